@@ -1,10 +1,10 @@
-"""Areas of blocks: how long ``das area`` takes on Rhode Island, and how often its intervals hold the truth.
+"""Areas of blocks: how long ``das area`` takes on Rhode Island, and how often its intervals hold
+the truth.
 
-The time is of the whole command, on a finished run of the state: its state-house districts with the columns that a page of
-them has. The coverage is of random areas of Bristol County (single blocks, blocks here and there, runs of blocks across
-block groups) over seeded measurements; nothing is estimated but the areas. Standardised errors have variance 1 if the
-standard errors are right.
-"""
+The time is of the whole command, on a finished run of the state: its state-house districts with the
+columns that a page of them has. The coverage is of random areas of Bristol County (single blocks,
+blocks here and there, runs of blocks across block groups) over seeded measurements; nothing is
+estimated but the areas. Standardised errors have variance 1 if the standard errors are right."""
 
 from __future__ import annotations
 
@@ -51,14 +51,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figures.skipped("coverage", no_data(BRISTOL))
     else:
         for spine in ("tabulation", "optimized"):
-            _coverage(figures, das.load_spec(CONFIG, [f"geography.spine={spine}"]), data, given.runs, given.areas)
+            _coverage(
+                figures,
+                das.load_spec(CONFIG, [f"geography.spine={spine}"]),
+                data,
+                given.runs,
+                given.areas,
+            )
     if (data := shared_data(RHODE_ISLAND)) is None:
         figures.skipped("seconds", no_data(RHODE_ISLAND))
     elif given.repeats:
         _seconds(figures, data, given.repeats)
 
 
-# --- coverage ------------------------------------------------------------------------------------------------
+# --- coverage
+# ------------------------------------------------------------------------------------------------
 
 
 def _coverage(figures: Figures, spec: RunSpec, data: Path, runs: int, areas: int) -> None:
@@ -80,10 +87,25 @@ def _coverage(figures: Figures, spec: RunSpec, data: Path, runs: int, areas: int
         inside.append((np.abs(value - true) <= margin)[some].mean())
         z.append((found.value - true)[some] / error[some])
     share, spread = np.array(inside), np.concatenate(z)
-    figures(f"coverage of 90 % intervals, {spine}", float(share.mean()), "share", at_least=0.87, runs=runs, areas=areas,
-            between_runs=float(share.std(ddof=1)) if runs > 1 else 0.0, uncertain=float(np.mean(uncertain)))  # fmt: skip
-    figures(f"coverage of 90 % intervals, {spine}, not more", float(share.mean()), "share", at_most=0.93)
-    figures(f"variance of standardised errors, {spine}", float((spread**2).mean()), "1", mean=float(spread.mean()))
+    figures(
+        f"coverage of 90 % intervals, {spine}",
+        float(share.mean()),
+        "share",
+        at_least=0.87,
+        runs=runs,
+        areas=areas,
+        between_runs=float(share.std(ddof=1)) if runs > 1 else 0.0,
+        uncertain=float(np.mean(uncertain)),
+    )
+    figures(
+        f"coverage of 90 % intervals, {spine}, not more", float(share.mean()), "share", at_most=0.93
+    )
+    figures(
+        f"variance of standardised errors, {spine}",
+        float((spread**2).mean()),
+        "1",
+        mean=float(spread.mean()),
+    )
 
 
 def _random(rng: np.random.Generator, blocks: int, areas: int) -> NDArray[np.int64]:
@@ -101,38 +123,77 @@ def _random(rng: np.random.Generator, blocks: int, areas: int) -> NDArray[np.int
 
 
 def _found(
-    spec: RunSpec, prepared: Prepared, member: NDArray[np.int64], columns: NDArray[np.bool_], seed: int
+    spec: RunSpec,
+    prepared: Prepared,
+    member: NDArray[np.int64],
+    columns: NDArray[np.bool_],
+    seed: int,
 ) -> Estimated:
     u, tree = spec.persons, prepared.trees["persons"]
     held: list[Measurement] = []
     ledger = Ledger(u.plan.cost, paths=u.plan.paths)
     for level in tree.spine.levels:
-        held += measure(prepared.measured[u.name][level], level, u.name, u.schema, tree, u.plan, seeded(seed * 100 + len(held)),
-                        ledger)  # fmt: skip
+        held += measure(
+            prepared.measured[u.name][level],
+            level,
+            u.name,
+            u.schema,
+            tree,
+            u.plan,
+            seeded(seed * 100 + len(held)),
+            ledger,
+        )
     area, unit = np.nonzero(member)
     return estimates(
-        Measurements.of(held), tree.spine, bounds(spec, prepared), u.schema, columns, area, unit, len(member)
+        Measurements.of(held),
+        tree.spine,
+        bounds(spec, prepared),
+        u.schema,
+        columns,
+        area,
+        unit,
+        len(member),
     )
 
 
-# --- time ----------------------------------------------------------------------------------------------------
+# --- time
+# ----------------------------------------------------------------------------------------------------
 
 
 def _seconds(figures: Figures, data: Path, repeats: int) -> None:
     for spine in ("tabulation", "optimized"):
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder) / "run"
-            spec = das.load_spec(CONFIG, ["run.seed=1", "output.report=false", f"geography.spine={spine}"])
+            spec = das.load_spec(
+                CONFIG, ["run.seed=1", "output.report=false", f"geography.spine={spine}"]
+            )
             das.run(spec, run, paths=data, workers=2)
-            command = [sys.executable, "-m", "das", "area", str(run), "--kind", "SLDL", "--statistics", "total",
-                       *(a for f in VOTING_AGE for a in ("--statistics", f)), "--out", str(Path(folder) / "o.csv")]  # fmt: skip
+            command = [
+                sys.executable,
+                "-m",
+                "das",
+                "area",
+                str(run),
+                "--kind",
+                "SLDL",
+                "--statistics",
+                "total",
+                *(a for f in VOTING_AGE for a in ("--statistics", f)),
+                "--out",
+                str(Path(folder) / "o.csv"),
+            ]
             each = []
             for _ in range(repeats):
                 began = perf_counter()
                 subprocess.run(command, check=True, capture_output=True)
                 each.append(perf_counter() - began)
-            figures(f"das area, Rhode Island, 75 districts x 10 columns, {spine}", median(each), "s", at_most=SECONDS,
-                    least=min(each))  # fmt: skip
+            figures(
+                f"das area, Rhode Island, 75 districts x 10 columns, {spine}",
+                median(each),
+                "s",
+                at_most=SECONDS,
+                least=min(each),
+            )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""The best configuration beside the Bureau's method with its own allocation, at the same epsilon and delta, on Rhode Island.
+"""The best configuration beside the Bureau's method with its own allocation, at the same epsilon
+and delta, on Rhode Island.
 
-``production``: ``configs/pl94-2010.toml`` with top-down estimation, over the spine of tabulation, which is the one that
-its block groups and tracts are closest on, and over the spine of 2020 (``of 2020``), on which the Bureau measured.
-``best``: ``configs/pl94-2010-best.toml``; ``with the prior`` of blocks, which is a choice (``docs/limits.md``). Errors are those of published counts, after non-negativity and rounding, of all levels and
-kinds of areas and all queries that are measured; of blocks by size and by what most of their people are, too. Beside them stand those that
-the Bureau published of its own run where it did.
-"""
+``production``: ``configs/pl94-2010.toml`` with top-down estimation, over the spine of tabulation,
+which is the one that its block groups and tracts are closest on, and over the spine of 2020 (``of
+2020``), on which the Bureau measured. ``best``: ``configs/pl94-2010-best.toml``; ``with the prior``
+of blocks, which is a choice (``docs/limits.md``). Errors are those of published counts, after
+non-negativity and rounding, of all levels and kinds of areas and all queries that are measured; of
+blocks by size and by what most of their people are, too. Beside them stand those that the Bureau
+published of its own run where it did."""
 
 from __future__ import annotations
 
@@ -17,7 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import CONFIG, CONFIG_BEST, METRICS, RHODE_ISLAND, Figures, no_data, shared_data
+from benchmarks.common import (
+    CONFIG,
+    CONFIG_BEST,
+    METRICS,
+    RHODE_ISLAND,
+    Figures,
+    no_data,
+    shared_data,
+)
 from benchmarks.published import both, published
 from benchmarks.published_errors import COMPARED, bureau, counted
 from das import spec as specification
@@ -34,19 +44,28 @@ RUNS = {
     "best": (CONFIG_BEST, ()),
     "best, with the prior": (CONFIG_BEST, ("estimation.prior=housing",)),
 }
-#: Beside production: how much smaller the mean absolute error of what is counted must be, at most this part of it.
+#: Beside production: how much smaller the mean absolute error of what is counted must be, at most
+#: this part of it.
 BARS: dict[tuple[str, str, int | None], float] = {
-    ("Tract", "total", None): 0.6, ("Tract", "votingage", 1): 0.35, ("Block_Group", "total", None): 0.85,
-    ("County", "hispanic * cenrace", None): 0.6, ("Place", "total", None): 0.3, ("SLDL", "total", None): 0.3,
+    ("Tract", "total", None): 0.6,
+    ("Tract", "votingage", 1): 0.35,
+    ("Block_Group", "total", None): 0.85,
+    ("County", "hispanic * cenrace", None): 0.6,
+    ("Place", "total", None): 0.3,
+    ("SLDL", "total", None): 0.3,
     ("Block", "total", None): 0.75,
-}  # fmt: skip
+}
 #: Levels where no query's root mean square error may be more than this part of production's.
 LEVELS, WORST = ("Tract", "Block_Group", "Block"), 1.03
 #: Classes of blocks by their true number of people.
 SIZES = ((0, 0), (1, 9), (10, 49), (50, 99), (100, 249), (250, 499), (500, None))
 MOSTLY = ("hispanic", "cenrace")
-Key = tuple[str, str, int | None]  #: level, kind of area or class of blocks; query; one answer, or all
-Errors = Mapping[Key, NDArray[np.float64]]  #: of one run: mean absolute and mean square error, and bias
+Key = tuple[
+    str, str, int | None
+]  #: level, kind of area or class of blocks; query; one answer, or all
+Errors = Mapping[
+    Key, NDArray[np.float64]
+]  #: of one run: mean absolute and mean square error, and bias
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -54,7 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--run", action="append", choices=list(RUNS), help="some of the runs alone")
-    parser.add_argument("--set", action="append", default=[], dest="changes", help="changes to the best configuration")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="changes",
+        help="changes to the best configuration",
+    )
     given = parser.parse_args(arguments)
     figures, data = Figures("best"), shared_data(RHODE_ISLAND)
     if data is None:
@@ -65,18 +90,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in given.run or list(RUNS):
             config, changes = RUNS[name]
             changes = (*changes, *(given.changes if name == "best" else ()))
-            spec = specification.parse(config.read_text(encoding="utf-8"), where=str(config), overrides=changes)
+            spec = specification.parse(
+                config.read_text(encoding="utf-8"), where=str(config), overrides=changes
+            )
             prepared = prepare(spec, [data], Stages(), Silent())
             for seed in range(1, given.repeats + 1):
                 found.setdefault(name, []).append(dict(_errors(spec, prepared, seed, pool)))
     _print(figures, found)
 
 
-def _errors(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> Iterator[tuple[Key, NDArray[np.float64]]]:
+def _errors(
+    spec: RunSpec, prepared: Prepared, seed: int, pool: Executor
+) -> Iterator[tuple[Key, NDArray[np.float64]]]:
     """By level or kind of area and query, and of the blocks of each class."""
     schema = spec.persons.schema
     lowest = published(spec, prepared, seed, pool)
-    queries = dict.fromkeys(d.query for d in spec.persons.plan.draws) | {"total": None, "votingage": None}
+    queries = dict.fromkeys(d.query for d in spec.persons.plan.draws) | {
+        "total": None,
+        "votingage": None,
+    }
     for kind, true, out in both(prepared, spec.persons.name, lowest):
         for name in queries:
             query = schema.query(name)
@@ -95,15 +127,21 @@ def _errors(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> Ite
                     yield from _three(says, f"these in {of[0]}", these[blocks][:, None])
 
 
-def _three(kind: str, query: str, off: NDArray[np.int64]) -> Iterator[tuple[Key, NDArray[np.float64]]]:
+def _three(
+    kind: str, query: str, off: NDArray[np.int64]
+) -> Iterator[tuple[Key, NDArray[np.float64]]]:
     """Of differences ``(units, answers)``, of all answers and of one that has a bar."""
     for answer in (None, *((1,) if (kind, query, 1) in BARS else ())):
         e = (off if answer is None else off[:, answer]).astype(float)
         yield (kind, query, answer), np.array([np.abs(e).mean(), np.square(e).mean(), e.mean()])
 
 
-def _classes(schema: Schema, blocks: Histogram) -> Iterator[tuple[str, NDArray[np.bool_], tuple[str, int] | None]]:
-    """Of blocks by size, and by the group that more than half of their people are of, which is the query and answer."""
+def _classes(
+    schema: Schema, blocks: Histogram
+) -> Iterator[tuple[str, NDArray[np.bool_], tuple[str, int] | None]]:
+    """Of blocks by size, and by the group that more than half of their people are of, which is the
+    query and answer.
+    """
     people = blocks.totals()
     for low, high in SIZES:
         says = f"blocks of {low} to {high}" if high is not None else f"blocks of {low} or more"
@@ -119,7 +157,11 @@ def _classes(schema: Schema, blocks: Histogram) -> Iterator[tuple[str, NDArray[n
 
 def _print(figures: Figures, found: Mapping[str, Sequence[Errors]]) -> None:
     path = shared_data(METRICS)
-    official = {} if path is None else {(c.level, f"official: {c.counted}"): (c, t) for c, t in bureau(path).items()}
+    official = (
+        {}
+        if path is None
+        else {(c.level, f"official: {c.counted}"): (c, t) for c, t in bureau(path).items()}
+    )
     means = {name: _means(runs) for name, runs in found.items()}
     base = means.get("production", {})
     for name, of in means.items():
@@ -129,15 +171,29 @@ def _print(figures: Figures, found: Mapping[str, Sequence[Errors]]) -> None:
             more: dict[str, Any] = {"runs": len(found[name])}
             if key[:2] in official:
                 c, theirs = official[key[:2]]
-                more |= {"bureau": theirs.mae, "bureau_of": f"{theirs.units:,} {c.of or c.level} of the nation"}
+                more |= {
+                    "bureau": theirs.mae,
+                    "bureau_of": f"{theirs.units:,} {c.of or c.level} of the nation",
+                }
             _line(figures, name, key, three, base.get(key) if name != "production" else None, more)
     for name in (n for n in found if base and n.startswith("best")):
         for level in LEVELS:
-            ratio = {q: three[1] / base[level, q, None][1] for (k, q, answer), three in means[name].items()
-                     if k == level and answer is None and not q.startswith("official: ") and base[level, q, None][1]}  # fmt: skip
+            ratio = {
+                q: three[1] / base[level, q, None][1]
+                for (k, q, answer), three in means[name].items()
+                if k == level
+                and answer is None
+                and not q.startswith("official: ")
+                and base[level, q, None][1]
+            }
             worst = max(ratio, key=ratio.__getitem__)
-            figures(f"{name} beside production: {level}, the worst of {len(ratio)} queries", ratio[worst],
-                    "ratio of root mean square errors", at_most=WORST, query=worst)  # fmt: skip
+            figures(
+                f"{name} beside production: {level}, the worst of {len(ratio)} queries",
+                ratio[worst],
+                "ratio of root mean square errors",
+                at_most=WORST,
+                query=worst,
+            )
 
 
 def _means(runs: Sequence[Errors]) -> dict[Key, tuple[float, float, float]]:
@@ -150,20 +206,40 @@ def _means(runs: Sequence[Errors]) -> dict[Key, tuple[float, float, float]]:
 
 
 def _line(
-    figures: Figures, name: str, key: Key, ours: tuple[float, float, float], theirs: tuple[float, float, float] | None,
+    figures: Figures,
+    name: str,
+    key: Key,
+    ours: tuple[float, float, float],
+    theirs: tuple[float, float, float] | None,
     more: dict[str, Any],
-) -> None:  # fmt: skip
+) -> None:
     """One figure and, where it has one, its bar."""
     says = f"{key[0]}, {'18 and over' if key[2] else key[1]}"
     if theirs is not None and theirs[0]:
-        more = more | {"beside_production": ours[0] / theirs[0], "rmse_beside_production": ours[1] / theirs[1]}
-    figures(f"{name}: {says}", ours[0], "persons (mean absolute error)", rmse=ours[1], bias=ours[2], **more)
+        more = more | {
+            "beside_production": ours[0] / theirs[0],
+            "rmse_beside_production": ours[1] / theirs[1],
+        }
+    figures(
+        f"{name}: {says}",
+        ours[0],
+        "persons (mean absolute error)",
+        rmse=ours[1],
+        bias=ours[2],
+        **more,
+    )
     if theirs is None or not theirs[0] or not name.startswith("best"):
         return
     of_class = key[0].startswith(("blocks of", "blocks that"))
     if key in BARS or of_class:
-        figures(f"{name} beside production: {says}", ours[0] / theirs[0], "ratio of errors",
-                at_most=1.0 if of_class else BARS[key], bias=ours[2], bias_of_production=theirs[2])  # fmt: skip
+        figures(
+            f"{name} beside production: {says}",
+            ours[0] / theirs[0],
+            "ratio of errors",
+            at_most=1.0 if of_class else BARS[key],
+            bias=ours[2],
+            bias_of_production=theirs[2],
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-r"""A billion draws against the distribution that they should have, and against one that they should not.
+r"""A billion draws against the distribution that they should have, and against one that they should
+not.
 
 .. math:: X^2 = \sum_k (O_k - nP_k)^2 / nP_k
 
-over the integers, both tails pooled where fewer than 25 draws are expected. A test that only ever accepts
-says nothing: noise whose scale is 1% too large, on a tenth as many draws, has to be rejected by the same code.
-"""
+over the integers, both tails pooled where fewer than 25 draws are expected. A test that only ever
+accepts says nothing: noise whose scale is 1% too large, on a tenth as many draws, has to be
+rejected by the same code."""
 
 from __future__ import annotations
 
@@ -34,15 +35,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for s in VARIANCES:
         began = perf_counter()
         statistic, cells, p = fit(counted(s, draws), s)
-        figures(f"p-value, sigma^2 = {s}", p, "probability", at_least=ACCEPT, draws=draws, statistic=statistic,
-                degrees_of_freedom=cells - 1, seconds=perf_counter() - began)  # fmt: skip
+        figures(
+            f"p-value, sigma^2 = {s}",
+            p,
+            "probability",
+            at_least=ACCEPT,
+            draws=draws,
+            statistic=statistic,
+            degrees_of_freedom=cells - 1,
+            seconds=perf_counter() - began,
+        )
         statistic, cells, p = fit(counted(s * WRONG, draws // 10), s)
-        figures(f"p-value of a scale 1% too large, sigma^2 = {s}", p, "probability", at_most=REJECT,
-                draws=draws // 10, statistic=statistic, degrees_of_freedom=cells - 1)  # fmt: skip
+        figures(
+            f"p-value of a scale 1% too large, sigma^2 = {s}",
+            p,
+            "probability",
+            at_most=REJECT,
+            draws=draws // 10,
+            statistic=statistic,
+            degrees_of_freedom=cells - 1,
+        )
 
 
 def counted(sigma_sq: Fraction, draws: int) -> NDArray[np.int64]:
-    """How often each of ``-reach..reach`` was drawn; what lies beyond counts as the end. ``(2 reach + 1,)``."""
+    """How often each of ``-reach..reach`` was drawn; what lies beyond counts as the end. ``(2 reach
+    + 1,)``.
+    """
     reach = _reach(sigma_sq)
     source, out = entropy.system(), np.zeros(2 * reach + 1, dtype=np.int64)
     for start in range(0, draws, BLOCK):
@@ -51,8 +69,12 @@ def counted(sigma_sq: Fraction, draws: int) -> NDArray[np.int64]:
     return out
 
 
-def fit(observed: NDArray[np.int64], sigma_sq: Fraction, least: float = 25.0) -> tuple[float, int, float]:
-    """The statistic, the number of cells after pooling, and the p-value, of counts over ``-reach..reach``."""
+def fit(
+    observed: NDArray[np.int64], sigma_sq: Fraction, least: float = 25.0
+) -> tuple[float, int, float]:
+    """The statistic, the number of cells after pooling, and the p-value, of counts over
+    ``-reach..reach``.
+    """
     k = np.arange(len(observed)) - len(observed) // 2
     weight = np.exp(-(k**2) / (2 * float(sigma_sq)))
     expected = observed.sum() * weight / weight.sum()

@@ -39,8 +39,15 @@ class Figures:
         at_most: float | None = None,
         **more: object,
     ) -> None:
-        """``more`` are further fields of the line: figures measured beside this one, or what explains it."""
-        line: dict[str, object] = {"benchmark": self.benchmark, "name": name, "value": short(value), "unit": unit}
+        """``more`` are further fields of the line: figures measured beside this one, or what
+        explains it.
+        """
+        line: dict[str, object] = {
+            "benchmark": self.benchmark,
+            "name": name,
+            "value": short(value),
+            "unit": unit,
+        }
         if at_least is not None:
             line |= {"target": f">= {at_least:g}", "met": bool(value >= at_least)}
         if at_most is not None:
@@ -63,8 +70,8 @@ def short(value: object) -> object:
 
 
 def machine() -> dict[str, object]:
-    """What a figure depends on beside the code; ``load`` is what else the machine did, where it says so, and ``pace_ms`` how fast it
-    is just now."""
+    """What a figure depends on beside the code; ``load`` is what else the machine did, where it
+    says so, and ``pace_ms`` how fast it is just now."""
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
     return {
         "cores": os.cpu_count(),
@@ -76,8 +83,9 @@ def machine() -> dict[str, object]:
 
 
 def pace() -> float:
-    """Milliseconds of a fixed piece of work on one core, the best of five. A machine that is shared with others has days on which all
-    takes three times as long: seconds compare where the pace does."""
+    """Milliseconds of a fixed piece of work on one core, the best of five. A machine that is shared
+    with others has days on which all takes three times as long: seconds compare where the pace
+    does."""
 
     def work() -> None:
         total = 0
@@ -100,12 +108,17 @@ def _cpu() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    return next((x.split(":", 1)[1].strip() for x in lines if x.startswith("model name")), platform.machine())
+    return next(
+        (x.split(":", 1)[1].strip() for x in lines if x.startswith("model name")),
+        platform.machine(),
+    )
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Medians over the repeats: ``seconds`` by the clock on the wall, ``cpu`` of this process's processors."""
+    """Medians over the repeats: ``seconds`` by the clock on the wall, ``cpu`` of this process's
+    processors.
+    """
 
     seconds: float
     cpu: float
@@ -114,8 +127,8 @@ class Timing:
 def timed(work: Callable[[], object], repeats: int) -> Timing:
     """Time ``work`` on one thread, after one call that does not count where there are repeats.
 
-    Linear-algebra libraries let their idle threads spin for some milliseconds; the clock starts when that is over.
-    """
+    Linear-algebra libraries let their idle threads spin for some milliseconds; the clock starts
+    when that is over."""
     wall, cpu = [], []
     with threadpool_limits(1):
         if repeats > 1:
@@ -130,11 +143,16 @@ def timed(work: Callable[[], object], repeats: int) -> Timing:
 
 
 def shared_data(wanted: Path) -> Path | None:
-    """A file of the real public data, under ``DAS_SHARED_DATA`` or ``../shared/data`` beside the checkout."""
+    """A file of the real public data, under ``DAS_SHARED_DATA`` or ``../shared/data`` beside the
+    checkout.
+    """
     named = os.environ.get("DAS_SHARED_DATA")
     path = (Path(named) if named else ROOT.parent / "shared" / "data") / wanted
     return path if path.is_file() else None
 
 
 def no_data(wanted: Path) -> str:
-    return f"there is no {wanted.as_posix()} under DAS_SHARED_DATA or ../shared/data beside the checkout"
+    return (
+        f"there is no {wanted.as_posix()} under DAS_SHARED_DATA or ../shared/data beside the"
+        " checkout"
+    )

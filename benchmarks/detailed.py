@@ -1,8 +1,9 @@
-"""Tables of detailed groups: SafeTab's toy folder, a million persons with code tables of the size of 2020, and a nation from a share of it.
+"""Tables of detailed groups: SafeTab's toy folder, a million persons with code tables of the size
+of 2020, and a nation from a share of it.
 
-Persons are those of ``das data simulate detailed``, code tables too, unless the folder of 2020 is named (``--parameters``). What a nation
-takes is told apart by what it follows: records (reading, counting) and groups (noise, files, tables).
-"""
+Persons are those of ``das data simulate detailed``, code tables too, unless the folder of 2020 is
+named (``--parameters``). What a nation takes is told apart by what it follows: records (reading,
+counting) and groups (noise, files, tables)."""
 
 from __future__ import annotations
 
@@ -31,10 +32,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.detailed", description=__doc__)
     parser.add_argument("--persons", type=int, default=1_000_000)
     parser.add_argument("--states", default="AZ,RI,PR", help="of these persons")
-    parser.add_argument("--share", type=float, help="of a nation, as 0.1; not made unless it is given")
-    parser.add_argument("--parameters", type=Path, help="a folder of code tables in the place of made-up ones")
+    parser.add_argument(
+        "--share", type=float, help="of a nation, as 0.1; not made unless it is given"
+    )
+    parser.add_argument(
+        "--parameters", type=Path, help="a folder of code tables in the place of made-up ones"
+    )
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--keep", type=Path, help="a folder that is kept; what is simulated there is used again")
+    parser.add_argument(
+        "--keep", type=Path, help="a folder that is kept; what is simulated there is used again"
+    )
     given = parser.parse_args(arguments)
     figures = Figures("detailed")
     with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as name:
@@ -52,7 +59,9 @@ def _toy(figures: Figures, folder: Path) -> None:
         figures.skipped("toy", no_data(TOY))
         return
     out = _fresh(folder / "toy")
-    run = measured(["detailed", "run", str(found.parent / "input_dir_zcdp"), str(found.parent)], out, workers=1)
+    run = measured(
+        ["detailed", "run", str(found.parent / "input_dir_zcdp"), str(found.parent)], out, workers=1
+    )
     figures(
         "toy, whole command",
         run.seconds,
@@ -68,7 +77,9 @@ def _million(figures: Figures, folder: Path, given: argparse.Namespace) -> None:
     data = folder / f"persons-{given.persons}"
     if not data.exists():
         began = perf_counter()
-        detailed.write(data, seed=1, states=given.states, persons=given.persons, given=given.parameters)
+        detailed.write(
+            data, seed=1, states=given.states, persons=given.persons, given=given.parameters
+        )
         figures("simulate", perf_counter() - began, "s", persons=given.persons)
     run = _run(data, folder / f"run-{given.persons}", given.workers)
     told = {"persons": given.persons, "groups": _groups(run), "workers": given.workers}
@@ -88,8 +99,21 @@ def _nation(figures: Figures, folder: Path, given: argparse.Namespace) -> None:
     data = folder / f"nation-{given.share}"
     if not data.exists():
         began = perf_counter()
-        detailed.write(data, seed=1, states="all", share=given.share, given=given.parameters, workers=given.workers)
-        figures("simulate a share of the nation", perf_counter() - began, "s", share=given.share, workers=given.workers)
+        detailed.write(
+            data,
+            seed=1,
+            states="all",
+            share=given.share,
+            given=given.parameters,
+            workers=given.workers,
+        )
+        figures(
+            "simulate a share of the nation",
+            perf_counter() - began,
+            "s",
+            share=given.share,
+            workers=given.workers,
+        )
     run = _run(data, folder / f"nation-run-{given.share}", given.workers)
     told = {"share": given.share, "groups": _groups(run), "workers": given.workers}
     for stage, seconds in run.stages().items():
@@ -102,13 +126,22 @@ def _nation(figures: Figures, folder: Path, given: argparse.Namespace) -> None:
         largest_process_gb=run.largest_process_mb() / 1000,
         **told,
     )
-    figures("nation, extrapolated", run.seconds / given.share / 3600, "h", at_most=PEER_HOURS, cpu_hours=run.cpu / given.share / 3600,
-            safetab_hours_at_192_processors=PEER_HOURS, **told)  # fmt: skip
+    figures(
+        "nation, extrapolated",
+        run.seconds / given.share / 3600,
+        "h",
+        at_most=PEER_HOURS,
+        cpu_hours=run.cpu / given.share / 3600,
+        safetab_hours_at_192_processors=PEER_HOURS,
+        **told,
+    )
 
 
 def _run(data: Path, out: Path, workers: int) -> WholeRun:
     return measured(
-        ["detailed", "run", str(data / detailed.PARAMETERS), str(data / detailed.DATA)], _fresh(out), workers=workers
+        ["detailed", "run", str(data / detailed.PARAMETERS), str(data / detailed.DATA)],
+        _fresh(out),
+        workers=workers,
     )
 
 

@@ -1,10 +1,11 @@
-"""The demographic file: persons, units and households of Rhode Island end to end, and persons of 28 real tracts beside the Bureau's run.
+"""The demographic file: persons, units and households of Rhode Island end to end, and persons of 28
+real tracts beside the Bureau's run.
 
-Rhode Island: its real redistricting counts of 2010, persons and households made up to them; first the redistricting pipeline, whose
-published counts are tied, then outer passes with the production budgets of the levels that are there (State, County, Tract, Block_Group, Block).
-Noise is drawn on request. The tracts: the reconstructed counts of 2010 for truth, and the output of a production run of the Bureau on the same
-census beside ours; relationships are made up.
-"""
+Rhode Island: its real redistricting counts of 2010, persons and households made up to them; first
+the redistricting pipeline, whose published counts are tied, then outer passes with the production
+budgets of the levels that are there (State, County, Tract, Block_Group, Block). Noise is drawn on
+request. The tracts: the reconstructed counts of 2010 for truth, and the output of a production run
+of the Bureau on the same census beside ours; relationships are made up."""
 
 from __future__ import annotations
 
@@ -57,9 +58,12 @@ Ints = NDArray[np.int64]
 TRACTS = Path("dhc", "dhc_2010_28tracts.csv.gz")
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
 #: Whose budget each level has.
-BUDGETS = dict(zip(LEVELS, ("State", "County", "Tract_Subset", "Block_Group", "Block"), strict=True))
+BUDGETS = dict(
+    zip(LEVELS, ("State", "County", "Tract_Subset", "Block_Group", "Block"), strict=True)
+)
 PL94_TIE = strategy.PERSONS_TIE
-#: Minutes, gigabytes, megabytes of the release; errors predicted from the budgets (tenure by State, County, Tract), and how far off they may be.
+#: Minutes, gigabytes, megabytes of the release; errors predicted from the budgets (tenure by State,
+#: County, Tract), and how far off they may be.
 MINUTES, GIGABYTES, MEGABYTES = 15, 8, 200
 TENURE_ERRORS, OFF = {"State": 9.9, "County": 2.9, "Tract": 2.0}, 0.2
 #: Mean absolute errors of the Bureau's run on the tracts, by block, and what sampling leaves open.
@@ -70,11 +74,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dhc", description=__doc__)
     parser.add_argument("--repeats", type=int, default=3, help="runs of the tracts")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--keep", type=Path, help="a folder for the run of the State; else one that is deleted")
+    parser.add_argument(
+        "--keep", type=Path, help="a folder for the run of the State; else one that is deleted"
+    )
     parser.add_argument("--only", choices=("tracts", "rhode-island"))
     given = parser.parse_args(arguments)
     figures = Figures("dhc")
-    for name, data, work in (("tracts", TRACTS, _tracts), ("rhode-island", RHODE_ISLAND, _rhode_island)):
+    for name, data, work in (
+        ("tracts", TRACTS, _tracts),
+        ("rhode-island", RHODE_ISLAND, _rhode_island),
+    ):
         if given.only in (None, name):
             if (path := shared_data(data)) is None:
                 figures.skipped(name, no_data(data))
@@ -93,9 +102,18 @@ class _Ran:
 
 
 def _run(
-    name: str, truth: Histogram, spine: Spine, of: Strategy, tied: Tied, seed: int, workers: int, most: int = 0
+    name: str,
+    truth: Histogram,
+    spine: Spine,
+    of: Strategy,
+    tied: Tied,
+    seed: int,
+    workers: int,
+    most: int = 0,
 ) -> _Ran:
-    """One universe, from the truth to integers; its ledger is paid in full. Of queries with at most ``most`` answers all levels are used."""
+    """One universe, from the truth to integers; its ledger is paid in full. Of queries with at most
+    ``most`` answers all levels are used.
+    """
     schema, tree = of.schema, MeasuredSpine.of(spine)
     of = Strategy(schema, {level: of.rho[BUDGETS[level]] for level in spine.levels}, of.outer)
     plan = of.plan()
@@ -105,7 +123,9 @@ def _run(
     source = Recorded(Revealing(levels, name, schema, tree, plan, entropy.seeded(seed), pay))
     began = perf_counter()
     with executor(workers) as pool:
-        counts, certificates = refined(Upward(source, spine, most), spine, schema, of.outer, tied, pool)
+        counts, certificates = refined(
+            Upward(source, spine, most), spine, schema, of.outer, tied, pool
+        )
     seconds = perf_counter() - began
     if ledger.cost > plan.cost:
         raise RuntimeError("the ledger has cost more than the plan")
@@ -125,41 +145,73 @@ def _check(ran: _Ran, spine: Spine, schema: Schema, tie: str, tied: Histogram) -
         ):
             raise RuntimeError(f"{level}: children are not their parents")
     lowest = ran.counts[spine.levels[-1]]
-    if not Histogram.of(lowest.units, query.answers, lowest.unit, query.at(lowest.cell), lowest.count).same_as(tied):
+    if not Histogram.of(
+        lowest.units, query.answers, lowest.unit, query.at(lowest.cell), lowest.count
+    ).same_as(tied):
         raise RuntimeError("counts that are tied differ")
 
 
 def _certified(ran: _Ran) -> dict[str, Any]:
     every = list(ran.certificates.values())
     return {
-        "inaccurate": sum(c.estimation.inaccurate for c in every), "widened": sum(c.rounding.widened for c in every),
-        "worst_gap": max(c.estimation.worst_gap for c in every), "families": sum(c.estimation.solves for c in every),
+        "inaccurate": sum(c.estimation.inaccurate for c in every),
+        "widened": sum(c.rounding.widened for c in every),
+        "worst_gap": max(c.estimation.worst_gap for c in every),
+        "families": sum(c.estimation.solves for c in every),
         "asked": ran.asked,
-    }  # fmt: skip
+    }
 
 
-# --- Rhode Island ----------------------------------------------------------------------------------------------
+# --- Rhode Island
+# ----------------------------------------------------------------------------------------------
 
 
 def _rhode_island(figures: Figures, data: Path, given: argparse.Namespace) -> None:
-    """From redistricting files to a release that is verified: the commands that a user types, in one process."""
+    """From redistricting files to a release that is verified: the commands that a user types, in
+    one process.
+    """
     with tempfile.TemporaryDirectory(dir=given.keep) as folder:
         earlier, records, out = (Path(folder) / name for name in ("pl94", "linked", "dhc"))
         changes = ["run.seed=1", "geography.spine=tabulation", "output.report=false"]
         began = perf_counter()
-        pipeline.run(das.load_spec(CONFIG, changes), earlier, paths=[data], engine=EngineChoice(workers=given.workers))
+        pipeline.run(
+            das.load_spec(CONFIG, changes),
+            earlier,
+            paths=[data],
+            engine=EngineChoice(workers=given.workers),
+        )
         figures("Rhode Island, redistricting", (perf_counter() - began) / 60, "min")
         began = perf_counter()
         dhc_files.simulate([data], records, seed=1)
         figures("Rhode Island, simulated", (perf_counter() - began) / 60, "min")
-        spec = _spec(f"constraints.from={earlier}", "run.seed=1", f"geography.levels={list(LEVELS)}")
+        spec = _spec(
+            f"constraints.from={earlier}", "run.seed=1", f"geography.levels={list(LEVELS)}"
+        )
         began = perf_counter()
         run_dhc(spec, out, paths=[records], workers=given.workers)
         minutes, manifest = (perf_counter() - began) / 60, RunDirectory(out).read_manifest()
         stages = {s["name"]: round(s["seconds"], 1) for s in manifest["stages"]}
-        figures("Rhode Island, all", minutes, "min", at_most=MINUTES, workers=given.workers, stages=stages)
-        peak = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e6
-        figures("Rhode Island: largest process and largest worker together", peak, "GB", at_most=GIGABYTES)
+        figures(
+            "Rhode Island, all",
+            minutes,
+            "min",
+            at_most=MINUTES,
+            workers=given.workers,
+            stages=stages,
+        )
+        peak = (
+            sum(
+                resource.getrusage(who).ru_maxrss
+                for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+            )
+            / 1e6
+        )
+        figures(
+            "Rhode Island: largest process and largest worker together",
+            peak,
+            "GB",
+            at_most=GIGABYTES,
+        )
         release = out / "release"
         size = sum(p.stat().st_size for p in release.rglob("*") if p.is_file()) / 1e6
         parts = {
@@ -167,19 +219,34 @@ def _rhode_island(figures: Figures, data: Path, given: argparse.Namespace) -> No
             for p in release.iterdir()
         }
         figures("Rhode Island: release", size, "MB", at_most=MEGABYTES, parts=parts)
-        certificates = [c["estimation"] for levels in manifest["certificates"].values() for c in levels.values()]
-        figures("Rhode Island: worst relative gap", max(c["worst_gap"] for c in certificates), "", at_most=1e-6,
-                families=sum(c["solves"] for c in certificates), inaccurate=sum(c["inaccurate"] for c in certificates))  # fmt: skip
+        certificates = [
+            c["estimation"] for levels in manifest["certificates"].values() for c in levels.values()
+        ]
+        figures(
+            "Rhode Island: worst relative gap",
+            max(c["worst_gap"] for c in certificates),
+            "",
+            at_most=1e-6,
+            families=sum(c["solves"] for c in certificates),
+            inaccurate=sum(c["inaccurate"] for c in certificates),
+        )
         began = perf_counter()
         verify.statement(release)  # every constraint holds, or this is an error
         figures("Rhode Island: verified", perf_counter() - began, "s")
         whole, looked_at = _revealed(release)
-        figures("Rhode Island: numbers that were looked at", looked_at / 1e6, "million", drawn_whole=whole)
+        figures(
+            "Rhode Island: numbers that were looked at",
+            looked_at / 1e6,
+            "million",
+            drawn_whole=whole,
+        )
         _tenure_errors(figures, out)
 
 
 def _revealed(release: Path) -> tuple[int, int]:
-    """How many numbers are paid for, which a full draw would make, and how many of them estimation has asked for."""
+    """How many numbers are paid for, which a full draw would make, and how many of them estimation
+    has asked for.
+    """
     opened = open_dhc(release)
     whole = looked_at = 0
     for u in opened.spec.universes:
@@ -196,9 +263,17 @@ def _tenure_errors(figures: Figures, out: Path) -> None:
     published = read_counts(out / "release", spine)["units"].upward(spine)
     truth = truth_file.read(RunDirectory(out).truth_of("units")).open("to compare").upward(spine)
     for level, predicted in TENURE_ERRORS.items():
-        error = float(np.abs(published[level].dense()[:, :4] - truth[level].dense()[:, :4])[:, :3].mean())
-        figures(f"Rhode Island: tenure by {level}, mean absolute error", error, "units", at_most=predicted * (1 + OFF), predicted=predicted,
-                official={"State": 9.2, "County": 2.55, "Tract": 2.04}[level])  # fmt: skip
+        error = float(
+            np.abs(published[level].dense()[:, :4] - truth[level].dense()[:, :4])[:, :3].mean()
+        )
+        figures(
+            f"Rhode Island: tenure by {level}, mean absolute error",
+            error,
+            "units",
+            at_most=predicted * (1 + OFF),
+            predicted=predicted,
+            official={"State": 9.2, "County": 2.55, "Tract": 2.04}[level],
+        )
 
 
 def _spec(*changes: str) -> DhcSpec:
@@ -206,7 +281,8 @@ def _spec(*changes: str) -> DhcSpec:
     return parse_dhc(text, where="dhc-2020", overrides=changes)
 
 
-# --- 28 tracts -------------------------------------------------------------------------------------------------
+# --- 28 tracts
+# -------------------------------------------------------------------------------------------------
 
 
 def _tracts(figures: Figures, data: Path, given: argparse.Namespace) -> None:
@@ -231,14 +307,23 @@ def _tracts(figures: Figures, data: Path, given: argparse.Namespace) -> None:
         before = _redistricted(truth, spine, seed)
         tied = Tied.of(DHCP, PL94_TIE, before, spine)
         for most, of_small in small.items():
-            ran[most] = _run("persons", truth, spine, strategy.persons(), tied, seed, given.workers, most)
+            ran[most] = _run(
+                "persons", truth, spine, strategy.persons(), tied, seed, given.workers, most
+            )
             _check(ran[most], spine, DHCP, PL94_TIE, before)
             of_small.append(_small_errors(truth.upward(spine)["Tract"], ran[most].counts["Tract"]))
         for level, found in errors.items():
             found.append(_errors(truth, ran[0].counts["Block"], spine, level))
     figures("28 tracts, persons", ran[0].seconds, "s", **_certified(ran[0]))
-    figures("28 tracts: full information, errors of ages by sex and of relationships by tract beside those without",
-            float(np.mean(small[full]) / np.mean(small[0])), "times", at_most=1.0, asked=_certified(ran[full])["asked"], repeats=given.repeats)  # fmt: skip
+    figures(
+        "28 tracts: full information, errors of ages by sex and of relationships by tract beside"
+        " those without",
+        float(np.mean(small[full]) / np.mean(small[0])),
+        "times",
+        at_most=1.0,
+        asked=_certified(ran[full])["asked"],
+        repeats=given.repeats,
+    )
     for level, found in errors.items():
         beside = _errors(truth, bureau, spine, level)
         for what, theirs in beside.items():
@@ -261,12 +346,14 @@ def _small_errors(truth: Histogram, found: Histogram) -> float:
 
 
 def _groups(codes: NDArray[np.str_]) -> list[str]:
-    """Block groups as the measured tree of 2020 has them: those of the tabulation, in parts of no more blocks than the square root of
-    those of the tract and 13."""
+    """Block groups as the measured tree of 2020 has them: those of the tabulation, in parts of no
+    more blocks than the square root of those of the tract and 13."""
     tract, size = np.unique([c[:11] for c in codes], return_counts=True)
     most = dict(zip(tract.tolist(), (np.sqrt(size) + 13).astype(int).tolist(), strict=True))
     first = {c: i for i, c in reversed(list(enumerate(c[:12] for c in codes)))}
-    return [f"{c[:12]}-{(i - first[c[:12]]) // most[c[:11]]:02d}" for i, c in enumerate(codes.tolist())]
+    return [
+        f"{c[:12]}-{(i - first[c[:12]]) // most[c[:11]]:02d}" for i, c in enumerate(codes.tolist())
+    ]
 
 
 def _people(frame: pd.DataFrame, column: str, spine: Spine) -> Histogram:
@@ -285,27 +372,51 @@ def _people(frame: pd.DataFrame, column: str, spine: Spine) -> Histogram:
     )
     unit = spine.find("Block", some["block"].to_numpy(dtype=str))
     number = some[column].to_numpy().astype(np.int64)
-    return Histogram.of(spine.units("Block"), DHCP.cells, unit, np.ravel_multi_index(at, DHCP.shape), number)
+    return Histogram.of(
+        spine.units("Block"), DHCP.cells, unit, np.ravel_multi_index(at, DHCP.shape), number
+    )
 
 
 def _redistricted(truth: Histogram, spine: Spine, seed: int) -> Histogram:
     """The redistricting counts as they are published before, with their own budget."""
-    tie, budget = DHCP.query(PL94_TIE), das.load_spec(CONFIG, ["geography.spine=tabulation"]).persons.plan
-    rho = {level: {d.query: 1 / Fraction(d.parameter) for d in budget.at(level)} for level in spine.levels}
+    tie, budget = (
+        DHCP.query(PL94_TIE),
+        das.load_spec(CONFIG, ["geography.spine=tabulation"]).persons.plan,
+    )
+    rho = {
+        level: {d.query: 1 / Fraction(d.parameter) for d in budget.at(level)}
+        for level in spine.levels
+    }
     of_level = {level: sum(queries.values(), Fraction(0)) for level, queries in rho.items()}
     total = sum(of_level.values(), Fraction(0))
-    plan = das.Plan.of_rho(total, {level: r / total for level, r in of_level.items()},
-                           {level: {q: r / of_level[level] for q, r in queries.items()} for level, queries in rho.items()})  # fmt: skip
+    plan = das.Plan.of_rho(
+        total,
+        {level: r / total for level, r in of_level.items()},
+        {
+            level: {q: r / of_level[level] for q, r in queries.items()}
+            for level, queries in rho.items()
+        },
+    )
     cells = np.unravel_index(tie.at(truth.cell), PL94.shape)
-    records: dict[str, NDArray[Any]] = {a.name: at for a, at in zip(PL94.attributes, cells, strict=True)}
+    records: dict[str, NDArray[Any]] = {
+        a.name: at for a, at in zip(PL94.attributes, cells, strict=True)
+    }
     records |= {"Block": spine.geocodes("Block")[truth.unit], "number": truth.count}
     counted = das.count(
-        pd.DataFrame(records), PL94, spine, counts="number", positions=[a.name for a in PL94.attributes]
+        pd.DataFrame(records),
+        PL94,
+        spine,
+        counts="number",
+        positions=[a.name for a in PL94.attributes],
     )
     noisy = das.measure(counted, plan, exact={"State": "total"}, seed=seed)
     structures = np.zeros((spine.units("Block"), 8), dtype=np.int64)
     structures[:, 0] = 1  # somebody's home is everywhere, and there are no group quarters
-    return das.topdown(noisy, spine, das.bounds(PL94, spine, structures=structures)).histograms["Block"].histogram
+    return (
+        das.topdown(noisy, spine, das.bounds(PL94, spine, structures=structures))
+        .histograms["Block"]
+        .histogram
+    )
 
 
 def _errors(truth: Histogram, found: Histogram, spine: Spine, level: str) -> dict[str, float]:
@@ -322,7 +433,9 @@ def _errors(truth: Histogram, found: Histogram, spine: Spine, level: str) -> dic
         counts = []
         for h in (truth.upward(spine)[level], found.upward(spine)[level]):
             age = np.unravel_index(h.cell, DHCP.shape)[2]
-            counts.append(np.bincount(h.unit, h.count * ((age >= first) & (age <= last)), minlength=h.units))
+            counts.append(
+                np.bincount(h.unit, h.count * ((age >= first) & (age <= last)), minlength=h.units)
+            )
         out[name] = float(np.abs(counts[0] - counts[1]).mean())
     return out
 

@@ -1,8 +1,9 @@
-"""What a cluster of Dask costs beside processes of this machine: the same run, cut into shards, by both engines in turn.
+"""What a cluster of Dask costs beside processes of this machine: the same run, cut into shards, by
+both engines in turn.
 
-A simulated state of 2020 with about 10^5 blocks (Montana), two workers each. The cluster is this machine's, over TLS, and is there
-before the runs begin, as one is that many runs use; how long it takes to start is a figure of its own. Both runs end with the same bytes.
-"""
+A simulated state of 2020 with about 10^5 blocks (Montana), two workers each. The cluster is this
+machine's, over TLS, and is there before the runs begin, as one is that many runs use; how long it
+takes to start is a figure of its own. Both runs end with the same bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +34,12 @@ SHARE, SECONDS = 0.1, 5.0
 #: So many tasks in a stage, or a few more.
 TASKS = 12
 WORKERS = 2
-CHANGES = ("run.seed=1", 'data.reader="pl94-2020"', "geography.spine=optimized", "output.report=false")
+CHANGES = (
+    "run.seed=1",
+    'data.reader="pl94-2020"',
+    "geography.spine=optimized",
+    "output.report=false",
+)
 #: These differ between two runs: they tell when, and how long.
 TIMES = ("privacy.json", "privacy.html")
 _ATTEMPT = "from benchmarks.engines import attempt; attempt()"
@@ -41,7 +47,9 @@ _ATTEMPT = "from benchmarks.engines import attempt; attempt()"
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engines", description=__doc__)
-    parser.add_argument("--repeats", type=int, default=3, help="runs by each engine, of which medians are told")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="runs by each engine, of which medians are told"
+    )
     parser.add_argument("--state", default="MT", help="which state (postal abbreviation)")
     parser.add_argument("--share", type=float, default=1.0, help="of its persons and blocks")
     given = parser.parse_args(arguments)
@@ -57,8 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _compare(figures: Figures, folder: Path, address: str, repeats: int, blocks: int) -> None:
-    """Runs in turn, the first one of each pair another each time. Raises ``RuntimeError`` where results differ."""
-    options = {LOCAL: ["--workers", str(WORKERS)], DASK: ["--scheduler", address, "--tls", str(folder / "tls")]}
+    """Runs in turn, the first one of each pair another each time. Raises ``RuntimeError`` where
+    results differ.
+    """
+    options = {
+        LOCAL: ["--workers", str(WORKERS)],
+        DASK: ["--scheduler", address, "--tls", str(folder / "tls")],
+    }
     runs: dict[str, list[_Run]] = {LOCAL: [], DASK: []}
     for i in range(repeats):
         for name in (LOCAL, DASK)[:: -1 if i % 2 else 1]:
@@ -70,7 +83,9 @@ def _compare(figures: Figures, folder: Path, address: str, repeats: int, blocks:
     told = {"blocks": blocks, "workers": WORKERS, "repeats": repeats}
     for name, of in runs.items():
         stages = {stage: median(r.stages.get(stage, 0.0) for r in of) for stage in of[0].stages}
-        figures(f"a run by {name}", took[name], "s", **told, all=[r.seconds for r in of], stages=stages)
+        figures(
+            f"a run by {name}", took[name], "s", **told, all=[r.seconds for r in of], stages=stages
+        )
     more = took[DASK] - took[LOCAL]
     figures("Dask costs", took[DASK] / took[LOCAL], "times", **told)
     figures("Dask costs", more, "s", at_most=SHARE * took[LOCAL] + SECONDS, **told)
@@ -78,7 +93,9 @@ def _compare(figures: Figures, folder: Path, address: str, repeats: int, blocks:
 
 @dataclass(frozen=True)
 class _Run:
-    """``seconds`` of the whole command and of its ``stages``; digests of all that it released but for what tells when."""
+    """``seconds`` of the whole command and of its ``stages``; digests of all that it released but
+    for what tells when.
+    """
 
     seconds: float
     stages: Mapping[str, float]
@@ -108,30 +125,49 @@ def attempt() -> None:
     parser.add_argument("--tls", type=Path)
     given = parser.parse_args(options)
     prepared.LARGEST = int(blocks) // 4
-    choice = EngineChoice(given.engine, given.workers, given.scheduler, given.tls, size=int(blocks) // TASKS)
+    choice = EngineChoice(
+        given.engine, given.workers, given.scheduler, given.tls, size=int(blocks) // TASKS
+    )
     of = spec.parse(CONFIG.read_text(encoding="utf-8"), where="engines", overrides=CHANGES)
     pipeline.run(of, Path(out), paths=[Path(out).parent / "data"], engine=choice)
 
 
 @contextmanager
 def _cluster(tls: Path) -> Iterator[str]:
-    """Worker processes of Dask that may see the truth: the address of their scheduler, when all are there."""
+    """Worker processes of Dask that may see the truth: the address of their scheduler, when all are
+    there.
+    """
     import dask
     import distributed
 
     from das.engine.dask import RESOURCE
 
     os.environ["PYTHONPATH"] = str(ROOT)
-    files = {f"tls_{who}_{what}": str(tls / f"{what}.pem")
-             for who in ("scheduler", "worker", "client") for what in ("cert", "key")}  # fmt: skip
-    security = distributed.Security(tls_ca_file=str(tls / "ca.pem"), require_encryption=True, **files)
-    # such a cluster gives up a worker that is being started anew some seconds after another was lost
+    files = {
+        f"tls_{who}_{what}": str(tls / f"{what}.pem")
+        for who in ("scheduler", "worker", "client")
+        for what in ("cert", "key")
+    }
+    security = distributed.Security(
+        tls_ca_file=str(tls / "ca.pem"), require_encryption=True, **files
+    )
+    # such a cluster gives up a worker that is being started anew some seconds after another was
+    # lost
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
-        distributed.LocalCluster(n_workers=WORKERS, threads_per_worker=1, resources={RESOURCE: 1}, protocol="tls://", security=security,
-                                 host="127.0.0.1", dashboard_address=":0", memory_limit=0, silence_logs=50,
-                                 local_directory=str(tls)) as made,
-    ):  # fmt: skip
+        distributed.LocalCluster(
+            n_workers=WORKERS,
+            threads_per_worker=1,
+            resources={RESOURCE: 1},
+            protocol="tls://",
+            security=security,
+            host="127.0.0.1",
+            dashboard_address=":0",
+            memory_limit=0,
+            silence_logs=50,
+            local_directory=str(tls),
+        ) as made,
+    ):
         yield made.scheduler_address
 
 

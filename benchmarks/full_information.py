@@ -1,10 +1,11 @@
-"""Full information next to top-down estimation on the same noise, on Rhode Island, over production's tree and over that of the tables.
+"""Full information next to top-down estimation on the same noise, on Rhode Island, over
+production's tree and over that of the tables.
 
-Both methods run with the same seed, so every measurement is the same, and the benchmark checks that. Ratios are of mean errors over the runs,
-with the standard error of their mean over the runs (a ratio of paired means, by the delta method). A difference counts as worse when it is
-more than three standard errors above zero. The coverage is that of the 90 % intervals of the unbiased estimates, over answers that
-are uncertain at all.
-"""
+Both methods run with the same seed, so every measurement is the same, and the benchmark checks
+that. Ratios are of mean errors over the runs, with the standard error of their mean over the runs
+(a ratio of paired means, by the delta method). A difference counts as worse when it is more than
+three standard errors above zero. The coverage is that of the 90 % intervals of the unbiased
+estimates, over answers that are uncertain at all."""
 
 from __future__ import annotations
 
@@ -40,8 +41,12 @@ Errors = Mapping[tuple[str, str], ErrorRow]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.full_information", description=__doc__)
-    parser.add_argument("--repeats", type=int, default=3, help="runs; what the documentation states is of 10")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.full_information", description=__doc__
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="runs; what the documentation states is of 10"
+    )
     parser.add_argument("--spine", choices=SPINES, action="append", help="default: both")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args(arguments)
@@ -61,13 +66,17 @@ def _compare(figures: Figures, data: Path, spine: str, repeats: int, workers: in
     covered: list[tuple[int, int]] = []
     for seed in range(1, repeats + 1):
         top_errors, noise = _errors(_spec(spine, seed, "topdown"), prepared, workers, None)
-        full_errors, same = _errors(_spec(spine, seed, "full-information"), prepared, workers, covered)
+        full_errors, same = _errors(
+            _spec(spine, seed, "full-information"), prepared, workers, covered
+        )
         assert noise == same, "both methods must have the same measurements"
         top.append(top_errors)
         full.append(full_errors)
     for key in top[0]:
         for measure in ("mae", "rmse"):
-            a, b = (np.array([getattr(errors[key], measure) for errors in runs]) for runs in (full, top))
+            a, b = (
+                np.array([getattr(errors[key], measure) for errors in runs]) for runs in (full, top)
+            )
             if b.mean() == 0:
                 continue
             target = TARGETS.get((*key, measure))
@@ -85,8 +94,21 @@ def _compare(figures: Figures, data: Path, spine: str, repeats: int, workers: in
                 worse=bool((a - b).mean() > 3 * _of_mean(a - b)) if repeats > 1 else None,
             )
     inside, of = np.sum(covered, axis=0)
-    figures("coverage of 90 % intervals", float(inside / of), "share", at_least=0.88, spine=spine, answers=int(of))
-    figures("coverage of 90 % intervals, not more", float(inside / of), "share", at_most=0.92, spine=spine)
+    figures(
+        "coverage of 90 % intervals",
+        float(inside / of),
+        "share",
+        at_least=0.88,
+        spine=spine,
+        answers=int(of),
+    )
+    figures(
+        "coverage of 90 % intervals, not more",
+        float(inside / of),
+        "share",
+        at_most=0.92,
+        spine=spine,
+    )
 
 
 def _of_mean(x: NDArray[np.float64]) -> float:
@@ -97,7 +119,12 @@ def _of_mean(x: NDArray[np.float64]) -> float:
 def _spec(spine: str, seed: int, method: str) -> RunSpec:
     return das.load_spec(
         CONFIG,
-        [f"geography.spine={spine}", f"run.seed={seed}", f"estimation.method={method}", "output.report=false"],
+        [
+            f"geography.spine={spine}",
+            f"run.seed={seed}",
+            f"estimation.method={method}",
+            "output.report=false",
+        ],
     )
 
 
@@ -110,10 +137,13 @@ def _errors(
         with executor(workers) as pool:
             outcome = run_prepared(spec, prepared, out, pool, Stages(), Silent())
         if covered is not None:
-            covered += [_coverage(out, prepared, spec, level) for level in prepared.spine.levels[:-1]]
+            covered += [
+                _coverage(out, prepared, spec, level) for level in prepared.spine.levels[:-1]
+            ]
     rows = [r for r in outcome.rows["persons"] if r.bin == "all"]
     published, measured = (
-        {(r.level, r.query): r for r in rows if r.source == source} for source in ("postprocessed", "nmf")
+        {(r.level, r.query): r for r in rows if r.source == source}
+        for source in ("postprocessed", "nmf")
     )
     return published, measured
 

@@ -1,12 +1,12 @@
-"""Seeded runs of every publication as digests: what a change of structure must leave as it is, byte by byte.
+"""Seeded runs of every publication as digests: what a change of structure must leave as it is, byte
+by byte.
 
     python -m benchmarks.golden --write before.json     # before the change
     python -m benchmarks.golden --against before.json   # after it; exit 1 where something differs
 
-Files that hold numbers count with their bytes: measurements, what is revealed and tied, microdata, tables, estimates. A
-privacy statement counts with its numbers alone: its sentences, digests and software may change. Floating-point sums differ
-between processors, so compare on one machine.
-"""
+Files that hold numbers count with their bytes: measurements, what is revealed and tied, microdata,
+tables, estimates. A privacy statement counts with its numbers alone: its sentences, digests and
+software may change. Floating-point sums differ between processors, so compare on one machine."""
 
 from __future__ import annotations
 
@@ -47,22 +47,36 @@ def _dhc(folder: Path) -> Path:
     extract = ROOT / "data" / "pl94_2010"
     below = _counts("pl94-2010")(folder)
     _das("data", "simulate", "dhc", "--blocks", extract, "--out", folder / "linked", "--seed", 1)
-    _das("run", "dhc-2020", "--data", folder / "linked", "--out", folder / "dhc",
-         "--set", f"constraints.from={below}", "--set", SEED)  # fmt: skip
+    _das(
+        "run",
+        "dhc-2020",
+        "--data",
+        folder / "linked",
+        "--out",
+        folder / "dhc",
+        "--set",
+        f"constraints.from={below}",
+        "--set",
+        SEED,
+    )
     return folder / "dhc"
 
 
 def _detailed(folder: Path) -> Path:
     made = folder / "simulated"
     _das("data", "simulate", "detailed", "--out", made, "--seed", 1, "--persons", 20_000)
-    _das("detailed", "run", made / "parameters", made / "data", "--out", folder / "run", "--seed", 7)
+    _das(
+        "detailed", "run", made / "parameters", made / "data", "--out", folder / "run", "--seed", 7
+    )
     return folder / "run"
 
 
 #: Publications by name; each makes a run in a folder and says where it is.
 CASES: dict[str, Callable[[Path], Path]] = {
     "pl94-2010": _counts("pl94-2010"),
-    "pl94-2010 full-information": _counts("pl94-2010", "--set", "estimation.method=full-information"),
+    "pl94-2010 full-information": _counts(
+        "pl94-2010", "--set", "estimation.method=full-information"
+    ),
     "pl94-2010-best": _counts("pl94-2010-best"),
     "1940-pure-dp": _counts("1940-pure-dp"),
     "dhc-2020": _dhc,
@@ -74,7 +88,9 @@ _NUMBERS = ("nmf", "revealed", "tied", "microdata", "tables", "estimates")
 
 
 def digests(release: Path) -> Digests:
-    """SHA-256 of every file of numbers of a release, by its path, and of the numbers of its statement."""
+    """SHA-256 of every file of numbers of a release, by its path, and of the numbers of its
+    statement.
+    """
     found = {
         path.relative_to(release).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(release.rglob("*"))
@@ -86,7 +102,9 @@ def digests(release: Path) -> Digests:
 
 
 def _numbers(value: Any, at: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Every number of a document and where it stands. An exact one is text, such as ``"104/4099"``."""
+    """Every number of a document and where it stands. An exact one is text, such as
+    ``"104/4099"``.
+    """
     if isinstance(value, dict):
         for key in sorted(value):
             if key not in ("digests", "software"):
@@ -94,7 +112,9 @@ def _numbers(value: Any, at: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for i, item in enumerate(value):
             yield from _numbers(item, (*at, str(i)))
-    elif isinstance(value, (int, float)) or (isinstance(value, str) and value[:1] in "-.0123456789"):
+    elif isinstance(value, (int, float)) or (
+        isinstance(value, str) and value[:1] in "-.0123456789"
+    ):
         yield "/".join(at), str(value)
 
 
@@ -104,7 +124,9 @@ def differing(one: Digests, other: Digests) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--write", type=Path, help="a file for the digests")
     what.add_argument("--against", type=Path, help="such a file")
@@ -114,7 +136,9 @@ def main() -> int:
     for name in given.only or CASES:
         with tempfile.TemporaryDirectory() as folder:
             found[name] = digests(CASES[name](Path(folder)) / "release")
-        print(json.dumps({"benchmark": "golden", "run": name, "files": len(found[name])}), flush=True)
+        print(
+            json.dumps({"benchmark": "golden", "run": name, "files": len(found[name])}), flush=True
+        )
     if given.write:
         given.write.write_text(json.dumps(found, indent=1), encoding="utf-8")
         return 0

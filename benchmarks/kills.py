@@ -1,13 +1,15 @@
-"""Runs that are killed: a release as if nothing had happened, each part drawn once, and what cannot be drawn again counted.
+"""Runs that are killed: a release as if nothing had happened, each part drawn once, and what cannot
+be drawn again counted.
 
-First every publication is killed while it measures, and whole runs of it at random moments (:mod:`benchmarks.kills_measuring`). Then come
-runs in shards, with workers. SIGKILL goes to worker processes of a cluster of Dask, and of this machine, half of them while they measure, half while they
-estimate; whenever somebody is at work, it is one of these. Then it goes to the main process, at random moments, half of the time
-with a cluster, the workers of which outlive it. What ends is gone on with (``--resume``). Half of the runs are seeded, and are to be
-the same bytes as one that nobody disturbed; half are private. In each the measurements that were there at a kill are those of the
-end, byte by byte; the ledger has each part once, at the cost of the plan; ``das account verify`` passes. A run that is not as it
-should be ends the command with an error.
-"""
+First every publication is killed while it measures, and whole runs of it at random moments
+(:mod:`benchmarks.kills_measuring`). Then come runs in shards, with workers. SIGKILL goes to worker
+processes of a cluster of Dask, and of this machine, half of them while they measure, half while
+they estimate; whenever somebody is at work, it is one of these. Then it goes to the main process,
+at random moments, half of the time with a cluster, the workers of which outlive it. What ends is
+gone on with (``--resume``). Half of the runs are seeded, and are to be the same bytes as one that
+nobody disturbed; half are private. In each the measurements that were there at a kill are those of
+the end, byte by byte; the ledger has each part once, at the cost of the plan; ``das account
+verify`` passes. A run that is not as it should be ends the command with an error."""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ from das.truth import prepared
 #: A run is cut that has more lowest units than this, and a task has so many.
 LARGEST, SIZE = 16, 8
 KINDS = {"seeded": ("run.seed=5",), "keyed": ()}
-CHANGES = ("output.report=false", "geography.spine=tabulation", "estimation.method=full-information")
+CHANGES = (
+    "output.report=false",
+    "geography.spine=tabulation",
+    "estimation.method=full-information",
+)
 #: These differ between two runs: they tell when, and how long.
 TIMES = ("privacy.json", "privacy.html")
 #: What is there while a run is under way.
@@ -53,7 +59,8 @@ _PATIENCE = 600.0
 #: Workers are killed in these, so many in a run at most: so that it goes on.
 STAGES, EACH = ("measure", "branch"), 5
 WAIT = 5.0
-#: What is said where the first worker of all is killed: it cannot be told from a mistake in a script.
+#: What is said where the first worker of all is killed: it cannot be told from a mistake in a
+#: script.
 _EARLY = "ended before they began"
 
 
@@ -66,16 +73,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="measuring is killed before each write whose number is a multiple; 0: before none",
     )
     parser.add_argument(
-        "--random", type=int, default=100, help="so many random sequences of kills for each publication"
+        "--random",
+        type=int,
+        default=100,
+        help="so many random sequences of kills for each publication",
     )
-    parser.add_argument("--whole", type=int, default=20, help="so many kills of whole runs of each publication")
     parser.add_argument(
-        "--only", default="", help="publications whose names begin so; of runs in shards none but with ''"
+        "--whole", type=int, default=20, help="so many kills of whole runs of each publication"
     )
-    parser.add_argument("--dask", type=int, default=50, help="so many kills of workers of a cluster")
-    parser.add_argument("--local", type=int, default=10, help="so many kills of workers of this machine")
     parser.add_argument(
-        "--heads", type=int, default=20, help="so many kills of the main process, half of them with each engine"
+        "--only",
+        default="",
+        help="publications whose names begin so; of runs in shards none but with ''",
+    )
+    parser.add_argument(
+        "--dask", type=int, default=50, help="so many kills of workers of a cluster"
+    )
+    parser.add_argument(
+        "--local", type=int, default=10, help="so many kills of workers of this machine"
+    )
+    parser.add_argument(
+        "--heads",
+        type=int,
+        default=20,
+        help="so many kills of the main process, half of them with each engine",
     )
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
     given = parser.parse_args(arguments)
@@ -92,8 +113,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         trial.undisturbed = trial.run("seeded", [], lambda _: None)
         trial.seconds = monotonic() - began
         half = given.heads // 2
-        for what, engine, kills in (("workers", "dask", given.dask), ("workers", "local", given.local),
-                                    ("main processes", "dask", half), ("main processes", "local", given.heads - half)):  # fmt: skip
+        for what, engine, kills in (
+            ("workers", "dask", given.dask),
+            ("workers", "local", given.local),
+            ("main processes", "dask", half),
+            ("main processes", "local", given.heads - half),
+        ):
             began = monotonic()
             done = trial.repeat(kills, engine, worker=what == "workers")
             figures(
@@ -108,7 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @dataclass
 class Done:
-    """What was endured: ``ended``, attempts that a kill ended; ``in_work``, kills of who was at work at a task."""
+    """What was endured: ``ended``, attempts that a kill ended; ``in_work``, kills of who was at
+    work at a task.
+    """
 
     kills: int = 0
     runs: int = 0
@@ -117,12 +144,19 @@ class Done:
     during: Counter[str] = field(default_factory=Counter)
 
     def told(self) -> dict[str, Any]:
-        return {"runs": self.runs, "resumed": self.ended, "in_work": self.in_work, "during": dict(self.during)}
+        return {
+            "runs": self.runs,
+            "resumed": self.ended,
+            "in_work": self.in_work,
+            "during": dict(self.during),
+        }
 
 
 @dataclass
 class Trial:
-    """Runs in ``folder``; ``undisturbed`` has the digests of the release that a seeded one is to be, ``seconds`` is how long one takes."""
+    """Runs in ``folder``; ``undisturbed`` has the digests of the release that a seeded one is to
+    be, ``seconds`` is how long one takes.
+    """
 
     folder: Path
     order: random.Random
@@ -140,13 +174,17 @@ class Trial:
         """Runs of both kinds until there were so many kills."""
         done = Done()
         with _cluster() if engine == "dask" and kills else _nobody() as (address, pids):
-            options = ["--engine", "dask", "--scheduler", address] if address else ["--workers", "2"]
+            options = (
+                ["--engine", "dask", "--scheduler", address] if address else ["--workers", "2"]
+            )
             while done.kills < kills:
                 kind = tuple(KINDS)[done.runs % 2]
 
                 def endure(head: subprocess.Popen[bytes]) -> None:
                     if worker:
-                        self._kill_workers(head, done, kills, pids or (lambda: _workers_of(head.pid)))
+                        self._kill_workers(
+                            head, done, kills, pids or (lambda: _workers_of(head.pid))
+                        )
                     else:
                         self._kill_head(head, done, kills)
 
@@ -154,14 +192,21 @@ class Trial:
                 done.runs += 1
                 if kind == "seeded" and found != self.undisturbed:
                     raise RuntimeError(
-                        f"other results: {sorted(set(found.items()) ^ set(self.undisturbed.items()))[:4]}"
+                        "other results:"
+                        f" {sorted(set(found.items()) ^ set(self.undisturbed.items()))[:4]}"
                     )
         return done
 
     def run(
-        self, kind: str, options: Sequence[str], endure: Callable[[subprocess.Popen[bytes]], None], done: Done | None = None
-    ) -> dict[str, str]:  # fmt: skip
-        """One, with as many attempts as it takes. Returns the digests of its release, but for what tells when."""
+        self,
+        kind: str,
+        options: Sequence[str],
+        endure: Callable[[subprocess.Popen[bytes]], None],
+        done: Done | None = None,
+    ) -> dict[str, str]:
+        """One, with as many attempts as it takes. Returns the digests of its release, but for what
+        tells when.
+        """
         out, attempts, self.seen = self.out, 0, {}
         if out.exists():
             raise RuntimeError("a task of the run before came late, and has written")
@@ -171,7 +216,9 @@ class Trial:
                 shutil.rmtree(out)
             with (self.folder / "said").open("wb") as said:
                 head = subprocess.Popen(
-                    [sys.executable, "-c", _ATTEMPT, str(out), kind, *options, *resume], cwd=ROOT, stderr=said
+                    [sys.executable, "-c", _ATTEMPT, str(out), kind, *options, *resume],
+                    cwd=ROOT,
+                    stderr=said,
                 )
                 endure(head)
                 code = head.wait(_PATIENCE)
@@ -182,7 +229,11 @@ class Trial:
         if done is not None:
             done.ended += attempts - 1
         if [*out.glob("work"), *out.rglob(".*.tmp")]:  # killed after its last file
-            subprocess.run([sys.executable, "-c", _ATTEMPT, str(out), kind, *options, "--resume"], cwd=ROOT, check=True)
+            subprocess.run(
+                [sys.executable, "-c", _ATTEMPT, str(out), kind, *options, "--resume"],
+                cwd=ROOT,
+                check=True,
+            )
         self._look()
         check(out, kind)
         release = out / "release"
@@ -202,7 +253,11 @@ class Trial:
         while head.poll() is None and done.kills < kills:
             sleep(self.order.uniform(0.0, 0.5))
             stage = self._stage()
-            if stage in STAGES and here[stage] < EACH and 2 * done.during[stage] < kills + kills % 2:
+            if (
+                stage in STAGES
+                and here[stage] < EACH
+                and 2 * done.during[stage] < kills + kills % 2
+            ):
                 at_work = self._at_work(stage, pids)
                 if (
                     (found := at_work or pids())
@@ -246,7 +301,9 @@ class Trial:
             until = monotonic() + 30
             while left := [pid for pid in workers if _lives(pid)]:
                 if monotonic() > until:
-                    raise RuntimeError(f"workers outlive the process that they work for: {left}") from None
+                    raise RuntimeError(
+                        f"workers outlive the process that they work for: {left}"
+                    ) from None
                 sleep(0.1)
 
     def _note(self, done: Done, stage: str) -> None:
@@ -256,24 +313,35 @@ class Trial:
 
 
 def check(out: Path, kind: str) -> None:
-    """A finished run has each part drawn once, at the cost of its plan, and nothing of its work. Raises ``RuntimeError``."""
+    """A finished run has each part drawn once, at the cost of its plan, and nothing of its work.
+    Raises ``RuntimeError``.
+    """
     chosen, directory = _spec(kind), RunDirectory(out)
     lines = [json.loads(line) for line in directory.ledger.read_text(encoding="utf-8").splitlines()]
     parts = [x["part"] for x in lines if "part" in x]
     often = Counter((p["universe"], p["level"], p["shard"]) for p in parts)
-    entries, cost = LedgerFile(directory.ledger).entries, sum((u.plan.cost for u in chosen.universes), Fraction(0))
+    entries, cost = (
+        LedgerFile(directory.ledger).entries,
+        sum((u.plan.cost for u in chosen.universes), Fraction(0)),
+    )
     said = json.loads((directory.release / "privacy.json").read_text(encoding="utf-8"))
     subprocess.run(
-        [sys.executable, "-m", "das", "account", "verify", str(out)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True
+        [sys.executable, "-m", "das", "account", "verify", str(out)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        check=True,
     )
     faults = {
         "a part has two lines": max(often.values()) > 1,
         "a stage was drawn twice": bool(entries.lost()),
         "a part is not what the ledger says": any(
-            file_digest(directory.release / path) != sha256 for path, sha256 in entries.files().items()
+            file_digest(directory.release / path) != sha256
+            for path, sha256 in entries.files().items()
         ),
         "it costs another sum": Fraction(said["rho"]["total"]) != cost,
-        "its manifest is of other files": directory.read_manifest()["outputs"] != directory.digests(),
+        "its manifest is of other files": (
+            directory.read_manifest()["outputs"] != directory.digests()
+        ),
         "something is left": any((out / name).exists() for name in PASSING) or any(out.rglob(".*")),
     }
     if wrong := [what for what, so in faults.items() if so]:
@@ -281,7 +349,9 @@ def check(out: Path, kind: str) -> None:
 
 
 def attempt() -> None:
-    """In the main process of a run: go on with it or begin it, cut small. Exit code 3 where it lost too many workers."""
+    """In the main process of a run: go on with it or begin it, cut small. Exit code 3 where it lost
+    too many workers.
+    """
     out, kind, *options = sys.argv[1:]
     parser = argparse.ArgumentParser()
     parser.add_argument("--engine", default="local")
@@ -292,14 +362,22 @@ def attempt() -> None:
     prepared.LARGEST = LARGEST
     choice = EngineChoice(given.engine, given.workers, given.scheduler, size=SIZE)
     try:
-        pipeline.run(_spec(kind), Path(out), paths=[Path(out).parent / "data"], engine=choice, resume=given.resume)
+        pipeline.run(
+            _spec(kind),
+            Path(out),
+            paths=[Path(out).parent / "data"],
+            engine=choice,
+            resume=given.resume,
+        )
     except DasError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
 
 
 def _spec(kind: str) -> spec.RunSpec:
-    return spec.parse(CONFIG.read_text(encoding="utf-8"), where="kills", overrides=[*CHANGES, *KINDS[kind]])
+    return spec.parse(
+        CONFIG.read_text(encoding="utf-8"), where="kills", overrides=[*CHANGES, *KINDS[kind]]
+    )
 
 
 @contextmanager
@@ -309,7 +387,9 @@ def _nobody() -> Iterator[tuple[str, None]]:
 
 @contextmanager
 def _cluster() -> Iterator[tuple[str, Callable[[], list[int]]]]:
-    """Two worker processes of Dask that may see the truth: the address of their scheduler, and who they are now."""
+    """Two worker processes of Dask that may see the truth: the address of their scheduler, and who
+    they are now.
+    """
     import dask
     import distributed
 
@@ -318,22 +398,35 @@ def _cluster() -> Iterator[tuple[str, Callable[[], list[int]]]]:
     os.environ["PYTHONPATH"] = str(ROOT)
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, resources={RESOURCE: 1}, host="127.0.0.1",
-                                 dashboard_address=":0", memory_limit=0, silence_logs=50) as made,
-    ):  # fmt: skip
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            resources={RESOURCE: 1},
+            host="127.0.0.1",
+            dashboard_address=":0",
+            memory_limit=0,
+            silence_logs=50,
+        ) as made,
+    ):
         yield (
             made.scheduler_address,
-            lambda: [n.process.pid for n in made.workers.values() if n.process is not None and n.process.pid],
+            lambda: [
+                n.process.pid
+                for n in made.workers.values()
+                if n.process is not None and n.process.pid
+            ],
         )
 
 
 def _workers_of(pid: int) -> list[int]:
-    """All processes that a process has begun, but for those that multiprocessing cleans up with; the one that workers are
-    forked from is as good as a worker."""
+    """All processes that a process has begun, but for those that multiprocessing cleans up with;
+    the one that workers are forked from is as good as a worker."""
     found = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
-            for child in map(int, Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii").split()):
+            for child in map(
+                int, Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii").split()
+            ):
                 found += _workers_of(child)
                 if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes():
                     found.append(child)
@@ -352,7 +445,10 @@ def _kill(pid: int) -> bool:
 
 def _lives(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0] != "Z"
+        return (
+            Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0]
+            != "Z"
+        )
     except OSError:
         return False
 

@@ -1,9 +1,10 @@
-"""Kills of every publication: while it measures, before each of its writes; and of whole runs, at random moments.
+"""Kills of every publication: while it measures, before each of its writes; and of whole runs, at
+random moments.
 
-The first is the model of :mod:`tests.interruptions`, which knows every draw of noise: after each kill a run is resumed with its key, without it,
-and with another truth, and what advises is followed to the end. The second are processes of the command line that get SIGKILL, half of which lose their
-key as well.
-"""
+The first is the model of :mod:`tests.interruptions`, which knows every draw of noise: after each
+kill a run is resumed with its key, without it, and with another truth, and what advises is followed
+to the end. The second are processes of the command line that get SIGKILL, half of which lose their
+key as well."""
 
 from __future__ import annotations
 
@@ -29,14 +30,23 @@ from tests.interruptions import Fate, Publication, Told, attempt, endure, every,
 from tests.worlds import Worlds
 
 #: What happens after a kill, before the run is resumed.
-AFTER = (Fate(), Fate(lose_key=True), Fate(alter=True), Fate(lose_key=True, alter=True, accept=True))
+AFTER = (
+    Fate(),
+    Fate(lose_key=True),
+    Fate(alter=True),
+    Fate(lose_key=True, alter=True, accept=True),
+)
 #: Attempts of one run that are killed in a random sequence.
 KILLS = 5
 _PATIENCE = 900.0
 
 
-def while_measuring(folder: Path, figures: Figures, step: int, sequences: int, only: str, seed: int) -> None:
-    """Every publication is killed before each ``step``-th write, in each of the ways of :data:`AFTER`; then in random ``sequences``."""
+def while_measuring(
+    folder: Path, figures: Figures, step: int, sequences: int, only: str, seed: int
+) -> None:
+    """Every publication is killed before each ``step``-th write, in each of the ways of
+    :data:`AFTER`; then in random ``sequences``.
+    """
     for name, make in every(Worlds(folder / "worlds"), folder / "given").items():
         if not name.startswith(only):
             continue
@@ -49,9 +59,21 @@ def while_measuring(folder: Path, figures: Figures, step: int, sequences: int, o
                 endure(publication, here / "begun", here, iter([fate]), random.Random(write), told)
         for i in range(sequences):
             order = random.Random(seed * 1_000_003 + i)
-            endure(publication, here / "begun", here, fates(order, writes, order.randint(1, KILLS)), order, told)
+            endure(
+                publication,
+                here / "begun",
+                here,
+                fates(order, writes, order.randint(1, KILLS)),
+                order,
+                told,
+            )
         figures(
-            f"measuring killed, {name}", told.kills, "kills", **_said(told), writes=writes, seconds=monotonic() - began
+            f"measuring killed, {name}",
+            told.kills,
+            "kills",
+            **_said(told),
+            writes=writes,
+            seconds=monotonic() - began,
         )
         shutil.rmtree(here)
 
@@ -79,10 +101,13 @@ def _ends(publication: Publication, here: Path, write: int) -> bool:
 
 
 def _said(told: Told) -> dict[str, Any]:
-    return {k: dict(v) if isinstance(v, Counter) else v for k, v in vars(told).items() if k != "kills"}
+    return {
+        k: dict(v) if isinstance(v, Counter) else v for k, v in vars(told).items() if k != "kills"
+    }
 
 
-# --- whole runs --------------------------------------------------------------------------------------------------
+# --- whole runs
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -139,8 +164,22 @@ class WholeRun:
         self._check(lost=lost)
 
     def _attempt(self, more: Sequence[str], after: float | None) -> tuple[int, str]:
-        process = subprocess.Popen([sys.executable, "-m", "das", *self.arguments, "--out", str(self.out), "--quiet", *more],
-                                   cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "das",
+                *self.arguments,
+                "--out",
+                str(self.out),
+                "--quiet",
+                *more,
+            ],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         try:
             _, said = process.communicate(timeout=_PATIENCE if after is None else after)
         except subprocess.TimeoutExpired:
@@ -149,19 +188,26 @@ class WholeRun:
         return process.returncode, said
 
     def _check(self, *, lost: bool) -> None:
-        """The release is verified; its statement has all that the ledger has, and no more is lost than must be."""
-        subprocess.run([sys.executable, "-m", "das", "account", "verify", str(self.out)], cwd=ROOT, check=True,
-                       stdout=subprocess.DEVNULL)  # fmt: skip
+        """The release is verified; its statement has all that the ledger has, and no more is lost
+        than must be.
+        """
+        subprocess.run(
+            [sys.executable, "-m", "das", "account", "verify", str(self.out)],
+            cwd=ROOT,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         directory = RunDirectory(self.out)
         entries = LedgerFile(directory.ledger).entries
         said = json.loads((directory.release / "privacy.json").read_text(encoding="utf-8"))
         stated = [*said["ledger"], *said["spent_by_interrupted_attempts"]]
         faults = {
             "a draw is not stated": len(stated) != sum(len(a.events) for a in entries.attempts),
-            "its cost is another": sum(Fraction(x["rho"]) for x in stated) != sum(e.cost for a in entries.attempts for e in a.events),
+            "its cost is another": sum(Fraction(x["rho"]) for x in stated)
+            != sum(e.cost for a in entries.attempts for e in a.events),
             "something is lost, and was not accepted": bool(entries.lost()) and not lost,
             "its key is left": directory.noise_key.exists(),
-        }  # fmt: skip
+        }
         if wrong := [what for what, so in faults.items() if so]:
             raise RuntimeError(f"{self.name}: {wrong}")
         shutil.rmtree(self.out)
@@ -175,7 +221,15 @@ def whole_runs(folder: Path, figures: Figures, kills: int, only: str, order: ran
     commands = {
         "redistricting": ["run", "pl94-2010", "--data", str(worlds.data("one thousand")), *plain],
         "detailed groups": ["detailed", "run", *map(str, given)],
-        "dhc": ["run", "dhc-2020", "--data", str(worlds.linked()), "--set", f"constraints.from={earlier}", *plain],
+        "dhc": [
+            "run",
+            "dhc-2020",
+            "--data",
+            str(worlds.linked()),
+            "--set",
+            f"constraints.from={earlier}",
+            *plain,
+        ],
     }
     for name, arguments in commands.items():
         if not name.startswith(only) or not kills:

@@ -1,9 +1,10 @@
-"""Families of the size of the demographic file of 2020, by ``das.solve.Layered``: seconds of one core, gap and memory.
+"""Families of the size of the demographic file of 2020, by ``das.solve.Layered``: seconds of one
+core, gap and memory.
 
-The queries are those of its persons (12, 6, 76, 4, 8, 60 and 19 answers, one of GQ types merged, one of all cells; the sixth and
-seventh with four times the weight), on cells and persons that are made up: attributes of skewed levels, most cells of a few persons. Exact
-sums are those of group-quarters class, voting age, Hispanic origin and race of each child.
-"""
+The queries are those of its persons (12, 6, 76, 4, 8, 60 and 19 answers, one of GQ types merged,
+one of all cells; the sixth and seventh with four times the weight), on cells and persons that are
+made up: attributes of skewed levels, most cells of a few persons. Exact sums are those of
+group-quarters class, voting age, Hispanic origin and race of each child."""
 
 from __future__ import annotations
 
@@ -22,10 +23,12 @@ from das.solve import ChildrenQP, Layered, children_qps
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-#: Children and cells: a county of Rhode Island with its tract groups, 0.75 million variables; and what most families are like.
+#: Children and cells: a county of Rhode Island with its tract groups, 0.75 million variables; and
+#: what most families are like.
 LARGE, SMALL = (58, 13_000), (20, 700)
 FAMILIES, TOL = 300, 1e-6
-#: Seconds: of the large one; of a variable of the small ones, for 17 million variables (Rhode Island) in eight minutes.
+#: Seconds: of the large one; of a variable of the small ones, for 17 million variables (Rhode
+#: Island) in eight minutes.
 LONGEST, EACH = 60.0, 480 / 17e6
 #: Standard deviations of a query's noise in the levels of 2020.
 SIGMAS = (4.57, 30.2)
@@ -48,11 +51,26 @@ class Cells:
         quarters = np.where(r < _HOUSEHOLD, 0, 1 + r % 7)
         classes, adult = np.digitize(r, [2, 18, 33]), np.digitize(a, [18, 36])
         ages = np.digitize(a, np.r_[1:15, 18:40])
-        asked = [(adult, classes), (adult, self.sex), (ages, self.sex), (self.hispanic, self.sex), (self.sex, classes),
-                 (np.where(r < _HOUSEHOLD, 0, 1 + r % 5), np.digitize(a, [3, 15, 16, 17, 18, 20, 24, 26, 28])),
-                 (np.minimum(r, _HOUSEHOLD),),
-                 (self.hispanic, self.sex, a, np.where(r < _HOUSEHOLD, r, _HOUSEHOLD + quarters), self.race),
-                 (r, self.sex, a, self.hispanic, self.race)]  # fmt: skip
+        asked = [
+            (adult, classes),
+            (adult, self.sex),
+            (ages, self.sex),
+            (self.hispanic, self.sex),
+            (self.sex, classes),
+            (
+                np.where(r < _HOUSEHOLD, 0, 1 + r % 5),
+                np.digitize(a, [3, 15, 16, 17, 18, 20, 24, 26, 28]),
+            ),
+            (np.minimum(r, _HOUSEHOLD),),
+            (
+                self.hispanic,
+                self.sex,
+                a,
+                np.where(r < _HOUSEHOLD, r, _HOUSEHOLD + quarters),
+                self.race,
+            ),
+            (r, self.sex, a, self.hispanic, self.race),
+        ]
         return [_numbered(*q) for q in asked]
 
     def groups(self) -> Index:
@@ -79,12 +97,16 @@ def family(children: int, cells: int, sigma: float, seed: int) -> ChildrenQP:
 def _truth(children: int, cells: int, r: np.random.Generator) -> tuple[Cells, Array]:
     """As many persons as fill so many cells, where each lives."""
     relation = np.concatenate([0.975 * _skewed(_HOUSEHOLD, 1.1), 0.025 * _skewed(_TYPES, 1.0)])
-    age = np.concatenate([np.full(18, 0.0125), 0.06 * np.exp(-(np.linspace(0, 2, _AGES - 18) ** 2))])
+    age = np.concatenate(
+        [np.full(18, 0.0125), 0.06 * np.exp(-(np.linspace(0, 2, _AGES - 18) ** 2))]
+    )
     size = r.dirichlet(np.full(children, 1.5))
     code, child = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     while len(np.unique(code)) < cells:
-        levels = [r.choice(len(p), cells, p=p / p.sum())
-                  for p in (relation, np.ones(2), age, np.array([0.85, 0.15]), _skewed(_RACES, 2.2))]  # fmt: skip
+        levels = [
+            r.choice(len(p), cells, p=p / p.sum())
+            for p in (relation, np.ones(2), age, np.array([0.85, 0.15]), _skewed(_RACES, 2.2))
+        ]
         code = np.append(code, np.ravel_multi_index(levels, _SHAPE))
         child = np.append(child, r.choice(children, cells, p=size))
     some = np.sort(r.permutation(np.unique(code))[:cells])
@@ -107,7 +129,9 @@ def _numbered(*levels: Index) -> Index:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.large_families", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.large_families", description=__doc__
+    )
     parser.add_argument("--families", type=int, default=FAMILIES, help="small families")
     given = parser.parse_args(arguments)
     figures = Figures("large_families")
@@ -127,9 +151,21 @@ def _large(figures: Figures, sigma: float) -> None:
     before = _peak()
     (s,), seconds = _solved([p])
     label = f"{LARGE[0]} x {LARGE[1]}, sigma {sigma:g}"
-    figures(f"{label}: seconds", seconds, "s", at_most=LONGEST, iterations=s.iterations, persons=float(p.parent.sum()))  # type: ignore[union-attr]
     figures(
-        f"{label}: relative duality gap", s.gap, "relative", at_most=TOL, residual=s.residual, status=s.status.value
+        f"{label}: seconds",
+        seconds,
+        "s",
+        at_most=LONGEST,
+        iterations=s.iterations,
+        persons=float(p.parent.sum()),  # type: ignore[union-attr]
+    )
+    figures(
+        f"{label}: relative duality gap",
+        s.gap,
+        "relative",
+        at_most=TOL,
+        residual=s.residual,
+        status=s.status.value,
     )
     if (more := _peak() - before) > 0:  # the peak of the process: the first family's
         figures(f"{label}: memory beside the problem", more / s.x.size, "bytes a variable")
@@ -144,9 +180,17 @@ def _small(figures: Figures, families: int) -> None:
     found, seconds = _solved(problems)
     label = f"{families} of {SMALL[0]} x {SMALL[1]}"
     variables = sum(s.x.size for s in found)
-    figures(f"{label}: seconds of a variable", seconds / variables, "s", at_most=EACH, seconds=seconds)
+    figures(
+        f"{label}: seconds of a variable", seconds / variables, "s", at_most=EACH, seconds=seconds
+    )
     late = sum(s.status is not Status.OPTIMAL for s in found)
-    figures(f"{label}: not within the tolerance", late, "families", at_most=0, worst_gap=max(s.gap for s in found))
+    figures(
+        f"{label}: not within the tolerance",
+        late,
+        "families",
+        at_most=0,
+        worst_gap=max(s.gap for s in found),
+    )
 
 
 if __name__ == "__main__":

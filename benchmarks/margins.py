@@ -1,10 +1,12 @@
-"""What is lost between the unbiased estimates and the published counts, with margins held and without, on Rhode Island.
+"""What is lost between the unbiased estimates and the published counts, with margins held and
+without, on Rhode Island.
 
-For each level and query the root mean square error of the published counts over that of the unbiased estimates by their own
-standard errors (1: nothing is lost; less: non-negativity won something besides), over the runs. The budget is that of
-production, or with ``--config`` of another plan, such as one that spends the State total's share on counties, tracts and block
-groups. ``not held`` is the same noise estimated with the totals held alone. The last lines are the processor time of both.
-"""
+For each level and query the root mean square error of the published counts over that of the
+unbiased estimates by their own standard errors (1: nothing is lost; less: non-negativity won
+something besides), over the runs. The budget is that of production, or with ``--config`` of another
+plan, such as one that spends the State total's share on counties, tracts and block groups. ``not
+held`` is the same noise estimated with the totals held alone. The last lines are the processor time
+of both."""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figures.skipped("all", no_data(RHODE_ISLAND))
         return
     changes = ["geography.spine=tabulation", *given.changes]
-    spec = specification.parse(given.config.read_text(encoding="utf-8"), where=str(given.config), overrides=changes)
+    spec = specification.parse(
+        given.config.read_text(encoding="utf-8"), where=str(given.config), overrides=changes
+    )
     prepared = prepare(spec, [data], Stages(), Silent())
     known: list[Squares] = []
     found: dict[bool, list[Squares]] = {True: [], False: []}
@@ -59,18 +63,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for key in known[0]:
         error, with_all, without = (_root(runs, key) for runs in (known, found[True], found[False]))
         if error > 0:
-            figures(f"{key[0]}, {key[1]}", with_all / error, "published RMSE / standard error", at_most=MOST.get(key),
-                    published=with_all, standard_error=error, not_held=without / error)  # fmt: skip
-    figures("processor time, held beside not", seconds[True] / seconds[False], "ratio", at_most=1.15,
-            seconds=seconds[True] / given.repeats)  # fmt: skip
+            figures(
+                f"{key[0]}, {key[1]}",
+                with_all / error,
+                "published RMSE / standard error",
+                at_most=MOST.get(key),
+                published=with_all,
+                standard_error=error,
+                not_held=without / error,
+            )
+    figures(
+        "processor time, held beside not",
+        seconds[True] / seconds[False],
+        "ratio",
+        at_most=1.15,
+        seconds=seconds[True] / given.repeats,
+    )
 
 
 def _root(runs: Sequence[Squares], key: tuple[str, str]) -> float:
     return float(np.mean([r[key] for r in runs]) ** 0.5)
 
 
-def _run(spec: RunSpec, prepared: Prepared, seed: int) -> tuple[Squares, dict[bool, Squares], dict[bool, float]]:
-    """Variances of the unbiased estimates, and squared errors and processor time with margins held and without."""
+def _run(
+    spec: RunSpec, prepared: Prepared, seed: int
+) -> tuple[Squares, dict[bool, Squares], dict[bool, float]]:
+    """Variances of the unbiased estimates, and squared errors and processor time with margins held
+    and without.
+    """
     u, tree = spec.persons, prepared.trees[spec.persons.name]
     found = noisy(spec, prepared, seed)
     bounds = bounds_of_units(spec, prepared)
@@ -80,7 +100,9 @@ def _run(spec: RunSpec, prepared: Prepared, seed: int) -> tuple[Squares, dict[bo
     variances = {(level, q.name): float(np.mean(e**2)) for level, q, _, e in known.unbiased()}
     errors: dict[bool, Any] = {}
     took: dict[bool, float] = {}
-    for held in (True, False) if seed % 2 else (False, True):  # what comes first warms what comes next
+    for held in (
+        (True, False) if seed % 2 else (False, True)
+    ):  # what comes first warms what comes next
         method = known.estimator(Passes(u.passes, spec.after.tolerance), spec.after.tolerance)
         if not held:
             method = replace(method, queries=dict.fromkeys(method.queries, ()))
@@ -90,7 +112,11 @@ def _run(spec: RunSpec, prepared: Prepared, seed: int) -> tuple[Squares, dict[bo
         errors[held] = {}
         for level, name in variances:
             query = u.schema.query(name)
-            true = prepared.measured[u.name][level].open("to hold published counts against it").answer(query)
+            true = (
+                prepared.measured[u.name][level]
+                .open("to hold published counts against it")
+                .answer(query)
+            )
             off = release.histograms[level].answer(query) - true
             errors[held][level, name] = float(np.mean(off.astype(float) ** 2))
     return variances, errors, took

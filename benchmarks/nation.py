@@ -1,8 +1,9 @@
-"""A simulated nation with the production settings: minutes and memory, by stage and method, of all of it or of a share.
+"""A simulated nation with the production settings: minutes and memory, by stage and method, of all
+of it or of a share.
 
-The nation is that of ``das data simulate nation``: 8.1 million blocks, 331 million persons, housing units too, over the optimised
-spine of 2020. A run that was stopped goes on (``--keep``), and its figures are then of what was left.
-"""
+The nation is that of ``das data simulate nation``: 8.1 million blocks, 331 million persons, housing
+units too, over the optimised spine of 2020. A run that was stopped goes on (``--keep``), and its
+figures are then of what was left."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--method", choices=METHODS, action="append", help="default: both")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--data", type=Path, help="a nation that was simulated before")
-    parser.add_argument("--keep", type=Path, help="a folder that is kept: a run that was stopped there goes on")
+    parser.add_argument(
+        "--keep", type=Path, help="a folder that is kept: a run that was stopped there goes on"
+    )
     given = parser.parse_args(arguments)
     figures = Figures("nation")
     with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as name:
@@ -58,10 +61,23 @@ def _measured(figures: Figures, data: Path, out: Path, method: str, workers: int
     told = {"blocks": blocks, "workers": workers, "resumed": resumed}
     for stage, seconds in run.stages().items():
         figures(f"{method}: {stage}", seconds, "s", **told)
-    figures(f"{method}: all", run.seconds / 60, "minutes", at_most=MINUTES[method] * share, cpu_minutes=run.cpu / 60,
-            cpu_seconds_per_1000_blocks=1000 * run.cpu / blocks, **told)  # fmt: skip
-    figures(f"{method}: memory of all processes", (run.peak_mb or run.largest_process_mb()) / 1000, "GB", at_most=GIGABYTES,
-            largest_process_gb=run.largest_process_mb() / 1000, **told)  # fmt: skip
+    figures(
+        f"{method}: all",
+        run.seconds / 60,
+        "minutes",
+        at_most=MINUTES[method] * share,
+        cpu_minutes=run.cpu / 60,
+        cpu_seconds_per_1000_blocks=1000 * run.cpu / blocks,
+        **told,
+    )
+    figures(
+        f"{method}: memory of all processes",
+        (run.peak_mb or run.largest_process_mb()) / 1000,
+        "GB",
+        at_most=GIGABYTES,
+        largest_process_gb=run.largest_process_mb() / 1000,
+        **told,
+    )
 
 
 if __name__ == "__main__":

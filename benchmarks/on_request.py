@@ -1,10 +1,10 @@
 r"""Noise on request and what is kept of it, in a schema of the size of the demographic file's.
 
-Coordinates per second of one core, anywhere and in order, beside a stretch of them; answers per second of the oracle that adds the
-truth, block by block; and the bytes that a revealed number takes in the files. Blocks are asked as top-down estimation asks: for all cells that
-their block group has, and for those of these that lie in a class which the block has itself. Persons are those of 28 tracts (2010), with
-made-up relationships.
-"""
+Coordinates per second of one core, anywhere and in order, beside a stretch of them; answers per
+second of the oracle that adds the truth, block by block; and the bytes that a revealed number takes
+in the files. Blocks are asked as top-down estimation asks: for all cells that their block group
+has, and for those of these that lie in a class which the block has itself. Persons are those of 28
+tracts (2010), with made-up relationships."""
 
 from __future__ import annotations
 
@@ -45,8 +45,11 @@ VARIANCES = (
 LABEL = CoordinateLabel(ChunkLabel("persons", "Block", 1, b"", b"", b"", "", b""), "detailed")
 SCHEMA = Schema(
     "demographic",
-    tuple(Attribute(name, tuple(map(str, range(n)))) for name, n in (("relgq", 42), ("sex", 2), ("age", 116), ("hispanic", 2), ("cenrace", 63))),
-)  # fmt: skip
+    tuple(
+        Attribute(name, tuple(map(str, range(n))))
+        for name, n in (("relgq", 42), ("sex", 2), ("age", 116), ("hispanic", 2), ("cenrace", 63))
+    ),
+)
 FASTEST, BYTES = 1e7, 2.0
 Ints = NDArray[np.int64]
 
@@ -72,13 +75,19 @@ def _coordinates(figures: Figures, sigma_sq: Fraction, repeats: int) -> None:
         ("in order", partial(noise.at, np.sort(anywhere)), len(anywhere)),
         ("a stretch", partial(noise.dense, 5, 20_000_005), 20_000_000),
     ):
-        figures(f"coordinates per second, {name}, sigma^2 = {float(sigma_sq):g}", n / timed(work, repeats).cpu,
-                "coordinates/s/core", at_least=FASTEST)  # fmt: skip
+        figures(
+            f"coordinates per second, {name}, sigma^2 = {float(sigma_sq):g}",
+            n / timed(work, repeats).cpu,
+            "coordinates/s/core",
+            at_least=FASTEST,
+        )
 
 
 def _blocks(figures: Figures, path: Path, repeats: int) -> None:
     spine, truth = _tracts(path)
-    plan = Plan.priced(DISCRETE_GAUSSIAN, Neighbours.BOUNDED, [("Block", "detailed", 1 / VARIANCES[-1])])
+    plan = Plan.priced(
+        DISCRETE_GAUSSIAN, Neighbours.BOUNDED, [("Block", "detailed", 1 / VARIANCES[-1])]
+    )
     groups = truth.up(spine.parent[2], spine.units("Group"))
     for name, (units, cells) in {
         "all cells of the group": _support(spine, groups),
@@ -86,20 +95,38 @@ def _blocks(figures: Figures, path: Path, repeats: int) -> None:
     }.items():
         tree = MeasuredSpine.of(spine)
         pay = paying(Ledger(plan.cost), "persons", SCHEMA, tree, plan)
-        source = Revealing({"Block": Confidential(truth)}, "persons", SCHEMA, tree, plan, entropy.seeded(1), pay)
+        source = Revealing(
+            {"Block": Confidential(truth)}, "persons", SCHEMA, tree, plan, entropy.seeded(1), pay
+        )
         recorded = Recorded(source)
         recorded.answers("Block", "detailed", units, cells)
         t = timed(partial(source.answers, "Block", "detailed", units, cells), repeats)
         figures(
-            f"answers per second, {name}", len(units) / t.cpu, "answers/s/core", at_least=FASTEST, answers=len(units)
+            f"answers per second, {name}",
+            len(units) / t.cpu,
+            "answers/s/core",
+            at_least=FASTEST,
+            answers=len(units),
         )
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            t = timed(partial(revealed.write, root, "Block", SCHEMA, spine, list(recorded.of("Block"))), 1)
+            t = timed(
+                partial(revealed.write, root, "Block", SCHEMA, spine, list(recorded.of("Block"))), 1
+            )
             size = sum(f.stat().st_size for f in root.rglob("*.parquet"))
-            reading = timed(lambda root=root: revealed.RevealedReader(root, spine).read("Block", "detailed"), 1)  # type: ignore[misc]
-        figures(f"bytes of a revealed number, {name}", size / len(units), "bytes", at_most=BYTES, numbers=len(units),
-                units=spine.units("Block"), seconds_write=t.seconds, seconds_read=reading.seconds)  # fmt: skip
+            reading = timed(
+                partial(revealed.RevealedReader(root, spine).read, "Block", "detailed"), 1
+            )
+        figures(
+            f"bytes of a revealed number, {name}",
+            size / len(units),
+            "bytes",
+            at_most=BYTES,
+            numbers=len(units),
+            units=spine.units("Block"),
+            seconds_write=t.seconds,
+            seconds_read=reading.seconds,
+        )
 
 
 def _tracts(path: Path) -> tuple[Spine, Histogram]:
@@ -111,14 +138,19 @@ def _tracts(path: Path) -> tuple[Spine, Histogram]:
     sex, age, hispanic, race, count = (np.array([int(r[c]) for r in rows]) for c in columns)
     home, index = np.unique(block, return_inverse=True)
     group, parent = np.unique(home.astype("U12"), return_inverse=True)
-    where, who = np.repeat(index, count), [np.repeat(x, count) for x in (sex - 1, age, hispanic - 1, race - 1)]
+    where, who = (
+        np.repeat(index, count),
+        [np.repeat(x, count) for x in (sex - 1, age, hispanic - 1, race - 1)],
+    )
     rng = np.random.default_rng(1)
     young = np.array([6, 6, 6, 6, 6, 7, 8, 11, 14])[rng.integers(0, 9, len(where))]
     grown = np.array([0, 1, 1, 1, 2, 2, 2, 3, 6, 9, 10, 15])[rng.integers(0, 12, len(where))]
     cell = np.ravel_multi_index((np.where(who[1] < 18, young, grown), *who), (42, 2, 116, 2, 63))
     above = np.zeros(1, dtype=np.int64), np.zeros(len(group), dtype=np.int64)
     spine = Spine(("Tracts", "Group", "Block"), (np.array(["0"]), group, home), (*above, parent))
-    return spine, Histogram.of(len(home), SCHEMA.cells, where, cell, np.ones(len(where), dtype=np.int64))
+    return spine, Histogram.of(
+        len(home), SCHEMA.cells, where, cell, np.ones(len(where), dtype=np.int64)
+    )
 
 
 def _support(spine: Spine, groups: Histogram) -> tuple[Ints, Ints]:

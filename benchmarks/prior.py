@@ -1,12 +1,14 @@
-"""With and without the prior of housing, on the same noise, on Rhode Island: by size, by race, for enclaves, for areas.
+"""With and without the prior of housing, on the same noise, on Rhode Island: by size, by race, for
+enclaves, for areas.
 
-Each run measures the persons once and estimates them by both methods, each with ``estimation.prior`` at "none" and at
-"housing". Published counts of blocks are held against the truth in classes of them: by how many live there, by how many of
-a group live there, and *enclaves* of a group, blocks where it is more than half while it is less than a fifth of the
-block group. A ``ratio`` below 1 is the prior's gain; ``worse`` says that the difference of errors, over the runs, is more than
-three standard errors above zero (never of one run). Classes are of the truth, so any estimate that leans on neighbours must err
-towards them in an enclave; how much is what is to be seen.
-"""
+Each run measures the persons once and estimates them by both methods, each with
+``estimation.prior`` at "none" and at "housing". Published counts of blocks are held against the
+truth in classes of them: by how many live there, by how many of a group live there, and *enclaves*
+of a group, blocks where it is more than half while it is less than a fifth of the block group. A
+``ratio`` below 1 is the prior's gain; ``worse`` says that the difference of errors, over the runs,
+is more than three standard errors above zero (never of one run). Classes are of the truth, so any
+estimate that leans on neighbours must err towards them in an enclave; how much is what is to be
+seen."""
 
 from __future__ import annotations
 
@@ -32,11 +34,22 @@ METHODS = ("topdown", "full-information")
 SIZES = ((0, 0), (1, 9), (10, 24), (25, 49), (50, 99), (100, 199), (200, 499), (500, None))
 MANY = ((1, 4), (5, 19), (20, 49), (50, None))
 #: Groups of people: the answers of hispanic * cenrace that they are.
-GROUPS = {"Hispanic": range(63, 126), "White": [0], "Black": [1], "AIAN": [2], "Asian": [3], "NHPI": [4], "Other": [5],
-          "two or more": range(6, 63)}  # fmt: skip
+GROUPS = {
+    "Hispanic": range(63, 126),
+    "White": [0],
+    "Black": [1],
+    "AIAN": [2],
+    "Asian": [3],
+    "NHPI": [4],
+    "Other": [5],
+    "two or more": range(6, 63),
+}
 #: (method, what is counted) -> largest ratio of mean absolute errors.
-TARGETS = {("full-information", "total, all blocks"): 0.82, ("full-information", "18 and over, all blocks"): 0.85,
-           ("full-information", "Hispanic, all blocks"): 0.88}  # fmt: skip
+TARGETS = {
+    ("full-information", "total, all blocks"): 0.82,
+    ("full-information", "18 and over, all blocks"): 0.85,
+    ("full-information", "Hispanic, all blocks"): 0.88,
+}
 Errors = Mapping[str, NDArray[np.int64]]  #: by what is counted where: published less true
 
 
@@ -52,7 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figures.skipped("all", no_data(RHODE_ISLAND))
         return
     changes = [f"geography.spine={given.spine}"]
-    spec = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG), overrides=changes)
+    spec = specification.parse(
+        CONFIG.read_text(encoding="utf-8"), where=str(CONFIG), overrides=changes
+    )
     prepared = prepare(spec, [data], Stages(), Silent())
     spec = spec.on(prepared.trees)
     with executor(given.workers) as pool:
@@ -74,13 +89,21 @@ def _run(
     return dict(_errors(spec, prepared, lowest(prepared, spec.persons.name, out))), out.prior
 
 
-def _errors(spec: RunSpec, prepared: Prepared, published: Histogram) -> Iterator[tuple[str, NDArray[np.int64]]]:
+def _errors(
+    spec: RunSpec, prepared: Prepared, published: Histogram
+) -> Iterator[tuple[str, NDArray[np.int64]]]:
     spine, schema = prepared.spine, spec.persons.schema
-    true = prepared.truth[spec.persons.name][spine.levels[-1]].open("to hold published counts against it")
-    home, ours, theirs = spine.parent[-1], *(
-        {"total": h.totals(), "18 and over": h.answer(schema.query("votingage"))[:, 1]} | _groups(h, schema.query("hispanic * cenrace"))
-        for h in (published, true)
-    )  # fmt: skip
+    true = prepared.truth[spec.persons.name][spine.levels[-1]].open(
+        "to hold published counts against it"
+    )
+    home, ours, theirs = (
+        spine.parent[-1],
+        *(
+            {"total": h.totals(), "18 and over": h.answer(schema.query("votingage"))[:, 1]}
+            | _groups(h, schema.query("hispanic * cenrace"))
+            for h in (published, true)
+        ),
+    )
     size = theirs["total"]
     around = np.bincount(home, weights=size)[home]
     for name, value in ours.items():
@@ -94,12 +117,18 @@ def _errors(spec: RunSpec, prepared: Prepared, published: Histogram) -> Iterator
                 yield f"{name}, {_words(low, high)} in the block", error[_between(there, low, high)]
             most = there > 0.5 * size
             yield f"{name}, more than half of the block", error[most]
-            yield f"{name}, enclaves", error[most & (np.bincount(home, weights=there)[home] < 0.2 * around)]
+            yield (
+                f"{name}, enclaves",
+                error[most & (np.bincount(home, weights=there)[home] < 0.2 * around)],
+            )
         for level in spine.levels[2:-1]:
             at = spine.up(spine.levels[-1], level)
             yield f"{name}, {level}", np.bincount(at, weights=error).astype(np.int64)
         for areas in prepared.areas:
-            yield f"{name}, {areas.kind}", np.bincount(areas.area, weights=error[areas.unit]).astype(np.int64)
+            yield (
+                f"{name}, {areas.kind}",
+                np.bincount(areas.area, weights=error[areas.unit]).astype(np.int64),
+            )
 
 
 def _groups(h: Histogram, query: Query) -> dict[str, NDArray[np.int64]]:
@@ -117,8 +146,14 @@ def _words(low: int, high: int | None) -> str:
 
 def _spreads(figures: Figures, method: str, prior: HousingPrior) -> None:
     for s in prior.spreads:
-        figures(f"{method}: spread of {s.query}", s.common.linear, "persons", quadratic=s.common.quadratic,
-                own={a: [d.linear, d.quadratic] for a, d in list(s.own.items())[:6]}, answers_seen=s.seen)  # fmt: skip
+        figures(
+            f"{method}: spread of {s.query}",
+            s.common.linear,
+            "persons",
+            quadratic=s.common.quadratic,
+            own={a: [d.linear, d.quadratic] for a, d in list(s.own.items())[:6]},
+            answers_seen=s.seen,
+        )
 
 
 def _print(figures: Figures, method: str, found: Sequence[tuple[Errors, Errors]]) -> None:
@@ -126,14 +161,30 @@ def _print(figures: Figures, method: str, found: Sequence[tuple[Errors, Errors]]
         none, housing = ([run[i][name].astype(float) for run in found] for i in (0, 1))
         if not len(none[0]):
             continue
-        mae, rms, bias = ([np.array([f(e) for e in errors]) for errors in (none, housing)]
-                          for f in (lambda e: np.abs(e).mean(), lambda e: np.sqrt((e**2).mean()), lambda e: e.mean()))  # fmt: skip
+        mae, rms, bias = (
+            [np.array([f(e) for e in errors]) for errors in (none, housing)]
+            for f in (
+                lambda e: np.abs(e).mean(),
+                lambda e: np.sqrt((e**2).mean()),
+                lambda e: e.mean(),
+            )
+        )
         if not mae[0].any() and not mae[1].any():
             continue
-        figures(f"{method}: {name}", float(mae[1].mean() / mae[0].mean()), "ratio of mean absolute errors",
-                at_most=TARGETS.get((method, name)), none=float(mae[0].mean()), housing=float(mae[1].mean()),
-                rmse_ratio=float(rms[1].mean() / rms[0].mean()), bias_none=float(bias[0].mean()),
-                bias_housing=float(bias[1].mean()), worse=_worse(mae[1] - mae[0]), units=len(none[0]), runs=len(found))  # fmt: skip
+        figures(
+            f"{method}: {name}",
+            float(mae[1].mean() / mae[0].mean()),
+            "ratio of mean absolute errors",
+            at_most=TARGETS.get((method, name)),
+            none=float(mae[0].mean()),
+            housing=float(mae[1].mean()),
+            rmse_ratio=float(rms[1].mean() / rms[0].mean()),
+            bias_none=float(bias[0].mean()),
+            bias_housing=float(bias[1].mean()),
+            worse=_worse(mae[1] - mae[0]),
+            units=len(none[0]),
+            runs=len(found),
+        )
 
 
 def _worse(difference: NDArray[np.float64]) -> bool:

@@ -1,12 +1,13 @@
 r"""Quadratic programs like those of redistricting data, at random.
 
-A parent with persons in some cells of the redistricting schema, its children of log-normal sizes, and noisy
-answers to every query of one level at the production variances: least squares over the children,
+A parent with persons in some cells of the redistricting schema, its children of log-normal sizes,
+and noisy answers to every query of one level at the production variances: least squares over the
+children,
 
 .. math:: \min_{x \ge 0} \sum_q \frac{1}{2\sigma^2_q} \sum_c \|Q_q x_c - m_{qc}\|^2, \qquad \sum_c x_c = p,
 
-with the constant left out: :math:`G = \sum_q Q_q'Q_q / \sigma^2_q` and :math:`b_c = \sum_q Q_q'm_{qc} / \sigma^2_q`.
-"""
+with the constant left out: :math:`G = \sum_q Q_q'Q_q / \sigma^2_q` and :math:`b_c = \sum_q
+Q_q'm_{qc} / \sigma^2_q`."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shape:
-    """A kind of problem: the level measured, numbers of children and of cells, persons in the parent, and the
-    spread (standard deviation of the logarithm) of the children's sizes."""
+    """A kind of problem: the level measured, numbers of children and of cells, persons in the
+    parent, and the spread (standard deviation of the logarithm) of the children's sizes."""
 
     level: str
     children: int
@@ -36,7 +37,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Answers:
-    """One query: the answer that each cell is in ``(cells,)``, noisy answers ``(children, answers)``, 1/sigma^2."""
+    """One query: the answer that each cell is in ``(cells,)``, noisy answers ``(children,
+    answers)``, 1/sigma^2.
+    """
 
     index: NDArray[np.int64]
     values: Array
@@ -45,7 +48,9 @@ class Answers:
 
 @dataclass(frozen=True)
 class Problem:
-    """``gram`` ``(cells, cells)``, ``rhs`` ``(children, cells)``, ``parent`` ``(cells,)``, and what they come from."""
+    """``gram`` ``(cells, cells)``, ``rhs`` ``(children, cells)``, ``parent`` ``(cells,)``, and what
+    they come from.
+    """
 
     gram: Array
     rhs: Array
@@ -70,7 +75,9 @@ def problem(shape: Shape, seed: int) -> Problem:
     answers = []
     for draw in plan.at(shape.level):
         known, index = np.unique(PL94.query(draw.query).index[cell], return_inverse=True)
-        values: Array = np.rint(rng.normal(0, float(draw.parameter) ** 0.5, (shape.children, len(known))))
+        values: Array = np.rint(
+            rng.normal(0, float(draw.parameter) ** 0.5, (shape.children, len(known)))
+        )
         np.add.at(values.T, index, truth.T)
         weight = 1 / float(draw.parameter)
         gram += weight * (index[:, None] == index[None, :])
@@ -80,10 +87,17 @@ def problem(shape: Shape, seed: int) -> Problem:
 
 
 def _truth(shape: Shape, rng: np.random.Generator) -> tuple[NDArray[np.int64], Array]:
-    """The cells that the parent has somebody in, and persons ``(children, cells)``: a few cells hold nearly all."""
+    """The cells that the parent has somebody in, and persons ``(children, cells)``: a few cells
+    hold nearly all.
+    """
     races = np.array([1 + name.count("+") for name in CENRACE])[PL94.level_of("cenrace")]
     household, hispanic = PL94.level_of("hhgq") == 0, PL94.level_of("hispanic") == 1
-    share = 0.1 ** (races - 1.0) * np.where(household, 1.0, 0.01) * np.where(hispanic, 0.2, 1.0) * PL94.possible
+    share = (
+        0.1 ** (races - 1.0)
+        * np.where(household, 1.0, 0.01)
+        * np.where(hispanic, 0.2, 1.0)
+        * PL94.possible
+    )
     share *= np.exp(1.5 * rng.standard_normal(PL94.cells))
     cell = np.sort(np.argsort(-share)[: shape.cells])
     size = np.exp(shape.spread * rng.standard_normal(shape.children))

@@ -1,4 +1,6 @@
-"""Published counts of a run that happens in memory, over data that were prepared once, and how far they are from the truth."""
+"""Published counts of a run that happens in memory, over data that were prepared once, and how far
+they are from the truth.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,10 @@ def noisy(spec: RunSpec, prepared: Prepared, seed: int) -> Measurements:
     u, tree = spec.persons, prepared.trees[spec.persons.name]
     ledger, source = Ledger(u.plan.cost, paths=u.plan.paths), entropy.seeded(seed)
     return Measurements.of(
-        m for level, h in prepared.measured[u.name].items()
+        m
+        for level, h in prepared.measured[u.name].items()
         for m in measure(h, level, u.name, u.schema, tree, u.plan, source, ledger)
-    )  # fmt: skip
+    )
 
 
 def estimated(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> Release:
@@ -38,7 +41,14 @@ def estimated(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> R
     passes, prior = Passes(u.passes, after.tolerance), after.prior != "none"
     if after.method == "full-information":
         return full_information(
-            found, tree.spine, limits, u, passes, pool, tolerance=after.tolerance, housing_prior=prior
+            found,
+            tree.spine,
+            limits,
+            u,
+            passes,
+            pool,
+            tolerance=after.tolerance,
+            housing_prior=prior,
         )
     pooled = Pooled.of(found, tree.spine, limits, u.schema, tree.measured)
     return topdown(pooled, tree.spine, limits, u, passes, pool, housing_prior=prior)
@@ -65,15 +75,22 @@ def estimating(spec: RunSpec, **keys: object) -> RunSpec:
 def bounds(spec: RunSpec, prepared: Prepared) -> dict[str, LevelBounds]:
     """Of the units of the tree that is measured."""
     u, spine = spec.persons, prepared.trees[spec.persons.name].spine
-    known = {level: {c.name: (c.sign, c.bound) for c in prepared.constraints[u.name] if c.level == level}
-             for level in spine.levels}  # fmt: skip
+    known = {
+        level: {c.name: (c.sign, c.bound) for c in prepared.constraints[u.name] if c.level == level}
+        for level in spine.levels
+    }
     return known_of(u.schema, spine, known).bounds(u.schema, spine)
 
 
-def both(prepared: Prepared, universe: str, found: Histogram) -> Iterator[tuple[str, Histogram, Histogram]]:
+def both(
+    prepared: Prepared, universe: str, found: Histogram
+) -> Iterator[tuple[str, Histogram, Histogram]]:
     """Of every level and kind of area the true histogram and the published one."""
     bottom, levels = prepared.spine.levels[-1], found.upward(prepared.spine)
-    true = {lv: h.open("to hold published counts against it") for lv, h in prepared.truth[universe].items()}
+    true = {
+        lv: h.open("to hold published counts against it")
+        for lv, h in prepared.truth[universe].items()
+    }
     for level, h in levels.items():
         yield level, true[level], h
     for a in prepared.areas:

@@ -1,9 +1,10 @@
-"""Our errors beside those that the Census Bureau published for its own run on the nation's 2010 data.
+"""Our errors beside those that the Census Bureau published for its own run on the nation's 2010
+data.
 
-The Bureau's (Detailed Summary Metrics, 2023-04-03) are for the nation, on its optimised spine, of a run that also
-served the demographic tables (sex by age), so its shares of the budget need not be those of the redistricting run.
-Ours are of one state. They are shown together, not held to be equal.
-"""
+The Bureau's (Detailed Summary Metrics, 2023-04-03) are for the nation, on its optimised spine, of a
+run that also served the demographic tables (sex by age), so its shares of the budget need not be
+those of the redistricting run. Ours are of one state. They are shown together, not held to be
+equal."""
 
 from __future__ import annotations
 
@@ -29,7 +30,15 @@ from das.truth.histogram import upward
 
 Counts = NDArray[np.int64]
 
-_RACES = ("White alone", "Black alone", "AIAN alone", "Asian alone", "NHPI alone", "SOR alone", "Two or more races")
+_RACES = (
+    "White alone",
+    "Black alone",
+    "AIAN alone",
+    "Asian alone",
+    "NHPI alone",
+    "SOR alone",
+    "Two or more races",
+)
 _URBAN = 'Blocks classified as "{}" in the 2010 Census'
 
 
@@ -56,11 +65,27 @@ COMPARED: tuple[Compared, ...] = (
     Compared("Tract", "Hispanic", "Table 5.d", "Hispanic or Latino"),
     *(Compared("County", race, "Table 6.b", race) for race in _RACES),
     *(Compared("Tract", race, "Table 6.d", race) for race in _RACES),
-    *(Compared("Block_Group", f"{race}, not Hispanic, 18 and over", "Table 12.b", race, "Not Hispanic or Latino")
-      for race in _RACES),
-    *(Compared("Block_Group", f"{race}, Hispanic, 18 and over", "Table 12.b", race, "Hispanic or Latino")
-      for race in _RACES),
-)  # fmt: skip
+    *(
+        Compared(
+            "Block_Group",
+            f"{race}, not Hispanic, 18 and over",
+            "Table 12.b",
+            race,
+            "Not Hispanic or Latino",
+        )
+        for race in _RACES
+    ),
+    *(
+        Compared(
+            "Block_Group",
+            f"{race}, Hispanic, 18 and over",
+            "Table 12.b",
+            race,
+            "Hispanic or Latino",
+        )
+        for race in _RACES
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -72,13 +97,21 @@ class Theirs:
 def bureau(path: Path) -> dict[Compared, Theirs]:
     """The published mean absolute errors. Raises ``LookupError`` where the file lacks one."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
-        lines = [r for r in csv.DictReader(stream) if not r["size_class"] or r["size_class"].startswith("All ")]
-    found = {(r["table"], r["section"], r["row"]): Theirs(float(r["MAE"]), int(r["N"])) for r in lines}
+        lines = [
+            r
+            for r in csv.DictReader(stream)
+            if not r["size_class"] or r["size_class"].startswith("All ")
+        ]
+    found = {
+        (r["table"], r["section"], r["row"]): Theirs(float(r["MAE"]), int(r["N"])) for r in lines
+    }
     return {c: found[c.table, c.section, c.row] for c in COMPARED}
 
 
 def ours(run: WholeRun) -> dict[tuple[str, str], Counts]:
-    """Published minus true, by level and what is counted, ``(units,)``; of a run that has its confidential part."""
+    """Published minus true, by level and what is counted, ``(units,)``; of a run that has its
+    confidential part.
+    """
     spine = spine_file.read(run.directory.release / "spine.parquet")
     true = truth.read(run.directory.confidential / "truth" / "persons.parquet")
     made = microdata_reading.read(
@@ -106,7 +139,11 @@ def counted(h: Histogram) -> Iterator[tuple[str, Counts]]:
         yield f"{race}, Hispanic, 18 and over", x[:, 1, 1, of].sum(axis=1)
 
 
-def mean_absolute(runs: Sequence[Mapping[tuple[str, str], Counts]], level: str, what: str) -> tuple[float, float]:
-    """The mean over the runs of the mean absolute error, and its standard deviation between runs."""
+def mean_absolute(
+    runs: Sequence[Mapping[tuple[str, str], Counts]], level: str, what: str
+) -> tuple[float, float]:
+    """The mean over the runs of the mean absolute error, and its standard deviation between
+    runs.
+    """
     each = [float(np.abs(r[level, what]).mean()) for r in runs]
     return float(np.mean(each)), float(np.std(each, ddof=1)) if len(each) > 1 else 0.0

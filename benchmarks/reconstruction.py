@@ -1,12 +1,13 @@
-"""Reconstruction: the attack of Dinur and Nissim, and the attack on our own published tables (docs/reconstruction.md).
+"""Reconstruction: the attack of Dinur and Nissim, and the attack on our own published tables
+(docs/reconstruction.md).
 
-Three parts. The box-constrained least squares beside SciPy's, Clarabel's and OSQP's at equal accuracy, and its
-results beside theory. Everybody's record from published tables: of the shipped extract, or of Rhode Island
-(``--rhode-island``). And the question that the guarantee answers: how much more often is a person found *because* of the
-own record? Of one person in every block a coin says whether somebody else's record, of the same kind of dwelling in the
-same state, takes the place of their own; a second run has the coins turned over. So each is asked for once with the own
-record and once without, and the others are alike in law: what the guarantee speaks of.
-"""
+Three parts. The box-constrained least squares beside SciPy's, Clarabel's and OSQP's at equal
+accuracy, and its results beside theory. Everybody's record from published tables: of the shipped
+extract, or of Rhode Island (``--rhode-island``). And the question that the guarantee answers: how
+much more often is a person found *because* of the own record? Of one person in every block a coin
+says whether somebody else's record, of the same kind of dwelling in the same state, takes the place
+of their own; a second run has the coins turned over. So each is asked for once with the own record
+and once without, and the others are alike in law: what the guarantee speaks of."""
 
 from __future__ import annotations
 
@@ -46,11 +47,19 @@ SHIPPED = ROOT / "data" / "pl94_2010"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.reconstruction", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.reconstruction", description=__doc__
+    )
     parser.add_argument("--bits", type=int, default=400)
-    parser.add_argument("--trials", type=int, default=10, help="of Dinur and Nissim's attack, for each figure")
-    parser.add_argument("--rho", nargs="*", default=list(BUDGETS), help="budgets of the attack on tables")
-    parser.add_argument("--rhode-island", action="store_true", help="a whole state, a minute a budget and run")
+    parser.add_argument(
+        "--trials", type=int, default=10, help="of Dinur and Nissim's attack, for each figure"
+    )
+    parser.add_argument(
+        "--rho", nargs="*", default=list(BUDGETS), help="budgets of the attack on tables"
+    )
+    parser.add_argument(
+        "--rhode-island", action="store_true", help="a whole state, a minute a budget and run"
+    )
     given = parser.parse_args(arguments)
     figures = Figures("reconstruction")
     with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _tables(figures, data, given.rho, Path(folder))
 
 
-# --- Dinur and Nissim ----------------------------------------------------------------------------------------
+# --- Dinur and Nissim
+# ----------------------------------------------------------------------------------------
 
 
 def _solver(figures: Figures, noise: Noise, bits: int, folder: Path) -> None:
@@ -97,9 +107,18 @@ def _solver(figures: Figures, noise: Noise, bits: int, folder: Path) -> None:
     own = float(0.5 * np.sum((q @ x - a) ** 2))
     for peer, s in seconds.items():
         value = excess[peer] or float(theirs.cost)
-        figures(f"box least squares, {bits} bits, {queries} queries, noise {noise.deviation:.3g}: times faster than {peer}",
-                s / t.cpu, "ratio", at_least=3, seconds=t.cpu, theirs=s, excess=(own - best) / best,
-                their_excess=(value - best) / best, iterations=found[-1].iterations)  # fmt: skip
+        figures(
+            f"box least squares, {bits} bits, {queries} queries, noise {noise.deviation:.3g}: times"
+            f" faster than {peer}",
+            s / t.cpu,
+            "ratio",
+            at_least=3,
+            seconds=t.cpu,
+            theirs=s,
+            excess=(own - best) / best,
+            their_excess=(value - best) / best,
+            iterations=found[-1].iterations,
+        )
 
 
 def _theory(figures: Figures, bits: int, trials: int) -> None:
@@ -107,17 +126,38 @@ def _theory(figures: Figures, bits: int, trials: int) -> None:
     began = process_time()
     points = jason.figure_5_7(trials, rng, bits=bits)
     off = max(abs(p.mean - (p.theory or 0.0)) for p in points)
-    figures("figure 5-7: farthest from theory", off, "fraction of bits", at_most=0.03, bits=bits, trials=trials,
-            points=len(points), cpu_seconds=process_time() - began)  # fmt: skip
+    figures(
+        "figure 5-7: farthest from theory",
+        off,
+        "fraction of bits",
+        at_most=0.03,
+        bits=bits,
+        trials=trials,
+        points=len(points),
+        cpu_seconds=process_time() - began,
+    )
     for p in points:
-        figures(f"figure 5-7: epsilon {p.epsilon:g} a query, {p.queries // bits} queries a bit", p.mean,
-                "fraction of bits", theory=p.theory, total_epsilon=p.total, bits=bits)  # fmt: skip
+        figures(
+            f"figure 5-7: epsilon {p.epsilon:g} a query, {p.queries // bits} queries a bit",
+            p.mean,
+            "fraction of bits",
+            theory=p.theory,
+            total_epsilon=p.total,
+            bits=bits,
+        )
     needed = jason.figure_4_2(trials, rng, sizes=(50, 100, 200, 400))
-    figures("figure 4-2: slope", jason.slope(needed), "queries a bit", at_most=0.56, jason=0.5,
-            needed=[p.queries for p in needed])  # fmt: skip
+    figures(
+        "figure 4-2: slope",
+        jason.slope(needed),
+        "queries a bit",
+        at_most=0.56,
+        jason=0.5,
+        needed=[p.queries for p in needed],
+    )
 
 
-# --- the published tables ------------------------------------------------------------------------------------
+# --- the published tables
+# ------------------------------------------------------------------------------------
 
 
 def _tables(figures: Figures, data: Path, budgets: Sequence[str], folder: Path) -> None:
@@ -127,28 +167,44 @@ def _tables(figures: Figures, data: Path, budgets: Sequence[str], folder: Path) 
         run = _run(prepared, rho, folder / "all")
         began = process_time()
         r = attacked(run)
-        figures(f"records recovered from the published tables, rho {r.cost:.4g}", r.attack.agreement, "of persons",
-                baseline=r.baseline.agreement, face_value=r.face_value.agreement, allowed=r.allowed,
-                expected=r.attack.expected, precision=list(r.attack.precision), uniques=r.attack.uniques,
-                uniques_found=r.attack.uniques_found, uniques_found_by_baseline=r.baseline.uniques_found,
-                claims_right=r.attack.claims_right, claims_right_by_baseline=r.baseline.claims_right,
-                cpu_seconds=process_time() - began)  # fmt: skip
+        figures(
+            f"records recovered from the published tables, rho {r.cost:.4g}",
+            r.attack.agreement,
+            "of persons",
+            baseline=r.baseline.agreement,
+            face_value=r.face_value.agreement,
+            allowed=r.allowed,
+            expected=r.attack.expected,
+            precision=list(r.attack.precision),
+            uniques=r.attack.uniques,
+            uniques_found=r.attack.uniques_found,
+            uniques_found_by_baseline=r.baseline.uniques_found,
+            claims_right=r.attack.claims_right,
+            claims_right_by_baseline=r.baseline.claims_right,
+            cpu_seconds=process_time() - began,
+        )
         _canaries(figures, prepared, rho, folder)
 
 
 def _run(prepared: Prepared, rho: str, folder: Path) -> Path:
     text = CONFIG.read_text(encoding="utf-8")
-    spec = specification.parse(text, where=str(CONFIG), overrides=(f"budget.rho={rho}", "output.report=false"))
+    spec = specification.parse(
+        text, where=str(CONFIG), overrides=(f"budget.rho={rho}", "output.report=false")
+    )
     out = folder / rho.replace("/", "_")
     pipeline.run_prepared(spec, prepared, RunDirectory(out), InProcess(), Stages(), Silent())
     return out
 
 
 def _canaries(figures: Figures, prepared: Prepared, rho: str, folder: Path) -> None:
-    """The same persons, asked for in a run that has their records and in one that has others in their place."""
+    """The same persons, asked for in a run that has their records and in one that has others in
+    their place.
+    """
     persons = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG)).persons
     lowest = prepared.spine.levels[-1]
-    truth = prepared.truth["persons"][lowest].open("to replace some records and see whether they are found less often")
+    truth = prepared.truth["persons"][lowest].open(
+        "to replace some records and see whether they are found less often"
+    )
     rng = np.random.default_rng(3)
     unit, cell, other = _chosen(truth, prepared.spine, persons.schema, rng)
     own = rng.random(len(unit)) < 0.5
@@ -163,16 +219,26 @@ def _canaries(figures: Figures, prepared: Prepared, rho: str, folder: Path) -> N
     cost = float(Fraction(rho))
     for who, these in (("persons", np.ones_like(alone)), ("unique persons", alone)):
         without_it = float(p0[these].mean())
-        figures(f"{who} found with the own record less without it, rho {cost:.4g}", float((p1 - p0)[these].mean()), "of persons",
-                with_it=float(p1[these].mean()), without_it=without_it, persons=int(these.sum()),
-                standard_error=float((p1 - p0)[these].std() / these.sum() ** 0.5),
-                allowed=most_often_right(without_it, cost, persons.plan.mechanism, persons.plan.neighbours))  # fmt: skip
+        figures(
+            f"{who} found with the own record less without it, rho {cost:.4g}",
+            float((p1 - p0)[these].mean()),
+            "of persons",
+            with_it=float(p1[these].mean()),
+            without_it=without_it,
+            persons=int(these.sum()),
+            standard_error=float((p1 - p0)[these].std() / these.sum() ** 0.5),
+            allowed=most_often_right(
+                without_it, cost, persons.plan.mechanism, persons.plan.neighbours
+            ),
+        )
 
 
 def _chosen(
     truth: Histogram, spine: Spine, schema: Schema, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One person of every unit that has any, and the record of another of the state in the same kind of dwelling."""
+    """One person of every unit that has any, and the record of another of the state in the same
+    kind of dwelling.
+    """
     person = rng.permutation(np.repeat(np.arange(len(truth.count)), truth.count))
     mine = person[np.unique(truth.unit[person], return_index=True)[1]]
     state = spine.up(spine.levels[-1], spine.levels[1])[truth.unit]
@@ -185,16 +251,23 @@ def _chosen(
 def _replaced(truth: Histogram, unit: np.ndarray, cell: np.ndarray, other: np.ndarray) -> Histogram:
     one = np.ones_like(unit)
     return Histogram.of(
-        truth.units, truth.cells, np.concatenate([truth.unit, unit, unit]),
-        np.concatenate([truth.cell, cell, other]), np.concatenate([truth.count, -one, one]),
-    )  # fmt: skip
+        truth.units,
+        truth.cells,
+        np.concatenate([truth.unit, unit, unit]),
+        np.concatenate([truth.cell, cell, other]),
+        np.concatenate([truth.count, -one, one]),
+    )
 
 
 def _found(run: Path, unit: np.ndarray, cell: np.ndarray, truth: Histogram) -> np.ndarray:
-    """The chance that each person is among those named: records claimed over persons who have that record."""
+    """The chance that each person is among those named: records claimed over persons who have that
+    record.
+    """
     opened = open_release(run / "release")
     g = guess(published_by(opened), opened.spine, variance(opened))
-    claims = Histogram.of(truth.units, truth.cells, g.unit, g.cell, np.ones(len(g.unit), dtype=np.int64))
+    claims = Histogram.of(
+        truth.units, truth.cells, g.unit, g.cell, np.ones(len(g.unit), dtype=np.int64)
+    )
     return np.minimum(1.0, count_at(claims, unit, cell) / count_at(truth, unit, cell))
 
 

@@ -1,8 +1,10 @@
-"""What it takes to read the spine of a release and the tree that was measured: the whole, and one shard.
+"""What it takes to read the spine of a release and the tree that was measured: the whole, and one
+shard.
 
-A tree of ``--blocks`` lowest units in the proportions of the nation (34 blocks a block group, 3 of these a tract, 27 of these a
-county, 62 of these a state); of the measured one each block is in one of two branches. Each reading is in a process of its own
-that has read a small tree before, so that libraries and their threads are there: bytes at the peak above that, and seconds of the processor.
+A tree of ``--blocks`` lowest units in the proportions of the nation (34 blocks a block group, 3 of
+these a tract, 27 of these a county, 62 of these a state); of the measured one each block is in one
+of two branches. Each reading is in a process of its own that has read a small tree before, so that
+libraries and their threads are there: bytes at the peak above that, and seconds of the processor.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 CHILDREN = (62, 27, 3, 34)  #: of a state, county, tract, block group
 DIGITS = (2, 3, 6, 1, 4)
 SMALL = 5000
-#: What reading the whole may take at the peak, the measured tree beside the published spine, and seconds for a million blocks.
+#: What reading the whole may take at the peak, the measured tree beside the published spine, and
+#: seconds for a million blocks.
 BYTES, SECONDS = {"published": 120, "measured": 200}, {"published": 1.0, "measured": 2.0}
 
 
@@ -43,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     figures = Figures("release_files")
     with tempfile.TemporaryDirectory() as name:
         for size in (SMALL, blocks):
-            _alone(_write, Path(name, str(size)), size)  # this process stays small: its children begin with its peak
+            _alone(
+                _write, Path(name, str(size)), size
+            )  # this process stays small: its children begin with its peak
         shard = len(spine_file.read_shards(Path(name, str(blocks), "published"))) // 2
         for what in ("published", "measured"):
             held, seconds = _alone(_read, Path(name), what, blocks)
@@ -54,10 +59,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 at_most=BYTES[what],
                 blocks=blocks,
             )
-            figures(f"reading the {what} spine", seconds / blocks * 1e6, "s per 10^6 blocks", at_most=SECONDS[what])
+            figures(
+                f"reading the {what} spine",
+                seconds / blocks * 1e6,
+                "s per 10^6 blocks",
+                at_most=SECONDS[what],
+            )
             if shard:
                 held, seconds = _alone(_read, Path(name), what, blocks, shard)
-                figures(f"reading one shard of the {what} spine", seconds, "s", megabytes=held / 1e6)
+                figures(
+                    f"reading one shard of the {what} spine", seconds, "s", megabytes=held / 1e6
+                )
 
 
 def tree_of(blocks: int) -> Spine:
@@ -70,13 +82,23 @@ def tree_of(blocks: int) -> Spine:
     above = np.zeros((1, 0), dtype=np.uint8)
     for parent, digits in zip(parents, DIGITS, strict=True):
         number = np.arange(len(parent)) - np.searchsorted(parent, parent) + 1
-        own = (number[:, None] // 10 ** np.arange(digits - 1, -1, -1) % 10 + ord("0")).astype(np.uint8)
+        own = (number[:, None] // 10 ** np.arange(digits - 1, -1, -1) % 10 + ord("0")).astype(
+            np.uint8
+        )
         if digits == 4:
             own[:, 0] = above[parent, -1]  # the first digit of a block is that of its block group
         above = np.hstack([above[parent], own])
         codes.append(of_characters(above))
-    names = [np.char.add(f"{level} ", c.astype(np.str_)) for level, c in zip(LEVELS[:-1], codes, strict=False)]
-    return Spine(LEVELS, tuple(codes), (np.zeros(1, dtype=np.int64), *parents), (*names, blank(len(codes[-1]))))
+    names = [
+        np.char.add(f"{level} ", c.astype(np.str_))
+        for level, c in zip(LEVELS[:-1], codes, strict=False)
+    ]
+    return Spine(
+        LEVELS,
+        tuple(codes),
+        (np.zeros(1, dtype=np.int64), *parents),
+        (*names, blank(len(codes[-1]))),
+    )
 
 
 def two_branches(spine: Spine) -> MeasuredSpine:
@@ -103,7 +125,9 @@ def _write(folder: Path, blocks: int) -> tuple[int, float]:
 
 
 def _read(folder: Path, what: str, blocks: int, shard: int | None = None) -> tuple[int, float]:
-    """Bytes at the peak beyond what was there, and seconds of the processor. The published spine is there when the measured one is read."""
+    """Bytes at the peak beyond what was there, and seconds of the processor. The published spine is
+    there when the measured one is read.
+    """
     _opened(folder / str(SMALL), what, None)
     held = _peak()
     reading = _opened(folder / str(blocks), what, shard, begun := [0.0])
@@ -112,7 +136,9 @@ def _read(folder: Path, what: str, blocks: int, shard: int | None = None) -> tup
     return _peak() - held, seconds
 
 
-def _opened(folder: Path, what: str, shard: int | None, begun: list[float] | None = None) -> Spine | MeasuredSpine:
+def _opened(
+    folder: Path, what: str, shard: int | None, begun: list[float] | None = None
+) -> Spine | MeasuredSpine:
     begun = [0.0] if begun is None else begun
     begun[0] = process_time()
     path = folder / "published"
@@ -121,12 +147,18 @@ def _opened(folder: Path, what: str, shard: int | None, begun: list[float] | Non
         return published
     begun[0] = process_time()
     path = folder / "measured"
-    return tree_file.read(path, published) if shard is None else tree_file.read_shard(path, shard, published)
+    return (
+        tree_file.read(path, published)
+        if shard is None
+        else tree_file.read_shard(path, shard, published)
+    )
 
 
 def _peak() -> int:
     """Bytes: Linux says kilobytes, macOS bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 def _alone(work: Callable[..., tuple[int, float]], *given: object) -> tuple[int, float]:

@@ -1,8 +1,8 @@
-"""Rhode Island, 2010, with the production settings: seconds by stage, memory, errors beside the Bureau's, certificates.
+"""Rhode Island, 2010, with the production settings: seconds by stage, memory, errors beside the
+Bureau's, certificates.
 
-Whole runs are ``das run configs/pl94-2010.toml`` in a folder that is deleted afterwards. The stages that have a
-target of their own are then timed alone, in this process and on one thread.
-"""
+Whole runs are ``das run configs/pl94-2010.toml`` in a folder that is deleted afterwards. The stages
+that have a target of their own are then timed alone, in this process and on one thread."""
 
 from __future__ import annotations
 
@@ -36,7 +36,14 @@ from das.stages import Stages
 from das.truth import preparation
 from das.truth.measure import measure
 
-QUERIES = ("total", "votingage", "hispanic", "cenrace", "votingage * hispanic * cenrace", "detailed")
+QUERIES = (
+    "total",
+    "votingage",
+    "hispanic",
+    "cenrace",
+    "votingage * hispanic * cenrace",
+    "detailed",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,7 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figures.skipped("all", no_data(RHODE_ISLAND))
         return
     with tempfile.TemporaryDirectory() as folder:
-        runs = [whole_run(data, Path(folder) / f"run-{i}", workers=given.workers) for i in range(given.repeats)]
+        runs = [
+            whole_run(data, Path(folder) / f"run-{i}", workers=given.workers)
+            for i in range(given.repeats)
+        ]
         _times(figures, runs, given.workers)
         _certificates(figures, runs)
         _errors(figures, [errors_csv.read(r.directory.errors) for r in runs])
@@ -62,14 +72,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _times(figures: Figures, runs: Sequence[WholeRun], workers: int) -> None:
     rows = errors_csv.read(runs[-1].directory.errors)
     units = {r.level: r.n for r in rows if r.query == "total" and r.bin == "all"}
-    figures("whole run", median(r.seconds for r in runs), "s", at_most=30, cpu_seconds=median(r.cpu for r in runs),
-            each=[round(r.seconds, 1) for r in runs], workers=workers, units=units, persons=_persons(runs[-1]))  # fmt: skip
+    figures(
+        "whole run",
+        median(r.seconds for r in runs),
+        "s",
+        at_most=30,
+        cpu_seconds=median(r.cpu for r in runs),
+        each=[round(r.seconds, 1) for r in runs],
+        workers=workers,
+        units=units,
+        persons=_persons(runs[-1]),
+    )
     for stage in runs[0].stages():
         figures(f"stage: {stage}", median(r.stages()[stage] for r in runs), "s", workers=workers)
     peaks = [r.peak_mb for r in runs if r.peak_mb is not None]
     largest = max(r.largest_process_mb() for r in runs)
-    figures("peak memory of all processes", max(peaks, default=largest), "MB", at_most=3 * 1024,
-            largest_process_mb=largest)  # fmt: skip
+    figures(
+        "peak memory of all processes",
+        max(peaks, default=largest),
+        "MB",
+        at_most=3 * 1024,
+        largest_process_mb=largest,
+    )
 
 
 def _persons(run: WholeRun) -> int:
@@ -80,23 +104,41 @@ def _persons(run: WholeRun) -> int:
 def _certificates(figures: Figures, runs: Sequence[WholeRun]) -> None:
     levels = [c for r in runs for u in r.manifest["certificates"].values() for c in u.values()]
     solves = [c["estimation"] for c in levels]
-    figures("worst relative duality gap", max(c["worst_gap"] for c in solves), "relative", at_most=1e-6,
-            solves=sum(c["solves"] for c in solves), inaccurate=sum(c["inaccurate"] for c in solves),
-            worst_violation_persons=max(c["worst_residual"] for c in solves))  # fmt: skip
-    figures("roundings that had to widen", sum(c["rounding"]["widened"] for c in levels), "solves",
-            solves=sum(c["rounding"]["solves"] for c in levels))  # fmt: skip
+    figures(
+        "worst relative duality gap",
+        max(c["worst_gap"] for c in solves),
+        "relative",
+        at_most=1e-6,
+        solves=sum(c["solves"] for c in solves),
+        inaccurate=sum(c["inaccurate"] for c in solves),
+        worst_violation_persons=max(c["worst_residual"] for c in solves),
+    )
+    figures(
+        "roundings that had to widen",
+        sum(c["rounding"]["widened"] for c in levels),
+        "solves",
+        solves=sum(c["rounding"]["solves"] for c in levels),
+    )
 
 
 def _errors(figures: Figures, runs: Sequence[Sequence[ErrorRow]]) -> None:
-    """Mean absolute errors of some queries, means over the runs; ``noisy`` is ``None`` where none was measured."""
+    """Mean absolute errors of some queries, means over the runs; ``noisy`` is ``None`` where none
+    was measured.
+    """
     tables = [{(r.level, r.query, r.source): r for r in rows if r.bin == "all"} for rows in runs]
     for level, query, source in tables[0]:
         if source == "postprocessed" and query in QUERIES:
             here = [t[level, query, source] for t in tables]
             noisy = [t[level, query, "nmf"].mae for t in tables if (level, query, "nmf") in t]
-            figures(f"mean absolute error, {level}, {query}", mean(r.mae for r in here), "persons",
-                    noisy=mean(noisy) if noisy else None, bias=mean(r.bias for r in here), answers=here[0].n,
-                    runs=len(runs))  # fmt: skip
+            figures(
+                f"mean absolute error, {level}, {query}",
+                mean(r.mae for r in here),
+                "persons",
+                noisy=mean(noisy) if noisy else None,
+                bias=mean(r.bias for r in here),
+                answers=here[0].n,
+                runs=len(runs),
+            )
 
 
 def _beside_the_bureau(figures: Figures, runs: Sequence[Mapping[tuple[str, str], Counts]]) -> None:
@@ -108,13 +150,23 @@ def _beside_the_bureau(figures: Figures, runs: Sequence[Mapping[tuple[str, str],
     for c in COMPARED:
         mae, deviation = published_errors.mean_absolute(runs, c.level, c.counted)
         of = c.of or "all units"
-        figures(f"beside the Bureau's: {c.level}, {c.counted}{c.of and f' (theirs: {c.of})'}", mae, "persons (mean absolute error)",
-                where="Rhode Island", units=len(runs[0][c.level, c.counted]), deviation_between_runs=deviation,
-                runs=len(runs), bureau=theirs[c].mae, bureau_where=f"nation, {of}",
-                bureau_units=theirs[c].units, bureau_table=c.table)  # fmt: skip
+        figures(
+            f"beside the Bureau's: {c.level}, {c.counted}{c.of and f' (theirs: {c.of})'}",
+            mae,
+            "persons (mean absolute error)",
+            where="Rhode Island",
+            units=len(runs[0][c.level, c.counted]),
+            deviation_between_runs=deviation,
+            runs=len(runs),
+            bureau=theirs[c].mae,
+            bureau_where=f"nation, {of}",
+            bureau_units=theirs[c].units,
+            bureau_table=c.table,
+        )
 
 
-# --- stages alone ---------------------------------------------------------------------------------------------
+# --- stages alone
+# ---------------------------------------------------------------------------------------------
 
 
 def _measuring(figures: Figures, data: Path, folder: Path) -> None:
@@ -126,8 +178,15 @@ def _measuring(figures: Figures, data: Path, folder: Path) -> None:
     levels, tree = _measure_all(spec, prepared), prepared.trees["persons"].spine
     drawn = sum(m.values[np.isfinite(m.variance)].size for ms in levels.values() for m in ms)
     units = sum(tree.units(level) for level in levels)
-    figures("measuring alone: 11 queries, all levels", t.seconds, "s", at_most=4, cpu_seconds=t.cpu, units=units,
-            draws=drawn)  # fmt: skip
+    figures(
+        "measuring alone: 11 queries, all levels",
+        t.seconds,
+        "s",
+        at_most=4,
+        cpu_seconds=t.cpu,
+        units=units,
+        draws=drawn,
+    )
     root = folder / "nmf"
 
     def write() -> None:
@@ -140,11 +199,20 @@ def _measuring(figures: Figures, data: Path, folder: Path) -> None:
     figures("writing noisy measurement files", t.seconds, "s", at_most=10, cpu_seconds=t.cpu)
     least = sum(
         _bits(float(v)) * int(n) * m.values.shape[1]
-        for ms in levels.values() for m in ms
-        for v, n in zip(*np.unique(m.variance[np.isfinite(m.variance)], return_counts=True), strict=True)
-    )  # fmt: skip
-    figures("noisy measurement files", size, "MB", at_most=45, bytes_per_value=size * 1e6 / drawn,
-            entropy_of_the_noise_mb=least / 8e6)  # fmt: skip
+        for ms in levels.values()
+        for m in ms
+        for v, n in zip(
+            *np.unique(m.variance[np.isfinite(m.variance)], return_counts=True), strict=True
+        )
+    )
+    figures(
+        "noisy measurement files",
+        size,
+        "MB",
+        at_most=45,
+        bytes_per_value=size * 1e6 / drawn,
+        entropy_of_the_noise_mb=least / 8e6,
+    )
 
 
 def _bits(sigma_sq: float) -> float:
@@ -171,10 +239,19 @@ def _reading(figures: Figures, run: WholeRun) -> None:
     level, persons, times = opened.spine.levels[-1], opened.after.persons, {}
     units = opened.tree(persons).spine.units(level)
     for query in opened.source(persons).queries(level):
-        times[query] = timed(partial(opened.source(persons).read, level, query, 0, units), 3).seconds
+        times[query] = timed(
+            partial(opened.source(persons).read, level, query, 0, units), 3
+        ).seconds
     slowest = max(times, key=lambda q: times[q])
-    figures("reading one query of one level", times[slowest], "s", at_most=1, level=level, query=slowest,
-            total_seconds=times["total"])  # fmt: skip
+    figures(
+        "reading one query of one level",
+        times[slowest],
+        "s",
+        at_most=1,
+        level=level,
+        query=slowest,
+        total_seconds=times["total"],
+    )
 
 
 class _Clock:
@@ -198,10 +275,19 @@ def _blocks(figures: Figures, run: WholeRun, folder: Path) -> None:
     from_release.estimate_from(run.directory.release, folder / "again", workers=1, progress=clock)
     seconds = {a[0]: b[1] - a[1] for a, b in pairwise(clock.began)}
     for universe, target in (("persons", 3000.0), ("housing", None)):
-        levels = {name: s for name, s in seconds.items() if name.startswith(f"estimate {universe}: ")}
+        levels = {
+            name: s for name, s in seconds.items() if name.startswith(f"estimate {universe}: ")
+        }
         s, blocks = levels[f"estimate {universe}: {lowest}"], opened.spine.units(lowest)
-        figures(f"estimating and rounding {universe}, {lowest}", blocks / s, "blocks/s/core", at_least=target,
-                blocks=blocks, cpu_seconds=s, cpu_seconds_of_all_levels=sum(levels.values()))  # fmt: skip
+        figures(
+            f"estimating and rounding {universe}, {lowest}",
+            blocks / s,
+            "blocks/s/core",
+            at_least=target,
+            blocks=blocks,
+            cpu_seconds=s,
+            cpu_seconds_of_all_levels=sum(levels.values()),
+        )
 
 
 if __name__ == "__main__":

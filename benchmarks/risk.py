@@ -1,14 +1,15 @@
-r"""The intruder: the exact decision map beside the sampler of Kazan and Reiter, and what post-processing leaves him.
+r"""The intruder: the exact decision map beside the sampler of Kazan and Reiter, and what
+post-processing leaves him.
 
-*Map.* The 9 x 9 x 61 decisions of their figure 4, summed exactly, beside their Gibbs sampler at 1,000 draws a tile,
-run here for all tiles at once (kinder to it than one by one). ``disagree`` is the share of tiles that the sampler, as
-it was run, decides otherwise than its own stationary law.
+*Map.* The 9 x 9 x 61 decisions of their figure 4, summed exactly, beside their Gibbs sampler at
+1,000 draws a tile, run here for all tiles at once (kinder to it than one by one). ``disagree`` is
+the share of tiles that the sampler, as it was run, decides otherwise than its own stationary law.
 
-*Post-processing.* One run of the whole pipeline on a tree of many groups of 28 units. In half of the groups the first
-unit holds the target, alone in his cell; the budget of the two levels is that of the 2020 application. The intruder
-learns from half of the groups and meets the other half. He knows that nobody else is in the cell, so the noisy
-measurements would have told him what two counts tell (:mod:`das.risk.joint`): post-processing cannot tell him more.
-"""
+*Post-processing.* One run of the whole pipeline on a tree of many groups of 28 units. In half of
+the groups the first unit holds the target, alone in his cell; the budget of the two levels is that
+of the 2020 application. The intruder learns from half of the groups and meets the other half. He
+knows that nobody else is in the cell, so the noisy measurements would have told him what two counts
+tell (:mod:`das.risk.joint`): post-processing cannot tell him more."""
 
 from __future__ import annotations
 
@@ -76,12 +77,21 @@ def _map(figures: Figures, repeats: int) -> None:
     right = risk.decision_map(X1, X2, Y1, **GIVEN)
     drawn = _sampled(1000)
     figures("exact decision map, 4,941 data", exact.cpu, "s", at_most=1.0)
-    figures("ratio to the sampler", peer.cpu / exact.cpu, "times", at_least=100, sampler_seconds=peer.cpu,
-            disagree=float((drawn != law).mean()), sampler_law_wrong=float((law != right).mean()))  # fmt: skip
+    figures(
+        "ratio to the sampler",
+        peer.cpu / exact.cpu,
+        "times",
+        at_least=100,
+        sampler_seconds=peer.cpu,
+        disagree=float((drawn != law).mean()),
+        sampler_law_wrong=float((law != right).mean()),
+    )
 
 
 def _sampled(draws: int) -> np.ndarray:
-    """The published sampler (equations 30 and 35) for every tile at once: the decision by the share of X1 = 1."""
+    """The published sampler (equations 30 and 35) for every tile at once: the decision by the share
+    of X1 = 1.
+    """
     rng = np.random.default_rng(1)
     r1, r2 = float(RHO[0]), float(RHO[1])
     x1, x2, y1 = (a.ravel() for a in np.meshgrid(X1, X2, Y1, indexing="ij"))
@@ -111,23 +121,37 @@ def _post_processing(figures: Figures, groups: int) -> None:
         spec = parse(CONFIG.format(path=f'"{table}"', rho=total, **shares), where="benchmark")
         out = run(spec, Path(folder, "run")).directory
         opened = open_release(out.release)
-        lowest = microdata_reading.read(out.release / "microdata" / "persons", spec.persons, opened.spine.codes[-1])
+        lowest = microdata_reading.read(
+            out.release / "microdata" / "persons", spec.persons, opened.spine.codes[-1]
+        )
     target = lowest.dense()[:, 0].reshape(2 * groups, OTHERS + 1)
     seen = np.stack([target[:, 0], target.sum(axis=1)], axis=1)
     found = learned(seen[::2], seen[1::2], 0.5)
     alone = float(risk.marginal_posterior(rho=RHO[0], prior=0.5))
     noisy = float(risk.joint_marginal_posterior(rho=RHO[:2], prior=0.5))
-    figures("average posterior of the truth after post-processing", found.marginal, "probability",
-            at_most=noisy + 3 * found.marginal_error, standard_error=found.marginal_error, noisy_counts=noisy,
-            noisy_lower_count_alone=alone)  # fmt: skip
-    figures("right decisions after post-processing", found.correct, "share",
-            at_most=risk.joint_decision_probability(rho=RHO[:2], prior=0.5) + 3 * found.correct_error,
-            standard_error=found.correct_error,
-            noisy_counts=risk.joint_decision_probability(rho=RHO[:2], prior=0.5))  # fmt: skip
+    figures(
+        "average posterior of the truth after post-processing",
+        found.marginal,
+        "probability",
+        at_most=noisy + 3 * found.marginal_error,
+        standard_error=found.marginal_error,
+        noisy_counts=noisy,
+        noisy_lower_count_alone=alone,
+    )
+    figures(
+        "right decisions after post-processing",
+        found.correct,
+        "share",
+        at_most=risk.joint_decision_probability(rho=RHO[:2], prior=0.5) + 3 * found.correct_error,
+        standard_error=found.correct_error,
+        noisy_counts=risk.joint_decision_probability(rho=RHO[:2], prior=0.5),
+    )
 
 
 def _people(groups: int) -> str:
-    """Groups of 28 units with five others each; in every second group the first unit holds the target."""
+    """Groups of 28 units with five others each; in every second group the first unit holds the
+    target.
+    """
     lines = ["group,unit,cell,n"]
     for g in range(2 * groups):
         for u in range(OTHERS + 1):

@@ -30,14 +30,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         python = environment("opendp", ("opendp",))
         numbers = [str(float(s)) for s in VARIANCES]
-        peer = ask(python, "opendp_gaussian.py", str(given.peer_draws), str(given.repeats), *numbers)
+        peer = ask(
+            python, "opendp_gaussian.py", str(given.peer_draws), str(given.repeats), *numbers
+        )
     except PeerUnavailable as why:
         figures.skipped("ratio to OpenDP", str(why))
         return
     for s in VARIANCES:
         theirs = peer["per_second"][str(float(s))]
-        figures(f"ratio to OpenDP, sigma^2 = {s}", ours[s] / theirs, "times", at_least=RATIO, ours=ours[s],
-                opendp=theirs, opendp_version=peer["version"], opendp_draws=given.peer_draws)  # fmt: skip
+        figures(
+            f"ratio to OpenDP, sigma^2 = {s}",
+            ours[s] / theirs,
+            "times",
+            at_least=RATIO,
+            ours=ours[s],
+            opendp=theirs,
+            opendp_version=peer["version"],
+            opendp_draws=given.peer_draws,
+        )
 
 
 def _rates(figures: Figures, sigma_sq: Fraction, repeats: int) -> float:
@@ -50,8 +60,14 @@ def _rates(figures: Figures, sigma_sq: Fraction, repeats: int) -> float:
     for size in (10**6, 10**7):
         t = timed(partial(discrete_gaussian.sample, sigma_sq, size, source), repeats)
         rates.append(size / t.cpu)
-        figures(f"draws per second, sigma^2 = {sigma_sq}, {size:.0e} draws", rates[-1], "draws/s/core",
-                at_least=FASTEST, seconds=t.seconds, table_seconds=first)  # fmt: skip
+        figures(
+            f"draws per second, sigma^2 = {sigma_sq}, {size:.0e} draws",
+            rates[-1],
+            "draws/s/core",
+            at_least=FASTEST,
+            seconds=t.seconds,
+            table_seconds=first,
+        )
     return rates[0]
 
 

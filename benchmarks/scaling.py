@@ -1,8 +1,9 @@
-"""Larger and larger simulated 2010 extracts: what a thousand blocks cost, which must not grow with the extract.
+"""Larger and larger simulated 2010 extracts: what a thousand blocks cost, which must not grow with
+the extract.
 
-10^4 and 10^5 blocks, with ``--large`` 10^6 too: three states (twenty-four for 10^6), 42 persons a block as in
-Rhode Island, the whole pipeline with the production settings. The extracts are made for the run and deleted.
-"""
+10^4 and 10^5 blocks, with ``--large`` 10^6 too: three states (twenty-four for 10^6), 42 persons a
+block as in Rhode Island, the whole pipeline with the production settings. The extracts are made for
+the run and deleted."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ class Measured:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
     parser.add_argument(
-        "--large", action="store_true", help="also 10^6 blocks (3 * 10^5 take five minutes, half of it to make them)"
+        "--large",
+        action="store_true",
+        help="also 10^6 blocks (3 * 10^5 take five minutes, half of it to make them)",
     )
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     given = parser.parse_args(arguments)
@@ -47,10 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for last in found[1:]:
         first = found[0]
         label = f"from {first.blocks} to {last.blocks} blocks"
-        for stage in (s for s in last.seconds if s in first.seconds):  # a run that is cut has others
+        for stage in (
+            s for s in last.seconds if s in first.seconds
+        ):  # a run that is cut has others
             ratio = last.seconds[stage] / max(first.seconds[stage], 1e-3)
-            figures(f"growth of seconds per block, {stage}, {label}", ratio, "times", at_most=GROWTH)
-        figures(f"growth of memory per block, {label}", last.megabytes / first.megabytes, "times", at_most=GROWTH)
+            figures(
+                f"growth of seconds per block, {stage}, {label}", ratio, "times", at_most=GROWTH
+            )
+        figures(
+            f"growth of memory per block, {label}",
+            last.megabytes / first.megabytes,
+            "times",
+            at_most=GROWTH,
+        )
 
 
 def _measured(figures: Figures, blocks: int, states: int, workers: int) -> Measured:
@@ -64,11 +76,24 @@ def _measured(figures: Figures, blocks: int, states: int, workers: int) -> Measu
     whole = {"whole run": run.seconds, "whole run, processors": run.cpu}
     seconds = {stage: s / thousands for stage, s in (run.stages() | whole).items()}
     for stage, s in seconds.items():
-        figures(f"{stage}, {blocks:.0e} blocks", s, "s per 1000 blocks", blocks=int(1000 * thousands),
-                persons=persons, states=states, workers=workers, seconds=s * thousands)  # fmt: skip
+        figures(
+            f"{stage}, {blocks:.0e} blocks",
+            s,
+            "s per 1000 blocks",
+            blocks=int(1000 * thousands),
+            persons=persons,
+            states=states,
+            workers=workers,
+            seconds=s * thousands,
+        )
     peak = run.peak_mb or run.largest_process_mb()
-    figures(f"peak memory, {blocks:.0e} blocks", peak, "MB", megabytes_per_1000_blocks=peak / thousands,
-            largest_process_mb=run.largest_process_mb())  # fmt: skip
+    figures(
+        f"peak memory, {blocks:.0e} blocks",
+        peak,
+        "MB",
+        megabytes_per_1000_blocks=peak / thousands,
+        largest_process_mb=run.largest_process_mb(),
+    )
     return Measured(int(1000 * thousands), seconds, peak / thousands)
 
 

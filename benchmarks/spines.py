@@ -1,8 +1,10 @@
-"""Three spines on Rhode Island: tabulation, that of 2020, and one with the areas that people use in its block groups.
+"""Three spines on Rhode Island: tabulation, that of 2020, and one with the areas that people use in
+its block groups.
 
-Each run measures the persons over each spine with the same budget, estimates them by both methods, with non-negativity and
-all, and holds the published counts of every level and kind of area against the truth: mean absolute and root mean square
-errors of the total, of those of 18 and over, and of Hispanics. ``theory`` is the linear standard deviation of the total
+Each run measures the persons over each spine with the same budget, estimates them by both methods,
+with non-negativity and all, and holds the published counts of every level and kind of area against
+the truth: mean absolute and root mean square errors of the total, of those of 18 and over, and of
+Hispanics. ``theory`` is the linear standard deviation of the total
 (:mod:`das.estimate.areas.variance`), as a root mean square, which knows nothing of non-negativity.
 """
 
@@ -39,16 +41,28 @@ STATISTICS = {"total": ("total", 0), "18 and over": ("votingage", 1), "Hispanic"
 CLOSER = {("SLDL", "total"): 4.0, ("Place", "total"): 4.0}
 #: Levels that the targets must leave nearly as good.
 LEVELS = ("County", "Tract", "Block_Group", "Block")
-Errors = Mapping[tuple[str, str], NDArray[np.int64]]  #: by level or kind of area, and statistic: published less true
+Errors = Mapping[
+    tuple[str, str], NDArray[np.int64]
+]  #: by level or kind of area, and statistic: published less true
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spines", description=__doc__)
-    parser.add_argument("--repeats", type=int, default=10, help="runs of each spine, for both methods")
+    parser.add_argument(
+        "--repeats", type=int, default=10, help="runs of each spine, for both methods"
+    )
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--spine", action="append", choices=list(SPINES), help="some of the spines alone")
+    parser.add_argument(
+        "--spine", action="append", choices=list(SPINES), help="some of the spines alone"
+    )
     parser.add_argument("--method", action="append", choices=METHODS)
-    parser.add_argument("--set", action="append", default=[], dest="changes", help="changes to the last of the spines")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="changes",
+        help="changes to the last of the spines",
+    )
     given = parser.parse_args(arguments)
     figures, data = Figures("spines"), shared_data(RHODE_ISLAND)
     if data is None:
@@ -61,12 +75,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in chosen:
             config, changes = SPINES[name]
             changes = (*changes, *(given.changes if name == chosen[-1] else ()))
-            spec = specification.parse(config.read_text(encoding="utf-8"), where=str(config), overrides=changes)
+            spec = specification.parse(
+                config.read_text(encoding="utf-8"), where=str(config), overrides=changes
+            )
             prepared = prepare(spec, [data], Stages(), Silent())
             theory |= {(name, *key): value for key, value in _theory(spec, prepared)}
             for seed in range(1, given.repeats + 1):
                 for method in given.method or METHODS:
-                    found.setdefault((name, method), []).append(_run(spec, prepared, seed, method, pool))
+                    found.setdefault((name, method), []).append(
+                        _run(spec, prepared, seed, method, pool)
+                    )
     _print(figures, found, theory)
 
 
@@ -81,11 +99,20 @@ def _theory(spec: RunSpec, prepared: Prepared) -> Iterator[tuple[tuple[str, str]
     tree, published = prepared.trees[spec.persons.name], prepared.spine
     bottom = published.levels[-1]
     at = tree.numbers(np.arange(published.units(bottom)))
-    places = {level: (published.up(bottom, level), np.arange(len(at))) for level in published.levels}
+    places = {
+        level: (published.up(bottom, level), np.arange(len(at))) for level in published.levels
+    }
     places |= {a.kind: (a.area, a.unit) for a in prepared.areas}
     for kind, (area, unit) in places.items():
         there = at[unit] >= 0
-        found = linear(spec.persons, tree, bounds(spec, prepared), area[there], at[unit[there]], int(area.max()) + 1)
+        found = linear(
+            spec.persons,
+            tree,
+            bounds(spec, prepared),
+            area[there],
+            at[unit[there]],
+            int(area.max()) + 1,
+        )
         for method, deviation in zip(METHODS, found, strict=True):
             yield (method, kind), float(np.sqrt(np.mean(deviation**2)))
 
@@ -93,14 +120,21 @@ def _theory(spec: RunSpec, prepared: Prepared) -> Iterator[tuple[tuple[str, str]
 def _errors(
     prepared: Prepared, universe: str, lowest: Histogram
 ) -> Iterator[tuple[tuple[str, str], NDArray[np.int64]]]:
-    schema = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG)).persons.schema
+    schema = specification.parse(
+        CONFIG.read_text(encoding="utf-8"), where=str(CONFIG)
+    ).persons.schema
     for kind, a, b in both(prepared, universe, lowest):
         for name, (query, answer) in STATISTICS.items():
-            yield (kind, name), (b.answer(schema.query(query)) - a.answer(schema.query(query)))[:, answer]
+            yield (
+                (kind, name),
+                (b.answer(schema.query(query)) - a.answer(schema.query(query)))[:, answer],
+            )
 
 
 def _print(
-    figures: Figures, found: Mapping[tuple[str, str], Sequence[Errors]], theory: Mapping[tuple[str, str, str], float]
+    figures: Figures,
+    found: Mapping[tuple[str, str], Sequence[Errors]],
+    theory: Mapping[tuple[str, str, str], float],
 ) -> None:
     mae = {key: {k: _mean(runs, k, np.abs) for k in runs[0]} for key, runs in found.items()}
     for (spine, method), runs in found.items():
@@ -109,15 +143,29 @@ def _print(
             closer = base[0] / value if base and value and spine != "tabulation" else None
             wanted = CLOSER.get((kind, statistic)) if spine == "targets" else None
             if spine == "targets" and kind in LEVELS and base and statistic == "total":
-                figures(f"{spine}, {method}: {kind}, {statistic}, beside the tabulation spine", value / base[0], "ratio of errors",
-                        at_most=1.1)  # fmt: skip
-            figures(f"{spine}, {method}: {kind}, {statistic}", value, "persons (mean absolute error)",
-                    rmse=_mean(runs, (kind, statistic), np.square)[0] ** 0.5, deviation_between_runs=deviation,
-                    theory=theory[spine, method, kind] if statistic == "total" else None,
-                    units=len(runs[0][kind, statistic]), runs=len(runs), closer_than_tabulation=closer)  # fmt: skip
+                figures(
+                    f"{spine}, {method}: {kind}, {statistic}, beside the tabulation spine",
+                    value / base[0],
+                    "ratio of errors",
+                    at_most=1.1,
+                )
+            figures(
+                f"{spine}, {method}: {kind}, {statistic}",
+                value,
+                "persons (mean absolute error)",
+                rmse=_mean(runs, (kind, statistic), np.square)[0] ** 0.5,
+                deviation_between_runs=deviation,
+                theory=theory[spine, method, kind] if statistic == "total" else None,
+                units=len(runs[0][kind, statistic]),
+                runs=len(runs),
+                closer_than_tabulation=closer,
+            )
             if wanted is not None and closer is not None:
                 figures(
-                    f"{spine}, {method}: {kind}, {statistic}, closer to the truth", closer, "times", at_least=wanted
+                    f"{spine}, {method}: {kind}, {statistic}, closer to the truth",
+                    closer,
+                    "times",
+                    at_least=wanted,
                 )
 
 

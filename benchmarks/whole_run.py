@@ -1,4 +1,6 @@
-"""A whole run of the pipeline in processes of its own: seconds by stage, and the memory of all of them together."""
+"""A whole run of the pipeline in processes of its own: seconds by stage, and the memory of all of
+them together.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,17 @@ from typing import Any
 from benchmarks.common import CONFIG, ROOT
 from das.files.run.run_directory import RunDirectory
 
-_LOOK = 0.2  # seconds between looks at the memory; more where a look takes long, as of many gigabytes
+_LOOK = (
+    0.2  # seconds between looks at the memory; more where a look takes long, as of many gigabytes
+)
 _SHARE = 0.005  # of the time, for looking
 
 
 @dataclass(frozen=True)
 class WholeRun:
-    """``seconds`` on the wall from start to end of the command, ``cpu`` of all its processes, ``peak_mb`` of all
-    of them at one time (shared pages counted once), ``None`` where the system does not say."""
+    """``seconds`` on the wall from start to end of the command, ``cpu`` of all its processes,
+    ``peak_mb`` of all of them at one time (shared pages counted once), ``None`` where the system
+    does not say."""
 
     directory: RunDirectory
     manifest: dict[str, Any]
@@ -41,14 +46,31 @@ class WholeRun:
         return max(float(s["peak_mb"]) for s in self.manifest["stages"])
 
 
-def whole_run(data: Path, out: Path, *, workers: int, config: Path = CONFIG, more: Sequence[str] = ()) -> WholeRun:
-    """``das run`` on ``data``, with ``more`` options. Raises ``RuntimeError`` with its message if it fails."""
+def whole_run(
+    data: Path, out: Path, *, workers: int, config: Path = CONFIG, more: Sequence[str] = ()
+) -> WholeRun:
+    """``das run`` on ``data``, with ``more`` options. Raises ``RuntimeError`` with its message if
+    it fails.
+    """
     return measured(["run", str(config), "--data", str(data)], out, workers=workers, more=more)
 
 
-def measured(arguments: Sequence[str], out: Path, *, workers: int, more: Sequence[str] = ()) -> WholeRun:
+def measured(
+    arguments: Sequence[str], out: Path, *, workers: int, more: Sequence[str] = ()
+) -> WholeRun:
     """Any command of ``das`` that makes a run in ``out``."""
-    command = [sys.executable, "-m", "das", *arguments, "--out", str(out), "--workers", str(workers), "--quiet", *more]
+    command = [
+        sys.executable,
+        "-m",
+        "das",
+        *arguments,
+        "--out",
+        str(out),
+        "--workers",
+        str(workers),
+        "--quiet",
+        *more,
+    ]
     _adopt()
     others = _children(os.getpid())
     before, began, peak = _cpu_of_children(), perf_counter(), 0.0
@@ -65,11 +87,15 @@ def measured(arguments: Sequence[str], out: Path, *, workers: int, more: Sequenc
         if process.returncode:
             raise RuntimeError(errors.read().decode(errors="replace").strip())
     directory = RunDirectory(out)
-    return WholeRun(directory, directory.read_manifest(), seconds, _cpu_of_children() - before, peak or None)
+    return WholeRun(
+        directory, directory.read_manifest(), seconds, _cpu_of_children() - before, peak or None
+    )
 
 
 def _adopt() -> None:
-    """What this process's children leave behind becomes its own: their time counts, once they are waited for (Linux)."""
+    """What this process's children leave behind becomes its own: their time counts, once they are
+    waited for (Linux).
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
@@ -105,5 +131,10 @@ def _children(pid: int) -> set[int]:
     found: set[int] = set()
     with suppress(OSError, ValueError):
         for task in os.listdir(f"/proc/{pid}/task"):
-            found |= set(map(int, Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii").split()))
+            found |= set(
+                map(
+                    int,
+                    Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii").split(),
+                )
+            )
     return found

@@ -15,8 +15,8 @@ The same stages on arrays:
 >>> truth, das.measure(truth, das.Plan.of_rho(1, ["Town", "Block"], ["total", "sex"]))
 (<Counted: confidential>, <Noisy: people, 4 queries, rho = 1>)
 
-The public names are those of ``__all__``, and what ``docs/api.md`` lists below them; everything else is internal.
-"""
+The public names are those of ``__all__``, and what ``docs/api.md`` lists below them; everything
+else is internal."""
 
 from __future__ import annotations
 
@@ -105,20 +105,26 @@ _LATE = {
 }
 
 
-#: Packages whose functions ``docs/api.md`` lists, to be reached from here without an import of their own.
+#: Packages whose functions ``docs/api.md`` lists, to be reached from here without an import of
+#: their own.
 _ROOMS = ("accounting", "noise", "risk", "solve")
 
 
-def load_spec(path: Path | str, overrides: Sequence[str] = (), *, note: Callable[[str], None] | None = None) -> RunSpec:
-    """The checked specification of a TOML file, or of a configuration that comes with das, by its name
-    (``pl94-2010``); ``overrides`` are ``dotted.key=value``. ``note`` is told what was read otherwise than written."""
+def load_spec(
+    path: Path | str, overrides: Sequence[str] = (), *, note: Callable[[str], None] | None = None
+) -> RunSpec:
+    """The checked specification of a TOML file, or of a configuration that comes with das, by its
+    name (``pl94-2010``); ``overrides`` are ``dotted.key=value``. ``note`` is told what was read
+    otherwise than written."""
     from das.errors import SpecError
     from das.files.packaged import configuration
     from das.spec import parse
 
     if isinstance(overrides, str) or not all(isinstance(o, str) for o in overrides):
         raise SpecError(
-            "overrides are a list of texts", where="load_spec", remedy='write for instance ["budget.rho=1/2"]'
+            "overrides are a list of texts",
+            where="load_spec",
+            remedy='write for instance ["budget.rho=1/2"]',
         )
     text, folder = configuration(Path(path))
     return parse(text, where=str(path), overrides=overrides, folder=folder, note=note)
@@ -142,18 +148,21 @@ def run(
 ) -> Outcome:
     """The whole pipeline into the new folder ``out``; ``paths`` replace ``data.path``.
 
-    With several ``workers``, a script calls it under ``if __name__ == "__main__":``, for its workers import it.
-    ``engine``, ``scheduler``, ``tls``, ``wait`` and ``partition`` are the options of ``das run`` (docs/engines.md): ``"dask"`` with
-    ``scheduler="tls://HOST:8786"`` and the folder ``tls`` of certificates; with ``"array"`` that does not ``wait``,
-    :class:`das.engine.tasks.HandedOver` is raised where ``das task`` is to be called, and ``resume`` goes on.
+    With several ``workers``, a script calls it under ``if __name__ == "__main__":``, for its
+    workers import it. ``engine``, ``scheduler``, ``tls``, ``wait`` and ``partition`` are the
+    options of ``das run`` (docs/engines.md): ``"dask"`` with ``scheduler="tls://HOST:8786"`` and
+    the folder ``tls`` of certificates; with ``"array"`` that does not ``wait``,
+    :class:`das.engine.tasks.HandedOver` is raised where ``das task`` is to be called, and
+    ``resume`` goes on.
 
-    ``progress=True`` shows how far it is: a bar for each stage in a terminal, a line for each in a notebook or a log; an
-    object with ``stage(name, total)`` and ``advance(n)`` is told instead (:class:`das.engine.progress.Progress`).
+    ``progress=True`` shows how far it is: a bar for each stage in a terminal, a line for each in a
+    notebook or a log; an object with ``stage(name, total)`` and ``advance(n)`` is told instead
+    (:class:`das.engine.progress.Progress`).
 
-    With ``resume`` a run in ``out`` that was interrupted (a note to the ``KeyboardInterrupt`` says so) goes on: what was being
-    drawn is drawn again, the same. Where that cannot be, ``accept_spent`` draws it a second time, and states both spendings. A run that the machine has not the memory
-    for is refused before anything is measured, but with ``ignore_memory``.
-    """
+    With ``resume`` a run in ``out`` that was interrupted (a note to the ``KeyboardInterrupt`` says
+    so) goes on: what was being drawn is drawn again, the same. Where that cannot be,
+    ``accept_spent`` draws it a second time, and states both spendings. A run that the machine has
+    not the memory for is refused before anything is measured, but with ``ignore_memory``."""
     from das.engine.choice import SIZE, EngineChoice
     from das.engine.display import display
     from das.errors import UserError
@@ -162,21 +171,40 @@ def run(
     from das.spec import RunSpec
 
     if not isinstance(spec, RunSpec):
-        raise UserError("this is no specification", where=f"run: {spec!r}", remedy="give das.load_spec(...) of it")
+        raise UserError(
+            "this is no specification",
+            where=f"run: {spec!r}",
+            remedy="give das.load_spec(...) of it",
+        )
     if not spec.run.private:
         warnings.warn(WARNING, stacklevel=2)
     choice = EngineChoice(
-        engine, workers, scheduler, None if tls is None else Path(tls), wait, SIZE if partition is None else partition
+        engine,
+        workers,
+        scheduler,
+        None if tls is None else Path(tls),
+        wait,
+        SIZE if partition is None else partition,
     )
     inputs = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
     try:
         with display(progress) as shown:
-            return run_pipeline(spec, Path(out), paths=inputs, engine=choice, progress=shown, resume=resume,
-                                accept_spent=accept_spent, ignore_memory=ignore_memory)  # fmt: skip
+            return run_pipeline(
+                spec,
+                Path(out),
+                paths=inputs,
+                engine=choice,
+                progress=shown,
+                resume=resume,
+                accept_spent=accept_spent,
+                ignore_memory=ignore_memory,
+            )
     except KeyboardInterrupt as stop:
         if (Path(out) / "release" / "ledger.jsonl").exists():
-            stop.add_note(f"das: what was measured is kept; to go on: "
-                          f"das.run(spec, {str(out)!r}, resume=True), with what this run was given")  # fmt: skip
+            stop.add_note(
+                "das: what was measured is kept; to go on: "
+                f"das.run(spec, {str(out)!r}, resume=True), with what this run was given"
+            )
         raise
 
 

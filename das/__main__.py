@@ -6,7 +6,9 @@ import sys
 
 
 def run() -> None:
-    """Ctrl-C while the command line itself is loaded ends as it does later (:mod:`das.cli.lazy`)."""
+    """Ctrl-C while the command line itself is loaded ends as it does later
+    (:mod:`das.cli.lazy`).
+    """
     try:
         from das.cli import main
     except KeyboardInterrupt:

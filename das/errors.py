@@ -11,8 +11,8 @@ LONGEST = {"where": 300, "what": 1000, "remedy": 400}
 
 
 class DasError(Exception):
-    """The root. ``str(error)`` is one message for a person: ``where: what; remedy``, each of bounded length, without
-    characters that command a terminal."""
+    """The root. ``str(error)`` is one message for a person: ``where: what; remedy``, each of
+    bounded length, without characters that command a terminal."""
 
     exit_code = 3
 
@@ -27,7 +27,8 @@ class DasError(Exception):
 
 
 def bounded(text: str, most: int) -> str:
-    """``text`` with its middle left out where it is longer; control characters but ends of lines as their codes.
+    """``text`` with its middle left out where it is longer; control characters but ends of lines as
+    their codes.
 
     >>> bounded("abcdefghijklmnopqrstuvwxyz", 11), bounded("a\\x1b[2J", 99)
     ('abcdef[...]vwxyz', 'a\\\\x1b[2J')
@@ -68,4 +69,6 @@ class SolverError(DasError):
 
 
 class StoreError(DasError):
-    """A store that was there, and does not answer as it should. What is in it is whole; what is missing can be carried again."""
+    """A store that was there, and does not answer as it should. What is in it is whole; what is
+    missing can be carried again.
+    """

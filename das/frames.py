@@ -1,4 +1,6 @@
-"""Answers of queries as tidy frames: a row for each unit and answer, with names of places and words for the codes."""
+"""Answers of queries as tidy frames: a row for each unit and answer, with names of places and words
+for the codes.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ def tidy(
     *,
     private: Private = True,
 ) -> pd.DataFrame:
-    """``columns`` are arrays ``(units, answers)`` by name. Before them stand ``level``, ``geocode``, ``name``, ``query``, a
-    column for each attribute with the code of the group (``*`` where summed out) and ``label``, what was counted."""
+    """``columns`` are arrays ``(units, answers)`` by name. Before them stand ``level``,
+    ``geocode``, ``name``, ``query``, a column for each attribute with the code of the group (``*``
+    where summed out) and ``label``, what was counted."""
     depth = spine.index(level)
     codes, names = spine.geocodes(level), spine.names[depth]
     out: dict[str, Any] = {

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from das.model.histogram import Histogram
 
 
-def expand(h: Histogram, start: int = 0, stop: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def expand(
+    h: Histogram, start: int = 0, stop: int | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Unit and cell of each record, ordered by unit and then by cell.
 
-    A count of ``c`` becomes ``c`` equal records. ``start`` and ``stop`` take a slice of the records, for a
-    unit that is too large to be expanded at once.
+    A count of ``c`` becomes ``c`` equal records. ``start`` and ``stop`` take a slice of the
+    records, for a unit that is too large to be expanded at once.
 
     Returns:
         ``(unit, cell)``, two int64 arrays of shape ``(records,)``.
@@ -37,7 +39,9 @@ def expand(h: Histogram, start: int = 0, stop: int | None = None) -> tuple[NDArr
 
 
 def slices(h: Histogram, records: int) -> Iterator[tuple[int, int]]:
-    """Units in order, as many as hold so many ``records`` together (or one unit that alone holds more)."""
+    """Units in order, as many as hold so many ``records`` together (or one unit that alone holds
+    more).
+    """
     end = np.cumsum(h.totals())
     first = 0
     while first < h.units:
@@ -47,12 +51,16 @@ def slices(h: Histogram, records: int) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def drawn(h: Histogram, number: NDArray[np.int64], seed: bytes, records: int = 1 << 20) -> Histogram:
-    """``number[u]`` of the records of each unit ``u``, drawn at random without replacement, every choice as likely as any other.
+def drawn(
+    h: Histogram, number: NDArray[np.int64], seed: bytes, records: int = 1 << 20
+) -> Histogram:
+    """``number[u]`` of the records of each unit ``u``, drawn at random without replacement, every
+    choice as likely as any other.
 
-    It depends on ``h``, ``number`` and ``seed`` alone: each record has a word of the raw stream of PCG64, in the order of
-    :func:`expand`, and those of the smallest words are drawn. NumPy promises that stream, and not what it makes of it. No
-    more than ``records`` are held at a time, or those of one unit.
+    It depends on ``h``, ``number`` and ``seed`` alone: each record has a word of the raw stream of
+    PCG64, in the order of :func:`expand`, and those of the smallest words are drawn. NumPy promises
+    that stream, and not what it makes of it. No more than ``records`` are held at a time, or those
+    of one unit.
 
     >>> h = Histogram.of(2, 3, np.array([1, 0]), np.array([2, 1]), np.array([2, 1]))
     >>> drawn(h, np.array([0, 1]), b"seed").totals()

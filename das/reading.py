@@ -1,4 +1,6 @@
-"""What a user reads of a release: frames with words for the codes, from the release's own specification."""
+"""What a user reads of a release: frames with words for the codes, from the release's own
+specification.
+"""
 
 from __future__ import annotations
 
@@ -55,16 +57,17 @@ def read_nmf(
 ) -> pd.DataFrame:
     """Measurements (``kind="DPQuery"``) or constraints (``"Constraint"``) below ``path``.
 
-    ``path`` is a run, its release, one of its ``nmf`` folders (persons without more ado), or a folder in the Bureau's
-    layout. ``level``, ``query`` (with or without its suffix) and ``geocode`` select; case, blanks and the order of
-    factors do not matter. Tidy: one row for each answer, with ``level``, ``geocode``, ``name`` (of the place, in a release
-    of ours), ``query``, a column for each attribute holding the code of the group (``*`` where summed out), ``label`` (what was counted, in words), ``value``
-    and ``variance`` (or ``sign``). Otherwise one row for each unit and query, lists in ``value``.
+    ``path`` is a run, its release, one of its ``nmf`` folders (persons without more ado), or a
+    folder in the Bureau's layout. ``level``, ``query`` (with or without its suffix) and ``geocode``
+    select; case, blanks and the order of factors do not matter. Tidy: one row for each answer, with
+    ``level``, ``geocode``, ``name`` (of the place, in a release of ours), ``query``, a column for
+    each attribute holding the code of the group (``*`` where summed out), ``label`` (what was
+    counted, in words), ``value`` and ``variance`` (or ``sign``). Otherwise one row for each unit
+    and query, lists in ``value``.
 
-    Codes and labels are those of the release's specification. Where there is none, give the ``schema``, or a published
-    one that has these attributes is taken; groups of any other are numbered. Rows of a seeded run have a column
-    ``NOT PRIVATE``.
-    """
+    Codes and labels are those of the release's specification. Where there is none, give the
+    ``schema``, or a published one that has these attributes is taken; groups of any other are
+    numbered. Rows of a seeded run have a column ``NOT PRIVATE``."""
     if schema is None and (release := _release(Path(path))) is not None:
         folder, every = Path(path).resolve().name, _after(release).universes
         schema = next((u.schema for u in every if u.kind.file("nmf") == folder), every[0].schema)
@@ -73,7 +76,9 @@ def read_nmf(
         and not isinstance(geocode, str)
         and (isinstance(geocode, int) or not all(isinstance(g, str) for g in geocode))
     ):
-        raise InputError(f"geocode: {geocode!r} is not text", where=path, remedy='codes are text, such as "04"')
+        raise InputError(
+            f"geocode: {geocode!r} is not text", where=path, remedy='codes are text, such as "04"'
+        )
     frame = nmf_frame.read_nmf(path, level, query, geocode, tidy=tidy, schema=schema, kind=kind)
     return _marked(_named(frame, path), path)
 
@@ -81,56 +86,73 @@ def read_nmf(
 def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
     """The microdata as a data frame, one row per record, coded columns as categories of strings.
 
-    ``path`` is a folder of parts, one part, a pipe-delimited microdata file, or a run or release folder, of
-    which the persons are taken. With ``labels`` the coded columns hold words in place of codes; the file must then lie
-    in its release, which says what they mean. Rows of a seeded run have a column ``NOT PRIVATE``.
-    """
+    ``path`` is a folder of parts, one part, a pipe-delimited microdata file, or a run or release
+    folder, of which the persons are taken. With ``labels`` the coded columns hold words in place of
+    codes; the file must then lie in its release, which says what they mean. Rows of a seeded run
+    have a column ``NOT PRIVATE``."""
     frame = microdata_reading.read_frame(path)
     if not labels:
         return frame
     release = _release(Path(path))
     if release is None:
-        raise InputError("labels are those of a release, and this is in none", where=path,
-                         remedy="name the file in its release, or leave out labels=True")  # fmt: skip
+        raise InputError(
+            "labels are those of a release, and this is in none",
+            where=path,
+            remedy="name the file in its release, or leave out labels=True",
+        )
     here = Path(path).resolve()
     words: dict[str, dict[str, str]] = {}
     inside = (release / "microdata") in here.parents
     folder = here.relative_to(release / "microdata").parts[0] if inside else PERSONS.folder
     file = f"microdata/{folder.removesuffix('.csv')}/*.parquet"
-    for entry in dictionary.entries(_after(release), spine_file.read(release / "spine.parquet"), {}):
+    for entry in dictionary.entries(
+        _after(release), spine_file.read(release / "spine.parquet"), {}
+    ):
         if (entry.kind, entry.file) == ("code", file):
             words.setdefault(entry.column, {})[entry.code] = entry.label
-    return frame.assign(**{c: frame[c].cat.rename_categories(said) for c, said in words.items() if c in frame})
+    return frame.assign(
+        **{c: frame[c].cat.rename_categories(said) for c, said in words.items() if c in frame}
+    )
 
 
-def read_tables(path: Path | str, table: str | None = None, level: str | None = None) -> pd.DataFrame:
+def read_tables(
+    path: Path | str, table: str | None = None, level: str | None = None
+) -> pd.DataFrame:
     """The published tables of a run or a release: a row for each unit and column.
 
-    Columns are ``table``, ``level``, ``geocode``, ``name``, ``field`` (such as ``P0010001``), ``label`` and ``value``.
-    ``table`` and ``level`` choose one, whatever their case. Counts of a table that rests on an attribute that was made up
-    by a rule have a column ``NOT COUNTED``; those of a seeded run a column ``NOT PRIVATE``.
-    """
+    Columns are ``table``, ``level``, ``geocode``, ``name``, ``field`` (such as ``P0010001``),
+    ``label`` and ``value``. ``table`` and ``level`` choose one, whatever their case. Counts of a
+    table that rests on an attribute that was made up by a rule have a column ``NOT COUNTED``; those
+    of a seeded run a column ``NOT PRIVATE``."""
     release = ReleasedTables.of(_folder(path))
     parts = []
     for here, at in _chosen(release, table, level):
         rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
-        parts.append(_long(release.spine, release.private, here, at, rows.codes, {"value": rows.values}))
+        parts.append(
+            _long(release.spine, release.private, here, at, rows.codes, {"value": rows.values})
+        )
     return pd.concat(parts, ignore_index=True)
 
 
 def read_intervals(
-    path: Path | str, table: str | None = None, level: str | None = None, *, method: str = "measurements"
+    path: Path | str,
+    table: str | None = None,
+    level: str | None = None,
+    *,
+    method: str = "measurements",
 ) -> pd.DataFrame:
     """The published tables as :func:`read_tables`, with an interval of every count.
 
-    From the ``"measurements"``, at 95 %: ``low`` and ``high``, missing where nothing determines it. An interval of a single number is of
-    what is known exactly. From ``"replicates"``, of a release to which `das intervals` has added
-    them, or of a folder that it wrote from replicates of another publisher: ``lower`` and ``upper`` of ``value``, at its coverage, and their ``basis``: they
-    are missing of what is not covered, and the basis is empty of what is 0 in all replicates.
-    """
+    From the ``"measurements"``, at 95 %: ``low`` and ``high``, missing where nothing determines it.
+    An interval of a single number is of what is known exactly. From ``"replicates"``, of a release
+    to which `das intervals` has added them, or of a folder that it wrote from replicates of another
+    publisher: ``lower`` and ``upper`` of ``value``, at its coverage, and their ``basis``: they are
+    missing of what is not covered, and the basis is empty of what is 0 in all replicates."""
     if method not in ("measurements", "replicates"):
         raise InputError(
-            f"there is no method {method!r}", where="read_intervals", remedy="say 'measurements' or 'replicates'"
+            f"there is no method {method!r}",
+            where="read_intervals",
+            remedy="say 'measurements' or 'replicates'",
         )
     if method == "replicates":
         return _replicated(Path(path), table, level)
@@ -139,8 +161,13 @@ def read_intervals(
     for here, at in _chosen(every, table, level):
         rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
         low, high = Intervals(release, every.universe[here.name]).ends(at, here.masks)
-        ends = {n: pd.arrays.IntegerArray(end.ravel(), (high < 0).ravel()) for n, end in (("low", low), ("high", high))}
-        parts.append(_long(release.spine, every.private, here, at, rows.codes, {"value": rows.values} | ends))
+        ends = {
+            n: pd.arrays.IntegerArray(end.ravel(), (high < 0).ravel())
+            for n, end in (("low", low), ("high", high))
+        }
+        parts.append(
+            _long(release.spine, every.private, here, at, rows.codes, {"value": rows.values} | ends)
+        )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -151,13 +178,23 @@ def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFram
     names = [] if table is None else [named(table, [t.name for _, t in of.tables], "table", path)]
     levels = [] if level is None else [named(level, list(of.spine.levels), "level", path)]
     parts = []
-    for _, here, at, (value, lower, upper, basis) in intervals_in(out, of, of.chosen(names, levels)):
-        ends = {name: pd.arrays.IntegerArray(x.ravel(), (upper == NO_END).ravel())
-                for name, x in zip(ENDS[1:], (lower, upper), strict=True)}  # fmt: skip
+    for _, here, at, (value, lower, upper, basis) in intervals_in(
+        out, of, of.chosen(names, levels)
+    ):
+        ends = {
+            name: pd.arrays.IntegerArray(x.ravel(), (upper == NO_END).ravel())
+            for name, x in zip(ENDS[1:], (lower, upper), strict=True)
+        }
         columns = {ENDS[0]: value} | ends | {BASIS: basis}
-        parts.append(_long(of.spine, of.private, here, at, of.spine.codes[of.spine.index(at)], columns))
+        parts.append(
+            _long(of.spine, of.private, here, at, of.spine.codes[of.spine.index(at)], columns)
+        )
     if not parts:
-        raise ReleaseError("there are no intervals from replicates", where=path, remedy="`das intervals` makes them")
+        raise ReleaseError(
+            "there are no intervals from replicates",
+            where=path,
+            remedy="`das intervals` makes them",
+        )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -171,22 +208,31 @@ def read_areas(
     rule: str = "ct",
     simultaneous: bool = False,
 ) -> pd.DataFrame:
-    """Counts of areas of blocks, a row for each area and statistic: ``value`` as published, ``lower`` to ``upper`` its interval from
-    replicates, where the release has any, with its ``rmse`` and ``bias``; the unbiased ``estimate`` from all measurements with its
-    ``standard_error``, and ``estimate_low`` to ``estimate_high`` the interval about it; missing where nothing measured of blocks tells the
-    count. Intervals hold the true count with probability ``coverage``: each by itself, or with ``simultaneous`` those from replicates for all
-    areas at once. ``rule`` makes them of replicates, as that of :func:`das.intervals`.
+    """Counts of areas of blocks, a row for each area and statistic: ``value`` as published,
+    ``lower`` to ``upper`` its interval from replicates, where the release has any, with its
+    ``rmse`` and ``bias``; the unbiased ``estimate`` from all measurements with its
+    ``standard_error``, and ``estimate_low`` to ``estimate_high`` the interval about it; missing
+    where nothing measured of blocks tells the count. Intervals hold the true count with probability
+    ``coverage``: each by itself, or with ``simultaneous`` those from replicates for all areas at
+    once. ``rule`` makes them of replicates, as that of :func:`das.intervals`.
 
-    ``blocks`` is a file ``area,block``, or a block-assignment file of the Bureau; ``kind`` names areas that the release
-    knows, such as ``"Place"``. ``statistics`` are tables (``"P2"``), columns (``"P0020002"``) or queries, or computed of such, as of
-    `das area` (``"share:P0040002/P0040001"``, which has ``other_side``, too); without any, the total of each universe.
-    """
+    ``blocks`` is a file ``area,block``, or a block-assignment file of the Bureau; ``kind`` names
+    areas that the release knows, such as ``"Place"``. ``statistics`` are tables (``"P2"``), columns
+    (``"P0020002"``) or queries, or computed of such, as of `das area`
+    (``"share:P0040002/P0040001"``, which has ``other_side``, too); without any, the total of each
+    universe."""
     release = opened(path)
     if isinstance(statistics, str):
-        raise InputError("statistics are a list of texts", where="read_areas", remedy=f"write [{statistics!r}]")
-    areas = area_list.chosen(None if blocks is None else Path(blocks), kind, release.areas(), release.spine)
+        raise InputError(
+            "statistics are a list of texts", where="read_areas", remedy=f"write [{statistics!r}]"
+        )
+    areas = area_list.chosen(
+        None if blocks is None else Path(blocks), kind, release.areas(), release.spine
+    )
     asked = area_counts.statistics(release, statistics)
-    rows = area_counts.counts(release, areas, asked, coverage, rule=rule, together=simultaneous).rows()
+    rows = area_counts.counts(
+        release, areas, asked, coverage, rule=rule, together=simultaneous
+    ).rows()
     frame = pd.DataFrame([asdict(r) for r in rows]).astype(
         {"estimate_low": "Int64", "estimate_high": "Int64"} | dict.fromkeys(AREA_NUMBERS, float)
     )
@@ -194,37 +240,61 @@ def read_areas(
 
 
 def read_estimates(
-    path: Path | str, level: str | None = None, query: str | None = None, *, universe: str = PERSONS.name
+    path: Path | str,
+    level: str | None = None,
+    query: str | None = None,
+    *,
+    universe: str = PERSONS.name,
 ) -> pd.DataFrame:
-    """The unbiased estimates of a full-information release, a row for each answer: the columns of :func:`read_nmf`, with
-    ``standard_error`` in place of ``variance``. They are of the units that were measured."""
+    """The unbiased estimates of a full-information release, a row for each answer: the columns of
+    :func:`read_nmf`, with ``standard_error`` in place of ``variance``. They are of the units that
+    were measured."""
     release = opened(path)
     of = release.after.universe(universe)
     spine = release.tree(of).spine
     reader = EstimateReader(folder_of(release.folder, of.name), spine)
     levels = [lv for lv in spine.levels if reader.queries(lv)]
     if not levels:
-        raise ReleaseError("this release has no unbiased estimates", where=path,
-                           remedy="they are of full information: `das estimate --from` it with --method full-information")  # fmt: skip
+        raise ReleaseError(
+            "this release has no unbiased estimates",
+            where=path,
+            remedy=(
+                "they are of full information: `das estimate --from` it with --method"
+                " full-information"
+            ),
+        )
     parts = []
     for at in levels if level is None else [named(level, levels, "level", path)]:
         known = reader.queries(at)
         for name in known if query is None else [product(query, known, path)]:
             value, error = reader.read(at, name, 0, spine.units(at))
             columns: dict[str, NDArray[Any]] = {"value": value, "standard_error": error}
-            parts.append(frames.tidy(spine, at, of.schema, of.schema.query(name), columns,
-                                     private=release.after.private))  # fmt: skip
+            parts.append(
+                frames.tidy(
+                    spine,
+                    at,
+                    of.schema,
+                    of.schema.query(name),
+                    columns,
+                    private=release.after.private,
+                )
+            )
     return pd.concat(parts, ignore_index=True)
 
 
 def read_errors(path: Path | str) -> pd.DataFrame:
-    """The errors of a run against the truth: **confidential**, for they tell of it. The columns are those of
-    ``errors.csv`` (:class:`das.model.error_rows.ErrorRow`) after ``universe``, and ``title``, what a query counts by."""
+    """The errors of a run against the truth: **confidential**, for they tell of it. The columns are
+    those of ``errors.csv`` (:class:`das.model.error_rows.ErrorRow`) after ``universe``, and
+    ``title``, what a query counts by."""
     release = opened(path)
     directory = RunDirectory(release.folder.parent)
     if not directory.errors.is_file():
-        raise InputError("there are no errors here: they are in the confidential part of a run, which a release is without",
-                         where=path, remedy="give the folder of the run; `das evaluate RUN` computes its errors again")  # fmt: skip
+        raise InputError(
+            "there are no errors here: they are in the confidential part of a run, which a release"
+            " is without",
+            where=path,
+            remedy="give the folder of the run; `das evaluate RUN` computes its errors again",
+        )
     parts = []
     for u in release.after.universes:
         rows = errors_csv.read(directory.errors_of(u.name))
@@ -243,24 +313,44 @@ def opened(path: Path | str) -> Opened:
 def _folder(path: Path | str) -> Path:
     folder = _release(Path(path))
     if folder is None:
-        raise InputError("this is no release", where=path, remedy="give a run, or its folder release/")
+        raise InputError(
+            "this is no release", where=path, remedy="give a run, or its folder release/"
+        )
     return folder
 
 
-def _chosen(release: ReleasedTables, table: str | None, level: str | None) -> list[tuple[Table, str]]:
+def _chosen(
+    release: ReleasedTables, table: str | None, level: str | None
+) -> list[tuple[Table, str]]:
     """The tables of which there are files, as asked for: each with a level."""
     every = list(release.tables.values())
-    there = {t.name: levels for t, levels in table_export.there(release.folder, every, release.spine.levels)}
+    there = {
+        t.name: levels
+        for t, levels in table_export.there(release.folder, every, release.spine.levels)
+    }
     if not there:
-        raise ReleaseError("this release has no published tables", where=release.folder,
-                           remedy="the run has not ended (das status), or output.tables was false: `das estimate --from` with it true")  # fmt: skip
+        raise ReleaseError(
+            "this release has no published tables",
+            where=release.folder,
+            remedy=(
+                "the run has not ended (das status), or output.tables was false: `das estimate"
+                " --from` with it true"
+            ),
+        )
     names = list(there) if table is None else [named(table, list(there), "table", release.folder)]
-    at = None if level is None else named(level, list(release.spine.levels), "level", release.folder)
+    at = (
+        None if level is None else named(level, list(release.spine.levels), "level", release.folder)
+    )
     return [(t, lv) for t in every if t.name in names for lv in there[t.name] if at in (None, lv)]
 
 
 def _long(
-    spine: Spine, private: Private, table: Table, level: str, codes: Codes, columns: Mapping[str, Any]
+    spine: Spine,
+    private: Private,
+    table: Table,
+    level: str,
+    codes: Codes,
+    columns: Mapping[str, Any],
 ) -> pd.DataFrame:
     """A row for each unit and column of a table."""
     width = len(table.columns)
@@ -283,7 +373,9 @@ def _names(spine: Spine, level: str, codes: Codes) -> NDArray[Any]:
 
 
 def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
-    """With the names of places after their codes; without them where there is no release that knows them."""
+    """With the names of places after their codes; without them where there is no release that knows
+    them.
+    """
     release = _release(Path(path))
     if release is None:
         return frame
@@ -296,7 +388,9 @@ def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
 
 
 def _marked(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
-    """Rows of a seeded run say so; those of a file that is by itself have been told by its reader."""
+    """Rows of a seeded run say so; those of a file that is by itself have been told by its
+    reader.
+    """
     release = _release(Path(path))
     return frame if release is None or privacy_of(release) else frame.assign(**{COLUMN: CELL})
 
@@ -304,7 +398,10 @@ def _marked(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
 def _release(path: Path) -> Path | None:
     """The release that ``path`` is, has, or lies in."""
     path = path.resolve()
-    return next((p for p in (path / "release", path, *path.parents[:4]) if (p / "spec.toml").is_file()), None)
+    return next(
+        (p for p in (path / "release", path, *path.parents[:4]) if (p / "spec.toml").is_file()),
+        None,
+    )
 
 
 def _after(release: Path) -> PostProcessing:

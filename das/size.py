@@ -1,12 +1,13 @@
-r"""The memory and time that a run will take, before it takes them: from the schema, the plan and the tree.
+r"""The memory and time that a run will take, before it takes them: from the schema, the plan and
+the tree.
 
-Memory is what the largest piece of work holds, in bytes: :math:`C` children of one parent with :math:`n` cells and :math:`m`
-answers of queries that are no cells. The arrays of the solver are :math:`C \times n`; its matrices :math:`n \times n` up to
-2,048 cells, :math:`m \times m` beyond. Full information holds for each unit above the lowest level its
-:math:`2^p` matrices of :math:`d \times d`, and matrices of :math:`n \times n` for each parent whatever their number
-(:mod:`das.estimate.modes`). :math:`n` counts the cells that the parent has somebody in. The factors were
-fitted to measured runs, and hold within two; the times are of one core, and rougher.
-"""
+Memory is what the largest piece of work holds, in bytes: :math:`C` children of one parent with
+:math:`n` cells and :math:`m` answers of queries that are no cells. The arrays of the solver are
+:math:`C \times n`; its matrices :math:`n \times n` up to 2,048 cells, :math:`m \times m` beyond.
+Full information holds for each unit above the lowest level its :math:`2^p` matrices of :math:`d
+\times d`, and matrices of :math:`n \times n` for each parent whatever their number
+(:mod:`das.estimate.modes`). :math:`n` counts the cells that the parent has somebody in. The factors
+were fitted to measured runs, and hold within two; the times are of one core, and rougher."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ _ITERATIONS = 150
 
 @dataclass(frozen=True)
 class Size:
-    """What a universe takes: its cells, the bytes of the largest piece of work, and the seconds of one core. ``where``
-    is the level that takes most."""
+    """What a universe takes: its cells, the bytes of the largest piece of work, and the seconds of
+    one core. ``where`` is the level that takes most."""
 
     universe: str
     cells: int
@@ -56,39 +57,65 @@ def sizes(
     held: Mapping[str, Held] | None = None,
     own: Sequence[str] | None = None,
 ) -> list[Size]:
-    """For each universe, from the tree that it is measured over; ``held`` is how many cells each unit of each level has
-    somebody in. Without the trees, of the root alone: a lower end. Of a part, which has levels that are not its ``own``, of those
-    that are."""
+    """For each universe, from the tree that it is measured over; ``held`` is how many cells each
+    unit of each level has somebody in. Without the trees, of the root alone: a lower end. Of a
+    part, which has levels that are not its ``own``, of those that are."""
     own = spec.geography.levels[: None if spines else 1] if own is None else own
-    return [_size(spec, u, (spines or {}).get(u.name), (held or {}).get(u.name), own) for u in spec.universes]
+    return [
+        _size(spec, u, (spines or {}).get(u.name), (held or {}).get(u.name), own)
+        for u in spec.universes
+    ]
 
 
-def _size(spec: RunSpec, universe: Planned, spine: Spine | None, held: Held | None, own: Sequence[str]) -> Size:
-    cells, full, levels = universe.schema.cells, spec.estimation.method == "full-information", spec.geography.levels
+def _size(
+    spec: RunSpec, universe: Planned, spine: Spine | None, held: Held | None, own: Sequence[str]
+) -> Size:
+    cells, full, levels = (
+        universe.schema.cells,
+        spec.estimation.method == "full-information",
+        spec.geography.levels,
+    )
     found, seconds = [(0.0, own[0])], 1.0
     modes = Modes.of(universe.schema, [universe.schema.query(d.query) for d in universe.plan.draws])
     for depth, level in ((levels.index(level), level) for level in own):
-        queries = [universe.schema.query(q).answers for q in dict.fromkeys(d.query for d in universe.plan.at(level))]
+        queries = [
+            universe.schema.query(q).answers
+            for q in dict.fromkeys(d.query for d in universe.plan.at(level))
+        ]
         units, children, there = 1, np.ones(1), np.full(1, float(cells))
         if spine is not None and depth:
             units, children = spine.units(level), np.diff(spine.children(level)).astype(float)
-            there = np.full(len(children), float(cells)) if held is None else held[levels[depth - 1]].astype(float)
+            there = (
+                np.full(len(children), float(cells))
+                if held is None
+                else held[levels[depth - 1]].astype(float)
+            )
         informed = full and depth < len(spec.geography.levels) - 1
-        memory, work = _families(children, there, sum(q for q in queries if q < cells), len(queries), informed)
-        if spec.estimation.prior != "none" and universe is spec.persons and depth == len(spec.geography.levels) - 1:
+        memory, work = _families(
+            children, there, sum(q for q in queries if q < cells), len(queries), informed
+        )
+        if (
+            spec.estimation.prior != "none"
+            and universe is spec.persons
+            and depth == len(spec.geography.levels) - 1
+        ):
             matrices = np.minimum(np.maximum(children, 1.0) * there**2, LARGE).max(initial=0.0)
             memory, work = max(memory, 8.0 * _MATRICES * float(matrices)), 3 * work
         values = units * sum(queries)
         found += [(memory, level), (_BATCHES * min(_BATCH, 8.0 * values), level)]
         seconds += work + values * 4e-7
         if informed:
-            found.append((8.0 * _MODES * units * (len(modes.kinds) * modes.d**2 + 3 * cells), level))
+            found.append(
+                (8.0 * _MODES * units * (len(modes.kinds) * modes.d**2 + 3 * cells), level)
+            )
             seconds += units * len(modes.kinds) * modes.d**3 * 8 / _FLOPS
     memory, where = max(found)
     return Size(universe.name, cells, _BASE + memory, seconds, where)
 
 
-def _families(children: Array, cells: Array, answers: int, queries: int, full: bool) -> tuple[float, float]:
+def _families(
+    children: Array, cells: Array, answers: int, queries: int, full: bool
+) -> tuple[float, float]:
     """Bytes of the largest family, and seconds of all; ``children`` and ``cells`` of each."""
     dense = np.full(len(cells), True) if full else cells <= MANY
     memory = 8.0 * _ARRAYS * children * cells
@@ -102,12 +129,21 @@ def _families(children: Array, cells: Array, answers: int, queries: int, full: b
 
 
 def refuse_beyond(found: Sequence[Size], workers: int) -> None:
-    """Raise :class:`UserError` where the machine has not the memory, before anything is measured."""
+    """Raise :class:`UserError` where the machine has not the memory, before anything is
+    measured.
+    """
     limit = machine()
     largest = max(found, key=lambda s: s.memory)
     needed = largest.memory + (max(workers, 1) - 1) * max(largest.memory - _BASE, _BASE)
     if limit is not None and needed > limit:
-        raise UserError(f"this run needs about {needed / 1e9:.1f} GB of memory at {largest.where!r} ({largest.universe}: "
-                        f"{largest.cells:,} cells), and this machine has {limit / 1e9:.1f}", where="memory",
-                        remedy="nothing was measured; use fewer workers, coarser attributes or the method 'topdown', put a "
-                               "level between those where a place has many parts, or give --ignore-memory")  # fmt: skip
+        raise UserError(
+            f"this run needs about {needed / 1e9:.1f} GB of memory at {largest.where!r}"
+            f" ({largest.universe}: {largest.cells:,} cells), and this machine has"
+            f" {limit / 1e9:.1f}",
+            where="memory",
+            remedy=(
+                "nothing was measured; use fewer workers, coarser attributes or the method"
+                " 'topdown', put a level between those where a place has many parts, or give"
+                " --ignore-memory"
+            ),
+        )

@@ -1,4 +1,6 @@
-"""A record of the stages of a run: seconds and peak memory, for the manifest; and the pages that could not be made."""
+"""A record of the stages of a run: seconds and peak memory, for the manifest; and the pages that
+could not be made.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ from das.files.machine import peak
 
 @dataclass
 class Stages:
-    """``seconds`` and ``peak_mb`` of each stage in the order in which they first ended; of one that came again, as reading does
-    for each state, in all. ``notes``: a sentence for each page that could not be made."""
+    """``seconds`` and ``peak_mb`` of each stage in the order in which they first ended; of one that
+    came again, as reading does for each state, in all. ``notes``: a sentence for each page that
+    could not be made."""
 
     done: list[dict[str, str | float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -40,12 +43,13 @@ class Stages:
 
     @contextmanager
     def page(self, name: str, path: Path) -> Iterator[None]:
-        """A stage that writes the page ``path``. A page is for looking at: no published number rests on it, and the budget is
-        spent when it is made. So a page that fails is left out, with a note; the run goes on. Files that cannot be read or
-        written stop the run as everywhere, because a later attempt can mend that.
+        """A stage that writes the page ``path``. A page is for looking at: no published number
+        rests on it, and the budget is spent when it is made. So a page that fails is left out, with
+        a note; the run goes on. Files that cannot be read or written stop the run as everywhere,
+        because a later attempt can mend that.
 
-        The note has the kind of the error and the line it came from, not its text, which may quote a confidential count.
-        """
+        The note has the kind of the error and the line it came from, not its text, which may quote
+        a confidential count."""
         try:
             with self(name):
                 yield
@@ -55,8 +59,9 @@ class Stages:
             atomic.remove_file(path)
             last = traceback.extract_tb(error.__traceback__)[-1]
             self.notes.append(
-                f"the page {path} could not be made, and is left out; everything else is whole. Please report it: "
-                f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}"
+                f"the page {path} could not be made, and is left out; everything else is whole."
+                f" Please report it: {type(error).__name__} in {Path(last.filename).name}, line"
+                f" {last.lineno}"
             )
 
     @property

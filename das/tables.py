@@ -1,8 +1,7 @@
 """The published tables: which cells each column of a table adds up, as sums of answers to a query.
 
-What a table counts is data (:mod:`das.model.publications`, ``[tables.<name>]`` of a configuration). Field names are table,
-three digits, and the number of the column, four digits: ``P0010001``.
-"""
+What a table counts is data (:mod:`das.model.publications`, ``[tables.<name>]`` of a configuration).
+Field names are table, three digits, and the number of the column, four digits: ``P0010001``."""
 
 from __future__ import annotations
 
@@ -32,13 +31,13 @@ Box = tuple[NDArray[np.bool_], ...]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns, each a sum of answers to one query, the coarsest that tells apart what the columns do; an answer may be in
-    many columns or in none, and more than once in one that counts a record several times.
+    """Columns, each a sum of answers to one query, the coarsest that tells apart what the columns
+    do; an answer may be in many columns or in none, and more than once in one that counts a record
+    several times.
 
     Column ``j`` has field name ``columns[j]``, label ``labels[j]`` and the answers
-    ``answer[indptr[j]:indptr[j + 1]]``. ``assigned`` are attributes that it tells levels of apart and that
-    were made up by a rule: it is no count, and its title says so.
-    """
+    ``answer[indptr[j]:indptr[j + 1]]``. ``assigned`` are attributes that it tells levels of apart
+    and that were made up by a rule: it is no count, and its title says so."""
 
     name: str
     title: str
@@ -50,21 +49,34 @@ class Table:
     assigned: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not len(self.columns) == len(self.labels) == len(self.indptr) - 1 or self.indptr[-1] != len(self.answer):
-            raise InputError("columns, labels and members differ in number", where=f"table {self.name}")
+        if not len(self.columns) == len(self.labels) == len(self.indptr) - 1 or self.indptr[
+            -1
+        ] != len(self.answer):
+            raise InputError(
+                "columns, labels and members differ in number", where=f"table {self.name}"
+            )
         if len(set(self.columns)) != len(self.columns):
             raise InputError("two columns have the same name", where=f"table {self.name}")
 
     @staticmethod
-    def of(name: str, title: str, schema: Schema, lines: Sequence[tuple[str, Sequence[Box]]]) -> Table:
-        """From a label and boxes for each column, which counts a record once for each box that it is in."""
+    def of(
+        name: str, title: str, schema: Schema, lines: Sequence[tuple[str, Sequence[Box]]]
+    ) -> Table:
+        """From a label and boxes for each column, which counts a record once for each box that it
+        is in.
+        """
         boxes = [box for _, each in lines for box in each]
-        query = Query(name, tuple(_told(a, [box[i] for box in boxes]) for i, a in enumerate(schema.attributes)))
+        query = Query(
+            name,
+            tuple(_told(a, [box[i] for box in boxes]) for i, a in enumerate(schema.attributes)),
+        )
         first = [np.unique(g.index, return_index=True)[1] for g in query.groupings]
         inside = [np.concatenate([_answers(first, box) for box in each]) for _, each in lines]
         labels = tuple(label for label, _ in lines)
         indptr = np.cumsum([0, *map(len, inside)])
-        return Table(name, title, _fields(name, len(lines)), labels, query, indptr, np.concatenate(inside))
+        return Table(
+            name, title, _fields(name, len(lines)), labels, query, indptr, np.concatenate(inside)
+        )
 
     @property
     def cells(self) -> int:
@@ -73,7 +85,9 @@ class Table:
 
     def times(self, j: int) -> NDArray[np.int64]:
         """How many times column ``j`` counts each answer, ``(answers,)``."""
-        return np.bincount(self.answer[self.indptr[j] : self.indptr[j + 1]], minlength=self.query.answers)
+        return np.bincount(
+            self.answer[self.indptr[j] : self.indptr[j + 1]], minlength=self.query.answers
+        )
 
     def mask(self, j: int) -> NDArray[np.bool_]:
         """The cells that column ``j`` adds up, ``(cells,)``."""
@@ -87,8 +101,11 @@ class Table:
             InputError: a column that counts some records more than once.
         """
         if odd := [c for j, c in enumerate(self.columns) if self.repeats(j)]:
-            raise InputError(f"column {odd[0]} counts some records more than once: it is no sum of cells",
-                             where=f"table {self.name}", remedy="ask for its parts")  # fmt: skip
+            raise InputError(
+                f"column {odd[0]} counts some records more than once: it is no sum of cells",
+                where=f"table {self.name}",
+                remedy="ask for its parts",
+            )
         return np.stack([self.mask(j) for j in range(len(self.columns))])
 
     def repeats(self, j: int) -> bool:
@@ -96,13 +113,17 @@ class Table:
         return bool((self.times(j) > 1).any())
 
     def said(self, j: int) -> str:
-        """The label of column ``j`` where its table is not beside it: with what was made up by a rule."""
+        """The label of column ``j`` where its table is not beside it: with what was made up by a
+        rule.
+        """
         return self.labels[j] + _not_counted(self.assigned)
 
     @cached_property
     def _by_answer(self) -> sparse.csr_array:
         ones = np.ones(len(self.answer), dtype=np.int64)
-        return sparse.csc_array((ones, self.answer, self.indptr), shape=(self.query.answers, len(self.columns))).tocsr()
+        return sparse.csc_array(
+            (ones, self.answer, self.indptr), shape=(self.query.answers, len(self.columns))
+        ).tocsr()
 
     def values(self, h: Histogram) -> NDArray[np.int64]:
         """The table: ``(units, columns)``. Costs stored counts x columns of a cell, and the result.
@@ -111,20 +132,31 @@ class Table:
             InputError: a histogram of another schema.
         """
         if h.cells != self.cells:
-            raise InputError(f"the histogram has {h.cells} cells, the table {self.cells}", where=f"table {self.name}")
-        counts = sparse.csr_array((h.count, self.query.at(h.cell), h.indptr), shape=(h.units, self.query.answers))
+            raise InputError(
+                f"the histogram has {h.cells} cells, the table {self.cells}",
+                where=f"table {self.name}",
+            )
+        counts = sparse.csr_array(
+            (h.count, self.query.at(h.cell), h.indptr), shape=(h.units, self.query.answers)
+        )
         return (counts @ self._by_answer).toarray()
 
 
 def _told(attribute: Attribute, masks: Sequence[NDArray[np.bool_]]) -> Grouping:
-    """Levels that each of some masks has all or none of are one group; in the order of their first levels."""
+    """Levels that each of some masks has all or none of are one group; in the order of their first
+    levels.
+    """
     _, first, group = np.unique(np.stack(masks), axis=1, return_index=True, return_inverse=True)
     number = np.argsort(np.argsort(first))[group.ravel()]
-    return Grouping(attribute.name, attribute.name, tuple(map(str, range(len(first)))), tuple(number.tolist()))
+    return Grouping(
+        attribute.name, attribute.name, tuple(map(str, range(len(first)))), tuple(number.tolist())
+    )
 
 
 def _answers(first: Sequence[NDArray[np.int64]], box: Box) -> NDArray[np.int64]:
-    """Those whose cells are in a box, none of which cuts a group in two: ``first`` has a level of each group."""
+    """Those whose cells are in a box, none of which cuts a group in two: ``first`` has a level of
+    each group.
+    """
     out = np.zeros(1, dtype=np.int64)
     for level, mask in zip(first, box, strict=True):
         out = (out[:, None] * len(level) + np.flatnonzero(mask[level])).ravel()
@@ -138,14 +170,20 @@ def _fields(name: str, number: int) -> tuple[str, ...]:
     (('P0010001', 'P0010002'), ('young_women0001',))
     """
     letters = name.rstrip("0123456789")
-    head = f"{letters}{int(name[len(letters) :]):03d}" if letters.isupper() and name != letters else name
+    head = (
+        f"{letters}{int(name[len(letters) :]):03d}"
+        if letters.isupper() and name != letters
+        else name
+    )
     return tuple(f"{head}{i:04d}" for i in range(1, number + 1))
 
 
 def of(universe: Universe, assigned: Collection[str] = ()) -> tuple[Table, ...]:
-    """The tables of a universe: those of its publication, and those that its configuration defines. Those that rest on
-    an attribute that was ``assigned`` say so."""
-    return tuple(_said(table(t, universe.schema), universe.schema, assigned) for t in universe.tables)
+    """The tables of a universe: those of its publication, and those that its configuration defines.
+    Those that rest on an attribute that was ``assigned`` say so."""
+    return tuple(
+        _said(table(t, universe.schema), universe.schema, assigned) for t in universe.tables
+    )
 
 
 def published(schema: Schema, kind: RecordKind = PERSONS) -> tuple[Table, ...]:
@@ -186,19 +224,31 @@ def _rests(table: Table, schema: Schema, attribute: str) -> bool:
 
 
 def table(asked: Tabulation, schema: Schema) -> Table:
-    """Columns as listed; or the answers to the query, after the total where it is wanted, of the records that meet its
-    condition."""
+    """Columns as listed; or the answers to the query, after the total where it is wanted, of the
+    records that meet its condition."""
     if asked.query is not None and not asked.total:
         return _of_query(asked.name, schema.query(asked.query))
     of = schema.box(asked.where)
     if asked.query is None:
-        lines = [(label, [_both(of, schema.box(w)) for w in (where if isinstance(where, tuple) else (where,))])
-                 for label, where in asked.columns]  # fmt: skip
+        lines = [
+            (
+                label,
+                [
+                    _both(of, schema.box(w))
+                    for w in (where if isinstance(where, tuple) else (where,))
+                ],
+            )
+            for label, where in asked.columns
+        ]
     else:
         query = schema.query(asked.query)
         groups = ([np.asarray(g.index) == i for i in range(len(g.groups))] for g in query.groupings)
         answers = (_both(of, box) for box in product(*groups))
-        kept = (x for x in zip(query.captions("; "), answers, strict=True) if all(mask.any() for mask in x[1]))
+        kept = (
+            x
+            for x in zip(query.captions("; "), answers, strict=True)
+            if all(mask.any() for mask in x[1])
+        )
         lines = [("Total", [of]), *((label, [box]) for label, box in kept)]
     return Table.of(asked.name, asked.title, schema, lines)
 
@@ -209,4 +259,12 @@ def _both(one: Box, other: Box) -> Box:
 
 def _of_query(name: str, query: Query) -> Table:
     every = np.arange(query.answers + 1)
-    return Table(name, query.title, _fields(name, query.answers), tuple(query.captions("; ")), query, every, every[:-1])
+    return Table(
+        name,
+        query.title,
+        _fields(name, query.answers),
+        tuple(query.captions("; ")),
+        query,
+        every,
+        every[:-1],
+    )

@@ -1,22 +1,22 @@
 """The figures of the pages, held against the code: ``python -m docs.claims``.
 
-``docs/claims.toml`` lists them. A claim is a piece of a page, word for word, with each figure in braces, and what gives these figures: a
-``das`` command that prints JSON, a Python expression, or, where it takes long, the command alone. White space does not count, and
-neither do commas in numbers. A figure holds if it is what was found, rounded to the digits that are printed (with ``up``, rounded up, as
-bounds are), or no further off than ``within``.
+``docs/claims.toml`` lists them. A claim is a piece of a page, word for word, with each figure in
+braces, and what gives these figures: a ``das`` command that prints JSON, a Python expression, or,
+where it takes long, the command alone. White space does not count, and neither do commas in
+numbers. A figure holds if it is what was found, rounded to the digits that are printed (with
+``up``, rounded up, as bounds are), or no further off than ``within``.
 
 .. code-block:: toml
 
-    [[claim]]
-    page = "docs/accounting.md"                 # from the root of the repository
-    says = "all together is {13.126} for persons"
-    command = "das account pl94-2010 --json"    # what it prints is `out` in the expression
-    found = "epsilon(out, 'persons')"           # a number, or a list with one for each pair of braces
-    cost = "cheap"                              # "seconds": not in the tests; "long": never rerun here, the command says how
+    [[claim]] page = "docs/accounting.md"                 # from the root of the repository says =
+    "all together is {13.126} for persons" command = "das account pl94-2010 --json"    # what it
+    prints is `out` in the expression found = "epsilon(out, 'persons')"           # a number, or a
+    list with one for each pair of braces cost = "cheap"                              # "seconds":
+    not in the tests; "long": never rerun here, the command says how
 
-Names in expressions are those of :mod:`docs.figures`. ``{RI}`` in a command is the file of Rhode Island, and such a claim is passed over where
-``DAS_SHARED_DATA`` does not name a folder that has it.
-"""
+Names in expressions are those of :mod:`docs.figures`. ``{RI}`` in a command is the file of Rhode
+Island, and such a claim is passed over where ``DAS_SHARED_DATA`` does not name a folder that has
+it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ class Claim:
         if self.cost == "long" and (self.found or not self.command):
             raise ValueError(f"{self.says!r}: what takes long is a command that is not rerun")
         if self.cost != "long" and not (self.found and self.figures):
-            raise ValueError(f"{self.says!r}: there is no figure in braces, or nothing that gives it")
+            raise ValueError(
+                f"{self.says!r}: there is no figure in braces, or nothing that gives it"
+            )
 
     @property
     def text(self) -> str:
@@ -83,12 +85,19 @@ class Claim:
         """Whether each figure holds."""
         values = _evaluated(self.command, self.found)
         if len(values) != len(self.figures):
-            raise ValueError(f"{self.says!r}: {len(self.figures)} figures, and {len(values)} were found")
-        return [holds(shown, value, self.within, up=self.up) for shown, value in zip(self.figures, values, strict=True)]
+            raise ValueError(
+                f"{self.says!r}: {len(self.figures)} figures, and {len(values)} were found"
+            )
+        return [
+            holds(shown, value, self.within, up=self.up)
+            for shown, value in zip(self.figures, values, strict=True)
+        ]
 
 
 def holds(shown: str, value: float | Fraction, within: str = "", *, up: bool = False) -> bool:
-    """Whether ``shown`` is ``value`` rounded to its digits, to the nearest or upwards, or is ``within`` of it."""
+    """Whether ``shown`` is ``value`` rounded to its digits, to the nearest or upwards, or is
+    ``within`` of it.
+    """
     digits = Decimal(shown.replace(",", "").replace("−", "-"))
     exponent = digits.as_tuple().exponent
     assert isinstance(exponent, int)
@@ -138,7 +147,12 @@ def rhode_island() -> Path | None:
 def checked(entries: Sequence[Claim], costs: Sequence[str]) -> Iterator[Mapping[str, Any]]:
     """A line for each claim; ``holds`` is absent where it was not rerun."""
     for claim in entries:
-        line: dict[str, Any] = {"page": claim.page, "says": claim.text, "cost": claim.cost, "stands": claim.stands()}
+        line: dict[str, Any] = {
+            "page": claim.page,
+            "says": claim.text,
+            "cost": claim.cost,
+            "stands": claim.stands(),
+        }
         if claim.command:
             line["command"] = claim.command
         if claim.cost in costs and claim.cost != "long":
@@ -157,7 +171,9 @@ def checked(entries: Sequence[Claim], costs: Sequence[str]) -> Iterator[Mapping[
 
 
 def unclaimed(page: str, entries: Sequence[Claim]) -> list[str]:
-    """Lines of a page with a decimal number that no claim covers: to see how far the table goes. What takes long covers all of its table."""
+    """Lines of a page with a decimal number that no claim covers: to see how far the table goes.
+    What takes long covers all of its table.
+    """
     text = (ROOT / page).read_text(encoding="utf-8")
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     said = [c for c in entries if c.page == page]
@@ -175,16 +191,29 @@ def unclaimed(page: str, entries: Sequence[Claim]) -> list[str]:
 
 def _overlap(line: str, said: str) -> bool:
     """Whether what is said goes on from the line before, or to the next."""
-    return any(line.startswith(said[-n:]) or line.endswith(said[:n]) for n in range(min(len(said), len(line)), 7, -1))
+    return any(
+        line.startswith(said[-n:]) or line.endswith(said[:n])
+        for n in range(min(len(said), len(line)), 7, -1)
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m docs.claims", description=__doc__.partition("\n")[0])
-    parser.add_argument("--cheap", action="store_true", help="rerun only what takes well under a second")
-    parser.add_argument(
-        "--page", action="append", help="claims of this page alone, such as docs/accounting.md; repeatable"
+    parser = argparse.ArgumentParser(
+        prog="python -m docs.claims", description=__doc__.partition("\n")[0]
     )
-    parser.add_argument("--unclaimed", action="store_true", help="list lines with decimal numbers that no claim covers")
+    parser.add_argument(
+        "--cheap", action="store_true", help="rerun only what takes well under a second"
+    )
+    parser.add_argument(
+        "--page",
+        action="append",
+        help="claims of this page alone, such as docs/accounting.md; repeatable",
+    )
+    parser.add_argument(
+        "--unclaimed",
+        action="store_true",
+        help="list lines with decimal numbers that no claim covers",
+    )
     given = parser.parse_args(arguments)
     entries = [c for c in claims() if not given.page or c.page in given.page]
     if given.unclaimed:

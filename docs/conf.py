@@ -25,7 +25,10 @@ release = das.__version__
 copyright = author
 
 extensions = ["myst_nb"]
-include_patterns = ["docs/*.md", "notebooks/*.ipynb"]  # of the repository, so that links are the same there and here
+include_patterns = [
+    "docs/*.md",
+    "notebooks/*.ipynb",
+]  # of the repository, so that links are the same there and here
 root_doc = "docs/index"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
@@ -73,7 +76,10 @@ def block_math(self: Any, node: nodes.math_block) -> None:
 def entrance(app: Any, exception: Exception | None) -> None:
     """The site begins at its own index."""
     if exception is None and app.builder.format == "html":
-        page = '<!doctype html><meta http-equiv="refresh" content="0; url=docs/index.html"><title>das</title>\n'
+        page = (
+            '<!doctype html><meta http-equiv="refresh" content="0;'
+            ' url=docs/index.html"><title>das</title>\n'
+        )
         (Path(app.outdir) / "index.html").write_text(page)
 
 

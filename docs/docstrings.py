@@ -1,4 +1,6 @@
-"""Functions and classes as Markdown that reads without a build: signature, and the docstring with its formulas."""
+"""Functions and classes as Markdown that reads without a build: signature, and the docstring with
+its formulas.
+"""
 
 from __future__ import annotations
 
@@ -13,48 +15,117 @@ from typing import Any
 #: The page of the Python functions: section, and what stands in it.
 SECTIONS: Mapping[str, Sequence[str]] = {
     "From arrays": [
-        "das.Spine", "das.Schema", "das.Plan", "das.count", "das.measure", "das.Noisy", "das.bounds", "das.topdown",
-        "das.full_information", "das.epsilon", "das.Estimator", "das.estimate.family.Family",
-        "das.model.solution.Certificate", "das.arrays.result.Result",
-        "das.arrays.result.LevelCounts", "das.arrays.result.LevelEstimates",
+        "das.Spine",
+        "das.Schema",
+        "das.Plan",
+        "das.count",
+        "das.measure",
+        "das.Noisy",
+        "das.bounds",
+        "das.topdown",
+        "das.full_information",
+        "das.epsilon",
+        "das.Estimator",
+        "das.estimate.family.Family",
+        "das.model.solution.Certificate",
+        "das.arrays.result.Result",
+        "das.arrays.result.LevelCounts",
+        "das.arrays.result.LevelEstimates",
     ],
-    "Runs": ["das.load_spec", "das.run", "das.release.estimating.estimate_from", "das.intervals", "das.jobs.sweep.sweep", "das.jobs.comparing.compare_two", "das.release.estimating.Outcome"],
-    "Reading what a run wrote": ["das.read_nmf", "das.read_microdata", "das.read_tables", "das.read_intervals", "das.read_areas",
-                                "das.read_estimates", "das.read_errors", "das.read_noisy"],
-    "Noise": ["das.noise.discrete_gaussian.sample", "das.noise.entropy.system", "das.noise.entropy.seeded"],
+    "Runs": [
+        "das.load_spec",
+        "das.run",
+        "das.release.estimating.estimate_from",
+        "das.intervals",
+        "das.jobs.sweep.sweep",
+        "das.jobs.comparing.compare_two",
+        "das.release.estimating.Outcome",
+    ],
+    "Reading what a run wrote": [
+        "das.read_nmf",
+        "das.read_microdata",
+        "das.read_tables",
+        "das.read_intervals",
+        "das.read_areas",
+        "das.read_estimates",
+        "das.read_errors",
+        "das.read_noisy",
+    ],
+    "Noise": [
+        "das.noise.discrete_gaussian.sample",
+        "das.noise.entropy.system",
+        "das.noise.entropy.seeded",
+    ],
     "Accounting": [
-        "das.accounting.profile.delta", "das.accounting.profile.curve",
-        "das.accounting.calibrate", "das.accounting.tradeoff", "das.accounting.draws.Composition",
-        "das.accounting.zcdp.bun_steinke", "das.accounting.zcdp.tight", "das.accounting.zcdp.implied",
+        "das.accounting.profile.delta",
+        "das.accounting.profile.curve",
+        "das.accounting.calibrate",
+        "das.accounting.tradeoff",
+        "das.accounting.draws.Composition",
+        "das.accounting.zcdp.bun_steinke",
+        "das.accounting.zcdp.tight",
+        "das.accounting.zcdp.implied",
     ],
     "Risk": [
-        "das.risk.one_level", "das.risk.one_level.posterior", "das.risk.one_level.ratio",
-        "das.risk.one_level.release_probability", "das.risk.one_level.marginal_posterior",
-        "das.risk.one_level.marginal_ratio", "das.risk.one_level.decision_probability",
-        "das.risk.hierarchy", "das.risk.hierarchy.hierarchical_posterior", "das.risk.hierarchy.levels_posterior",
+        "das.risk.one_level",
+        "das.risk.one_level.posterior",
+        "das.risk.one_level.ratio",
+        "das.risk.one_level.release_probability",
+        "das.risk.one_level.marginal_posterior",
+        "das.risk.one_level.marginal_ratio",
+        "das.risk.one_level.decision_probability",
+        "das.risk.hierarchy",
+        "das.risk.hierarchy.hierarchical_posterior",
+        "das.risk.hierarchy.levels_posterior",
         "das.risk.hierarchy.upper_posterior",
-        "das.risk.joint", "das.risk.joint.joint_posterior", "das.risk.joint.joint_marginal_posterior",
+        "das.risk.joint",
+        "das.risk.joint.joint_posterior",
+        "das.risk.joint.joint_marginal_posterior",
         "das.risk.joint.joint_decision_probability",
-        "das.risk.decisions.Truth", "das.risk.decisions.Decisions", "das.risk.decisions.decisions",
+        "das.risk.decisions.Truth",
+        "das.risk.decisions.Decisions",
+        "das.risk.decisions.decisions",
         "das.risk.decisions.decision_map",
     ],
-    "Solvers": ["das.solve.children.children_qp", "das.solve.network.round_children", "das.model.solution.Solution"],
-    "Errors of a run": ["das.evaluate.accuracy", "das.evaluate.accuracy.tally_queries", "das.evaluate.accuracy.QueryTally",
-                        "das.evaluate.accuracy.headline", "das.model.error_rows.ErrorRow"],
+    "Solvers": [
+        "das.solve.children.children_qp",
+        "das.solve.network.round_children",
+        "das.model.solution.Solution",
+    ],
+    "Errors of a run": [
+        "das.evaluate.accuracy",
+        "das.evaluate.accuracy.tally_queries",
+        "das.evaluate.accuracy.QueryTally",
+        "das.evaluate.accuracy.headline",
+        "das.model.error_rows.ErrorRow",
+    ],
     "Values": [
-        "das.model.grouping.Grouping", "das.model.query", "das.model.query.Query",
-        "das.model.histogram.Histogram", "das.model.confidential.Confidential",
-        "das.model.mechanism", "das.model.mechanism.Mechanism", "das.model.mechanisms", "das.model.budget", "das.model.budget.Neighbours",
-        "das.model.allocation.Allocation", "das.model.budget.Draw", "das.model.ledger.Event",
-        "das.model.ledger.Ledger", "das.model.constraint.Constraint", "das.model.measurement.Measurement",
+        "das.model.grouping.Grouping",
+        "das.model.query",
+        "das.model.query.Query",
+        "das.model.histogram.Histogram",
+        "das.model.confidential.Confidential",
+        "das.model.mechanism",
+        "das.model.mechanism.Mechanism",
+        "das.model.mechanisms",
+        "das.model.budget",
+        "das.model.budget.Neighbours",
+        "das.model.allocation.Allocation",
+        "das.model.budget.Draw",
+        "das.model.ledger.Event",
+        "das.model.ledger.Ledger",
+        "das.model.constraint.Constraint",
+        "das.model.measurement.Measurement",
         "das.model.release.Release",
     ],
-}  # fmt: skip
+}
 
 
 def api() -> str:
     """Markdown: each section, and in it each function, class, or what a module is about."""
-    return "\n".join(line for title, names in SECTIONS.items() for line in [f"## {title}", "", *_each(names)])
+    return "\n".join(
+        line for title, names in SECTIONS.items() for line in [f"## {title}", "", *_each(names)]
+    )
 
 
 def _each(names: Sequence[str]) -> Iterator[str]:
@@ -87,10 +158,14 @@ def resolve(name: str) -> Any:
 def _members(kind: type) -> Iterator[str]:
     """The documented public methods and properties of a class: a line for each."""
     for name, member in vars(kind).items():
-        inner = getattr(member, "__func__", getattr(member, "func", getattr(member, "fget", member)))
+        inner = getattr(
+            member, "__func__", getattr(member, "func", getattr(member, "fget", member))
+        )
         if name.startswith("_") or not inspect.isfunction(inner) or not inner.__doc__:
             continue
-        called = "" if inner is not member and not hasattr(member, "__func__") else _arguments(inner)
+        called = (
+            "" if inner is not member and not hasattr(member, "__func__") else _arguments(inner)
+        )
         first = markdown(inner.__doc__).split("\n\n")[0]
         if "```" not in first:
             yield f"* `{name}{called}`: {first}"
@@ -111,7 +186,11 @@ def _arguments(thing: Any) -> str:
         return "(...)"
     if inspect.isclass(thing) and is_dataclass(thing):
         parts = [p for p in parts if not p.name.startswith("_")]
-    plain = [p.replace(annotation=inspect.Parameter.empty) for p in parts if p.name not in ("self", "cls")]
+    plain = [
+        p.replace(annotation=inspect.Parameter.empty)
+        for p in parts
+        if p.name not in ("self", "cls")
+    ]
     text = str(inspect.Signature(plain))
     return re.sub(r"<factory>", "...", re.sub(r"<([\w.]+): [^<>]*>", r"\1", text))
 

@@ -32,11 +32,40 @@ from das.model.schema import PL94
 from das.noise import discrete_gaussian, discrete_laplace
 
 __all__ = [
-    "DHCH", "DHCP", "PL94", "RHODE_ISLAND", "TENVACGQ", "Fraction", "accounting", "assessed", "bought", "change", "curve", "dhc",
-    "discrete_gaussian", "discrete_laplace", "epsilon", "groups", "least", "least_squares", "log", "log10", "measured",
-    "nation", "normal", "on_path", "passes", "plan", "sd", "shards", "share", "sqrt", "student", "su_su_wang",
+    "DHCH",
+    "DHCP",
+    "PL94",
+    "RHODE_ISLAND",
+    "TENVACGQ",
+    "Fraction",
+    "accounting",
+    "assessed",
+    "bought",
+    "change",
+    "curve",
+    "dhc",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "epsilon",
+    "groups",
+    "least",
+    "least_squares",
+    "log",
+    "log10",
+    "measured",
+    "nation",
+    "normal",
+    "on_path",
+    "passes",
+    "plan",
+    "sd",
+    "shards",
+    "share",
+    "sqrt",
+    "student",
+    "su_su_wang",
     "together",
-]  # fmt: skip
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Units of the levels of the state in 2010, and whose production budget they have.
@@ -44,8 +73,12 @@ RHODE_ISLAND = {"State": 1, "County": 5, "Tract_Subset": 244, "Block_Group": 815
 Out = Mapping[str, Any]  #: JSON of a command
 
 
-def epsilon(out: Out, of: str = "total", delta: str = "1e-10", *, agree: bool = False, by: str = "pld") -> float:
-    """Of what ``das account`` or ``das check`` prints: the stated epsilon of a universe, or of all; the upper end of an interval."""
+def epsilon(
+    out: Out, of: str = "total", delta: str = "1e-10", *, agree: bool = False, by: str = "pld"
+) -> float:
+    """Of what ``das account`` or ``das check`` prints: the stated epsilon of a universe, or of all;
+    the upper end of an interval.
+    """
     part = out["guarantee_of_neighbours_that_agree" if agree else "guarantee"][of]["epsilon"]
     (row,) = [row for row in part if row["delta"] == delta]
     return float(row[by][1] if by == "pld" else row[by])
@@ -59,8 +92,12 @@ def change(out: Out, says: str, of: str = "persons", *, by: str = "pld") -> list
 
 @cache
 def plan(*changes: str, config: str = "pl94-2010") -> Any:
-    """The plan of the persons of a packaged configuration, over the spine of tabulation unless it is said otherwise."""
-    return das.load_spec(ROOT / "configs" / f"{config}.toml", ["geography.spine=tabulation", *changes]).persons.plan
+    """The plan of the persons of a packaged configuration, over the spine of tabulation unless it
+    is said otherwise.
+    """
+    return das.load_spec(
+        ROOT / "configs" / f"{config}.toml", ["geography.spine=tabulation", *changes]
+    ).persons.plan
 
 
 def sd(level: str, query: str) -> float:
@@ -69,12 +106,26 @@ def sd(level: str, query: str) -> float:
 
 
 #: Of Su, Su and Wang, in tenths of a percent of 3.65; ten queries a level.
-SU_SU_WANG = {"US": "2", "State": "27.4", "County": "8.5", "PEPG": "13.1", "TSG": "13.1", "TS": "23.8", "OBG": "11.8", "Block": "0.3"}  # fmt: skip
+SU_SU_WANG = {
+    "US": "2",
+    "State": "27.4",
+    "County": "8.5",
+    "PEPG": "13.1",
+    "TSG": "13.1",
+    "TS": "23.8",
+    "OBG": "11.8",
+    "Block": "0.3",
+}
 
 
 def su_su_wang(*levels: str) -> list[tuple[Fraction, int]]:
-    """Its draws of these levels, or of all: pairs of a variance and how many answers differ by 1."""
-    return [(1000 / (2 * Fraction("3.65") * Fraction(SU_SU_WANG[level])), 10) for level in levels or SU_SU_WANG]
+    """Its draws of these levels, or of all: pairs of a variance and how many answers differ by
+    1.
+    """
+    return [
+        (1000 / (2 * Fraction("3.65") * Fraction(SU_SU_WANG[level])), 10)
+        for level in levels or SU_SU_WANG
+    ]
 
 
 def curve(draws: Any, *deltas: str) -> list[float]:
@@ -84,7 +135,10 @@ def curve(draws: Any, *deltas: str) -> list[float]:
 
 def measured(strategy: Any, units: Mapping[str, int]) -> int:
     """How many numbers it measures of so many units of each level."""
-    return sum(n * sum(strategy.schema.query(q).answers for q in strategy.rho[level]) for level, n in units.items())
+    return sum(
+        n * sum(strategy.schema.query(q).answers for q in strategy.rho[level])
+        for level, n in units.items()
+    )
 
 
 def share(level: str, query: str | None = None) -> float:
@@ -94,9 +148,15 @@ def share(level: str, query: str | None = None) -> float:
 
 
 def bought(out: Out, level: str, query: str) -> float:
-    """What all draws together say of an answer, as ``das plan --optimise`` prints it for the plan as it is: a standard deviation."""
+    """What all draws together say of an answer, as ``das plan --optimise`` prints it for the plan
+    as it is: a standard deviation.
+    """
     return float(
-        next(row["now"] for row in [*out["targets"], *out["others"]] if (row["level"], row["query"]) == (level, query))
+        next(
+            row["now"]
+            for row in [*out["targets"], *out["others"]]
+            if (row["level"], row["query"]) == (level, query)
+        )
     )
 
 
@@ -106,11 +166,19 @@ def together(*sds: float) -> float:
 
 
 def on_path(attribute: str, *classes: str) -> float:
-    """Epsilon, from rho alone, of a change of an attribute at a place whose path has these classes of bypassed units and no others."""
+    """Epsilon, from rho alone, of a change of an attribute at a place whose path has these classes
+    of bypassed units and no others.
+    """
     whole = das.load_spec(ROOT / "configs" / "pl94-2010.toml").persons.plan
-    (path,) = [p for p in whole.paths if {c for level, c in p if c not in (level, "unmeasured")} == set(classes)]
+    (path,) = [
+        p
+        for p in whole.paths
+        if {c for level, c in p if c not in (level, "unmeasured")} == set(classes)
+    ]
     at = [a.name for a in PL94.attributes].index(attribute)
-    costs = [d.cost for d in whole.along([path]).draws if not PL94.query(d.query).groupings[at].is_total]
+    costs = [
+        d.cost for d in whole.along([path]).draws if not PL94.query(d.query).groupings[at].is_total
+    ]
     return accounting.tight(sum(costs, Fraction(0)), Fraction("1e-10"))
 
 
@@ -120,10 +188,14 @@ def least(margin: int, coverage: float) -> float:
 
 
 def nation(what: str) -> int:
-    """A sum over the states or counties of 2020, as the simulated nation has them; of ``counties`` their number."""
+    """A sum over the states or counties of 2020, as the simulated nation has them; of ``counties``
+    their number.
+    """
     total = 0
     for name in ("states_2020.csv", "counties_2020.csv"):
-        lines = (ROOT / "das" / "files" / "simulators" / name).read_text(encoding="utf-8").splitlines()
+        lines = (
+            (ROOT / "das" / "files" / "simulators" / name).read_text(encoding="utf-8").splitlines()
+        )
         rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
         if what == "counties":
             total = len(rows)
@@ -170,7 +242,9 @@ def _groups(product: str) -> Any:
 
 
 def groups(product: str, line: int) -> list[float]:
-    """Of detailed groups: rho, epsilon exactly, and epsilon by the simple conversion of rho, of one line of their losses."""
+    """Of detailed groups: rho, epsilon exactly, and epsilon by the simple conversion of rho, of one
+    line of their losses.
+    """
     loss = _groups(product)[line]
     return [
         float(Fraction(loss["cost"])),

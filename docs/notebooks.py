@@ -1,9 +1,10 @@
-"""The notebooks with what they print and draw: ``python -m docs.notebooks`` (``make notebooks``) runs and stores them.
+"""The notebooks with what they print and draw: ``python -m docs.notebooks`` (``make notebooks``)
+runs and stores them.
 
-They are stored so that they can be read on any page that shows notebooks, and so that the site holds them. What depends
-on the machine or the hour is left out; figures are kept small. The digest of a notebook's cells is stored with it: a
-test refuses outputs of other cells than those that are there.
-"""
+They are stored so that they can be read on any page that shows notebooks, and so that the site
+holds them. What depends on the machine or the hour is left out; figures are kept small. The digest
+of a notebook's cells is stored with it: a test refuses outputs of other cells than those that are
+there."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def paths() -> list[Path]:
 
 @contextmanager
 def kernel() -> Iterator[AsyncKernelManager]:
-    """One for several notebooks, in their folder: loading what they import takes longer than most of what they do."""
+    """One for several notebooks, in their folder: loading what they import takes longer than most
+    of what they do.
+    """
     manager = AsyncKernelManager(kernel_name="python3")
     run_sync(manager.start_kernel)(cwd=str(FOLDER))
     try:
@@ -43,14 +46,19 @@ def kernel() -> Iterator[AsyncKernelManager]:
 
 
 def executed(path: Path, manager: AsyncKernelManager | None = None) -> Any:
-    """The notebook after a run from top to bottom in a kernel of its own; or in one of several, from which the names of
-    others are removed first."""
+    """The notebook after a run from top to bottom in a kernel of its own; or in one of several,
+    from which the names of others are removed first."""
     notebook = nbformat.read(path, as_version=4)
     first = [nbformat.v4.new_code_cell("%reset -f")] if manager else []
     notebook.cells[:0] = first
     where = {"metadata": {"path": str(path.parent)}}
     client = NotebookClient(
-        notebook, km=manager, timeout=300, record_timing=False, coalesce_streams=True, resources=where
+        notebook,
+        km=manager,
+        timeout=300,
+        record_timing=False,
+        coalesce_streams=True,
+        resources=where,
     )
     client.execute()
     if manager:
@@ -78,7 +86,9 @@ def kinds(notebook: Any) -> list[list[str]]:
 
 
 def cleaned(notebook: Any) -> Any:
-    """As it is stored: outputs without warnings, figures with few colours, and nothing of the machine."""
+    """As it is stored: outputs without warnings, figures with few colours, and nothing of the
+    machine.
+    """
     for cell in notebook["cells"]:
         cell["metadata"].pop("execution", None)
         if cell["cell_type"] == "code":

@@ -1,9 +1,9 @@
-"""Pages made from the code: every key of the configuration, every command, the Python functions; and the schema of the
-privacy statement.
+"""Pages made from the code: every key of the configuration, every command, the Python functions;
+and the schema of the privacy statement.
 
-``python -m docs.reference`` (``make reference``) writes them where they stand, below a line of each page; a test holds
-them to the code. The keys are the fields of the models in ``das/spec``; what a key means stands under its field there.
-"""
+``python -m docs.reference`` (``make reference``) writes them where they stand, below a line of each
+page; a test holds them to the code. The keys are the fields of the models in ``das/spec``; what a
+key means stands under its field there."""
 
 from __future__ import annotations
 
@@ -39,18 +39,29 @@ def pages() -> dict[Path, str]:
         assert line, f"{path} has lost its line"
         made = re.sub(r"\n{3,}", "\n\n", make().strip())
         out[path] = f"{head}{LINE}\n{made}\n"
-    out[Path(__file__).with_name("privacy-statement.schema.json")] = json.dumps(json_schema(), indent=2) + "\n"
+    out[Path(__file__).with_name("privacy-statement.schema.json")] = (
+        json.dumps(json_schema(), indent=2) + "\n"
+    )
     return out
 
 
 def configuration() -> str:
-    """Markdown: a section for each table of the configuration, a row for each of its keys; then what the demographic file has otherwise."""
+    """Markdown: a section for each table of the configuration, a row for each of its keys; then
+    what the demographic file has otherwise.
+    """
     out = []
     known = [model for _, model in tables(RunSpec, "")]
     for path, model in tables(RunSpec, ""):
         out += [f"## `[{path}]`", "", *_table(path, model)]
-    out += ["# The demographic file", "", 'With `schema.name = "dhc"` ([the demographic file](dhc.md)) these tables have other keys, and `[run]` and '
-            "`[output]` the same; there are no others.", ""]  # fmt: skip
+    out += [
+        "# The demographic file",
+        "",
+        (
+            'With `schema.name = "dhc"` ([the demographic file](dhc.md)) these tables have other'
+            " keys, and `[run]` and `[output]` the same; there are no others."
+        ),
+        "",
+    ]
     for path, model in tables(DhcSpec, ""):
         if model not in known:
             out += [f"## `[{path}]` of the demographic file", "", *_table(path, model)]
@@ -62,7 +73,9 @@ def _table(path: str, model: type[BaseModel]) -> list[str]:
     said = notes(model)
     about = _markdown(model.__doc__ or "").removeprefix(f"`[{path}]`").lstrip(":.; ")
     out = [about[:1].upper() + about[1:], ""]
-    rows = [(_key(path, k), f, said.get(name, "")) for k, name, f in fields(model) if _model(f) is None]
+    rows = [
+        (_key(path, k), f, said.get(name, "")) for k, name, f in fields(model) if _model(f) is None
+    ]
     if rows:
         out += ["| key | value | default | |", "|---|---|---|---|"]
         out += [f"| `{key}` | {_kind(f)} | {_default(f)} | {text} |" for key, f, text in rows]
@@ -75,8 +88,19 @@ def commands() -> str:
     out = []
     for name, command in walk(main, "das"):
         arguments = [p for p in command.params if isinstance(p, click.Argument)]
-        given = "".join(f" {p.metavar or str(p.name).upper()}{'...' if p.nargs < 0 else ''}" for p in arguments)
-        out += [f"## `{name}`", "", "```text", f"{name}{given} [OPTIONS]", "```", "", _help(command.help or ""), ""]
+        given = "".join(
+            f" {p.metavar or str(p.name).upper()}{'...' if p.nargs < 0 else ''}" for p in arguments
+        )
+        out += [
+            f"## `{name}`",
+            "",
+            "```text",
+            f"{name}{given} [OPTIONS]",
+            "```",
+            "",
+            _help(command.help or ""),
+            "",
+        ]
         rows = [_option(p) for p in command.params if isinstance(p, click.Option)]
         if rows:
             out += ["| option | |", "|---|---|", *rows, ""]
@@ -105,7 +129,11 @@ def _takes(kind: click.ParamType) -> str:
     """What a value of this type looks like."""
     if isinstance(kind, click.Choice):
         return "|".join(map(str, kind.choices))
-    return "NUMBER" if isinstance(kind, click.types.FloatParamType | click.types.IntParamType) else kind.name.upper()
+    return (
+        "NUMBER"
+        if isinstance(kind, click.types.FloatParamType | click.types.IntParamType)
+        else kind.name.upper()
+    )
 
 
 def walk(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
@@ -124,7 +152,9 @@ def tables(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseMo
     """Every table of the configuration below ``model``, with its dotted name."""
     for key, _, field in fields(model):
         if (part := _model(field)) is not None:
-            name = f"{path}.{key}".lstrip(".") + (".<name>" if get_origin(field.annotation) is dict else "")
+            name = f"{path}.{key}".lstrip(".") + (
+                ".<name>" if get_origin(field.annotation) is dict else ""
+            )
             yield name, part
             yield from tables(part, name)
 
@@ -137,7 +167,9 @@ def fields(model: type[BaseModel]) -> list[tuple[str, str, Any]]:
 def notes(model: type[BaseModel]) -> dict[str, str]:
     """The string under each field of ``model``, by the field's name."""
     out: dict[str, str] = {}
-    for part in reversed([c for c in model.__mro__ if issubclass(c, BaseModel) and c is not BaseModel]):
+    for part in reversed(
+        [c for c in model.__mro__ if issubclass(c, BaseModel) and c is not BaseModel]
+    ):
         for node in ast.parse(inspect.getsource(part)).body:
             assert isinstance(node, ast.ClassDef)
             for field, after in zip(node.body, node.body[1:], strict=False):
@@ -158,7 +190,12 @@ def _model(field: Any) -> type[BaseModel] | None:
 
 def _key(path: str, key: str) -> str:
     below = {"levels": ".<Level>", "queries": ".<Level>.<query>"} if path.endswith("budget") else {}
-    by_name = {"attributes": ".<attribute>", "define": ".<Level>", "passes": ".<Level>", "groups": ".<group>"}
+    by_name = {
+        "attributes": ".<attribute>",
+        "define": ".<Level>",
+        "passes": ".<Level>",
+        "groups": ".<group>",
+    }
     return f"{path}.{key}{(below | by_name).get(key, '')}"
 
 
@@ -185,7 +222,9 @@ def _type(kind: Any) -> str:
         )
     if origin is dict:
         return _type(args[1]) if args[1] is not Any else "table"
-    return {str: "text", int: "integer", bool: "`true`, `false`", Fraction: "exact number"}.get(kind, "exact number")
+    return {str: "text", int: "integer", bool: "`true`, `false`", Fraction: "exact number"}.get(
+        kind, "exact number"
+    )
 
 
 def _default(field: Any) -> str:
@@ -194,7 +233,13 @@ def _default(field: Any) -> str:
     value = field.get_default(call_default_factory=True)
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    return "none" if value in (None, (), {}) else f"`{value}`" if isinstance(value, Fraction) else f'`"{value}"`'
+    return (
+        "none"
+        if value in (None, (), {})
+        else f"`{value}`"
+        if isinstance(value, Fraction)
+        else f'`"{value}"`'
+    )
 
 
 if __name__ == "__main__":

@@ -1,1 +1,3 @@
-"""Figures of single papers, made again with ``das``: no part of the library, run from a clone (``python -m studies``)."""
+"""Figures of single papers, made again with ``das``: no part of the library, run from a clone
+(``python -m studies``).
+"""

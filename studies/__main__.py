@@ -29,8 +29,15 @@ JASON: Mapping[str, tuple[Experiment, Callable[[Any], FigureData], int]] = {
 }
 KAZAN_REITER = kazan_reiter_figures.FIGURES
 
-OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write to.")
-KIND = click.option("--format", "kind", type=click.Choice(curves.FORMATS), default="svg", show_default=True)
+OUT = click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder to write to.",
+)
+KIND = click.option(
+    "--format", "kind", type=click.Choice(curves.FORMATS), default="svg", show_default=True
+)
 
 
 def draw(figure: FigureData | Mosaic, kind: str) -> bytes:
@@ -46,9 +53,13 @@ def main() -> None:
 @main.command()
 @OUT
 @KIND
-@click.option("--only", type=click.Choice(list(KAZAN_REITER)), multiple=True, help="These figures alone.")
+@click.option(
+    "--only", type=click.Choice(list(KAZAN_REITER)), multiple=True, help="These figures alone."
+)
 def kazan_reiter(out: Path, kind: str, only: Sequence[str]) -> None:
-    """The figures of Kazan and Reiter and of their supplement, from exact numbers (docs/risk.md)."""
+    """The figures of Kazan and Reiter and of their supplement, from exact numbers
+    (docs/risk.md).
+    """
     out.mkdir(parents=True, exist_ok=True)
     for name in only or KAZAN_REITER:
         path = out / f"{name}.{kind}"
@@ -57,15 +68,27 @@ def kazan_reiter(out: Path, kind: str, only: Sequence[str]) -> None:
 
 
 @main.command()
-@click.option("--figure", "number", type=click.Choice(list(JASON)), required=True, help="Of JASON JSR-19-2F.")
+@click.option(
+    "--figure", "number", type=click.Choice(list(JASON)), required=True, help="Of JASON JSR-19-2F."
+)
 @OUT
 @KIND
 @click.option(
-    "--trials", type=click.IntRange(1), help="JASON: 100 (figure 5-7: 10). Default: fewer, in a minute or two."
+    "--trials",
+    type=click.IntRange(1),
+    help="JASON: 100 (figure 5-7: 10). Default: fewer, in a minute or two.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the simulation; nothing here is private.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Of the simulation; nothing here is private.",
+)
 def jason(number: str, out: Path, kind: str, trials: int | None, seed: int) -> None:
-    """The attack of Dinur and Nissim on random sums of secret bits, as JASON ran it (docs/reconstruction.md)."""
+    """The attack of Dinur and Nissim on random sums of secret bits, as JASON ran it
+    (docs/reconstruction.md).
+    """
     compute, picture, usual = JASON[number]
     rows = compute(trials or usual, np.random.default_rng(seed))
     out.mkdir(parents=True, exist_ok=True)

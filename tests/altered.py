@@ -12,5 +12,7 @@ from das.spec import parse
 def sealed(release: Path) -> None:
     """Every digest and the page are those of what is there."""
     seal(
-        release, statement.read(release), parse((release / "spec.toml").read_text(encoding="utf-8"), where="c").run.name
+        release,
+        statement.read(release),
+        parse((release / "spec.toml").read_text(encoding="utf-8"), where="c").run.name,
     )

@@ -1,4 +1,6 @@
-"""Commands called in this process: their exit code, what they print, and what they say beside it."""
+"""Commands called in this process: their exit code, what they print, and what they say beside
+it.
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# The matrices of the tests are small: threads on them only fight each other for the cores. Said before any library
-# that has such threads is loaded, and to every process that a test starts.
+# The matrices of the tests are small: threads on them only fight each other for the cores. Said
+# before any library that has such threads is loaded, and to every process that a test starts.
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 from das.accounting import guarantee
@@ -22,13 +22,16 @@ from tests.worlds import Worlds
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Times differ between machines, so no test has a deadline; in CI the same examples are tried every time.
+# Times differ between machines, so no test has a deadline; in CI the same examples are tried every
+# time.
 settings.register_profile("das", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("das")
 
 
 def pytest_collection_finish() -> None:
-    """All that is there when the tests are collected stays to the end: whoever collects garbage need not look at it."""
+    """All that is there when the tests are collected stays to the end: whoever collects garbage
+    need not look at it.
+    """
     gc.freeze()
 
 
@@ -40,7 +43,9 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of official public data: ``DAS_SHARED_DATA``, or ``../shared/data`` beside the checkout."""
+    """The folder of official public data: ``DAS_SHARED_DATA``, or ``../shared/data`` beside the
+    checkout.
+    """
     named = os.environ.get("DAS_SHARED_DATA")
     folder = Path(named) if named else ROOT.parent / "shared" / "data"
     if not folder.is_dir():
@@ -57,7 +62,9 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Worlds:
 
 @pytest.fixture(scope="session", autouse=True)
 def _nobody_waits_for_the_disk() -> Iterator[None]:
-    """No machine fails here: that, and in which order, files are forced to disk is what tests/files/test_atomic.py watches."""
+    """No machine fails here: that, and in which order, files are forced to disk is what
+    tests/files/test_atomic.py watches.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         yield
@@ -66,12 +73,18 @@ def _nobody_waits_for_the_disk() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _epsilons_are_found_once(worlds: Worlds) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guarantee, "worst_epsilon", lru_cache(maxsize=1024)(Epsilons(worlds.folder / "epsilons")))
+        patch.setattr(
+            guarantee,
+            "worst_epsilon",
+            lru_cache(maxsize=1024)(Epsilons(worlds.folder / "epsilons")),
+        )
         yield
 
 
 @pytest.fixture
-def commands(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Commands:
+def commands(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> Commands:
     monkeypatch.setenv("COLUMNS", "200")
     return Commands(capfdbinary)
 
@@ -79,4 +92,6 @@ def commands(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.Monk
 @pytest.fixture(scope="module", autouse=True)
 def _runs_stay_as_they_are(worlds: Worlds) -> Iterator[None]:
     yield
-    assert worlds.altered() == [], "a test of this module, or of one that ran beside it, altered a run that others read"
+    assert worlds.altered() == [], (
+        "a test of this module, or of one that ran beside it, altered a run that others read"
+    )

@@ -1,4 +1,6 @@
-"""A small simulated world of the DHC: two counties of nine blocks, one of them empty and one a prison, over a tree of five levels."""
+"""A small simulated world of the DHC: two counties of nine blocks, one of them empty and one a
+prison, over a tree of five levels.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ EMPTY, PRISON = 3, 8
 
 def tree() -> Spine:
     """State 44, whose counties have names."""
-    codes = {"County": [], "Tract": [], "Block_Group": [], "Block": []}  # type: dict[str, list[str]]
+    # type: dict[str, list[str]]
+    codes = {"County": [], "Tract": [], "Block_Group": [], "Block": []}
     for county, tract, group, block in PLACES:
         above = f"44{county}"
         codes["County"].append(above)
@@ -35,7 +38,9 @@ def tree() -> Spine:
 
 
 def simulated(persons: int = 60, seed: int = 1) -> dict[str, Histogram]:
-    """Persons, units and households by block; so many ``persons`` in each block that somebody lives in."""
+    """Persons, units and households by block; so many ``persons`` in each block that somebody lives
+    in.
+    """
     rng = np.random.default_rng(seed)
     possible = np.flatnonzero(PL94.possible[: PL94.cells // 8])  # in households
     blocks = [b for b in range(9) if b not in (EMPTY, PRISON)]

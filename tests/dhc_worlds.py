@@ -1,4 +1,6 @@
-"""Simulated worlds of the demographic file over a tree, a few thousand persons each; and the budgets of the levels of that tree."""
+"""Simulated worlds of the demographic file over a tree, a few thousand persons each; and the
+budgets of the levels of that tree.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ def world(seed: int, blocks: int = SIZES[2]) -> SimulatedDhc:
     blocks_of, cells = [], []
     for b in range(blocks):
         races = rng.integers(0, 9, size=adults[b] + minors[b])
-        here = [((int(i < adults[b])) * 2 + int(rng.random() < 0.3)) * 63 + r for i, r in enumerate(races)]
+        here = [
+            ((int(i < adults[b])) * 2 + int(rng.random() < 0.3)) * 63 + r
+            for i, r in enumerate(races)
+        ]
         kind = int(rng.choice([1, 2, 4, 5, 6, 7]))
         here += [((kind * 2 + int(rng.random() < 0.8)) * 2) * 63] * (
             int(rng.integers(1, 9)) if rng.random() < 0.2 else 0
@@ -46,12 +51,18 @@ def world(seed: int, blocks: int = SIZES[2]) -> SimulatedDhc:
         blocks_of += [b] * len(here)
         cells += here
     persons = Histogram.of(
-        blocks, PL94.cells, np.array(blocks_of), np.array(cells), np.ones(len(cells), dtype=np.int64)
+        blocks,
+        PL94.cells,
+        np.array(blocks_of),
+        np.array(cells),
+        np.ones(len(cells), dtype=np.int64),
     )
     return simulate(generator(seed), persons, occupied + 3, occupied)
 
 
-def counts(people: SimulatedDhc, homes: SimulatedDhc, spine: Spine) -> dict[str, dict[str, Histogram]]:
+def counts(
+    people: SimulatedDhc, homes: SimulatedDhc, spine: Spine
+) -> dict[str, dict[str, Histogram]]:
     """Persons of one world, units and households of another."""
     lowest = {"persons": people.persons(), "units": homes.units(), "households": homes.households()}
     return {name: h.upward(spine) for name, h in lowest.items()}
@@ -69,5 +80,12 @@ def budgeted(of: Strategy) -> Strategy:
 def on_tree(of: Strategy, measured: MeasuredSpine) -> Plan:
     """How each unit of a tree is measured, only children bypassed."""
     paths = chains.conceivable(LEVELS)
-    plan = Plan.of(of.cost, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, of.allocation, chains.classes(LEVELS, paths), paths)
+    plan = Plan.of(
+        of.cost,
+        DISCRETE_GAUSSIAN,
+        Neighbours.BOUNDED,
+        of.allocation,
+        chains.classes(LEVELS, paths),
+        paths,
+    )
     return plan.along(Ways.of(measured).paths)

@@ -1,5 +1,6 @@
-"""The epsilon of a plan is found once on a machine, by the first process of a test session that asks: tests that make runs have
-few different budgets. What is tested of accounting itself asks :mod:`das.accounting.profile`, and is not answered from here."""
+"""The epsilon of a plan is found once on a machine, by the first process of a test session that
+asks: tests that make runs have few different budgets. What is tested of accounting itself asks
+:mod:`das.accounting.profile`, and is not answered from here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Measuring that is killed, loses its key, finds another truth, and is resumed: a model that knows every draw of noise.
+"""Measuring that is killed, loses its key, finds another truth, and is resumed: a model that knows
+every draw of noise.
 
-A :class:`Publication` begins a run in a folder, and measures it. Each attempt is a process of its own: it is killed before any of its calls that
-change what the disk holds, and writes down every draw of noise, with what the ledger said then. :func:`endure` follows the advice of whatever
+A :class:`Publication` begins a run in a folder, and measures it. Each attempt is a process of its
+own: it is killed before any of its calls that change what the disk holds, and writes down every
+draw of noise, with what the ledger said then. :func:`endure` follows the advice of whatever
 refuses, and holds that:
 
 * at every draw, the ledger has its stage at least as often as noise of it was drawn;
@@ -68,7 +70,9 @@ FORGETFUL = "forgetful"
 
 
 class Publication(Protocol):
-    """One that measures in several parts. ``truths``: the files of true counts that can be altered, and how."""
+    """One that measures in several parts. ``truths``: the files of true counts that can be altered,
+    and how.
+    """
 
     def begin(self, out: Path) -> None: ...
 
@@ -83,7 +87,9 @@ class Publication(Protocol):
 
 @dataclass(frozen=True)
 class Draw:
-    """Noise of some units of a stage, from one stream; ``stated`` is how often the ledger had the stage."""
+    """Noise of some units of a stage, from one stream; ``stated`` is how often the ledger had the
+    stage.
+    """
 
     universe: str
     level: str
@@ -110,8 +116,9 @@ class Told:
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of an attempt: killed before its ``write``-th write (``None``: not at all), then the key is lost, or the truth is
-    altered, or put back; and whether the next attempt accepts at once that something is spent."""
+    """What becomes of an attempt: killed before its ``write``-th write (``None``: not at all), then
+    the key is lost, or the truth is altered, or put back; and whether the next attempt accepts at
+    once that something is spent."""
 
     write: int | None = None
     lose_key: bool = False
@@ -122,13 +129,22 @@ class Fate:
 def fates(order: Random, most: int, kills: int) -> Iterator[Fate]:
     """Some attempts that are killed, at random; then no more."""
     for _ in range(kills):
-        yield Fate(order.randint(1, most), order.random() < 0.5, order.random() < 0.2, order.random() < 0.3)
+        yield Fate(
+            order.randint(1, most), order.random() < 0.5, order.random() < 0.2, order.random() < 0.3
+        )
 
 
 def endure(
-    publication: Publication, begun: Path, folder: Path, given: Iterator[Fate], order: Random, told: Told
+    publication: Publication,
+    begun: Path,
+    folder: Path,
+    given: Iterator[Fate],
+    order: Random,
+    told: Told,
 ) -> None:
-    """One run, from what has ``begun``, until its books are closed. Raises ``AssertionError`` for what must not be."""
+    """One run, from what has ``begun``, until its books are closed. Raises ``AssertionError`` for
+    what must not be.
+    """
     out, log = folder / "run", folder / "drawn.jsonl"
     shutil.rmtree(out, ignore_errors=True)
     log.unlink(missing_ok=True)
@@ -173,7 +189,9 @@ def endure(
     assert not directory.noise_key.exists()
     drawn = draws(log)
     keyed = all(a.key for a in entries.attempts)
-    assert entries.lost() == [] or harmed or not keyed, "nothing was lost, and something is spent twice"
+    assert entries.lost() == [] or harmed or not keyed, (
+        "nothing was lost, and something is spent twice"
+    )
     assert not entries.lost() or accepted, "something is spent twice, and nobody was asked"
     told.spent_again += bool(entries.lost())
     told.draws += len(drawn)
@@ -197,7 +215,9 @@ def draws(log: Path) -> list[Draw]:
     return [Draw(*json.loads(line)) for line in lines]
 
 
-def attempt(publication: Publication, out: Path, log: Path, write: int | None, accept: bool) -> tuple[str, str]:
+def attempt(
+    publication: Publication, out: Path, log: Path, write: int | None, accept: bool
+) -> tuple[str, str]:
     """In a process of its own: how it ended, and what was said, or what it was about to do."""
     said = log.with_name("said.txt")
     said.unlink(missing_ok=True)
@@ -223,7 +243,9 @@ def attempt(publication: Publication, out: Path, log: Path, write: int | None, a
 
 
 def trapped(write: int | None, said: Path) -> None:
-    """From now on this process ends before its ``write``-th write: nothing more runs, no handler, no flush."""
+    """From now on this process ends before its ``write``-th write: nothing more runs, no handler,
+    no flush.
+    """
     calls = count(1)
 
     def trap(name: str, real: Callable[..., object]) -> Callable[..., object]:
@@ -253,10 +275,22 @@ def watched(out: Path, log: Path) -> None:
 
     def note(chunk: Any, query: str, stream: str) -> None:
         units = f"{chunk.first.decode()}-{chunk.last.decode()}"
-        line = [chunk.universe, chunk.level, units, query, stream, entries().number((chunk.universe, chunk.level))]
+        line = [
+            chunk.universe,
+            chunk.level,
+            units,
+            query,
+            stream,
+            entries().number((chunk.universe, chunk.level)),
+        ]
         os.write(file, (json.dumps(line) + "\n").encode())
 
-    of_keyed, of_system, blocks, fresh = entropy._Keyed.chunk, entropy._System.chunk, entropy._Keyed.blocks, count()
+    of_keyed, of_system, blocks, fresh = (
+        entropy._Keyed.chunk,
+        entropy._System.chunk,
+        entropy._Keyed.blocks,
+        count(),
+    )
 
     def keyed(self: Any, label: Any) -> Any:
         note(label, "", self.mark(label))
@@ -283,10 +317,16 @@ def altered(path: Path, order: Random) -> None:
     table = pq.read_table(path)
     counts = table["count"].to_numpy().copy()
     counts[order.randrange(len(counts))] += 1
-    pq.write_table(table.set_column(2, "count", pa.array(counts)).replace_schema_metadata(table.schema.metadata), path)
+    pq.write_table(
+        table.set_column(2, "count", pa.array(counts)).replace_schema_metadata(
+            table.schema.metadata
+        ),
+        path,
+    )
 
 
-# --- what is published -----------------------------------------------------------------------------------------
+# --- what is published
+# -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -298,7 +338,9 @@ class Redistricting:
 
     @cached_property
     def spec(self) -> spec.RunSpec:
-        return spec.parse(f"{BASE}\n[housing]\n{HOMES}", where="c", overrides=[f"run.entropy={self.entropy}"])
+        return spec.parse(
+            f"{BASE}\n[housing]\n{HOMES}", where="c", overrides=[f"run.entropy={self.entropy}"]
+        )
 
     @cached_property
     def prepared(self) -> Prepared:
@@ -312,16 +354,25 @@ class Redistricting:
 
     def measure(self, out: Path, accept_spent: bool) -> None:
         moved = int((out / "confidential" / "truth" / "moved").read_text())
-        measuring._measured(self.spec, self._moved(moved), RunDirectory(out), Silent(), accept_spent)
+        measuring._measured(
+            self.spec, self._moved(moved), RunDirectory(out), Silent(), accept_spent
+        )
 
     def alter(self, out: Path, order: Random) -> None:
         (out / "confidential" / "truth" / "moved").write_text(str(order.randint(1, 3)))
 
     def _moved(self, n: int) -> Prepared:
         h = self.prepared.measured["persons"]["Block"].open("for a test")
-        more = Histogram.of(h.units, h.cells, np.append(h.unit, h.unit[:n]), np.append(h.cell, h.cell[:n]),
-                            np.append(h.count, np.ones(n, dtype=np.int64)))  # fmt: skip
-        return replace(self.prepared, lowest={**self.prepared.lowest, "persons": Confidential(more)})
+        more = Histogram.of(
+            h.units,
+            h.cells,
+            np.append(h.unit, h.unit[:n]),
+            np.append(h.cell, h.cell[:n]),
+            np.append(h.count, np.ones(n, dtype=np.int64)),
+        )
+        return replace(
+            self.prepared, lowest={**self.prepared.lowest, "persons": Confidential(more)}
+        )
 
 
 @dataclass(frozen=True)
@@ -335,7 +386,9 @@ class Cut:
     @cached_property
     def spec(self) -> spec.RunSpec:
         text = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-        return spec.parse(text, where="c", overrides=["geography.spine=tabulation", f"run.entropy={self.entropy}"])
+        return spec.parse(
+            text, where="c", overrides=["geography.spine=tabulation", f"run.entropy={self.entropy}"]
+        )
 
     def begin(self, out: Path) -> None:
         with _set(prepared, "LARGEST", self.largest):
@@ -347,10 +400,14 @@ class Cut:
         directory, choice = RunDirectory(out), EngineChoice(size=1)
         begun = Begun.read(directory)
         with opened_engine(choice) as engine:
-            by_shard._measured(self.spec.on(begun.ways), begun, directory, engine, 1, Silent(), accept_spent)
+            by_shard._measured(
+                self.spec.on(begun.ways), begun, directory, engine, 1, Silent(), accept_spent
+            )
 
     def alter(self, out: Path, order: Random) -> None:
-        altered(order.choice(sorted((out / "confidential" / "truth").rglob("part-*.parquet"))), order)
+        altered(
+            order.choice(sorted((out / "confidential" / "truth").rglob("part-*.parquet"))), order
+        )
 
 
 @dataclass(frozen=True)
@@ -365,18 +422,26 @@ class Detailed:
         read = read_folders(given)
         run = Run.model_validate({"name": "persons", "entropy": self.entropy})
         group_run.begin(
-            DetailedSpec(run, parameter_files.read(self.given[0], given.product), DELTA), read, RunDirectory(out)
+            DetailedSpec(run, parameter_files.read(self.given[0], given.product), DELTA),
+            read,
+            RunDirectory(out),
         )
 
     def measure(self, out: Path, accept_spent: bool) -> None:
         group_measure.MOST_GROUPS = 12  # in a process of its own: a chunk has a few groups
         directory = RunDirectory(out)
         with opened_engine(EngineChoice()) as engine:
-            group_run._measured(open_groups(directory.release), directory, engine, Silent(), accept_spent)
+            group_run._measured(
+                open_groups(directory.release), directory, engine, Silent(), accept_spent
+            )
 
     def alter(self, out: Path, order: Random) -> None:
         path = order.choice(
-            [p for p in sorted((out / "confidential").rglob("part-*.parquet")) if pq.read_metadata(p).num_rows]
+            [
+                p
+                for p in sorted((out / "confidential").rglob("part-*.parquet"))
+                if pq.read_metadata(p).num_rows
+            ]
         )
         table = pq.read_table(path)
         codes = table["race0"].to_numpy().copy()
@@ -386,8 +451,8 @@ class Detailed:
 
 @dataclass(frozen=True)
 class Dhc:
-    """Answers on request. Instead of an estimate there is who asks as one does: of each level what follows from the answers before, of households also
-    from those of units."""
+    """Answers on request. Instead of an estimate there is who asks as one does: of each level what
+    follows from the answers before, of households also from those of units."""
 
     universes: tuple[str, ...] = ("persons", UNITS, "households")
 
@@ -399,7 +464,9 @@ class Dhc:
         chosen = chosen.after(Earlier.model_validate({"from": "earlier", "digest": "0" * 64}))
         lowest = dhc_small.simulated(12)
         tied = {u.name: _answers(u, lowest[u.name]) for u in chosen.universes if u.rests is None}
-        return PreparedDhc(chosen, dhc_small.tree(), tied, {k: Confidential(h) for k, h in lowest.items()}, ())
+        return PreparedDhc(
+            chosen, dhc_small.tree(), tied, {k: Confidential(h) for k, h in lowest.items()}, ()
+        )
 
     def begin(self, out: Path) -> None:
         dhc_measuring.begin(self.prepared, RunDirectory(out))
@@ -407,7 +474,9 @@ class Dhc:
     def measure(self, out: Path, accept_spent: bool) -> None:
         opened, directory = open_dhc(RunDirectory(out).release), RunDirectory(out)
         made = MeasuringDhc(opened, directory, accept_spent)
-        measure_and_estimate(opened, made, lambda u, source, done: asked(u, source, opened.spine.levels, done))
+        measure_and_estimate(
+            opened, made, lambda u, source, done: asked(u, source, opened.spine.levels, done)
+        )
         made._books.close()
 
     def alter(self, out: Path, order: Random) -> None:
@@ -425,7 +494,9 @@ class Dhc:
         pq.write_table(new.replace_schema_metadata(table.schema.metadata), path)
 
 
-def asked(u: DhcUniverse, source: SparseSource, levels: tuple[str, ...], done: Mapping[str, int]) -> int:
+def asked(
+    u: DhcUniverse, source: SparseSource, levels: tuple[str, ...], done: Mapping[str, int]
+) -> int:
     """A few answers to each query of each level: which, follows from all answers before."""
     heard = done[u.rests] if u.rests else 0
     for level in levels:

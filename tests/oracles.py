@@ -21,19 +21,28 @@ from das.model.schema import Schema
 
 DIGITS = 130  #: decimal digits of the noise oracles: 2^256 has 78
 
-# --- queries -------------------------------------------------------------------------------------------------
+# --- queries
+# -------------------------------------------------------------------------------------------------
 
 
 def dense(schema: Schema, query: Query) -> NDArray[np.int64]:
-    """The 0/1 matrix of a query, ``(answers, cells)``, by looking up each cell's labels one at a time."""
-    answer_of = {labels: i for i, labels in enumerate(product(*(range(len(g.groups)) for g in query.groupings)))}
+    """The 0/1 matrix of a query, ``(answers, cells)``, by looking up each cell's labels one at a
+    time.
+    """
+    answer_of = {
+        labels: i
+        for i, labels in enumerate(product(*(range(len(g.groups)) for g in query.groupings)))
+    }
     out = np.zeros((len(answer_of), schema.cells), dtype=np.int64)
     for cell, levels in enumerate(product(*(range(len(a.levels)) for a in schema.attributes))):
-        out[answer_of[tuple(g.index[i] for g, i in zip(query.groupings, levels, strict=True))], cell] = 1
+        out[
+            answer_of[tuple(g.index[i] for g, i in zip(query.groupings, levels, strict=True))], cell
+        ] = 1
     return out
 
 
-# --- noise ---------------------------------------------------------------------------------------------------
+# --- noise
+# ---------------------------------------------------------------------------------------------------
 
 
 def as_mpf(x: Fraction | int) -> mpf:
@@ -41,7 +50,9 @@ def as_mpf(x: Fraction | int) -> mpf:
 
 
 def gaussian_distribution(sigma_sq: Fraction, top: int) -> dict[int, mpf]:
-    """F(k) of N_Z(0, sigma_sq) for k = -top..top-1, each from its definition, to ``DIGITS`` digits."""
+    """F(k) of N_Z(0, sigma_sq) for k = -top..top-1, each from its definition, to ``DIGITS``
+    digits.
+    """
     with mpmath.workdps(DIGITS):
         far = max(top, int(25 * sqrt(sigma_sq)) + 30)
         g = [mpmath.exp(-as_mpf(Fraction(k * k) / (2 * sigma_sq))) for k in range(far + 1)]
@@ -53,7 +64,9 @@ def laplace_distribution(scale: Fraction, top: int) -> dict[int, mpf]:
     with mpmath.workdps(DIGITS):
         q = mpmath.exp(-as_mpf(1 / scale))
         below = [mpf(0), *(q**k / (1 + q) for k in range(1, top + 1))]
-        return {-k: below[k] for k in range(1, top + 1)} | {k - 1: 1 - below[k] for k in range(1, top + 1)}
+        return {-k: below[k] for k in range(1, top + 1)} | {
+            k - 1: 1 - below[k] for k in range(1, top + 1)
+        }
 
 
 def _distribution(g: list[mpf], top: int) -> dict[int, mpf]:
@@ -62,11 +75,15 @@ def _distribution(g: list[mpf], top: int) -> dict[int, mpf]:
         above[k] = above[k + 1] + g[k]
     whole = g[0] + 2 * above[1]
     below = [above[k] / whole for k in range(top + 1)]
-    return {-k: below[k] for k in range(1, top + 1)} | {k - 1: 1 - below[k] for k in range(1, top + 1)}
+    return {-k: below[k] for k in range(1, top + 1)} | {
+        k - 1: 1 - below[k] for k in range(1, top + 1)
+    }
 
 
 class ReferenceInverse:
-    """min{k: U < F(k)} for U given by 256 bits, from F to 130 digits: the sampler's answer, one U at a time."""
+    """min{k: U < F(k)} for U given by 256 bits, from F to 130 digits: the sampler's answer, one U
+    at a time.
+    """
 
     bits = 256
 
@@ -109,15 +126,21 @@ def laplace_pmf(scale: Fraction | float, top: int) -> NDArray[np.float64]:
 
 
 def chi_square_p(counts: NDArray[np.int64], pmf: NDArray[np.float64], size: int) -> float:
-    """The p-value of Pearson's test that ``counts`` of the values of ``pmf`` (and whatever is outside them)
-    come from ``size`` independent draws. Values expected less than ten times are pooled."""
+    """The p-value of Pearson's test that ``counts`` of the values of ``pmf`` (and whatever is
+    outside them) come from ``size`` independent draws. Values expected less than ten times are
+    pooled."""
     expected = pmf * size
     common = expected >= 10
     observed = np.append(counts[common], size - counts[common].sum())
     wanted = np.append(expected[common], size - expected[common].sum())
-    if wanted[-1] < 10:  # too few outside for the chi-square approximation: pool them with the rarest value
+    if (
+        wanted[-1] < 10
+    ):  # too few outside for the chi-square approximation: pool them with the rarest value
         rarest = int(np.argmin(wanted[:-1]))
-        observed[rarest], wanted[rarest] = observed[rarest] + observed[-1], wanted[rarest] + wanted[-1]
+        observed[rarest], wanted[rarest] = (
+            observed[rarest] + observed[-1],
+            wanted[rarest] + wanted[-1],
+        )
         observed, wanted = observed[:-1], wanted[:-1]
     if len(wanted) == 1:
         return 1.0
@@ -139,7 +162,8 @@ def independent_p(x: NDArray[np.int64], y: NDArray[np.int64], most: int = 3) -> 
     return float(chi2.sf(((table - expected) ** 2 / expected).sum(), (side - 1) ** 2))
 
 
-# --- constraints ---------------------------------------------------------------------------------------------
+# --- constraints
+# ---------------------------------------------------------------------------------------------
 
 
 def can_be_shared_out(
@@ -149,17 +173,24 @@ def can_be_shared_out(
     total: NDArray[np.int64],
     part: NDArray[np.intp] | None = None,
 ) -> bool:
-    """Is there an x >= 0 with ``lower <= x <= upper``, descendants' totals ``total`` and group sums ``held``?
+    """Is there an x >= 0 with ``lower <= x <= upper``, descendants' totals ``total`` and group sums
+    ``held``?
 
-    ``lower``, ``upper``: ``(descendants, groups)``. With ``part`` ``(descendants,)``, totals are those of parts. A linear program; a transport problem has an integer
-    solution whenever it has any.
-    """
+    ``lower``, ``upper``: ``(descendants, groups)``. With ``part`` ``(descendants,)``, totals are
+    those of parts. A linear program; a transport problem has an integer solution whenever it has
+    any."""
     places, groups = lower.shape
-    one = np.eye(places) if part is None else (part[None, :] == np.arange(len(total))[:, None]).astype(float)
+    one = (
+        np.eye(places)
+        if part is None
+        else (part[None, :] == np.arange(len(total))[:, None]).astype(float)
+    )
     rows = [np.kron(one, np.ones(groups)), np.kron(np.ones(places), np.eye(groups))]
     equal = np.concatenate([total, np.asarray(held)])
     box = list(zip(lower.ravel(), upper.ravel(), strict=True))
     if (lower > upper).any():
         return False
-    answer = linprog(np.zeros(places * groups), A_eq=np.concatenate(rows), b_eq=equal, bounds=box, method="highs")
+    answer = linprog(
+        np.zeros(places * groups), A_eq=np.concatenate(rows), b_eq=equal, bounds=box, method="highs"
+    )
     return bool(answer.status == 0)

@@ -23,8 +23,12 @@ class S3:
         from pyarrow import fs
 
         self.port = port
-        self._fs = fs.S3FileSystem(endpoint_override=f"127.0.0.1:{port}", scheme="http", region="us-east-1",
-                                   allow_bucket_creation=True)  # fmt: skip
+        self._fs = fs.S3FileSystem(
+            endpoint_override=f"127.0.0.1:{port}",
+            scheme="http",
+            region="us-east-1",
+            allow_bucket_creation=True,
+        )
 
     def bucket(self, name: str) -> str:
         self._fs.create_dir(name)
@@ -32,7 +36,11 @@ class S3:
 
     def url(self, path: str, port: int | None = None) -> str:
         """``BUCKET/PREFIX``, by way of another port."""
-        where = {"endpoint_override": f"127.0.0.1:{port or self.port}", "scheme": "http", "region": "us-east-1"}
+        where = {
+            "endpoint_override": f"127.0.0.1:{port or self.port}",
+            "scheme": "http",
+            "region": "us-east-1",
+        }
         return f"s3://{path}?{urlencode(where)}"
 
     def objects(self, path: str) -> dict[str, bytes]:
@@ -58,13 +66,20 @@ _real = Store.at
 
 
 def at_once(url: str, *, confidential: bool = False) -> Store:
-    """The store of a URL, which fails where its connection does: pyarrow tries for six seconds more."""
+    """The store of a URL, which fails where its connection does: pyarrow tries for six seconds
+    more.
+    """
     from pyarrow import fs
 
     store, options = _real(url, confidential=confidential), dict(parse_qsl(urlsplit(url).query))
     if "endpoint_override" not in options:
         return store
-    return replace(store, _fs=fs.S3FileSystem(**options, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1)))
+    return replace(
+        store,
+        _fs=fs.S3FileSystem(
+            **options, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1)
+        ),
+    )
 
 
 @contextmanager
@@ -95,7 +110,9 @@ def running() -> Iterator[S3]:
 
 
 class Line:
-    """A connection to a port. When ``most`` bytes have gone to it, it is cut, and so is every other, until it is mended."""
+    """A connection to a port. When ``most`` bytes have gone to it, it is cut, and so is every
+    other, until it is mended.
+    """
 
     def __init__(self, to: int, most: int | None = None) -> None:
         self._to, self.most, self.cuts, self._sent, self._lock = to, most, 0, 0, Lock()

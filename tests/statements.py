@@ -17,6 +17,15 @@ from das.model.schema import PL94
 def one_draw(
     assigned: Mapping[str, Mapping[str, str]] | None = None, mechanism: Mechanism = GEOMETRIC
 ) -> GaussianStatement | GeometricStatement:
-    terms = Terms(mechanism, Neighbours.BOUNDED, Fraction(1, 10**10), ("US",), {"persons": PL94}, {"persons": ()})
-    event = Event("US", "total", mechanism, Fraction(2), mechanism.cost(Fraction(2), 1), "persons", 1, 1)
+    terms = Terms(
+        mechanism,
+        Neighbours.BOUNDED,
+        Fraction(1, 10**10),
+        ("US",),
+        {"persons": PL94},
+        {"persons": ()},
+    )
+    event = Event(
+        "US", "total", mechanism, Fraction(2), mechanism.cost(Fraction(2), 1), "persons", 1, 1
+    )
     return statement(terms, Drawn({"persons": [event]}), [], "source", True, assigned=assigned)

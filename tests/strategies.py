@@ -27,12 +27,18 @@ def groupings(draw: st.DrawFn, attribute: str, levels: int) -> tuple[int, ...]:
 def schemas(draw: st.DrawFn, most_attributes: int = 3, most_levels: int = 4) -> Schema:
     """One to three attributes, each with up to two groupings besides itself."""
     sizes = draw(st.lists(st.integers(1, most_levels), min_size=1, max_size=most_attributes))
-    attributes = tuple(Attribute(f"a{i}", tuple(f"a{i}.{j}" for j in range(n))) for i, n in enumerate(sizes))
+    attributes = tuple(
+        Attribute(f"a{i}", tuple(f"a{i}.{j}" for j in range(n))) for i, n in enumerate(sizes)
+    )
     recodes = []
     for a in attributes:
         for k in range(draw(st.integers(0, 2))):
             index = draw(groupings(a.name, len(a.levels)))
-            recodes.append(Grouping(f"{a.name}_r{k}", a.name, tuple(f"g{g}" for g in range(max(index) + 1)), index))
+            recodes.append(
+                Grouping(
+                    f"{a.name}_r{k}", a.name, tuple(f"g{g}" for g in range(max(index) + 1)), index
+                )
+            )
     return Schema("random", attributes, tuple(recodes))
 
 
@@ -65,7 +71,11 @@ def spines(draw: st.DrawFn, most_levels: int = 4, most_children: int = 4) -> Spi
     depth = draw(st.integers(1, most_levels))
     codes, parents = [np.array(["R"])], [np.zeros(1, dtype=np.int64)]
     for _ in range(depth - 1):
-        sizes = draw(st.lists(st.integers(1, most_children), min_size=len(codes[-1]), max_size=len(codes[-1])))
+        sizes = draw(
+            st.lists(
+                st.integers(1, most_children), min_size=len(codes[-1]), max_size=len(codes[-1])
+            )
+        )
         parent = np.repeat(np.arange(len(sizes)), sizes)
         rank = np.concatenate([np.arange(n) for n in sizes])
         parents.append(parent.astype(np.int64))

@@ -1,7 +1,7 @@
 """The design's rules about who may know of whom, checked on the source files themselves.
 
-The privacy argument leans on one of them: what runs after measurement (``das.release.post``) cannot reach the truth.
-"""
+The privacy argument leans on one of them: what runs after measurement (``das.release.post``) cannot
+reach the truth."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Row:
-    """Of the table in docs/architecture.md: parts, each a package or a module right under ``das``, and what they may
-    import. Those at the ``top`` bring the others together and may import all that are above them."""
+    """Of the table in docs/architecture.md: parts, each a package or a module right under ``das``,
+    and what they may import. Those at the ``top`` bring the others together and may import all that
+    are above them."""
 
     parts: frozenset[str]
     imports: frozenset[str]
@@ -40,7 +41,9 @@ def rows() -> tuple[Row, ...]:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     for line in text.partition("| room |")[2].partition("\n\n")[0].splitlines()[2:]:
         rooms, _, imported, libraries = line.split("|")[1:-1]
-        parts, names, others = (frozenset(QUOTED.findall(cell)) for cell in (rooms, imported, libraries))
+        parts, names, others = (
+            frozenset(QUOTED.findall(cell)) for cell in (rooms, imported, libraries)
+        )
         top = imported.strip() == "all above"
         above = frozenset(p for row in out for p in row.parts)
         out.append(Row(frozenset(map(part_of, parts)), above if top else names, others, top))
@@ -51,21 +54,49 @@ QUOTED = re.compile(r"`([\w.]+)`")
 #: Every part may import these of ours, and NumPy; but for those that import nothing.
 VALUES = frozenset({"errors", "model"})
 ALONE = frozenset({"errors", "version"})
-#: Libraries that are there because another one needs them itself, or whose package has another name.
-COMES_WITH = {"shapely": "geopandas", "flint": "python_flint", "markupsafe": "jinja2", "requests": "pooch"}
+#: Libraries that are there because another one needs them itself, or whose package has another
+#: name.
+COMES_WITH = {
+    "shapely": "geopandas",
+    "flint": "python_flint",
+    "markupsafe": "jinja2",
+    "requests": "pooch",
+}
 
 #: Who names the type of confidential values.
 SEES_THE_TRUTH = {"model", "truth", "evaluate", "risk", "files", "arrays"}
 #: Who opens one: the table below *The truth is a type* in docs/architecture.md says for what.
 OPENS_THE_TRUTH = {
-    "das.truth.histogram", "das.truth.measure", "das.truth.revealing", "das.truth.bookkeeping", "das.truth.preparation", "das.truth.prepared", "das.truth.by_shard", "das.truth.assessment",
-    "das.truth.groups", "das.truth.group_measure", "das.truth.group_folders", "das.truth.dhc", "das.arrays.measuring",
-    "das.files.readers.registry", "das.files.simulators.dhc_files", "das.files.run.truth", "das.files.detailed.people", "das.evaluate.accuracy", "das.evaluate.dhc_impossible", "das.evaluate.tables", "das.evaluate.two",
-    "das.risk.exposure", "das.jobs.mapping", "das.jobs.attacking", "das.pipeline",
-}  # fmt: skip
+    "das.truth.histogram",
+    "das.truth.measure",
+    "das.truth.revealing",
+    "das.truth.bookkeeping",
+    "das.truth.preparation",
+    "das.truth.prepared",
+    "das.truth.by_shard",
+    "das.truth.assessment",
+    "das.truth.groups",
+    "das.truth.group_measure",
+    "das.truth.group_folders",
+    "das.truth.dhc",
+    "das.arrays.measuring",
+    "das.files.readers.registry",
+    "das.files.simulators.dhc_files",
+    "das.files.run.truth",
+    "das.files.detailed.people",
+    "das.evaluate.accuracy",
+    "das.evaluate.dhc_impossible",
+    "das.evaluate.tables",
+    "das.evaluate.two",
+    "das.risk.exposure",
+    "das.jobs.mapping",
+    "das.jobs.attacking",
+    "das.pipeline",
+}
 
 
-# --- reading the sources -------------------------------------------------------------------------------------
+# --- reading the sources
+# -------------------------------------------------------------------------------------
 
 
 @cache
@@ -100,13 +131,17 @@ def _targets(node: ast.Import | ast.ImportFrom, module: str) -> Iterator[str]:
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """Every module that ``module`` imports, anywhere in its text: of ``das`` in full, of others by name."""
+    """Every module that ``module`` imports, anywhere in its text: of ``das`` in full, of others by
+    name.
+    """
     nodes = [n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Import | ast.ImportFrom)]
     return frozenset(t for n in nodes for t in _targets(n, module) if t != "__future__")
 
 
 def imports_when_loaded(module: str) -> set[str]:
-    """Those that run when ``module`` is imported, not inside a function or under ``TYPE_CHECKING``."""
+    """Those that run when ``module`` is imported, not inside a function or under
+    ``TYPE_CHECKING``.
+    """
     out: set[str] = set()
     waiting: list[ast.AST] = [tree_of(module)]
     while waiting:
@@ -114,7 +149,9 @@ def imports_when_loaded(module: str) -> set[str]:
         if isinstance(node, ast.Import | ast.ImportFrom):
             out |= set(_targets(node, module)) - {"__future__"}
         checking = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        if not checking and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if not checking and not isinstance(
+            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+        ):
             waiting += ast.iter_child_nodes(node)
     return out
 
@@ -130,8 +167,9 @@ def packages_of(module: str) -> list[str]:
 
 
 def reach(start: str, *, packages: bool) -> set[str]:
-    """Every module of the project that ``start`` imports, directly or not, at the top or in a function. With
-    ``packages``, those too that are loaded only because a package's ``__init__`` runs before a module in it."""
+    """Every module of the project that ``start`` imports, directly or not, at the top or in a
+    function. With ``packages``, those too that are loaded only because a package's ``__init__``
+    runs before a module in it."""
     found, loaded, waiting = {start}, {start}, [(start, True)]
     while waiting:
         module, named = waiting.pop()
@@ -149,14 +187,22 @@ def reach(start: str, *, packages: bool) -> set[str]:
     return (loaded if packages else found) - {start}
 
 
-# --- layers --------------------------------------------------------------------------------------------------
+# --- layers
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_sources_are_found() -> None:
-    assert {"das", "das.release.post", "das.model.confidential", "das.files.measurements.nmf"} <= set(sources())
+    assert {
+        "das",
+        "das.release.post",
+        "das.model.confidential",
+        "das.files.measurements.nmf",
+    } <= set(sources())
     assert "das.model.confidential" in imports("das.truth.measure")
     assert "das.spec" in imports("das.release.post")  # from das import spec as ...
-    assert "das.files.run.run_directory" in imports("das.release.post")  # from das.files.run import ...
+    assert "das.files.run.run_directory" in imports(
+        "das.release.post"
+    )  # from das.files.run import ...
     assert "importlib" in imports("das.files.readers.registry")
 
 
@@ -173,7 +219,9 @@ def imported_by(row: Row) -> tuple[set[str], set[str]]:
 
 def test_every_part_has_a_row() -> None:
     parts = [p for row in rows() for p in row.parts]
-    assert sorted(parts) == sorted({part_of(m) for m in sources()}), "say in docs/architecture.md what it may import"
+    assert sorted(parts) == sorted({part_of(m) for m in sources()}), (
+        "say in docs/architecture.md what it may import"
+    )
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: "-".join(sorted(row.parts)))
@@ -186,11 +234,13 @@ def test_each_part_imports_what_its_row_says(row: Row) -> None:
 
 
 def test_estimation_goes_from_arrays_to_arrays() -> None:
-    """Measurements come from a source, and a release is a value: no path, no format, no specification. A worker that
-    estimates loads none of it."""
+    """Measurements come from a source, and a release is a value: no path, no format, no
+    specification. A worker that estimates loads none of it."""
     for module in (m for m in sources() if part_of(m) == "estimate"):
         parts = {part_of(m) for m in reach(module, packages=False)}
-        assert parts <= {"errors", "model", "solve", "rounding", "engine", "threads", "estimate"}, module
+        assert parts <= {"errors", "model", "solve", "rounding", "engine", "threads", "estimate"}, (
+            module
+        )
         outside = {i.split(".")[0] for i in imports(module)} - {"das", "numpy"}
         assert outside <= {
             "__future__",
@@ -208,7 +258,17 @@ def test_values_need_numpy_and_the_standard_library_only() -> None:
         others = {i.split(".")[0] for i in imports(module)} - {"das", "numpy"}
         assert others <= set(sys.stdlib_module_names), module
         assert {part_of(m) for m in ours(imports(module))} <= {"model", "errors"}, module
-        shut = {"random", "secrets", "os", "pathlib", "io", "shutil", "tempfile", "subprocess", "socket"}
+        shut = {
+            "random",
+            "secrets",
+            "os",
+            "pathlib",
+            "io",
+            "shutil",
+            "tempfile",
+            "subprocess",
+            "socket",
+        }
         assert not others & shut, module
         assert "numpy.random" not in imports(module), module
         names = {n.attr for n in ast.walk(tree_of(module)) if isinstance(n, ast.Attribute)}
@@ -224,25 +284,41 @@ def test_the_solver_knows_nothing_of_a_census() -> None:
 
 def test_every_library_that_is_used_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    every = [*project["dependencies"], *(d for ds in project.get("optional-dependencies", {}).values() for d in ds)]
+    every = [
+        *project["dependencies"],
+        *(d for ds in project.get("optional-dependencies", {}).values() for d in ds),
+    ]
     declared = {re.match(r"[\w-]+", d).group().lower().replace("-", "_") for d in every}  # type: ignore[union-attr]
-    used = {i.split(".")[0] for m in sources() for i in imports(m)} - set(sys.stdlib_module_names) - {"das"}
+    used = (
+        {i.split(".")[0] for m in sources() for i in imports(m)}
+        - set(sys.stdlib_module_names)
+        - {"das"}
+    )
     missing = {u for u in used if COMES_WITH.get(u, u) not in declared}
     assert not missing
 
 
 def test_every_library_that_is_declared_is_used() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = {re.match(r"[\w-]+", d).group().lower().replace("-", "_") for d in project["dependencies"]}  # type: ignore[union-attr]
+    declared = {
+        re.match(r"[\w-]+", d).group().lower().replace("-", "_") for d in project["dependencies"]
+    }  # type: ignore[union-attr]
     used = {i.split(".")[0] for m in sources() for i in imports(m)}
     assert not declared - used
     told = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
-    assert not {d for d in declared if d.replace("_", "-") not in told}, "docs/dependencies.md says why each is there"
+    assert not {d for d in declared if d.replace("_", "-") not in told}, (
+        "docs/dependencies.md says why each is there"
+    )
 
 
 def test_one_module_knows_stores() -> None:
-    assert {m for m in sources() if imports(m) & {"pyarrow.fs"} or "pyarrow.fs" in sources()[m].read_text() or
-            "from pyarrow import fs" in sources()[m].read_text()} == {"das.files.store"}  # fmt: skip
+    assert {
+        m
+        for m in sources()
+        if imports(m) & {"pyarrow.fs"}
+        or "pyarrow.fs" in sources()[m].read_text()
+        or "from pyarrow import fs" in sources()[m].read_text()
+    } == {"das.files.store"}
 
 
 def test_two_solvers_with_one_core_are_never_loaded_together() -> None:
@@ -251,7 +327,8 @@ def test_two_solvers_with_one_core_are_never_loaded_together() -> None:
     assert not {"ortools", "highspy"} <= everything
 
 
-# --- the truth -----------------------------------------------------------------------------------------------
+# --- the truth
+# -----------------------------------------------------------------------------------------------
 
 
 def test_confidential_values_are_known_to_few() -> None:
@@ -261,7 +338,9 @@ def test_confidential_values_are_known_to_few() -> None:
 
 
 def openings(module: str) -> list[int]:
-    """The lines where ``.open`` is given a reason: what is neither the mode of a file, nor a file of an archive."""
+    """The lines where ``.open`` is given a reason: what is neither the mode of a file, nor a file
+    of an archive.
+    """
     out = []
     for call in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "open":
@@ -274,8 +353,16 @@ def openings(module: str) -> list[int]:
 
 def test_confidential_values_are_opened_by_those_who_say_so() -> None:
     assert {m for m in sources() if openings(m)} == OPENS_THE_TRUTH
-    told = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## The truth is a type")[2]
-    table = [line.split("|")[1] for line in told.partition("\n## ")[0].splitlines() if line.startswith("|")]
+    told = (
+        (ROOT / "docs" / "architecture.md")
+        .read_text(encoding="utf-8")
+        .partition("## The truth is a type")[2]
+    )
+    table = [
+        line.split("|")[1]
+        for line in told.partition("\n## ")[0].splitlines()
+        if line.startswith("|")
+    ]
     names = set(QUOTED.findall(" ".join(table)))
     assert not {m for m in OPENS_THE_TRUTH if not {m, m.rpartition(".")[0]} & names}
 
@@ -284,12 +371,16 @@ def test_readers_are_used_at_the_top_alone() -> None:
     for module in sources():
         if part_of(module) not in {"files", "truth", "pipeline"}:
             assert not imports(module) & (readers() | {"das.files.run.truth"}), module
-            assert "das.files" not in imports(module), f"{module} imports a name from das.files that is no module"
+            assert "das.files" not in imports(module), (
+                f"{module} imports a name from das.files that is no module"
+            )
 
 
 def readers() -> set[str]:
     """The modules of ``das.files`` that read confidential records."""
-    return {m for m in sources() if part_of(m) == "files" and m != "das.files" and imports(m) & RECORDS}
+    return {
+        m for m in sources() if part_of(m) == "files" and m != "das.files" and imports(m) & RECORDS
+    }
 
 
 RECORDS = {"das.model.confidential", "das.model.records"}
@@ -305,7 +396,11 @@ FORBIDDEN = {
 
 def beyond(modules: set[str]) -> set[str]:
     """Those that post-processing must not reach."""
-    return {m for m in modules if m in RECORDS | readers() or any(m == f or m.startswith(f + ".") for f in FORBIDDEN)}
+    return {
+        m
+        for m in modules
+        if m in RECORDS | readers() or any(m == f or m.startswith(f + ".") for f in FORBIDDEN)
+    }
 
 
 def test_the_readers_are_found() -> None:
@@ -329,16 +424,35 @@ def test_the_readers_are_found() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "das.release.post", "das.release.page", "das.release.estimating", "das.release.area_counts", "das.release.replicated", "das.release.published_replicates",
+        "das.release.post",
+        "das.release.page",
+        "das.release.estimating",
+        "das.release.area_counts",
+        "das.release.replicated",
+        "das.release.published_replicates",
         "das.arrays.noisy",
-        "das.release.groups", "das.release.group_tables", "das.release.dhc", "das.release.dhc_publishing", "das.release.dhc_files", "das.release.dhc_page",
-        "das.release.dhc_dictionary", "das.spec.dhc", "das.spec.detailed", "das.detailed.planning", "das.files.detailed.parameters",
-        "das.files.detailed.geography", "das.files.detailed.totals", "das.files.detailed.output", "das.files.detailed.measurements",
+        "das.release.groups",
+        "das.release.group_tables",
+        "das.release.dhc",
+        "das.release.dhc_publishing",
+        "das.release.dhc_files",
+        "das.release.dhc_page",
+        "das.release.dhc_dictionary",
+        "das.spec.dhc",
+        "das.spec.detailed",
+        "das.detailed.planning",
+        "das.files.detailed.parameters",
+        "das.files.detailed.geography",
+        "das.files.detailed.totals",
+        "das.files.detailed.output",
+        "das.files.detailed.measurements",
         "das.files.detailed.regions",
     ],
-)  # fmt: skip
+)
 def test_post_processing_cannot_reach_the_truth(module: str) -> None:
-    """No import, at any depth and in any function, leads from it to the truth, to noise or to a reader."""
+    """No import, at any depth and in any function, leads from it to the truth, to noise or to a
+    reader.
+    """
     assert not beyond(reach(module, packages=False))
 
 
@@ -350,44 +464,63 @@ def test_replicates_have_noise_and_no_truth() -> None:
 
 
 def test_packages_bring_in_no_more_than_a_type() -> None:
-    """Loading a module loads its packages. That of ``das.files`` names the type of what readers return, and
-    through it ``Confidential``; no module of post-processing imports either, so none has a name for them."""
+    """Loading a module loads its packages. That of ``das.files`` names the type of what readers
+    return, and through it ``Confidential``; no module of post-processing imports either, so none
+    has a name for them."""
     extra = reach("das.release.post", packages=True) - reach("das.release.post", packages=False)
     assert beyond(extra) <= RECORDS
-    for package in packages_of("das.release.post") + [m for m in extra if sources()[m].name == "__init__.py"]:
+    for package in packages_of("das.release.post") + [
+        m for m in extra if sources()[m].name == "__init__.py"
+    ]:
         assert not beyond(imports_when_loaded(package)) - {"das.model.records"}, package
 
 
 def test_post_processing_imports_by_name_only() -> None:
-    """Nor do its modules take names from ``das.files`` itself, or import modules of ours by a computed name.
+    """Nor do its modules take names from ``das.files`` itself, or import modules of ours by a
+    computed name.
 
-    ``importlib`` may load other libraries; a module that uses it has no text in it that begins with ``das``.
-    """
+    ``importlib`` may load other libraries; a module that uses it has no text in it that begins with
+    ``das``."""
     for module in {
         "das.release.estimating",
         *reach("das.release.estimating", packages=False),
     }:  # das.release.post among them
-        assert "das.files" not in imports(module), f"{module} imports a name from das.files that is no module"
+        assert "das.files" not in imports(module), (
+            f"{module} imports a name from das.files that is no module"
+        )
         nodes = list(ast.walk(tree_of(module)))
-        called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        called = {
+            n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+        }
         assert not called & {"__import__", "eval", "exec", "compile", "globals"}, module
         if imports(module) & {"importlib", "runpy", "pkgutil"}:
-            texts = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+            texts = {
+                n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)
+            }
             assert not {t for t in texts if t.startswith("das")}, module
 
 
 def test_what_is_loaded_with_post_processing() -> None:
     """The same, asked of a running interpreter."""
-    script = "import sys, das.release.page; print(*sorted(m for m in sys.modules if m.split('.')[0] == 'das'))"
+    script = (
+        "import sys, das.release.page; print(*sorted(m for m in sys.modules if m.split('.')[0] =="
+        " 'das'))"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     loaded = set(done.stdout.split())
     assert "das.release.post" in loaded
     assert beyond(loaded) <= RECORDS
 
 
-# --- words ---------------------------------------------------------------------------------------------------
+# --- words
+# ---------------------------------------------------------------------------------------------------
 
 
 def classes() -> Mapping[str, list[str]]:
@@ -401,7 +534,9 @@ def classes() -> Mapping[str, list[str]]:
 
 
 def aliases() -> Mapping[str, set[str]]:
-    """What each name of a type, assigned at the top of a module, stands for; constants have no small letter."""
+    """What each name of a type, assigned at the top of a module, stands for; constants have no
+    small letter.
+    """
     out: dict[str, set[str]] = {}
     for node in (n for m in sources() for n in tree_of(m).body if isinstance(n, ast.Assign)):
         name = node.targets[0]
@@ -421,9 +556,14 @@ def test_a_type_that_is_named_twice_is_the_same() -> None:
 
 def test_no_code_asks_for_a_universe_by_its_name() -> None:
     """What differs between universes is in their kinds, and a kind is found, not asked for."""
-    named, constants = {n for k in KINDS.values() for n in (k.name, k.folder)}, {name.upper() for name in KINDS}
+    named, constants = (
+        {n for k in KINDS.values() for n in (k.name, k.folder)},
+        {name.upper() for name in KINDS},
+    )
     for module in sources():
-        for node in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Compare | ast.MatchValue)):
+        for node in (
+            n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Compare | ast.MatchValue)
+        ):
             words = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)} & named
             names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & constants
             assert not words | names, f"{module}:{node.lineno}"
@@ -431,14 +571,20 @@ def test_no_code_asks_for_a_universe_by_its_name() -> None:
 
 #: Who asks which mechanism they have: its three entries, and those that are of one by what they do.
 OF_ONE_MECHANISM = {
-    "das.model.mechanisms", "das.noise.samplers", "das.accounting.document",
+    "das.model.mechanisms",
+    "das.noise.samplers",
+    "das.accounting.document",
     "das.accounting.draws",  # exact composition
-    "das.accounting.codec", "das.report.privacy", "das.report.facts",  # the curve that one has
-    "das.model.budget", "das.risk.noise",  # a bare rho or epsilon
+    "das.accounting.codec",
+    "das.report.privacy",
+    "das.report.facts",  # the curve that one has
+    "das.model.budget",
+    "das.risk.noise",  # a bare rho or epsilon
     "das.risk.decisions",  # a figure of zCDP
-    "das.spec.parts", "das.spec.published",  # where nothing is said
+    "das.spec.parts",
+    "das.spec.published",  # where nothing is said
     "das.files.measurements.published_layout",  # what the Census Bureau drew
-}  # fmt: skip
+}
 
 
 def test_few_ask_which_mechanism_they_have() -> None:
@@ -453,25 +599,66 @@ def test_few_ask_which_mechanism_they_have() -> None:
     asking = set()
     for module in sources():
         named = {n.id for n in ast.walk(tree_of(module)) if isinstance(n, ast.Name)}
-        said = {n.value for n in ast.walk(tree_of(module)) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        said = {
+            n.value
+            for n in ast.walk(tree_of(module))
+            if isinstance(n, ast.Constant) and isinstance(n.value, str)
+        }
         if named & words or said & set(MECHANISMS):
             asking.add(module)
     assert asking == OF_ONE_MECHANISM
 
 
-# --- paths ---------------------------------------------------------------------------------------------------
+# --- paths
+# ---------------------------------------------------------------------------------------------------
 
 TOUCHES_DISK = {
-    "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "touch", "unlink", "rmdir", "rename", "symlink_to",
-    "hardlink_to", "chmod", "iterdir", "glob", "rglob", "makedirs", "rmtree", "copyfile", "copytree", "listdir", "scandir",
-    "read_csv", "to_csv", "read_parquet", "to_parquet", "write_table", "read_table", "memmap", "fromfile", "tofile",
-    "savez", "savez_compressed", "loadtxt", "savetxt", "genfromtxt", "NamedTemporaryFile", "mkstemp", "mkdtemp",
-}  # fmt: skip
+    "read_text",
+    "read_bytes",
+    "write_text",
+    "write_bytes",
+    "mkdir",
+    "touch",
+    "unlink",
+    "rmdir",
+    "rename",
+    "symlink_to",
+    "hardlink_to",
+    "chmod",
+    "iterdir",
+    "glob",
+    "rglob",
+    "makedirs",
+    "rmtree",
+    "copyfile",
+    "copytree",
+    "listdir",
+    "scandir",
+    "read_csv",
+    "to_csv",
+    "read_parquet",
+    "to_parquet",
+    "write_table",
+    "read_table",
+    "memmap",
+    "fromfile",
+    "tofile",
+    "savez",
+    "savez_compressed",
+    "loadtxt",
+    "savetxt",
+    "genfromtxt",
+    "NamedTemporaryFile",
+    "mkstemp",
+    "mkdtemp",
+}
 MODE = re.compile(r"[rwaxbt+]{1,4}")
 
 
 def disk_calls(module: str) -> list[str]:
-    """Calls that open a path, with their lines. A function of a module of ``das.files`` is not one."""
+    """Calls that open a path, with their lines. A function of a module of ``das.files`` is not
+    one.
+    """
     from_files = {
         a.asname or a.name
         for n in ast.walk(tree_of(module))
@@ -486,8 +673,14 @@ def disk_calls(module: str) -> list[str]:
         elif isinstance(f, ast.Attribute):
             rim = isinstance(f.value, ast.Name) and f.value.id in from_files
             first = call.args[0] if call.args else None
-            text = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
-            opens = f.attr == "open" and (first is None or (text is not None and bool(MODE.fullmatch(text))))
+            text = (
+                first.value
+                if isinstance(first, ast.Constant) and isinstance(first.value, str)
+                else None
+            )
+            opens = f.attr == "open" and (
+                first is None or (text is not None and bool(MODE.fullmatch(text)))
+            )
             bad = not rim and (opens or f.attr in TOUCHES_DISK)
         else:
             bad = False
@@ -497,7 +690,9 @@ def disk_calls(module: str) -> list[str]:
 
 
 def test_only_the_rim_opens_paths() -> None:
-    assert not [call for m in sources() if part_of(m) not in {"files", "cli"} for call in disk_calls(m)]
+    assert not [
+        call for m in sources() if part_of(m) not in {"files", "cli"} for call in disk_calls(m)
+    ]
 
 
 def test_what_is_written_is_written_by_one_module() -> None:
@@ -506,7 +701,9 @@ def test_what_is_written_is_written_by_one_module() -> None:
     for module in set(sources()) - {"das.files.atomic"}:
         for call in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)):
             f = call.func
-            if not isinstance(f, ast.Attribute) or (isinstance(f.value, ast.Name) and f.value.id == "atomic"):
+            if not isinstance(f, ast.Attribute) or (
+                isinstance(f.value, ast.Name) and f.value.id == "atomic"
+            ):
                 continue
             renames = f.attr in {"rename", "replace"} and len(call.args) == 1 and not call.keywords
             if renames or f.attr in {"write_text", "write_bytes", "fsync"}:

@@ -1,4 +1,6 @@
-"""The figures that pages state are those that the code gives, as far as they are in ``docs/claims.toml`` and quickly found."""
+"""The figures that pages state are those that the code gives, as far as they are in
+``docs/claims.toml`` and quickly found.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,22 @@ import pytest
 
 from docs import claims
 
-PAGES = ["README.md", *(f"docs/{name}.md" for name in (
-    "accounting", "privacy-statement", "strategy", "dhc", "measurements", "estimation", "intervals", "limits"))]  # fmt: skip
+PAGES = [
+    "README.md",
+    *(
+        f"docs/{name}.md"
+        for name in (
+            "accounting",
+            "privacy-statement",
+            "strategy",
+            "dhc",
+            "measurements",
+            "estimation",
+            "intervals",
+            "limits",
+        )
+    ),
+]
 CHEAP = [c for c in claims.claims() if c.cost == "cheap"]
 
 
@@ -29,7 +45,8 @@ def test_what_is_quickly_found_again_is_what_the_page_says(claim: claims.Claim) 
     assert claim.rerun() == [True] * len(claim.figures)
 
 
-# --- the checker -----------------------------------------------------------------------------------------------
+# --- the checker
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -70,9 +87,14 @@ ENTRY = '[[claim]]\npage = "README.md"\nsays = "{says}"\nfound = "{found}"\ncost
     ],
 )
 def test_the_command_ends_with_1_where_a_claim_is_false(
-    says: str, found: str, stands: bool, good: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    says: str,
+    found: str,
+    stands: bool,
+    good: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     table = tmp_path / "claims.toml"
     table.write_text(ENTRY.replace("{says}", says).replace("{found}", found))
     monkeypatch.setattr(claims, "TABLE", table)
@@ -86,7 +108,8 @@ def test_what_takes_long_is_recorded_and_not_rerun(
 ) -> None:
     table = tmp_path / "claims.toml"
     table.write_text(
-        '[[claim]]\npage = "README.md"\nsays = "32 % of production"\ncommand = "das nothing"\ncost = "long"\n'
+        '[[claim]]\npage = "README.md"\nsays = "32 % of production"\ncommand = "das nothing"\ncost'
+        ' = "long"\n'
     )
     monkeypatch.setattr(claims, "TABLE", table)
     assert claims.main([]) == 0

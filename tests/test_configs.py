@@ -16,7 +16,8 @@ from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.schema import PL94
 from das.spec import RunSpec, digest, dump, is_dhc, parse
 
-#: That of the demographic file, which has keys of its own, is held to production in tests/spec/test_dhc.py.
+#: That of the demographic file, which has keys of its own, is held to production in
+#: tests/spec/test_dhc.py.
 CONFIGS = [
     p
     for p in sorted((Path(__file__).resolve().parents[1] / "configs").glob("*.toml"))
@@ -30,7 +31,9 @@ def load(name: str) -> RunSpec:
 
 
 def test_there_are_configurations() -> None:
-    assert {"pl94-2010", "pl94-2010-areas", "1940", "1940-pure-dp", "kazan-reiter"} <= {p.stem for p in CONFIGS}
+    assert {"pl94-2010", "pl94-2010-areas", "1940", "1940-pure-dp", "kazan-reiter"} <= {
+        p.stem for p in CONFIGS
+    }
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
@@ -44,12 +47,15 @@ def test_each_configuration_loads_is_private_and_survives_its_dump(path: Path) -
         assert u.plan.cost == sum(d.cost for d in plain)
         assert [lv for lv in spec.geography.levels if u.plan.at(lv)] == list(spec.geography.levels)
         for level, passes in u.passes.items():
-            assert sorted(q for p in passes for q in p) == sorted(d.query for d in plain if d.level == level)
+            assert sorted(q for p in passes for q in p) == sorted(
+                d.query for d in plain if d.level == level
+            )
     for path_ in spec.data.path:
         assert (CONFIGS[0].parents[1] / path_).exists()
 
 
-# --- 2020 production settings --------------------------------------------------------------------------------
+# --- 2020 production settings
+# --------------------------------------------------------------------------------
 
 
 def test_pl94_by_hand() -> None:
@@ -61,7 +67,14 @@ def test_pl94_by_hand() -> None:
     assert round(tight(plan.cost, spec.budget.delta), 2) == 17.14
     plain = plan.on(plan.paths[0])  # of a block with siblings at every level
     assert len(plain) == 65
-    assert [sum(d.level == lv for d in plain) for lv in spec.geography.levels] == [10, 11, 11, 11, 11, 11]
+    assert [sum(d.level == lv for d in plain) for lv in spec.geography.levels] == [
+        10,
+        11,
+        11,
+        11,
+        11,
+        11,
+    ]
     scales = {(d.level, d.query): d.parameter for d in plain}
     assert scales["State", "total"] == Fraction(214437516707, 177339451520)
     assert scales["US", "cenrace"] == Fraction(1929937650363, 1588675712)
@@ -74,7 +87,14 @@ def test_pl94_by_hand() -> None:
         1.75,
         89.24,
     ]
-    assert [sigma[lv, "detailed"] for lv in spec.geography.levels] == [4.43, 4.45, 4.42, 4.46, 2.02, 3.18]
+    assert [sigma[lv, "detailed"] for lv in spec.geography.levels] == [
+        4.43,
+        4.45,
+        4.42,
+        4.46,
+        2.02,
+        3.18,
+    ]
     assert all(d.parameter * d.cost == 1 for d in plan.draws)
 
 
@@ -111,7 +131,9 @@ def test_every_variance_is_the_published_one(shared_data: Path, config: str, uni
     facts = shared_data.parent / "facts" / "allocations.json"
     if not facts.is_file():
         pytest.skip(f"the published allocations are not at hand ({facts})")
-    published = {a["id"]: a for a in json.loads(facts.read_text())["zcdp_allocations"]}[ALLOCATION[config, universe]]
+    published = {a["id"]: a for a in json.loads(facts.read_text())["zcdp_allocations"]}[
+        ALLOCATION[config, universe]
+    ]
     plan = next(u for u in load(config).universes if u.name == universe).plan
     assert plan.cost == Fraction(published["rho_total"])
     expected = {
@@ -126,12 +148,18 @@ def test_the_demonstration_of_august_2022(shared_data: Path) -> None:
     facts = shared_data.parent / "facts" / "allocations.json"
     if not facts.is_file():
         pytest.skip(f"the published allocations are not at hand ({facts})")
-    published = {a["id"]: a for a in json.loads(facts.read_text())["zcdp_allocations"]}["dhcp_20220825_demo_us"]
+    published = {a["id"]: a for a in json.loads(facts.read_text())["zcdp_allocations"]}[
+        "dhcp_20220825_demo_us"
+    ]
     spec = load("dhc-2022-08-25")
     assert spec.persons.plan.cost == Fraction(published["rho_total"]) == Fraction(485, 254) ** 2
-    assert dict(spec.budget.levels) == {k: Fraction(v) for k, v in published["geolevel_proportions"].items()}
+    assert dict(spec.budget.levels) == {
+        k: Fraction(v) for k, v in published["geolevel_proportions"].items()
+    }
     assert [len(spec.persons.plan.at(lv)) for lv in spec.geography.levels] == [10] * 8
-    assert {s for shares in spec.budget.queries.values() for s in shares.values()} == {Fraction(1, 10)}
+    assert {s for shares in spec.budget.queries.values() for s in shares.values()} == {
+        Fraction(1, 10)
+    }
 
 
 def test_areas_have_the_budget_of_2020_in_other_shares() -> None:
@@ -150,14 +178,23 @@ def test_the_extract_that_comes_with_the_one_for_areas_has_them() -> None:
     assert set(spec.geography.targets) <= set(extract.blocks.fields)
 
 
-# --- 1940, and Kazan and Reiter ------------------------------------------------------------------------------
+# --- 1940, and Kazan and Reiter
+# ------------------------------------------------------------------------------
 
 
 def test_1940_in_its_original_pure_differential_privacy() -> None:
     spec = load("1940-pure-dp")
     plan = spec.persons.plan
-    assert (plan.mechanism, plan.neighbours, plan.cost) == (GEOMETRIC, Neighbours.BOUNDED, Fraction(1, 4))
-    share = {"detailed": Fraction(1, 10), "hhgq": Fraction(9, 40), "votingage * hispanic * race": Fraction(27, 40)}
+    assert (plan.mechanism, plan.neighbours, plan.cost) == (
+        GEOMETRIC,
+        Neighbours.BOUNDED,
+        Fraction(1, 4),
+    )
+    share = {
+        "detailed": Fraction(1, 10),
+        "hhgq": Fraction(9, 40),
+        "votingage * hispanic * race": Fraction(27, 40),
+    }
     shown = {"detailed": 320.0, "hhgq": 142.2, "votingage * hispanic * race": 47.4}
     assert [d.level for d in plan.draws[::3]] == ["National", "State", "County", "Enumdist"]
     for d in plan.draws:
@@ -172,7 +209,9 @@ def test_1940_restated() -> None:
         Neighbours.BOUNDED,
         Fraction(1, 32),
     )
-    pure = {(d.level, d.query): d.cost / Fraction(1, 4) for d in load("1940-pure-dp").persons.plan.draws}
+    pure = {
+        (d.level, d.query): d.cost / Fraction(1, 4) for d in load("1940-pure-dp").persons.plan.draws
+    }
     assert {(d.level, d.query): d.cost / Fraction(1, 32) for d in plan.draws} == pure
 
 
@@ -187,13 +226,23 @@ def test_kazan_and_reiter() -> None:
     assert spec.universes == (spec.persons,)
 
 
-def test_the_best_configuration_measures_nothing_worse_than_production_but_the_state_total() -> None:
+def test_the_best_configuration_measures_nothing_worse_than_production_but_the_state_total() -> (
+    None
+):
     """At no more epsilon; the housing units as they are."""
     best, production = load("pl94-2010-best"), load("pl94-2010")
-    ours, theirs = ({(d.level, d.query): d.cost for d in s.persons.plan.plain} for s in (best, production))
+    ours, theirs = (
+        {(d.level, d.query): d.cost for d in s.persons.plan.plain} for s in (best, production)
+    )
     assert theirs.keys() - ours.keys() == {("State", "total")}
     assert all(cost >= theirs[pair] for pair, cost in ours.items())
-    units = [{(d.level, d.query): d.cost for d in s.universe("housing").plan.plain} for s in (best, production)]
+    units = [
+        {(d.level, d.query): d.cost for d in s.universe("housing").plan.plain}
+        for s in (best, production)
+    ]
     assert units[0] == units[1]
-    reached = [Target(Fraction(1), Fraction(1, 10**10), "exact").reached(s.persons.plan) for s in (best, production)]
+    reached = [
+        Target(Fraction(1), Fraction(1, 10**10), "exact").reached(s.persons.plan)
+        for s in (best, production)
+    ]
     assert reached[0] <= reached[1]

@@ -25,15 +25,19 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def test_formulas_have_no_escaped_punctuation() -> None:
-    """Where a repository shows Markdown, a backslash before punctuation is taken away before the formula is set: the
-    thin space of LaTeX is printed as a comma there, and a set of braces vanishes."""
+    """Where a repository shows Markdown, a backslash before punctuation is taken away before the
+    formula is set: the thin space of LaTeX is printed as a comma there, and a set of braces
+    vanishes."""
     for page in EVERY:
-        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        text = re.sub(
+            r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+        )
         formulas = re.findall(r"\$\$.+?\$\$|\$[^$\n]+\$", re.sub(r"`[^`\n]*`", "", text), re.DOTALL)
         assert [f for f in formulas if re.search(r"\\[^\w\s]", f)] == [], page.name
 
 
-# --- the reference of the configuration -----------------------------------------------------------------------
+# --- the reference of the configuration
+# -----------------------------------------------------------------------
 
 
 def keys(schema: dict[str, Any], node: dict[str, Any], path: str = "") -> Iterator[str]:
@@ -45,12 +49,14 @@ def keys(schema: dict[str, Any], node: dict[str, Any], path: str = "") -> Iterat
     for part in (refs and [schema["$defs"][refs[0]]]) or [node]:
         for key, inner in part.get("properties", {}).items():
             yield f"{path}{key}"
-            yield from keys(schema, inner, f"{path}{key}.{'<name>.' if 'additionalProperties' in inner else ''}")
+            yield from keys(
+                schema, inner, f"{path}{key}.{'<name>.' if 'additionalProperties' in inner else ''}"
+            )
 
 
 def rows(part: int = 0) -> dict[str, str]:
-    """Key and text of every row of the reference, what stands for a name removed from the end; of the second ``part`` those of the
-    demographic file."""
+    """Key and text of every row of the reference, what stands for a name removed from the end; of
+    the second ``part`` those of the demographic file."""
     text = reference.configuration().split("# The demographic file")[part]
     lines = re.findall(r"^\| `([^`]+)` \|.*\| ([^|]*) \|$", text, re.MULTILINE)
     return {re.sub(r"(\.<(?!name>)\w+>)+$", "", key): text for key, text in lines}
@@ -58,7 +64,9 @@ def rows(part: int = 0) -> dict[str, str]:
 
 def test_the_reference_pages_are_what_the_code_says() -> None:
     for path, text in reference.pages().items():
-        assert path.read_text(encoding="utf-8") == text, f"{path.name} is not current: run `make reference`"
+        assert path.read_text(encoding="utf-8") == text, (
+            f"{path.name} is not current: run `make reference`"
+        )
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -67,14 +75,23 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 def test_a_docstring_becomes_markdown() -> None:
-    said = docstrings.markdown("See :func:`das.x` and :math:`a_b`.\n\n.. math:: a\n   + b\n\n>>> 1 + 1\n2\n\nAs ``x``")
-    assert said == "See `das.x` and $a_b$.\n\n$$\na\n+ b\n$$\n\n```python\n>>> 1 + 1\n2\n```\n\nAs `x`"
+    said = docstrings.markdown(
+        "See :func:`das.x` and :math:`a_b`.\n\n.. math:: a\n   + b\n\n>>> 1 + 1\n2\n\nAs ``x``"
+    )
+    assert (
+        said == "See `das.x` and $a_b$.\n\n$$\na\n+ b\n$$\n\n```python\n>>> 1 + 1\n2\n```\n\nAs `x`"
+    )
 
 
 def test_every_key_of_the_configuration_is_explained() -> None:
     schema = RunSpec.model_json_schema(by_alias=True)
     found = set(keys(schema, schema))
-    assert {"budget.rho", "housing.budget.relative", "schema.groupings.<name>.attribute", "geography.define"} <= found
+    assert {
+        "budget.rho",
+        "housing.budget.relative",
+        "schema.groupings.<name>.attribute",
+        "geography.define",
+    } <= found
     tables = {k for k in found if any(other.startswith(f"{k}.") for other in found)}
     said = rows()
     assert found - tables == set(said)
@@ -95,7 +112,9 @@ def test_a_key_without_a_note_is_noticed() -> None:
     assert reference.notes(RunSpec) == {}
     assert (
         "not private"
-        in reference.notes(type(parse((ROOT / "configs" / "1940.toml").read_text(), where="test").run))["seed"]
+        in reference.notes(
+            type(parse((ROOT / "configs" / "1940.toml").read_text(), where="test").run)
+        )["seed"]
     )
 
 
@@ -105,22 +124,35 @@ def test_the_file_of_targets_that_is_printed_has_every_key_and_is_read() -> None
     found = read_targets(block, where="docs")
     assert (len(found.target), len(found.area), found.objective) == (3, 1, "best")
     written = set(re.findall(r"^\[*(\w+)", block, re.MULTILINE))
-    assert {*TargetsFile.model_fields, *LevelTarget.model_fields, *AreaTarget.model_fields} <= written
+    assert {
+        *TargetsFile.model_fields,
+        *LevelTarget.model_fields,
+        *AreaTarget.model_fields,
+    } <= written
 
 
-# --- commands --------------------------------------------------------------------------------------------------
+# --- commands
+# --------------------------------------------------------------------------------------------------
 
 
 def spoken(text: str) -> list[list[str]]:
-    """The ``das`` commands in code blocks and in inline code, as lists of words; of a pipe the first part."""
+    """The ``das`` commands in code blocks and in inline code, as lists of words; of a pipe the
+    first part.
+    """
     code = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) + re.findall(r"`([^`\n]+)`", text)
-    lines = [line.strip().removeprefix(".venv/bin/") for block in code for line in block.split("\n")]
+    lines = [
+        line.strip().removeprefix(".venv/bin/") for block in code for line in block.split("\n")
+    ]
     commands = [re.split(r" \|\|? ", line)[0] for line in lines if re.match(r"das [a-z]", line)]
     return [shlex.split(command, comments=True) for command in commands]
 
 
 def test_every_command_is_in_the_reference() -> None:
-    sections = dict(re.findall(r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", reference.commands(), re.MULTILINE | re.DOTALL))
+    sections = dict(
+        re.findall(
+            r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", reference.commands(), re.MULTILINE | re.DOTALL
+        )
+    )
     assert {"das run", "das risk attack", "das data list"} <= set(sections)
     for name, command in reference.walk(main, "das"):
         for option in (o for p in command.params for o in p.opts if o.startswith("--")):
@@ -136,24 +168,31 @@ def test_commands_that_are_written_exist_with_their_options(page: Path) -> None:
         assert done.exit_code == 0, (words, done.output)
 
 
-def test_a_command_that_does_not_take_the_demographic_file_names_those_that_its_page_names() -> None:
+def test_a_command_that_does_not_take_the_demographic_file_names_those_that_its_page_names() -> (
+    None
+):
     text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
     with pytest.raises(SpecError) as refused:
         parse(text, where="dhc-2020")
     said = str(refused.value).partition("das ")[2].partition(" take it")[0]
     page = (ROOT / "docs" / "dhc.md").read_text(encoding="utf-8")
-    (named,) = re.findall(r"^\* (`das run`.*?) take it, and no other", page, re.MULTILINE | re.DOTALL)
+    (named,) = re.findall(
+        r"^\* (`das run`.*?) take it, and no other", page, re.MULTILINE | re.DOTALL
+    )
     assert re.split(", | and ", said) == re.findall(r"`(?:das )?([^`]+)`", named)
 
 
 def test_make_targets_that_are_written_exist() -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in EVERY:
-        blocks = re.findall(r"^make ([\w-]+)|`make ([\w-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+        blocks = re.findall(
+            r"^make ([\w-]+)|`make ([\w-]+)", page.read_text(encoding="utf-8"), re.MULTILINE
+        )
         assert {a or b for a, b in blocks} <= targets, page.name
 
 
-# --- links -----------------------------------------------------------------------------------------------------
+# --- links
+# -----------------------------------------------------------------------------------------------------
 
 
 def anchor(heading: str) -> str:
@@ -174,8 +213,14 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_the_index_leads_to_every_page_and_notebook() -> None:
-    listed = set(re.findall(r"^([\w./-]+)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE))
-    there = {p.stem for p in PAGES} | {f"../notebooks/{p.stem}" for p in (ROOT / "notebooks").glob("*.ipynb")}
+    listed = set(
+        re.findall(
+            r"^([\w./-]+)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE
+        )
+    )
+    there = {p.stem for p in PAGES} | {
+        f"../notebooks/{p.stem}" for p in (ROOT / "notebooks").glob("*.ipynb")
+    }
     assert listed == there - {"index"}
 
 
@@ -190,8 +235,12 @@ def test_what_the_architecture_names_is_there(root: Path) -> None:
     assert len(paths) > 20
     assert not [p for p in paths if not (root / p).exists()]
     there = {".".join(f.relative_to(root).with_suffix("").parts) for f in (root / "das").rglob("*")}
-    named = set(re.findall(r"`(das(?:\.[a-z]\w*)+)`", text)) - {f"das.{name}" for name in das.__all__}
-    assert not {n for n in named if n not in there and n.rpartition(".")[0] not in there}  # a module, or a name in one
+    named = set(re.findall(r"`(das(?:\.[a-z]\w*)+)`", text)) - {
+        f"das.{name}" for name in das.__all__
+    }
+    assert not {
+        n for n in named if n not in there and n.rpartition(".")[0] not in there
+    }  # a module, or a name in one
     for names, path in re.findall(r"`([A-Za-z_.]+)` in `((?:das|studies)/[\w./]+\.py)`", text):
         code = (root / path).read_text(encoding="utf-8")
         assert all(re.search(rf"\b{name}\b", code) for name in names.split(".")), (names, path)

@@ -1,8 +1,8 @@
-"""Every command and every Python session that README and docs print is run as it is printed, in one folder.
+"""Every command and every Python session that README and docs print is run as it is printed, in one
+folder.
 
-Placeholders stand for what a reader would put there; input is small where it is not named. Only what needs the network
-is left out.
-"""
+Placeholders stand for what a reader would put there; input is small where it is not named. Only
+what needs the network is left out."""
 
 from __future__ import annotations
 
@@ -24,37 +24,67 @@ from das.files.simulators import detailed
 from das.jobs.groups import run_groups
 
 ROOT = Path(__file__).resolve().parents[1]
-#: The guide to one's own data is followed, in its order, by tests/end_to_end/test_own_data_guide.py.
-PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name != "own-data.md")]
+#: The guide to one's own data is followed, in its order, by
+#: tests/end_to_end/test_own_data_guide.py.
+PAGES = [
+    ROOT / "README.md",
+    *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name != "own-data.md"),
+]
 MADE = "<!-- Below this line the page is made"
 
 #: What stands for something of the reader's.
 GIVEN = {
-    "CONFIG": "pl94-2010", "RUN_DIR": "runs/first", "RUN": "runs/first", "RELEASE": "runs/first/release",
-    "TARGETS": "policy", "N,N,...": "1,52,3221,73057,217740,6500000",
-    "PATH": "tiny", "KEY=VALUE": "budget.rho=1", "N": "1", "FILE.svg": "attack.svg", "FILE": "wards.csv", "1/10,1,10": "1", "M": "topdown", "A": "runs/first",
-    "B": "again", "PARAMETERS": "groups/parameters", "DATA": "groups/data", "PPMF_DIR": "ppmf",
-}  # fmt: skip
+    "CONFIG": "pl94-2010",
+    "RUN_DIR": "runs/first",
+    "RUN": "runs/first",
+    "RELEASE": "runs/first/release",
+    "TARGETS": "policy",
+    "N,N,...": "1,52,3221,73057,217740,6500000",
+    "PATH": "tiny",
+    "KEY=VALUE": "budget.rho=1",
+    "N": "1",
+    "FILE.svg": "attack.svg",
+    "FILE": "wards.csv",
+    "1/10,1,10": "1",
+    "M": "topdown",
+    "A": "runs/first",
+    "B": "again",
+    "PARAMETERS": "groups/parameters",
+    "DATA": "groups/data",
+    "PPMF_DIR": "ppmf",
+}
 #: Said in addition where the reader may wait, and a test should not.
 SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=false"]
-BRIEF = {"run": SMALL, "sweep": SMALL, "estimate": SMALL[:3], "intervals runs": ["--replicates", "3"]}
+BRIEF = {
+    "run": SMALL,
+    "sweep": SMALL,
+    "estimate": SMALL[:3],
+    "intervals runs": ["--replicates", "3"],
+}
 #: Not run here, and why.
-LEFT_OUT = {"data fetch": "needs the network", "--engine dask": "needs a cluster; tests/engine/test_dask.py has one",
-            "s3://": "needs a store; tests/end_to_end/test_stores.py has one",
-            "xargs": "needs jobs; tests/cli/test_cli_tasks.py has them",
-            "--engine array": "needs jobs; tests/engine/test_loop.py has them",
-            "runs/dhc": "needs linked records; tests/end_to_end/test_dhc.py has them",
-            "dhc-2020 --": "needs linked records; tests/end_to_end/test_dhc.py has them",
-            "account sign": "needs a key; tests/cli/test_cli_account.py has one",
-            "--signer": "needs a key; tests/cli/test_cli_account.py has one",
-            "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
-            "Providence": "is in Rhode Island; tests/cli/test_cli_tables.py has it"}  # fmt: skip
+LEFT_OUT = {
+    "data fetch": "needs the network",
+    "--engine dask": "needs a cluster; tests/engine/test_dask.py has one",
+    "s3://": "needs a store; tests/end_to_end/test_stores.py has one",
+    "xargs": "needs jobs; tests/cli/test_cli_tasks.py has them",
+    "--engine array": "needs jobs; tests/engine/test_loop.py has them",
+    "runs/dhc": "needs linked records; tests/end_to_end/test_dhc.py has them",
+    "dhc-2020 --": "needs linked records; tests/end_to_end/test_dhc.py has them",
+    "account sign": "needs a key; tests/cli/test_cli_account.py has one",
+    "--signer": "needs a key; tests/cli/test_cli_account.py has one",
+    "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
+    "Providence": "is in Rhode Island; tests/cli/test_cli_tables.py has it",
+}
 
 
 def written(page: Path) -> Iterator[str]:
-    """Lines that begin with ``das``: in blocks, and, with arguments, in the README's table of commands."""
+    """Lines that begin with ``das``: in blocks, and, with arguments, in the README's table of
+    commands.
+    """
     text = page.read_text(encoding="utf-8").partition(MADE)[0]
-    blocks = [line for b in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) for line in b.splitlines()]
+    blocks = [
+        line for b in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) for line in b.splitlines()
+    ]
     cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE) if page.name == "README.md" else []
     named = [line for cell in cells for line in re.findall(r"`(das [^`]+[A-Z][^`]*)`", cell)]
     yield from (line for line in [*blocks, *named] if re.match(r"das [a-z]", line))
@@ -69,7 +99,10 @@ def arguments(line: str) -> tuple[str, ...]:
         words[at] = "OUT"
     said = " ".join(words)
     words += next((more for name, more in BRIEF.items() if said.startswith(f"{name} ")), [])
-    return (*words, *(["--data", "tiny"] * (words[0] in ("run", "sweep") and "--data" not in words)))
+    return (
+        *words,
+        *(["--data", "tiny"] * (words[0] in ("run", "sweep") and "--data" not in words)),
+    )
 
 
 EVERY = sorted({arguments(line) for page in PAGES for line in written(page)})
@@ -81,13 +114,24 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("reader")
     (here / "tiny").mkdir()
     shutil.copy(ROOT / "data" / "pl94_2010" / "nj2010.pl.zip", here / "tiny")
-    das.run(das.load_spec("pl94-2010", ["output.report=false"]), here / "runs" / "first", paths=[here / "tiny"])
+    das.run(
+        das.load_spec("pl94-2010", ["output.report=false"]),
+        here / "runs" / "first",
+        paths=[here / "tiny"],
+    )
     (here / "configs").symlink_to(ROOT / "configs")
     (here / "downloads").mkdir()
     shutil.copy(here / "tiny" / "nj2010.pl.zip", here / "downloads" / "ri2010.pl.zip")
     for product, folder in (("persons", "groups"), ("households", "homes")):
-        detailed.write(here / folder, seed=1, states="RI,PR", persons=2_000, codes=60, product=product)
-    run_groups(here / "groups" / "parameters", here / "groups" / "data", "persons", here / "runs" / "groups")
+        detailed.write(
+            here / folder, seed=1, states="RI,PR", persons=2_000, codes=60, product=product
+        )
+    run_groups(
+        here / "groups" / "parameters",
+        here / "groups" / "data",
+        "persons",
+        here / "runs" / "groups",
+    )
     (here / "ppmf").mkdir()
     names = "TABBLKST,TABBLKCOU,TABTRACT,TABBLKGRP,TABBLK,GQTYPE_PL,VOTING_AGE,CENHISP,CENRACE\n"
     for n in range(3):
@@ -96,9 +140,20 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     with (here / "runs" / "first" / "release" / "tables" / "P1_Block.csv").open(newline="") as file:
         blocks = [row["GEOCODE"] for row in csv.DictReader(file)]
-    (here / "wards.csv").write_text("area,block\n" + "".join(f"{n % 3},{b}\n" for n, b in enumerate(blocks)))
-    done = CliRunner().invoke(main, ["estimate", "--from", str(here / "runs" / "first"), "--out", str(here / "again"),
-                                     *SMALL[:3]])  # fmt: skip
+    (here / "wards.csv").write_text(
+        "area,block\n" + "".join(f"{n % 3},{b}\n" for n, b in enumerate(blocks))
+    )
+    done = CliRunner().invoke(
+        main,
+        [
+            "estimate",
+            "--from",
+            str(here / "runs" / "first"),
+            "--out",
+            str(here / "again"),
+            *SMALL[:3],
+        ],
+    )
     assert done.exit_code == 0, done.output
     return here
 
@@ -116,9 +171,13 @@ def test_a_command_that_is_printed_works(
 
 
 @pytest.mark.parametrize("page", ["start.md", "measurements.md", "simulated-dhc.md"])
-def test_a_python_session_that_is_printed_works(page: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_session_that_is_printed_works(
+    page: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(place)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL
+    )
     assert blocks
     for block in blocks:
         exec(block.replace("runs/<name>-<time>", "runs/first"), {})
@@ -126,18 +185,47 @@ def test_a_python_session_that_is_printed_works(page: str, place: Path, monkeypa
 
 def test_the_commands_are_found() -> None:
     assert len(EVERY) > 25
-    assert ("plan", "pl94-2010", "--margin", "Tract:total=5", "--add", "Tract:hispanic=1/100") in EVERY
-    assert arguments("das tables RUN --level County  # x") == ("tables", "runs/first", "--level", "County")
+    assert (
+        "plan",
+        "pl94-2010",
+        "--margin",
+        "Tract:total=5",
+        "--add",
+        "Tract:hispanic=1/100",
+    ) in EVERY
+    assert arguments("das tables RUN --level County  # x") == (
+        "tables",
+        "runs/first",
+        "--level",
+        "County",
+    )
 
 
 @pytest.mark.parametrize(
-    "call", ["2010", "1940 RHO=1/2 WORKERS=4", "2010 DATA=x.zip OUT=y", "sweep", "compare", "detailed", "dhc", "test"]
+    "call",
+    [
+        "2010",
+        "1940 RHO=1/2 WORKERS=4",
+        "2010 DATA=x.zip OUT=y",
+        "sweep",
+        "compare",
+        "detailed",
+        "dhc",
+        "test",
+    ],
 )
 def test_a_make_target_that_is_printed_is_a_recipe(call: str) -> None:
     """Not run: what it would run is."""
     done = subprocess.run(
-        ["make", "-n", *call.split()], cwd=ROOT, capture_output=True, text=True, env=os.environ | {"VENV": "x"}
+        ["make", "-n", *call.split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"VENV": "x"},
     )
     assert done.returncode == 0, done.stderr
     if "=" in call:
-        assert {"--set budget.rho=1/2" in done.stdout, "--data x.zip" in done.stdout} == {True, False}
+        assert {"--set budget.rho=1/2" in done.stdout, "--data x.zip" in done.stdout} == {
+            True,
+            False,
+        }

@@ -48,8 +48,12 @@ def test_one_worker_is_this_process() -> None:
         assert list(in_order(pool, number, [1, 2])) == [os.getpid()] * 2
 
 
-def test_two_workers_are_processes_of_their_own_with_one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the number of workers, sums are added in one order: no library may use threads, though it might."""
+def test_two_workers_are_processes_of_their_own_with_one_thread_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the number of workers, sums are added in one order: no library may use threads,
+    though it might.
+    """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         monkeypatch.setenv(name, "2")
     with executor(2) as pool:
@@ -70,7 +74,11 @@ def test_a_worker_that_is_killed_ends_the_work_with_a_message() -> None:
     assert end.value.exit_code == 3
 
 
-@given(items=st.lists(st.integers(), max_size=40), ahead=st.integers(1, 20), workers=st.sampled_from([1, 4]))
+@given(
+    items=st.lists(st.integers(), max_size=40),
+    ahead=st.integers(1, 20),
+    workers=st.sampled_from([1, 4]),
+)
 def test_answers_come_in_the_order_of_the_items(items: list[int], ahead: int, workers: int) -> None:
     with executor(1) if workers == 1 else ThreadPoolExecutor(workers) as pool:
         assert list(in_order(pool, square, items, ahead=ahead)) == [x * x for x in items]

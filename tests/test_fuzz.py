@@ -28,11 +28,23 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Case]:
     return Worlds(tmp_path_factory.mktemp("worlds"))
 
 
-@pytest.mark.parametrize("kind, cases", [
-    ("configuration", 150), ("set", 150), ("redistricting", 25), ("fixed-width", 25), ("table", 100), ("release", 25),
-    ("arguments", 40), ("zip", 25), ("parquet", 40),
-])  # fmt: skip
-def test_altered_input_ends_right_or_is_refused(every: Mapping[str, Case], kind: str, cases: int) -> None:
+@pytest.mark.parametrize(
+    "kind, cases",
+    [
+        ("configuration", 150),
+        ("set", 150),
+        ("redistricting", 25),
+        ("fixed-width", 25),
+        ("table", 100),
+        ("release", 25),
+        ("arguments", 40),
+        ("zip", 25),
+        ("parquet", 40),
+    ],
+)
+def test_altered_input_ends_right_or_is_refused(
+    every: Mapping[str, Case], kind: str, cases: int
+) -> None:
     found = run(kind, every[kind], 7, 0, cases, None)
     assert found["faults"] == []
     assert found["ended"].get("refused", 0) > cases // 10  # type: ignore[attr-defined]
@@ -60,7 +72,14 @@ def test_a_fault_is_found_and_kept(tmp_path: Path) -> None:
 
     ended = [call(work).ended for work in (crash, long, failed, warned, lambda: None)]
     assert ended == ["crash: KeyError", "a message of 3000 characters", "exit 3", "warns", "right"]
-    found = run("set", lambda rng, at: ((at / "c").write_text("x"), (call(crash), "asked"))[1], 1, 5, 1, tmp_path)
+    found = run(
+        "set",
+        lambda rng, at: ((at / "c").write_text("x"), (call(crash), "asked"))[1],
+        1,
+        5,
+        1,
+        tmp_path,
+    )
     assert [f["number"] for f in found["faults"]] == [5]  # type: ignore[attr-defined]
     assert sorted(p.name for p in (tmp_path / "set-1-5").iterdir()) == ["c", "case.json"]
 
@@ -72,13 +91,22 @@ def test_small_worlds_are_run_to_the_end(number: int, tmp_path: Path) -> None:
     assert verdict.ended == "right", (asked, verdict.said)
 
 
-# --- configurations ----------------------------------------------------------------------------------------------
+# --- configurations
+# ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [
-    f"run.seed = {HUGE}", "run.seed = 0x" + "f" * 5000, f"budget.rho = {HUGE}", "data.columns.geography.Village = nan",
-    "budget.delta = inf", "x = " + "[" * 100_000, "run.seed = " + "1" * 400,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"run.seed = {HUGE}",
+        "run.seed = 0x" + "f" * 5000,
+        f"budget.rho = {HUGE}",
+        "data.columns.geography.Village = nan",
+        "budget.delta = inf",
+        "x = " + "[" * 100_000,
+        "run.seed = " + "1" * 400,
+    ],
+)
 def test_numbers_that_no_configuration_has(text: str) -> None:
     key, _, value = text.partition(" = ")
     for case in ((text, ()), (OWN, (f"{key}={value}",)))[: 1 if value == "nan" else 2]:
@@ -98,15 +126,22 @@ def test_a_level_that_is_called_as_our_own_columns(name: str) -> None:
         parse(OWN.replace('"Village"', f'"{name}"').replace("Village =", f'"{name}" ='), where="c")
 
 
-# --- tables ------------------------------------------------------------------------------------------------------
+# --- tables
+# ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data, says", [
-    (PEOPLE.replace("region", "r" * 140_000).encode(), ""),
-    (b"\x1f\x8b\x08\x00" + PEOPLE.encode(), ""),
-    (b"PK\x03\x04" + PEOPLE.encode(), ""),
-    (PEOPLE.replace("young", "y\x1b[2J", 1).encode(), "line 2: age has a value that is no level of it"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "data, says",
+    [
+        (PEOPLE.replace("region", "r" * 140_000).encode(), ""),
+        (b"\x1f\x8b\x08\x00" + PEOPLE.encode(), ""),
+        (b"PK\x03\x04" + PEOPLE.encode(), ""),
+        (
+            PEOPLE.replace("young", "y\x1b[2J", 1).encode(),
+            "line 2: age has a value that is no level of it",
+        ),
+    ],
+)
 def test_texts_that_are_no_table(tmp_path: Path, data: bytes, says: str) -> None:
     (tmp_path / "people.csv").write_bytes(data)
     spec = parse(OWN, where="c")
@@ -139,11 +174,14 @@ def test_lines_that_end_otherwise_are_the_same_lines(tmp_path: Path, ending: str
     assert sum(found[0][2]) == 36
 
 
-# --- messages ----------------------------------------------------------------------------------------------------
+# --- messages
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_messages_are_bounded_and_command_no_terminal() -> None:
-    error = UserError("x" * 10_000 + "\x1b[2J\u202e\nend", where="/" + "p" * 5000, remedy="r" * 5000)
+    error = UserError(
+        "x" * 10_000 + "\x1b[2J\u202e\nend", where="/" + "p" * 5000, remedy="r" * 5000
+    )
     assert len(str(error)) <= sum(LONGEST.values()) + 50
     assert str(error).count("[...]") == 3
     assert "\\x1b[2J\\u202e\nend" in str(error)
@@ -151,12 +189,18 @@ def test_messages_are_bounded_and_command_no_terminal() -> None:
 
 
 def test_a_command_line_of_any_length_has_a_short_answer(tmp_path: Path) -> None:
-    for words in (["check", "c" * 5000], ["x" * 5000], ["check", "--" + "y" * 5000], ["nmf", "show", str(tmp_path), "--level", "z" * 5000]):  # fmt: skip
+    for words in (
+        ["check", "c" * 5000],
+        ["x" * 5000],
+        ["check", "--" + "y" * 5000],
+        ["nmf", "show", str(tmp_path), "--level", "z" * 5000],
+    ):
         verdict, _ = command(words)
         assert verdict.ended == "refused", verdict
 
 
-# --- pages -------------------------------------------------------------------------------------------------------
+# --- pages
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_text_that_our_font_has_no_glyph_for_stays_text_and_warns_nobody() -> None:

@@ -1,4 +1,6 @@
-"""Installed, the package is found, quick to start, and complete: wheel and editable, wherever Python is started."""
+"""Installed, the package is found, quick to start, and complete: wheel and editable, wherever
+Python is started.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +31,25 @@ def python(
     executable: Path | str, *args: object, cwd: Path, path: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """A new interpreter, with ``path`` alone in PYTHONPATH; what it prints."""
-    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | ({"PYTHONPATH": str(path)} if path else {})
-    done = subprocess.run([executable, *map(str, args)], cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | (
+        {"PYTHONPATH": str(path)} if path else {}
+    )
+    done = subprocess.run(
+        [executable, *map(str, args)], cwd=cwd, env=env, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return done
 
 
-# --- what is imported ------------------------------------------------------------------------------------------
+# --- what is imported
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_version_and_help_load_the_command_line_and_nothing_else(option: str) -> None:
-    """The time of `das --version` is that of what it imports, and unlike it this can be checked on any machine."""
+    """The time of `das --version` is that of what it imports, and unlike it this can be checked on
+    any machine.
+    """
     done = python(sys.executable, "-X", "importtime", "-m", "das", option, cwd=ROOT)
     loaded = set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
     assert "click" in loaded
@@ -67,8 +76,16 @@ def test_version_and_help_load_the_command_line_and_nothing_else(option: str) ->
 
 
 def test_a_command_loads_no_library_before_it_is_used() -> None:
-    """Matplotlib, pandas and the larger parts of SciPy take as long to load as all the rest, in each worker, too."""
-    drawing = {"das.cli.accuracy", "das.cli.data", "das.cli.maps", "das.cli.nmf", "das.cli.risk"}  # or making frames
+    """Matplotlib, pandas and the larger parts of SciPy take as long to load as all the rest, in
+    each worker, too.
+    """
+    drawing = {
+        "das.cli.accuracy",
+        "das.cli.data",
+        "das.cli.maps",
+        "das.cli.nmf",
+        "das.cli.risk",
+    }  # or making frames
     modules = {module for module, _ in COMMANDS.values()} - drawing
     said = "; ".join(f"import {m}" for m in (*sorted(modules), "das.pipeline"))
     done = python(sys.executable, "-c", f"import sys; {said}; print(*sys.modules)", cwd=ROOT)
@@ -79,13 +96,21 @@ def test_a_command_loads_no_library_before_it_is_used() -> None:
 
 def test_the_package_loads_nothing_before_a_name_is_asked_for() -> None:
     done = python(sys.executable, "-c", "import das, sys; print(*sys.modules)", cwd=ROOT)
-    assert {m for m in done.stdout.split() if m.split(".")[0] in ("das", "numpy", "pandas")} == {"das", "das.version"}
+    assert {m for m in done.stdout.split() if m.split(".")[0] in ("das", "numpy", "pandas")} == {
+        "das",
+        "das.version",
+    }
 
 
 def test_what_lies_lower_down_needs_no_import_of_its_own() -> None:
-    said = "das.solve.children_qp, das.solve.round_children, das.noise.discrete_gaussian.sample, das.noise.entropy.system, "
+    said = (
+        "das.solve.children_qp, das.solve.round_children, das.noise.discrete_gaussian.sample,"
+        " das.noise.entropy.system, "
+    )
     said += "das.accounting.delta, das.risk.hierarchical_posterior"
-    done = python(sys.executable, "-c", f"import das; print(all(map(callable, [{said}])))", cwd=ROOT)
+    done = python(
+        sys.executable, "-c", f"import das; print(all(map(callable, [{said}])))", cwd=ROOT
+    )
     assert done.stdout.strip() == "True"
 
 
@@ -103,7 +128,9 @@ def test_every_command_is_found_by_its_name_and_has_its_line() -> None:
 def test_a_public_name_is_the_same_for_a_type_checker() -> None:
     """Names that are loaded late are imported, from where they are, under ``TYPE_CHECKING``."""
     [checked] = [n for n in ast.parse(inspect.getsource(das)).body if isinstance(n, ast.If)]
-    named = {a.name: n.module for n in checked.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    named = {
+        a.name: n.module for n in checked.body if isinstance(n, ast.ImportFrom) for a in n.names
+    }
     assert das._LATE.items() <= named.items()
     assert das._LATE.keys() == {*das.__all__} - {"__version__", "load_spec", "run"}
 
@@ -112,22 +139,43 @@ def test_the_names_of_the_package() -> None:
     """What scripts hold on to: a name that is added or taken away is a change of the product."""
     assert das.__all__ == sorted(das.__all__) == dir(das)
     assert set(das.__all__) == {
-        "__version__", "load_spec", "run", "intervals",
-        "Schema", "Spine", "Plan", "count", "measure", "epsilon",
-        "Noisy", "bounds", "topdown", "full_information", "Estimator",
-        "read_nmf", "read_noisy", "read_microdata", "read_tables", "read_errors", "read_estimates", "read_intervals",
+        "__version__",
+        "load_spec",
+        "run",
+        "intervals",
+        "Schema",
+        "Spine",
+        "Plan",
+        "count",
+        "measure",
+        "epsilon",
+        "Noisy",
+        "bounds",
+        "topdown",
+        "full_information",
+        "Estimator",
+        "read_nmf",
+        "read_noisy",
+        "read_microdata",
+        "read_tables",
+        "read_errors",
+        "read_estimates",
+        "read_intervals",
         "read_areas",
-    }  # fmt: skip
+    }
     for name in das.__all__:
         assert getattr(das, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'read_nothing'"):
         _ = das.read_nothing
 
 
-# --- configurations by name --------------------------------------------------------------------------------------
+# --- configurations by name
+# --------------------------------------------------------------------------------------
 
 
-def test_a_configuration_by_name_reads_the_packaged_extract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configuration_by_name_reads_the_packaged_extract(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert packaged.names() == sorted(p.stem for p in (ROOT / "configs").glob("*.toml"))
     for name in packaged.names():
@@ -146,11 +194,16 @@ def test_a_file_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     Path("pl94-2010").write_text(text.replace('name = "1940"', 'name = "mine"'))
     spec = das.load_spec("pl94-2010")
     assert spec.run.name == "mine"
-    assert spec.data.path == ("data/ext1940",)  # a file's paths are relative to the folder of the command
+    assert spec.data.path == (
+        "data/ext1940",
+    )  # a file's paths are relative to the folder of the command
 
 
 def test_what_is_neither_file_nor_name_is_told_the_names() -> None:
-    with pytest.raises(SpecError, match=r"no such configuration[\s\S]*check the path, or name a packaged .*pl94-2010"):
+    with pytest.raises(
+        SpecError,
+        match=r"no such configuration[\s\S]*check the path, or name a packaged .*pl94-2010",
+    ):
         das.load_spec("pl94-2011")
 
 
@@ -166,24 +219,32 @@ def test_targets_by_name_are_the_packaged_ones_and_a_file_goes_before_them(
     Path("policy").write_text("mine")
     assert packaged.targets(Path("policy")) == "mine"
     with pytest.raises(
-        SpecError, match=r"no such file of targets[\s\S]*check the path, or name packaged ones: .*policy"
+        SpecError,
+        match=r"no such file of targets[\s\S]*check the path, or name packaged ones: .*policy",
     ):
         packaged.targets(Path("polic"))
 
 
-# --- installed ---------------------------------------------------------------------------------------------------
+# --- installed
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def pip() -> list[str]:
-    pytest.importorskip("hatchling", reason="the build backend is not installed: pip install 'topdown-das[test]'")
+    pytest.importorskip(
+        "hatchling", reason="the build backend is not installed: pip install 'topdown-das[test]'"
+    )
     return [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
 
 @pytest.fixture(scope="module")
 def wheel(pip: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("wheel")
-    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", out, ROOT], check=True, timeout=300)
+    subprocess.run(
+        [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", out, ROOT],
+        check=True,
+        timeout=300,
+    )
     return next(out.glob("*.whl"))
 
 
@@ -191,20 +252,41 @@ def wheel(pip: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(pip: list[str], wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel's contents, to be put on the path before everything else."""
     out = tmp_path_factory.mktemp("site")
-    subprocess.run([*pip, "install", "--no-deps", "--no-index", "--target", out, wheel], check=True, timeout=300)
+    subprocess.run(
+        [*pip, "install", "--no-deps", "--no-index", "--target", out, wheel],
+        check=True,
+        timeout=300,
+    )
     return out
 
 
 @pytest.fixture(scope="module")
 def editable(pip: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with this checkout in editable mode, and the libraries of this one."""
+    """The interpreter of an environment with this checkout in editable mode, and the libraries of
+    this one.
+    """
     out = tmp_path_factory.mktemp("editable")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", out], check=True, timeout=120)
     site = next(out.glob("lib/python*/site-packages"))
-    (site / "zz_libraries.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")))
+    (site / "zz_libraries.pth").write_text(
+        "\n".join(p for p in sys.path if p.endswith("site-packages"))
+    )
     mine = out / "bin" / "python"
-    subprocess.run([*pip, "--python", mine, "install", "--no-deps", "--no-index", "--no-build-isolation", "--editable",
-                    ROOT], check=True, timeout=300)  # fmt: skip
+    subprocess.run(
+        [
+            *pip,
+            "--python",
+            mine,
+            "install",
+            "--no-deps",
+            "--no-index",
+            "--no-build-isolation",
+            "--editable",
+            ROOT,
+        ],
+        check=True,
+        timeout=300,
+    )
     return mine
 
 
@@ -218,16 +300,36 @@ def beside(tmp_path: Path) -> Path:
 
 def test_the_wheel_is_complete_and_has_nothing_else(wheel: Path) -> None:
     inside = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
-    ours = {f"das/{p.relative_to(ROOT / 'das').as_posix()}" for p in (ROOT / "das").rglob("*")
-            if p.is_file() and p.suffix in {".py", ".html", ".css", ".js", ".typed", ".csv"}}  # fmt: skip
-    extra = {f"das/packaged/{p.relative_to(ROOT).as_posix()}" for part in ("configs", "data")
-             for p in (ROOT / part).rglob("*") if p.is_file()}  # fmt: skip
+    ours = {
+        f"das/{p.relative_to(ROOT / 'das').as_posix()}"
+        for p in (ROOT / "das").rglob("*")
+        if p.is_file() and p.suffix in {".py", ".html", ".css", ".js", ".typed", ".csv"}
+    }
+    extra = {
+        f"das/packaged/{p.relative_to(ROOT).as_posix()}"
+        for part in ("configs", "data")
+        for p in (ROOT / part).rglob("*")
+        if p.is_file()
+    }
     assert ours | extra == inside
     assert wheel.stat().st_size < 2_000_000
 
 
-def test_the_wheel_runs_a_packaged_configuration_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
-    python(sys.executable, "-m", "das", "run", "1940", "--quiet", "--out", "run", cwd=tmp_path, path=installed)
+def test_the_wheel_runs_a_packaged_configuration_in_an_empty_folder(
+    installed: Path, tmp_path: Path
+) -> None:
+    python(
+        sys.executable,
+        "-m",
+        "das",
+        "run",
+        "1940",
+        "--quiet",
+        "--out",
+        "run",
+        cwd=tmp_path,
+        path=installed,
+    )
     assert (tmp_path / "run" / "release" / "microdata" / "persons").is_dir()
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
     assert str(installed) not in (tmp_path / "run" / "release" / "spec.toml").read_text()
@@ -235,15 +337,25 @@ def test_the_wheel_runs_a_packaged_configuration_in_an_empty_folder(installed: P
 
 def test_a_wheel_is_found_beside_a_clone(installed: Path, beside: Path) -> None:
     for how in (("-c", FROM), ("script.py",)):
-        assert python(sys.executable, *how, cwd=beside, path=installed).stdout.strip() == f"{installed}/das/__init__.py"
+        assert (
+            python(sys.executable, *how, cwd=beside, path=installed).stdout.strip()
+            == f"{installed}/das/__init__.py"
+        )
 
 
 def test_an_editable_installation_is_found_beside_the_clone_and_in_it(
     editable: Path, beside: Path, tmp_path: Path
 ) -> None:
-    """Python's path finder takes the folder das/ for a namespace package if it finds no regular one after it."""
+    """Python's path finder takes the folder das/ for a namespace package if it finds no regular one
+    after it.
+    """
     empty = tmp_path / "empty"
     empty.mkdir()
-    for cwd, how in ((beside, ("-c", FROM)), (beside, ("script.py",)), (ROOT, ("-c", FROM)), (empty, ("-c", FROM))):
+    for cwd, how in (
+        (beside, ("-c", FROM)),
+        (beside, ("script.py",)),
+        (ROOT, ("-c", FROM)),
+        (empty, ("-c", FROM)),
+    ):
         assert python(editable, *how, cwd=cwd).stdout.strip() == f"{ROOT}/das/__init__.py"
     assert python(editable, "-m", "das", "check", "1940", cwd=beside).stdout

@@ -22,11 +22,18 @@ def page(root: Path, name: str) -> str:
 
 def test_what_the_settings_of_2020_cost(root: Path) -> None:
     text = page(root, "limits")
-    plan = das.load_spec(root / "configs" / "pl94-2010.toml", ["geography.spine=tabulation"]).persons.plan
+    plan = das.load_spec(
+        root / "configs" / "pl94-2010.toml", ["geography.spine=tabulation"]
+    ).persons.plan
     total = next(d for d in plan.at("State") if d.query == "total")
     assert f"{float(total.cost / plan.cost):.1%}".replace("%", " %") in text
     assert f"(sigma = {sqrt(total.parameter):.1f})" in text
-    assert f"({float(sum(d.cost for d in plan.at('State')) / plan.cost):.0%} of rho)".replace("%", " %") in text
+    assert (
+        f"({float(sum(d.cost for d in plan.at('State')) / plan.cost):.0%} of rho)".replace(
+            "%", " %"
+        )
+        in text
+    )
     variance = {(d.level, d.query): float(d.parameter) for d in plan.draws}
     for query in (
         "votingage",
@@ -41,7 +48,9 @@ def test_what_the_settings_of_2020_cost(root: Path) -> None:
         assert any(f"`{query}`" in line and cells in line for line in text.splitlines()), query
 
 
-@pytest.mark.parametrize(("sigma_sq", "said"), [(100, "0.1 %"), (10**4, "1.1 %"), (10**6, "8.9 %"), (10**8, "59 %")])
+@pytest.mark.parametrize(
+    ("sigma_sq", "said"), [(100, "0.1 %"), (10**4, "1.1 %"), (10**6, "8.9 %"), (10**8, "59 %")]
+)
 def test_how_many_draws_need_more_than_sixteen_bits(root: Path, sigma_sq: int, said: str) -> None:
     sampler = discrete_gaussian._sampler(Fraction(sigma_sq))
     share = 100 * np.mean(sampler._table == sampler._undecided)

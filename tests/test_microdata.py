@@ -1,5 +1,7 @@
 # ruff: noqa: SIM300 (column names in capitals are not constants)
-"""Microdata hold exactly the histogram: as arrays, and as files read back by the values of their columns."""
+"""Microdata hold exactly the histogram: as arrays, and as files read back by the values of their
+columns.
+"""
 
 from itertools import product
 from pathlib import Path
@@ -24,13 +26,25 @@ from das.model.kinds import HOUSING, PERSONS
 from das.model.schema import CENRACE, E2E_1940, H1, PL94, Attribute, Schema
 from das.model.universe import Universe
 
-TOY = Schema("toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old"))))
+TOY = Schema(
+    "toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old")))
+)
 TEXTS = [f"44007010{t:03d}{g}{g}0{b:02d}" for t in range(2) for g in range(1, 3) for b in range(3)]
 BLOCKS = encoded(TEXTS)
-SPINE_BLOCKS = encoded(["0441000700491" + c[:2] + c for c in TEXTS])  # a longer code, the block at its end
+SPINE_BLOCKS = encoded(
+    ["0441000700491" + c[:2] + c for c in TEXTS]
+)  # a longer code, the block at its end
 
 PERSONS_HEADER = [
-    *("SCHEMA_TYPE_CODE", "SCHEMA_BUILD_ID", "TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK"),
+    *(
+        "SCHEMA_TYPE_CODE",
+        "SCHEMA_BUILD_ID",
+        "TABBLKST",
+        "TABBLKCOU",
+        "TABTRACTCE",
+        "TABBLKGRPCE",
+        "TABBLK",
+    ),
     *("EPNUM", "RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"),
 ]
 UNITS = [*PERSONS_HEADER[:7], "RTYPE", "HH_STATUS"]
@@ -39,7 +53,13 @@ UNITS = [*PERSONS_HEADER[:7], "RTYPE", "HH_STATUS"]
 @st.composite
 def histograms(draw, most=6, cells=6, largest=9):
     n = draw(st.integers(1, most))
-    table = draw(st.lists(st.lists(st.integers(0, largest), min_size=cells, max_size=cells), min_size=n, max_size=n))
+    table = draw(
+        st.lists(
+            st.lists(st.integers(0, largest), min_size=cells, max_size=cells),
+            min_size=n,
+            max_size=n,
+        )
+    )
     return from_dense(np.array(table, dtype=np.int64).reshape(n, cells))
 
 
@@ -60,13 +80,16 @@ def tabulated(unit, cell, like):
     return Histogram.of(like.units, like.cells, unit, cell, np.ones(len(unit), dtype=np.int64))
 
 
-# --- arrays ------------------------------------------------------------------------------------------
+# --- arrays
+# ------------------------------------------------------------------------------------------
 
 
 @given(histograms())
 def test_expand_lists_each_record_once_in_order(h):
     unit, cell = expand(h)
-    oracle = [(u, k) for u in range(h.units) for k in range(h.cells) for _ in range(h.dense()[u, k])]
+    oracle = [
+        (u, k) for u in range(h.units) for k in range(h.cells) for _ in range(h.dense()[u, k])
+    ]
     assert list(zip(unit.tolist(), cell.tolist(), strict=True)) == oracle
     assert unit.dtype == cell.dtype == np.int64
     assert tabulated(unit, cell, h).same_as(h)
@@ -84,13 +107,16 @@ def test_slices_of_records_are_the_records(h, step, random):
     assert tabulated(whole[0][order], whole[1][order], h).same_as(h)
 
 
-# --- files: what stands in them ----------------------------------------------------------------------
+# --- files: what stands in them
+# ----------------------------------------------------------------------
 
 
 def test_redistricting_persons_have_the_published_columns_and_codes(tmp_path):
     """The code of each cell, worked out from its labels alone."""
     cells = np.flatnonzero(PL94.possible)
-    h = Histogram.of(12, PL94.cells, np.arange(len(cells)) % 12, cells, np.ones(len(cells), dtype=np.int64))
+    h = Histogram.of(
+        12, PL94.cells, np.arange(len(cells)) % 12, cells, np.ones(len(cells), dtype=np.int64)
+    )
     paths = write(tmp_path / "persons", h, SPINE_BLOCKS, Universe(PERSONS, PL94), build="1.2")
     assert [p.name for p in paths] == ["part-00000.parquet"]
     frame = read_frame(tmp_path / "persons")
@@ -110,13 +136,18 @@ def test_redistricting_persons_have_the_published_columns_and_codes(tmp_path):
     assert (frame.CENHISP == np.where(levels[2] == 1, "2", "1")).all()
     assert (frame.CENRACE == np.array([f"{i:02d}" for i in range(1, 64)])[levels[3]]).all()
     assert [CENRACE[int(code) - 1] for code in ("01", "06", "07", "63")] == [
-        "White", "SOR", "White+Black", "White+Black+AIAN+Asian+NHPI+SOR"
-    ]  # fmt: skip
+        "White",
+        "SOR",
+        "White+Black",
+        "White+Black+AIAN+Asian+NHPI+SOR",
+    ]
 
 
 def test_redistricting_units_and_the_facilities_of_public_structures(tmp_path):
     h = from_dense(np.array([[2, 3], [0, 1], [0, 0]]))
-    structures = np.array([[5, 0, 0, 0, 0, 0, 0, 0], [1, 2, 0, 0, 0, 1, 0, 0], [0, 0, 0, 4, 0, 0, 0, 0]])
+    structures = np.array(
+        [[5, 0, 0, 0, 0, 0, 0, 0], [1, 2, 0, 0, 0, 1, 0, 0], [0, 0, 0, 4, 0, 0, 0, 0]]
+    )
     write(tmp_path / "units", h, BLOCKS[:3], Universe(HOUSING, H1), structures=structures)
     frame = read_frame(tmp_path / "units").astype(str)
     assert list(frame.columns) == UNITS
@@ -141,7 +172,17 @@ def test_1940_persons_have_the_23_columns_and_the_type_of_quarters(tmp_path):
     frame = read_frame(tmp_path / "persons").astype(str)
     races = [f"QRACE{i}" for i in range(1, 9)]
     assert list(frame.columns) == [
-        *("SCHEMA_TYPE_CODE", "SCHEMA_BUILD_ID", "STATE", "COUNTY", "ENUMDIST", "EUID", "EPNUM", "RTYPE", "QREL"),
+        *(
+            "SCHEMA_TYPE_CODE",
+            "SCHEMA_BUILD_ID",
+            "STATE",
+            "COUNTY",
+            "ENUMDIST",
+            "EUID",
+            "EPNUM",
+            "RTYPE",
+            "QREL",
+        ),
         *("QSEX", "QAGE", "CENHISP", "CENRACE", "QSPANX", *races, "CIT", "GQTYPE"),
     ]
     unit, cell = expand(h)
@@ -177,7 +218,9 @@ def test_codes_that_are_not_blocks_are_kept_whole(tmp_path):
 
 
 def test_longer_1940_codes_are_kept_whole(tmp_path):
-    """State, county, supervisor's district, enumeration district: not the three parts of the 1940 file."""
+    """State, county, supervisor's district, enumeration district: not the three parts of the 1940
+    file.
+    """
     codes = encoded(["4400100010001", "4400100020001"])
     h = random_histogram(2, E2E_1940, 50)
     write(tmp_path / "persons", h, codes, Universe(PERSONS, E2E_1940))
@@ -196,17 +239,22 @@ def test_the_text_file_holds_the_same_rows(tmp_path):
     assert lines[header] == "|".join(PERSONS_HEADER)
     assert len(lines) == header + 1 + h.count.sum()
     pd.testing.assert_frame_equal(
-        read_frame(paths[-1]).astype(str), read_frame(tmp_path / "persons").astype(str), check_dtype=False
+        read_frame(paths[-1]).astype(str),
+        read_frame(tmp_path / "persons").astype(str),
+        check_dtype=False,
     )
 
 
-# --- files: tabulating gives the histogram back ------------------------------------------------------
+# --- files: tabulating gives the histogram back
+# ------------------------------------------------------
 
 
 @settings(max_examples=25, deadline=None)
 @given(histograms(most=3, largest=30), st.integers(1, 40))
 def test_round_trip_whatever_the_batch(tmp_path_factory, h, batch):
-    """Batches smaller than a unit, smaller than a file, larger than all; and a histogram of nobody."""
+    """Batches smaller than a unit, smaller than a file, larger than all; and a histogram of
+    nobody.
+    """
     directory = tmp_path_factory.mktemp("m") / "persons"
     codes = encoded(["b", "a", "c"])
     codes = codes[: h.units]
@@ -233,7 +281,8 @@ def test_a_run_or_release_folder_means_its_persons(tmp_path):
         assert len(read_frame(tmp_path / place)) == h.count.sum()
 
 
-# --- whole or not at all -----------------------------------------------------------------------------
+# --- whole or not at all
+# -----------------------------------------------------------------------------
 
 
 def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
@@ -251,7 +300,12 @@ def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
     monkeypatch.setattr(microdata_file, "_table", failing)
     with pytest.raises(OSError, match="disk full"):
         write(
-            tmp_path / "persons", random_histogram(12, PL94, 400), BLOCKS, Universe(PERSONS, PL94), csv=True, batch=10
+            tmp_path / "persons",
+            random_histogram(12, PL94, 400),
+            BLOCKS,
+            Universe(PERSONS, PL94),
+            csv=True,
+            batch=10,
         )
     assert sorted(p.name for p in tmp_path.iterdir()) == ["persons", "persons.csv"]
     assert read(tmp_path / "persons", Universe(PERSONS, PL94), BLOCKS).same_as(old)
@@ -260,7 +314,13 @@ def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
 
 def test_a_second_run_replaces_the_first(tmp_path, monkeypatch):
     monkeypatch.setattr(microdata_file, "GROUPS", 1)
-    write(tmp_path / "persons", random_histogram(12, PL94, 400), BLOCKS, Universe(PERSONS, PL94), batch=50)
+    write(
+        tmp_path / "persons",
+        random_histogram(12, PL94, 400),
+        BLOCKS,
+        Universe(PERSONS, PL94),
+        batch=50,
+    )
     new = random_histogram(12, PL94, 30, seed=1)
     write(tmp_path / "persons", new, BLOCKS, Universe(PERSONS, PL94))
     assert read(tmp_path / "persons", Universe(PERSONS, PL94), BLOCKS).same_as(new)
@@ -273,7 +333,8 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 
-# --- refusals ----------------------------------------------------------------------------------------
+# --- refusals
+# ----------------------------------------------------------------------------------------
 
 
 def test_write_refuses_what_does_not_fit(tmp_path, monkeypatch):
@@ -287,17 +348,31 @@ def test_write_refuses_what_does_not_fit(tmp_path, monkeypatch):
         write(tmp_path / "p", h.rows(0, 2), twins, Universe(PERSONS, PL94))
     one = from_dense(np.array([[1, 1]]))
     with pytest.raises(InputError, match="structures of 2 blocks for 1"):
-        write(tmp_path / "u", one, BLOCKS[:1], Universe(HOUSING, H1), structures=np.zeros((2, 8), dtype=np.int64))
+        write(
+            tmp_path / "u",
+            one,
+            BLOCKS[:1],
+            Universe(HOUSING, H1),
+            structures=np.zeros((2, 8), dtype=np.int64),
+        )
     monkeypatch.setattr(microdata_file, "LARGEST_SERIAL", 2)
     with pytest.raises(InputError, match="more than EPNUM can number"):
-        write(tmp_path / "p", from_dense(np.full((1, 6), 1)), encoded(["a"]), Universe(PERSONS, TOY))
+        write(
+            tmp_path / "p", from_dense(np.full((1, 6), 1)), encoded(["a"]), Universe(PERSONS, TOY)
+        )
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
 def written(tmp_path, monkeypatch):
     monkeypatch.setattr(microdata_file, "GROUPS", 1)
-    write(tmp_path / "persons", random_histogram(12, PL94, 300), BLOCKS, Universe(PERSONS, PL94), batch=100)
+    write(
+        tmp_path / "persons",
+        random_histogram(12, PL94, 300),
+        BLOCKS,
+        Universe(PERSONS, PL94),
+        batch=100,
+    )
     return tmp_path / "persons"
 
 
@@ -321,7 +396,10 @@ def test_what_another_program_rewrote_is_read_by_its_values(written):
     unit = TEXTS.index("".join(first[c] for c in PERSONS_HEADER[2:7]))
     moved = read(written, Universe(PERSONS, PL94), BLOCKS).dense() - before.dense()
     levels = (int(first["GQTYPE_PL"]), int(first["VOTING_AGE"]) - 1, int(first["CENHISP"]) - 1)
-    old, new = (np.ravel_multi_index((*levels, race), PL94.shape) for race in (int(first["CENRACE"]) - 1, 62))
+    old, new = (
+        np.ravel_multi_index((*levels, race), PL94.shape)
+        for race in (int(first["CENRACE"]) - 1, 62)
+    )
     assert {(u, k): moved[u, k] for u, k in np.argwhere(moved)} == {(unit, old): -1, (unit, new): 1}
 
 
@@ -383,12 +461,15 @@ def test_read_refuses_other_schemas_and_places(written, tmp_path):
         read_frame(tmp_path / "empty.csv")
 
 
-# --- records drawn at random -------------------------------------------------------------------------
+# --- records drawn at random
+# -------------------------------------------------------------------------
 
 
 def test_what_is_drawn_does_not_depend_on_how_much_is_held_at_a_time() -> None:
     rng = np.random.default_rng(2)
-    h = Histogram.of(40, 9, rng.integers(0, 40, 500), rng.integers(0, 9, 500), rng.integers(1, 5, 500))
+    h = Histogram.of(
+        40, 9, rng.integers(0, 40, 500), rng.integers(0, 9, 500), rng.integers(1, 5, 500)
+    )
     number = rng.binomial(h.totals(), 0.4)
     whole = drawn(h, number, b"a seed")
     assert (whole.totals() == number).all()
@@ -399,7 +480,9 @@ def test_what_is_drawn_does_not_depend_on_how_much_is_held_at_a_time() -> None:
 
 
 def test_every_choice_is_as_likely_as_any_other() -> None:
-    """Two of one record of cell 0, one of cell 1 and two of cell 2, in 8,000 units: a multivariate hypergeometric law."""
+    """Two of one record of cell 0, one of cell 1 and two of cell 2, in 8,000 units: a multivariate
+    hypergeometric law.
+    """
     n, count = 8_000, np.array([1, 1, 2])
     h = Histogram.of(n, 3, np.repeat(np.arange(n), 3), np.tile([0, 1, 2], n), np.tile(count, n))
     found = drawn(h, np.full(n, 2), b"x").dense()
@@ -409,5 +492,7 @@ def test_every_choice_is_as_likely_as_any_other() -> None:
     assert sum(seen) == n
     expected = np.array([n * law.pmf(x) for x in outcomes])
     assert chisquare(seen, expected).pvalue > 1e-6
-    equal = np.full(len(outcomes), n / len(outcomes))  # cells drawn in the place of records: it must be told from that
+    equal = np.full(
+        len(outcomes), n / len(outcomes)
+    )  # cells drawn in the place of records: it must be told from that
     assert chisquare(seen, equal).pvalue < 1e-12

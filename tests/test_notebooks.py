@@ -15,7 +15,9 @@ from docs import notebooks
 
 NOTEBOOKS = notebooks.paths()
 HERE = re.escape(str(notebooks.FOLDER.parent))
-MACHINE = re.compile(rf"{HERE}|/tmp/|/home/|/root/|/Users/|\b0x[0-9a-f]{{6,}}|\.venv|site-packages|Traceback")
+MACHINE = re.compile(
+    rf"{HERE}|/tmp/|/home/|/root/|/Users/|\b0x[0-9a-f]{{6,}}|\.venv|site-packages|Traceback"
+)
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 
 
@@ -34,17 +36,23 @@ def kernel() -> Iterator[notebooks.AsyncKernelManager]:
 
 
 @each
-def test_it_runs_and_puts_out_what_is_stored(path: Path, kernel: notebooks.AsyncKernelManager) -> None:
-    """Claims in the prose are asserted in the cells, so a claim that ceased to hold stops it here. The numbers are of
-    new noise each time; the kinds of output are the same."""
-    assert notebooks.kinds(notebooks.executed(path, kernel)) == notebooks.kinds(stored(path)), "run `make notebooks`"
+def test_it_runs_and_puts_out_what_is_stored(
+    path: Path, kernel: notebooks.AsyncKernelManager
+) -> None:
+    """Claims in the prose are asserted in the cells, so a claim that ceased to hold stops it here.
+    The numbers are of new noise each time; the kinds of output are the same."""
+    assert notebooks.kinds(notebooks.executed(path, kernel)) == notebooks.kinds(stored(path)), (
+        "run `make notebooks`"
+    )
 
 
 @each
 def test_its_outputs_are_those_of_its_cells(path: Path) -> None:
     notebook = stored(path)
     nbformat.validate(notebook)
-    assert notebook["metadata"]["das"]["cells_sha256"] == notebooks.digest(notebook), "run `make notebooks`"
+    assert notebook["metadata"]["das"]["cells_sha256"] == notebooks.digest(notebook), (
+        "run `make notebooks`"
+    )
     code = [c for c in notebook["cells"] if c["cell_type"] == "code"]
     assert [c["execution_count"] for c in code] == list(range(1, len(code) + 1))
     assert "error" not in {k for ks in notebooks.kinds(notebook) for k in ks}
@@ -64,7 +72,9 @@ def test_its_outputs_tell_nothing_of_the_machine_and_are_small(path: Path) -> No
 
 @each
 def test_it_has_exercises_with_solutions_that_run(path: Path) -> None:
-    """Exercises stand under their heading, solutions in a section of their own, in cells that the site folds."""
+    """Exercises stand under their heading, solutions in a section of their own, in cells that the
+    site folds.
+    """
     cells = stored(path)["cells"]
     heads = ["".join(c["source"]).split("\n")[0] for c in cells]
     exercises, solutions = heads.index("## Exercises"), heads.index("## Solutions")
@@ -79,8 +89,12 @@ def test_it_has_exercises_with_solutions_that_run(path: Path) -> None:
 
 @each
 def test_it_uses_what_is_public(path: Path) -> None:
-    """No name of ours that begins with an underscore, and no opening of the truth but through a run's own files."""
-    code = "".join("".join(c["source"]) + "\n" for c in stored(path)["cells"] if c["cell_type"] == "code")
+    """No name of ours that begins with an underscore, and no opening of the truth but through a
+    run's own files.
+    """
+    code = "".join(
+        "".join(c["source"]) + "\n" for c in stored(path)["cells"] if c["cell_type"] == "code"
+    )
     assert "import _" not in code
     assert "._" not in code
     assert ".open(" not in code

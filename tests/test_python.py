@@ -32,7 +32,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def seeded(data: Path) -> Path:
     """A seeded run, of one input that is not in a list."""
-    spec = das.load_spec("pl94-2010", ["run.seed=7", "output.report=false", "geography.spine=tabulation"])
+    spec = das.load_spec(
+        "pl94-2010", ["run.seed=7", "output.report=false", "geography.spine=tabulation"]
+    )
     with pytest.warns(UserWarning, match=COLUMN) as said:
         das.run(spec, data.parent / "seeded", paths=data)
     assert [w.filename for w in said] == [__file__]
@@ -41,7 +43,9 @@ def seeded(data: Path) -> Path:
 
 def test_every_row_of_a_seeded_run_says_so(seeded: Path) -> None:
     release = seeded / "release"
-    frames = [das.read_nmf(p, level="County", query="total") for p in (seeded, release, release / "nmf")]
+    frames = [
+        das.read_nmf(p, level="County", query="total") for p in (seeded, release, release / "nmf")
+    ]
     parts = release / "microdata" / "persons"
     frames += [das.read_microdata(p) for p in (seeded, parts, parts / "part-00000.parquet")]
     frames += [das.read_nmf(seeded, tidy=False), das.read_microdata(seeded, labels=True)]
@@ -52,15 +56,21 @@ def test_every_row_of_a_seeded_run_says_so(seeded: Path) -> None:
 
 
 def test_arrays_with_a_seed_are_the_measurements_of_a_run_with_it(seeded: Path) -> None:
-    """The records of the run in another order, counted and measured in memory: every noisy value of its files."""
+    """The records of the run in another order, counted and measured in memory: every noisy value of
+    its files.
+    """
     release = open_release(seeded / "release")
     persons, spine = release.spec.persons, release.spine
-    unit, cell = expand(truth_file.read(seeded / "confidential" / "truth" / "persons.parquet").open("test"))
+    unit, cell = expand(
+        truth_file.read(seeded / "confidential" / "truth" / "persons.parquet").open("test")
+    )
     shuffled = np.random.default_rng(0).permutation(len(unit))
     levels = np.unravel_index(cell[shuffled], persons.schema.shape)
     records = {"Block": spine.codes[-1][unit[shuffled]]}
     records |= {a.name: x for a, x in zip(persons.schema.attributes, levels, strict=True)}
-    truth = das.count(records, persons.schema, spine, positions=[a.name for a in persons.schema.attributes])
+    truth = das.count(
+        records, persons.schema, spine, positions=[a.name for a in persons.schema.attributes]
+    )
     with pytest.warns(UserWarning, match=COLUMN):
         noisy = das.measure(truth, persons.plan, seed=7)
     source = release.source(persons)
@@ -75,10 +85,14 @@ def test_arrays_with_a_seed_are_the_measurements_of_a_run_with_it(seeded: Path) 
 
 
 def test_arrays_from_the_frames_of_a_release_give_its_counts(seeded: Path) -> None:
-    """Everything that das.read_nmf returns, as arrays: measurements, and the constraints that are exact or bound dwellings."""
+    """Everything that das.read_nmf returns, as arrays: measurements, and the constraints that are
+    exact or bound dwellings.
+    """
     noisy, spine, known = das.read_noisy(seeded)
     more = das.bounds(noisy.schema, spine, structures=np.zeros((spine.units("Block"), 8), int))
-    with pytest.raises(InputError, match="cannot be put together with the bounds that the measurements have"):
+    with pytest.raises(
+        InputError, match="cannot be put together with the bounds that the measurements have"
+    ):
         das.topdown(noisy, spine, more)
     release = open_release(seeded / "release")
     schema = release.spec.persons.schema
@@ -87,18 +101,34 @@ def test_arrays_from_the_frames_of_a_release_give_its_counts(seeded: Path) -> No
         frame, units = das.read_nmf(seeded, level), spine.units(level)
         for query, rows in frame.groupby("query", sort=False):
             values = rows["value"].to_numpy().reshape(units, -1)
-            measured[level, str(query)] = values, rows["variance"].to_numpy().reshape(units, -1)[:, 0]
+            measured[level, str(query)] = (
+                values,
+                rows["variance"].to_numpy().reshape(units, -1)[:, 0],
+            )
     rules = das.read_nmf(seeded, kind="Constraint")
     total = rules[(rules["query"] == "total") & (rules["level"] == "State")]
     exact["State", "total"] = total["value"].to_numpy()
-    facilities = rules[rules["query"] == "hhgq_total_lb"]["value"].to_numpy().reshape(spine.units("Block"), -1)
-    homes = rules[rules["query"] == "hhgq_total_ub"]["value"].to_numpy().reshape(spine.units("Block"), -1) // 99_999
+    facilities = (
+        rules[rules["query"] == "hhgq_total_lb"]["value"]
+        .to_numpy()
+        .reshape(spine.units("Block"), -1)
+    )
+    homes = (
+        rules[rules["query"] == "hhgq_total_ub"]["value"]
+        .to_numpy()
+        .reshape(spine.units("Block"), -1)
+        // 99_999
+    )
     bounds = das.bounds(schema, spine, exact, np.where(np.arange(8) == 0, homes, facilities))
     result = das.topdown(das.Noisy.of(schema, measured), spine, bounds)
     for level, counts in published_of(release, ["persons"])["persons"].items():
         assert bounds[level] == known[level]
         assert result.histograms[level].histogram.same_as(counts)
-        again = das.topdown(noisy, spine, known).histograms[level] if level == "State" else result.histograms[level]
+        again = (
+            das.topdown(noisy, spine, known).histograms[level]
+            if level == "State"
+            else result.histograms[level]
+        )
         assert again.histogram.same_as(counts)
 
 
@@ -118,7 +148,9 @@ def test_every_argument_reaches_the_run(monkeypatch: pytest.MonkeyPatch) -> None
     assert got == {"paths": [Path("ri.zip")], "engine": EngineChoice(workers=3), **asked}
 
 
-def test_every_choice_of_an_engine_reaches_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_choice_of_an_engine_reaches_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A folder of certificates may be given as a text."""
     got: list[EngineChoice] = []
     monkeypatch.setattr(pipeline, "run", lambda spec, out, *, engine, **given: got.append(engine))
@@ -127,7 +159,10 @@ def test_every_choice_of_an_engine_reaches_the_run(monkeypatch: pytest.MonkeyPat
     spec = das.load_spec("pl94-2010")
     das.run(spec, "out", engine="dask", scheduler="tls://h:1", tls=str(tmp_path), partition=100)
     das.run(spec, "out", engine="array", wait=True)
-    assert got == [EngineChoice("dask", 1, "tls://h:1", tmp_path, size=100), EngineChoice("array", wait=True)]
+    assert got == [
+        EngineChoice("dask", 1, "tls://h:1", tmp_path, size=100),
+        EngineChoice("array", wait=True),
+    ]
     with pytest.raises(UserError, match="this machine alone"):
         das.run(spec, "out", engine="dask", scheduler="tcp://10.0.0.1:8786")
     assert len(got) == 2
@@ -137,7 +172,9 @@ def test_every_choice_of_an_engine_reaches_the_run(monkeypatch: pytest.MonkeyPat
 def test_progress_is_shown_where_it_is_asked_for(
     asked: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line for each stage where there is no terminal; the last one as the run ends, and not where it fails."""
+    """A line for each stage where there is no terminal; the last one as the run ends, and not where
+    it fails.
+    """
 
     def staged(spec: Any, out: Path, progress: Progress, **given: Any) -> None:
         for name in ("read", "measure"):
@@ -156,7 +193,9 @@ def test_progress_is_shown_where_it_is_asked_for(
 
 
 @pytest.mark.parametrize("drawn", [True, False])
-def test_an_interrupted_run_says_how_it_goes_on(drawn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_says_how_it_goes_on(
+    drawn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stopped(spec: Any, out: Path, **given: Any) -> None:
         if drawn:
             (out / "release").mkdir(parents=True)
@@ -167,10 +206,14 @@ def test_an_interrupted_run_says_how_it_goes_on(drawn: bool, tmp_path: Path, mon
     with pytest.raises(KeyboardInterrupt) as caught:
         das.run(das.load_spec("pl94-2010"), tmp_path / "out")
     notes = getattr(caught.value, "__notes__", [])
-    assert [f"das.run(spec, '{tmp_path / 'out'}', resume=True)" in n for n in notes] == [True] * drawn
+    assert [f"das.run(spec, '{tmp_path / 'out'}', resume=True)" in n for n in notes] == [
+        True
+    ] * drawn
 
 
-@pytest.mark.parametrize("overrides", ["budget.rho=1/2", {("budget.rho", 0.5): 1}, [("budget.rho", 0.5)], [0.5]])
+@pytest.mark.parametrize(
+    "overrides", ["budget.rho=1/2", {("budget.rho", 0.5): 1}, [("budget.rho", 0.5)], [0.5]]
+)
 def test_overrides_that_are_no_list_of_texts_are_refused(overrides: Any) -> None:
     with pytest.raises(SpecError, match=r'list of texts[\s\S]*"budget.rho=1/2"'):
         das.load_spec("pl94-2010", overrides)

@@ -56,11 +56,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small")
     rng = np.random.default_rng(0)
     village = rng.integers(0, 12, 700)
-    people = pd.DataFrame({
-        "county": np.array(["a", "b"])[village % 2], "county_name": np.array(["Aye, the", "Bee"])[village % 2],
-        "village": [f"{'ab'[v % 2]}{v:02d}" for v in village],
-        "age": rng.choice(["young", "old"], 700), "sex": rng.choice(["f", "m"], 700),
-    })  # fmt: skip
+    people = pd.DataFrame(
+        {
+            "county": np.array(["a", "b"])[village % 2],
+            "county_name": np.array(["Aye, the", "Bee"])[village % 2],
+            "village": [f"{'ab'[v % 2]}{v:02d}" for v in village],
+            "age": rng.choice(["young", "old"], 700),
+            "sex": rng.choice(["f", "m"], 700),
+        }
+    )
     people.to_csv(folder / "people.csv", index=False)
     (folder / "small.toml").write_text(CONFIG)
     with pytest.warns(UserWarning, match=COLUMN):
@@ -85,7 +89,10 @@ def test_tables_are_those_of_the_files_in_long_form(run: Path) -> None:
         again = here.pivot(index="geocode", columns="field", values="value").loc[wide["GEOCODE"]]
         assert np.array_equal(again.to_numpy(), wide[list(again)].to_numpy())
     counties = frame[frame["level"] == "County"]
-    assert dict(zip(counties["geocode"], counties["name"], strict=True)) == {"a": "Aye, the", "b": "Bee"}
+    assert dict(zip(counties["geocode"], counties["name"], strict=True)) == {
+        "a": "Aye, the",
+        "b": "Bee",
+    }
 
 
 def test_a_table_and_a_level_are_chosen_however_they_are_written(run: Path) -> None:
@@ -97,11 +104,13 @@ def test_a_table_and_a_level_are_chosen_however_they_are_written(run: Path) -> N
 
 
 def test_intervals_lie_around_what_is_known(run: Path) -> None:
-    """Of what is exact they are one number, the published one; others have the margin of their noise, and most hold the
-    count that is published."""
+    """Of what is exact they are one number, the published one; others have the margin of their
+    noise, and most hold the count that is published."""
     frame = das.read_intervals(run)
     assert frame.drop(columns=["low", "high"]).equals(das.read_tables(run))
-    exact = (frame["level"] != "Village") & (frame["label"] == "Total") & (frame["table"] != "adults")
+    exact = (
+        (frame["level"] != "Village") & (frame["label"] == "Total") & (frame["table"] != "adults")
+    )
     assert (frame["low"] == frame["value"])[exact].all()
     assert (frame["high"] == frame["value"])[exact].all()
     others = frame[~exact]
@@ -127,9 +136,13 @@ def test_intervals_are_those_that_the_command_prints(run: Path, tmp_path: Path) 
     done = CliRunner().invoke(main, args, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     wide = pd.read_csv(out, dtype={"GEOCODE": str}).set_index("GEOCODE")
-    mine = das.read_intervals(run, "T1", "Village").pivot(index="geocode", columns="field", values=["low", "high"])
+    mine = das.read_intervals(run, "T1", "Village").pivot(
+        index="geocode", columns="field", values=["low", "high"]
+    )
     for end in ("low", "high"):
-        assert np.array_equal(mine[end].to_numpy(np.int64), wide.loc[mine.index, [f"{f} {end}" for f in mine[end]]])
+        assert np.array_equal(
+            mine[end].to_numpy(np.int64), wide.loc[mine.index, [f"{f} {end}" for f in mine[end]]]
+        )
 
 
 def test_estimates_have_errors_and_names(run: Path) -> None:
@@ -157,7 +170,11 @@ def test_estimates_have_errors_and_names(run: Path) -> None:
 
 
 def test_estimates_that_there_are_not_are_told(run: Path, tmp_path: Path) -> None:
-    estimate_from(run / "release", tmp_path / "again", changes=["estimation.method=topdown", "output.tables=false"])
+    estimate_from(
+        run / "release",
+        tmp_path / "again",
+        changes=["estimation.method=topdown", "output.tables=false"],
+    )
     with pytest.raises(ReleaseError, match=r"no unbiased estimates[\s\S]*full-information"):
         das.read_estimates(tmp_path / "again")
     with pytest.raises(ReleaseError, match=r"no published tables[\s\S]*output.tables"):
@@ -165,37 +182,56 @@ def test_estimates_that_there_are_not_are_told(run: Path, tmp_path: Path) -> Non
 
 
 def test_a_release_is_estimated_again_from_its_measurements(run: Path) -> None:
-    """Full information in memory: the published counts and the unbiased estimates of the release, in every bit but those
-    that its files do not keep."""
+    """Full information in memory: the published counts and the unbiased estimates of the release,
+    in every bit but those that its files do not keep."""
     noisy, spine, bounds = das.read_noisy(run)
-    assert repr(noisy) == "<Noisy: small, 5 queries, rho = 2, 1 counted exactly, seeded: NOT PRIVATE>"
+    assert (
+        repr(noisy) == "<Noisy: small, 5 queries, rho = 2, 1 counted exactly, seeded: NOT PRIVATE>"
+    )
     result = das.full_information(noisy, spine, bounds)
-    for level, counts in published_of(open_release(run / "release"), ["persons"])["persons"].items():
+    for level, counts in published_of(open_release(run / "release"), ["persons"])[
+        "persons"
+    ].items():
         assert result.histograms[level].histogram.same_as(counts)
     for level, estimates in result.estimates.items():
         theirs, mine = das.read_estimates(run, level), estimates.to_frame()
         assert mine.drop(columns="standard_error").equals(theirs.drop(columns="standard_error"))
         assert np.allclose(mine["standard_error"], theirs["standard_error"], rtol=1e-6)
     table = das.read_tables(run, "T0", "Village")
-    assert result.histograms["Village"].to_frame("total")["value"].tolist() == table["value"].tolist()
+    assert (
+        result.histograms["Village"].to_frame("total")["value"].tolist() == table["value"].tolist()
+    )
 
 
 def test_a_release_that_is_read_keeps_what_it_knows(run: Path) -> None:
-    """Its exact counts and its ledger come with the measurements, and are met without the third value."""
+    """Its exact counts and its ledger come with the measurements, and are met without the third
+    value.
+    """
     noisy, spine, bounds = das.read_noisy(run)
     wanted = das.topdown(noisy, spine, bounds)
-    assert das.topdown(noisy, spine).histograms["Village"].histogram.same_as(wanted.histograms["Village"].histogram)
+    assert (
+        das.topdown(noisy, spine)
+        .histograms["Village"]
+        .histogram.same_as(wanted.histograms["Village"].histogram)
+    )
     totals = wanted.histograms["County"].answer("total")
     assert noisy.exact["County", "total"].tolist() == totals.tolist()
     assert (
-        das.topdown(das.Noisy(noisy.schema, noisy.source), spine).histograms["County"].answer("total").tolist()
+        das.topdown(das.Noisy(noisy.schema, noisy.source), spine)
+        .histograms["County"]
+        .answer("total")
+        .tolist()
         != totals.tolist()
     )
     assert sum(e.cost for e in noisy.events) == noisy.plan.cost == 2
     with pytest.raises(InputError, match="the counts of 'total' at 'County' are not those"):
-        das.topdown(noisy, spine, das.bounds(noisy.schema, spine, {("County", "total"): totals[:, 0] + 1}))
+        das.topdown(
+            noisy, spine, das.bounds(noisy.schema, spine, {("County", "total"): totals[:, 0] + 1})
+        )
     with pytest.raises(InputError, match="made with another spine: its Land number 0"):
-        das.topdown(noisy, das.Spine((*spine.levels,), (np.array(["x"]), *spine.codes[1:]), spine.parent))
+        das.topdown(
+            noisy, das.Spine((*spine.levels,), (np.array(["x"]), *spine.codes[1:]), spine.parent)
+        )
 
 
 def test_errors_are_those_of_the_file(run: Path) -> None:
@@ -222,7 +258,9 @@ def test_measurements_have_the_names_of_places(run: Path) -> None:
     assert set(das.read_nmf(run / "release" / "nmf", "Village")["name"]) == {""}
 
 
-@pytest.mark.parametrize("read", [das.read_tables, das.read_intervals, das.read_estimates, das.read_errors])
+@pytest.mark.parametrize(
+    "read", [das.read_tables, das.read_intervals, das.read_estimates, das.read_errors]
+)
 def test_what_is_no_release_is_told(read: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="this is no release"):
         read(tmp_path)

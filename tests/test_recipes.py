@@ -34,7 +34,9 @@ def here(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def totals(run: Path) -> pd.DataFrame:
-    return das.read_nmf(run, level="County", query="total").sort_values("geocode", ignore_index=True)
+    return das.read_nmf(run, level="County", query="total").sort_values(
+        "geocode", ignore_index=True
+    )
 
 
 def test_duckdb(here: Path) -> None:
@@ -44,7 +46,9 @@ def test_duckdb(here: Path) -> None:
     assert list(counties["geocode"]) == list(ours["geocode"])
     assert list(counties["noisy"]) == list(ours["value"])
     assert np.allclose(counties["high"] - counties["low"], 2 * 1.96 * np.sqrt(ours["variance"]))
-    block = das.read_nmf(here, level="Block", query="hispanic").sort_values("geocode", kind="stable")
+    block = das.read_nmf(here, level="Block", query="hispanic").sort_values(
+        "geocode", kind="stable"
+    )
     theirs = hispanic.sort_values("geocode", kind="stable")
     assert len(theirs) == len(block) > 50
     assert list(theirs["noisy"]) == list(block["value"])
@@ -72,7 +76,14 @@ def test_with_das(here: Path) -> None:
     found: dict[str, Any] = {}
     exec(blocks("python")[1], found)
     assert len(found["persons"]) == 3000
-    assert set(found["noisy"].columns) >= {"level", "geocode", "hispanic", "cenrace", "value", "variance"}
+    assert set(found["noisy"].columns) >= {
+        "level",
+        "geocode",
+        "hispanic",
+        "cenrace",
+        "value",
+        "variance",
+    }
 
 
 def test_the_arrow_dataset_that_the_recipe_for_r_opens(here: Path) -> None:
@@ -80,8 +91,14 @@ def test_the_arrow_dataset_that_the_recipe_for_r_opens(here: Path) -> None:
     (text,) = blocks("r")
     measured, microdata = re.findall(r'open_dataset\("([^"]+)"\)', text)
     (wanted,) = re.findall(r'filter\(query_name == "(\w+)"\)', text)
-    columns = re.findall(r"select\(geocode, value, variance\)", text) and ["geocode", "value", "variance"]
-    table = ds.dataset(measured, partitioning="hive").to_table(columns, filter=ds.field("query_name") == wanted)
+    columns = re.findall(r"select\(geocode, value, variance\)", text) and [
+        "geocode",
+        "value",
+        "variance",
+    ]
+    table = ds.dataset(measured, partitioning="hive").to_table(
+        columns, filter=ds.field("query_name") == wanted
+    )
     ours = totals(here)
     assert sorted(v[0] for v in table["value"].to_pylist()) == sorted(ours["value"])
     persons = ds.dataset(microdata, partitioning="hive").to_table(["TABBLKST", "VOTING_AGE"])
@@ -90,8 +107,12 @@ def test_the_arrow_dataset_that_the_recipe_for_r_opens(here: Path) -> None:
 
 def test_the_trap_is_one(here: Path) -> None:
     """If a level's folder is ever read whole without harm, the page may lose its warning."""
-    whole = ds.dataset("release/nmf/Block.parquet", partitioning="hive").to_table(["query_name"])["query_name"]
+    whole = ds.dataset("release/nmf/Block.parquet", partitioning="hive").to_table(["query_name"])[
+        "query_name"
+    ]
     kinds = {name.rpartition("_")[2] for name in whole.to_pylist()}
     assert kinds == {"dpq", "con"}
-    inside = ds.dataset("release/nmf/Block.parquet/DPQuery", partitioning="hive").to_table(["query_name"])["query_name"]
+    inside = ds.dataset("release/nmf/Block.parquet/DPQuery", partitioning="hive").to_table(
+        ["query_name"]
+    )["query_name"]
     assert {name.rpartition("_")[2] for name in inside.to_pylist()} == {"dpq"}

@@ -1,4 +1,6 @@
-"""What a run takes, said before it takes it; and refused, before anything is measured, where it does not fit."""
+"""What a run takes, said before it takes it; and refused, before anything is measured, where it
+does not fit.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,20 @@ def sizes(own: tuple[Path, Path], *changes: str) -> size.Size:
 def test_memory_is_foretold_within_two(own: tuple[Path, Path], tmp_path: Path) -> None:
     """In a process of its own, for the peak is that of a process."""
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "das", "run", str(own[0]), "--data", str(own[1]), "--out", str(out), "--quiet",
-               "--set", "output.report=false"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "das",
+        "run",
+        str(own[0]),
+        "--data",
+        str(own[1]),
+        "--out",
+        str(out),
+        "--quiet",
+        "--set",
+        "output.report=false",
+    ]
     subprocess.run(command, check=True, capture_output=True)
     stages = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["stages"]
     measured = max(s["peak_mb"] for s in stages) * (1 << 20)
@@ -53,7 +67,10 @@ def test_full_information_of_many_cells_takes_matrices_of_them(own: tuple[Path, 
 
 
 def test_a_run_that_cannot_fit_is_refused_before_anything_is_measured(
-    own: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(size, "machine", lambda: 3e8)
     with pytest.raises(SystemExit) as stop:
@@ -65,7 +82,9 @@ def test_a_run_that_cannot_fit_is_refused_before_anything_is_measured(
     assert not (tmp_path / "run").exists()
 
 
-def test_workers_count_and_a_machine_that_does_not_say_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_count_and_a_machine_that_does_not_say_is_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     one = [size.Size("persons", 10, 1e9, 1.0, "L")]
     monkeypatch.setattr(size, "machine", lambda: 2e9)
     size.refuse_beyond(one, 1)
@@ -81,11 +100,15 @@ def test_check_says_the_size(own: tuple[Path, Path], capsys: pytest.CaptureFixtu
             main(["check", str(own[0]), "--json", *more])
         assert not stop.value.code
         found = json.loads(capsys.readouterr().out)["sizes"]
-        assert [(s["cells"], s["with_data"]) for s in found] == [(int(np.prod(list(LARGE.values()))), with_data)]
+        assert [(s["cells"], s["with_data"]) for s in found] == [
+            (int(np.prod(list(LARGE.values()))), with_data)
+        ]
 
 
 def test_the_peak_is_that_of_the_run_and_not_of_who_started_it() -> None:
     held = np.ones(60_000_000)  # 480 MB
     script = "from das.files.machine import peak; print(peak())"
-    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
     assert 1e6 < int(done.stdout) < held.nbytes / 2

@@ -35,13 +35,18 @@ def test_a_page_that_fails_is_left_out_with_a_note_that_quotes_nothing(tmp_path:
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), ReleaseError("altered"), KeyboardInterrupt()]
 )
-def test_what_can_be_mended_or_is_asked_for_still_stops(tmp_path: Path, error: BaseException) -> None:
+def test_what_can_be_mended_or_is_asked_for_still_stops(
+    tmp_path: Path, error: BaseException
+) -> None:
     with pytest.raises(type(error)), Stages().page("report", tmp_path / "x"):
         raise error
 
 
 def test_a_run_whose_pages_fail_ends_whole(
-    worlds: Worlds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    worlds: Worlds,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fails(*_: object, **__: object) -> None:
         raise KeyError("Block_Group", "detailed")
@@ -50,7 +55,9 @@ def test_a_run_whose_pages_fail_ends_whole(
     monkeypatch.setattr(pipeline, "html", fails)
     out, data = tmp_path / "run", worlds.data("19 blocks")
     config = str(ROOT / "configs" / "pl94-2010.toml")
-    main.main(["run", config, "--data", str(data), "--out", str(out), "--json"], standalone_mode=False)
+    main.main(
+        ["run", config, "--data", str(data), "--out", str(out), "--json"], standalone_mode=False
+    )
     said = capsys.readouterr()
     assert said.err.count("could not be made") == 2
     assert [json.loads(said.out)[name] for name in ("page", "report")] == [None, None]

@@ -1,4 +1,6 @@
-"""Published tables: the columns, labels and cells of the official layouts, and the rows of a real file."""
+"""Published tables: the columns, labels and cells of the official layouts, and the rows of a real
+file.
+"""
 
 import csv
 import os
@@ -24,7 +26,9 @@ from das.tables import Table, of, published
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", ROOT.parent / "shared" / "data"))
 RI = SHARED / "pl94_2010" / "ri" / "ri2010.pl.zip"
-TOY = Schema("toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old"))))
+TOY = Schema(
+    "toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old")))
+)
 
 
 def layout(name):
@@ -38,16 +42,23 @@ def layout(name):
 def random_histogram(units, cells, entries, seed=0):
     rng = np.random.default_rng(seed)
     return Histogram.of(
-        units, cells, rng.integers(0, units, entries), rng.integers(0, cells, entries), rng.geometric(0.3, entries)
+        units,
+        cells,
+        rng.integers(0, units, entries),
+        rng.integers(0, cells, entries),
+        rng.geometric(0.3, entries),
     )
 
 
-# --- layouts -----------------------------------------------------------------------------------------
+# --- layouts
+# -----------------------------------------------------------------------------------------
 
 
 def test_order_names_and_labels_of_2010():
     official = [
-        (r["field"], r["label"].split(": ", 1)[1]) for r in layout("pl94_2010_segment_fields.csv") if r["label"]
+        (r["field"], r["label"].split(": ", 1)[1])
+        for r in layout("pl94_2010_segment_fields.csv")
+        if r["label"]
     ]
     tables = [*published(PL94)[:4], *published(H1, HOUSING)]
     assert [pair for t in tables for pair in zip(t.columns, t.labels, strict=True)] == official
@@ -77,7 +88,8 @@ def test_the_field_of_each_race():
             assert np.array_equal(by_column[row[table]], mask), (row["cenrace"], table)
 
 
-# --- identities that hold without any file -----------------------------------------------------------
+# --- identities that hold without any file
+# -----------------------------------------------------------
 
 
 def test_subtotals_of_the_redistricting_tables():
@@ -107,24 +119,44 @@ H = random_histogram(7, PL94.cells, 9000)
 
 
 def test_a_table_that_rests_on_an_assigned_attribute_says_so(tmp_path):
-    """P5 alone tells types of group quarters apart; of any schema, whatever tells levels of the attribute apart."""
+    """P5 alone tells types of group quarters apart; of any schema, whatever tells levels of the
+    attribute apart.
+    """
     said = {t.name: t.assigned for t in of(Universe(PERSONS, PL94), ["hhgq"])}
     assert said == {"P1": (), "P2": (), "P3": (), "P4": (), "P5": ("hhgq",)}
     toy = of(Universe(PERSONS, TOY), ["age"])
-    assert [(t.name, t.assigned) for t in toy] == [("T0", ()), ("T1", ()), ("T2", ("age",)), ("T3", ("age",))]
+    assert [(t.name, t.assigned) for t in toy] == [
+        ("T0", ()),
+        ("T1", ()),
+        ("T2", ("age",)),
+        ("T3", ("age",)),
+    ]
     assert toy[2].title == f"{published(TOY)[2].title} (NOT COUNTED: age assigned)"
     h, codes = random_histogram(3, TOY.cells, 20), encoded(["1", "2", "3"])
     write(tmp_path, "Block", codes, toy, h, private=False)
-    assert (tmp_path / "T2_Block.csv").read_text().splitlines()[0].endswith(",NOT COUNTED,NOT PRIVATE")
-    assert read(tmp_path / "T2_Block.csv").columns == toy[2].columns  # what is read is the table alone
+    assert (
+        (tmp_path / "T2_Block.csv").read_text().splitlines()[0].endswith(",NOT COUNTED,NOT PRIVATE")
+    )
+    assert (
+        read(tmp_path / "T2_Block.csv").columns == toy[2].columns
+    )  # what is read is the table alone
     assert "NOT COUNTED" not in (tmp_path / "T1_Block.csv").read_text()
 
 
 def test_values_by_hand():
-    """One nursing-home resident, adult, Hispanic, White and Asian; two children in a household, Black."""
-    cell = np.ravel_multi_index(([3, 0], [1, 0], [1, 0], [CENRACE.index("White+Asian"), 1]), PL94.shape)
+    """One nursing-home resident, adult, Hispanic, White and Asian; two children in a household,
+    Black.
+    """
+    cell = np.ravel_multi_index(
+        ([3, 0], [1, 0], [1, 0], [CENRACE.index("White+Asian"), 1]), PL94.shape
+    )
     h = Histogram.of(1, PL94.cells, np.zeros(2, int), cell, np.array([1, 2]))
-    shown = {c: v for t in published(PL94) for c, v in zip(t.columns, t.values(h)[0].tolist(), strict=True) if v}
+    shown = {
+        c: v
+        for t in published(PL94)
+        for c, v in zip(t.columns, t.values(h)[0].tolist(), strict=True)
+        if v
+    }
     assert shown == {
         "P0010001": 3,
         "P0010002": 2,
@@ -150,11 +182,17 @@ def test_values_by_hand():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.integers(0, 5), min_size=6, max_size=6), min_size=1, max_size=5), st.data())
+@given(
+    st.lists(st.lists(st.integers(0, 5), min_size=6, max_size=6), min_size=1, max_size=5), st.data()
+)
 def test_values_are_the_dense_product(rows, data):
-    """Columns are boxes, or several, each of which counts; the query has no more answers than it takes."""
+    """Columns are boxes, or several, each of which counts; the query has no more answers than it
+    takes.
+    """
     dense = np.array(rows, dtype=np.int64)
-    box = st.tuples(*(st.lists(st.booleans(), min_size=n, max_size=n).map(np.array) for n in TOY.shape))
+    box = st.tuples(
+        *(st.lists(st.booleans(), min_size=n, max_size=n).map(np.array) for n in TOY.shape)
+    )
     lines = data.draw(st.lists(st.lists(box, min_size=1, max_size=2), min_size=1, max_size=4))
     table = Table.of("T9", "any", TOY, [(f"line {i}", boxes) for i, boxes in enumerate(lines)])
     unit, cell = np.nonzero(dense)
@@ -167,15 +205,20 @@ def test_values_are_the_dense_product(rows, data):
         assert np.array_equal(table.mask(j), times[j] > 0)
         assert table.repeats(j) == (times[j] > 1).any()
     patterns = [
-        {tuple(b[i][level] for boxes in lines for b in boxes) for level in range(n)} for i, n in enumerate(TOY.shape)
+        {tuple(b[i][level] for boxes in lines for b in boxes) for level in range(n)}
+        for i, n in enumerate(TOY.shape)
     ]
     assert table.query.shape == tuple(map(len, patterns))
 
 
 def test_group_quarters_by_type():
-    """Ten to the power of its type in each type of quarters, and a hundred million in households."""
+    """Ten to the power of its type in each type of quarters, and a hundred million in
+    households.
+    """
     cell = np.ravel_multi_index((np.arange(8), 1, 0, 0), PL94.shape)
-    h = Histogram.of(1, PL94.cells, np.zeros(8, int), cell, np.array([10**8, *(10**i for i in range(1, 8))]))
+    h = Histogram.of(
+        1, PL94.cells, np.zeros(8, int), cell, np.array([10**8, *(10**i for i in range(1, 8))])
+    )
     p5 = published(PL94)[4].values(h)[0].tolist()
     assert p5 == [11111110, 11110, 10, 100, 1000, 10000, 11100000, 10**5, 10**6, 10**7]
 
@@ -189,13 +232,21 @@ def test_other_schemas():
     assert cross.labels[:2] == ("male; young", "male; middle")
     dense = np.arange(6, dtype=np.int64)[None]
     h = Histogram.of(1, 6, np.zeros(6, int), np.arange(6), dense[0])
-    assert [t.values(h).tolist() for t in (total, sex, age, cross)] == [[[15]], [[3, 12]], [[3, 5, 7]], dense.tolist()]
+    assert [t.values(h).tolist() for t in (total, sex, age, cross)] == [
+        [[15]],
+        [[3, 12]],
+        [[3, 5, 7]],
+        dense.tolist(),
+    ]
     assert [t.name for t in published(TOY, HOUSING)] == ["U0", "U1", "U2", "U3"]
 
 
 def test_the_full_cross_has_at_most_a_thousand_cells():
     assert len(published(E2E_1940)[-1].columns) == 192
-    wide = Schema("wide", (Attribute("a", tuple(map(str, range(77)))), Attribute("b", tuple(map(str, range(13))))))
+    wide = Schema(
+        "wide",
+        (Attribute("a", tuple(map(str, range(77)))), Attribute("b", tuple(map(str, range(13))))),
+    )
     assert [len(t.columns) for t in published(wide)] == [1, 77, 13]
     one = Schema("one", (Attribute("a", ("x", "y")),))
     assert [len(t.columns) for t in published(one)] == [1, 2]
@@ -211,13 +262,18 @@ def test_refusals():
         Table("T1", "", ("a", "a"), good.labels, good.query, good.indptr, good.answer)
 
 
-# --- a real file -------------------------------------------------------------------------------------
+# --- a real file
+# -------------------------------------------------------------------------------------
 
 
 def official_rows(levels=("040", "050", "140", "150", "750")):
-    """P1 to P4 and H1 of Rhode Island 2010 in file order, for the levels of the spine; ``(units, 291)``."""
+    """P1 to P4 and H1 of Rhode Island 2010 in file order, for the levels of the spine; ``(units,
+    291)``.
+    """
     if not RI.exists():
-        pytest.skip("no Rhode Island 2010 file: set DAS_SHARED_DATA to the folder of the public data")
+        pytest.skip(
+            "no Rhode Island 2010 file: set DAS_SHARED_DATA to the folder of the public data"
+        )
     with zipfile.ZipFile(RI) as z:
         geo = z.read("rigeo2010.pl").decode("latin-1").splitlines()
         parts = [pd.read_csv(z.open(f"ri0000{i}2010.pl"), header=None) for i in (1, 2)]
@@ -239,18 +295,25 @@ def test_a_histogram_recovered_from_a_real_file_gives_its_rows_back():
     triplets = []
     for (adult, hispanic), counts in boxes.items():
         unit, race = np.nonzero(counts)
-        cell = np.ravel_multi_index((0 * race, adult + 0 * race, hispanic + 0 * race, race), PL94.shape)
+        cell = np.ravel_multi_index(
+            (0 * race, adult + 0 * race, hispanic + 0 * race, race), PL94.shape
+        )
         triplets.append((unit, cell, counts[unit, race]))
-    h = Histogram.of(len(rows), PL94.cells, *(np.concatenate(x) for x in zip(*triplets, strict=True)))
+    h = Histogram.of(
+        len(rows), PL94.cells, *(np.concatenate(x) for x in zip(*triplets, strict=True))
+    )
     units = rows[:, [place["H0010003"], place["H0010002"]]]
     at = np.nonzero(units)
     h1 = Histogram.of(len(rows), 2, *at, units[at])
-    values = [t.values(h) for t in published(PL94)[:4]] + [t.values(h1) for t in published(H1, HOUSING)]
+    values = [t.values(h) for t in published(PL94)[:4]] + [
+        t.values(h1) for t in published(H1, HOUSING)
+    ]
     assert len(rows) == 26246
     assert np.array_equal(np.concatenate(values, axis=1), rows)
 
 
-# --- files -------------------------------------------------------------------------------------------
+# --- files
+# -------------------------------------------------------------------------------------------
 
 CODES = encoded([f"440070{i:010d}" for i in range(7)])
 
@@ -273,7 +336,11 @@ def test_files_have_header_and_rows(tmp_path):
 
 
 def test_a_failure_changes_no_table(tmp_path, monkeypatch):
-    tables, old, new = published(TOY), random_histogram(7, 6, 60), random_histogram(7, 6, 60, seed=1)
+    tables, old, new = (
+        published(TOY),
+        random_histogram(7, 6, 60),
+        random_histogram(7, 6, 60, seed=1),
+    )
     write(tmp_path, "Block", CODES, tables, old)
     good = files.write_lines
 
@@ -301,7 +368,13 @@ def test_file_refusals(tmp_path):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InputError, match="not readable"):
         read(tmp_path / "T0_Block.csv")
-    for wrong in ("GEOCODE,T0000001\n44,x\n", "GEOCODE,T0000001\n44\n", "", "T0000001\n4\n", "GEOCODE,T0000001\n44,\n"):
+    for wrong in (
+        "GEOCODE,T0000001\n44,x\n",
+        "GEOCODE,T0000001\n44\n",
+        "",
+        "T0000001\n4\n",
+        "GEOCODE,T0000001\n44,\n",
+    ):
         (tmp_path / "T0_Block.csv").write_text(wrong)
         with pytest.raises(InputError, match=r"T0_Block\.csv"):
             read(tmp_path / "T0_Block.csv")

@@ -1,5 +1,5 @@
-"""Worker processes: a script that would be run again by them is refused before anything is measured, and they end with
-the run, whatever ends it."""
+"""Worker processes: a script that would be run again by them is refused before anything is
+measured, and they end with the run, whatever ends it."""
 
 from __future__ import annotations
 
@@ -37,12 +37,24 @@ def main():
 
 def python(root: Path, *args: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(root)}
-    return subprocess.run([sys.executable, *args], input=given, env=environment, capture_output=True, text=True,
-                          cwd=root, timeout=120, check=False)  # fmt: skip
+    return subprocess.run(
+        [sys.executable, *args],
+        input=given,
+        env=environment,
+        capture_output=True,
+        text=True,
+        cwd=root,
+        timeout=120,
+        check=False,
+    )
 
 
-def test_a_script_without_the_guard_is_refused_before_anything_is_measured(root: Path, tmp_path: Path) -> None:
-    """Its workers import it, and would run it: they end without a word, and the script ends with the remedy."""
+def test_a_script_without_the_guard_is_refused_before_anything_is_measured(
+    root: Path, tmp_path: Path
+) -> None:
+    """Its workers import it, and would run it: they end without a word, and the script ends with
+    the remedy.
+    """
     script = tmp_path / "script.py"
     script.write_text(RUN)
     done = python(root, str(script), "configs/1940.toml", str(tmp_path / "run"))
@@ -54,8 +66,8 @@ def test_a_script_without_the_guard_is_refused_before_anything_is_measured(root:
 
 
 def test_a_pool_of_ones_own_does_not_measure_again(root: Path, tmp_path: Path) -> None:
-    """The run itself needs no workers; a process of another pool imports the script all the same, and is told. It
-    gets no further: here, not to input that is not there."""
+    """The run itself needs no workers; a process of another pool imports the script all the same,
+    and is told. It gets no further: here, not to input that is not there."""
     script = tmp_path / "script.py"
     script.write_text("""
 import sys, das
@@ -92,16 +104,27 @@ def test_every_other_way_to_begin_works(root: Path, tmp_path: Path, kind: str) -
     assert done.stdout == "begun\n[1, 2]\n"
 
 
-# --- what a worker has of the process that started it -------------------------------------------------------------
+# --- what a worker has of the process that started it
+# -------------------------------------------------------------
 
 
 def seen(names: Sequence[str]) -> tuple[dict[str, str | None], bool, int]:
-    """In a worker: variables of its environment, whether it has what a test put into a module, and its parent."""
-    return {name: os.environ.get(name) for name in names}, hasattr(das.errors, "RECORDS"), os.getppid()
+    """In a worker: variables of its environment, whether it has what a test put into a module, and
+    its parent.
+    """
+    return (
+        {name: os.environ.get(name) for name in names},
+        hasattr(das.errors, "RECORDS"),
+        os.getppid(),
+    )
 
 
-def test_a_worker_has_the_environment_of_now_and_nothing_that_was_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the process that workers are forked from began before: they are forked from it, and not from this one."""
+def test_a_worker_has_the_environment_of_now_and_nothing_that_was_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where the process that workers are forked from began before: they are forked from it,
+    and not from this one.
+    """
     monkeypatch.setattr(das.errors, "RECORDS", "the truth", raising=False)
     monkeypatch.setenv("TOKEN", "old")
     monkeypatch.setenv("GONE", "1")
@@ -129,7 +152,9 @@ def lose_the_server(of: list[int]) -> None:
         asleep.result()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked from a server on Linux alone")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="workers are forked from a server on Linux alone"
+)
 def test_workers_end_with_their_server_and_are_there_again() -> None:
     """Who is at work then is lost as any worker is, and writes no more."""
     of: list[int] = []
@@ -145,7 +170,9 @@ def gone() -> None:
     raise EOFError
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked from a server on Linux alone")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="workers are forked from a server on Linux alone"
+)
 def test_a_server_that_never_begins_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "_TRIES", 2)
     monkeypatch.setattr(server, "ensure_running", gone)
@@ -154,7 +181,9 @@ def test_a_server_that_never_begins_is_told_of(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("flags", [(), ("-I",)], ids=["", "isolated"])
-def test_workers_load_no_other_modules_than_their_parent(root: Path, tmp_path: Path, flags: Sequence[str]) -> None:
+def test_workers_load_no_other_modules_than_their_parent(
+    root: Path, tmp_path: Path, flags: Sequence[str]
+) -> None:
     """Not those of the folder where the program happens to be called."""
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "das").mkdir(parents=True)
@@ -175,12 +204,20 @@ if __name__ == "__main__":
     print(found(1)[0])
 """)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run([sys.executable, *flags, str(script)], env=environment, capture_output=True, text=True,
-                          cwd=elsewhere, timeout=120, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, *flags, str(script)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        cwd=elsewhere,
+        timeout=120,
+        check=False,
+    )
     assert (done.stderr, done.stdout) == ("", f"{root / 'das' / '__init__.py'}\n")
 
 
-# --- the end of a run ---------------------------------------------------------------------------------------------
+# --- the end of a run
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -192,11 +229,15 @@ def words(worlds: Worlds, tmp_path: Path) -> list[str]:
 
 
 @pytest.fixture
-def estimating(root: Path, words: list[str], tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+def estimating(
+    root: Path, words: list[str], tmp_path: Path
+) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """A run that has measured everything, in a process group of its own; and its folder."""
     out = tmp_path / "run"
     command = [sys.executable, "-m", "das", *words]
-    with subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, cwd=root, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         until(lambda: (out / "release" / "privacy.json").exists())
         assert len(group(process.pid)) >= 3  # the run, a worker, and the resource tracker
         yield process, out
@@ -206,9 +247,13 @@ def estimating(root: Path, words: list[str], tmp_path: Path) -> Iterator[tuple[s
 
 def group(leader: int) -> list[str]:
     """Processes of a group that have not ended."""
-    every = subprocess.run(["ps", "-A", "-o", "pgid=,stat=,command="], capture_output=True, text=True, check=True)
+    every = subprocess.run(
+        ["ps", "-A", "-o", "pgid=,stat=,command="], capture_output=True, text=True, check=True
+    )
     lines = [line.split(None, 2) for line in every.stdout.splitlines()]
-    return [command for pgid, stat, command in lines if int(pgid) == leader and not stat.startswith("Z")]
+    return [
+        command for pgid, stat, command in lines if int(pgid) == leader and not stat.startswith("Z")
+    ]
 
 
 def until(happens: Callable[[], bool]) -> None:
@@ -218,7 +263,9 @@ def until(happens: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_workers_end_with_a_run_that_is_killed(estimating: tuple[subprocess.Popen[str], Path]) -> None:
+def test_workers_end_with_a_run_that_is_killed(
+    estimating: tuple[subprocess.Popen[str], Path],
+) -> None:
     process, _ = estimating
     process.kill()
     assert process.wait() == -signal.SIGKILL
@@ -228,8 +275,8 @@ def test_workers_end_with_a_run_that_is_killed(estimating: tuple[subprocess.Pope
 def test_a_terminated_run_says_how_to_resume_and_goes_on(
     root: Path, words: list[str], estimating: tuple[subprocess.Popen[str], Path]
 ) -> None:
-    """SIGTERM is answered as Ctrl-C is: one message with the command to go on, and no process is left. That command
-    draws nothing again, and a second time changes nothing."""
+    """SIGTERM is answered as Ctrl-C is: one message with the command to go on, and no process is
+    left. That command draws nothing again, and a second time changes nothing."""
     process, out = estimating
     ledger = (out / "release" / "ledger.jsonl").read_bytes()
     process.terminate()
@@ -252,11 +299,19 @@ def test_a_terminated_run_says_how_to_resume_and_goes_on(
     assert {p: p.stat().st_mtime_ns for p in out.rglob("*")} == before
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked from a server on Linux alone")
-def test_the_server_of_workers_ignores_ctrl_c_while_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A signal that is ignored stays so in the program that is started; this process answers it again afterwards."""
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="workers are forked from a server on Linux alone"
+)
+def test_the_server_of_workers_ignores_ctrl_c_while_it_loads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A signal that is ignored stays so in the program that is started; this process answers it
+    again afterwards.
+    """
     there: list[object] = []
-    monkeypatch.setattr(forkserver, "ensure_running", lambda: there.append(signal.getsignal(signal.SIGINT)))
+    monkeypatch.setattr(
+        forkserver, "ensure_running", lambda: there.append(signal.getsignal(signal.SIGINT))
+    )
     before = signal.getsignal(signal.SIGINT)
     server.ensure_running()
     assert there == [signal.SIG_IGN]
@@ -281,17 +336,20 @@ def test_a_signal_waits_until_a_process_that_is_being_started_is_known() -> None
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-# --- a second user of the machine ---------------------------------------------------------------------------------
+# --- a second user of the machine
+# ---------------------------------------------------------------------------------
 
 
 def shared_memory() -> dict[str, int]:
     return {p.name: p.stat().st_mode & 0o777 for p in Path("/dev/shm").iterdir()}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked from a server on Linux alone")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="workers are forked from a server on Linux alone"
+)
 def test_another_user_cannot_reach_the_server_of_the_workers() -> None:
-    """It listens in a folder of its owner's, and not where names are everybody's; nor is anything else open to others while
-    workers are at work."""
+    """It listens in a folder of its owner's, and not where names are everybody's; nor is anything
+    else open to others while workers are at work."""
     before, mask = shared_memory(), os.umask(0)
     try:
         with executor(2) as pool:
@@ -305,6 +363,11 @@ def test_another_user_cannot_reach_the_server_of_the_workers() -> None:
     assert (folder.st_uid, folder.st_mode & 0o777) == (os.geteuid(), 0o700)
     assert set(made.values()) <= {0o600}
     if os.geteuid() == 0:  # this process can be somebody else
-        script = "import os, socket, sys; os.setuid(65534); socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
-        done = subprocess.run([sys.executable, "-c", script, address], capture_output=True, text=True, check=False)
+        script = (
+            "import os, socket, sys; os.setuid(65534);"
+            " socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script, address], capture_output=True, text=True, check=False
+        )
         assert "PermissionError" in done.stderr

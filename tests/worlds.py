@@ -1,4 +1,5 @@
-"""Runs that many tests read: each is made once on a machine, by the first process that asks, and altered by nobody.
+"""Runs that many tests read: each is made once on a machine, by the first process that asks, and
+altered by nobody.
 
 A test that alters a run, or calls a command that writes into it, takes a copy.
 """
@@ -51,9 +52,11 @@ class Worlds:
             return self.data(given[0]) / given[1]
         return self._made(f"data {name}", lambda folder: census_2010.write(folder, **given))
 
-    def run(self, *changes: str, config: str = "pl94-2010", data: str = "shipped", report: bool = False) -> Path:
-        """A finished run of a configuration of ours with ``changes``, as of ``--set``; its page only if asked for,
-        for the figures take longer than all the rest."""
+    def run(
+        self, *changes: str, config: str = "pl94-2010", data: str = "shipped", report: bool = False
+    ) -> Path:
+        """A finished run of a configuration of ours with ``changes``, as of ``--set``; its page
+        only if asked for, for the figures take longer than all the rest."""
         text = (ROOT / "configs" / f"{config}.toml").read_text(encoding="utf-8")
         if not any(
             c.startswith("geography.") for c in changes
@@ -64,13 +67,17 @@ class Worlds:
     def run_of(self, text: str, *changes: str, data: str) -> Path:
         """The same of any configuration."""
         chosen, paths = spec.parse(text, where="c", overrides=changes), [self.data(data)]
-        return self._made(f"{chosen!r} {data}", lambda folder: pipeline.run(chosen, folder, paths=paths))
+        return self._made(
+            f"{chosen!r} {data}", lambda folder: pipeline.run(chosen, folder, paths=paths)
+        )
 
     def linked(self, data: str = "one thousand") -> Path:
         """Linked records of the demographic file, with the redistricting counts of an extract."""
         from das.files.simulators import dhc_files
 
-        return self._made(f"linked {data}", lambda folder: dhc_files.simulate([self.data(data)], folder, seed=1))
+        return self._made(
+            f"linked {data}", lambda folder: dhc_files.simulate([self.data(data)], folder, seed=1)
+        )
 
     def dhc(self, *changes: str, data: str = "one thousand") -> Path:
         """A finished run of the demographic file on these."""
@@ -80,7 +87,10 @@ class Worlds:
         earlier = self.run("run.seed=1", data=data)
         every = [f"constraints.from={earlier}", "run.seed=1", "output.report=false", *changes]
         chosen = spec.parse_dhc(text, where="c", overrides=every)
-        return self._made(f"dhc {changes} {data}", lambda folder: run_dhc(chosen, folder, paths=[self.linked(data)]))
+        return self._made(
+            f"dhc {changes} {data}",
+            lambda folder: run_dhc(chosen, folder, paths=[self.linked(data)]),
+        )
 
     def copy(self, run: Path, to: Path) -> Path:
         """All of a run, to be altered."""
@@ -89,7 +99,9 @@ class Worlds:
     def altered(self) -> list[str]:
         """Files of what was handed out since this was last asked that are not as they were made."""
         asked, self.asked = self.asked, set()
-        return sorted({str(f / name) for f in asked for name, _ in set(_listed(f)) ^ set(_as_made(f))})
+        return sorted(
+            {str(f / name) for f in asked for name, _ in set(_listed(f)) ^ set(_as_made(f))}
+        )
 
     def _made(self, key: str, make: Callable[[Path], object]) -> Path:
         folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:12]
@@ -109,4 +121,7 @@ def _listed(folder: Path) -> list[tuple[str, tuple[int, int]]]:
 
 
 def _as_made(folder: Path) -> list[tuple[str, tuple[int, int]]]:
-    return [(name, (size, when)) for name, (size, when) in json.loads(folder.with_suffix(".json").read_text())]
+    return [
+        (name, (size, when))
+        for name, (size, when) in json.loads(folder.with_suffix(".json").read_text())
+    ]

@@ -1,4 +1,6 @@
-"""Altered input of the other publications: linked tables, folders of SafeTab, zips, Parquet, published measurements; and command lines."""
+"""Altered input of the other publications: linked tables, folders of SafeTab, zips, Parquet,
+published measurements; and command lines.
+"""
 
 from __future__ import annotations
 
@@ -59,18 +61,25 @@ def altered_table(path: Path, rng: Random) -> None:
         path.write_bytes(mutate.altered(path.read_bytes(), rng))
 
 
-# --- records ---------------------------------------------------------------------------------------------------------
+# --- records
+# ---------------------------------------------------------------------------------------------------------
 
 
 class Linked:
-    """The three tables of the demographic file, beside the redistricting release of the same records."""
+    """The three tables of the demographic file, beside the redistricting release of the same
+    records.
+    """
 
     def __init__(self, folder: Path) -> None:
         data = census_2010.write(folder / "pl", seed=1, states=1, persons=1000)
         changes = ["run.seed=1", "output.report=false", "geography.spine=tabulation"]
-        pipeline.run(load_spec(ROOT / "configs" / "pl94-2010.toml", changes), folder / "run", paths=data)
+        pipeline.run(
+            load_spec(ROOT / "configs" / "pl94-2010.toml", changes), folder / "run", paths=data
+        )
         text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
-        self._spec = parse_dhc(text, where="dhc", overrides=["run.seed=1", f"constraints.from={folder / 'run'}"])
+        self._spec = parse_dhc(
+            text, where="dhc", overrides=["run.seed=1", f"constraints.from={folder / 'run'}"]
+        )
         self._earlier = EarlierRelease.read(folder / "run" / "release", self._spec)
         self._tables = folder / "linked"
         dhc_files.simulate(data, self._tables, seed=1)
@@ -79,7 +88,10 @@ class Linked:
         here = linked_to(self._tables, at / "linked")
         path = rng.choice(sorted(here.iterdir()))
         altered_table(path, rng)
-        return call(lambda: prepare_dhc(self._spec, here, self._earlier, SILENT)), f"read; altered {path.name}"
+        return (
+            call(lambda: prepare_dhc(self._spec, here, self._earlier, SILENT)),
+            f"read; altered {path.name}",
+        )
 
 
 class SafeTab:
@@ -97,7 +109,10 @@ class SafeTab:
         path = rng.choice(sorted(p for p in here.rglob("*") if p.is_file()))
         path.write_bytes(mutate.altered(own(path), rng))
         given = GivenFolders.of(here / "parameters", here / "data", product)
-        return call(lambda: read_folders(given).counted()), f"read {product}; altered {path.relative_to(here)}"
+        return (
+            call(lambda: read_folders(given).counted()),
+            f"read {product}; altered {path.relative_to(here)}",
+        )
 
 
 class Zips:
@@ -119,8 +134,17 @@ class Zips:
                         data = mutate.altered(data, rng)
                     if rng.random() < 0.1:
                         continue
-                    how = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
-                    new.writestr(info.filename if rng.random() < 0.95 else f"../{info.filename}", data, how)
+                    how = rng.choice(
+                        (
+                            zipfile.ZIP_STORED,
+                            zipfile.ZIP_DEFLATED,
+                            zipfile.ZIP_BZIP2,
+                            zipfile.ZIP_LZMA,
+                        )
+                    )
+                    new.writestr(
+                        info.filename if rng.random() < 0.95 else f"../{info.filename}", data, how
+                    )
         return call(lambda: prepare(self._spec, [path], Stages(), Silent())), "read"
 
 
@@ -129,7 +153,9 @@ class Parquet:
 
     def __init__(self, text: str, people: str) -> None:
         rows = [line.split(",") for line in people.splitlines()]
-        self._whole = pa.table(dict(zip(rows[0], map(list, zip(*rows[1:], strict=True)), strict=True)))
+        self._whole = pa.table(
+            dict(zip(rows[0], map(list, zip(*rows[1:], strict=True)), strict=True))
+        )
         self._spec = specification.parse(text, where="own")
 
     def __call__(self, rng: Random, at: Path) -> tuple[Verdict, str]:
@@ -143,12 +169,16 @@ class Parquet:
 
 
 class Published:
-    """Measurements in another publisher's layout: rows, bytes and whole parts altered or taken away."""
+    """Measurements in another publisher's layout: rows, bytes and whole parts altered or taken
+    away.
+    """
 
     def __init__(self, folder: Path) -> None:
         data = census_2010.write(folder / "pl", seed=1, states=2, persons=2000)
         changes = ["run.seed=1", "output.report=false", "geography.spine=tabulation"]
-        pipeline.run(load_spec(ROOT / "configs" / "pl94-2010.toml", changes), folder / "run", paths=data)
+        pipeline.run(
+            load_spec(ROOT / "configs" / "pl94-2010.toml", changes), folder / "run", paths=data
+        )
         self._folders = [folder / "run" / "release" / name for name in ("nmf", "nmf-housing")]
 
     def __call__(self, rng: Random, at: Path) -> tuple[Verdict, str]:
@@ -157,25 +187,53 @@ class Published:
         path = rng.choice(files)
         if rng.random() < 0.15:
             shutil.rmtree(
-                rng.choice([p for p in path.parents if p.is_relative_to(here) and p != here] or [path.parent])
+                rng.choice(
+                    [p for p in path.parents if p.is_relative_to(here) and p != here]
+                    or [path.parent]
+                )
             )
         else:
             altered_table(path, rng)
         return call(lambda: convert(here, at / "out")), f"convert; altered {path.relative_to(here)}"
 
 
-# --- command lines ---------------------------------------------------------------------------------------------------
+# --- command lines
+# ---------------------------------------------------------------------------------------------------
 
 #: What is asked, before it is altered. Nothing that takes long, or asks another machine.
 LINES = (
-    "check CONFIG", "check CONFIG --json --set budget.rho=1", "plan CONFIG", "plan CONFIG --json", "account RUN", "account CONFIG --json",
-    "account verify RUN", "tables RUN", "tables RUN --level LEVEL", "tables RUN --level LEVEL --table TABLE --out OUT/x.csv",
-    "nmf summary RUN", "nmf show RUN --level LEVEL --query total", "nmf verify RUN", "status RUN", "tasks RUN", "task RUN branch 1",
-    "evaluate RUN", "compare RUN RUN", "init --from CSV --out OUT/x.toml", "data list --json", "area RUN --blocks CSV",
-    "data simulate 1940 --out OUT/sim --persons 1000 --states 1 --seed 1", "map RUN --level LEVEL --boundaries CSV",
-    "store pull file://OUT/there OUT/here", "store push RUN file://OUT/there", "intervals RUN --replicates 2 --out OUT/int",
-    "estimate --from CSV --out OUT/est", "detailed check CSV OUT", "detailed plan CSV", "risk RUN", "run CONFIG --out OUT/run --data CSV",
-)  # fmt: skip
+    "check CONFIG",
+    "check CONFIG --json --set budget.rho=1",
+    "plan CONFIG",
+    "plan CONFIG --json",
+    "account RUN",
+    "account CONFIG --json",
+    "account verify RUN",
+    "tables RUN",
+    "tables RUN --level LEVEL",
+    "tables RUN --level LEVEL --table TABLE --out OUT/x.csv",
+    "nmf summary RUN",
+    "nmf show RUN --level LEVEL --query total",
+    "nmf verify RUN",
+    "status RUN",
+    "tasks RUN",
+    "task RUN branch 1",
+    "evaluate RUN",
+    "compare RUN RUN",
+    "init --from CSV --out OUT/x.toml",
+    "data list --json",
+    "area RUN --blocks CSV",
+    "data simulate 1940 --out OUT/sim --persons 1000 --states 1 --seed 1",
+    "map RUN --level LEVEL --boundaries CSV",
+    "store pull file://OUT/there OUT/here",
+    "store push RUN file://OUT/there",
+    "intervals RUN --replicates 2 --out OUT/int",
+    "estimate --from CSV --out OUT/est",
+    "detailed check CSV OUT",
+    "detailed plan CSV",
+    "risk RUN",
+    "run CONFIG --out OUT/run --data CSV",
+)
 PATHS = (
     "/dev/null",
     "/dev/zero",
@@ -192,8 +250,33 @@ PATHS = (
 )
 
 
-PLAUSIBLE = ("0", "1", "2", "3", "0.5", "1/2", "total", "sex", "age", "sex * age", "Country", "Region", "Village", "A", "run", "c.toml",
-             "people.csv", "out", "csv", "json", "parquet", "markdown", "full-information", "budget.rho=3", "Village=2")  # fmt: skip
+PLAUSIBLE = (
+    "0",
+    "1",
+    "2",
+    "3",
+    "0.5",
+    "1/2",
+    "total",
+    "sex",
+    "age",
+    "sex * age",
+    "Country",
+    "Region",
+    "Village",
+    "A",
+    "run",
+    "c.toml",
+    "people.csv",
+    "out",
+    "csv",
+    "json",
+    "parquet",
+    "markdown",
+    "full-information",
+    "budget.rho=3",
+    "Village=2",
+)
 
 
 class Arguments:
@@ -207,7 +290,9 @@ class Arguments:
         (at / "c.toml").write_text(self._config, encoding="utf-8")
         (at / "people.csv").write_text(self._people, encoding="utf-8")
         (at / "out" / "there").mkdir(parents=True)
-        level = rng.choice(sorted(p.stem for p in (self._run / "release" / "nmf").glob("*.parquet")))
+        level = rng.choice(
+            sorted(p.stem for p in (self._run / "release" / "nmf").glob("*.parquet"))
+        )
         named = {
             "CONFIG": "c.toml",
             "RUN": "run",
@@ -231,7 +316,11 @@ class Arguments:
 
     @staticmethod
     def _alter(words: list[str], rng: Random) -> None:
-        i = rng.randrange(len(words)) if rng.random() < 0.3 else rng.randrange(min(1, len(words) - 1), len(words))
+        i = (
+            rng.randrange(len(words))
+            if rng.random() < 0.3
+            else rng.randrange(min(1, len(words) - 1), len(words))
+        )
         odd = (
             rng.choice((*mutate.WORDS, *PATHS, *map(str, mutate.VALUES)))[:6000]
             if rng.random() < 0.5

@@ -18,7 +18,9 @@ LONGEST, SECONDS = 2000, 60
 
 @dataclass(frozen=True)
 class Verdict:
-    """``ended`` is ``right`` or ``refused``, or says what is wrong; ``said`` is the message or the traceback."""
+    """``ended`` is ``right`` or ``refused``, or says what is wrong; ``said`` is the message or the
+    traceback.
+    """
 
     ended: str
     said: str = ""
@@ -47,7 +49,9 @@ def _watched(seconds: int = SECONDS) -> Iterator[None]:
 
 
 def call(work: Callable[[], object], seconds: int = SECONDS) -> Verdict:
-    """Of a function that raises :class:`UserError` for bad input, and takes so many ``seconds`` at most."""
+    """Of a function that raises :class:`UserError` for bad input, and takes so many ``seconds`` at
+    most.
+    """
     printed = io.StringIO()
     with warnings.catch_warnings(record=True) as told, redirect_stderr(printed):
         warnings.simplefilter("always")

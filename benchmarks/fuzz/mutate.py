@@ -1,4 +1,6 @@
-"""How input is altered: bytes, lines, trees of values, columns and rows. Each takes its randomness as an argument."""
+"""How input is altered: bytes, lines, trees of values, columns and rows. Each takes its randomness
+as an argument.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,92 @@ Key = str | int
 
 #: What parsers stumble over.
 WORDS = (
-    "", " ", "0", "-1", "1/0", "1e-10", "1e400", "1e999999", "nan", "inf", "null", "true", "*", "detailed", "total",
-    "total * total", "das:cell", "das:count", "__proto__", "..", "/", "\0", "\x1b[2J", "\ufeff", "\u202e", "é", "漢字",
-    "😀", "'", '"', "\\", "\r", "\n", "\r\n", "\t", ",", "|", ";", "#", "=", "[", "]", "{", "}", "%s", "{0}", "${x}", "9" * 5000,
-    "1" * 400, "a" * 140_000, "18446744073709551616", "-9223372036854775809", "0x10", "1_000", "١٢", "1/3", "104/4099",
-)  # fmt: skip
+    "",
+    " ",
+    "0",
+    "-1",
+    "1/0",
+    "1e-10",
+    "1e400",
+    "1e999999",
+    "nan",
+    "inf",
+    "null",
+    "true",
+    "*",
+    "detailed",
+    "total",
+    "total * total",
+    "das:cell",
+    "das:count",
+    "__proto__",
+    "..",
+    "/",
+    "\0",
+    "\x1b[2J",
+    "\ufeff",
+    "\u202e",
+    "é",
+    "漢字",
+    "😀",
+    "'",
+    '"',
+    "\\",
+    "\r",
+    "\n",
+    "\r\n",
+    "\t",
+    ",",
+    "|",
+    ";",
+    "#",
+    "=",
+    "[",
+    "]",
+    "{",
+    "}",
+    "%s",
+    "{0}",
+    "${x}",
+    "9" * 5000,
+    "1" * 400,
+    "a" * 140_000,
+    "18446744073709551616",
+    "-9223372036854775809",
+    "0x10",
+    "1_000",
+    "١٢",
+    "1/3",
+    "104/4099",
+)
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63) - 1, 10**400, 0.0, -0.5, 0.1, 1e300, 5e-324, float("inf"),
-    float("nan"), "", "a", [], [1], ["a", None], [[]], {}, {"a": 1}, {"": []},
-)  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2**31,
+    2**63,
+    -(2**63) - 1,
+    10**400,
+    0.0,
+    -0.5,
+    0.1,
+    1e300,
+    5e-324,
+    float("inf"),
+    float("nan"),
+    "",
+    "a",
+    [],
+    [1],
+    ["a", None],
+    [[]],
+    {},
+    {"a": 1},
+    {"": []},
+)
 
 
 def altered(data: bytes, rng: Random) -> bytes:
@@ -102,11 +181,23 @@ def _field(data: bytes, rng: Random) -> bytes:
 
 
 BYTES: tuple[Callable[[bytes, Random], bytes], ...] = (
-    _flip, _flip, _cut, _lost, _twice, _inserted, _random, _lines, _lines, _field, _field, _field,
-)  # fmt: skip
+    _flip,
+    _flip,
+    _cut,
+    _lost,
+    _twice,
+    _inserted,
+    _random,
+    _lines,
+    _lines,
+    _field,
+    _field,
+    _field,
+)
 
 
-# --- trees -------------------------------------------------------------------------------------------------------
+# --- trees
+# -------------------------------------------------------------------------------------------------------
 
 
 def tree(value: Any, rng: Random) -> Any:
@@ -120,7 +211,13 @@ def tree(value: Any, rng: Random) -> Any:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Key]]:
-    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    keys = (
+        list(value)
+        if isinstance(value, dict)
+        else range(len(value))
+        if isinstance(value, list)
+        else ()
+    )
     for key in keys:
         yield value, key
         yield from _places(value[key])
@@ -150,14 +247,30 @@ def _near(value: Any, rng: Random) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
-        return rng.choice((value + 1, -value, value * 2, value * (1 + 2**-50) if abs(value) < 1e300 else 0, str(value)))
+        return rng.choice(
+            (
+                value + 1,
+                -value,
+                value * 2,
+                value * (1 + 2**-50) if abs(value) < 1e300 else 0,
+                str(value),
+            )
+        )
     if isinstance(value, str):
         a = rng.randrange(len(value) + 1)
-        return rng.choice((value[:a], value + value, value[:a] + rng.choice(WORDS)[:50] + value[a:], value.upper()))
+        return rng.choice(
+            (
+                value[:a],
+                value + value,
+                value[:a] + rng.choice(WORDS)[:50] + value[a:],
+                value.upper(),
+            )
+        )
     return {"a": value} if rng.random() < 0.5 else [value]
 
 
-# --- tables ------------------------------------------------------------------------------------------------------
+# --- tables
+# ------------------------------------------------------------------------------------------------------
 
 
 def table(value: pa.Table, rng: Random) -> pa.Table:
@@ -176,7 +289,9 @@ def table(value: pa.Table, rng: Random) -> pa.Table:
         case 3:
             return value.set_column(i, name, pa.array([rng.choice(VALUES[1:4])] * n))
         case 4:
-            return value.set_column(i, name, pa.array([rng.choice(WORDS)[:2000].replace("\ud800", "")] * n))
+            return value.set_column(
+                i, name, pa.array([rng.choice(WORDS)[:2000].replace("\ud800", "")] * n)
+            )
         case 5:
             rows = column.to_pylist()
             if rows:
@@ -204,7 +319,15 @@ def _other(column: pa.ChunkedArray, rng: Random) -> pa.Array:
         old = rows[k]
         new = rng.choice((2**31 - 1, -1, 0, 1)) if pa.types.is_integer(kind) else _near(old, rng)
         if isinstance(old, list):
-            new = rng.choice((old[1:], [*old, *old[:1]], [x + 1 for x in old if x is not None], [None] * len(old), []))
+            new = rng.choice(
+                (
+                    old[1:],
+                    [*old, *old[:1]],
+                    [x + 1 for x in old if x is not None],
+                    [None] * len(old),
+                    [],
+                )
+            )
         rows[k] = new
     try:
         return pa.array(rows, kind)

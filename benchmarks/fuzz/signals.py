@@ -1,5 +1,6 @@
-"""Ctrl-C and SIGTERM at random moments, to the process or to all of its group: a command ends soon, with 130 or 143 and one message
-(or it had ended), without a traceback, and what it says is so: with ``--resume`` a run goes on to its end; an estimate leaves nothing."""
+"""Ctrl-C and SIGTERM at random moments, to the process or to all of its group: a command ends soon,
+with 130 or 143 and one message (or it had ended), without a traceback, and what it says is so: with
+``--resume`` a run goes on to its end; an estimate leaves nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ COMMANDS = ("dhc", "intervals", "estimate", "detailed")
 
 @dataclass
 class Signals:
-    """Of one command: ``words`` without its folder ``out``, which comes last. ``seconds`` it takes, once that is known."""
+    """Of one command: ``words`` without its folder ``out``, which comes last. ``seconds`` it takes,
+    once that is known.
+    """
 
     words: Sequence[str]
     resumes: bool
@@ -46,7 +49,9 @@ class Signals:
             shutil.rmtree(out)
         which, group = rng.choice(list(ENDS)), rng.random() < 0.5
         wait = self.seconds * (rng.random() ** 2 if rng.random() < 0.5 else rng.random())
-        asked = f"{which.name} to {'all' if group else 'it'} after {wait:.2f} of {self.seconds:.1f} s"
+        asked = (
+            f"{which.name} to {'all' if group else 'it'} after {wait:.2f} of {self.seconds:.1f} s"
+        )
         with subprocess.Popen(
             self._line(out),
             stdout=subprocess.DEVNULL,
@@ -65,7 +70,9 @@ class Signals:
                 return Verdict(f"runs {SOON} s after the signal", running.communicate()[1]), asked
         return self._judged(running.returncode, which, said, out, rng), asked
 
-    def _judged(self, code: int, which: signal.Signals, said: str, out: Path, rng: Random) -> Verdict:
+    def _judged(
+        self, code: int, which: signal.Signals, said: str, out: Path, rng: Random
+    ) -> Verdict:
         # before Python has put its own in place, the system's way with a signal is the end
         if code not in (0, 2, ENDS[which], -which):
             return Verdict(f"exit {code}", said)
@@ -78,7 +85,11 @@ class Signals:
         if not self.resumes and code and out.exists() and not (out / "manifest.json").exists():
             return Verdict("leaves something", said)
         if self.resumes and code and rng.randrange(RESUMED) == 0:
-            again = ["--resume"] if "--resume" in said or (out / "release" / "ledger.jsonl").exists() else []
+            again = (
+                ["--resume"]
+                if "--resume" in said or (out / "release" / "ledger.jsonl").exists()
+                else []
+            )
             if not again:
                 shutil.rmtree(out, ignore_errors=True)
             done = self._run(out, *again)
@@ -91,7 +102,12 @@ class Signals:
 
     def _run(self, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self._line(out, *more), capture_output=True, text=True, timeout=WHOLE, check=False, cwd=ROOT
+            self._line(out, *more),
+            capture_output=True,
+            text=True,
+            timeout=WHOLE,
+            check=False,
+            cwd=ROOT,
         )
 
 
@@ -99,7 +115,9 @@ def made(command: str, folder: Path) -> Signals:
     """A command and what it begins from."""
     if command == "detailed":
         parameters, records = detailed.write(folder / "given", seed=1, states="RI,VT", persons=3000)
-        return Signals(["detailed", "run", str(parameters), str(records), "--workers", "2", "--quiet"], True)
+        return Signals(
+            ["detailed", "run", str(parameters), str(records), "--workers", "2", "--quiet"], True
+        )
     data = census_2010.write(folder / "pl", seed=1, states=1, persons=1000)
     changes = ["run.seed=1", "output.report=false", "geography.spine=tabulation"]
     run = folder / "run"
@@ -107,7 +125,23 @@ def made(command: str, folder: Path) -> Signals:
     if command == "estimate":
         return Signals(["estimate", "--from", str(run), "--workers", "2", "--quiet"], False)
     if command == "intervals":
-        return Signals(["intervals", str(run), "--replicates", "3", "--workers", "2", "--quiet"], True)
+        return Signals(
+            ["intervals", str(run), "--replicates", "3", "--workers", "2", "--quiet"], True
+        )
     dhc_files.simulate(data, folder / "linked", seed=1)
-    return Signals(["run", "dhc-2020", "--set", "run.seed=1", "--set", "output.report=false", "--set", f"constraints.from={run}",
-                    "--data", str(folder / "linked"), "--quiet"], True)  # fmt: skip
+    return Signals(
+        [
+            "run",
+            "dhc-2020",
+            "--set",
+            "run.seed=1",
+            "--set",
+            "output.report=false",
+            "--set",
+            f"constraints.from={run}",
+            "--data",
+            str(folder / "linked"),
+            "--quiet",
+        ],
+        True,
+    )

@@ -1,6 +1,7 @@
-"""Random small worlds, through a configuration to the end: 1 to 50 blocks, trees whose units have one child each, no
-households, only group quarters, empty counties. Whatever the world is like, its release is whole, verifies, and can be
-estimated again; or the run is refused before it measures anything."""
+"""Random small worlds, through a configuration to the end: 1 to 50 blocks, trees whose units have
+one child each, no households, only group quarters, empty counties. Whatever the world is like, its
+release is whole, verifies, and can be estimated again; or the run is refused before it measures
+anything."""
 
 from __future__ import annotations
 
@@ -34,10 +35,19 @@ from das.truth import preparation
 
 Ints = NDArray[np.int64]
 
-CONFIGS = ("pl94-2010", "pl94-2010-best", "pl94-2010-areas", "kazan-reiter", "dhc-2022-08-25", "1940", "1940-pure-dp")
+CONFIGS = (
+    "pl94-2010",
+    "pl94-2010-best",
+    "pl94-2010-areas",
+    "kazan-reiter",
+    "dhc-2022-08-25",
+    "1940",
+    "1940-pure-dp",
+)
 #: How likely it is that a unit has one more child, up to five: 0 makes a chain.
 BRANCHING = (0.0, 0.3, 0.6, 0.9)
-#: A budget whose noise is 0 at every query of the configurations, so that what is published is the truth.
+#: A budget whose noise is 0 at every query of the configurations, so that what is published is the
+#: truth.
 EXACT = 1_000_000
 #: The most that a case takes.
 SECONDS = 900
@@ -56,13 +66,18 @@ def case(rng: Random, at: Path) -> tuple[Verdict, str]:
 def chosen(rng: Random) -> tuple[RunSpec, list[str]]:
     """A configuration of ours, with some changes."""
     name = rng.choice(CONFIGS)
-    changes = [f"estimation.method={rng.choice(('topdown', 'full-information'))}", f"run.seed={rng.randrange(1000)}",
-               f"output.report={str(rng.random() < 0.2).lower()}"]  # fmt: skip
+    changes = [
+        f"estimation.method={rng.choice(('topdown', 'full-information'))}",
+        f"run.seed={rng.randrange(1000)}",
+        f"output.report={str(rng.random() < 0.2).lower()}",
+    ]
     if not name.startswith("1940"):
         changes.append(f"geography.spine={rng.choice(('tabulation', 'optimized'))}")
     if rng.random() < 0.3:
         changes.append(
-            f"budget.rho={rng.choice(('1/1000', EXACT))}" if name != "1940-pure-dp" else "budget.epsilon=1/100"
+            f"budget.rho={rng.choice(('1/1000', EXACT))}"
+            if name != "1940-pure-dp"
+            else "budget.epsilon=1/100"
         )
     text = (ROOT / "configs" / f"{name}.toml").read_text(encoding="utf-8")
     usable: list[str] = []
@@ -78,38 +93,54 @@ def chosen(rng: Random) -> tuple[RunSpec, list[str]]:
 def to_the_end(spec: RunSpec, extract: Extract, at: Path) -> None:
     """Run, verify, estimate again."""
     run = RunDirectory(at / "run")
-    read, apart = (mock.patch.object(preparation, name, work) for name, work in (
-        ("read", lambda *_, **__: extract), ("_apart", lambda _, paths: [list(paths)])))  # fmt: skip
+    read, apart = (
+        mock.patch.object(preparation, name, work)
+        for name, work in (
+            ("read", lambda *_, **__: extract),
+            ("_apart", lambda _, paths: [list(paths)]),
+        )
+    )
     with read, apart:
         try:
             outcome = pipeline.run(spec, run.root, paths=[at])
         except Exception as error:
             if run.ledger.exists() and LedgerFile(run.ledger).entries.attempts:
-                raise AssertionError(f"the budget is spent, and there is no release: {error}") from error
+                raise AssertionError(
+                    f"the budget is spent, and there is no release: {error}"
+                ) from error
             raise
     if outcome.notes:
         raise AssertionError(outcome.notes[0])
     if spec.budget.rho is not None and spec.budget.rho >= EXACT:
-        wrong = [f"{name}: {r.query} at {r.level}" for name, rows in outcome.rows.items() for r in rows
-                 if r.source == "postprocessed" and r.max > 0]  # fmt: skip
+        wrong = [
+            f"{name}: {r.query} at {r.level}"
+            for name, rows in outcome.rows.items()
+            for r in rows
+            if r.source == "postprocessed" and r.max > 0
+        ]
         assert not wrong, f"almost no noise, and not the truth: {wrong[0]}"
     whole.statement(run.release)
     again = at / "again"
     estimate_from(run.release, again)
     for path in sorted((run.release / "tables").rglob("*.csv")):
         there = again / "release" / path.relative_to(run.release)
-        assert there.read_bytes() == path.read_bytes(), f"{path.name} is another when estimated again"
+        assert there.read_bytes() == path.read_bytes(), (
+            f"{path.name} is another when estimated again"
+        )
     shutil.rmtree(again)
 
 
-# --- worlds --------------------------------------------------------------------------------------------------------
+# --- worlds
+# --------------------------------------------------------------------------------------------------------
 
 
 def world(spec: RunSpec, rng: Random, most: int = 50) -> Extract:
     """Blocks on a random tree, who lives there, and their homes."""
     blocks = places(rng, rng.choice((1, 2, 5, 20, most)))
     schema, n = spec.persons.schema, len(blocks["Block"])
-    kind = rng.choice(("mixed", "mixed", "mixed", "no households", "nobody", "one block", "homes stand empty"))
+    kind = rng.choice(
+        ("mixed", "mixed", "mixed", "no households", "nobody", "one block", "homes stand empty")
+    )
     structures = _structures(schema, n, kind, rng)
     persons = _persons(schema, structures, n, kind, rng)
     if schema.dwelling is not None:  # each facility holds somebody
@@ -148,7 +179,9 @@ def _structures(schema: Schema, n: int, kind: str, rng: Random) -> Ints:
 def _persons(schema: Schema, structures: Ints, n: int, kind: str, rng: Random) -> Records:
     """Somebody in each facility; households as it happens, in some counties in none."""
     possible = np.flatnonzero(schema.possible)
-    types = _types(schema) if schema.dwelling is not None else np.zeros(schema.cells, dtype=np.int64)
+    types = (
+        _types(schema) if schema.dwelling is not None else np.zeros(schema.cells, dtype=np.int64)
+    )
     by_type = [possible[types[possible] == t].tolist() for t in range(int(types.max()) + 1)]
     rows: list[tuple[int, int, int]] = []
     only = rng.randrange(n)
@@ -156,7 +189,9 @@ def _persons(schema: Schema, structures: Ints, n: int, kind: str, rng: Random) -
         for t in range(len(by_type)):
             there = int(structures[i, t]) if schema.dwelling is not None else 1
             empty = t == 0 and (
-                kind in ("nobody", "homes stand empty") or (kind == "one block" and i != only) or rng.random() < 0.2
+                kind in ("nobody", "homes stand empty")
+                or (kind == "one block" and i != only)
+                or rng.random() < 0.2
             )
             if there and not empty and by_type[t]:
                 for _ in range(rng.randint(1, 4)):
@@ -167,7 +202,9 @@ def _persons(schema: Schema, structures: Ints, n: int, kind: str, rng: Random) -
 
 
 def places(rng: Random, most: int) -> Mapping[str, list[str]]:
-    """State, county, tract, group and block of up to so many blocks, as columns of codes that are complete."""
+    """State, county, tract, group and block of up to so many blocks, as columns of codes that are
+    complete.
+    """
     branching = rng.choice(BRANCHING)
     rows: list[Sequence[str]] = []
 
@@ -175,7 +212,13 @@ def places(rng: Random, most: int) -> Mapping[str, list[str]]:
         if len(code) == 5:
             rows.append(code)
             return
-        first = (("44", "01", "34"), ("001", "003", "510"), ("000100", "000200", "980000"), ("1", "2"), ())[len(code)]
+        first = (
+            ("44", "01", "34"),
+            ("001", "003", "510"),
+            ("000100", "000200", "980000"),
+            ("1", "2"),
+            (),
+        )[len(code)]
         for i in range(5):
             if len(rows) >= most or (i and rng.random() >= branching):
                 return
@@ -186,11 +229,18 @@ def places(rng: Random, most: int) -> Mapping[str, list[str]]:
 
     grow(())
     columns = dict(
-        zip(("state", "county", "tract", "group", "number"), map(list, zip(*rows, strict=True)), strict=True)
+        zip(
+            ("state", "county", "tract", "group", "number"),
+            map(list, zip(*rows, strict=True)),
+            strict=True,
+        )
     )
-    return columns | {"Block": ["".join(r) for r in rows], "aian": [_aian(rng) for _ in rows],
-                      "place": [rng.choice(("99999", "10000", "30000")) for _ in rows],
-                      "cousub": [rng.choice(("10000", "20000")) for _ in rows]}  # fmt: skip
+    return columns | {
+        "Block": ["".join(r) for r in rows],
+        "aian": [_aian(rng) for _ in rows],
+        "place": [rng.choice(("99999", "10000", "30000")) for _ in rows],
+        "cousub": [rng.choice(("10000", "20000")) for _ in rows],
+    }
 
 
 def _aian(rng: Random) -> str:
@@ -206,8 +256,14 @@ def _fields(b: Mapping[str, list[str]]) -> dict[str, Any]:
     county, n = joined("state", "county"), len(b["Block"])
     none = {f: ["9" * width] * n for f, width in (("CD", 2), ("SLDU", 3), ("SLDL", 3), ("VTD", 6))}
     return {
-        "State": b["state"], "County": county, "Tract": joined("state", "county", "tract"),
+        "State": b["state"],
+        "County": county,
+        "Tract": joined("state", "county", "tract"),
         "Tract_Group": [c + t[:4] for c, t in zip(county, b["tract"], strict=True)],
-        "Block_Group": joined("state", "county", "tract", "group"), "Block": b["Block"], "Enumdist": b["Block"],
-        "County_Subdivision": joined("state", "county", "cousub"), "Place": b["place"], "AIAN": b["aian"],
-    } | none  # fmt: skip
+        "Block_Group": joined("state", "county", "tract", "group"),
+        "Block": b["Block"],
+        "Enumdist": b["Block"],
+        "County_Subdivision": joined("state", "county", "cousub"),
+        "Place": b["place"],
+        "AIAN": b["aian"],
+    } | none

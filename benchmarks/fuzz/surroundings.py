@@ -1,5 +1,6 @@
-"""Machines that are not as one would like: a disk that is full, a folder that cannot be written, too little memory, no HOME, another
-locale, closed streams, a clock that was set back, two runs in one folder, ``--resume`` of another run. Each case is a process."""
+"""Machines that are not as one would like: a disk that is full, a folder that cannot be written,
+too little memory, no HOME, another locale, closed streams, a clock that was set back, two runs in
+one folder, ``--resume`` of another run. Each case is a process."""
 
 from __future__ import annotations
 
@@ -20,12 +21,27 @@ from benchmarks.fuzz.judge import LONGEST, Verdict
 WHOLE = 600
 #: Another environment. ``None`` takes a variable away.
 ENVIRONMENTS: tuple[dict[str, str | None], ...] = (
-    {"HOME": None}, {"HOME": "/nonexistent"}, {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null"}, {"TMPDIR": "/nonexistent"},
-    {"MPLCONFIGDIR": "/dev/null"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}, {"LC_ALL": "tr_TR.UTF-8"},
-    {"LC_ALL": "xx_YY"}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"}, {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"},
-    {"TZ": "No/Where"}, {"COLUMNS": "1"}, {"COLUMNS": "x", "LINES": "-1"}, {"TERM": ""}, {"PATH": ""}, {"OMP_NUM_THREADS": "x"},
-    {"PYTHONWARNINGS": "error::SyntaxWarning"}, {"NO_COLOR": "1", "FORCE_COLOR": "1"},
-)  # fmt: skip
+    {"HOME": None},
+    {"HOME": "/nonexistent"},
+    {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null"},
+    {"TMPDIR": "/nonexistent"},
+    {"MPLCONFIGDIR": "/dev/null"},
+    {"LC_ALL": "C"},
+    {"LC_ALL": "POSIX", "PYTHONUTF8": "0"},
+    {"LC_ALL": "tr_TR.UTF-8"},
+    {"LC_ALL": "xx_YY"},
+    {"PYTHONIOENCODING": "ascii"},
+    {"PYTHONIOENCODING": "latin-1"},
+    {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"},
+    {"TZ": "No/Where"},
+    {"COLUMNS": "1"},
+    {"COLUMNS": "x", "LINES": "-1"},
+    {"TERM": ""},
+    {"PATH": ""},
+    {"OMP_NUM_THREADS": "x"},
+    {"PYTHONWARNINGS": "error::SyntaxWarning"},
+    {"NO_COLOR": "1", "FORCE_COLOR": "1"},
+)
 
 
 class Surroundings:
@@ -38,25 +54,67 @@ class Surroundings:
         linked_to(self._run, at / "run")
         (at / "c.toml").write_text(self._config, encoding="utf-8")
         (at / "people.csv").write_text(self._people, encoding="utf-8")
-        kind = rng.choice((self._environment, self._environment, self._limits, self._limits, self._streams, self._clock, self._twice, self._foreign))  # fmt: skip
+        kind = rng.choice(
+            (
+                self._environment,
+                self._environment,
+                self._limits,
+                self._limits,
+                self._streams,
+                self._clock,
+                self._twice,
+                self._foreign,
+            )
+        )
         verdict, asked = kind(rng, at)
         left = at / "new"
-        if verdict.ended == "refused" and left.exists() and not (left / "release" / "ledger.jsonl").exists():
+        if (
+            verdict.ended == "refused"
+            and left.exists()
+            and not (left / "release" / "ledger.jsonl").exists()
+        ):
             return Verdict("refused, and left something", verdict.said), asked
         return verdict, asked
 
-    # --- what is asked -----------------------------------------------------------------------------------------------
+    # --- what is asked
+    # -----------------------------------------------------------------------------------------------
 
     @staticmethod
     def _asked(rng: Random) -> list[str]:
-        return rng.choice((
-            ["run", "c.toml", "--out", "new"], ["run", "c.toml", "--out", "new", "--workers", "2"], ["estimate", "--from", "run", "--out", "new"],
-            ["estimate", "--from", "run", "--out", "new", "--workers", "2"], ["intervals", "run", "--replicates", "2"],
-            ["tables", "run", "--table", "T1", "--level", "Country"], ["tables", "run", "--table", "T1", "--level", "Country", "--out", "x.csv"],
-            ["account", "verify", "run"], ["account", "run"], ["evaluate", "run"], ["check", "c.toml"], ["plan", "c.toml"], ["status", "run"],
-            ["nmf", "summary", "run"], ["init", "--from", "people.csv", "--out", "x.toml"], ["--help"], ["store", "push", "run", "file:///dev/null/x"],
-            ["data", "simulate", "1940", "--out", "sim", "--persons", "1000", "--states", "1", "--seed", "1"],
-        ))  # fmt: skip
+        return rng.choice(
+            (
+                ["run", "c.toml", "--out", "new"],
+                ["run", "c.toml", "--out", "new", "--workers", "2"],
+                ["estimate", "--from", "run", "--out", "new"],
+                ["estimate", "--from", "run", "--out", "new", "--workers", "2"],
+                ["intervals", "run", "--replicates", "2"],
+                ["tables", "run", "--table", "T1", "--level", "Country"],
+                ["tables", "run", "--table", "T1", "--level", "Country", "--out", "x.csv"],
+                ["account", "verify", "run"],
+                ["account", "run"],
+                ["evaluate", "run"],
+                ["check", "c.toml"],
+                ["plan", "c.toml"],
+                ["status", "run"],
+                ["nmf", "summary", "run"],
+                ["init", "--from", "people.csv", "--out", "x.toml"],
+                ["--help"],
+                ["store", "push", "run", "file:///dev/null/x"],
+                [
+                    "data",
+                    "simulate",
+                    "1940",
+                    "--out",
+                    "sim",
+                    "--persons",
+                    "1000",
+                    "--states",
+                    "1",
+                    "--seed",
+                    "1",
+                ],
+            )
+        )
 
     def _environment(self, rng: Random, at: Path) -> tuple[Verdict, str]:
         changes, words = rng.choice(ENVIRONMENTS), self._asked(rng)
@@ -65,14 +123,23 @@ class Surroundings:
 
     def _limits(self, rng: Random, at: Path) -> tuple[Verdict, str]:
         """Files that cannot be longer stand for a disk that is full."""
-        name, most = rng.choice((("FSIZE", rng.choice((0, 100, 5000, 100_000))), ("AS", rng.randrange(150, 1500) << 20), ("NOFILE", rng.randrange(5, 60))))  # fmt: skip
+        name, most = rng.choice(
+            (
+                ("FSIZE", rng.choice((0, 100, 5000, 100_000))),
+                ("AS", rng.randrange(150, 1500) << 20),
+                ("NOFILE", rng.randrange(5, 60)),
+            )
+        )
         limit, words = getattr(resource, f"RLIMIT_{name}"), self._asked(rng)
         done = _started(words, at, before=lambda: resource.setrlimit(limit, (most, most)))
         return _ended(done), f"{' '.join(words)}, {name} at most {most:,}"
 
     def _streams(self, rng: Random, at: Path) -> tuple[Verdict, str]:
         words, closed = self._asked(rng), rng.choice(((0,), (1,), (0, 1), (0, 1, 2), (2,)))
-        return _ended(_started(words, at, before=lambda: _close(closed))), f"{' '.join(words)}, without {closed}"
+        return (
+            _ended(_started(words, at, before=lambda: _close(closed))),
+            f"{' '.join(words)}, without {closed}",
+        )
 
     def _clock(self, rng: Random, at: Path) -> tuple[Verdict, str]:
         """What is there was written tomorrow, or in 1970."""
@@ -85,8 +152,16 @@ class Surroundings:
         return _ended(_started(words, at)), f"{' '.join(words)}, files of {when:.0f}"
 
     def _twice(self, rng: Random, at: Path) -> tuple[Verdict, str]:
-        """Of two runs in one folder one ends right, the other right or with a refusal; what is there is one release."""
-        words = rng.choice((["run", "c.toml", "--out", "new"], ["estimate", "--from", "run", "--out", "new"], ["intervals", "run", "--replicates", "2"]))  # fmt: skip
+        """Of two runs in one folder one ends right, the other right or with a refusal; what is
+        there is one release.
+        """
+        words = rng.choice(
+            (
+                ["run", "c.toml", "--out", "new"],
+                ["estimate", "--from", "run", "--out", "new"],
+                ["intervals", "run", "--replicates", "2"],
+            )
+        )
         first = _started(words, at)
         time.sleep(rng.choice((0, 0, 0.2, 1, 3)))
         ended = [_ended(p) for p in (first, _started(words, at))]
@@ -98,7 +173,9 @@ class Surroundings:
             return Verdict("both are refused", "\n".join(v.said for v in ended)), asked
         made = "run" if words[0] == "intervals" else "new"
         check = _ended(_started(["account", "verify", made], at))
-        return (check if check.fault or check.ended == "right" else Verdict("is no release", check.said)), asked
+        return (
+            check if check.fault or check.ended == "right" else Verdict("is no release", check.said)
+        ), asked
 
     def _foreign(self, rng: Random, at: Path) -> tuple[Verdict, str]:
         """``--resume`` in a folder of something else changes nothing there."""
@@ -106,7 +183,9 @@ class Surroundings:
         if there == "other":
             (at / "other").mkdir()
             (at / "other" / "mine.txt").write_text("mine", encoding="utf-8")
-        change = rng.choice((["--set", "budget.rho=3"], ["--set", "run.name=other"], ["--set", "run.seed=3"]))
+        change = rng.choice(
+            (["--set", "budget.rho=3"], ["--set", "run.name=other"], ["--set", "run.seed=3"])
+        )
         words = ["run", "c.toml", *change, "--out", there, "--resume"]
         before = _bytes(at)
         verdict = _ended(_started(words, at))
@@ -121,11 +200,25 @@ def _bytes(at: Path) -> dict[str, bytes]:
     return {str(p): p.read_bytes() for p in sorted(at.rglob("*")) if p.is_file()}
 
 
-def _started(words: list[str], at: Path, *, env: dict[str, str] | None = None, before: Callable[[], object] | None = None) -> subprocess.Popen[bytes]:  # fmt: skip
+def _started(
+    words: list[str],
+    at: Path,
+    *,
+    env: dict[str, str] | None = None,
+    before: Callable[[], object] | None = None,
+) -> subprocess.Popen[bytes]:
     env = dict(env if env is not None else os.environ)
     env["PYTHONPATH"] = str(ROOT)
-    return subprocess.Popen([sys.executable, "-m", "das", *words], cwd=at, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, preexec_fn=before, start_new_session=True)  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-m", "das", *words],
+        cwd=at,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=before,
+        start_new_session=True,
+    )
 
 
 def _ended(running: subprocess.Popen[bytes]) -> Verdict:
@@ -133,7 +226,9 @@ def _ended(running: subprocess.Popen[bytes]) -> Verdict:
         _, err = running.communicate(timeout=WHOLE)
     except subprocess.TimeoutExpired:
         running.kill()
-        return Verdict(f"took more than {WHOLE} s", running.communicate()[1].decode(errors="replace"))
+        return Verdict(
+            f"took more than {WHOLE} s", running.communicate()[1].decode(errors="replace")
+        )
     said = err.decode(errors="replace")
     if "Traceback" in said or "this should not have happened" in said:
         return Verdict(f"crash, exit {running.returncode}", said)

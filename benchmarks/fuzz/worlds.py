@@ -1,5 +1,5 @@
-"""What is altered: configurations, options, redistricting files, fixed-width files, tables, releases; and what each
-altered case is asked to do."""
+"""What is altered: configurations, options, redistricting files, fixed-width files, tables,
+releases; and what each altered case is asked to do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from das.spec import RunSpec
 from das.stages import Stages
 from das.truth.preparation import prepare
 
-#: A case: it alters something in a folder of its own, asks, and gives the verdict and what it asked.
+#: A case: it alters something in a folder of its own, asks, and gives the verdict and what it
+#: asked.
 Case = Callable[[Random, Path], tuple[Verdict, str]]
 
 OWN = """
@@ -57,12 +58,18 @@ Region = { total = "1/4", adult = "1/4", detailed = "1/2" }
 Village = { detailed = "1" }
 """
 PEOPLE = "region,village,sex,age\n" + "".join(
-    f"{r},{r}{v},{s},{a}\n" for r in "AB" for v in "123" for s in "fm" for a in ("young", "middle", "old")
+    f"{r},{r}{v},{s},{a}\n"
+    for r in "AB"
+    for v in "123"
+    for s in "fm"
+    for a in ("young", "middle", "old")
 )
 
 
 class Worlds(Mapping[str, Case]):
-    """Every kind of case, by its name. What it begins from is made under ``folder`` when the kind is asked for."""
+    """Every kind of case, by its name. What it begins from is made under ``folder`` when the kind
+    is asked for.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -80,7 +87,9 @@ class Worlds(Mapping[str, Case]):
         return made[kind]
 
     def configs(self) -> list[str]:
-        return [p.read_text(encoding="utf-8") for p in sorted((ROOT / "configs").glob("*.toml"))] + [OWN]
+        return [
+            p.read_text(encoding="utf-8") for p in sorted((ROOT / "configs").glob("*.toml"))
+        ] + [OWN]
 
     def folder(self, kind: str) -> Path:
         """One for what a kind begins from, new."""
@@ -117,7 +126,9 @@ def _of_spec(name: str, files: Callable[[Worlds], list[Path]]) -> Callable[[Worl
     return made
 
 
-def _of_configs(work: Callable[[list[str], Random, Path], tuple[Verdict, str]]) -> Callable[[Worlds], Case]:
+def _of_configs(
+    work: Callable[[list[str], Random, Path], tuple[Verdict, str]],
+) -> Callable[[Worlds], Case]:
     def made(of: Worlds) -> Case:
         configs = of.configs()
         return lambda rng, at: work(configs, rng, at)
@@ -129,7 +140,8 @@ def _spec(name: str) -> RunSpec:
     return load_spec(ROOT / "configs" / f"{name}.toml")
 
 
-# --- configurations ------------------------------------------------------------------------------------------------
+# --- configurations
+# ------------------------------------------------------------------------------------------------
 
 
 def _configuration(configs: list[str], rng: Random, at: Path) -> tuple[Verdict, str]:
@@ -143,7 +155,10 @@ def _configuration(configs: list[str], rng: Random, at: Path) -> tuple[Verdict, 
         except (TypeError, UnicodeEncodeError):  # no TOML: as JSON, which is none either
             path.write_text(json.dumps(changed), encoding="utf-8")
     if rng.random() < 0.02:
-        return command(["check", str(path), *(["--json"] if rng.random() < 0.5 else [])])[0], "check c.toml"
+        return (
+            command(["check", str(path), *(["--json"] if rng.random() < 0.5 else [])])[0],
+            "check c.toml",
+        )
     return call(lambda: _round_trip(load_spec(path))), "load c.toml"
 
 
@@ -155,7 +170,11 @@ def _set(configs: list[str], rng: Random, at: Path) -> tuple[Verdict, str]:
     changes = []
     for _ in range(rng.choice((1, 1, 2))):
         key = rng.choice(keys)
-        key = key if rng.random() < 0.8 else mutate.altered(key.encode(), rng).decode(errors="replace")
+        key = (
+            key
+            if rng.random() < 0.8
+            else mutate.altered(key.encode(), rng).decode(errors="replace")
+        )
         value = rng.choice([*mutate.WORDS, *map(repr, mutate.VALUES)])[:20_000]
         if rng.random() < 0.5:
             value = str(_leaf(tomllib.loads(text), rng))
@@ -186,7 +205,8 @@ def _round_trip(spec: RunSpec) -> None:
     assert specification.digest(again) == specification.digest(spec)
 
 
-# --- input ---------------------------------------------------------------------------------------------------------
+# --- input
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _redistricting(folder: Path) -> list[Path]:
@@ -250,17 +270,28 @@ def _write(path: Path, table: pa.Table) -> None:
             writer.write_table(table.slice(a, b - a))
 
 
-# --- releases ------------------------------------------------------------------------------------------------------
+# --- releases
+# ------------------------------------------------------------------------------------------------------
 
 #: What is asked of an altered release; ``NEW`` is a folder to write into.
-QUICK = (["nmf", "summary", "RUN"], ["nmf", "show", "RUN", "--level", "LEVEL"], ["nmf", "verify", "RUN"],
-         ["account", "RUN"], ["tables", "RUN", "--level", "LEVEL"], ["account", "verify", "RUN"],
-         ["compare", "ORIGINAL", "RUN"], ["evaluate", "RUN"], ["microdata"])  # fmt: skip
+QUICK = (
+    ["nmf", "summary", "RUN"],
+    ["nmf", "show", "RUN", "--level", "LEVEL"],
+    ["nmf", "verify", "RUN"],
+    ["account", "RUN"],
+    ["tables", "RUN", "--level", "LEVEL"],
+    ["account", "verify", "RUN"],
+    ["compare", "ORIGINAL", "RUN"],
+    ["evaluate", "RUN"],
+    ["microdata"],
+)
 SLOW = (["estimate", "--from", "RUN", "--out", "NEW"],)
 
 
 class _Releases:
-    """Two small releases, of either estimator. Files are shared with the original until they are altered."""
+    """Two small releases, of either estimator. Files are shared with the original until they are
+    altered.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.runs: list[Path] = []
@@ -268,9 +299,13 @@ class _Releases:
         (folder / "own" / "people.csv").write_text(PEOPLE, encoding="utf-8")
         (data,) = simulate_1940.write(folder / "data", seed=2, states=1, persons=1000)
         text = (ROOT / "configs" / "1940.toml").read_text(encoding="utf-8")
-        for name, what, path, method in (("bounds", text, data, "topdown"),
-                                         ("estimates", OWN, folder / "own" / "people.csv", "full-information")):  # fmt: skip
-            chosen = specification.parse(what, where=name, overrides=(f"estimation.method={method}", "budget.rho=1"))
+        for name, what, path, method in (
+            ("bounds", text, data, "topdown"),
+            ("estimates", OWN, folder / "own" / "people.csv", "full-information"),
+        ):
+            chosen = specification.parse(
+                what, where=name, overrides=(f"estimation.method={method}", "budget.rho=1")
+            )
             pipeline.run(chosen, folder / name, paths=[path])
             self.runs.append(folder / name / "release")
 
@@ -278,7 +313,10 @@ class _Releases:
         original, here = rng.choice(self.runs), at / "release"
         shutil.copytree(original, here, copy_function=os.link)
         files = sorted(p for p in here.rglob("*") if p.is_file())
-        weights = [4 if p.name in ("privacy.json", "spec.toml", "ledger.jsonl", "spine.parquet") else 1 for p in files]
+        weights = [
+            4 if p.name in ("privacy.json", "spec.toml", "ledger.jsonl", "spine.parquet") else 1
+            for p in files
+        ]
         (path,) = rng.choices(files, weights)
         data = path.read_bytes()
         path.unlink()
@@ -287,14 +325,23 @@ class _Releases:
         asked = list(rng.choice(SLOW if rng.random() < 0.02 else QUICK))
         level = rng.choice(sorted(p.stem for p in (original / "nmf").glob("*.parquet")))
         words = [
-            {"RUN": str(here), "NEW": str(at / "new"), "LEVEL": level, "ORIGINAL": str(original)}.get(w, w)
+            {
+                "RUN": str(here),
+                "NEW": str(at / "new"),
+                "LEVEL": level,
+                "ORIGINAL": str(original),
+            }.get(w, w)
             for w in asked
         ]
         if asked == ["microdata"]:
             verdict = call(lambda: read_microdata(here))
         else:
             verdict, _ = command([*words, "--quiet"] if asked in SLOW else words)
-        if asked[:2] == ["account", "verify"] and verdict.ended == "right" and not same(original, here):
+        if (
+            asked[:2] == ["account", "verify"]
+            and verdict.ended == "right"
+            and not same(original, here)
+        ):
             verdict = Verdict("accepted, and altered", str(path.relative_to(here)))
         if verdict.ended == "refused" and (at / "new").exists():
             verdict = Verdict("refused, and left something", verdict.said)
@@ -310,7 +357,10 @@ class _Releases:
         elif path.suffix == ".parquet" and kind < 0.8:
             _write(path, mutate.table(pq.read_table(path), rng))
         elif path.suffix == ".json" and kind < 0.8:
-            path.write_text(json.dumps(mutate.tree(json.loads(path.read_text()), rng), indent=2), encoding="utf-8")
+            path.write_text(
+                json.dumps(mutate.tree(json.loads(path.read_text()), rng), indent=2),
+                encoding="utf-8",
+            )
         elif path.suffix == ".jsonl" and kind < 0.5:
             lines = mutate.tree([json.loads(x) for x in path.read_text().splitlines()], rng)
             path.write_text("".join(json.dumps(x) + "\n" for x in lines), encoding="utf-8")
@@ -319,7 +369,9 @@ class _Releases:
 
 
 def same(one: Path, other: Path) -> bool:
-    """Two releases say the same: their files are the same bytes, and their statements the same values."""
+    """Two releases say the same: their files are the same bytes, and their statements the same
+    values.
+    """
     names = [{str(p.relative_to(r)) for p in r.rglob("*") if p.is_file()} for r in (one, other)]
     if names[0] != names[1]:
         return False
@@ -343,6 +395,8 @@ _MADE: dict[str, Callable[[Worlds], Case]] = {
     "published": lambda of: inputs.Published(of.folder("published")),
     "release": lambda of: _Releases(of.folder("release")),
     "small-world": lambda _: small.case,
-    "surroundings": lambda of: surroundings.Surroundings(of.releases().runs[-1].parent, OWN, PEOPLE),
+    "surroundings": lambda of: surroundings.Surroundings(
+        of.releases().runs[-1].parent, OWN, PEOPLE
+    ),
     **{f"signals-{c}": _signals(c) for c in signals.COMMANDS},
 }

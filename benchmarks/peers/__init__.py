@@ -1,8 +1,9 @@
-"""Other people's software, each in an environment of its own outside the repository, made when first wanted.
+"""Other people's software, each in an environment of its own outside the repository, made when
+first wanted.
 
-Environments live under ``$XDG_CACHE_HOME/topdown-das/peers`` (``~/.cache`` by default). The scripts of this
-package run in them, not in ours: they import only the peer, NumPy and SciPy, read one file and print JSON.
-"""
+Environments live under ``$XDG_CACHE_HOME/topdown-das/peers`` (``~/.cache`` by default). The scripts
+of this package run in them, not in ours: they import only the peer, NumPy and SciPy, read one file
+and print JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
+_ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
+)
 
 
 class PeerUnavailable(Exception):
@@ -27,10 +30,17 @@ def environment(name: str, packages: Sequence[str]) -> Path:
     folder = cache / "topdown-das" / "peers" / name
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     stamp = folder / ".installed"
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == " ".join(packages) and python.exists():
+    if (
+        stamp.is_file()
+        and stamp.read_text(encoding="utf-8") == " ".join(packages)
+        and python.exists()
+    ):
         return python
     _quietly([sys.executable, "-m", "venv", "--clear", str(folder)], name)
-    _quietly([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages], name)
+    _quietly(
+        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],
+        name,
+    )
     stamp.write_text(" ".join(packages), encoding="utf-8")
     return python
 
@@ -50,10 +60,17 @@ def ask(python: Path, script: str, *arguments: str, timeout: float = 1800) -> An
     command = [str(python), str(Path(__file__).with_name(script)), *arguments]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=timeout, env=os.environ | _ONE_THREAD
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+            env=os.environ | _ONE_THREAD,
         )
     except subprocess.TimeoutExpired:
         raise PeerUnavailable(f"{script} did not finish in {timeout:g} s") from None
     if done.returncode:
-        raise PeerUnavailable(f"{script} failed: {(done.stderr.strip() or 'no message').splitlines()[-1]}")
+        raise PeerUnavailable(
+            f"{script} failed: {(done.stderr.strip() or 'no message').splitlines()[-1]}"
+        )
     return json.loads(done.stdout)

@@ -1,4 +1,6 @@
-"""Runs in the environment of Clarabel and OSQP: min 1/2 |Qx - a|^2, 0 <= x <= 1. Argument: a file with q and a."""
+"""Runs in the environment of Clarabel and OSQP: min 1/2 |Qx - a|^2, 0 <= x <= 1. Argument: a file
+with q and a.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,17 @@ def by_clarabel(gram: Any, rhs: Any) -> Any:
 def by_osqp(gram: Any, rhs: Any) -> Any:
     n = len(rhs)
     solver = osqp.OSQP()
-    solver.setup(sparse.triu(sparse.csc_matrix(gram), format="csc"), -rhs, sparse.eye(n, format="csc"), np.zeros(n),
-                 np.ones(n), verbose=False, eps_abs=1e-5, eps_rel=1e-6, max_iter=50_000)  # fmt: skip
+    solver.setup(
+        sparse.triu(sparse.csc_matrix(gram), format="csc"),
+        -rhs,
+        sparse.eye(n, format="csc"),
+        np.zeros(n),
+        np.ones(n),
+        verbose=False,
+        eps_abs=1e-5,
+        eps_rel=1e-6,
+        max_iter=50_000,
+    )
     return np.array(solver.solve().x)
 
 
@@ -43,7 +54,9 @@ def main(path: str) -> None:
         seconds = process_time() - began
         x = np.clip(x, 0, 1)
         objective = float(0.5 * np.sum((q @ x - a) ** 2))
-        lines.append({"solver": name, "version": version(name), "seconds": seconds, "objective": objective})
+        lines.append(
+            {"solver": name, "version": version(name), "seconds": seconds, "objective": objective}
+        )
     print(json.dumps(lines))
 
 

@@ -1,4 +1,6 @@
-"""Runs in the environment of OpenDP: the time of its discrete Gaussian. Arguments: draws, repeats, sigma^2 ..."""
+"""Runs in the environment of OpenDP: the time of its discrete Gaussian. Arguments: draws, repeats,
+sigma^2 ...
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ def main(draws: int, repeats: int, *variances: float) -> None:
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
     zeros = [0] * draws
-    rates = {str(s): draws / seconds(dp.m.make_gaussian(*space, scale=s**0.5), zeros, repeats) for s in variances}
+    rates = {
+        str(s): draws / seconds(dp.m.make_gaussian(*space, scale=s**0.5), zeros, repeats)
+        for s in variances
+    }
     print(json.dumps({"version": version("opendp"), "per_second": rates}))
 
 

@@ -1,12 +1,13 @@
-"""Runs in the environment of Clarabel and OSQP: their times for one problem. Arguments: a file of arrays, seconds.
+"""Runs in the environment of Clarabel and OSQP: their times for one problem. Arguments: a file of
+arrays, seconds.
 
-Each solver gets the problem in two forms: *dense*, with the Gram matrix of the cells of each child; *lifted*, with
-the answers of each query as further variables, so that all matrices are sparse.
+Each solver gets the problem in two forms: *dense*, with the Gram matrix of the cells of each child;
+*lifted*, with the answers of each query as further variables, so that all matrices are sparse.
 
-Solvers must be equally accurate, not equally lenient. An answer is made feasible (cut off at 0, each cell scaled
-to the parent), its objective taken; ``excess`` is how far that is above the best known, relative to it. OSQP is
-asked for ever more accuracy until its excess is at most ``WANTED``; its time is that of its set-up and the last solve.
-"""
+Solvers must be equally accurate, not equally lenient. An answer is made feasible (cut off at 0,
+each cell scaled to the parent), its objective taken; ``excess`` is how far that is above the best
+known, relative to it. OSQP is asked for ever more accuracy until its excess is at most ``WANTED``;
+its time is that of its set-up and the last solve."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ WANTED = 1e-6
 
 @dataclass
 class Form:
-    """min 1/2 v'Pv + q'v, Ev = e, v[:cells] >= 0; the first variables are the cells, child by child."""
+    """min 1/2 v'Pv + q'v, Ev = e, v[:cells] >= 0; the first variables are the cells, child by
+    child.
+    """
 
     p: Any
     q: Any
@@ -60,21 +63,32 @@ def lifted(data: Any) -> Form:
         else:
             diagonal.append(np.full(values.size, weight))
             q.append(-weight * values.ravel())
-            rows.append(sparse.csr_matrix((np.ones(cells), (index, np.arange(cells))), (values.shape[1], cells)))
+            rows.append(
+                sparse.csr_matrix(
+                    (np.ones(cells), (index, np.arange(cells))), (values.shape[1], cells)
+                )
+            )
     p = sparse.diags(np.concatenate([np.tile(on_cells, children), *diagonal]), format="csc")
     coupling = sparse.kron(np.ones((1, children)), sparse.eye(cells), format="csc")
     sums = sparse.vstack([sparse.kron(sparse.eye(children), r) for r in rows], format="csc")
     answers = sums.shape[0]
     e_matrix = sparse.bmat([[coupling, None], [sums, -sparse.eye(answers)]], format="csc")
     return Form(
-        p, np.concatenate([linear.ravel(), *q]), e_matrix, np.concatenate([parent, np.zeros(answers)]), rhs.size
+        p,
+        np.concatenate([linear.ravel(), *q]),
+        e_matrix,
+        np.concatenate([parent, np.zeros(answers)]),
+        rhs.size,
     )
 
 
 def by_clarabel(form: Form, tol: float) -> tuple[Any, float, int]:
     variables, equal = len(form.q), len(form.e)
     at_least = -sparse.eye(form.cells, variables, format="csc")
-    a, b = sparse.vstack([form.e_matrix, at_least], format="csc"), np.concatenate([form.e, np.zeros(form.cells)])
+    a, b = (
+        sparse.vstack([form.e_matrix, at_least], format="csc"),
+        np.concatenate([form.e, np.zeros(form.cells)]),
+    )
     cones = [clarabel.ZeroConeT(equal), clarabel.NonnegativeConeT(form.cells)]
     upper = sparse.triu(form.p, format="csc")
     settings = clarabel.DefaultSettings()
@@ -86,7 +100,9 @@ def by_clarabel(form: Form, tol: float) -> tuple[Any, float, int]:
 
 
 class Osqp:
-    """One form, set up once; each solve starts cold. Seconds are of the set-up and of that solve."""
+    """One form, set up once; each solve starts cold. Seconds are of the set-up and of that
+    solve.
+    """
 
     def __init__(self, form: Form) -> None:
         a = sparse.vstack([form.e_matrix, sparse.eye(form.cells, len(form.q))], format="csc")
@@ -94,14 +110,22 @@ class Osqp:
         upper = np.concatenate([form.e, np.full(form.cells, np.inf)])
         p, self.cells, self.solver = sparse.triu(form.p, format="csc"), form.cells, osqp.OSQP()
         began = process_time()
-        self.solver.setup(p, form.q, a, lower, upper, verbose=False, warm_starting=False, max_iter=200_000)
+        self.solver.setup(
+            p, form.q, a, lower, upper, verbose=False, warm_starting=False, max_iter=200_000
+        )
         self.setup = process_time() - began
 
     def __call__(self, tol: float, limit: float) -> tuple[Any, float, int]:
-        self.solver.update_settings(eps_abs=tol, eps_rel=tol, time_limit=max(1.0, limit - self.setup))
+        self.solver.update_settings(
+            eps_abs=tol, eps_rel=tol, time_limit=max(1.0, limit - self.setup)
+        )
         began = process_time()
         answer = self.solver.solve()
-        return np.array(answer.x)[: self.cells], self.setup + process_time() - began, int(answer.info.iter)
+        return (
+            np.array(answer.x)[: self.cells],
+            self.setup + process_time() - began,
+            int(answer.info.iter),
+        )
 
 
 def often(solve: Callable[[], tuple[Any, float, int]]) -> tuple[Any, float, int]:
@@ -134,7 +158,9 @@ def main(path: str, limit: float) -> None:
         by_osqp = Osqp(form)
         for tol in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
             x, seconds, iterations = often(partial(by_osqp, tol, limit))
-            if (objective(data, repaired(data, x)) - value) / max(1.0, abs(value)) <= WANTED or seconds >= limit:
+            if (objective(data, repaired(data, x)) - value) / max(
+                1.0, abs(value)
+            ) <= WANTED or seconds >= limit:
                 break
         tries.append(("osqp", name, tol, x, seconds, iterations))
     keys = ("solver", "version", "form", "tol", "excess", "persons_off", "seconds", "iterations")
@@ -143,7 +169,9 @@ def main(path: str, limit: float) -> None:
         x = repaired(data, x)
         excess = (objective(data, x) - value) / max(1.0, abs(value))
         off = float(np.abs(x - best).max())
-        lines.append(dict(zip(keys, (solver, version(solver), name, tol, excess, off, seconds, iterations))))
+        lines.append(
+            dict(zip(keys, (solver, version(solver), name, tol, excess, off, seconds, iterations)))
+        )
     np.save(path + ".best.npy", best)
     print(json.dumps(lines))
 

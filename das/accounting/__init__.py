@@ -1,4 +1,6 @@
-"""What draws cost together: rho, and (epsilon, delta) exactly or by conversion; calibration; the privacy statement."""
+"""What draws cost together: rho, and (epsilon, delta) exactly or by conversion; calibration; the
+privacy statement.
+"""
 
 from das.accounting.calibration import calibrate
 from das.accounting.draws import Composition, pure

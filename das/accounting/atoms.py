@@ -2,12 +2,13 @@ r"""The privacy profile of very few draws, from every combination of their value
 
 .. math:: \delta(\varepsilon) = \sum_x P(x) \, (1 - e^{\varepsilon - L(x)})_+
 
-has positive terms alone: nothing cancels. It serves where the losses lie on no lattice to speak of and the sum of
+has positive terms alone: nothing cancels. It serves where the losses lie on no lattice to speak of
+and the sum of
 :mod:`das.accounting.contour`, over draws too few to be small together, hardly converges.
 
-Values beyond :math:`r_i` are left out, which have a probability of :math:`2 \sum_i n_i e^{-p_i (r_i + 1)^2/2}` at most
-(:math:`E\, e^{c p X} \le e^{c^2 p/2}`, so :math:`P[X \ge k] \le e^{-p k^2/2}`); it is added to the upper end.
-"""
+Values beyond :math:`r_i` are left out, which have a probability of :math:`2 \sum_i n_i e^{-p_i (r_i
++ 1)^2/2}` at most (:math:`E\, e^{c p X} \le e^{c^2 p/2}`, so :math:`P[X \ge k] \le e^{-p k^2/2}`);
+it is added to the upper end."""
 
 from __future__ import annotations
 
@@ -31,24 +32,34 @@ NODES = 1e5
 
 
 class Atoms:
-    """All that matters at epsilons about ``centre``: losses less rho, and their probabilities; ``reaches`` are the r."""
+    """All that matters at epsilons about ``centre``: losses less rho, and their probabilities;
+    ``reaches`` are the r.
+    """
 
     lattice = False
 
     @staticmethod
     def of(composition: Composition, centre: Fraction) -> Atoms | None:
-        """Where there are few combinations, and many nodes; and no probability too small for a float."""
+        """Where there are few combinations, and many nodes; and no probability too small for a
+        float.
+        """
         at = saddle(composition, float(centre))
         least = at.log_size - at.c * at.width  # about ln delta, at every epsilon covered
         reaches = [ceil(sqrt(2 * (45 - least) / float(p))) for p, _ in composition.parts]
-        combinations = prod(2 * n * r + 1 for (_, n), r in zip(composition.parts, reaches, strict=True))
+        combinations = prod(
+            2 * n * r + 1 for (_, n), r in zip(composition.parts, reaches, strict=True)
+        )
         nodes = (38 - least) / at.c / float(composition.step)
-        work = sum((n * r) ** 2 for (_, n), r in zip(composition.parts, reaches, strict=True) if n > 1)
+        work = sum(
+            (n * r) ** 2 for (_, n), r in zip(composition.parts, reaches, strict=True) if n > 1
+        )
         if combinations > MOST or work > WORK or nodes < NODES or least < -500:
             return None
         return Atoms(composition, centre, at, reaches)
 
-    def __init__(self, composition: Composition, centre: Fraction, at: Saddle, reaches: Sequence[int]) -> None:
+    def __init__(
+        self, composition: Composition, centre: Fraction, at: Saddle, reaches: Sequence[int]
+    ) -> None:
         self.composition, self.centre, self.c, self.width = composition, centre, at.c, at.width
         self.losses, self.masses = np.zeros(1), np.ones(1)
         self.outside, self._off = 1e-290, 64.0  # floats below 1e-308 are lost
@@ -68,16 +79,20 @@ class Atoms:
         return abs(float(eps - self.centre)) <= self.width
 
     def log_delta(self, eps: Fraction) -> LogDelta:
-        """Bounds of ln delta(eps), with a first-order allowance for rounding: ``off`` units of each probability, and
-        those of the loss, which count where 1 - e^(eps - L) is small."""
+        """Bounds of ln delta(eps), with a first-order allowance for rounding: ``off`` units of each
+        probability, and those of the loss, which count where 1 - e^(eps - L) is small."""
         start = float(self.composition.rho - eps)
-        off_loss = UNIT * (len(self.composition.parts) + 3) * (np.abs(self.losses).max() + abs(start))
+        off_loss = (
+            UNIT * (len(self.composition.parts) + 3) * (np.abs(self.losses).max() + abs(start))
+        )
         over = start + self.losses
         near = over > -off_loss
         part = -np.expm1(-np.maximum(over[near], 0.0))
         middle = float((self.masses[near] * part).sum())
         rounding = UNIT * self._off * middle + off_loss * float(self.masses[near].sum())
-        return LogDelta(_log(middle - rounding, 4), _log(middle, 0), _log(middle + rounding + self.outside, -4))
+        return LogDelta(
+            _log(middle - rounding, 4), _log(middle, 0), _log(middle + rounding + self.outside, -4)
+        )
 
 
 def _log(x: float, units: int) -> float:

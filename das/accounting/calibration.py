@@ -20,19 +20,18 @@ BITS = 40
 
 
 def calibrate(
-    draws: Draws | Composition,
-    epsilon: Exactly,
-    delta: Exactly,
-    method: Calibration = "exact",
+    draws: Draws | Composition, epsilon: Exactly, delta: Exactly, method: Calibration = "exact"
 ) -> Fraction:
-    """A factor f such that draws with every variance times f have at most ``epsilon`` at ``delta``, and just so.
+    """A factor f such that draws with every variance times f have at most ``epsilon`` at ``delta``,
+    and just so.
 
-    ``method`` is ``exact`` (the upper end of :func:`das.accounting.epsilon`) or ``zcdp-tight``. The factor is rounded
-    up, to 40 bits: what is returned meets the target by the very function that states it, and exceeds a factor that
-    meets it with equality by a few parts in 10^12 (in 10^11 with ``zcdp-tight``, which is a minimisation in floating
-    point). That is the least factor where epsilon falls as the noise grows. The exact epsilon of very few draws of
-    little noise does not (``docs/accounting.md``, "Limits"); there smaller factors may do as well. As one rational
-    scales all variances, losses on a lattice stay on one.
+    ``method`` is ``exact`` (the upper end of :func:`das.accounting.epsilon`) or ``zcdp-tight``. The
+    factor is rounded up, to 40 bits: what is returned meets the target by the very function that
+    states it, and exceeds a factor that meets it with equality by a few parts in 10^12 (in 10^11
+    with ``zcdp-tight``, which is a minimisation in floating point). That is the least factor where
+    epsilon falls as the noise grows. The exact epsilon of very few draws of little noise does not
+    (``docs/accounting.md``, "Limits"); there smaller factors may do as well. As one rational scales
+    all variances, losses on a lattice stay on one.
 
     Raises ``ValueError`` for an epsilon that is not positive, or without draws.
 
@@ -67,8 +66,12 @@ def _reached(every: Differing, delta: Fraction, method: Calibration) -> float:
     return tight(sum((part.rho for part in every), Fraction(0)), delta)
 
 
-def _worst_factor(every: Differing, target: Fraction, delta: Fraction, method: Calibration) -> float:
-    """About the factor with which the worst of all compositions reaches the target: that of one, until no other is worse."""
+def _worst_factor(
+    every: Differing, target: Fraction, delta: Fraction, method: Calibration
+) -> float:
+    """About the factor with which the worst of all compositions reaches the target: that of one,
+    until no other is worse.
+    """
     (part,), factor, asked = every, 0.0, set()
     at = max(range(len(part.moves)), key=lambda i: part.composition(part.moves[i]).rho)
     while at not in asked:
@@ -92,7 +95,9 @@ def _factor(whole: Composition, target: Fraction, delta: Fraction, method: Calib
 
 
 def _root(excess: Callable[[float], float], start: float) -> float:
-    """A root of a function that falls, if not everywhere, bracketed from ``start`` (that of continuous noise) outwards."""
+    """A root of a function that falls, if not everywhere, bracketed from ``start`` (that of
+    continuous noise) outwards.
+    """
     near, step = (start, excess(start)), 1e-3
     side = 1 if near[1] > 0 else -1
     far = (start + side * step, excess(start + side * step))

@@ -1,12 +1,14 @@
-r"""The sum of :mod:`das.accounting.contour` once more in ball arithmetic: rounding proved, not allowed for.
+r"""The sum of :mod:`das.accounting.contour` once more in ball arithmetic: rounding proved, not
+allowed for.
 
-Each draw under the tilt is a theta function, whatever its variance: with :math:`\tau = 2\pi i\sigma^2`,
+Each draw under the tilt is a theta function, whatever its variance: with :math:`\tau = 2\pi
+i\sigma^2`,
 
 .. math:: \varphi(t) = e^{-\sigma^2 t^2/2 + i c t} \, \frac{\vartheta_3(c + i\sigma^2 t \mid \tau)}{\vartheta_3(c \mid \tau)},
 
-:math:`t/2\pi` the exact rational angle, reduced to [-1/2, 1/2]. Arb (python-flint, the extra ``certify``) encloses
-each value in a ball. Which nodes are kept, and the bounds of what is left out, are those of the contour.
-"""
+:math:`t/2\pi` the exact rational angle, reduced to [-1/2, 1/2]. Arb (python-flint, the extra
+``certify``) encloses each value in a ball. Which nodes are kept, and the bounds of what is left
+out, are those of the contour."""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ BITS = 192
 
 
 def log_delta(contour: Contour, eps: Fraction) -> LogDelta:
-    """Proved bounds of ln delta(eps). Raises :class:`UserError` where python-flint is not installed."""
+    """Proved bounds of ln delta(eps). Raises :class:`UserError` where python-flint is not
+    installed.
+    """
     flint = _flint()
     before, flint.ctx.prec = flint.ctx.prec, BITS
     try:
@@ -43,19 +47,27 @@ def _enclosed(flint: Any, contour: Contour, eps: Fraction) -> LogDelta:
         draws.append((theta.p / period, theta.n, sigma_sq, tau, at_c))
     total = flint.arb(0)
     rate = (contour.composition.rho - eps - gap) / period
-    for j, weight in zip(contour.kept.j.tolist(), contour.weights(contour.kept.j).tolist(), strict=True):
+    for j, weight in zip(
+        contour.kept.j.tolist(), contour.weights(contour.kept.j).tolist(), strict=True
+    ):
         term = _kernel(flint, contour, gap, j) * _turn(flint, j * rate).exp()
         for per_step, n, sigma_sq, tau, at_c in draws:
             t = _turn(flint, j * per_step).imag
             z = flint.acb(_arb(flint, c), sigma_sq * t)
-            phi = flint.acb(-sigma_sq * t * t / 2, _arb(flint, c) * t).exp() * _theta3(flint, z, tau) / at_c
+            phi = (
+                flint.acb(-sigma_sq * t * t / 2, _arb(flint, c) * t).exp()
+                * _theta3(flint, z, tau)
+                / at_c
+            )
             term *= phi**n
         total += int(weight) * term.real
     total /= _arb(flint, period)
     outside = flint.arb(contour.dropped + contour.beyond)
     alias = 2 * flint.arb(contour.log_alias(eps)).exp()  # twice: its logarithm is a float
     low, high = scale * (total - outside) - alias, scale * (total + outside)
-    return LogDelta(*(_log(x, side) for x, side in ((low, -inf), (scale * total, 0.0), (high, inf))))
+    return LogDelta(
+        *(_log(x, side) for x, side in ((low, -inf), (scale * total, 0.0), (high, inf)))
+    )
 
 
 def _kernel(flint: Any, contour: Contour, gap: Fraction, j: int) -> Any:

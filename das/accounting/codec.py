@@ -1,4 +1,6 @@
-"""The text of a privacy statement, the one way back from it, and the JSON Schema that is published."""
+"""The text of a privacy statement, the one way back from it, and the JSON Schema that is
+published.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,42 @@ from das.errors import ReleaseError
 
 #: The fields in the order of the text.
 ORDER = (
-    "format", "private", "warning", "entropy", "mechanism", "neighbours", "rho", "epsilon", "neighbours_of", "guarantee",
-    AGREEING, "spending", "changes", "target", "paths", "curve", "outside_the_guarantee", "assigned", "what_this_means", "measured",
-    "ledger", "spent_by_interrupted_attempts", "digests", "notes", "software",
-)  # fmt: skip
+    "format",
+    "private",
+    "warning",
+    "entropy",
+    "mechanism",
+    "neighbours",
+    "rho",
+    "epsilon",
+    "neighbours_of",
+    "guarantee",
+    AGREEING,
+    "spending",
+    "changes",
+    "target",
+    "paths",
+    "curve",
+    "outside_the_guarantee",
+    "assigned",
+    "what_this_means",
+    "measured",
+    "ledger",
+    "spent_by_interrupted_attempts",
+    "digests",
+    "notes",
+    "software",
+)
 
 
 def plain(value: Section) -> dict[str, Any]:
     """What JSON holds of an account, a statement or a part of one."""
     out = value.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {k: out[k] for k in sorted(out, key=ORDER.index)} if isinstance(value, Account | Stated) else out
+    return (
+        {k: out[k] for k in sorted(out, key=ORDER.index)}
+        if isinstance(value, Account | Stated)
+        else out
+    )
 
 
 def text(statement: Stated) -> str:
@@ -54,29 +82,47 @@ def own_digest(statement: Stated) -> str:
 
 
 def identity(statement: Stated) -> str:
-    """What tells a release from any other, before intervals are added to it and after: the digest of all that it says but for
-    theirs."""
+    """What tells a release from any other, before intervals are added to it and after: the digest
+    of all that it says but for theirs."""
     return own_digest(
-        statement.sealed({k: v for k, v in statement.digests.items() if k != INTERVALS_LIST}, statement.software)
+        statement.sealed(
+            {k: v for k, v in statement.digests.items() if k != INTERVALS_LIST}, statement.software
+        )
     )
 
 
 def of(value: Mapping[str, Any], where: object = None) -> Document:
-    """The statement that a JSON object is. Raises :class:`ReleaseError` with the place of its first fault."""
+    """The statement that a JSON object is. Raises :class:`ReleaseError` with the place of its first
+    fault.
+    """
     said = value.get("format")
     if said is None:
-        raise ReleaseError("this is no privacy statement (format: Field required)",
-                           remedy=f"{ALTERED}; or it is of a das before its statements had formats: read it with that", where=where)  # fmt: skip
+        raise ReleaseError(
+            "this is no privacy statement (format: Field required)",
+            remedy=(
+                f"{ALTERED}; or it is of a das before its statements had formats: read it with that"
+            ),
+            where=where,
+        )
     if isinstance(said, str) and said != FORMAT:
-        raise ReleaseError(f"this privacy statement has the format {said!r}, and this version of das reads {FORMAT!r}",
-                           remedy="read it with the version of das that it names under 'software'", where=where)  # fmt: skip
+        raise ReleaseError(
+            f"this privacy statement has the format {said!r}, and this version of das reads"
+            f" {FORMAT!r}",
+            remedy="read it with the version of das that it names under 'software'",
+            where=where,
+        )
     kind: type[Document] = ForeignStatement
     if "measured" not in value:
-        kind = next((f.statement for m, f in FORMS.items() if m.name == value.get("mechanism")), GaussianStatement)
+        kind = next(
+            (f.statement for m, f in FORMS.items() if m.name == value.get("mechanism")),
+            GaussianStatement,
+        )
     try:
         return kind.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise ReleaseError(f"this is no privacy statement ({_fault(error)})", where=where, remedy=ALTERED) from None
+        raise ReleaseError(
+            f"this is no privacy statement ({_fault(error)})", where=where, remedy=ALTERED
+        ) from None
 
 
 def _fault(error: ValidationError) -> str:
@@ -84,7 +130,9 @@ def _fault(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     at = ".".join(str(x) for x in first["loc"])
     whole = first["type"] == "missing" or isinstance(first["input"], dict | list)
-    says = first["msg"].removeprefix("Value error, ") + ("" if whole else f", not {first['input']!r}")
+    says = first["msg"].removeprefix("Value error, ") + (
+        "" if whole else f", not {first['input']!r}"
+    )
     return f"{at}: {says}" if at else says
 
 
@@ -103,13 +151,19 @@ class _Published(GenerateJsonSchema):
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of ``privacy.json``. It tells names and types; that the sums are right is for
+    """JSON Schema (2020-12) of ``privacy.json``. It tells names and types; that the sums are right
+    is for
     :mod:`das.release.verify`."""
     every: TypeAdapter[Any] = TypeAdapter(Document)
     made = every.json_schema(schema_generator=_Published)
     for part in made["$defs"].values():
         if "format" in part["properties"]:
-            part["properties"] = {k: part["properties"][k] for k in sorted(part["properties"], key=ORDER.index)}
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:{FORMAT.replace('/', ':')}",
-            "title": "Privacy statement of a release of das"}  # fmt: skip
+            part["properties"] = {
+                k: part["properties"][k] for k in sorted(part["properties"], key=ORDER.index)
+            }
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:{FORMAT.replace('/', ':')}",
+        "title": "Privacy statement of a release of das",
+    }
     return head | made

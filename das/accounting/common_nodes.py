@@ -1,15 +1,16 @@
-r"""Nodes that serve very many compositions at once, and the sums of all of these on a line: see :mod:`das.accounting.worst`.
+r"""Nodes that serve very many compositions at once, and the sums of all of these on a line: see
+:mod:`das.accounting.worst`.
 
-A node is dropped where no composition has a modulus above :math:`e^{-\tau}`. Let :math:`b_i \le 0` bound the
-logarithm of that of path i. A path is *fine* where few nodes have :math:`b_i > -\tau`: as :math:`b_i + b_j \le b_i`, these of all
-fine paths serve every pair with one of them. The other pairs have a :math:`\rho_s` of their own, large enough for
-their nodes to be few. With records of several kinds, nodes that serve one kind serve all. What is dropped is at
-most :math:`e^{-\tau} \sum_j 1/|z_j|^2 \le e^{-\tau} (1/c^2 + T/2c)` in sum, times the scale of the dearest composition. All
-terms but one of the periodic sum are positive and need no bound.
+A node is dropped where no composition has a modulus above :math:`e^{-\tau}`. Let :math:`b_i \le 0`
+bound the logarithm of that of path i. A path is *fine* where few nodes have :math:`b_i > -\tau`: as
+:math:`b_i + b_j \le b_i`, these of all fine paths serve every pair with one of them. The other
+pairs have a :math:`\rho_s` of their own, large enough for their nodes to be few. With records of
+several kinds, nodes that serve one kind serve all. What is dropped is at most :math:`e^{-\tau}
+\sum_j 1/|z_j|^2 \le e^{-\tau} (1/c^2 + T/2c)` in sum, times the scale of the dearest composition.
+All terms but one of the periodic sum are positive and need no bound.
 
-**Rows alike.** Very many compositions differ by less than rounding. Of rows that agree to :data:`ALIKE` one stands for all, and
-what that can amount to is added to the bounds.
-"""
+**Rows alike.** Very many compositions differ by less than rounding. Of rows that agree to
+:data:`ALIKE` one stands for all, and what that can amount to is added to the bounds."""
 
 from __future__ import annotations
 
@@ -34,25 +35,27 @@ Ints = NDArray[np.int64]
 #: Of each part the number of the move.
 At = tuple[int, ...]
 
-#: The part of rho that the one more draw costs; times :data:`MORE`, and again, where nodes would be too many.
+#: The part of rho that the one more draw costs; times :data:`MORE`, and again, where nodes would be
+#: too many.
 SMOOTH, MORE = Fraction(1, 10**9), 4
 #: The most nodes of a fine path, and of compositions without one.
 FINE, ROUGH = 600, 1_500
 #: Of a path, the widest draws that the sieve intersects; all are asked at what is left.
 BANDS = 8
-#: Of more combinations than :data:`MANY`, rows alike count as one: what they may differ by, relative to the sum, and the
-#: most combinations of what is left.
+#: Of more combinations than :data:`MANY`, rows alike count as one: what they may differ by,
+#: relative to the sum, and the most combinations of what is left.
 MANY, ALIKE, COMBINATIONS = 5_000, 1e-15, 1_000_000
 
-#: Of compositions nearer to the worst than this, the first is named: which is larger is for rounding to say.
+#: Of compositions nearer to the worst than this, the first is named: which is larger is for
+#: rounding to say.
 NEAR = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class PathDraws:
-    """One of :class:`Moves`, in numbers: ``draws`` ``(paths, precisions)`` how many there are of each of ``precisions``,
-    the smallest first; ``moves`` ``(moves, paths to a move)``, which are the ``numbers`` among all; ``each``, rho of each
-    path, ``rho``, of the dearest move."""
+    """One of :class:`Moves`, in numbers: ``draws`` ``(paths, precisions)`` how many there are of
+    each of ``precisions``, the smallest first; ``moves`` ``(moves, paths to a move)``, which are
+    the ``numbers`` among all; ``each``, rho of each path, ``rho``, of the dearest move."""
 
     precisions: tuple[Fraction, ...]
     draws: Floats
@@ -64,15 +67,22 @@ class PathDraws:
 
     @staticmethod
     def of(part: Moves) -> PathDraws:
-        precisions = tuple(sorted({1 / parameter for path in part.paths for (_, parameter), _ in path}))
+        precisions = tuple(
+            sorted({1 / parameter for path in part.paths for (_, parameter), _ in path})
+        )
         number = {p: i for i, p in enumerate(precisions)}
         draws = np.zeros((len(part.paths), len(precisions)))
         for i, path in enumerate(part.paths):
             for (_, parameter), n in path:
                 draws[i, number[1 / parameter]] += n
-        each = tuple(sum((n / parameter for (_, parameter), n in path), Fraction(0)) / 2 for path in part.paths)
+        each = tuple(
+            sum((n / parameter for (_, parameter), n in path), Fraction(0)) / 2
+            for path in part.paths
+        )
         rho, dearest = dearest_of(each, part.moves)
-        return PathDraws(precisions, draws, each, np.array(part.moves), np.arange(len(part.moves)), rho, dearest)
+        return PathDraws(
+            precisions, draws, each, np.array(part.moves), np.arange(len(part.moves)), rho, dearest
+        )
 
     def some(self, moves: NDArray[np.bool_]) -> PathDraws:
         return replace(self, moves=self.moves[moves], numbers=self.numbers[moves])
@@ -84,8 +94,12 @@ class PathDraws:
 
     @cached_property
     def sigma_sq(self) -> Floats:
-        """``(precisions, 1)``; 1 for those that are ``small``, which :class:`Theta` sums otherwise."""
-        return np.array([1.0 if i in self.small else float(1 / p) for i, p in enumerate(self.precisions)])[:, None]
+        """``(precisions, 1)``; 1 for those that are ``small``, which :class:`Theta` sums
+        otherwise.
+        """
+        return np.array(
+            [1.0 if i in self.small else float(1 / p) for i, p in enumerate(self.precisions)]
+        )[:, None]
 
     @cached_property
     def small(self) -> list[int]:
@@ -99,7 +113,9 @@ class PathDraws:
         return range(1, Theta(max(wide, default=Fraction(1)), 1, 0.0)._terms.stop)
 
     def angles(self, j: Ints, period: Fraction) -> Floats:
-        return 2 * pi * np.array([turns(j, p / period) for p in self.precisions]).reshape(-1, len(j))
+        return (
+            2 * pi * np.array([turns(j, p / period) for p in self.precisions]).reshape(-1, len(j))
+        )
 
     def dual(self, c: float) -> Floats:
         """The denominators of :class:`Theta`; least at c = 1/2."""
@@ -125,10 +141,14 @@ class PathDraws:
         return np.asarray(self.draws @ one)
 
     def log_phi(self, t: Floats, c: float) -> tuple[Complex, Floats]:
-        """ln of the characteristic function of every path times its moment, and how many units of 2^-53 it may be off."""
+        """ln of the characteristic function of every path times its moment, and how many units of
+        2^-53 it may be off.
+        """
         s = self.sigma_sq
         with np.errstate(divide="ignore"):
-            one = np.asarray(-s * t * t / 2 - np.log(self.dual(0.0)) + 1j * c * t, dtype=np.complex128)
+            one = np.asarray(
+                -s * t * t / 2 - np.log(self.dual(0.0)) + 1j * c * t, dtype=np.complex128
+            )
             whole = self._whole(t, c)
             rest = whole != 1
             one[rest] += np.log(whole[rest])
@@ -140,10 +160,13 @@ class PathDraws:
         return self.draws @ one, np.asarray(self.draws @ off)
 
     def bands(self, path: int, times: int, tau: float, period: Fraction) -> tuple[Band, ...]:
-        r"""Of the widest draws, each with its reach: on :math:`|t| \le \pi` no :math:`|t + 2\pi k|` is less than
-        :math:`|t|`, so that :math:`W(t) \le 2.02\, e^{-\sigma^2 t^2/2}`, and the denominator is above 0.98."""
+        r"""Of the widest draws, each with its reach: on :math:`|t| \le \pi` no :math:`|t + 2\pi k|`
+        is less than :math:`|t|`, so that :math:`W(t) \le 2.02\, e^{-\sigma^2 t^2/2}`, and the
+        denominator is above 0.98."""
         out = []
-        for i in [i for i in np.flatnonzero(self.draws[path]).tolist() if i not in self.small][:BANDS]:
+        for i in [i for i in np.flatnonzero(self.draws[path]).tolist() if i not in self.small][
+            :BANDS
+        ]:
             reach = sqrt(2 * (tau / (times * self.draws[path, i]) + 0.73) / self.sigma_sq[i, 0])
             out.append(Band(float(self.precisions[i] / period), reach / (2 * pi)))
         return tuple(out)
@@ -151,8 +174,9 @@ class PathDraws:
 
 @dataclass(frozen=True, eq=False)
 class CommonNodes:
-    """The nodes ``j`` of a period that serve some compositions, with the angles of the draws of each part and a bound of
-    the moduli; ``rho`` is that of the dearest of all, ``noise`` that of the one more draw."""
+    """The nodes ``j`` of a period that serve some compositions, with the angles of the draws of
+    each part and a bound of the moduli; ``rho`` is that of the dearest of all, ``noise`` that of
+    the one more draw."""
 
     parts: list[PathDraws]
     period: Fraction
@@ -165,7 +189,12 @@ class CommonNodes:
 
     @staticmethod
     def of(
-        parts: list[PathDraws], period: Fraction, tau: float, rho: Fraction, smooth: Fraction, near: Sequence[Ints]
+        parts: list[PathDraws],
+        period: Fraction,
+        tau: float,
+        rho: Fraction,
+        smooth: Fraction,
+        near: Sequence[Ints],
     ) -> CommonNodes:
         """Of those that are ``near``, the ones at which some composition matters."""
         j = np.unique(np.concatenate(near))
@@ -175,13 +204,25 @@ class CommonNodes:
             bound += part.log_bound(t)[part.moves].sum(axis=1).max(axis=0)
         kept = bound > -tau
         return CommonNodes(
-            parts, period, tau, rho, float(rho * smooth), j[kept], [t[:, kept] for t in angles], np.exp(bound[kept])
+            parts,
+            period,
+            tau,
+            rho,
+            float(rho * smooth),
+            j[kept],
+            [t[:, kept] for t in angles],
+            np.exp(bound[kept]),
         )
 
 
 def of_all(parts: list[PathDraws], period: Fraction, tau: float) -> list[CommonNodes]:
-    """Of the compositions with a fine path, and of the others; by the part that has the most rho."""
-    rho, first = sum((part.rho for part in parts), Fraction(0)), max(range(len(parts)), key=lambda u: parts[u].rho)
+    """Of the compositions with a fine path, and of the others; by the part that has the most
+    rho.
+    """
+    rho, first = (
+        sum((part.rho for part in parts), Fraction(0)),
+        max(range(len(parts)), key=lambda u: parts[u].rho),
+    )
     part = parts[first]
 
     def sieved(path: int, times: int, smooth: Fraction, most: int) -> Ints | None:
@@ -189,7 +230,9 @@ def of_all(parts: list[PathDraws], period: Fraction, tau: float) -> list[CommonN
         return _near(part.bands(path, times, tau, period), last, most)
 
     def made(moves: NDArray[np.bool_], smooth: Fraction, near: Sequence[Ints]) -> CommonNodes:
-        return CommonNodes.of([*parts[:first], part.some(moves), *parts[first + 1 :]], period, tau, rho, smooth, near)
+        return CommonNodes.of(
+            [*parts[:first], part.some(moves), *parts[first + 1 :]], period, tau, rho, smooth, near
+        )
 
     near = {path: sieved(path, 1, SMOOTH, FINE) for path in range(len(part.draws))}
     fine = np.any(np.array([j is not None for j in near.values()])[part.moves], axis=1)
@@ -234,15 +277,23 @@ class LineSums:
             rows.append(values)
             off += wrong
         size = np.abs(self.kernel)
-        self.error = 1.01 * exp(-of.tau) * (1 / c**2 + t / (2 * c)) / t + UNIT * fsum(size * of.bound * off)
+        self.error = 1.01 * exp(-of.tau) * (1 / c**2 + t / (2 * c)) / t + UNIT * fsum(
+            size * of.bound * off
+        )
         self._thin(rows, size)
 
     def _values(self, part: PathDraws, angles: Floats) -> tuple[Complex, Floats]:
-        """Of every move ``(moves, nodes)``, relative to the scale of the dearest, and how many units they may be off."""
+        """Of every move ``(moves, nodes)``, relative to the scale of the dearest, and how many
+        units they may be off.
+        """
         c = Fraction(self.c)
         log_phi, off = part.log_phi(angles, self.c)
-        less = np.array([float((each - part.rho / part.times) * (c * c + c)) for each in part.each])[:, None]
-        turn = np.array([turns(self.of.j, each / self.of.period) for each in part.each]).reshape(-1, len(self.of.j))
+        less = np.array(
+            [float((each - part.rho / part.times) * (c * c + c)) for each in part.each]
+        )[:, None]
+        turn = np.array([turns(self.of.j, each / self.of.period) for each in part.each]).reshape(
+            -1, len(self.of.j)
+        )
         path = np.exp(log_phi + less + 2j * pi * turn)
         return reduce(np.multiply, (path[numbers] for numbers in part.moves.T)), part.times * (
             16 + off.max(axis=0) + 4 * np.abs(less).max()
@@ -265,7 +316,12 @@ class LineSums:
         values = self._every(eps)
         for at in () if self._thinned else but:  # a row that stands for others is not left out
             if all(i in numbers for i, numbers in zip(at, self._numbers, strict=True)):
-                values[tuple(int(np.flatnonzero(n == i)[0]) for i, n in zip(at, self._numbers, strict=True))] = -inf
+                values[
+                    tuple(
+                        int(np.flatnonzero(n == i)[0])
+                        for i, n in zip(at, self._numbers, strict=True)
+                    )
+                ] = -inf
         top = float(values.max())
         near = np.unravel_index(int(np.argmax(values >= top - NEAR * abs(top))), values.shape)
         first = tuple(int(numbers[i]) for i, numbers in zip(near, self._numbers, strict=True))
@@ -290,7 +346,9 @@ class LineSums:
 
 
 def _distinct(rows: Complex, alike: float) -> Ints:
-    """The numbers of the first of each set of rows whose parts round to the same multiples of ``alike``."""
+    """The numbers of the first of each set of rows whose parts round to the same multiples of
+    ``alike``.
+    """
     grid = np.round(np.concatenate([rows.real, rows.imag], axis=1) / alike) + 0.0  # no -0
     first: dict[bytes, int] = {}
     for i, row in enumerate(grid):

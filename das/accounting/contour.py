@@ -1,22 +1,25 @@
-r"""The privacy profile of a composition as a sum along a line of the complex plane, with a bound for each error.
+r"""The privacy profile of a composition as a sum along a line of the complex plane, with a bound
+for each error.
 
-For the loss :math:`L` of :class:`~das.accounting.draws.Composition`, :math:`M(z) = E\, e^{zL}` and any :math:`c > 0`,
+For the loss :math:`L` of :class:`~das.accounting.draws.Composition`, :math:`M(z) = E\, e^{zL}` and
+any :math:`c > 0`,
 
 .. math:: \delta(\varepsilon) = E (1 - e^{\varepsilon - L})_+
-          = \frac{1}{2\pi} \int \frac{M(c + iy)\, e^{-\varepsilon (c + iy)}}{(c + iy)(c + iy + 1)} \, dy,
+          = \frac{1}{2\pi} \int \frac{M(c + iy)\, e^{-\varepsilon (c + iy)}}{(c + iy)(c + iy + 1)}
+          \, dy,
 
-as :math:`1/z(z+1)` is the Laplace transform of :math:`(1 - e^{-u})_+`. At the saddlepoint c the terms have the size
-of the answer, so that nothing cancels and floating point suffices for every delta. The sum over
-:math:`y_j = 2\pi j/T` equals :math:`\sum_m \delta(\varepsilon + mT) e^{cmT}`; the terms but m = 0 are positive,
-known bounds, and below any tolerance as T grows. Where the losses lie on :math:`\rho + h\mathbb{Z}` the same sum has
-:math:`N = T/h` distinct nodes, and the kernel is the geometric series instead:
+as :math:`1/z(z+1)` is the Laplace transform of :math:`(1 - e^{-u})_+`. At the saddlepoint c the
+terms have the size of the answer, so that nothing cancels and floating point suffices for every
+delta. The sum over :math:`y_j = 2\pi j/T` equals :math:`\sum_m \delta(\varepsilon + mT) e^{cmT}`;
+the terms but m = 0 are positive, known bounds, and below any tolerance as T grows. Where the losses
+lie on :math:`\rho + h\mathbb{Z}` the same sum has :math:`N = T/h` distinct nodes, and the kernel is
+the geometric series instead:
 
 .. math:: K(z) = h \left( \frac{1}{1 - e^{-zh}} - \frac{e^{-g}}{1 - e^{-zh-h}} \right), \qquad
           s_0 = \lfloor(\varepsilon - \rho)/h\rfloor + 1, \quad g = \rho + h s_0 - \varepsilon.
 
-Where h is so fine that the revivals of N nodes cannot be listed, the continuous kernel is summed up to a largest
-y and what lies beyond is bounded. Derivations and proofs: ``docs/accounting.md``.
-"""
+Where h is so fine that the revivals of N nodes cannot be listed, the continuous kernel is summed up
+to a largest y and what lies beyond is bounded. Derivations and proofs: ``docs/accounting.md``."""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ from das.accounting.theta import Theta
 
 #: Beyond this many intervals in the sieve, losses count as not on a lattice.
 MANY = 6e5
-#: The most nodes to look at; a part of it without a lattice, where more only narrow the bound of the tail.
+#: The most nodes to look at; a part of it without a lattice, where more only narrow the bound of
+#: the tail.
 NODES = 300_000
 #: The part of the sum beyond the largest y, relative to the whole, that is aimed at.
 TAIL = 1e-12
@@ -54,7 +58,9 @@ class LogDelta:
 
 
 def period(rho: float, centre: float, at: Saddle) -> Fraction:
-    """The T at which aliases are below e^-38 of delta, at every epsilon within the saddle's width of the centre."""
+    """The T at which aliases are below e^-38 of delta, at every epsilon within the saddle's width
+    of the centre.
+    """
     goal = at.log_size - at.c * at.width - 38
     t = -goal / at.c
     while aliases(rho, at.c, centre - at.width, t) > goal + 1:
@@ -63,11 +69,12 @@ def period(rho: float, centre: float, at: Saddle) -> Fraction:
 
 
 def aliases(rho: float, c: float, eps: float, t: float) -> float:
-    r"""A bound of ln of the sum over m != 0 of :math:`\delta(\varepsilon + mT) e^{cmT}`; all its terms are positive.
+    r"""A bound of ln of the sum over m != 0 of :math:`\delta(\varepsilon + mT) e^{cmT}`; all its
+    terms are positive.
 
-    m < 0: delta <= 1, a geometric series. m > 0: :math:`P[L \ge x] \le e^{-(x-\rho)^2/4\rho}` for x >= rho; the
-    logarithms of these terms are concave in m, so from the first ratio on they fall at least geometrically.
-    """
+    m < 0: delta <= 1, a geometric series. m > 0: :math:`P[L \ge x] \le e^{-(x-\rho)^2/4\rho}` for x
+    >= rho; the logarithms of these terms are concave in m, so from the first ratio on they fall at
+    least geometrically."""
     if eps + t <= rho:
         return inf
 
@@ -113,10 +120,13 @@ class Contour:
         self.kept = self._kept(j)
         self._last_gap: tuple[Fraction, NDArray[np.complex128], float] | None = None
 
-    # --- the line and its step ------------------------------------------------------------------------------
+    # --- the line and its step
+    # ------------------------------------------------------------------------------
 
     def covers(self, eps: Fraction) -> bool:
-        """The terms at ``eps`` are hardly larger than their sum: one standard deviation at most from the centre."""
+        """The terms at ``eps`` are hardly larger than their sum: one standard deviation at most
+        from the centre.
+        """
         return abs(float(eps - self.centre)) <= self.width
 
     def _period(self) -> Fraction:
@@ -126,11 +136,14 @@ class Contour:
         """A bound of ln of the other terms of the periodic sum; all of them are positive."""
         return aliases(self.rho, self.c, float(eps), float(self.period))
 
-    # --- the nodes ------------------------------------------------------------------------------------------
+    # --- the nodes
+    # ------------------------------------------------------------------------------------------
 
     @property
     def tau(self) -> float:
-        """Nodes whose product of bounds is below e^-tau are dropped: together about e^-38 of the answer."""
+        """Nodes whose product of bounds is below e^-tau are dropped: together about e^-38 of the
+        answer.
+        """
         times = 1 / float(self.composition.step) if self.lattice else self.c + 1
         return 39 + max(0.0, log(sqrt(2 * pi) * self.width * times))
 
@@ -138,19 +151,23 @@ class Contour:
         return [Band(float(t.p / self.period), t.reach(self.tau) / (2 * pi)) for t in self.thetas]
 
     def _last(self, period: Fraction) -> int:
-        """The last node to look for where the lattice is too fine: after as many revivals of the draw that bounds
-        the tail best as :data:`TAIL` asks for."""
+        """The last node to look for where the lattice is too fine: after as many revivals of the
+        draw that bounds the tail best as :data:`TAIL` asks for."""
         goal = TAIL / (self.c * (self.c + 1) * self.width)  # of about the integral
         t = float(period)
 
         def edge(x: Theta) -> float:
             each = 2 * (x.mass / (2 * pi) + 1 / t) / x.revival**2
-            return (ceil(each / goal) if each * pi**2 / 2 > goal else 0) * x.revival + x.sigma_sq * x.reach(self.tau)
+            return (
+                ceil(each / goal) if each * pi**2 / 2 > goal else 0
+            ) * x.revival + x.sigma_sq * x.reach(self.tau)
 
         return max(1, ceil(min(MOST - 1.0, min(edge(x) for x in self.thetas) * t / (2 * pi))))
 
     def _sieved(self) -> NDArray[np.int64] | None:
-        """The nodes of a lattice; none where they are more than ``most``, or the sieve takes more than :data:`PIECES`."""
+        """The nodes of a lattice; none where they are more than ``most``, or the sieve takes more
+        than :data:`PIECES`.
+        """
         pieces, seen = [], 0
         for count, (j, reached) in enumerate(nodes(self._bands(), self.last), 1):
             pieces.append(j)
@@ -174,7 +191,8 @@ class Contour:
     def angles(self, theta: Theta, j: NDArray[np.int64]) -> NDArray[np.float64]:
         return 2 * pi * turns(j, theta.p / self.period)
 
-    # --- the sum --------------------------------------------------------------------------------------------
+    # --- the sum
+    # --------------------------------------------------------------------------------------------
 
     def gap(self, eps: Fraction) -> Fraction:
         """From eps up to the next loss of the lattice, in (0, h]; 0 where there is none."""
@@ -184,7 +202,9 @@ class Contour:
         return h * (floor((eps - self.composition.rho) / h) + 1) - (eps - self.composition.rho)
 
     def exponent(self, eps: Fraction) -> Fraction:
-        """rho (c^2 + c) - c (eps + g), exactly: the scale of the terms, apart from :meth:`Theta.log_moment`."""
+        """rho (c^2 + c) - c (eps + g), exactly: the scale of the terms, apart from
+        :meth:`Theta.log_moment`.
+        """
         c = Fraction(self.c)
         return self.composition.rho * (c * c + c) - c * (eps + self.gap(eps))
 
@@ -205,8 +225,8 @@ class Contour:
         return np.where(own, 1.0, 2.0)
 
     def log_delta(self, eps: Fraction) -> LogDelta:
-        """Bounds of ln delta(eps). All but rounding is proved; the allowance for rounding is a first-order count of
-        the errors of each term, relative to the bound of its modulus."""
+        """Bounds of ln delta(eps). All but rounding is proved; the allowance for rounding is a
+        first-order count of the errors of each term, relative to the bound of its modulus."""
         k, gap = self.kept, self.gap(eps)
         kernel, rounding = self._weighted(gap)
         turn = turns(k.j, (self.composition.rho - eps - gap) / self.period)
@@ -215,8 +235,9 @@ class Contour:
         return self._interval(eps, fsum(terms.tolist()) / float(self.period), rounding)
 
     def _weighted(self, gap: Fraction) -> tuple[NDArray[np.complex128], float]:
-        """The kernel of each node times its weight (exact: 1 or 2), and the allowance for rounding. Kept for the last gap: without a
-        lattice there is one gap, and on a lattice epsilons that are losses have the same."""
+        """The kernel of each node times its weight (exact: 1 or 2), and the allowance for rounding.
+        Kept for the last gap: without a lattice there is one gap, and on a lattice epsilons that
+        are losses have the same."""
         if self._last_gap is None or self._last_gap[0] != gap:
             k = self.kept
             kernel = self.weights(k.j) * self.kernel(gap, k.j)
@@ -240,8 +261,8 @@ class Contour:
 
     @cached_property
     def dropped(self) -> float:
-        """A bound of the terms left out up to the last node: each kernel is at most that at y = 0 and g = h on
-        a lattice (count N), and sum_j 1/|z_j|^2 <= 1/c^2 + T/2c without."""
+        """A bound of the terms left out up to the last node: each kernel is at most that at y = 0
+        and g = h on a lattice (count N), and sum_j 1/|z_j|^2 <= 1/c^2 + T/2c without."""
         t = float(self.period)
         if self.lattice:
             most = float(self.count) * abs(self.kernel(self.composition.step, np.array([0]))[0])
@@ -253,9 +274,10 @@ class Contour:
     def beyond(self) -> float:
         r"""A bound of the terms after the last node, where the lattice is too fine.
 
-        With one draw's bound B, of period P and negligible (dropped) farther than its reach from multiples of P,
-        and K revivals inside: B rises and falls once in a period, so its values at the nodes of one sum to at most
-        I/step + 1, I its integral; over :math:`y^2`, and :math:`\sum_{k > K} (k - 1/2)^{-2} \le 1/K`, or
+        With one draw's bound B, of period P and negligible (dropped) farther than its reach from
+        multiples of P, and K revivals inside: B rises and falls once in a period, so its values at
+        the nodes of one sum to at most I/step + 1, I its integral; over :math:`y^2`, and
+        :math:`\sum_{k > K} (k - 1/2)^{-2} \le 1/K`, or
         :math:`\pi^2/2` for K = 0.
         """
         if self.lattice:

@@ -1,9 +1,9 @@
 """The privacy statement as a document: typed, frozen, of a format with a version.
 
-``docs/privacy-statement.md`` says what each field means. A value here says what ``privacy.json`` says, and
-:mod:`das.accounting.codec` is the one way to that text and back. Names in the text are those of the mechanism: what is
-``cost`` here is ``rho`` there, or ``epsilon``. A change of any name, type or meaning is another :data:`FORMAT`.
-"""
+``docs/privacy-statement.md`` says what each field means. A value here says what ``privacy.json``
+says, and :mod:`das.accounting.codec` is the one way to that text and back. Names in the text are
+those of the mechanism: what is ``cost`` here is ``rho`` there, or ``epsilon``. A change of any
+name, type or meaning is another :data:`FORMAT`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, SerializeAsAny, model_validator
 
-from das.accounting.fields import By, BySome, Count, Delta, Loss, Many, Positive, Section, Some, StatedFraction
+from das.accounting.fields import (
+    By,
+    BySome,
+    Count,
+    Delta,
+    Loss,
+    Many,
+    Positive,
+    Section,
+    Some,
+    StatedFraction,
+)
 from das.model.budget import ALL, UnitPath
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
@@ -23,16 +34,19 @@ from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 FORMAT = "das-privacy-statement/4"
 #: The files of a release that state its privacy: for programs, and for people.
 NAME, PAGE = "privacy.json", "privacy.html"
-#: The signature of :data:`NAME`, where there is one: of what has all digests, so it has none itself.
+#: The signature of :data:`NAME`, where there is one: of what has all digests, so it has none
+#: itself.
 SIGNATURE = f"{NAME}.sig"
-#: What lists the intervals of a release, with the digests of their files, where it has any: they are made after it.
+#: What lists the intervals of a release, with the digests of their files, where it has any: they
+#: are made after it.
 INTERVALS_LIST = "intervals/manifest.json"
 ALTERED = "the release is altered: get it again from where it was published"
 
 
 class Epsilons(Section):
-    """Epsilon at ``delta``: an interval that holds the exact one (``pld``), and two conversions of rho alone. ``between``:
-    the paths, by universe, of the pair of places between which it is the largest."""
+    """Epsilon at ``delta``: an interval that holds the exact one (``pld``), and two conversions of
+    rho alone. ``between``: the paths, by universe, of the pair of places between which it is the
+    largest."""
 
     delta: Delta
     pld: Annotated[tuple[Loss, Loss], Field(strict=False)]
@@ -110,8 +124,9 @@ class Invariant(Section):
 
 
 class StatedPath(Section):
-    """One of the ways from the root of the tree to a lowest unit: of each level the class of units that it leads through.
-    ``places`` is how many lowest units it leads to, and ``share`` their part of all; left out before there is a tree."""
+    """One of the ways from the root of the tree to a lowest unit: of each level the class of units
+    that it leads through. ``places`` is how many lowest units it leads to, and ``share`` their part
+    of all; left out before there is a tree."""
 
     name: str
     classes: By[str]
@@ -120,8 +135,9 @@ class StatedPath(Section):
 
 
 class Line(Section):
-    """A line of the ledger: noise of one parameter on each of ``answers`` answers of each of ``units`` units, which are those
-    of a class of the level, or all; ``stability``: in how many of them a record can be, where that is more than one."""
+    """A line of the ledger: noise of one parameter on each of ``answers`` answers of each of
+    ``units`` units, which are those of a class of the level, or all; ``stability``: in how many of
+    them a record can be, where that is more than one."""
 
     universe: str
     level: str
@@ -174,20 +190,25 @@ class NeighboursOf(Section):
     agreeing: str | None = Field(default=None, alias="guarantee_of_neighbours_that_agree")
 
 
-# --- what they make up -----------------------------------------------------------------------------------------
+# --- what they make up
+# -----------------------------------------------------------------------------------------
 
 
 class Promises(Section):
-    """The guarantee between any neighbours and, where there are such, between those that agree on what is exact."""
+    """The guarantee between any neighbours and, where there are such, between those that agree on
+    what is exact.
+    """
 
     neighbours_of: NeighboursOf
     guarantee: By[SerializeAsAny[Promise]]
-    agreeing: By[SerializeAsAny[Promise]] | None = Field(default=None, alias="guarantee_of_neighbours_that_agree")
+    agreeing: By[SerializeAsAny[Promise]] | None = Field(
+        default=None, alias="guarantee_of_neighbours_that_agree"
+    )
 
     @property
     def each(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """Who the neighbours are, in words, and what is promised them by universe, all together last: a :class:`Zcdp`
-        or a :class:`Pure`."""
+        """Who the neighbours are, in words, and what is promised them by universe, all together
+        last: a :class:`Zcdp` or a :class:`Pure`."""
         out: list[tuple[str, Mapping[str, Any]]] = [(self.neighbours_of.any, self.guarantee)]
         if self.agreeing is not None and self.neighbours_of.agreeing is not None:
             out.append((self.neighbours_of.agreeing, self.agreeing))
@@ -201,8 +222,8 @@ class Promises(Section):
 
 
 class Account(Promises):
-    """What draws cost, before or after they are made: the exact totals of each universe and of all together, where they
-    go, and what single changes cost."""
+    """What draws cost, before or after they are made: the exact totals of each universe and of all
+    together, where they go, and what single changes cost."""
 
     mechanism: str
     neighbours: Literal["bounded", "unbounded"]
@@ -213,7 +234,9 @@ class Account(Promises):
     paths: By[Some[StatedPath]] | None = None
 
     def paths_of(self, universe: str, lines: Iterable[Line]) -> tuple[UnitPath, ...]:
-        """What one record sees in a universe: the stated paths; where there are none, one with all of the ``lines``."""
+        """What one record sees in a universe: the stated paths; where there are none, one with all
+        of the ``lines``.
+        """
         if self.paths is not None and universe in self.paths:
             return tuple(tuple(path.classes.items()) for path in self.paths[universe])
         return (tuple(dict.fromkeys(line.place for line in lines)),)
@@ -246,8 +269,8 @@ class GeometricAccount(Account):
 
 
 class Stated(Section):
-    """What every statement has: who drew, and whether it holds (``warning`` is there where it does not); what is exact;
-    SHA-256 of what the release holds, and what its page was written with."""
+    """What every statement has: who drew, and whether it holds (``warning`` is there where it does
+    not); what is exact; SHA-256 of what the release holds, and what its page was written with."""
 
     format: Literal["das-privacy-statement/4"]
     private: bool | Literal["unknown"]
@@ -264,7 +287,9 @@ class Stated(Section):
 
 
 class Statement(Stated, Account):
-    """Of a release whose noise das drew: its ledger, and what interrupted attempts drew and lost."""
+    """Of a release whose noise das drew: its ledger, and what interrupted attempts drew and
+    lost.
+    """
 
     private: bool
     assigned: By[By[str]]
@@ -300,9 +325,10 @@ class GeometricStatement(GeometricAccount, Statement):
 
 
 class ForeignStatement(Stated):
-    """Of a release made from measurements that another publisher drew, or that came without their release: there is no ledger,
-    and no account of them. They are never called private: files that say they were seeded are not, and of others it is
-    unknown. ``says`` is what of their files could not be taken over as it stands."""
+    """Of a release made from measurements that another publisher drew, or that came without their
+    release: there is no ledger, and no account of them. They are never called private: files that
+    say they were seeded are not, and of others it is unknown. ``says`` is what of their files could
+    not be taken over as it stands."""
 
     private: Literal[False, "unknown"]
     mechanism: Literal["discrete-gaussian"]
@@ -323,7 +349,9 @@ OwnStatement: TypeAlias = GaussianStatement | GeometricStatement
 
 @dataclass(frozen=True)
 class Forms:
-    """What the noise of one mechanism looks like in a statement, whose names are its symbol and its currency."""
+    """What the noise of one mechanism looks like in a statement, whose names are its symbol and its
+    currency.
+    """
 
     account: type[OwnAccount]
     statement: type[OwnStatement]

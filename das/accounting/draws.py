@@ -1,21 +1,23 @@
-r"""What is accounted for: discrete Gaussian draws whose true value differs by one between neighbours.
+r"""What is accounted for: discrete Gaussian draws whose true value differs by one between
+neighbours.
 
-A draw from :math:`N_Z(0, \sigma^2)` matters through its precision :math:`p = 1/\sigma^2` alone. Under the first of
-two neighbours it is :math:`X`, under the second :math:`X + 1` or :math:`X - 1` (the same by symmetry), so that the
-privacy loss is affine in :math:`X`,
+A draw from :math:`N_Z(0, \sigma^2)` matters through its precision :math:`p = 1/\sigma^2` alone.
+Under the first of two neighbours it is :math:`X`, under the second :math:`X + 1` or :math:`X - 1`
+(the same by symmetry), so that the privacy loss is affine in :math:`X`,
 
 .. math:: \ln \frac{P(X)}{P(X - 1)} = \frac{(X - 1)^2 - X^2}{2\sigma^2} = \frac{p}{2} - p X,
 
-and that of a composition is :math:`L = \rho + \sum_i p_i X_i` in distribution, :math:`\rho = \frac12\sum_i p_i`.
+and that of a composition is :math:`L = \rho + \sum_i p_i X_i` in distribution, :math:`\rho =
+\frac12\sum_i p_i`.
 
-A query of a plan contributes as many draws as it has answers that change by one: two when a record is replaced by
-another (bounded neighbours), one when it is added or removed. That the record may stay in the same answer of some
-query only takes draws away, and fewer draws never cost more.
+A query of a plan contributes as many draws as it has answers that change by one: two when a record
+is replaced by another (bounded neighbours), one when it is added or removed. That the record may
+stay in the same answer of some query only takes draws away, and fewer draws never cost more.
 
-Where units of a level are measured differently, what differs depends on where the record is: one answer of every draw on
-the path of its place, and where it is replaced one of every draw on the path of the other. Each pair of paths is a
-composition, and what holds for a plan holds for the worst of them. Which one that is can change with delta.
-"""
+Where units of a level are measured differently, what differs depends on where the record is: one
+answer of every draw on the path of its place, and where it is replaced one of every draw on the
+path of the other. Each pair of paths is a composition, and what holds for a plan holds for the
+worst of them. Which one that is can change with delta."""
 
 from __future__ import annotations
 
@@ -42,15 +44,16 @@ Draws = Plan | Ledger | Iterable[Event | tuple[Fraction, int]]
 
 @dataclass(frozen=True)
 class Composition:
-    """Independent draws, by precision: ``parts`` are pairs (p, n) of distinct precisions and their numbers, the
-    smallest precision first."""
+    """Independent draws, by precision: ``parts`` are pairs (p, n) of distinct precisions and their
+    numbers, the smallest precision first."""
 
     parts: tuple[tuple[Fraction, int], ...]
 
     @staticmethod
     def of(draws: Draws | Composition) -> Composition:
         """Of a plan, a ledger, events, or pairs (sigma^2, number of draws); see the module. Raises
-        :class:`PrivacyError` for what is no one composition: a plan of several paths (:func:`compositions`).
+        :class:`PrivacyError` for what is no one composition: a plan of several paths
+        (:func:`compositions`).
 
         >>> Composition.of([(Fraction(4), 1), (Fraction(2), 1), (Fraction(4), 2)]).parts
         ((Fraction(1, 4), 3), (Fraction(1, 2), 1))
@@ -60,25 +63,39 @@ class Composition:
         if isinstance(draws, Plan):
             every = compositions(draws)
             if len(every) > 1:
-                raise PrivacyError(f"{len(every)} pairs of places differ in what a record there sees: these are so many "
-                                   "compositions, not one", where="account",
-                                   remedy="ask das.accounting.epsilon of the plan, which takes the worst")  # fmt: skip
+                raise PrivacyError(
+                    f"{len(every)} pairs of places differ in what a record there sees: these are so"
+                    " many compositions, not one",
+                    where="account",
+                    remedy="ask das.accounting.epsilon of the plan, which takes the worst",
+                )
             return every[0]
         counts: Counter[tuple[Mechanism, Fraction]] = Counter()
         lines = draws.events if isinstance(draws, Ledger) else tuple(draws)
         through(d for d in lines if isinstance(d, Draw))  # refuses several classes of a level
         for d in lines:
-            mechanism, parameter, n = _changes(d) if isinstance(d, Draw) else (DISCRETE_GAUSSIAN, *_pair(d))
+            mechanism, parameter, n = (
+                _changes(d) if isinstance(d, Draw) else (DISCRETE_GAUSSIAN, *_pair(d))
+            )
             counts[mechanism, parameter] += n
         return Composition.differing(tuple(counts.items()))
 
     @staticmethod
     def differing(found: DrawCounts) -> Composition:
-        """Of the numbers of draws of each noise. Raises :class:`PrivacyError` for any but the discrete Gaussian's."""
+        """Of the numbers of draws of each noise. Raises :class:`PrivacyError` for any but the
+        discrete Gaussian's.
+        """
         if other := [m for (m, _), _ in found if m != DISCRETE_GAUSSIAN]:
-            remedy = "its epsilons add up, see das.accounting.pure" if other[0].pure else "account for it by its rho"
-            raise PrivacyError(f"{other[0]} noise is not composed with, nor as, {DISCRETE_GAUSSIAN} noise",
-                               where="account", remedy=remedy)  # fmt: skip
+            remedy = (
+                "its epsilons add up, see das.accounting.pure"
+                if other[0].pure
+                else "account for it by its rho"
+            )
+            raise PrivacyError(
+                f"{other[0]} noise is not composed with, nor as, {DISCRETE_GAUSSIAN} noise",
+                where="account",
+                remedy=remedy,
+            )
         return Composition(tuple(sorted((1 / sigma_sq, n) for (_, sigma_sq), n in found)))
 
     @cached_property
@@ -88,7 +105,9 @@ class Composition:
 
     @cached_property
     def step(self) -> Fraction:
-        """The greatest h of which every precision is a multiple: losses are rho plus multiples of h."""
+        """The greatest h of which every precision is a multiple: losses are rho plus multiples of
+        h.
+        """
         whole = lcm(*(p.denominator for p, _ in self.parts))
         return Fraction(gcd(*(int(p * whole) for p, _ in self.parts)), whole)
 
@@ -109,14 +128,17 @@ class Composition:
 
 @dataclass(frozen=True)
 class Moves:
-    """What differs when one record changes. One answer of each of the draws on a path does, of every path that the change
-    concerns: that of its place or, where it comes to another, those of both. ``moves`` are the changes that are meant, each
-    the numbers of its ``paths``; paths with the same draws are one, which has the first of their ``names``."""
+    """What differs when one record changes. One answer of each of the draws on a path does, of
+    every path that the change concerns: that of its place or, where it comes to another, those of
+    both. ``moves`` are the changes that are meant, each the numbers of its ``paths``; paths with
+    the same draws are one, which has the first of their ``names``."""
 
     paths: tuple[DrawCounts, ...]
     moves: tuple[tuple[int, ...], ...]
     names: tuple[UnitPath, ...]
-    several: bool = False  #: whether places lie on different paths, though their draws may be the same
+    several: bool = (
+        False  #: whether places lie on different paths, though their draws may be the same
+    )
 
     def __hash__(self) -> int:
         return self._hash
@@ -153,13 +175,15 @@ class Moves:
 
     def scaled(self, factor: Fraction) -> Moves:
         """With every variance times ``factor``."""
-        paths = (tuple(((m, parameter * factor), n) for (m, parameter), n in path) for path in self.paths)
+        paths = (
+            tuple(((m, parameter * factor), n) for (m, parameter), n in path) for path in self.paths
+        )
         return replace(self, paths=tuple(paths))
 
 
 def dearest_of(each: Sequence[Fraction], moves: Sequence[Sequence[int]]) -> tuple[Fraction, int]:
-    """Of changes, with the costs of their paths: the highest sum, and of which change it is. There may be tens of thousands: they are
-    added up over one denominator."""
+    """Of changes, with the costs of their paths: the highest sum, and of which change it is. There
+    may be tens of thousands: they are added up over one denominator."""
     below = lcm(*(cost.denominator for cost in each))
     above = [cost.numerator * (below // cost.denominator) for cost in each]
     spent = [sum(above[i] for i in move) for move in moves]
@@ -184,26 +208,35 @@ def composed(found: Differing) -> Iterator[tuple[tuple[int, ...], Composition]]:
 
 
 def compositions(draws: Draws | Composition) -> tuple[Composition, ...]:
-    """Of a plan one for each pair of paths (bounded neighbours) or each path (unbounded), without repetition; of
-    anything else the one that there is."""
+    """Of a plan one for each pair of paths (bounded neighbours) or each path (unbounded), without
+    repetition; of anything else the one that there is."""
     return tuple(dict.fromkeys(c for _, c in composed(changed(draws))))
 
 
 def changed(draws: Draws | Composition) -> Differing:
-    """What differs between neighbours: of a plan, for each pair of its paths or each path; of anything else all of it."""
+    """What differs between neighbours: of a plan, for each pair of its paths or each path; of
+    anything else all of it.
+    """
     if isinstance(draws, Plan):
         return record(draws.draws, draws.neighbours, draws.paths)
     return (Moves((Composition.of(draws).counts,), ((0,),), ((),)),)
 
 
-def record(draws: Sequence[Draw], neighbours: Neighbours, paths: Sequence[UnitPath] = ()) -> Differing:
-    """What differs between neighbours: for each pair of paths, or each path. Without ``paths`` there is one."""
-    return differing(draws, combinations_with_replacement(paths or [through(draws)], neighbours.sensitivity))
+def record(
+    draws: Sequence[Draw], neighbours: Neighbours, paths: Sequence[UnitPath] = ()
+) -> Differing:
+    """What differs between neighbours: for each pair of paths, or each path. Without ``paths``
+    there is one.
+    """
+    return differing(
+        draws, combinations_with_replacement(paths or [through(draws)], neighbours.sensitivity)
+    )
 
 
 def differing(draws: Iterable[Draw], moves: Iterable[Sequence[UnitPath]]) -> Differing:
-    """For each of ``moves``, the paths of the places that a record leaves and comes to: one answer of each draw on each
-    of these paths differs. Raises :class:`PrivacyError` for a draw on none of them."""
+    """For each of ``moves``, the paths of the places that a record leaves and comes to: one answer
+    of each draw on each of these paths differs. Raises :class:`PrivacyError` for a draw on none of
+    them."""
     every, moves = tuple(draws), tuple(moves)
     paths = list(dict.fromkeys(path for move in moves for path in move))
     check_covered(every, paths)
@@ -225,30 +258,54 @@ def _counted(draws: Iterable[Draw]) -> DrawCounts:
 
 
 def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
-    """Epsilon of draws under pure differential privacy: the exact sum of their costs, on the dearest path. Raises
-    :class:`PrivacyError` for noise that is private with a delta above 0 only, whose costs are no epsilon.
+    """Epsilon of draws under pure differential privacy: the exact sum of their costs, on the
+    dearest path. Raises :class:`PrivacyError` for noise that is private with a delta above 0 only,
+    whose costs are no epsilon.
 
     >>> pure(Plan.of_epsilon("1/2", ["State"], ["total"]))
     Fraction(1, 2)
     """
-    every = draws.draws if isinstance(draws, Plan) else draws.events if isinstance(draws, Ledger) else tuple(draws)
+    every = (
+        draws.draws
+        if isinstance(draws, Plan)
+        else draws.events
+        if isinstance(draws, Ledger)
+        else tuple(draws)
+    )
     cost = draws.cost if isinstance(draws, Plan | Ledger) else total(every)
     if other := [d.mechanism for d in every if not d.mechanism.pure]:
-        raise PrivacyError(f"{other[0]} noise has no epsilon without a delta: it is paid for in {other[0].currency}",
-                           where="account", remedy="ask das.epsilon(plan, delta)")  # fmt: skip
+        raise PrivacyError(
+            f"{other[0]} noise has no epsilon without a delta: it is paid for in"
+            f" {other[0].currency}",
+            where="account",
+            remedy="ask das.epsilon(plan, delta)",
+        )
     return cost
 
 
 def all_pure(draws: object) -> TypeGuard[Plan | Ledger | tuple[Event, ...]]:
     """Whether these are draws, and all of them are differentially private with a delta of 0."""
-    every = draws.draws if isinstance(draws, Plan) else draws.events if isinstance(draws, Ledger) else draws
-    return isinstance(every, tuple) and bool(every) and all(isinstance(d, Draw) and d.mechanism.pure for d in every)
+    every = (
+        draws.draws
+        if isinstance(draws, Plan)
+        else draws.events
+        if isinstance(draws, Ledger)
+        else draws
+    )
+    return (
+        isinstance(every, tuple)
+        and bool(every)
+        and all(isinstance(d, Draw) and d.mechanism.pure for d in every)
+    )
 
 
 def exact(value: Exactly, name: str) -> Fraction:
     """``value`` as a fraction. Floats raise ``TypeError``: the guarantee depends on the number."""
     if isinstance(value, bool) or not isinstance(value, Fraction | int | str):
-        raise TypeError(f'{name} is a {type(value).__name__}: give a Fraction, an int, or a string such as "1e-10"')
+        raise TypeError(
+            f"{name} is a {type(value).__name__}: give a Fraction, an int, or a string such as"
+            ' "1e-10"'
+        )
     try:
         return Fraction(value)
     except (ValueError, ZeroDivisionError):
@@ -260,8 +317,8 @@ def _changes(draw: Draw) -> tuple[Mechanism, Fraction, int]:
     n = draw.cost / draw.mechanism.cost(draw.parameter, 1)
     if n.denominator != 1 or n < 1:
         raise ValueError(
-            f"{draw.query!r} at {draw.level!r} costs {draw.mechanism.currency} {draw.cost} at {draw.mechanism.symbol} "
-            f"{draw.parameter}: that is no number of unit changes"
+            f"{draw.query!r} at {draw.level!r} costs {draw.mechanism.currency} {draw.cost} at"
+            f" {draw.mechanism.symbol} {draw.parameter}: that is no number of unit changes"
         )
     return draw.mechanism, draw.parameter, int(n)
 
@@ -269,7 +326,10 @@ def _changes(draw: Draw) -> tuple[Mechanism, Fraction, int]:
 def _pair(pair: tuple[Fraction, int]) -> tuple[Fraction, int]:
     sigma_sq, n = pair
     if isinstance(sigma_sq, bool) or not isinstance(sigma_sq, Fraction | int):
-        raise TypeError(f"sigma_sq must be a Fraction, not {type(sigma_sq).__name__}: privacy depends on it exactly")
+        raise TypeError(
+            f"sigma_sq must be a Fraction, not {type(sigma_sq).__name__}: privacy depends on it"
+            " exactly"
+        )
     if isinstance(n, bool) or not isinstance(n, int):
         raise TypeError(f"the number of draws must be an int, not {type(n).__name__}")
     if sigma_sq <= 0:

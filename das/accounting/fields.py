@@ -1,8 +1,8 @@
-"""The fields of a privacy statement: exact numbers as text, and containers that nobody can write to.
+"""The fields of a privacy statement: exact numbers as text, and containers that nobody can write
+to.
 
-pydantic checks them, as it does a configuration: of one definition come the check, the text and the schema, so that none
-of them can say what another does not.
-"""
+pydantic checks them, as it does a configuration: of one definition come the check, the text and the
+schema, so that none of them can say what another does not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def _exact(value: object) -> Fraction:
 
 
 def _delta(value: object) -> Fraction:
-    return Fraction(value) if isinstance(value, str) and re.fullmatch(_POWER, value) else _exact(value)
+    return (
+        Fraction(value) if isinstance(value, str) and re.fullmatch(_POWER, value) else _exact(value)
+    )
 
 
 def _positive(value: Fraction) -> Fraction:
@@ -67,9 +69,12 @@ StatedFraction = Annotated[
 ]
 Positive = Annotated[StatedFraction, AfterValidator(_positive)]
 Delta = Annotated[
-    Fraction, PlainValidator(_delta), AfterValidator(_positive), PlainSerializer(decimal),
+    Fraction,
+    PlainValidator(_delta),
+    AfterValidator(_positive),
+    PlainSerializer(decimal),
     _schema(f"{_NUMBER}|{_POWER}", "an exact fraction, or a power of ten"),
-]  # fmt: skip
+]
 Count = Annotated[int, Field(ge=0)]
 Loss = Annotated[FiniteFloat, Field(ge=0)]
 
@@ -79,7 +84,9 @@ Many: TypeAlias = Annotated[tuple[T, ...], Field(strict=False)]
 Some: TypeAlias = Annotated[tuple[T, ...], Field(strict=False, min_length=1)]
 #: Objects whose keys are names; nobody can write to one.
 By: TypeAlias = Annotated[
-    Mapping[str, T], AfterValidator(MappingProxyType), WrapSerializer(lambda value, written: written(dict(value)))
+    Mapping[str, T],
+    AfterValidator(MappingProxyType),
+    WrapSerializer(lambda value, written: written(dict(value))),
 ]
 BySome: TypeAlias = Annotated[By[T], Field(min_length=1)]
 
@@ -87,7 +94,9 @@ BySome: TypeAlias = Annotated[By[T], Field(min_length=1)]
 class Section(BaseModel):
     """Any part of a statement: it has its fields and no others, and does not change."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", populate_by_name=True, defer_build=True)
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", populate_by_name=True, defer_build=True
+    )
 
     @classmethod
     def make(cls, **fields: Any) -> Self:

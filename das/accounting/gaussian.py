@@ -1,11 +1,12 @@
-r"""The privacy profile of the continuous Gaussian, in floating point: where searches for the discrete one start.
+r"""The privacy profile of the continuous Gaussian, in floating point: where searches for the
+discrete one start.
 
 A composition of :math:`\rho` is one Gaussian with :math:`\mu = \sqrt{2\rho}`, and
 
 .. math:: \delta(\varepsilon) = \Phi(\mu/2 - \varepsilon/\mu) - e^{\varepsilon}\Phi(-\mu/2 - \varepsilon/\mu)
 
-(Balle and Wang 2018, theorem 8). The discrete profile is near it, above or below, and no bound follows.
-"""
+(Balle and Wang 2018, theorem 8). The discrete profile is near it, above or below, and no bound
+follows."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def log_delta(rho: float, eps: float) -> float:
 
 
 def epsilon(rho: float, goal: float, most: float) -> float:
-    """Where ln delta is ``goal``; 0 where it is lower everywhere, ``most`` where that is too little."""
+    """Where ln delta is ``goal``; 0 where it is lower everywhere, ``most`` where that is too
+    little.
+    """
 
     def excess(eps: float) -> float:
         return max(log_delta(rho, eps), -1e9) - goal

@@ -21,11 +21,17 @@ DELTAS = tuple(Fraction(1, 10**k) for k in (5, 10, 15, 20, 30))
 
 
 def cost(currency: str, found: Differing) -> Fraction:
-    """rho = sum n / (2 sigma^2), or epsilon = sum n / b, of the dearest change. Raises :class:`PrivacyError` for draws in
-    another currency."""
-    if other := [m for part in found for path in part.paths for (m, _), _ in path if m.currency != currency]:
-        raise PrivacyError(f"{other[0]} noise is counted in {other[0].currency}, which does not add up to {currency}",
-                           where="account", remedy="account for each mechanism by itself")  # fmt: skip
+    """rho = sum n / (2 sigma^2), or epsilon = sum n / b, of the dearest change. Raises
+    :class:`PrivacyError` for draws in another currency."""
+    if other := [
+        m for part in found for path in part.paths for (m, _), _ in path if m.currency != currency
+    ]:
+        raise PrivacyError(
+            f"{other[0]} noise is counted in {other[0].currency}, which does not add up to"
+            f" {currency}",
+            where="account",
+            remedy="account for each mechanism by itself",
+        )
     return sum((part.cost for part in found), Fraction(0))
 
 
@@ -34,8 +40,12 @@ def together(parts: Iterable[Differing]) -> Differing:
     return tuple(part for found in parts for part in found)
 
 
-def guarantees(currency: str, parts: Mapping[str, Differing], delta: Fraction) -> dict[str, Zcdp | Pure]:
-    """The guarantee of each universe by itself and, where there are several, of all together (``total``)."""
+def guarantees(
+    currency: str, parts: Mapping[str, Differing], delta: Fraction
+) -> dict[str, Zcdp | Pure]:
+    """The guarantee of each universe by itself and, where there are several, of all together
+    (``total``).
+    """
     deltas = {*DELTAS, delta}
     out = {name: guarantee(currency, found, deltas, [name]) for name, found in parts.items()}
     if len(parts) > 1:
@@ -44,9 +54,14 @@ def guarantees(currency: str, parts: Mapping[str, Differing], delta: Fraction) -
 
 
 def guarantee(
-    currency: str, found: Differing, deltas: Iterable[Fraction], universes: Sequence[str] = (PERSONS.name,)
+    currency: str,
+    found: Differing,
+    deltas: Iterable[Fraction],
+    universes: Sequence[str] = (PERSONS.name,),
 ) -> Zcdp | Pure:
-    """The total, and for zCDP the epsilon at each delta; each of ``found`` is of one of the ``universes``."""
+    """The total, and for zCDP the epsilon at each delta; each of ``found`` is of one of the
+    ``universes``.
+    """
     total = cost(currency, found)
     if currency == EPSILON:
         return Pure.make(cost=total, delta="0")
@@ -54,19 +69,31 @@ def guarantee(
     return Zcdp.make(cost=total, implied_epsilon=implied(total), epsilon=rows)
 
 
-def epsilons(found: Differing, delta: Fraction, universes: Sequence[str] = (PERSONS.name,)) -> Epsilons:
-    """Epsilon at ``delta`` by every method; where a universe has several paths, between which it is the largest."""
+def epsilons(
+    found: Differing, delta: Fraction, universes: Sequence[str] = (PERSONS.name,)
+) -> Epsilons:
+    """Epsilon at ``delta`` by every method; where a universe has several paths, between which it is
+    the largest.
+    """
     rho, at = cost(RHO, found), worst_epsilon(found, delta)
-    return Epsilons.make(delta=delta, pld=(at.low, at.high), tight=tight(rho, delta), simple=bun_steinke(rho, delta),
-                         between=_between(found, at.at, universes))  # fmt: skip
+    return Epsilons.make(
+        delta=delta,
+        pld=(at.low, at.high),
+        tight=tight(rho, delta),
+        simple=bun_steinke(rho, delta),
+        between=_between(found, at.at, universes),
+    )
 
 
-def _between(found: Differing, at: Sequence[int], universes: Sequence[str]) -> dict[str, list[str]] | None:
+def _between(
+    found: Differing, at: Sequence[int], universes: Sequence[str]
+) -> dict[str, list[str]] | None:
     """The names of the paths of a change, by universe."""
     named = {
         universe: [chains.title(part.names[i]) for i in part.moves[number]]
-        for universe, part, number in zip(universes, found, at, strict=True) if part.several
-    }  # fmt: skip
+        for universe, part, number in zip(universes, found, at, strict=True)
+        if part.several
+    }
     return named or None
 
 
@@ -78,5 +105,7 @@ def exact_epsilon(found: Differing, delta: Fraction) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def worst_epsilon(found: Differing, delta: Fraction) -> Found:
-    """One plan is asked of many times: by the specification's check, the statement, its verification."""
+    """One plan is asked of many times: by the specification's check, the statement, its
+    verification.
+    """
     return profile.worst_epsilon(found, delta)

@@ -1,4 +1,6 @@
-"""Neighbours on an irregular spine, where two places may lie under different queries and variances."""
+"""Neighbours on an irregular spine, where two places may lie under different queries and
+variances.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,20 @@ from das.accounting.profile import checked_delta, worst_epsilon
 def worst_pair(
     paths: Mapping[str, Draws | Composition], delta: Exactly, *, certify: bool = False
 ) -> tuple[tuple[str, str], tuple[float, float]]:
-    """The pair of paths between which replacing one record costs most, and an interval of that epsilon.
+    """The pair of paths between which replacing one record costs most, and an interval of that
+    epsilon.
 
-    A record under path i is one change in each of i's draws; replaced by one under path j, it is that and one
-    change in each of j's, so the loss is the sum of two independent ones. ``paths`` holds the draws of one
-    record's place each, every query counted once; a pair may be of one path twice. The upper end of the interval
-    holds for all pairs. Which pair is worst can change with delta.
+    A record under path i is one change in each of i's draws; replaced by one under path j, it is
+    that and one change in each of j's, so the loss is the sum of two independent ones. ``paths``
+    holds the draws of one record's place each, every query counted once; a pair may be of one path
+    twice. The upper end of the interval holds for all pairs. Which pair is worst can change with
+    delta.
 
     >>> from fractions import Fraction
-    >>> worst_pair({"plain": [(Fraction(8), 10)], "bypassed": [(Fraction(8), 9), (Fraction(4), 1)]}, "1e-10")[0]
+    >>> worst_pair(
+    ...     {"plain": [(Fraction(8), 10)], "bypassed": [(Fraction(8), 9), (Fraction(4), 1)]},
+    ...     "1e-10",
+    ... )[0]
     ('bypassed', 'bypassed')
     """
     if not paths:

@@ -1,11 +1,12 @@
-r"""What a data steward asks of a plan: what a margin of error costs, what another query costs, what is left then.
+r"""What a data steward asks of a plan: what a margin of error costs, what another query costs, what
+is left then.
 
-A margin of error :math:`m` at coverage :math:`c` is kept by noise :math:`X` with :math:`P[|X| \le m] \ge c`. That
-probability falls as the noise grows, so the cheapest draw that keeps it has the widest noise that does:
-:func:`least_cost` finds it on the exact distribution. The convention of SafeTab-P (section 6.1), :math:`m =
-\lfloor 1.96\,\sigma \rfloor` and so :math:`\rho = 1.9208\, s/m^2` at 95 %, is a bound by the continuous normal
-distribution, and asks for two fifths more budget at a margin of 3.
-"""
+A margin of error :math:`m` at coverage :math:`c` is kept by noise :math:`X` with :math:`P[|X| \le
+m] \ge c`. That probability falls as the noise grows, so the cheapest draw that keeps it has the
+widest noise that does: :func:`least_cost` finds it on the exact distribution. The convention of
+SafeTab-P (section 6.1), :math:`m = \lfloor 1.96\,\sigma \rfloor` and so :math:`\rho = 1.9208\,
+s/m^2` at 95 %, is a bound by the continuous normal distribution, and asks for two fifths more
+budget at a margin of 3."""
 
 from __future__ import annotations
 
@@ -38,11 +39,16 @@ class Option:
 
 
 def options(
-    plan: Plan, schema: Schema, margins: Mapping[LevelQuery, int], added: Mapping[LevelQuery, Fraction], coverage: float
+    plan: Plan,
+    schema: Schema,
+    margins: Mapping[LevelQuery, int],
+    added: Mapping[LevelQuery, Fraction],
+    coverage: float,
 ) -> list[Option]:
-    """The plan as it is, and its alternatives, by what units without only children are measured with: with each draw of ``margins`` as cheap as its margin allows, and the
-    draws of ``added`` at their costs (on top of what it costs, where a query is measured already); the same squeezed
-    into the present total; and, for margins, the present shares scaled until each margin holds.
+    """The plan as it is, and its alternatives, by what units without only children are measured
+    with: with each draw of ``margins`` as cheap as its margin allows, and the draws of ``added`` at
+    their costs (on top of what it costs, where a query is measured already); the same squeezed into
+    the present total; and, for margins, the present shares scaled until each margin holds.
 
     Raises :class:`SpecError` for a level or query that there is not.
     """
@@ -56,19 +62,32 @@ def options(
     if margins or added:
         changed = repriced(plan, costs)
         out.append(Option("others-unchanged", "as wished, the other draws as they are", changed))
-        out.append(Option("same-total", "the same, all squeezed into the present total", changed.scaled(plan.cost)))
+        out.append(
+            Option(
+                "same-total",
+                "the same, all squeezed into the present total",
+                changed.scaled(plan.cost),
+            )
+        )
     if margins:
         factor = max(cost / d.cost for d, cost in wished.items())
         base = repriced(plan, _sum({(d.level, d.query): d.cost for d in plan.plain}, more))
         out.append(
-            Option("all-scaled", "every draw scaled alike until the margins hold", base.scaled(base.cost * factor))
+            Option(
+                "all-scaled",
+                "every draw scaled alike until the margins hold",
+                base.scaled(base.cost * factor),
+            )
         )
     return out
 
 
-def least_cost(mechanism: Mechanism, neighbours: Neighbours, most: int, coverage: float) -> Fraction:
-    """The least rho (or epsilon) of a draw whose noise is within ``most`` with probability ``coverage``, rounded
-    up to ``DIGITS`` digits: what people can read, and what keeps the losses of a plan on a coarse lattice.
+def least_cost(
+    mechanism: Mechanism, neighbours: Neighbours, most: int, coverage: float
+) -> Fraction:
+    """The least rho (or epsilon) of a draw whose noise is within ``most`` with probability
+    ``coverage``, rounded up to ``DIGITS`` digits: what people can read, and what keeps the losses
+    of a plan on a coarse lattice.
 
     >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
     >>> rho = least_cost(DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED, 3, 0.95)
@@ -101,7 +120,9 @@ def rounded_up(cost: Fraction) -> Fraction:
 def normal_cost(neighbours: Neighbours, most: int, coverage: float) -> float:
     """rho by the convention of SafeTab-P (section 6.1), z^2 s / (2 m^2) with z the normal quantile.
 
-    >>> round(normal_cost(Neighbours.BOUNDED, 3, 0.95), 3)  # Table 7: 3.842 for a sensitivity 9 times as large
+    >>> round(
+    ...     normal_cost(Neighbours.BOUNDED, 3, 0.95), 3
+    ... )  # Table 7: 3.842 for a sensitivity 9 times as large
     0.427
     """
     return NormalDist().inv_cdf((1 + coverage) / 2) ** 2 * neighbours.sensitivity / (2 * most**2)
@@ -114,39 +135,66 @@ def _draw(plan: Plan, schema: Schema, level: str, query: str) -> Draw:
         if schema.query(d.query).groupings == groupings:
             return d
     levels = dict.fromkeys(d.level for d in plan.draws)
-    known = f"it measures {', '.join(d.query for d in plan.plain if d.level == level)}" if level in levels else (
-        f"the levels are {', '.join(levels)}")  # fmt: skip
+    known = (
+        f"it measures {', '.join(d.query for d in plan.plain if d.level == level)}"
+        if level in levels
+        else (f"the levels are {', '.join(levels)}")
+    )
     raise SpecError("the plan has no such draw", where=f"{level}:{query}", remedy=known)
 
 
-def _added(plan: Plan, schema: Schema, added: Mapping[LevelQuery, Fraction]) -> dict[LevelQuery, Fraction]:
-    """What is to be added, each at a level of the plan; a query that is measured there has the plan's spelling."""
+def _added(
+    plan: Plan, schema: Schema, added: Mapping[LevelQuery, Fraction]
+) -> dict[LevelQuery, Fraction]:
+    """What is to be added, each at a level of the plan; a query that is measured there has the
+    plan's spelling.
+    """
     out: dict[LevelQuery, Fraction] = {}
     for (level, query), cost in added.items():
         where, groupings = f"{level}:{query}", schema.query(query).groupings
         if not plan.at(level):
-            raise SpecError(f"{level!r} is not a level", where=where,
-                            remedy=f"the levels are {', '.join(dict.fromkeys(d.level for d in plan.draws))}")  # fmt: skip
+            raise SpecError(
+                f"{level!r} is not a level",
+                where=where,
+                remedy=f"the levels are {', '.join(dict.fromkeys(d.level for d in plan.draws))}",
+            )
         if cost <= 0:
             raise SpecError(f"the cost is {cost}, not positive", where=where)
-        same = (d.query for d in plan.plain if d.level == level and schema.query(d.query).groupings == groupings)
+        same = (
+            d.query
+            for d in plan.plain
+            if d.level == level and schema.query(d.query).groupings == groupings
+        )
         out = _sum(out, {(level, next(same, query)): cost})
     return out
 
 
-def _sum(costs: Mapping[LevelQuery, Fraction], more: Mapping[LevelQuery, Fraction]) -> dict[LevelQuery, Fraction]:
-    return {place: costs.get(place, Fraction(0)) + more.get(place, Fraction(0)) for place in {**costs, **more}}
+def _sum(
+    costs: Mapping[LevelQuery, Fraction], more: Mapping[LevelQuery, Fraction]
+) -> dict[LevelQuery, Fraction]:
+    return {
+        place: costs.get(place, Fraction(0)) + more.get(place, Fraction(0))
+        for place in {**costs, **more}
+    }
 
 
 def repriced(like: Plan, costs: Mapping[LevelQuery, Fraction]) -> Plan:
-    """A plan of these costs, level by level; where units of a level have classes, with these classes and paths."""
+    """A plan of these costs, level by level; where units of a level have classes, with these
+    classes and paths.
+    """
     levels = dict.fromkeys(d.level for d in like.plain)
-    by_level = {level: {query: cost for (lv, query), cost in costs.items() if lv == level} for level in levels}
+    by_level = {
+        level: {query: cost for (lv, query), cost in costs.items() if lv == level}
+        for level in levels
+    }
     shares = {level: sum(queries.values(), Fraction(0)) for level, queries in by_level.items()}
     total = sum(shares.values(), Fraction(0))
     allocation = Allocation(
         {level: share / total for level, share in shares.items()},
-        {level: {q: c / shares[level] for q, c in queries.items()} for level, queries in by_level.items()},
+        {
+            level: {q: c / shares[level] for q, c in queries.items()}
+            for level, queries in by_level.items()
+        },
     )
     alike = {unit_class for path in like.paths for _, unit_class in path} == {ALL}
     classes = None if alike else chains.classes(like.levels, like.paths)

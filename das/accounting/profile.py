@@ -1,11 +1,11 @@
-r"""Exact accounting of discrete Gaussian draws: certified intervals for delta(epsilon) and epsilon(delta).
+r"""Exact accounting of discrete Gaussian draws: certified intervals for delta(epsilon) and
+epsilon(delta).
 
 .. math:: \delta(\varepsilon) = \sup_S P(S) - e^{\varepsilon} Q(S) = E_P (1 - e^{\varepsilon - L})_+, \qquad
           \varepsilon(\delta) = \inf\{\varepsilon \ge 0: \delta(\varepsilon) \le \delta\}.
 
-P and Q, the outputs on two neighbours, are each other's mirror images, so that both directions agree. The method
-is that of :mod:`das.accounting.contour`.
-"""
+P and Q, the outputs on two neighbours, are each other's mirror images, so that both directions
+agree. The method is that of :mod:`das.accounting.contour`."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from das.model.ledger import Event, Ledger
 Conversion = Literal["zcdp-tight", "zcdp-bun-steinke"]
 EpsilonMethod = Literal["pld"] | Conversion
 METHODS = ("pld", "zcdp-tight", "zcdp-bun-steinke")
-#: Beyond this rho, losses are too far apart for the sums here, and no epsilon protects anybody: intervals then run from
-#: 0 to the tight conversion.
+#: Beyond this rho, losses are too far apart for the sums here, and no epsilon protects anybody:
+#: intervals then run from 0 to the tight conversion.
 MOST_RHO = 5000
 #: How much farther a step of Newton's method goes, so that the sign changes.
 BEYOND = 1.01
@@ -86,7 +86,10 @@ class PrivacyProfile:
         at = self.proved(Fraction(root))
         step = (at.high - at.low + 2 * slack) / max(self._contour(Fraction(root)).c, 1e-3)
         step = max(step if step < 1 else 1e-9, 4 * UNIT * root, 1e-300)
-        low, high = self._outwards(root, -step, goal + slack), self._outwards(root, step, goal - slack)
+        low, high = (
+            self._outwards(root, -step, goal + slack),
+            self._outwards(root, step, goal - slack),
+        )
         return low, min(high, no_more(self.composition.rho, delta))
 
     def _contour(self, eps: Fraction) -> Contour | Atoms | Faint:
@@ -103,7 +106,11 @@ class PrivacyProfile:
         if atoms := Atoms.of(self.composition, eps):
             return atoms
         contour = Contour(self.composition, eps, NODES // 4 if self._faint.parts else NODES)
-        return Faint(contour, self._others, self._faint) if contour.cut and self._faint.parts else contour
+        return (
+            Faint(contour, self._others, self._faint)
+            if contour.cut and self._faint.parts
+            else contour
+        )
 
     @cached_property
     def _others(self) -> PrivacyProfile:
@@ -114,8 +121,9 @@ class PrivacyProfile:
         return split(self.composition)[1]
 
     def _root(self, goal: float, most: float) -> float:
-        """epsilon by estimates: from that of continuous noise, a little farther than the slope says until the sign has changed,
-        then by :func:`~das.accounting.roots.crossing`, which never leaves the bracket (profiles of one or two draws have corners)."""
+        """epsilon by estimates: from that of continuous noise, a little farther than the slope says
+        until the sign has changed, then by :func:`~das.accounting.roots.crossing`, which never
+        leaves the bracket (profiles of one or two draws have corners)."""
 
         def excess(eps: float) -> float:
             return max(self.log_delta(Fraction(eps)).middle, -1e5) - goal
@@ -132,9 +140,9 @@ class PrivacyProfile:
         return crossing(excess, near, far, absolute=1e-15 * most)
 
     def _outwards(self, root: float, step: float, goal: float) -> float:
-        """The first of root + step, root + 2 step, root + 4 step, ... (and wider after ten) where delta is certainly
-        on the side of the goal that ``step`` leads to. Where the first is, and is far, it may be nearer: at a corner delta falls
-        much faster than ``step`` was made for."""
+        """The first of root + step, root + 2 step, root + 4 step, ... (and wider after ten) where
+        delta is certainly on the side of the goal that ``step`` leads to. Where the first is, and
+        is far, it may be nearer: at a corner delta falls much faster than ``step`` was made for."""
 
         def beyond(eps: float) -> bool:
             at = self.proved(Fraction(eps))
@@ -159,21 +167,30 @@ def epsilon(draws: Draws | Composition, delta: Exactly, method: Conversion) -> f
 
 
 def epsilon(
-    draws: Draws | Composition, delta: Exactly, method: EpsilonMethod = "pld", *, certify: bool = False
+    draws: Draws | Composition,
+    delta: Exactly,
+    method: EpsilonMethod = "pld",
+    *,
+    certify: bool = False,
 ) -> float | tuple[float, float]:
-    r"""Epsilon at ``delta``: the smallest with which the draws are (epsilon, delta)-differentially private.
+    r"""Epsilon at ``delta``: the smallest with which the draws are (epsilon, delta)-differentially
+    private.
 
     ``draws`` are a plan, a ledger, events, or pairs (sigma^2, number of draws) as in
-    :class:`~das.accounting.draws.Composition`; of a plan with several paths, the worst pair counts. ``method`` is
+    :class:`~das.accounting.draws.Composition`; of a plan with several paths, the worst pair counts.
+    ``method`` is
 
-    * ``pld``: the exact value, as an interval (lower, upper) that holds it; a few 1e-12 wide where the losses lie on
-      a lattice that can be listed, some 1e-11 otherwise; some 1e-8 to 1e-4 where draws of less than a millionth of rho
-      are bounded (:mod:`das.accounting.faint`); beyond a rho of 5000, (0, the tight conversion). Every error of the method is bounded, that of rounding by a
-      first-order allowance; with ``certify=True`` by ball arithmetic, a proof (needs python-flint).
+    * ``pld``: the exact value, as an interval (lower, upper) that holds it; a few 1e-12 wide where
+      the losses lie on a lattice that can be listed, some 1e-11 otherwise; some 1e-8 to 1e-4 where
+      draws of less than a millionth of rho are bounded (:mod:`das.accounting.faint`); beyond a rho
+      of 5000, (0, the tight conversion). Every error of the method is bounded, that of rounding by
+      a first-order allowance; with ``certify=True`` by ball arithmetic, a proof (needs
+      python-flint).
     * ``zcdp-tight``, ``zcdp-bun-steinke``: conversions of rho alone, :mod:`das.accounting.zcdp`.
 
-    Of draws that are all of pure differential privacy it is :func:`~das.accounting.draws.pure` of them, whatever delta:
-    the interval holds that number, and a smaller epsilon that a delta may allow is not looked for.
+    Of draws that are all of pure differential privacy it is :func:`~das.accounting.draws.pure` of
+    them, whatever delta: the interval holds that number, and a smaller epsilon that a delta may
+    allow is not looked for.
 
     Raises ``TypeError`` for floats, ``ValueError`` for a delta outside (0, 1).
 
@@ -190,9 +207,15 @@ def epsilon(
 
 
 def curve(
-    draws: Draws | Composition, deltas: Iterable[Exactly], method: EpsilonMethod = "pld", *, certify: bool = False
+    draws: Draws | Composition,
+    deltas: Iterable[Exactly],
+    method: EpsilonMethod = "pld",
+    *,
+    certify: bool = False,
 ) -> list[tuple[float, float]]:
-    """The intervals of :func:`epsilon` at several deltas, in their order; neighbouring ones share their nodes."""
+    """The intervals of :func:`epsilon` at several deltas, in their order; neighbouring ones share
+    their nodes.
+    """
     if method != "pld":
         raise ValueError(f"there is no method {method!r}: {', '.join(METHODS)}")
     ds = [checked_delta(d) for d in deltas]
@@ -206,7 +229,9 @@ def curve(
 
 
 def worst_epsilon(found: Differing, delta: Fraction, certify: bool = False) -> Found:
-    """The interval of :func:`epsilon`, of the worst of several changes, and which that is. To ``certify`` it, each is."""
+    """The interval of :func:`epsilon`, of the worst of several changes, and which that is. To
+    ``certify`` it, each is.
+    """
 
     def exactly(composition: Composition) -> Interval:
         return _curve(composition, [delta], certify)[0]
@@ -216,19 +241,28 @@ def worst_epsilon(found: Differing, delta: Fraction, certify: bool = False) -> F
     return all_of(found, exactly) if certify or rho == 0 else worst.epsilon(found, delta, exactly)
 
 
-def _lines(draws: Iterable[Event | tuple[Fraction, int]]) -> tuple[Event | tuple[Fraction, int], ...]:
+def _lines(
+    draws: Iterable[Event | tuple[Fraction, int]],
+) -> tuple[Event | tuple[Fraction, int], ...]:
     if not isinstance(draws, Iterable):
-        raise TypeError(f"this is a {type(draws).__name__}: give a plan, a ledger, or events, such as noisy.plan")
+        raise TypeError(
+            f"this is a {type(draws).__name__}: give a plan, a ledger, or events, such as"
+            " noisy.plan"
+        )
     return tuple(draws)
 
 
 def _around(value: Fraction) -> tuple[float, float]:
     """The floats next to a number, below and above; the number itself where it is one."""
     near = float(value)
-    return (nextafter(near, -inf) if near > value else near), (nextafter(near, inf) if near < value else near)
+    return (nextafter(near, -inf) if near > value else near), (
+        nextafter(near, inf) if near < value else near
+    )
 
 
-def _curve(composition: Composition, ds: Sequence[Fraction], certify: bool) -> list[tuple[float, float]]:
+def _curve(
+    composition: Composition, ds: Sequence[Fraction], certify: bool
+) -> list[tuple[float, float]]:
     if not composition.parts:
         return [(0.0, 0.0) for _ in ds]
     if composition.rho > MOST_RHO:
@@ -240,17 +274,25 @@ def _curve(composition: Composition, ds: Sequence[Fraction], certify: bool) -> l
 
 @overload
 def delta(
-    draws: Draws | Composition, epsilon: Exactly, method: Literal["pld"] = ..., *, certify: bool = ...
+    draws: Draws | Composition,
+    epsilon: Exactly,
+    method: Literal["pld"] = ...,
+    *,
+    certify: bool = ...,
 ) -> tuple[float, float]: ...
 @overload
 def delta(draws: Draws | Composition, epsilon: Exactly, method: Conversion) -> float: ...
 
 
 def delta(
-    draws: Draws | Composition, epsilon: Exactly, method: EpsilonMethod = "pld", *, certify: bool = False
+    draws: Draws | Composition,
+    epsilon: Exactly,
+    method: EpsilonMethod = "pld",
+    *,
+    certify: bool = False,
 ) -> float | tuple[float, float]:
-    """Delta at ``epsilon`` >= 0, by the methods of :func:`epsilon`; give an epsilon on the lattice of the losses as
-    the exact fraction that it is. Below 1e-300 bounds end at 0 and 1e-300.
+    """Delta at ``epsilon`` >= 0, by the methods of :func:`epsilon`; give an epsilon on the lattice
+    of the losses as the exact fraction that it is. Below 1e-300 bounds end at 0 and 1e-300.
 
     >>> low, high = delta([(Fraction(20), 40)], Fraction(10))
     >>> 0 < high - low < 1e-12 * high
@@ -284,7 +326,9 @@ def log_of(x: Fraction) -> float:
 
 
 def _floats(low: float, high: float) -> tuple[float, float]:
-    """Out of logarithms, outwards: exp is off by less than two units, and by what its argument was rounded by."""
+    """Out of logarithms, outwards: exp is off by less than two units, and by what its argument was
+    rounded by.
+    """
     slack = 8 * UNIT
     least = exp(low - slack * (1 - low)) if low > -690 else 0.0
     return least, min(1.0, exp(max(high, -690.0) + slack * (1 - max(high, -690.0))))

@@ -1,12 +1,14 @@
-r"""Where on the line of integration every draw of a composition is near a whole number of turns at once.
+r"""Where on the line of integration every draw of a composition is near a whole number of turns at
+once.
 
-The bumps of a draw come back every :math:`2\pi\sigma^2`, and those of all draws together hardly ever. Which nodes of a sum
-are near such a place depends on its step, the places do not, and hardly on the line: they are sought once for a composition,
-as far as any sum of it has asked, whatever its epsilon and period.
+The bumps of a draw come back every :math:`2\pi\sigma^2`, and those of all draws together hardly
+ever. Which nodes of a sum are near such a place depends on its step, the places do not, and hardly
+on the line: they are sought once for a composition, as far as any sum of it has asked, whatever its
+epsilon and period.
 
-They are sought on a grid of step s, with every reach s/2 wider: then the point of the grid that is nearest to a place is found.
-How far one step of the search goes, and where it is given up, follows from the composition alone, not from who asked before.
-"""
+They are sought on a grid of step s, with every reach s/2 wider: then the point of the grid that is
+nearest to a place is found. How far one step of the search goes, and where it is given up, follows
+from the composition alone, not from who asked before."""
 
 from __future__ import annotations
 
@@ -24,14 +26,17 @@ from das.accounting.theta import Theta
 
 #: The most pieces of work.
 PIECES = 400
-#: One piece goes to here at first, and then to four times where it begins: the sieve allows for the rounding of its last number.
+#: One piece goes to here at first, and then to four times where it begins: the sieve allows for the
+#: rounding of its last number.
 EARLY = 1 << 20
 #: Places are sought for this tau, and for its doubles where more is asked for.
 TAU = 48.0
 
 
 def revivals(composition: Composition, tau: float, most: int) -> Revivals:
-    """The places where the product of bounds is above :math:`e^{-\tau}` on some line, and perhaps others."""
+    """The places where the product of bounds is above :math:`e^{-\tau}` on some line, and perhaps
+    others.
+    """
     return _known(composition, TAU * 2.0 ** max(0, ceil(log2(tau / TAU))), most)
 
 
@@ -44,19 +49,28 @@ class Revivals:
     """The search is given up after ``most`` points of the grid, or :data:`PIECES` of work."""
 
     def __init__(self, composition: Composition, tau: float, most: int) -> None:
-        self._draws = [Theta(p, n, 0.5) for p, n in composition.parts]  # where the bounds are widest
+        self._draws = [
+            Theta(p, n, 0.5) for p, n in composition.parts
+        ]  # where the bounds are widest
         self._tau, self._most = tau, most
-        self._grid = Fraction(short(8 * pi * sqrt(float(composition.rho))))  # its period: all bumps are many steps wide
+        self._grid = Fraction(
+            short(8 * pi * sqrt(float(composition.rho)))
+        )  # its period: all bumps are many steps wide
         self._found: list[Integers] = []
         self._reached, self._pieces, self._seen, self._lock = -1, 0, 0, Lock()
 
     @cached_property
     def _bands(self) -> list[Band]:
         rates = [float(x.p / self._grid) for x in self._draws]
-        return [Band(r, x.reach(self._tau) / (2 * pi) + r / 2) for r, x in zip(rates, self._draws, strict=True)]
+        return [
+            Band(r, x.reach(self._tau) / (2 * pi) + r / 2)
+            for r, x in zip(rates, self._draws, strict=True)
+        ]
 
     def nodes(self, period: Fraction, last: int) -> tuple[Integers, int]:
-        """The j of 0..``last`` near a place, and perhaps others, in a sum of ``period``; and how far they are complete."""
+        """The j of 0..``last`` near a place, and perhaps others, in a sum of ``period``; and how
+        far they are complete.
+        """
         scale = float(period / self._grid)
         goal = ceil((last + 1) / scale) + 1
         with self._lock:
@@ -72,13 +86,19 @@ class Revivals:
         return j[(j >= 0) & (j <= last)], last
 
     def _seek(self, goal: int) -> None:
-        span = max(1, int(min(0.95 * SIZE / self._bands[0].rate, MOST)))  # one piece of work, where the draws are wide
+        span = max(
+            1, int(min(0.95 * SIZE / self._bands[0].rate, MOST))
+        )  # one piece of work, where the draws are wide
         while self._reached < min(goal, MOST) and not self._given_up:
             first = self._reached + 1
             last = min(first + span - 1, max(EARLY, 4 * first), MOST)
             for found, reached in nodes(self._bands, last, first):
                 self._found.append(found)
-                self._seen, self._pieces, self._reached = self._seen + len(found), self._pieces + 1, reached
+                self._seen, self._pieces, self._reached = (
+                    self._seen + len(found),
+                    self._pieces + 1,
+                    reached,
+                )
                 if self._given_up:
                     break
             else:

@@ -1,4 +1,6 @@
-"""Where a function of one variable changes its sign, between two points of which the signs differ."""
+"""Where a function of one variable changes its sign, between two points of which the signs
+differ.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,17 @@ MOST = 106
 
 
 def crossing(
-    f: Callable[[float], float], a: End, b: End, *, absolute: float = 0.0, relative: float = 2.0**-51
+    f: Callable[[float], float],
+    a: End,
+    b: End,
+    *,
+    absolute: float = 0.0,
+    relative: float = 2.0**-51,
 ) -> float:
-    """The better end of an interval that holds a change of sign and is at most ``absolute + relative |x|`` long. The next
-    point is that of inverse quadratic interpolation where the last three are so placed that it cannot leave the interval, the
-    middle elsewhere (Chandrupatla 1997, *Advances in Engineering Software* 28, 145-149).
+    """The better end of an interval that holds a change of sign and is at most ``absolute +
+    relative |x|`` long. The next point is that of inverse quadratic interpolation where the last
+    three are so placed that it cannot leave the interval, the middle elsewhere (Chandrupatla 1997,
+    *Advances in Engineering Software* 28, 145-149).
 
     Raises ``ValueError`` for ends of the same sign.
 

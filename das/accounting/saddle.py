@@ -1,8 +1,8 @@
 r"""Where the line of integration crosses the real axis.
 
-Any c > 0 is right. At the minimum of :math:`\ln M(c) - \varepsilon c - \ln c (c + 1)` the terms have the size of the
-answer. Variances above 1/4 are Gaussian enough for :math:`\ln M(c) = \rho(c^2 + c)`; below, moments are staircases.
-"""
+Any c > 0 is right. At the minimum of :math:`\ln M(c) - \varepsilon c - \ln c (c + 1)` the terms
+have the size of the answer. Variances above 1/4 are Gaussian enough for :math:`\ln M(c) = \rho(c^2
++ c)`; below, moments are staircases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from das.accounting.theta import SMALL, Theta
 
 @dataclass(frozen=True)
 class Saddle:
-    """``c``; the square root of the second derivative there, ``width``; and about ln delta, ``log_size``."""
+    """``c``; the square root of the second derivative there, ``width``; and about ln delta,
+    ``log_size``.
+    """
 
     c: float
     width: float
@@ -39,7 +41,13 @@ def saddle(composition: Composition, eps: float) -> Saddle:
     if small:
         import scipy  # hardly ever needed, and slow to load
 
-        c = exp(float(scipy.optimize.minimize_scalar(exponent, bounds=(log(c) - 8, log(c) + 8), method="bounded").x))
+        c = exp(
+            float(
+                scipy.optimize.minimize_scalar(
+                    exponent, bounds=(log(c) - 8, log(c) + 8), method="bounded"
+                ).x
+            )
+        )
         d = 1e-2 * c
         bend = max(0.0, (log_moment(c + d) - 2 * log_moment(c) + log_moment(c - d)) / d**2)
     c = short(c)
@@ -48,8 +56,8 @@ def saddle(composition: Composition, eps: float) -> Saddle:
 
 
 def _gaussian(rho: float, eps: float) -> float:
-    """Newton's method. The slope rises and bends down, so steps from the left stay on the left; steps from the
-    right are held to half of c."""
+    """Newton's method. The slope rises and bends down, so steps from the left stay on the left;
+    steps from the right are held to half of c."""
     c = max((eps - rho) / (2 * rho), 0.0) + 1 / sqrt(2 * rho)
     for _ in range(60):
         slope = rho * (2 * c + 1) - eps - 1 / c - 1 / (c + 1)

@@ -1,9 +1,9 @@
 r"""Which nodes of a long sum matter: the integers j where all bump trains are high at once.
 
-Each draw is small at node j unless :math:`j r`, its angle in turns, is within a reach :math:`w` of an integer. The
-j of one train are short intervals around :math:`k/r`; those of all are found by intersecting the intervals of one
-with the bumps of the next, the longest periods (the largest variances) first, so that there are never many.
-"""
+Each draw is small at node j unless :math:`j r`, its angle in turns, is within a reach :math:`w` of
+an integer. The j of one train are short intervals around :math:`k/r`; those of all are found by
+intersecting the intervals of one with the bumps of the next, the longest periods (the largest
+variances) first, so that there are never many."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Band:
 
 
 def work(bands: Sequence[Band], last: int) -> float:
-    """About how many intervals :func:`nodes` handles at its busiest, and nodes at its end, were the angles
-    independent."""
+    """About how many intervals :func:`nodes` handles at its busiest, and nodes at its end, were the
+    angles independent."""
     share, most = 1.0, 1.0
     for b in bands:
         most = max(most, last * b.rate * share)
@@ -41,12 +41,12 @@ def work(bands: Sequence[Band], last: int) -> float:
 
 
 def nodes(bands: Sequence[Band], last: int, first: int = 0) -> Iterator[tuple[Integers, int]]:
-    """The j of ``first``..``last`` inside all ``bands`` (by rising rate), and perhaps a few more: ascending pieces, each with
-    the j up to which it is complete. A piece takes the work of some :data:`SIZE` bumps of a band, or nodes, and may be
-    empty: who counts pieces counts the work.
+    """The j of ``first``..``last`` inside all ``bands`` (by rising rate), and perhaps a few more:
+    ascending pieces, each with the j up to which it is complete. A piece takes the work of some
+    :data:`SIZE` bumps of a band, or nodes, and may be empty: who counts pieces counts the work.
 
-    Bounds of intervals are computed in floating point: the widths are increased by what that may be off.
-    """
+    Bounds of intervals are computed in floating point: the widths are increased by what that may be
+    off."""
     guard = 1e-11 + 2.0**-50 * last * max((b.rate for b in bands), default=0.0)
     useful = [Band(b.rate, b.width + guard) for b in bands if b.width + guard < 0.49]
     yield from _inside(np.array([first]), np.array([last]), useful)
@@ -54,8 +54,8 @@ def nodes(bands: Sequence[Band], last: int, first: int = 0) -> Iterator[tuple[In
 
 
 def _inside(low: Integers, high: Integers, bands: Sequence[Band]) -> Iterator[tuple[Integers, int]]:
-    """The j of the intervals that are inside all bands, depth first: a run of bumps of the first, then of those of the
-    next within them, until few nodes are left."""
+    """The j of the intervals that are inside all bands, depth first: a run of bumps of the first,
+    then of those of the next within them, until few nodes are left."""
     if (high - low + 1).sum() <= SIZE:
         yield _listed(low, high, bands), int(high[-1])
         return
@@ -80,7 +80,9 @@ def _listed(low: Integers, high: Integers, bands: Sequence[Band]) -> Integers:
 
 
 def _runs(low: Integers, high: Integers, rate: float) -> Iterator[tuple[Integers, Integers]]:
-    """The intervals, in runs that hold about :data:`SIZE` bumps of ``rate`` each; longer ones are cut."""
+    """The intervals, in runs that hold about :data:`SIZE` bumps of ``rate`` each; longer ones are
+    cut.
+    """
     bumps, span = (high - low) * rate + 1, max(1, int(min(SIZE / rate, MOST)))
     if bumps.sum() < SIZE:
         yield low, high
@@ -96,19 +98,20 @@ def _runs(low: Integers, high: Integers, rate: float) -> Iterator[tuple[Integers
 
 
 def turns(j: Integers, rate: Fraction) -> NDArray[np.float64]:
-    r"""``j * rate`` modulo 1, in [-1/2, 1/2), to :math:`2^{-62}` and the rounding of the result, for j < 2^53.
+    r"""``j * rate`` modulo 1, in [-1/2, 1/2), to :math:`2^{-62}` and the rounding of the result,
+    for j < 2^53.
 
-    The rate is taken to 128 bits. Its upper 64 multiply j modulo 2^64 exactly, in the arithmetic of unsigned
-    integers; the lower 64 add at most j 2^-64, which a float holds to one unit.
-    """
+    The rate is taken to 128 bits. Its upper 64 multiply j modulo 2^64 exactly, in the arithmetic of
+    unsigned integers; the lower 64 add at most j 2^-64, which a float holds to one unit."""
     upper, lower = divmod(int((rate % 1) * 2**128), 2**64)
     carry = (j.astype(np.float64) * (lower / 2**64)).astype(np.uint64)
     return (j.astype(np.uint64) * np.uint64(upper) + carry).view(np.int64) / 2.0**64
 
 
 def _meet(low: Integers, high: Integers, band: Band) -> tuple[Integers, Integers]:
-    """The parts of the intervals inside the bumps of ``band``. Ends of bumps are floats, beyond any integer perhaps, until the ends of
-    intervals hold them: those are no more than :data:`MOST`, and floats hold them exactly."""
+    """The parts of the intervals inside the bumps of ``band``. Ends of bumps are floats, beyond any
+    integer perhaps, until the ends of intervals hold them: those are no more than :data:`MOST`, and
+    floats hold them exactly."""
     first = np.ceil(low * band.rate - band.width).astype(np.int64)
     count = np.maximum(np.floor(high * band.rate + band.width).astype(np.int64) - first + 1, 0)
     k = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)

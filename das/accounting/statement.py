@@ -1,9 +1,9 @@
 """The privacy statement of a release: what was drawn, what it costs, what lies outside.
 
-What it is as a document is in :mod:`das.accounting.document`. All but its words (``what_this_means``, ``says``) and its
-seal (``digests``, ``software``) is a function of the ledger, the specification and the entropy source, so that anyone can
-compute it again (:mod:`das.release.verify`).
-"""
+What it is as a document is in :mod:`das.accounting.document`. All but its words
+(``what_this_means``, ``says``) and its seal (``digests``, ``software``) is a function of the
+ledger, the specification and the entropy source, so that anyone can compute it again
+(:mod:`das.release.verify`)."""
 
 from __future__ import annotations
 
@@ -48,15 +48,17 @@ CURVE = tuple(Fraction(1, 10**k) for k in (3, 5, 10, 15, 20, 25, 30))
 
 @dataclass(frozen=True)
 class Terms:
-    """What an account needs beside the draws: the levels of the tree, root first; by universe its schema, level and query
-    of each count that is published exactly, and the paths of its plan where there are several: with how many lowest
-    units there are on each, where there is a tree (``places``), and the levels at which a place may be in two units
-    (``split``).
+    """What an account needs beside the draws: the levels of the tree, root first; by universe its
+    schema, level and query of each count that is published exactly, and the paths of its plan where
+    there are several: with how many lowest units there are on each, where there is a tree
+    (``places``), and the levels at which a place may be in two units (``split``).
 
-    Of records that are no cells of a schema there is none, and ``changed`` says what single changes of one there are, by universe;
-    ``says`` what a reader must know beside the numbers, in the place of what holds of any tree. ``relations`` gives sentences on what changes of
-    several records at once cost, of all that was drawn. ``neighbouring`` says what differs
-    between neighbours of which a record may be in units of several classes of a level at once, so that more can than a path has."""
+    Of records that are no cells of a schema there is none, and ``changed`` says what single changes
+    of one there are, by universe; ``says`` what a reader must know beside the numbers, in the place
+    of what holds of any tree. ``relations`` gives sentences on what changes of several records at
+    once cost, of all that was drawn. ``neighbouring`` says what differs between neighbours of which
+    a record may be in units of several classes of a level at once, so that more can than a path
+    has."""
 
     mechanism: Mechanism
     neighbours: Neighbours
@@ -68,7 +70,9 @@ class Terms:
     paths: Mapping[str, Sequence[UnitPath]] = field(default_factory=dict)
     places: Mapping[str, Mapping[UnitPath, int]] = field(default_factory=dict)
     split: Mapping[str, Collection[str]] = field(default_factory=dict)
-    changed: Mapping[str, Callable[[Sequence[Draw]], Sequence[Change]]] = field(default_factory=dict)
+    changed: Mapping[str, Callable[[Sequence[Draw]], Sequence[Change]]] = field(
+        default_factory=dict
+    )
     says: Sequence[str] | None = None
     neighbouring: Mapping[str, Callable[[Sequence[Draw]], Differing]] = field(default_factory=dict)
     relations: Callable[[Mapping[str, Sequence[Draw]]], Sequence[str]] = lambda _: ()
@@ -84,7 +88,9 @@ class Terms:
         if universe in self.changed:
             return self.changed[universe](draws)
         paths, split = self.paths_of(universe, draws), self.split.get(universe, ())
-        return changes(draws, self.schemas[universe], self.levels, self.exact[universe], paths, split)
+        return changes(
+            draws, self.schemas[universe], self.levels, self.exact[universe], paths, split
+        )
 
     def paths_of(self, universe: str, draws: Sequence[Draw]) -> Sequence[UnitPath]:
         return self.paths.get(universe) or (through(draws),)
@@ -92,14 +98,18 @@ class Terms:
     def differing(self, draws: Mapping[str, Sequence[Draw]]) -> dict[str, Differing]:
         """By universe what differs between neighbours."""
         return {
-            u: self.neighbouring[u](ds) if u in self.neighbouring else record(ds, self.neighbours, self.paths_of(u, ds))
+            u: self.neighbouring[u](ds)
+            if u in self.neighbouring
+            else record(ds, self.neighbours, self.paths_of(u, ds))
             for u, ds in draws.items()
         }
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Events by universe: those of the release, and those of interrupted attempts, spent for nothing but spent."""
+    """Events by universe: those of the release, and those of interrupted attempts, spent for
+    nothing but spent.
+    """
 
     events: Mapping[str, Sequence[Event]]
     lost: Mapping[str, Sequence[Event]] = field(default_factory=dict)
@@ -111,7 +121,9 @@ class Drawn:
 
 
 def account(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> OwnAccount:
-    """The costs of a plan or a ledger, by universe: exact totals, epsilons, and the costs of single changes."""
+    """The costs of a plan or a ledger, by universe: exact totals, epsilons, and the costs of single
+    changes.
+    """
     paths = {u: terms.paths_of(u, ds) for u, ds in draws.items()}
     spent = {u: dearest(ds, paths[u]) for u, ds in draws.items()}
     target = terms.target
@@ -123,9 +135,14 @@ def account(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> OwnAccount:
         spending={u: _spending(ds, paths[u]) for u, ds in draws.items()},
         changes={u: _changes(terms, u, ds) for u, ds in draws.items()},
         paths=_paths(terms, draws),
-        target=target and Aim(universe=PERSONS.name, epsilon=target.epsilon, delta=target.delta,
-                              calibration=target.calibration),
-    )  # fmt: skip
+        target=target
+        and Aim(
+            universe=PERSONS.name,
+            epsilon=target.epsilon,
+            delta=target.delta,
+            calibration=target.calibration,
+        ),
+    )
 
 
 def _paths(terms: Terms, universes: Iterable[str]) -> dict[str, list[StatedPath]] | None:
@@ -137,20 +154,27 @@ def _paths(terms: Terms, universes: Iterable[str]) -> dict[str, list[StatedPath]
             continue  # units of a level are all alike
         whole = sum(places.values())
         out[u] = [
-            StatedPath.make(name=title(path), classes=dict(path), places=places.get(path),
-                            share=Fraction(places[path], whole) if path in places else None)
+            StatedPath.make(
+                name=title(path),
+                classes=dict(path),
+                places=places.get(path),
+                share=Fraction(places[path], whole) if path in places else None,
+            )
             for path in paths
-        ]  # fmt: skip
+        ]
     return out or None
 
 
 def promises(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> Promises:
-    """The guarantee between neighbours that need not agree on what is published exactly, and between those that do;
-    ``neighbours_of`` says who they are."""
+    """The guarantee between neighbours that need not agree on what is published exactly, and
+    between those that do; ``neighbours_of`` says who they are."""
     words = definitions(terms.neighbours, terms.exact, terms.split)
     agreeing = {u: terms.free(u, ds, terms.exact[u]) for u, ds in draws.items()}
     of = {ANY: draws, AGREEING: agreeing}
-    found = {name: guarantees(terms.mechanism.currency, terms.differing(of[name]), terms.delta) for name in words}
+    found = {
+        name: guarantees(terms.mechanism.currency, terms.differing(of[name]), terms.delta)
+        for name in words
+    }
     said = NeighboursOf.make(any=words[ANY], agreeing=words.get(AGREEING))
     return Promises.make(neighbours_of=said, guarantee=found[ANY], agreeing=found.get(AGREEING))
 
@@ -166,12 +190,22 @@ def _spending(draws: Sequence[Draw], paths: Sequence[UnitPath]) -> Spending:
 
 
 def _changes(terms: Terms, universe: str, draws: Sequence[Draw]) -> list[StatedChange]:
-    """What each change of one record can cost: exactly, and as epsilon at the delta of the specification."""
+    """What each change of one record can cost: exactly, and as epsilon at the delta of the
+    specification.
+    """
     out: list[StatedChange] = []
     for c in terms.changes(universe, draws):
-        said = {"kind": c.kind, "what": c.what, "says": c.says, "cost": cost(terms.mechanism.currency, c.differing)}
-        out.append(PureChange.make(**said) if terms.mechanism.pure
-                   else ZcdpChange.make(**said, **dict(epsilons(c.differing, terms.delta, [universe]))))  # fmt: skip
+        said = {
+            "kind": c.kind,
+            "what": c.what,
+            "says": c.says,
+            "cost": cost(terms.mechanism.currency, c.differing),
+        }
+        out.append(
+            PureChange.make(**said)
+            if terms.mechanism.pure
+            else ZcdpChange.make(**said, **dict(epsilons(c.differing, terms.delta, [universe])))
+        )
     return out
 
 
@@ -184,8 +218,9 @@ def statement(
     notes: Sequence[str] = (),
     assigned: Mapping[str, Mapping[str, str]] | None = None,
 ) -> OwnStatement:
-    """The whole statement but for its seal. ``outside`` are the lines of :func:`invariants`; ``assigned`` are attributes
-    that were not counted, by universe, each with a sentence. All totals are exact sums of kept and lost draws."""
+    """The whole statement but for its seal. ``outside`` are the lines of :func:`invariants`;
+    ``assigned`` are attributes that were not counted, by universe, each with a sentence. All totals
+    are exact sums of kept and lost draws."""
     made_up = {u: dict(attributes) for u, attributes in (assigned or {}).items() if attributes}
     whole = {
         "format": FORMAT,
@@ -215,20 +250,31 @@ def statement(
 def _meaning(terms: Terms, outside: Sequence[Invariant], drawn: Drawn) -> Sequence[str]:
     if terms.says is not None:
         return terms.says
-    return meaning(terms.neighbours, outside, list(drawn.every), bypassed=bool(_paths(terms, drawn.every)))
+    return meaning(
+        terms.neighbours, outside, list(drawn.every), bypassed=bool(_paths(terms, drawn.every))
+    )
 
 
 def invariants(constraints: Mapping[str, Sequence[Constraint]]) -> list[Invariant]:
     """What is published exactly, by universe: a line for each."""
     return [
-        Invariant.make(universe=u, constraint=c.name, level=c.level, query=c.query, sign=c.sign, says=c.says)
+        Invariant.make(
+            universe=u, constraint=c.name, level=c.level, query=c.query, sign=c.sign, says=c.says
+        )
         for u, cs in constraints.items()
         for c in cs
     ]
 
 
 def _line(e: Event) -> Line:
-    return FORMS[e.mechanism].line.make(universe=e.universe, level=e.level, query=e.query, units=e.units, answers=e.answers,
-                                    unit_class=None if e.unit_class == ALL else e.unit_class,
-                                    stability=None if e.stability == 1 else e.stability,
-                                    parameter=e.parameter, cost=e.cost)  # fmt: skip
+    return FORMS[e.mechanism].line.make(
+        universe=e.universe,
+        level=e.level,
+        query=e.query,
+        units=e.units,
+        answers=e.answers,
+        unit_class=None if e.unit_class == ALL else e.unit_class,
+        stability=None if e.stability == 1 else e.stability,
+        parameter=e.parameter,
+        cost=e.cost,
+    )

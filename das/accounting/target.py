@@ -1,6 +1,8 @@
-r"""A budget by target: the largest :math:`\rho` of a plan's shape whose :math:`(\varepsilon, \delta)` is as wished.
+r"""A budget by target: the largest :math:`\rho` of a plan's shape whose :math:`(\varepsilon,
+\delta)` is as wished.
 
-The shape of a plan is its shares. Scaling every variance by :math:`f` divides every draw's cost, and so
+The shape of a plan is its shares. Scaling every variance by :math:`f` divides every draw's cost,
+and so
 :math:`\rho`, by :math:`f`: choosing a common factor on the noise is choosing :math:`\rho`.
 """
 
@@ -17,14 +19,15 @@ from das.accounting.zcdp import tight
 from das.errors import SpecError
 from das.model.budget import Plan
 
-#: Significant digits of a rho that was found: what a person can read, at a loss of less than one in 10^9.
+#: Significant digits of a rho that was found: what a person can read, at a loss of less than one in
+#: 10^9.
 DIGITS = 10
 
 
 @dataclass(frozen=True)
 class Target:
-    """``epsilon`` at ``delta`` for the persons' plan: as composed exactly (``exact``), or by the tight
-    conversion of zCDP (``zcdp-tight``: more noise, and a bound that needs ``rho`` alone)."""
+    """``epsilon`` at ``delta`` for the persons' plan: as composed exactly (``exact``), or by the
+    tight conversion of zCDP (``zcdp-tight``: more noise, and a bound that needs ``rho`` alone)."""
 
     epsilon: Fraction
     delta: Fraction
@@ -37,8 +40,9 @@ class Target:
         return exact_epsilon(changed(plan), self.delta)[1]
 
     def rho(self, shape: Plan) -> Fraction:
-        """The budget at which a plan with the shares of ``shape`` meets the target, rounded down to ``DIGITS``
-        digits, that is towards more noise. That it does meet it is checked, not inferred."""
+        """The budget at which a plan with the shares of ``shape`` meets the target, rounded down to
+        ``DIGITS`` digits, that is towards more noise. That it does meet it is checked, not
+        inferred."""
         found = shape.cost / calibrate(shape, self.epsilon, self.delta, self.calibration)
         for rho in (_rounded_down(found), found):
             if self.reached(shape.scaled(rho)) <= self.epsilon:
@@ -49,11 +53,13 @@ class Target:
         """Raises :class:`SpecError` if ``plan`` does not meet the target."""
         if (reached := self.reached(plan)) > self.epsilon:
             raise SpecError(
-                f"rho = {plan.cost} gives epsilon = {reached:.10g} at delta = {self.delta}, above the target "
-                f"of {self.epsilon}",
+                f"rho = {plan.cost} gives epsilon = {reached:.10g} at delta = {self.delta}, above"
+                f" the target of {self.epsilon}",
                 where="budget.rho",
-                remedy="delete rho, and it is found from epsilon and delta; or delete epsilon and calibration, "
-                "and rho stands alone",
+                remedy=(
+                    "delete rho, and it is found from epsilon and delta; or delete epsilon and"
+                    " calibration, and rho stands alone"
+                ),
             )
 
 

@@ -3,15 +3,16 @@ r"""One discrete Gaussian under an exponential tilt: its characteristic function
 With :math:`p = 1/\sigma^2`, a tilt :math:`c` and :math:`t = p y`,
 
 .. math:: \varphi(t) = \frac{E\, e^{(c + iy) p X}}{E\, e^{c p X}}
-    = \frac{\sum_k \exp(-\sigma^2 (t + 2\pi k)^2 / 2 + i c (t + 2\pi k))}{\sum_k \exp(-2\pi^2\sigma^2 k^2 + 2\pi i k c)}
+    = \frac{\sum_k \exp(-\sigma^2 (t + 2\pi k)^2 / 2 + i c (t + 2\pi k))}{\sum_k
+    \exp(-2\pi^2\sigma^2 k^2 + 2\pi i k c)}
 
-by Poisson's formula: a train of Gaussian bumps of period :math:`2\pi`. The modulus of the numerator is at most
+by Poisson's formula: a train of Gaussian bumps of period :math:`2\pi`. The modulus of the numerator
+is at most
 
 .. math:: W(t) = \sum_k \exp(-\sigma^2 (t + 2\pi k)^2/2),
 
-which falls on :math:`[0, \pi]` (each factor of Jacobi's triple product does). Below a variance of 1/4 the first
-form is summed instead, over x near c.
-"""
+which falls on :math:`[0, \pi]` (each factor of Jacobi's triple product does). Below a variance of
+1/4 the first form is summed instead, over x near c."""
 
 from __future__ import annotations
 
@@ -55,13 +56,17 @@ class Theta:
 
     @cached_property
     def _near(self) -> range:
-        """The x to sum over where the variance is small: p >= 4, so e^{-p (6.5^2 - 1/4) / 2} < e^-80 is left out."""
+        """The x to sum over where the variance is small: p >= 4, so e^{-p (6.5^2 - 1/4) / 2} <
+        e^-80 is left out.
+        """
         return range(round(self.c) - 7, round(self.c) + 8)
 
     def _dual(self, c: float) -> float:
         """The denominator, sum_k exp(-2 pi^2 sigma^2 k^2) cos(2 pi k c)."""
         turn = c % 1.0
-        return sum(exp(-2 * pi * pi * self.sigma_sq * k * k) * cos(2 * pi * k * turn) for k in self._terms)
+        return sum(
+            exp(-2 * pi * pi * self.sigma_sq * k * k) * cos(2 * pi * k * turn) for k in self._terms
+        )
 
     @cached_property
     def log_denominator(self) -> float:
@@ -78,10 +83,14 @@ class Theta:
     def _log_theta(self, c: float) -> float:
         p, middle = float(self.p), round(c)
         peak = -p * (middle - c) ** 2 / 2
-        return peak + log(sum(exp(-p * (x - c) ** 2 / 2 - peak) for x in range(middle - 7, middle + 8)))
+        return peak + log(
+            sum(exp(-p * (x - c) ** 2 / 2 - peak) for x in range(middle - 7, middle + 8))
+        )
 
     def _felt(self, most: float) -> list[int]:
-        """Of the terms but the first (k = 0, which is 1) those that are not below e^-45 for every |t| <= ``most``."""
+        """Of the terms but the first (k = 0, which is 1) those that are not below e^-45 for every
+        |t| <= ``most``.
+        """
         s = self.sigma_sq
         return [k for k in self._terms if k and 2 * pi * s * abs(k) * (pi * abs(k) - most) < 45]
 
@@ -91,12 +100,18 @@ class Theta:
             if self.small:
                 w = [-float(self.p) * (x - self.c) ** 2 / 2 for x in self._near]
                 weights = np.exp(np.array(w) - max(w))
-                total = sum(g * np.exp(1j * x * t) for x, g in zip(self._near, weights, strict=True))
+                total = sum(
+                    g * np.exp(1j * x * t) for x, g in zip(self._near, weights, strict=True)
+                )
                 return self.n * np.log(total / weights.sum())
             s, turn = self.sigma_sq, self.c % 1.0
-            first = np.asarray(-s * t * t / 2 + 1j * self.c * t - self.log_denominator, dtype=np.complex128)
+            first = np.asarray(
+                -s * t * t / 2 + 1j * self.c * t - self.log_denominator, dtype=np.complex128
+            )
             if felt := self._felt(float(np.abs(t).max(initial=0.0))):
-                others = sum(np.exp(-2 * pi * s * k * (t + pi * k) + 2j * pi * k * turn) for k in felt)
+                others = sum(
+                    np.exp(-2 * pi * s * k * (t + pi * k) + 2j * pi * k * turn) for k in felt
+                )
                 first += np.log(1 + others)
             return np.asarray(self.n * first)
 
@@ -121,15 +136,17 @@ class Theta:
         return {}
 
     def reach(self, tau: float) -> float:
-        """The |t| beyond which the bound is at most e^-tau; pi where it never is. Rounded upwards."""
+        """The |t| beyond which the bound is at most e^-tau; pi where it never is. Rounded
+        upwards.
+        """
         if tau not in self._reaches:
             self._reaches[tau] = self._reach(tau)
         return self._reaches[tau]
 
     def _reach(self, tau: float) -> float:
-        r"""The bound is :math:`e^{-\tau}` where :math:`\sigma^2 t^2/2 = \tau/n + \ln(S(t)/D)`, with D the denominator and S(t) the sum
-        of W's terms over its first, which rises with |t|: put in again and again from t = pi on, t falls to the reach and stays
-        above it."""
+        r"""The bound is :math:`e^{-\tau}` where :math:`\sigma^2 t^2/2 = \tau/n + \ln(S(t)/D)`, with
+        D the denominator and S(t) the sum of W's terms over its first, which rises with |t|: put in
+        again and again from t = pi on, t falls to the reach and stays above it."""
         at = pi
         if self.small:
             return at
@@ -146,8 +163,9 @@ class Theta:
 
     @cached_property
     def mass(self) -> float:
-        """An upper bound of the integral over one period, in y, of the bound: of a Gaussian where its other terms are not felt,
-        and else a sum of its values at the nearer ends of 2,000 steps, over which it falls."""
+        """An upper bound of the integral over one period, in y, of the bound: of a Gaussian where
+        its other terms are not felt, and else a sum of its values at the nearer ends of 2,000
+        steps, over which it falls."""
         end = self.reach(40.0)
         if self.small or self._felt(end):
             held = float(np.exp(self.log_bound(np.linspace(0, end, 2001)[:-1])).sum()) * end / 2000
@@ -156,6 +174,10 @@ class Theta:
         return 2 * self.sigma_sq * (held + (pi - end) * exp(-40.0)) * (1 + 1e-9)
 
     def roundings(self, t: Array) -> Array:
-        """How many units of 2^-53, to first order, the value of phi^n at ``t`` may be off, relative to the bound."""
+        """How many units of 2^-53, to first order, the value of phi^n at ``t`` may be off, relative
+        to the bound.
+        """
         wide = self.n * (8 + 2 * self.sigma_sq * t * t + 4 * self.c * np.abs(t))
-        return wide + self.n * ((self.sigma_sq * np.abs(t) + self.c) / 64 + (float(self.p) if self.small else 0.0))
+        return wide + self.n * (
+            (self.sigma_sq * np.abs(t) + self.c) / 64 + (float(self.p) if self.small else 0.0)
+        )

@@ -1,12 +1,13 @@
-r"""The trade-off function of f-differential privacy: the least type II error of a test of neighbours, at each level.
+r"""The trade-off function of f-differential privacy: the least type II error of a test of
+neighbours, at each level.
 
 .. math:: f(\alpha) = \max_{\varepsilon \in \mathbb{R}} \; 1 - \delta(\varepsilon) - e^{\varepsilon} \alpha
                     = \max_{w > 0} G(w), \qquad w = e^{\varepsilon},
 
 the convex dual of the profile (Dong, Roth and Su 2022, proposition 2.12), with
-:math:`\delta(-\varepsilon) = 1 - e^{-\varepsilon}(1 - \delta(\varepsilon))` as P and Q are mirror images. Every
-epsilon gives a lower bound. As a function of w, delta is convex, so G is concave: from three points
-:math:`w_1 < w_2 < w_3` of which the middle one is certainly highest,
+:math:`\delta(-\varepsilon) = 1 - e^{-\varepsilon}(1 - \delta(\varepsilon))` as P and Q are mirror
+images. Every epsilon gives a lower bound. As a function of w, delta is convex, so G is concave:
+from three points :math:`w_1 < w_2 < w_3` of which the middle one is certainly highest,
 
 .. math:: f(\alpha) \le G_2 + \max\Bigl((G_2 - G_1) \frac{w_3 - w_2}{w_2 - w_1}, (G_2 - G_3) \frac{w_2 - w_1}{w_3 - w_2}\Bigr),
 
@@ -63,7 +64,9 @@ class _Dual:
         return exp(float(eps)) * (float(1 - self.alpha) - delta)
 
     def _line(self, eps: Fraction) -> float:
-        """e^eps alpha, at most e^700: so much less than nothing is left then that no more need be said."""
+        """e^eps alpha, at most e^700: so much less than nothing is left then that no more need be
+        said.
+        """
         return exp(min(float(eps) + log_of(self.alpha), 700.0))
 
 
@@ -77,7 +80,9 @@ def _bounds(profile: PrivacyProfile, alpha: Fraction) -> tuple[float, float]:
     unit = _unit(dual, top)
     while True:
         left, right = dual(top - k * unit), dual(top + k * unit)
-        if (left[2] <= low or top - k * unit <= first) and (right[2] <= low or top + k * unit >= last):
+        if (left[2] <= low or top - k * unit <= first) and (
+            right[2] <= low or top + k * unit >= last
+        ):
             break
         k *= 2
     if profile.on_lattice(top) and k <= SIDE:
@@ -90,12 +95,15 @@ def _bounds(profile: PrivacyProfile, alpha: Fraction) -> tuple[float, float]:
 def _where(dual: _Dual) -> tuple[Fraction, Fraction]:
     r"""Epsilons between which G is certainly highest.
 
-    The slope of delta in w is :math:`-Q[L > \varepsilon]`, so that there :math:`Q[L > \varepsilon] \le \alpha \le
-    Q[L \ge \varepsilon]`; and :math:`L + \rho` under Q exceeds x, or falls short of -x, with probability
+    The slope of delta in w is :math:`-Q[L > \varepsilon]`, so that there :math:`Q[L > \varepsilon]
+    \le \alpha \le Q[L \ge \varepsilon]`; and :math:`L + \rho` under Q exceeds x, or falls short of
+    -x, with probability
     :math:`e^{-x^2/4\rho}` at most.
     """
     rho = dual.profile.composition.rho
-    below, above = (Fraction(2 * sqrt(float(rho) * (1e-9 - log_of(a)))) for a in (1 - dual.alpha, dual.alpha))
+    below, above = (
+        Fraction(2 * sqrt(float(rho) * (1e-9 - log_of(a)))) for a in (1 - dual.alpha, dual.alpha)
+    )
     return -rho - below, -rho + above
 
 
@@ -118,7 +126,9 @@ def _top(dual: _Dual, first: float, last: float) -> Fraction:
 
 
 def _unit(dual: _Dual, top: Fraction) -> Fraction:
-    """The first distance to look left and right: one step of the lattice, or a small part of the width."""
+    """The first distance to look left and right: one step of the lattice, or a small part of the
+    width.
+    """
     if dual.profile.on_lattice(top):
         return dual.profile.composition.step
     return Fraction(1e-9 * sqrt(2 * float(dual.profile.composition.rho)))

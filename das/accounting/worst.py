@@ -1,19 +1,22 @@
 r"""The worst of very many compositions, without composing each exactly.
 
-Between places on P paths there are P (P + 1)/2 compositions, and with a record of another kind beside, each of these
-with each of its. All are made up of few parts, the draws on a path. Their characteristic functions multiply, so that on one
-line of the complex plane, at nodes that serve them all, the sum of :mod:`das.accounting.contour` is a product of matrices.
+Between places on P paths there are P (P + 1)/2 compositions, and with a record of another kind
+beside, each of these with each of its. All are made up of few parts, the draws on a path. Their
+characteristic functions multiply, so that on one line of the complex plane, at nodes that serve
+them all, the sum of :mod:`das.accounting.contour` is a product of matrices.
 
-**One more draw.** So that few nodes serve all, a tiny continuous Gaussian of :math:`\rho_s` is composed with each. Its loss
-:math:`\eta \sim N(\rho_s, 2\rho_s)` has :math:`E\, e^{z\eta} = e^{\rho_s (z^2 + z)}`, which ends the sum, without any bound of
-a tail, at :math:`y^2 = \tau/\rho_s`. Leaving a draw out is post-processing, so that what is summed is for every composition an
-upper bound of its delta; where the profile is smooth it exceeds it by :math:`\rho_s c^2` of it, about.
+**One more draw.** So that few nodes serve all, a tiny continuous Gaussian of :math:`\rho_s` is
+composed with each. Its loss :math:`\eta \sim N(\rho_s, 2\rho_s)` has :math:`E\, e^{z\eta} =
+e^{\rho_s (z^2 + z)}`, which ends the sum, without any bound of a tail, at :math:`y^2 =
+\tau/\rho_s`. Leaving a draw out is post-processing, so that what is summed is for every composition
+an upper bound of its delta; where the profile is smooth it exceeds it by :math:`\rho_s c^2` of it,
+about.
 
-*What holds.* The composition with the largest bound is composed exactly: the largest epsilon is no less than its. Where
-the bounds of all others have come down to delta at an epsilon, no epsilon is larger. Those that have not at the largest epsilon
-found so far are composed exactly, too, one after the other, or the epsilon is raised until they have, or until it is that
-of the tight conversion of the largest rho, above which none is.
-"""
+*What holds.* The composition with the largest bound is composed exactly: the largest epsilon is no
+less than its. Where the bounds of all others have come down to delta at an epsilon, no epsilon is
+larger. Those that have not at the largest epsilon found so far are composed exactly, too, one after
+the other, or the epsilon is raised until they have, or until it is that of the tight conversion of
+the largest rho, above which none is."""
 
 from __future__ import annotations
 
@@ -50,7 +53,9 @@ class Found:
 
 @one_thread()
 def epsilon(found: Differing, delta: Fraction, exactly: Callable[[Composition], Interval]) -> Found:
-    """The largest epsilon at ``delta`` of one change of each part. ``exactly`` gives the interval of one composition."""
+    """The largest epsilon at ``delta`` of one change of each part. ``exactly`` gives the interval
+    of one composition.
+    """
     if count(found) <= FEW:
         return all_of(found, exactly)
     bounds, goal = _bounds(found), log(delta.numerator) - log(delta.denominator)
@@ -83,7 +88,9 @@ def epsilon(found: Differing, delta: Fraction, exactly: Callable[[Composition], 
 
 @one_thread()
 def log_delta(found: Differing, eps: Fraction, exactly: Callable[[Composition], Interval]) -> Found:
-    """The natural logarithm of the largest delta at ``eps``; ``exactly`` gives that of one composition."""
+    """The natural logarithm of the largest delta at ``eps``; ``exactly`` gives that of one
+    composition.
+    """
     if count(found) <= FEW:
         return all_of(found, exactly)
     bounds, best = _bounds(found), _Solved(found, exactly)
@@ -147,7 +154,9 @@ class _Bounds:
         self._lines: list[_Line] = []
 
     def highest(self, eps: Fraction, but: Sequence[At] = ()) -> tuple[float, At]:
-        """The largest bound of ln delta(eps), and the first composition that has it, or nearly; without some."""
+        """The largest bound of ln delta(eps), and the first composition that has it, or nearly;
+        without some.
+        """
         line = self._line(eps)
         return max((group.highest(eps, but) for group in line.groups), key=lambda found: found[0])
 

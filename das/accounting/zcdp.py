@@ -1,19 +1,22 @@
 r"""Conversions of :math:`\rho`-zCDP to :math:`(\varepsilon, \delta)`.
 
-Two upper bounds on the true :math:`\varepsilon(\delta)`, both computed in floating point and good to about
-twelve digits, with their inverses:
+Two upper bounds on the true :math:`\varepsilon(\delta)`, both computed in floating point and good
+to about twelve digits, with their inverses:
 
-* :func:`bun_steinke`: :math:`\rho + 2\sqrt{\rho \ln(1/\delta)}` (Bun and Steinke 2016, proposition 1.3);
-* :func:`tight`: :math:`\inf_{\alpha > 1} \alpha\rho + \frac{\ln(1/\delta) + \alpha\ln(1 - 1/\alpha) - \ln(\alpha - 1)}{\alpha - 1}`
-  (Canonne, Kamath and Steinke 2020, corollary 13; Kazan and Reiter 2022, equation 7), which is the one behind
-  the Bureau's published 17.14 at :math:`\rho = 293764/114921`, :math:`\delta = 10^{-10}`.
+* :func:`bun_steinke`: :math:`\rho + 2\sqrt{\rho \ln(1/\delta)}` (Bun and Steinke 2016, proposition
+  1.3);
+* :func:`tight`: :math:`\inf_{\alpha > 1} \alpha\rho + \frac{\ln(1/\delta) + \alpha\ln(1 - 1/\alpha)
+  - \ln(\alpha - 1)}{\alpha - 1}` (Canonne, Kamath and Steinke 2020, corollary 13; Kazan and Reiter
+  2022, equation 7), which is the one behind the Bureau's published 17.14 at :math:`\rho =
+  293764/114921`, :math:`\delta = 10^{-10}`.
 
-What is minimised is convex in neither, but its derivative has one sign on either side of one :math:`\alpha`, where
+What is minimised is convex in neither, but its derivative has one sign on either side of one
+:math:`\alpha`, where
 
 .. math:: (\alpha - 1)^2 \rho + \ln \alpha = \ln(1/\delta), \qquad (2\alpha - 1)\rho - \ln\frac{\alpha}{\alpha - 1} = \varepsilon
 
-(the first for epsilon, the second for delta; the left sides increase). Any other :math:`\alpha` gives a bound as well.
-"""
+(the first for epsilon, the second for delta; the left sides increase). Any other :math:`\alpha`
+gives a bound as well."""
 
 from __future__ import annotations
 
@@ -66,15 +69,18 @@ def no_more(rho: Rational, delta: Rational) -> float:
 
 
 def bun_steinke_delta(rho: Rational, epsilon: Rational) -> float:
-    """The inverse of :func:`bun_steinke`: exp(-(epsilon - rho)^2 / 4 rho), and 1 up to epsilon = rho."""
+    """The inverse of :func:`bun_steinke`: exp(-(epsilon - rho)^2 / 4 rho), and 1 up to epsilon =
+    rho.
+    """
     if rho == 0:
         return 0.0
     return exp(-(max(0.0, float(epsilon - rho)) ** 2) / (4 * float(rho)))
 
 
 def tight_delta(rho: Rational, epsilon: Rational) -> float:
-    r"""Delta at ``epsilon``: :math:`\inf_{\alpha > 1} e^{(\alpha - 1)(\alpha\rho - \varepsilon)} (1 - 1/\alpha)^\alpha/(\alpha - 1)`,
-    the inverse of :func:`tight` (Canonne, Kamath and Steinke 2020, corollary 13)."""
+    r"""Delta at ``epsilon``: :math:`\inf_{\alpha > 1} e^{(\alpha - 1)(\alpha\rho - \varepsilon)} (1
+    - 1/\alpha)^\alpha/(\alpha - 1)`, the inverse of :func:`tight` (Canonne, Kamath and Steinke
+    2020, corollary 13)."""
     if rho == 0:
         return 0.0
     r, e = float(rho), float(epsilon)
@@ -84,7 +90,9 @@ def tight_delta(rho: Rational, epsilon: Rational) -> float:
 
 
 def _zero(increasing: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function passes 0 between two positive numbers, to the last digits; the nearer of these where it does not."""
+    """Where a function passes 0 between two positive numbers, to the last digits; the nearer of
+    these where it does not.
+    """
     for _ in range(120):
         middle = sqrt(low * high)
         if not low < middle < high:
@@ -94,5 +102,7 @@ def _zero(increasing: Callable[[float], float], low: float, high: float) -> floa
 
 
 def implied(rho: Rational) -> float:
-    """sqrt(2 rho): the epsilon of a pure mechanism with the same rho (Kazan and Reiter 2022, section 2)."""
+    """sqrt(2 rho): the epsilon of a pure mechanism with the same rho (Kazan and Reiter 2022,
+    section 2).
+    """
     return sqrt(2 * float(rho))

@@ -1,7 +1,8 @@
-"""Estimation in memory: from noisy measurements and what is public to counts of every level and records.
+"""Estimation in memory: from noisy measurements and what is public to counts of every level and
+records.
 
-Nothing here can see the truth: it is the descent of every release (:mod:`das.estimate.descent`), from a value.
-"""
+Nothing here can see the truth: it is the descent of every release (:mod:`das.estimate.descent`),
+from a value."""
 
 from __future__ import annotations
 
@@ -44,26 +45,30 @@ def topdown(
     workers: int = 1,
     progress: bool | Progress = False,
 ) -> Result:
-    """Counts of every level, from the root down: integers, none negative, which add up and meet every bound.
+    """Counts of every level, from the root down: integers, none negative, which add up and meet
+    every bound.
 
-    What the measurements know, ``noisy.exact`` and the bounds of a release that was read, is met; ``bounds`` are those of
+    What the measurements know, ``noisy.exact`` and the bounds of a release that was read, is met;
+    ``bounds`` are those of
     :func:`das.bounds`, of what is known beside. ``method``: ``"topdown"``, the
-    production passes, each level from its own measurements given the level above; ``"full-information"``, as
+    production passes, each level from its own measurements given the level above;
+    ``"full-information"``, as
     :func:`das.full_information`; or an estimator of one's own. That is a function of a family
-    (:class:`das.estimate.family.Family`) that answers an array ``(children, cells)``, none below zero, with the parent's
-    counts as sums over the children; or an object of a subclass of :class:`das.Estimator`, whose method answers the same. Whatever it says
-    is rounded, mended and checked as ours is.
+    (:class:`das.estimate.family.Family`) that answers an array ``(children, cells)``, none below
+    zero, with the parent's counts as sums over the children; or an object of a subclass of
+    :class:`das.Estimator`, whose method answers the same. Whatever it says is rounded, mended and
+    checked as ours is.
 
-    ``prior``: what is assumed of the lowest units beside what was measured, for the two methods of ours. ``"housing"``: that
-    people live where the housing units are, more or less; the bounds must have been made from ``structures``, and the detailed query
-    measured there.
+    ``prior``: what is assumed of the lowest units beside what was measured, for the two methods of
+    ours. ``"housing"``: that people live where the housing units are, more or less; the bounds must
+    have been made from ``structures``, and the detailed query measured there.
 
-    With several ``workers`` a script calls it under ``if __name__ == "__main__":``, and a function of one's own lies in a
-    module. ``progress`` is that of :func:`das.run`.
+    With several ``workers`` a script calls it under ``if __name__ == "__main__":``, and a function
+    of one's own lies in a module. ``progress`` is that of :func:`das.run`.
 
     Raises:
-        InputError: another spine than that of the measurements, a level without one, an unknown method, or a prior that
-            nothing is known for.
+        InputError: another spine than that of the measurements, a level without one, an unknown
+            method, or a prior that nothing is known for.
         InfeasibleError: bounds that contradict each other, or what the measurements know.
         SolverError: an estimator whose answer is none.
     """
@@ -71,11 +76,16 @@ def topdown(
     expect(spine, Spine, "topdown", "give the spine of the measurements, as a second argument")
     noisy.check(spine)
     if isinstance(method, str) and method not in METHODS:
-        raise InputError(f"there is no method {method!r}", where="topdown",
-                         remedy=f"say {' or '.join(map(repr, METHODS))}, or give an estimator")  # fmt: skip
+        raise InputError(
+            f"there is no method {method!r}",
+            where="topdown",
+            remedy=f"say {' or '.join(map(repr, METHODS))}, or give an estimator",
+        )
     if prior not in PRIORS:
         raise InputError(
-            f"there is no prior {prior!r}", where="topdown", remedy=f"say {' or '.join(map(repr, PRIORS))}"
+            f"there is no prior {prior!r}",
+            where="topdown",
+            remedy=f"say {' or '.join(map(repr, PRIORS))}",
         )
     here = together(noisy, spine, bounds)
     universe = _universe(noisy.schema, here)
@@ -89,9 +99,22 @@ def topdown(
             source = noisy.source
         else:
             source = Pooled.of(noisy.source, spine, here, noisy.schema)
-        release = descent.topdown(source, spine, here, universe, own, pool, shown, housing_prior=prior != "none")
-    counts = {lv: LevelCounts(h, lv, noisy.schema, spine, noisy.private) for lv, h in release.histograms.items()}
-    return Result(noisy.schema, spine, ByLevel(counts), here, release.certificates, ByLevel(estimates), noisy.private)
+        release = descent.topdown(
+            source, spine, here, universe, own, pool, shown, housing_prior=prior != "none"
+        )
+    counts = {
+        lv: LevelCounts(h, lv, noisy.schema, spine, noisy.private)
+        for lv, h in release.histograms.items()
+    }
+    return Result(
+        noisy.schema,
+        spine,
+        ByLevel(counts),
+        here,
+        release.certificates,
+        ByLevel(estimates),
+        noisy.private,
+    )
 
 
 def full_information(
@@ -103,10 +126,12 @@ def full_information(
     workers: int = 1,
     progress: bool | Progress = False,
 ) -> Result:
-    """As :func:`topdown`, with every measurement of the tree speaking for every unit above and below it. The result's
-    ``estimates`` are unbiased, with standard errors, of every level but the lowest. The detailed query must be measured at
-    the lowest level."""
-    return topdown(noisy, spine, bounds, "full-information", prior=prior, workers=workers, progress=progress)
+    """As :func:`topdown`, with every measurement of the tree speaking for every unit above and
+    below it. The result's ``estimates`` are unbiased, with standard errors, of every level but the
+    lowest. The detailed query must be measured at the lowest level."""
+    return topdown(
+        noisy, spine, bounds, "full-information", prior=prior, workers=workers, progress=progress
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,25 +145,36 @@ class _Function(Estimator):
         try:
             x = np.asarray(found, dtype=np.float64)
         except (TypeError, ValueError):
-            raise SolverError(f"{name} answers a {type(found).__name__}, and no array", where=family.level) from None
+            raise SolverError(
+                f"{name} answers a {type(found).__name__}, and no array", where=family.level
+            ) from None
         if x.shape != (shape := (len(family), len(family.cell))):
-            raise SolverError(f"{name} answers an array of shape {x.shape}, not {shape}", where=family.level)
+            raise SolverError(
+                f"{name} answers an array of shape {x.shape}, not {shape}", where=family.level
+            )
         return x, Certificate()
 
 
-def _estimator(method: str | Estimator | Callable[[Family], Array], noisy: Noisy, spine: Spine) -> Estimator:
+def _estimator(
+    method: str | Estimator | Callable[[Family], Array], noisy: Noisy, spine: Spine
+) -> Estimator:
     if isinstance(method, str):
         return Passes.by_rule(noisy.source, spine, noisy.schema)
     if isinstance(method, type):
-        raise InputError(f"{method.__name__} is a class, and no estimator", where="topdown",
-                         remedy=f"give an object of it: {method.__name__}()")  # fmt: skip
+        raise InputError(
+            f"{method.__name__} is a class, and no estimator",
+            where="topdown",
+            remedy=f"give an object of it: {method.__name__}()",
+        )
     if not isinstance(method, Estimator) and callable(method):
         return _Function(method)
     return method  # the descent refuses what is none
 
 
 def _universe(schema: Schema, known: Mapping[str, LevelBounds]) -> Universe:
-    """With the sums that rounding keeps: the published schemas' own, unless they cross what is known exactly."""
+    """With the sums that rounding keeps: the published schemas' own, unless they cross what is
+    known exactly.
+    """
     chain = PERSONS.publication(schema).chain or ()
     if any(b.exact and not _nest(b.group, schema.query(q)) for b in known.values() for q in chain):
         chain = ()
@@ -156,4 +192,7 @@ def _estimates(
     by_level: dict[str, dict[str, tuple[Array, Array]]] = {}
     for level, query, value, error in unbiased:
         by_level.setdefault(level, {})[query.name] = value, error
-    return {lv: LevelEstimates(answers, lv, noisy.schema, spine, noisy.private) for lv, answers in by_level.items()}
+    return {
+        lv: LevelEstimates(answers, lv, noisy.schema, spine, noisy.private)
+        for lv, answers in by_level.items()
+    }

@@ -1,4 +1,6 @@
-"""What is public of every level, from two hands: what the measurements know, and what is known beside them."""
+"""What is public of every level, from two hands: what the measurements know, and what is known
+beside them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ REMEDY = "give counts by das.bounds(schema, spine, exact, structures), or leave 
 
 
 class KnownBounds(dict[str, LevelBounds]):
-    """Bounds by level, and what they were made from, so that more can be known: ``exact`` counts and ``structures``."""
+    """Bounds by level, and what they were made from, so that more can be known: ``exact`` counts
+    and ``structures``.
+    """
 
     exact: Known
     structures: ArrayLike | None
@@ -34,11 +38,13 @@ def bounds(
 ) -> dict[str, LevelBounds]:
     """What each unit of each level may hold, from what is public.
 
-    ``exact``: by level and query, counts that are known: integers ``(units, answers)``, or ``(units,)`` of totals; such
-    as ``noisy.exact``. ``structures`` ``(lowest units, levels of the schema's dwelling)``: housing units in the first
-    column, facilities by type in the others; nobody lives where there is none, and each facility holds somebody.
+    ``exact``: by level and query, counts that are known: integers ``(units, answers)``, or
+    ``(units,)`` of totals; such as ``noisy.exact``. ``structures`` ``(lowest units, levels of the
+    schema's dwelling)``: housing units in the first column, facilities by type in the others;
+    nobody lives where there is none, and each facility holds somebody.
 
-    Those of a level are held with equal rows once; ``known["Block"].rows(0, 10)`` has ``lower`` and ``upper`` as arrays.
+    Those of a level are held with equal rows once; ``known["Block"].rows(0, 10)`` has ``lower`` and
+    ``upper`` as arrays.
 
     Raises:
         InputError: arrays of another shape, or counts that contradict each other.
@@ -48,28 +54,45 @@ def bounds(
         expect(given, kind, "bounds", "give a schema, and then a spine")
     for key in exact or {}:
         expect(key, tuple, "bounds, exact", 'name a level and a query, such as ("State", "total")')
-    known = [(level, schema.query(q), whole(counts, spine.units(level), schema.query(q).answers, f"bounds, {level}/{q}"))
-             for (level, q), counts in (exact or {}).items()]  # fmt: skip
+    known = [
+        (
+            level,
+            schema.query(q),
+            whole(counts, spine.units(level), schema.query(q).answers, f"bounds, {level}/{q}"),
+        )
+        for (level, q), counts in (exact or {}).items()
+    ]
     _agree(spine, known)
     limits = None
     if structures is not None:
         if schema.dwelling is None:
-            raise InputError("structures need a schema that says who lives in one", where="bounds",
-                             remedy="name the schema's attribute of dwelling, or leave them out")  # fmt: skip
+            raise InputError(
+                "structures need a schema that says who lives in one",
+                where="bounds",
+                remedy="name the schema's attribute of dwelling, or leave them out",
+            )
         width = len(schema.attribute(schema.dwelling).levels)
-        rows, row = packed(whole(structures, spine.units(spine.levels[-1]), width, "bounds, structures"))
+        rows, row = packed(
+            whole(structures, spine.units(spine.levels[-1]), width, "bounds, structures")
+        )
         found = lowest(schema, rows)
         limits = None if found is None else Limits(*found, row)
     made = KnownBounds(known_bounds(schema, spine, known, limits))
-    made.exact, made.structures = {(level, q.name): counts for level, q, counts in known}, structures
+    made.exact, made.structures = (
+        {(level, q.name): counts for level, q, counts in known},
+        structures,
+    )
     return made
 
 
-def together(noisy: Noisy, spine: Spine, given: Mapping[str, LevelBounds] | None) -> Mapping[str, LevelBounds]:
+def together(
+    noisy: Noisy, spine: Spine, given: Mapping[str, LevelBounds] | None
+) -> Mapping[str, LevelBounds]:
     """The bounds of every level: what the measurements know, and what is ``given`` beside it.
 
     Raises:
-        InputError: bounds of other units or cells, or such as contradict what the measurements know.
+        InputError: bounds of other units or cells, or such as contradict what the measurements
+            know.
         InfeasibleError: no histogram meets both.
     """
     schema = noisy.schema
@@ -82,20 +105,32 @@ def together(noisy: Noisy, spine: Spine, given: Mapping[str, LevelBounds] | None
             or len(given[level]) != spine.units(level)
             or len(given[level].group) != schema.cells
         ):
-            raise InputError(f"there are none for the units of {level!r}, or for other cells", where="bounds",
-                             remedy="make them with das.bounds, of the same schema and spine")  # fmt: skip
+            raise InputError(
+                f"there are none for the units of {level!r}, or for other cells",
+                where="bounds",
+                remedy="make them with das.bounds, of the same schema and spine",
+            )
     if not noisy.exact and noisy.bounds is None:
         return given
     own = bounds(schema, spine, noisy.exact)
     if (whole_own := own if noisy.bounds is None else noisy.bounds) == given:
         return given
-    if not isinstance(given, KnownBounds) or whole_own != own:  # what they were made from is not all told
-        raise InputError("these cannot be put together with the bounds that the measurements have of their own",
-                         where="bounds", remedy=REMEDY)  # fmt: skip
+    if (
+        not isinstance(given, KnownBounds) or whole_own != own
+    ):  # what they were made from is not all told
+        raise InputError(
+            "these cannot be put together with the bounds that the measurements have of their own",
+            where="bounds",
+            remedy=REMEDY,
+        )
     for key in given.exact.keys() & noisy.exact.keys():
         if not np.array_equal(given.exact[key], noisy.exact[key]):
-            raise InputError(f"the counts of {key[1]!r} at {key[0]!r} are not those that the measurements have exactly",
-                             where="bounds", remedy="leave these counts out: what the measurements have exactly is met")  # fmt: skip
+            raise InputError(
+                f"the counts of {key[1]!r} at {key[0]!r} are not those that the measurements have"
+                " exactly",
+                where="bounds",
+                remedy="leave these counts out: what the measurements have exactly is met",
+            )
     return bounds(schema, spine, {**noisy.exact, **given.exact}, given.structures)
 
 
@@ -107,5 +142,8 @@ def _agree(spine: Spine, known: list[KnownQuery]) -> None:
         below = np.zeros(len(counts), dtype=np.int64)
         np.add.at(below, spine.up(lowest_known, level), totals[lowest_known])
         if not np.array_equal(below, counts):
-            raise InputError(f"the totals of {lowest_known!r} do not add up to those of {level!r}", where="bounds",
-                             remedy="give counts of one population")  # fmt: skip
+            raise InputError(
+                f"the totals of {lowest_known!r} do not add up to those of {level!r}",
+                where="bounds",
+                remedy="give counts of one population",
+            )

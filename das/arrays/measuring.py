@@ -1,4 +1,6 @@
-"""Measuring in memory: the noise, the ledger and the streams of random bits of a run, without its files."""
+"""Measuring in memory: the noise, the ledger and the streams of random bits of a run, without its
+files.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,17 @@ def measure(
 ) -> Noisy:
     """The truth with the noise of ``plan`` on every answer: the one step that spends the budget.
 
-    Noise is drawn from the system's entropy. With ``seed`` it is that of a run with ``run.seed``, repeatable **and not
-    private**: the result says so, and a warning is given. ``exact``: by level the queries that are published without
-    noise, such as ``{"State": "total"}``; these counts are outside the guarantee.
+    Noise is drawn from the system's entropy. With ``seed`` it is that of a run with ``run.seed``,
+    repeatable **and not private**: the result says so, and a warning is given. ``exact``: by level
+    the queries that are published without noise, such as ``{"State": "total"}``; these counts are
+    outside the guarantee.
 
-    A plan that leaves a level of the tree unmeasured is refused, for nothing could be estimated there, unless
-    ``some_levels`` says that it is meant: full information does with *detailed* at the lowest level.
+    A plan that leaves a level of the tree unmeasured is refused, for nothing could be estimated
+    there, unless ``some_levels`` says that it is meant: full information does with *detailed* at
+    the lowest level.
 
-    Every event is in the ledger before its first draw, and what the ledger does not cover is not drawn. Measuring the
-    same truth again spends the budget again.
+    Every event is in the ledger before its first draw, and what the ledger does not cover is not
+    drawn. Measuring the same truth again spends the budget again.
 
     Raises:
         SpecError: a plan with levels or queries that the truth does not have, a seed that is none.
@@ -57,7 +61,9 @@ def measure(
     if seed is not None:
         if type(seed) is not int or seed < 0:
             raise SpecError(
-                f"the seed is {seed!r}", where="measure", remedy="give a whole number of 0 or more, or none"
+                f"the seed is {seed!r}",
+                where="measure",
+                remedy="give a whole number of 0 or more, or none",
             )
         warnings.warn(WARNING, stacklevel=2)
     source = entropy.system() if seed is None else entropy.seeded(seed)
@@ -65,37 +71,71 @@ def measure(
     drawn: list[Measurement] = []
     for level in spine.levels:
         if plan.at(level):
-            drawn += measured(truth.levels[level], level, PERSONS.name, schema, MeasuredSpine.of(spine), plan, source, ledger)  # fmt: skip
+            drawn += measured(
+                truth.levels[level],
+                level,
+                PERSONS.name,
+                schema,
+                MeasuredSpine.of(spine),
+                plan,
+                source,
+                ledger,
+            )
     if ledger.cost != plan.cost:
         raise PrivacyError(f"the ledger says {ledger.cost}, the plan {plan.cost}", where="measure")
     return Noisy(
-        schema, Measurements.of(m.as_published() for m in drawn), known, plan, ledger.events, source.private, spine
+        schema,
+        Measurements.of(m.as_published() for m in drawn),
+        known,
+        plan,
+        ledger.events,
+        source.private,
+        spine,
     )
 
 
 def _spelt(plan: Plan) -> Plan:
     """With the factors of queries apart, as a schema names them."""
-    draws = tuple(replace(d, query=SIGN.join(f.strip() for f in d.query.split("*"))) for d in plan.draws)
+    draws = tuple(
+        replace(d, query=SIGN.join(f.strip() for f in d.query.split("*"))) for d in plan.draws
+    )
     return plan if draws == plan.draws else replace(plan, draws=draws)
 
 
 def _check(plan: Plan, schema: Schema, spine: Spine, some_levels: bool) -> None:
     for d in plan.draws:
         if d.level not in spine.levels:
-            raise SpecError(f"{d.level!r} is not a level", where="plan",
-                            remedy=f"the levels of the spine are {', '.join(spine.levels)}")  # fmt: skip
+            raise SpecError(
+                f"{d.level!r} is not a level",
+                where="plan",
+                remedy=f"the levels of the spine are {', '.join(spine.levels)}",
+            )
         schema.query(d.query)
     if not some_levels and (bare := [level for level in spine.levels if not plan.at(level)]):
-        raise SpecError(f"nothing is measured at {', '.join(map(repr, bare))}, and nothing was spent", where="plan",
-                        remedy="give every level a share, or say some_levels=True and estimate by full information")  # fmt: skip
+        raise SpecError(
+            f"nothing is measured at {', '.join(map(repr, bare))}, and nothing was spent",
+            where="plan",
+            remedy=(
+                "give every level a share, or say some_levels=True and estimate by full information"
+            ),
+        )
 
 
-def _exact(truth: Counted, wanted: Mapping[str, str | Sequence[str]]) -> dict[tuple[str, str], NDArray[np.int64]]:
-    expect(wanted, Mapping, "measure, exact", 'give a mapping of levels to queries, such as {"State": "total"}')
+def _exact(
+    truth: Counted, wanted: Mapping[str, str | Sequence[str]]
+) -> dict[tuple[str, str], NDArray[np.int64]]:
+    expect(
+        wanted,
+        Mapping,
+        "measure, exact",
+        'give a mapping of levels to queries, such as {"State": "total"}',
+    )
     pairs = [(lv, q) for lv, qs in wanted.items() for q in ([qs] if isinstance(qs, str) else qs)]
     for level, _ in pairs:
         truth.spine.index(level)
     return {
-        (level, query): truth.levels[level].open("these counts are invariant").answer(truth.schema.query(query))
+        (level, query): (
+            truth.levels[level].open("these counts are invariant").answer(truth.schema.query(query))
+        )
         for level, query in pairs
     }

@@ -29,15 +29,15 @@ Known = Mapping[tuple[str, str], NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Noisy:
-    """Noisy measurements of a tree, safe to publish under the guarantee of ``plan`` if ``private``: of measurements from
-    elsewhere that is unknown.
+    """Noisy measurements of a tree, safe to publish under the guarantee of ``plan`` if ``private``:
+    of measurements from elsewhere that is unknown.
 
-    ``source`` answers for slices of a level (:class:`das.model.measurement.MeasurementSource`): arrays in memory, or
-    files. ``exact`` are counts without noise, by level and query: outside the guarantee. ``events`` are the lines of the
-    ledger, one for each query at each level. Measurements of another publisher are without plan and events. ``spine`` are
-    the places that were measured, where that is known: another is refused then. ``bounds`` are what a release that was
-    read bounds beside ``exact``, or together with it; ``None`` where it is ``exact`` alone.
-    """
+    ``source`` answers for slices of a level (:class:`das.model.measurement.MeasurementSource`):
+    arrays in memory, or files. ``exact`` are counts without noise, by level and query: outside the
+    guarantee. ``events`` are the lines of the ledger, one for each query at each level.
+    Measurements of another publisher are without plan and events. ``spine`` are the places that
+    were measured, where that is known: another is refused then. ``bounds`` are what a release that
+    was read bounds beside ``exact``, or together with it; ``None`` where it is ``exact`` alone."""
 
     schema: Schema
     source: MeasurementSource
@@ -56,35 +56,58 @@ class Noisy:
         *,
         spine: Spine | None = None,
     ) -> Noisy:
-        """Of measurements from elsewhere: by level and query the values, integers ``(units, answers)`` in the order of the
-        spine and of :meth:`das.model.query.Query.labels`, and the variance of each unit's noise, ``(units,)`` or one for
-        all (infinite where a unit was not measured). ``exact``: counts without noise in the same form. With the ``spine``
-        they belong to its units for good; without it all that can be checked later is that there are as many. Raises
+        """Of measurements from elsewhere: by level and query the values, integers ``(units,
+        answers)`` in the order of the spine and of :meth:`das.model.query.Query.labels`, and the
+        variance of each unit's noise, ``(units,)`` or one for all (infinite where a unit was not
+        measured). ``exact``: counts without noise in the same form. With the ``spine`` they belong
+        to its units for good; without it all that can be checked later is that there are as many.
+        Raises
         :class:`InputError`."""
         held: dict[tuple[str, str], Measurement] = {}
-        units: dict[str, int] = {} if spine is None else {level: spine.units(level) for level in spine.levels}
+        units: dict[str, int] = (
+            {} if spine is None else {level: spine.units(level) for level in spine.levels}
+        )
         for (level, query), (values, variance) in measured.items():
             value, where = np.asarray(values), f"{level}/{query}"
-            if value.dtype.kind not in "iu" or value.ndim != 2 or value.shape[1] != schema.query(query).answers:
-                raise InputError(f"values of dtype {value.dtype} and shape {value.shape}", where=where,
-                                 remedy=f"give integers, (units, {schema.query(query).answers})")  # fmt: skip
+            if (
+                value.dtype.kind not in "iu"
+                or value.ndim != 2
+                or value.shape[1] != schema.query(query).answers
+            ):
+                raise InputError(
+                    f"values of dtype {value.dtype} and shape {value.shape}",
+                    where=where,
+                    remedy=f"give integers, (units, {schema.query(query).answers})",
+                )
             if spine is not None:
                 spine.index(level)
             _as_many(len(value), units.setdefault(level, len(value)), where)
             wide = np.asarray(variance, dtype=np.float64)
             if wide.shape not in ((), value.shape[:1]):
-                raise InputError(f"variances of shape {wide.shape}", where=where,
-                                 remedy=f"give one for all units, or one for each, ({len(value)},)")  # fmt: skip
-            held[level, query] = Measurement(level, query, 0, value.astype(np.int64),
-                                             np.broadcast_to(wide, value.shape[:1]).copy())  # fmt: skip
-        known = {(level, q): whole(counts, units.get(level), schema.query(q).answers, f"{level}/{q}")
-                 for (level, q), counts in (exact or {}).items()}  # fmt: skip
+                raise InputError(
+                    f"variances of shape {wide.shape}",
+                    where=where,
+                    remedy=f"give one for all units, or one for each, ({len(value)},)",
+                )
+            held[level, query] = Measurement(
+                level,
+                query,
+                0,
+                value.astype(np.int64),
+                np.broadcast_to(wide, value.shape[:1]).copy(),
+            )
+        known = {
+            (level, q): whole(counts, units.get(level), schema.query(q).answers, f"{level}/{q}")
+            for (level, q), counts in (exact or {}).items()
+        }
         return Noisy(schema, Measurements(held), known, spine=spine)
 
     def __repr__(self) -> str:
         said = [self.schema.name]
         if self.plan is not None:
-            said.append(f"{len(self.plan.draws)} queries, {self.plan.mechanism.currency} = {self.plan.cost}")
+            said.append(
+                f"{len(self.plan.draws)} queries, {self.plan.mechanism.currency} = {self.plan.cost}"
+            )
         if self.exact:
             said.append(f"{len(self.exact)} counted exactly")
         return f"<Noisy: {', '.join(said + ['seeded: NOT PRIVATE'] * (not self.private))}>"
@@ -93,14 +116,20 @@ class Noisy:
         """Raises :class:`InputError` where these are no measurements of the units of ``spine``."""
         expect(spine, Spine, "measurements", "give the spine of the measurements")
         if self.spine is not None and self.spine is not spine and (odd := self.spine.unlike(spine)):
-            raise InputError(f"they were made with another spine: {odd}", where="measurements",
-                             remedy="give the spine that was measured, such as the second value of das.read_noisy")  # fmt: skip
+            raise InputError(
+                f"they were made with another spine: {odd}",
+                where="measurements",
+                remedy=(
+                    "give the spine that was measured, such as the second value of das.read_noisy"
+                ),
+            )
         if isinstance(self.source, Measurements):
             for (level, query), m in self.source.held.items():
                 _as_many(len(m.values), spine.units(level), f"{level}/{query}")
 
     def read(self, level: str, query: str, spine: Spine) -> Measurement:
-        """Values ``(units, answers)`` and variances ``(units,)`` of one query for all units of a level. Raises
+        """Values ``(units, answers)`` and variances ``(units,)`` of one query for all units of a
+        level. Raises
         :class:`InputError` for another spine than that of the measurements."""
         self.check(spine)
         spine.index(level)
@@ -108,7 +137,9 @@ class Noisy:
         return self.source.read(level, query, 0, spine.units(level))
 
     def to_frame(self, level: str, query: str, spine: Spine) -> pd.DataFrame:
-        """A row for each answer: level, geocode, name, query, attributes, label, value, variance."""
+        """A row for each answer: level, geocode, name, query, attributes, label, value,
+        variance.
+        """
         m = self.read(level, query, spine)
         asked = self.schema.query(m.query)
         variance = np.repeat(m.variance[:, None], asked.answers, axis=1)
@@ -117,23 +148,36 @@ class Noisy:
 
 
 def whole(values: ArrayLike, units: int | None, width: int, where: str) -> NDArray[np.int64]:
-    """``(units, width)`` counts, of any number of units where none is said. Raises :class:`InputError`."""
+    """``(units, width)`` counts, of any number of units where none is said. Raises
+    :class:`InputError`.
+    """
     array = np.asarray(values)
     array = array[:, None] if array.ndim == 1 and width == 1 else array
     wanted = (len(array) if units is None and array.ndim else units, width)
     if array.dtype.kind not in "iu" or array.shape != wanted or (array < 0).any():
-        raise InputError(f"values of dtype {array.dtype} and shape {array.shape}", where=where,
-                         remedy=f"give counts of 0 or more, integers ({'units' if units is None else units}, {width})")  # fmt: skip
+        raise InputError(
+            f"values of dtype {array.dtype} and shape {array.shape}",
+            where=where,
+            remedy=(
+                f"give counts of 0 or more, integers ({'units' if units is None else units},"
+                f" {width})"
+            ),
+        )
     return array.astype(np.int64)
 
 
 def _as_many(rows: int, units: int, where: str) -> None:
     if rows != units:
-        raise InputError(f"{rows:,} rows, and the level has {units:,} units", where=where,
-                         remedy="give a row for each unit of the level, in the order of the spine")  # fmt: skip
+        raise InputError(
+            f"{rows:,} rows, and the level has {units:,} units",
+            where=where,
+            remedy="give a row for each unit of the level, in the order of the spine",
+        )
 
 
 def expect(given: object, kind: type, where: str, remedy: str) -> None:
     """Raises :class:`InputError` for an argument that is something else."""
     if not isinstance(given, kind):
-        raise InputError(f"this is a {type(given).__name__}, and no {kind.__name__}", where=where, remedy=remedy)
+        raise InputError(
+            f"this is a {type(given).__name__}, and no {kind.__name__}", where=where, remedy=remedy
+        )

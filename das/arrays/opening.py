@@ -12,14 +12,25 @@ from das.model.universe import Planned
 from das.reading import opened
 
 
-def read_noisy(path: Path | str, *, universe: str = PERSONS.name) -> tuple[Noisy, Spine, dict[str, LevelBounds]]:
-    """The measurements of a run or a release, the spine that was measured, and its bounds: what :func:`das.topdown` takes, to estimate again
-    or otherwise. The values stay in their files until they are asked for. The measurements have the release's exact counts,
-    bounds and ledger with them, and meet them without the third value, too."""
+def read_noisy(
+    path: Path | str, *, universe: str = PERSONS.name
+) -> tuple[Noisy, Spine, dict[str, LevelBounds]]:
+    """The measurements of a run or a release, the spine that was measured, and its bounds: what
+    :func:`das.topdown` takes, to estimate again or otherwise. The values stay in their files until
+    they are asked for. The measurements have the release's exact counts, bounds and ledger with
+    them, and meet them without the third value, too."""
     release = opened(path)
     of = release.after.universe(universe)
     plan = of.plan if isinstance(of, Planned) else None
     known, spine = release.bounds(of), release.tree(of).spine
-    noisy = Noisy(of.schema, release.source(of), release.exact(of), plan, release.events(of), release.after.private,
-                  spine, known)  # fmt: skip
+    noisy = Noisy(
+        of.schema,
+        release.source(of),
+        release.exact(of),
+        plan,
+        release.events(of),
+        release.after.private,
+        spine,
+        known,
+    )
     return noisy, spine, known

@@ -1,4 +1,6 @@
-"""What a configuration or a release costs, and whether a release is what its privacy statement says."""
+"""What a configuration or a release costs, and whether a release is what its privacy statement
+says.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,16 @@ from das.accounting.agreeing import AGREEING, ANY
 from das.accounting.codec import json_schema, plain
 from das.accounting.statement import account as account_of
 from das.cli.console import console
-from das.cli.options import PATH, exact_option, guarded, json_option, load_any, run_options, set_option, warn
+from das.cli.options import (
+    PATH,
+    exact_option,
+    guarded,
+    json_option,
+    load_any,
+    run_options,
+    set_option,
+    warn,
+)
 from das.cli.shown import account_tables, promises_of
 from das.engine.display import Live
 from das.errors import UserError
@@ -31,13 +42,19 @@ def checked(found: Wording, groups: bool, recomputed: bool, signer: str | None) 
     counts = "" if groups else "; microdata, tables and exact counts, which agree"
     again = "; all that was estimated, from the measurements" if recomputed else ""
     lines = [
-        "  computed again: every cost, every epsilon and every single change, from ledger.jsonl and spec.toml; every "
-        f"measurement file against the ledger; every sentence, page and dictionary{counts}{again}",
+        (
+            "  computed again: every cost, every epsilon and every single change, from"
+            " ledger.jsonl and spec.toml; every measurement file against the ledger; every"
+            f" sentence, page and dictionary{counts}{again}"
+        ),
         "  held against their digests: all other files; there is none beside them",
     ]
     if left := list(dict.fromkeys(found.left)):
         software = ", ".join(f"{k} {v}" for k, v in found.said.software.items())
-        lines.append(f"  NOT CHECKED, for another version may have written them ({software}): {', '.join(left)}")
+        lines.append(
+            f"  NOT CHECKED, for another version may have written them ({software}):"
+            f" {', '.join(left)}"
+        )
     made = "tables" if groups else "microdata and tables"
     more = "" if recomputed else f"; nor that {made} follow from the measurements (--recompute)"
     who = "" if signer else "; nor who wrote the digests (a signature shows that: --signer)"
@@ -54,10 +71,13 @@ class _PathFirst(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_PathFirst, subcommand_metavar="[CONFIG|RUN_DIR | verify RUN_DIR | sign RUN_DIR | schema]")
+@click.group(
+    cls=_PathFirst, subcommand_metavar="[CONFIG|RUN_DIR | verify RUN_DIR | sign RUN_DIR | schema]"
+)
 def account() -> None:
-    """The privacy loss of a configuration or a run: rho, epsilon exactly and by conversion, what single changes of a
-    record cost, where the budget goes. `das account show --help` has the options."""
+    """The privacy loss of a configuration or a run: rho, epsilon exactly and by conversion, what
+    single changes of a record cost, where the budget goes. `das account show --help` has the
+    options."""
 
 
 @account.command()
@@ -67,8 +87,8 @@ def account() -> None:
 @json_option
 @guarded
 def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: bool) -> None:
-    """Print the account of a configuration, or of what a run has drawn (its measurement files are held against the
-    ledger first)."""
+    """Print the account of a configuration, or of what a run has drawn (its measurement files are
+    held against the ledger first)."""
     at = None if delta is None else exact_option("--delta", delta)
     if at is not None and not 0 < at < 1:
         raise UserError(f"{delta} is not between 0 and 1", where="--delta")
@@ -76,7 +96,9 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
     if source.is_dir():
         if changes:
             raise UserError(
-                "a run is accounted for as it is", where="--set", remedy="leave it out, or name a configuration"
+                "a run is accounted for as it is",
+                where="--set",
+                remedy="leave it out, or name a configuration",
             )
         release = release_of(source)
         verification.check(release)
@@ -89,7 +111,11 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
     warning = WARNING if source.is_dir() else PLANNED
     out = account_of(terms, draws)
     if as_json:
-        click.echo(json.dumps(marked({"name": spec.run.name} | plain(out), spec.run.private, warning), indent=2))
+        click.echo(
+            json.dumps(
+                marked({"name": spec.run.name} | plain(out), spec.run.private, warning), indent=2
+            )
+        )
     else:
         warn(spec.run.private, warning)
         console().print(account_tables(spec.run.name, out, spec.run.private))
@@ -97,21 +123,43 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
 
 @account.command()
 @click.argument("run_dir", type=PATH)
-@click.option("--recompute", is_flag=True,
-              help="Also estimate again from the measurements, and compare every file. Takes as long as `das estimate`.")  # fmt: skip
-@click.option("--other-version", is_flag=True,
-              help="Texts (pages, dictionary, sentences) may be those of another version of the software; says which were not checked.")  # fmt: skip
-@click.option("--signer", type=PATH, metavar="FILE",
-              help="The release must be signed by a key of this list: an allowed_signers file of ssh-keygen.")  # fmt: skip
+@click.option(
+    "--recompute",
+    is_flag=True,
+    help=(
+        "Also estimate again from the measurements, and compare every file. Takes as long as `das"
+        " estimate`."
+    ),
+)
+@click.option(
+    "--other-version",
+    is_flag=True,
+    help=(
+        "Texts (pages, dictionary, sentences) may be those of another version of the software; says"
+        " which were not checked."
+    ),
+)
+@click.option(
+    "--signer",
+    type=PATH,
+    metavar="FILE",
+    help="The release must be signed by a key of this list: an allowed_signers file of ssh-keygen.",
+)
 @run_options
 @json_option
 @guarded
 def verify(
-    run_dir: Path, recompute: bool, other_version: bool, signer: Path | None, workers: int, quiet: bool, as_json: bool
+    run_dir: Path,
+    recompute: bool,
+    other_version: bool,
+    signer: Path | None,
+    workers: int,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
-    """Check the privacy statement of a release from its published files alone: measurements against the ledger, every
-    cost and every epsilon computed again, invariants, microdata and tables against each other, digests, and the signature where
-    there is one."""
+    """Check the privacy statement of a release from its published files alone: measurements against
+    the ledger, every cost and every epsilon computed again, invariants, microdata and tables
+    against each other, digests, and the signature where there is one."""
     release = release_of(run_dir)
     found = verification.verified(release, other_version=other_version)
     said, signed = found.said, signature.check(release, signer)
@@ -122,7 +170,9 @@ def verify(
             check_recomputed(release, found, workers=workers, progress=progress)
     if as_json:
         shown = ("rho", "epsilon", "digests", "neighbours_of", ANY, AGREEING)
-        out = {"right": True, "draws": len(said.ledger)} | {k: v for k, v in plain(said).items() if k in shown}
+        out = {"right": True, "draws": len(said.ledger)} | {
+            k: v for k, v in plain(said).items() if k in shown
+        }
         out |= {
             "recomputed": recompute,
             "not_checked": list(dict.fromkeys(found.left)),
@@ -132,8 +182,10 @@ def verify(
         click.echo(json.dumps(marked(out, said.private)))
         return
     warn(said.private)
-    click.echo(f"{len(said.ledger)} draws, {len(said.digests)} digests: the privacy statement is right; "
-               f"total {said.total} (about {float(said.total):.6g})")  # fmt: skip
+    click.echo(
+        f"{len(said.ledger)} draws, {len(said.digests)} digests: the privacy statement is right; "
+        f"total {said.total} (about {float(said.total):.6g})"
+    )
     click.echo(checked(found, is_groups(release), recompute, signed.by))
     click.echo(f"  {signed.says}")
     console().print("\n".join(promises_of(said, said.private)), highlight=False)
@@ -141,28 +193,41 @@ def verify(
 
 @account.command()
 @click.argument("run_dir", type=PATH)
-@click.option("--key", type=PATH, required=True, metavar="FILE",
-              help="An SSH key such as ~/.ssh/id_ed25519, or the public half of one that ssh-agent holds.")  # fmt: skip
+@click.option(
+    "--key",
+    type=PATH,
+    required=True,
+    metavar="FILE",
+    help="An SSH key such as ~/.ssh/id_ed25519, or the public half of one that ssh-agent holds.",
+)
 @guarded
 def sign(run_dir: Path, key: Path) -> None:
-    """Sign a release with an office's own SSH key, once it is verified: who has the public key then knows who published it.
+    """Sign a release with an office's own SSH key, once it is verified: who has the public key then
+    knows who published it.
 
-    `ssh-keygen` signs privacy.json, which has the digest of every other file, and writes privacy.json.sig next to it. Make
-    intervals first: they change privacy.json. `das account verify --signer FILE` checks the signature, and so does ssh-keygen:
+    `ssh-keygen` signs privacy.json, which has the digest of every other file, and writes
+    privacy.json.sig next to it. Make intervals first: they change privacy.json. `das account verify
+    --signer FILE` checks the signature, and so does ssh-keygen:
 
-    ssh-keygen -Y verify -f allowed_signers -I PRINCIPAL -n das-release -s privacy.json.sig < privacy.json
-    """
+    ssh-keygen -Y verify -f allowed_signers -I PRINCIPAL -n das-release -s privacy.json.sig <
+    privacy.json"""
     release = release_of(run_dir)
     said = verification.statement(release)
     if not said.private:
         raise UserError(
-            "this release was seeded, and nobody may publish it", where=release, remedy="run again without run.seed"
+            "this release was seeded, and nobody may publish it",
+            where=release,
+            remedy="run again without run.seed",
         )
-    signature.refuse_signed(release, remedy=f"to sign it with another key, delete {signature.SIGNATURE} first")
+    signature.refuse_signed(
+        release, remedy=f"to sign it with another key, delete {signature.SIGNATURE} first"
+    )
     click.echo(f"signed: {signature.sign(release, key)}")
 
 
 @account.command()
 def schema() -> None:
-    """Print the JSON Schema of release/privacy.json: the names and types of this version of the format."""
+    """Print the JSON Schema of release/privacy.json: the names and types of this version of the
+    format.
+    """
     click.echo(json.dumps(json_schema(), indent=2))

@@ -10,7 +10,16 @@ import click
 
 from das.cli.console import CONFIDENTIAL, console, records_table
 from das.cli.interruption import repeated, resumable
-from das.cli.options import OUT, PATH, config_argument, guarded, json_option, load, run_options, warn
+from das.cli.options import (
+    OUT,
+    PATH,
+    config_argument,
+    guarded,
+    json_option,
+    load,
+    run_options,
+    warn,
+)
 from das.cli.shown import compare_table, headline_table, two_table
 from das.engine.display import Live
 from das.errors import UserError
@@ -35,16 +44,21 @@ from das.truth.assessment import INTERVALS, evaluate_run
 
 @click.command()
 @click.argument("run_dir", type=PATH)
-@click.option("--areas", type=PATH, help="Areas of your own: a CSV file area,block, or a "
-              "block-assignment file of the Bureau. Their errors are shown, and join tables.csv.")  # fmt: skip
+@click.option(
+    "--areas",
+    type=PATH,
+    help=(
+        "Areas of your own: a CSV file area,block, or a "
+        "block-assignment file of the Bureau. Their errors are shown, and join tables.csv."
+    ),
+)
 @json_option
 @guarded
 def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
     """Compute the errors of a finished run again (needs its confidential part).
 
-    Writes errors.csv, tables.csv and impossible.csv into confidential/evaluation, and intervals.csv where the release has
-    intervals; docs/evaluation.md says what their columns mean.
-    """
+    Writes errors.csv, tables.csv and impossible.csv into confidential/evaluation, and intervals.csv
+    where the release has intervals; docs/evaluation.md says what their columns mean."""
     rows, private = evaluate_run(run_dir, areas=areas), privacy_of(run_dir)
     if as_json:
         click.echo(json.dumps({u: marked_rows(map(vars, rs), private) for u, rs in rows.items()}))
@@ -53,13 +67,16 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
         console().print(CONFIDENTIAL, style="bold", highlight=False)
         console().print(
             headline_table(
-                headline(next(iter(rows.values()))), apart=bool(open_release(RunDirectory(run_dir).release).apart)
+                headline(next(iter(rows.values()))),
+                apart=bool(open_release(RunDirectory(run_dir).release).apart),
             )
         )
         folder = RunDirectory(run_dir).errors.parent
         if areas is not None:
             console().print(
-                records_table(f"Errors of areas: {areas.stem} (confidential)", _of_areas(folder, areas.stem))
+                records_table(
+                    f"Errors of areas: {areas.stem} (confidential)", _of_areas(folder, areas.stem)
+                )
             )
         held = folder / INTERVALS
         if held.is_file():
@@ -68,36 +85,69 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
                 for r in rows_csv.read_rows(held, CoverageRow, "coverage of intervals")
                 if (r.table, r.by) == ("all", "published")
             ]
-            console().print(records_table("How often intervals hold the truth, by the published count (confidential)", [
-                {"level": r.level, "published": r.size, "counts": f"{r.n:,}", "coverage": f"{100 * r.coverage:.1f} %", "mean width": f"{r.width:.1f}"}
-                for r in said]))  # fmt: skip
-        names = ["errors.csv", "tables.csv", "impossible.csv", *([INTERVALS] if held.is_file() else [])]
+            console().print(
+                records_table(
+                    "How often intervals hold the truth, by the published count (confidential)",
+                    [
+                        {
+                            "level": r.level,
+                            "published": r.size,
+                            "counts": f"{r.n:,}",
+                            "coverage": f"{100 * r.coverage:.1f} %",
+                            "mean width": f"{r.width:.1f}",
+                        }
+                        for r in said
+                    ],
+                )
+            )
+        names = [
+            "errors.csv",
+            "tables.csv",
+            "impossible.csv",
+            *([INTERVALS] if held.is_file() else []),
+        ]
         click.echo(f"written: {folder} ({', '.join(names)})")
 
 
 def _of_areas(folder: Path, kind: str) -> list[dict[str, Any]]:
-    """The first column of each published table over the areas of a kind; every other is in ``tables.csv``."""
+    """The first column of each published table over the areas of a kind; every other is in
+    ``tables.csv``.
+    """
     firsts: dict[str, TableRow] = {}
     for r in rows_csv.read_rows(folder / "tables.csv", TableRow, "errors of tables"):
         if r.geography == kind and r.size == "all":
             firsts.setdefault(r.table, r)
-    return [{"table": r.table, "column": r.label, "areas": r.n, "MAE": r.mae, "RMSE": r.rmse, "MAPE (%)": r.mape,
-             "bias": r.me} for r in firsts.values()]  # fmt: skip
+    return [
+        {
+            "table": r.table,
+            "column": r.label,
+            "areas": r.n,
+            "MAE": r.mae,
+            "RMSE": r.rmse,
+            "MAPE (%)": r.mape,
+            "bias": r.me,
+        }
+        for r in firsts.values()
+    ]
 
 
 @click.command()
 @click.argument("run_dir", metavar="A", type=PATH)
 @click.argument("other", metavar="[B]", type=PATH, required=False)
-@click.option("--truth", type=PATH, help="With B: the run that holds the truth. Default: A or B, where it is one.")
+@click.option(
+    "--truth",
+    type=PATH,
+    help="With B: the run that holds the truth. Default: A or B, where it is one.",
+)
 @json_option
 @guarded
 def compare(run_dir: Path, other: Path | None, truth: Path | None, as_json: bool) -> None:
-    """Of one run: errors of the noisy measurements against those after post-processing, by level, query and size of the
-    count; also drawn, in confidential/compare.html.
+    """Of one run: errors of the noisy measurements against those after post-processing, by level,
+    query and size of the count; also drawn, in confidential/compare.html.
 
-    Of two runs, releases or estimates A and B: the errors of both side by side, by level and query, where the truth is
-    at hand (written beside the other errors of the run that has it), else how their published counts differ.
-    """
+    Of two runs, releases or estimates A and B: the errors of both side by side, by level and query,
+    where the truth is at hand (written beside the other errors of the run that has it), else how
+    their published counts differ."""
     if other is not None:
         _compare_two(run_dir, other, truth, as_json)
     elif truth is not None:
@@ -109,12 +159,20 @@ def compare(run_dir: Path, other: Path | None, truth: Path | None, as_json: bool
 def _compare_two(a: Path, b: Path, truth: Path | None, as_json: bool) -> None:
     two = compare_two(a, b, truth)
     if as_json:
-        said = {"a": str(a), "b": str(b), "one_noise": two.one_noise, "truth": str(two.truth) if two.truth else None,
-                "rows": {u: [vars(r) for r in rows] for u, rows in two.rows.items()}}  # fmt: skip
+        said = {
+            "a": str(a),
+            "b": str(b),
+            "one_noise": two.one_noise,
+            "truth": str(two.truth) if two.truth else None,
+            "rows": {u: [vars(r) for r in rows] for u, rows in two.rows.items()},
+        }
         click.echo(json.dumps(marked(said, two.private)))
         return
     warn(two.private)
-    click.echo(f"A is {a}, B is {b}: estimates of {'the same' if two.one_noise else 'different'} noisy measurements.")
+    click.echo(
+        f"A is {a}, B is {b}: estimates of {'the same' if two.one_noise else 'different'} noisy"
+        " measurements."
+    )
     if two.truth:
         console().print(CONFIDENTIAL, style="bold", highlight=False)
     what = "errors" if two.truth else "published counts, B against A"
@@ -139,9 +197,15 @@ def _compare_one(run_dir: Path, as_json: bool) -> None:
     warn(private)
     console().print(CONFIDENTIAL, style="bold", highlight=False)
     for u, rows in every.items():
-        title = "Noisy measurements against published counts" if rows is persons else kind_of(u).records.capitalize()
+        title = (
+            "Noisy measurements against published counts"
+            if rows is persons
+            else kind_of(u).records.capitalize()
+        )
         console().print(compare_table([r for r in rows if r.bin == "all"], title))
-    console().print(compare_table(_by_size(persons), "By size of the true count: coarsest and finest query"))
+    console().print(
+        compare_table(_by_size(persons), "By size of the true count: coarsest and finest query")
+    )
     click.echo(f"written: {page}")
 
 
@@ -157,8 +221,19 @@ def _by_size(rows: list[Comparison]) -> list[Comparison]:
 
 @click.command()
 @config_argument
-@click.option("--rho", "budgets", required=True, metavar="R1,R2,...", help="Budgets, exact: 1/10,1,293764/114921.")
-@click.option("--method", "methods", metavar="M1,M2", help=f"Methods: {', '.join(METHODS)}. Default: the configured.")
+@click.option(
+    "--rho",
+    "budgets",
+    required=True,
+    metavar="R1,R2,...",
+    help="Budgets, exact: 1/10,1,293764/114921.",
+)
+@click.option(
+    "--method",
+    "methods",
+    metavar="M1,M2",
+    help=f"Methods: {', '.join(METHODS)}. Default: the configured.",
+)
 @click.option(
     "--repeats",
     type=click.IntRange(1),
@@ -166,20 +241,40 @@ def _by_size(rows: list[Comparison]) -> list[Comparison]:
     show_default=True,
     help="Runs at each budget and method, each repeat with a noise of its own.",
 )
-@click.option("--out", type=OUT, required=True, help="A new or empty folder; with --resume, that of the sweep.")
-@click.option("--data", "paths", type=PATH, multiple=True, help="A file or folder; replaces data.path.")
-@click.option("--resume", is_flag=True, help="Keep the runs in the sweep --out that are finished, make the others.")
+@click.option(
+    "--out",
+    type=OUT,
+    required=True,
+    help="A new or empty folder; with --resume, that of the sweep.",
+)
+@click.option(
+    "--data", "paths", type=PATH, multiple=True, help="A file or folder; replaces data.path."
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Keep the runs in the sweep --out that are finished, make the others.",
+)
 @run_options
 @json_option
 @guarded
 def sweep(
-    config: Path, changes: tuple[str, ...], budgets: str, methods: str | None, repeats: int, out: Path,
-    paths: tuple[Path, ...], resume: bool, workers: int, quiet: bool, as_json: bool,
-) -> None:  # fmt: skip
+    config: Path,
+    changes: tuple[str, ...],
+    budgets: str,
+    methods: str | None,
+    repeats: int,
+    out: Path,
+    paths: tuple[Path, ...],
+    resume: bool,
+    workers: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Run a configuration at several budgets and draw the curves of accuracy against privacy.
 
-    Every budget and repeat measures the records anew, once for all methods: privacy.json in the folder says what all of
-    them together cost, and paired.csv how methods differ on the same noise.
+    Every budget and repeat measures the records anew, once for all methods: privacy.json in the
+    folder says what all of them together cost, and paired.csv how methods differ on the same noise.
     """
     spec = load(config, changes)
     try:
@@ -187,14 +282,41 @@ def sweep(
     except ValueError as error:
         raise UserError(str(error), where="--rho", remedy="write budgets as 1/10,1,10") from None
     chosen = methods.split(",") if methods is not None else ()
-    again = ["das", "sweep", config, *repeated("--set", changes), "--rho", budgets,
-             *(["--method", methods] if methods is not None else []), "--repeats", repeats, "--out", out,
-             *repeated("--data", paths), "--workers", workers]  # fmt: skip
+    again = [
+        "das",
+        "sweep",
+        config,
+        *repeated("--set", changes),
+        "--rho",
+        budgets,
+        *(["--method", methods] if methods is not None else []),
+        "--repeats",
+        repeats,
+        "--out",
+        out,
+        *repeated("--data", paths),
+        "--workers",
+        workers,
+    ]
     with resumable(out, again), Live(quiet) as progress:
-        swept = run_sweep(spec, grid, out, methods=chosen, repeats=repeats, paths=paths, workers=workers,
-                          progress=progress, resume=resume)  # fmt: skip
-    files = {"table": swept.table, "summary": swept.summary, "paired": swept.paired, "page": swept.page,
-             "statement": swept.statement}  # fmt: skip
+        swept = run_sweep(
+            spec,
+            grid,
+            out,
+            methods=chosen,
+            repeats=repeats,
+            paths=paths,
+            workers=workers,
+            progress=progress,
+            resume=resume,
+        )
+    files = {
+        "table": swept.table,
+        "summary": swept.summary,
+        "paired": swept.paired,
+        "page": swept.page,
+        "statement": swept.statement,
+    }
     written = {name: str(path) for name, path in files.items() if path is not None}
     if as_json:
         click.echo(json.dumps(marked(written, spec.run.private)))

@@ -1,7 +1,7 @@
 """Counts of areas of blocks, as published and as measured, with intervals.
 
-Figures and tables of the terminal are imported where they are needed: with them the command takes half a second longer.
-"""
+Figures and tables of the terminal are imported where they are needed: with them the command takes
+half a second longer."""
 
 from __future__ import annotations
 
@@ -27,39 +27,82 @@ from das.replicates import RULES
 
 @click.command()
 @click.argument("release", type=PATH)
-@click.option("--blocks", "listed", type=PATH, help="A CSV file area,block, or a block-assignment file of the Bureau.")
-@click.option("--kind", help="Areas that the release knows, in place of a list: such as SLDL, VTD or Place.")
-@click.option("--statistics", "asked", multiple=True, metavar="NAME",
-              help="A table (P2), a column of one (P0020002), or a query (votingage * hispanic), after the name of its universe "
-              "and a colon where it is not of persons; or computed of these: share:P0040002/P0040001, difference:A/B, rank:A, and of "
-              "all areas deviation:A, dissimilarity:A/B; repeatable. Default: the totals.")  # fmt: skip
-@click.option("--coverage", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=COVERAGE, show_default=True,
-              help="How often an interval holds the true count.")  # fmt: skip
-@click.option("--rule", type=click.Choice(list(RULES)), default="ct", show_default=True,
-              help="How replicates (das intervals) become the interval of a published value.")  # fmt: skip
 @click.option(
-    "--simultaneous", "together", is_flag=True, help="Intervals from replicates that hold for all areas at once."
+    "--blocks",
+    "listed",
+    type=PATH,
+    help="A CSV file area,block, or a block-assignment file of the Bureau.",
 )
 @click.option(
-    "--plan", "as_plan", is_flag=True, help="The areas are the districts of a plan: each block must be in one."
+    "--kind", help="Areas that the release knows, in place of a list: such as SLDL, VTD or Place."
+)
+@click.option(
+    "--statistics",
+    "asked",
+    multiple=True,
+    metavar="NAME",
+    help=(
+        "A table (P2), a column of one (P0020002), or a query (votingage * hispanic), after the"
+        " name of its universe and a colon where it is not of persons; or computed of these:"
+        " share:P0040002/P0040001, difference:A/B, rank:A, and of all areas deviation:A,"
+        " dissimilarity:A/B; repeatable. Default: the totals."
+    ),
+)
+@click.option(
+    "--coverage",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=COVERAGE,
+    show_default=True,
+    help="How often an interval holds the true count.",
+)
+@click.option(
+    "--rule",
+    type=click.Choice(list(RULES)),
+    default="ct",
+    show_default=True,
+    help="How replicates (das intervals) become the interval of a published value.",
+)
+@click.option(
+    "--simultaneous",
+    "together",
+    is_flag=True,
+    help="Intervals from replicates that hold for all areas at once.",
+)
+@click.option(
+    "--plan",
+    "as_plan",
+    is_flag=True,
+    help="The areas are the districts of a plan: each block must be in one.",
 )
 @json_option
 @click.option(
     "--out",
     type=OUT,
-    help="A file that ends in .csv, .parquet or .json, or in .html: a page with the population and deviation of each "
-    "district and, by default, the voting-age population by race. Default: a table on the terminal.",
+    help=(
+        "A file that ends in .csv, .parquet or .json, or in .html: a page with the population and"
+        " deviation of each district and, by default, the voting-age population by race. Default: a"
+        " table on the terminal."
+    ),
 )
 @guarded
 def area(
-    release: Path, listed: Path | None, kind: str | None, asked: tuple[str, ...], coverage: float, rule: str, together: bool,
-    as_plan: bool, as_json: bool, out: Path | None,
-) -> None:  # fmt: skip
-    """Counts of areas of blocks from a RUN or release: published, and estimated without bias from all its measurements.
+    release: Path,
+    listed: Path | None,
+    kind: str | None,
+    asked: tuple[str, ...],
+    coverage: float,
+    rule: str,
+    together: bool,
+    as_plan: bool,
+    as_json: bool,
+    out: Path | None,
+) -> None:
+    """Counts of areas of blocks from a RUN or release: published, and estimated without bias from
+    all its measurements.
 
-    The estimate has an exact standard error, wherever the borders of an area run; the published count agrees with every
-    other published count, and has an interval where `das intervals` has made replicates.
-    """
+    The estimate has an exact standard error, wherever the borders of an area run; the published
+    count agrees with every other published count, and has an interval where `das intervals` has
+    made replicates."""
     opened = open_release(release_of(release))
     _check_out(out, listed)
     areas = area_list.chosen(listed, kind, opened.areas(), opened.spine)
@@ -67,8 +110,7 @@ def area(
         areas.check_partition(opened.spine)
     page = out if out is not None and out.suffix == ".html" else None
     wanted = statistics(opened, asked or (unasked(opened) if page else ()))
-    found = counts(opened, areas, wanted, coverage, rule=rule,
-                   together=together)  # fmt: skip
+    found = counts(opened, areas, wanted, coverage, rule=rule, together=together)
     rows, private = found.rows(), opened.after.private
     if page is not None:
         from das.release import area_page
@@ -82,7 +124,9 @@ def area(
         from das.cli.console import console, records_table
 
         warn(private)
-        console().print(records_table(f"{areas.kind}: intervals at {100 * coverage:g} %", _shown(rows)))
+        console().print(
+            records_table(f"{areas.kind}: intervals at {100 * coverage:g} %", _shown(rows))
+        )
     _said(opened, areas)
     if any(isinstance(a, Computed) for a in wanted) or together:
         _said_of_replicates(found.replicates)
@@ -99,18 +143,23 @@ def _said(release: Opened, areas: Areas) -> None:
         click.echo(f"{areas.kind}: {outside:,} units of {level} are in no area", err=True)
     twice = len(areas.unit) - len(np.unique(areas.unit))
     if twice:
-        click.echo(f"{areas.kind}: areas overlap: {twice:,} units of {level} are in another area, too", err=True)
+        click.echo(
+            f"{areas.kind}: areas overlap: {twice:,} units of {level} are in another area, too",
+            err=True,
+        )
 
 
 def _said_of_replicates(replicates: int) -> None:
     if not replicates:
         click.echo(
-            "das: note: this release has no replicates, and so no intervals of published values: `das intervals` makes them",
+            "das: note: this release has no replicates, and so no intervals of published values:"
+            " `das intervals` makes them",
             err=True,
         )
     elif replicates < ENOUGH:
         click.echo(
-            f"das: note: from {replicates} replicates: what is computed, and intervals of all areas at once, want {ENOUGH}",
+            f"das: note: from {replicates} replicates: what is computed, and intervals of all areas"
+            f" at once, want {ENOUGH}",
             err=True,
         )
 
@@ -118,28 +167,50 @@ def _said_of_replicates(replicates: int) -> None:
 def _shown(rows: Sequence[AreaRow]) -> list[dict[str, Any]]:
     """Rows for the terminal."""
     return [
-        {"area": f"{r.name} ({r.area})" if r.name and r.area else r.name or r.area, "of": r.universe, "count": r.label if ":" in r.field else f"{r.label} ({r.field})",
-         "published": _number(r.value), "from": _number(r.lower), "to": _number(r.upper), "estimate": _number(r.estimate, 1),
-         "standard error": _number(r.standard_error, 1),
-         "interval": "–" if r.estimate_low is None else f"{r.estimate_low:,} to {r.estimate_high:,}"}
+        {
+            "area": f"{r.name} ({r.area})" if r.name and r.area else r.name or r.area,
+            "of": r.universe,
+            "count": r.label if ":" in r.field else f"{r.label} ({r.field})",
+            "published": _number(r.value),
+            "from": _number(r.lower),
+            "to": _number(r.upper),
+            "estimate": _number(r.estimate, 1),
+            "standard error": _number(r.standard_error, 1),
+            "interval": (
+                "–" if r.estimate_low is None else f"{r.estimate_low:,} to {r.estimate_high:,}"
+            ),
+        }
         for r in rows
-    ]  # fmt: skip
+    ]
 
 
 def _number(value: float | None, digits: int | None = None) -> str:
     """Counts are whole; what is computed has four digits."""
     if value is None or value != value:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if digits is None else f"{value:,.{digits}f}"
+    return (
+        f"{value:,}"
+        if isinstance(value, int)
+        else f"{value:,.4g}"
+        if digits is None
+        else f"{value:,.{digits}f}"
+    )
 
 
 def _check_out(out: Path | None, listed: Path | None) -> None:
     if out is None:
         return
     if listed is not None and out.resolve() == listed.resolve():
-        raise UserError("this is the list of blocks itself", where=out, remedy="choose another --out")
+        raise UserError(
+            "this is the list of blocks itself", where=out, remedy="choose another --out"
+        )
     if out.suffix.removeprefix(".") not in (forms := (*area_rows.FORMATS, "html")):
-        raise UserError(f"{out.suffix!r} is none of the formats {', '.join(forms)}", where=out,
-                        remedy="end the name in one of them")  # fmt: skip
+        raise UserError(
+            f"{out.suffix!r} is none of the formats {', '.join(forms)}",
+            where=out,
+            remedy="end the name in one of them",
+        )
     if not out.absolute().parent.is_dir():
-        raise UserError("there is no such folder", where=out, remedy="make it, or choose another --out")
+        raise UserError(
+            "there is no such folder", where=out, remedy="make it, or choose another --out"
+        )

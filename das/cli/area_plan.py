@@ -20,24 +20,43 @@ from das.spec import RunSpec
 #: Areas that the terminal lists; JSON has all.
 LISTED = 200
 NOTE = (
-    "standard deviations of totals, before anything is measured. topdown: of the descent, before non-negativity, which makes "
-    "those of areas that cut block groups several times smaller. full information: from all levels. estimate: the standard "
-    "error that `das area` will state, with all that is known of structures."
+    "standard deviations of totals, before anything is measured. topdown: of the descent, before"
+    " non-negativity, which makes those of areas that cut block groups several times smaller. full"
+    " information: from all levels. estimate: the standard error that `das area` will state, with"
+    " all that is known of structures."
 )
 FIGURES = ("topdown", "full_information", "estimate")
 
 
-def show_areas(spec: RunSpec, universe: str, listed: Path, paths: Sequence[Path], as_json: bool) -> None:
+def show_areas(
+    spec: RunSpec, universe: str, listed: Path, paths: Sequence[Path], as_json: bool
+) -> None:
     found = planned(spec, paths, universe, listed, Silent())
     if as_json:
-        click.echo(json.dumps(marked(_said(found, spec, universe), spec.run.private, PLANNED), ensure_ascii=False))
+        click.echo(
+            json.dumps(
+                marked(_said(found, spec, universe), spec.run.private, PLANNED), ensure_ascii=False
+            )
+        )
         return
     warn_of(spec)
-    console().print(records_table(f"{spec.run.name}: {universe}, root mean square over {len(found.areas):,} areas of "
-                                  f"{found.areas.kind}", [_root(s) for s in found.spines]))  # fmt: skip
+    console().print(
+        records_table(
+            f"{spec.run.name}: {universe}, root mean square over {len(found.areas):,} areas of "
+            f"{found.areas.kind}",
+            [_root(s) for s in found.spines],
+        )
+    )
     shown = found.areas.codes[:LISTED]
-    rows: list[dict[str, Any]] = [{"area": found.areas.title(i)} | {f"{s.name}, {n}": _shown(getattr(s, n)[i]) for s in found.spines for n in ("topdown", "estimate")}
-            for i in range(len(shown))]  # fmt: skip
+    rows: list[dict[str, Any]] = [
+        {"area": found.areas.title(i)}
+        | {
+            f"{s.name}, {n}": _shown(getattr(s, n)[i])
+            for s in found.spines
+            for n in ("topdown", "estimate")
+        }
+        for i in range(len(shown))
+    ]
     console().print(records_table("Standard deviation of each total", rows))
     if len(shown) < len(found.areas):
         click.echo(f"and {len(found.areas) - len(shown):,} areas more: --json has all")
@@ -46,7 +65,9 @@ def show_areas(spec: RunSpec, universe: str, listed: Path, paths: Sequence[Path]
             {"level": s.level, "share now, %": 100 * s.now, "best for these areas, %": 100 * s.best}
             for s in found.shares
         ]
-        console().print(records_table("Shares of the levels, on the spine of the configuration", shares))
+        console().print(
+            records_table("Shares of the levels, on the spine of the configuration", shares)
+        )
     click.echo(NOTE)
 
 
@@ -62,12 +83,24 @@ def _shown(value: float) -> float | str:
 
 def _said(found: AreaPlan, spec: RunSpec, universe: str) -> dict[str, Any]:
     spines = [
-        {"name": s.name, "says": s.says, "root_mean_square": {n: _number(np.sqrt(np.mean(getattr(s, n) ** 2))) for n in FIGURES},
-         "areas": [{"area": found.areas.code(i)} | {n: _number(getattr(s, n)[i]) for n in FIGURES} for i in range(len(found.areas))]}
+        {
+            "name": s.name,
+            "says": s.says,
+            "root_mean_square": {n: _number(np.sqrt(np.mean(getattr(s, n) ** 2))) for n in FIGURES},
+            "areas": [
+                {"area": found.areas.code(i)} | {n: _number(getattr(s, n)[i]) for n in FIGURES}
+                for i in range(len(found.areas))
+            ],
+        }
         for s in found.spines
-    ]  # fmt: skip
-    return {"name": spec.run.name, "universe": universe, "kind": found.areas.kind, "spines": spines,
-            "shares": [{"level": s.level, "now": s.now, "best": s.best} for s in found.shares]}  # fmt: skip
+    ]
+    return {
+        "name": spec.run.name,
+        "universe": universe,
+        "kind": found.areas.kind,
+        "spines": spines,
+        "shares": [{"level": s.level, "now": s.now, "best": s.best} for s in found.shares],
+    }
 
 
 def _number(value: float) -> float | None:

@@ -26,14 +26,20 @@ from das.risk.score import Report, Score
 
 @click.command()
 @click.argument("runs", type=PATH, nargs=-1, required=True)
-@click.option("--figure", type=PATH, help="Draw all runs into this file: .svg, .pdf or .png (confidential).")
+@click.option(
+    "--figure", type=PATH, help="Draw all runs into this file: .svg, .pdf or .png (confidential)."
+)
 @json_option
 @guarded
 def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
-    """Reconstruct everybody's record from the published tables of finished runs, and hold it against the truth."""
+    """Reconstruct everybody's record from the published tables of finished runs, and hold it
+    against the truth.
+    """
     kind = figure.suffix.lstrip(".") if figure is not None else "svg"
     if kind not in FORMATS:
-        raise UserError(f"no figure of kind {kind!r}", where=figure, remedy="end it in .svg, .pdf or .png")
+        raise UserError(
+            f"no figure of kind {kind!r}", where=figure, remedy="end it in .svg, .pdf or .png"
+        )
     if figure is not None:
         refuse_inside_release(figure)
     reports, private = [], {run: privacy_of(run) for run in runs}
@@ -47,24 +53,47 @@ def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
             atomic.write_bytes(figure, draw(attack_figure(reports), kind), 0o600)
         except OSError as error:
             raise UserError(
-                f"cannot be written ({error.strerror})", where=figure, remedy="choose another --figure"
+                f"cannot be written ({error.strerror})",
+                where=figure,
+                remedy="choose another --figure",
             ) from None
     if as_json:
         every = zip(runs, reports, strict=True)
-        click.echo(json.dumps([row for run, r in every for row in marked_rows([asdict(r)], private[run])]))
+        click.echo(
+            json.dumps([row for run, r in every for row in marked_rows([asdict(r)], private[run])])
+        )
         return
     warn(weakest(private.values()))
-    console().print(records_table("Records recovered from the published tables (confidential)",
-                                  [line for r in reports for line in _lines(r)]))  # fmt: skip
+    console().print(
+        records_table(
+            "Records recovered from the published tables (confidential)",
+            [line for r in reports for line in _lines(r)],
+        )
+    )
     for run in runs:
         click.echo(f"written: {RunDirectory(run).confidential / 'risk' / 'attack.json'}")
 
 
 def _lines(r: Report) -> list[dict[str, Any]]:
-    kinds: Sequence[tuple[str, Score]] = (("attack", r.attack), ("face value", r.face_value), ("baseline", r.baseline))
+    kinds: Sequence[tuple[str, Score]] = (
+        ("attack", r.attack),
+        ("face value", r.face_value),
+        ("baseline", r.baseline),
+    )
     return [
-        {"run": r.run, r.currency: f"{r.cost:.4g}", "intruder": name, "agreement": s.agreement, "expected": s.expected,
-         "allowed": r.allowed if name == "attack" else "", "surest 10%": s.precision[2], "surest 50%": s.precision[4],
-         "uniques": s.uniques, "found": s.uniques_found, "claims": s.claims, "right": s.claims_right}
+        {
+            "run": r.run,
+            r.currency: f"{r.cost:.4g}",
+            "intruder": name,
+            "agreement": s.agreement,
+            "expected": s.expected,
+            "allowed": r.allowed if name == "attack" else "",
+            "surest 10%": s.precision[2],
+            "surest 50%": s.precision[4],
+            "uniques": s.uniques,
+            "found": s.uniques_found,
+            "claims": s.claims,
+            "right": s.claims_right,
+        }
         for name, s in kinds
-    ]  # fmt: skip
+    ]

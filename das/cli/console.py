@@ -12,39 +12,54 @@ from rich.table import Table
 from das.errors import UserError
 
 #: Stands above errors wherever they are printed.
-CONFIDENTIAL = "confidential: these errors tell of the true counts. Do not publish them, or keep them in a log."
+CONFIDENTIAL = (
+    "confidential: these errors tell of the true counts. Do not publish them, or keep them in a"
+    " log."
+)
 #: Columns of output that goes to no terminal.
 WIDE = 160
 
 
 def console() -> Console:
-    """Standard output: as wide as the terminal, or wide enough for any table where it is a file or a pipe."""
+    """Standard output: as wide as the terminal, or wide enough for any table where it is a file or
+    a pipe.
+    """
     plain = Console()
     return plain if plain.is_terminal else Console(width=WIDE)
 
 
 def shows_errors(asked: bool, *, quiet: bool, as_json: bool) -> bool:
-    """Whether a run prints errors when it ends: to somebody who looks, or who asked for it with ``--show-errors``. What goes
-    to a file, to a pipe or into the log of a job is kept, and read by others; so there they stay in ``confidential/``.
+    """Whether a run prints errors when it ends: to somebody who looks, or who asked for it with
+    ``--show-errors``. What goes to a file, to a pipe or into the log of a job is kept, and read by
+    others; so there they stay in ``confidential/``.
 
     Raises:
         UserError: they are asked for where they are never printed.
     """
     if asked and (quiet or as_json):
-        raise UserError("errors are confidential, and not printed with --quiet or --json", where="--show-errors",
-                        remedy="leave one of them out; `das evaluate RUN` prints errors of a finished run")  # fmt: skip
+        raise UserError(
+            "errors are confidential, and not printed with --quiet or --json",
+            where="--show-errors",
+            remedy="leave one of them out; `das evaluate RUN` prints errors of a finished run",
+        )
     return asked or (not quiet and not as_json and sys.stdout is not None and sys.stdout.isatty())
 
 
 def records_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rows of one kind, as they are. Long texts are folded before short ones are cut, and what a row is called never is."""
+    """Rows of one kind, as they are. Long texts are folded before short ones are cut, and what a
+    row is called never is.
+    """
     table = Table(title=title, title_justify="left")
     for i, (name, value) in enumerate(rows[0].items() if rows else ()):
         text = isinstance(value, str)
         longest = max(len(str(row[name])) for row in rows)
         short = text and longest <= 30
-        table.add_column(name, justify="left" if text else "right", no_wrap=short,
-                         min_width=max(longest, len(name)) if short and i == 0 else None)  # fmt: skip
+        table.add_column(
+            name,
+            justify="left" if text else "right",
+            no_wrap=short,
+            min_width=max(longest, len(name)) if short and i == 0 else None,
+        )
     for row in rows:
         table.add_row(*(v if isinstance(v, str) else f"{v:,.6g}" for v in row.values()))
     return table

@@ -22,10 +22,16 @@ from das.model.adaptive import PRODUCTS
 
 #: What takes an option that not all take.
 _TAKE = {
-    "states": ("2010", "1940", "nation", "detailed"), "persons": ("2010", "1940", "detailed"), "sf1": ("2010",),
-    "share": ("nation", "detailed"), "workers": ("nation", "detailed"), "product": ("detailed",), "parameters": ("detailed",),
-    "blocks": ("dhc",), "reader": ("dhc",),
-}  # fmt: skip
+    "states": ("2010", "1940", "nation", "detailed"),
+    "persons": ("2010", "1940", "detailed"),
+    "sf1": ("2010",),
+    "share": ("nation", "detailed"),
+    "workers": ("nation", "detailed"),
+    "product": ("detailed",),
+    "parameters": ("detailed",),
+    "blocks": ("dhc",),
+    "reader": ("dhc",),
+}
 
 
 @click.group()
@@ -35,66 +41,140 @@ def data() -> None:
 
 @data.command()
 @click.argument("what", type=click.Choice(["2010", "1940", "nation", "detailed", "dhc"]))
-@click.option("--out", type=OUT, required=True, help="Folder to write to; states of a nation that are there are kept.")
+@click.option(
+    "--out",
+    type=OUT,
+    required=True,
+    help="Folder to write to; states of a nation that are there are kept.",
+)
 @click.option("--seed", type=int, required=True, help="The same seed gives the same files.")
-@click.option("--states", help="How many states; of the nation and of detailed groups which, as RI,TX, of these PR and all, too.  "
-              "[default: 3, all of the nation, and AZ,RI,PR]")  # fmt: skip
-@click.option("--persons", type=click.IntRange(1), help="Persons in all; the nation's are given.  [default: 12000]")
-@click.option("--sf1", is_flag=True, help="2010 only: write group quarters by type (SF1 segment 06) too.")
+@click.option(
+    "--states",
+    help=(
+        "How many states; of the nation and of detailed groups which, as RI,TX, of these PR and"
+        " all, too.  [default: 3, all of the nation, and AZ,RI,PR]"
+    ),
+)
+@click.option(
+    "--persons",
+    type=click.IntRange(1),
+    help="Persons in all; the nation's are given.  [default: 12000]",
+)
+@click.option(
+    "--sf1", is_flag=True, help="2010 only: write group quarters by type (SF1 segment 06) too."
+)
 @click.option(
     "--share",
     type=float,
-    help="Nation and detailed only: the part of each state to make, as 0.1.  [default: 1, or --persons]",
+    help=(
+        "Nation and detailed only: the part of each state to make, as 0.1.  [default: 1, or"
+        " --persons]"
+    ),
 )
-@click.option("--product", type=click.Choice(list(PRODUCTS)), help="Detailed only: whose records.  [default: persons]")
-@click.option("--parameters", type=PATH, metavar="DIR", help="Detailed only: a folder whose code tables, and budgets if they are of the "
-              "product, are taken. Default: made up, as many as in 2020.")  # fmt: skip
 @click.option(
-    "--workers", type=click.IntRange(1), default=1, show_default=True,
+    "--product",
+    type=click.Choice(list(PRODUCTS)),
+    help="Detailed only: whose records.  [default: persons]",
+)
+@click.option(
+    "--parameters",
+    type=PATH,
+    metavar="DIR",
+    help=(
+        "Detailed only: a folder whose code tables, and budgets if they are of the "
+        "product, are taken. Default: made up, as many as in 2020."
+    ),
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
     help="Nation and detailed only: processes, a state to each.",
-)  # fmt: skip
-@click.option("--blocks", type=PATH, multiple=True, help="DHC only: a redistricting file, or a folder of some, with the counts of each block; "
-              "may be repeated.")  # fmt: skip
+)
 @click.option(
-    "--reader", type=click.Choice(dhc_files.READERS), help=f"DHC only: its format.  [default: {dhc_files.READERS[0]}]"
+    "--blocks",
+    type=PATH,
+    multiple=True,
+    help=(
+        "DHC only: a redistricting file, or a folder of some, with the counts of each block; "
+        "may be repeated."
+    ),
+)
+@click.option(
+    "--reader",
+    type=click.Choice(dhc_files.READERS),
+    help=f"DHC only: its format.  [default: {dhc_files.READERS[0]}]",
 )
 @json_option
 @quiet_option
 @guarded
 def simulate(what: str, out: Path, seed: int, as_json: bool, quiet: bool, **given: Any) -> None:
-    """Write a simulated extract in the true format of 2010 (P.L. 94-171) or 1940 (EXT1940USCB), or a NATION of 51 states in
-    that of 2020, with its 8.1 million blocks and the public totals of states and counties; or folders of parameters and of records for
-    DETAILED groups, as `das detailed` takes them; or persons, households and units for the demographic file (DHC), linked, with the exact
-    counts of the redistricting files that are given: as confidential as these,
-    so only you can read them."""
+    """Write a simulated extract in the true format of 2010 (P.L. 94-171) or 1940 (EXT1940USCB), or
+    a NATION of 51 states in that of 2020, with its 8.1 million blocks and the public totals of
+    states and counties; or folders of parameters and of records for DETAILED groups, as `das
+    detailed` takes them; or persons, households and units for the demographic file (DHC), linked,
+    with the exact counts of the redistricting files that are given: as confidential as these, so
+    only you can read them."""
     said = click.get_current_context().get_parameter_source
     for name, takers in _TAKE.items():
         if what not in takers and said(name) is ParameterSource.COMMANDLINE:
-            raise UserError(f"is of {', '.join(takers)}, not of {what}", where=f"--{name}", remedy="leave it out")
+            raise UserError(
+                f"is of {', '.join(takers)}, not of {what}",
+                where=f"--{name}",
+                remedy="leave it out",
+            )
     with Live(quiet) as progress:
         written = _simulated(what, out, seed, given, progress)
     _print(written, as_json)
 
 
-def _simulated(what: str, out: Path, seed: int, given: Mapping[str, Any], progress: Progress) -> list[Path]:
-    states, persons, share, workers = (given[name] for name in ("states", "persons", "share", "workers"))
+def _simulated(
+    what: str, out: Path, seed: int, given: Mapping[str, Any], progress: Progress
+) -> list[Path]:
+    states, persons, share, workers = (
+        given[name] for name in ("states", "persons", "share", "workers")
+    )
     if what == "dhc":
         if not given["blocks"]:
-            raise UserError("no redistricting file is given", where="--blocks",
-                            remedy="give one with the counts of blocks; `das data simulate 2010` makes some")  # fmt: skip
+            raise UserError(
+                "no redistricting file is given",
+                where="--blocks",
+                remedy="give one with the counts of blocks; `das data simulate 2010` makes some",
+            )
         return dhc_files.simulate(
-            given["blocks"], out, seed=seed, reader=given["reader"] or dhc_files.READERS[0], progress=progress
+            given["blocks"],
+            out,
+            seed=seed,
+            reader=given["reader"] or dhc_files.READERS[0],
+            progress=progress,
         )
     if what == "detailed":
-        return detailed.write(out, seed=seed, states=detailed.DEFAULT_STATES if states is None else states, persons=persons, share=share,
-                              product=given["product"] or "persons", given=given["parameters"], workers=workers, progress=progress)  # fmt: skip
+        return detailed.write(
+            out,
+            seed=seed,
+            states=detailed.DEFAULT_STATES if states is None else states,
+            persons=persons,
+            share=share,
+            product=given["product"] or "persons",
+            given=given["parameters"],
+            workers=workers,
+            progress=progress,
+        )
     if what == "nation":
         named = states.upper().split(",") if states is not None else None
         return nation.write(
-            out, seed=seed, share=1.0 if share is None else share, states=named, workers=workers, progress=progress
+            out,
+            seed=seed,
+            share=1.0 if share is None else share,
+            states=named,
+            workers=workers,
+            progress=progress,
         )
     if what == "2010":
-        return simulate_2010.write(out, seed=seed, states=_number(states), persons=persons or 12_000, sf1=given["sf1"])
+        return simulate_2010.write(
+            out, seed=seed, states=_number(states), persons=persons or 12_000, sf1=given["sf1"]
+        )
     return simulate_1940.write(out, seed=seed, states=_number(states), persons=persons or 12_000)
 
 
@@ -103,7 +183,9 @@ def _number(states: str | None) -> int:
         return 3 if states is None else int(states)
     except ValueError:
         raise UserError(
-            f"{states!r} is no number of states", where="--states", remedy="name states of a nation only"
+            f"{states!r} is no number of states",
+            where="--states",
+            remedy="name states of a nation only",
         ) from None
 
 
@@ -113,7 +195,9 @@ def _number(states: str | None) -> int:
 def list_(as_json: bool) -> None:
     """The official files that `das data fetch` knows."""
     if as_json:
-        click.echo(json.dumps([{"name": entry.name, "url": entry.url} for entry in fetch.catalog()]))
+        click.echo(
+            json.dumps([{"name": entry.name, "url": entry.url} for entry in fetch.catalog()])
+        )
         return
     for entry in fetch.catalog():
         click.echo(f"{entry.name:20}  {entry.url}")
@@ -121,7 +205,9 @@ def list_(as_json: bool) -> None:
 
 @data.command("fetch")
 @click.argument("names", nargs=-1, required=True)
-@click.option("--out", type=OUT, required=True, help="Folder to write to; files already there are kept.")
+@click.option(
+    "--out", type=OUT, required=True, help="Folder to write to; files already there are kept."
+)
 @json_option
 @quiet_option
 @guarded

@@ -16,13 +16,24 @@ from das.release.groups import open_groups
 
 @click.command()
 @click.argument("release", type=PATH)
-@click.option("--out", type=OUT, required=True, help="Folder of the estimates; estimates that are there are replaced.")
-@click.option("--integers", is_flag=True, help="Whole numbers of 0 or more that add up, too: the column COUNT.")
+@click.option(
+    "--out",
+    type=OUT,
+    required=True,
+    help="Folder of the estimates; estimates that are there are replaced.",
+)
+@click.option(
+    "--integers",
+    is_flag=True,
+    help="Whole numbers of 0 or more that add up, too: the column COUNT.",
+)
 @click.option("--csv", is_flag=True, help="Each part as CSV, too.")
 @json_option
 @guarded
 def estimate(release: Path, out: Path, integers: bool, csv: bool, as_json: bool) -> None:
-    """Estimate all groups of a RUN or release from its measurements: values that add up, with standard errors and 95 % intervals."""
+    """Estimate all groups of a RUN or release from its measurements: values that add up, with
+    standard errors and 95 % intervals.
+    """
     opened = open_groups(release_of(release))
     rows, private = estimated(opened, out, integers=integers, csv=csv), opened.spec.run.private
     if as_json:

@@ -43,39 +43,87 @@ def read(folder: Path, product: str) -> Parameters:
 @click.command()
 @click.argument("folder", metavar="PARAMETERS", type=PATH)
 @click.option(
-    "--product", type=click.Choice(list(PRODUCTS)), default="persons", show_default=True, help="Which statistics."
+    "--product",
+    type=click.Choice(list(PRODUCTS)),
+    default="persons",
+    show_default=True,
+    help="Which statistics.",
 )
-@click.option("--margin", "margins", multiple=True, metavar="LEVEL=M",
-              help="The margin of error that cells should have, such as 'USA detailed=3', or detailed=11 for all regions; may be "
-              "repeated, and the more exact one counts.")  # fmt: skip
 @click.option(
-    "--error", metavar="E", help="Thresholds from which each table has this mean relative error, such as 0.02."
+    "--margin",
+    "margins",
+    multiple=True,
+    metavar="LEVEL=M",
+    help=(
+        "The margin of error that cells should have, such as 'USA detailed=3', or detailed=11 for"
+        " all regions; may be repeated, and the more exact one counts."
+    ),
 )
-@click.option("--coverage", type=click.FloatRange(LEAST, 1, max_open=True), default=COVERAGE, show_default=True,
-              help="How often a margin of error holds.")  # fmt: skip
-@click.option("--population", "people", type=click.IntRange(0, MOST), multiple=True, metavar="N",
-              help="How a group of so many people comes out: which table it has, and whether it is published; may be repeated.")  # fmt: skip
-@click.option("--first", "shares", multiple=True, metavar="G",
-              help="Errors at this share of the first stage, such as 0.2; may be repeated.")  # fmt: skip
 @click.option(
-    "--race-codes", "codes", is_flag=True, help="Margins of error at the same budgets if fewer codes of race are read."
+    "--error",
+    metavar="E",
+    help="Thresholds from which each table has this mean relative error, such as 0.02.",
+)
+@click.option(
+    "--coverage",
+    type=click.FloatRange(LEAST, 1, max_open=True),
+    default=COVERAGE,
+    show_default=True,
+    help="How often a margin of error holds.",
+)
+@click.option(
+    "--population",
+    "people",
+    type=click.IntRange(0, MOST),
+    multiple=True,
+    metavar="N",
+    help=(
+        "How a group of so many people comes out: which table it has, and whether it is published;"
+        " may be repeated."
+    ),
+)
+@click.option(
+    "--first",
+    "shares",
+    multiple=True,
+    metavar="G",
+    help="Errors at this share of the first stage, such as 0.2; may be repeated.",
+)
+@click.option(
+    "--race-codes",
+    "codes",
+    is_flag=True,
+    help="Margins of error at the same budgets if fewer codes of race are read.",
 )
 @click.option("--delta", metavar="D", help="State epsilon at this delta. Default: 1e-10.")
 @json_option
 @guarded
 def plan(
-    folder: Path, product: str, margins: tuple[str, ...], error: str | None, coverage: float, people: tuple[int, ...],
-    shares: tuple[str, ...], codes: bool, delta: str | None, as_json: bool,
-) -> None:  # fmt: skip
-    """Margins of error, thresholds and the privacy loss of statistics by population groups; and the budgets for margins.
+    folder: Path,
+    product: str,
+    margins: tuple[str, ...],
+    error: str | None,
+    coverage: float,
+    people: tuple[int, ...],
+    shares: tuple[str, ...],
+    codes: bool,
+    delta: str | None,
+    as_json: bool,
+) -> None:
+    """Margins of error, thresholds and the privacy loss of statistics by population groups; and the
+    budgets for margins.
 
-    Margins are those of the exact distribution of the noise, epsilon that of the exact composition. Reads no record.
-    """
+    Margins are those of the exact distribution of the noise, epsilon that of the exact composition.
+    Reads no record."""
     at = DELTA if delta is None else exact_delta(delta)
     now = read(folder, product)
     wished = _margins(now, margins)
     if not LEAST <= coverage < 1:  # such as nan
-        raise UserError(f"{coverage} is not between {LEAST} and 1", where="--coverage", remedy="give such as 0.95")
+        raise UserError(
+            f"{coverage} is not between {LEAST} and 1",
+            where="--coverage",
+            remedy="give such as 0.95",
+        )
     most = None if error is None else exact_option("--error", error)
     if most is not None and most <= 0:
         raise UserError(f"{error} is not above 0", where="--error")
@@ -84,14 +132,21 @@ def plan(
         options["as-wished"] = planned(now, wished, coverage, most)
     last = list(options.values())[-1]
     more = {
-        "population": [_sized(p, last, n) for run in last.runs for p in last.plans(run) for n in people],
+        "population": [
+            _sized(p, last, n) for run in last.runs for p in last.plans(run) for n in people
+        ],
         "first": _shared(last, [exact_option("--first", s) for s in shares]),
         "race_codes": _fewer(last, coverage) if codes else [],
     }
     rows = {name: _described(o, coverage, at) for name, o in options.items()}
     if as_json:
-        click.echo(json.dumps({"product": product, "coverage": coverage, "delta": str(at), "options": rows} |
-                              {k: v for k, v in more.items() if v}, indent=2))  # fmt: skip
+        click.echo(
+            json.dumps(
+                {"product": product, "coverage": coverage, "delta": str(at), "options": rows}
+                | {k: v for k, v in more.items() if v},
+                indent=2,
+            )
+        )
         return
     for name, option in options.items():
         _show(option, rows[name], name if len(options) > 1 else product, coverage, at)
@@ -101,28 +156,49 @@ def plan(
 
 
 TITLES = {
-    "population": "How groups come out, as probabilities: the size of the table (0: the total only), and whether they are published",
+    "population": (
+        "How groups come out, as probabilities: the size of the table (0: the total only), and"
+        " whether they are published"
+    ),
     "first": "Standard deviations by the share of the first stage, its answer thrown away and kept",
     "race_codes": "If fewer codes of race are read, at the same budgets",
 }
 
 
 def _margins(parameters: Parameters, texts: Sequence[str]) -> dict[GroupLevel, int]:
-    """The margin of each level that one is wished for; the name of one level counts more than that of several."""
+    """The margin of each level that one is wished for; the name of one level counts more than that
+    of several.
+    """
     tabulated = {at for by in parameters.budgets.values() for at, cost in by.items() if cost}
     known = {at for by in parameters.thresholds.values() for at in by}
     names = {key(at.name): (2, [at]) for at in sorted(known)}
-    names |= {key(at.region): (1, [o for o in sorted(tabulated) if o.region == at.region]) for at in sorted(known)}
-    names |= {key(word): (0, [o for o in sorted(tabulated) if o.level == n]) for n, word in LEVELS.items()}
+    names |= {
+        key(at.region): (1, [o for o in sorted(tabulated) if o.region == at.region])
+        for at in sorted(known)
+    }
+    names |= {
+        key(word): (0, [o for o in sorted(tabulated) if o.level == n]) for n, word in LEVELS.items()
+    }
     out: dict[GroupLevel, tuple[int, int]] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
-        if not equals or not value.strip().isdecimal() or len(value.strip()) > len(str(MOST)) or not int(value) <= MOST:
-            raise UserError(f"{text[:60]!r} is not LEVEL=M, with a whole number M up to {MOST:,}", where="--margin",
-                            remedy="write such as 'USA detailed=3'")  # fmt: skip
+        if (
+            not equals
+            or not value.strip().isdecimal()
+            or len(value.strip()) > len(str(MOST))
+            or not int(value) <= MOST
+        ):
+            raise UserError(
+                f"{text[:60]!r} is not LEVEL=M, with a whole number M up to {MOST:,}",
+                where="--margin",
+                remedy="write such as 'USA detailed=3'",
+            )
         if key(name) not in names:
-            raise UserError(f"there is no level {name!r}", where="--margin",
-                            remedy=near(name, [*LEVELS.values(), *(at.name for at in sorted(known))], "levels"))  # fmt: skip
+            raise UserError(
+                f"there is no level {name!r}",
+                where="--margin",
+                remedy=near(name, [*LEVELS.values(), *(at.name for at in sorted(known))], "levels"),
+            )
         rank, places = names[key(name)]
         for place in places:
             if out.get(place, (-1,))[0] == rank:
@@ -136,7 +212,9 @@ def _described(parameters: Parameters, coverage: float, at: Fraction) -> dict[st
     """A plan as data."""
     few = [loss(parameters, (run,), at, race_codes=1, ethnic=False) for run in parameters.runs]
     return {
-        "levels": {run: [_level(o) for o in outlooks(parameters, run, coverage)] for run in parameters.runs},
+        "levels": {
+            run: [_level(o) for o in outlooks(parameters, run, coverage)] for run in parameters.runs
+        },
         "losses": [_loss(found, parameters) for found in losses(parameters, at)],
         "one_race_code_and_no_ethnicity": [_loss(found, parameters) for found in few],
     }
@@ -145,73 +223,131 @@ def _described(parameters: Parameters, coverage: float, at: Fraction) -> dict[st
 def _level(outlook: LevelOutlook) -> dict[str, Any]:
     p = outlook.plan
     return {
-        "level": p.at.name, "table": p.table.name, p.mechanism.currency: str(p.cost), "stability": p.stability,
+        "level": p.at.name,
+        "table": p.table.name,
+        p.mechanism.currency: str(p.cost),
+        "stability": p.stability,
         "noise": {
-            query: {s.noise.mechanism.symbol: str(s.noise.parameter), "margin": s.margin, "held": s.held,
-                    "convention": s.convention, "convention_held": s.convention_held}
+            query: {
+                s.noise.mechanism.symbol: str(s.noise.parameter),
+                "margin": s.margin,
+                "held": s.held,
+                "convention": s.convention,
+                "convention_held": s.convention_held,
+            }
             for query, s in outlook.stages.items()
         },
         "suppression": outlook.suppression,
         "tables": [
-            {"cells": t.cells, "threshold": t.threshold, "error": t.error if isfinite(t.error) else None, "chance": t.chance,
-             "surely": t.surely}
+            {
+                "cells": t.cells,
+                "threshold": t.threshold,
+                "error": t.error if isfinite(t.error) else None,
+                "chance": t.chance,
+                "surely": t.surely,
+            }
             for t in outlook.tables
         ],
-    }  # fmt: skip
+    }
 
 
 def _loss(found: GroupLoss, parameters: Parameters) -> dict[str, Any]:
-    return {"runs": list(found.places), "change": CHANGES[len(found.places)], "cost": str(found.cost), "currency": parameters.mechanism.currency,
-            "epsilon": list(found.epsilon), "tight": found.tight}  # fmt: skip
+    return {
+        "runs": list(found.places),
+        "change": CHANGES[len(found.places)],
+        "cost": str(found.cost),
+        "currency": parameters.mechanism.currency,
+        "epsilon": list(found.epsilon),
+        "tight": found.tight,
+    }
 
 
 def _sized(p: LevelPlan, parameters: Parameters, people: int) -> dict[str, Any]:
     most = max(len(table.answers) for table in parameters.product.tables)
     each = sizes(p, people).tolist()
-    return {"level": p.at.name, "table": p.table.name, "people": people,
-            **{f"size {i}": each[i] if i < len(each) else 0.0 for i in range(most)},
-            "published": published_at_all(p, parameters.chance, people)}  # fmt: skip
+    return {
+        "level": p.at.name,
+        "table": p.table.name,
+        "people": people,
+        **{f"size {i}": each[i] if i < len(each) else 0.0 for i in range(most)},
+        "published": published_at_all(p, parameters.chance, people),
+    }
 
 
 def _shared(parameters: Parameters, shares: Sequence[Fraction]) -> list[dict[str, Any]]:
     if not shares:
         return []
     return [
-        {"level": p.at.name, "cells": e.cells, "share": float(e.first), "first stage": e.sorting, "total, thrown away": e.total,
-         "total, kept": e.total_kept, "cell, thrown away": e.cell, "cell, kept": e.cell_kept}
-        for run in parameters.runs for p in parameters.plans(run) for e in stage_errors(p, shares)
-    ]  # fmt: skip
+        {
+            "level": p.at.name,
+            "cells": e.cells,
+            "share": float(e.first),
+            "first stage": e.sorting,
+            "total, thrown away": e.total,
+            "total, kept": e.total_kept,
+            "cell, thrown away": e.cell,
+            "cell, kept": e.cell_kept,
+        }
+        for run in parameters.runs
+        for p in parameters.plans(run)
+        for e in stage_errors(p, shares)
+    ]
 
 
 def _fewer(parameters: Parameters, coverage: float) -> list[dict[str, Any]]:
     return [
-        {"level": f.at.name, "table": f.table, "race codes": f.race_codes, "groups of a person": f.stability, "width": f.width,
-         "margin": f.margin}
-        for run in parameters.runs for f in fewer_codes(parameters, run, coverage=coverage)
-    ]  # fmt: skip
+        {
+            "level": f.at.name,
+            "table": f.table,
+            "race codes": f.race_codes,
+            "groups of a person": f.stability,
+            "width": f.width,
+            "margin": f.margin,
+        }
+        for run in parameters.runs
+        for f in fewer_codes(parameters, run, coverage=coverage)
+    ]
 
 
-def _show(parameters: Parameters, rows: Mapping[str, Any], name: str, coverage: float, at: Fraction) -> None:
+def _show(
+    parameters: Parameters, rows: Mapping[str, Any], name: str, coverage: float, at: Fraction
+) -> None:
     currency = parameters.mechanism.currency
     for run in parameters.runs:
         cost = parameters.cost(run)
-        title = f"{name}, {run}: {currency} = {cost} ({float(cost):.6g}), margins at {100 * coverage:g} % (standard deviations)"
+        title = (
+            f"{name}, {run}: {currency} = {cost} ({float(cost):.6g}), margins at {100 * coverage:g}"
+            " % (standard deviations)"
+        )
         console().print(
-            records_table(title, _merged([_line(o, currency) for o in outlooks(parameters, run, coverage)]))
+            records_table(
+                title, _merged([_line(o, currency) for o in outlooks(parameters, run, coverage)])
+            )
         )
     for which, before in (
         ("losses", ""),
-        ("one_race_code_and_no_ethnicity", "of one code of race, and of no ethnicity that counts, "),
+        (
+            "one_race_code_and_no_ethnicity",
+            "of one code of race, and of no ethnicity that counts, ",
+        ),
     ):
         for row in rows[which]:
             runs = " and ".join(dict.fromkeys(row["runs"]))
-            known = f"epsilon = {bound(row['epsilon'])} exactly at delta = {decimal(at)} (from rho alone: {bound(row['tight'])})"
+            known = (
+                f"epsilon = {bound(row['epsilon'])} exactly at delta = {decimal(at)} (from rho"
+                f" alone: {bound(row['tight'])})"
+            )
             says = known if currency == "rho" else "delta = 0"
-            click.echo(f"{runs}, {before}{row['change']}: {currency} = {float(Fraction(row['cost'])):.6g}, {says}")
+            click.echo(
+                f"{runs}, {before}{row['change']}: {currency} = {float(Fraction(row['cost'])):.6g},"
+                f" {says}"
+            )
 
 
 def _line(o: LevelOutlook, currency: str) -> dict[str, str]:
-    noise = {query: f"±{s.margin:,} ({s.noise.variance**0.5:,.4g})" for query, s in o.stages.items()}
+    noise = {
+        query: f"±{s.margin:,} ({s.noise.variance**0.5:,.4g})" for query, s in o.stages.items()
+    }
     return {
         "level": o.plan.at.name,
         "table": o.plan.table.name,
@@ -223,7 +359,8 @@ def _line(o: LevelOutlook, currency: str) -> dict[str, str]:
         "held": f"{100 * o.stages[o.plan.table.name].held:.1f} %",
         "published above": "–" if o.suppression is None else f"{o.suppression:,}",
         "tables from (mean relative error)": ", ".join(
-            f"{t.threshold:,} ({100 * t.error:.1f} %)" if isfinite(t.error) else f"{t.threshold:,}" for t in o.tables
+            f"{t.threshold:,} ({100 * t.error:.1f} %)" if isfinite(t.error) else f"{t.threshold:,}"
+            for t in o.tables
         ),
     }
 
@@ -233,6 +370,11 @@ def _merged(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     regions: dict[tuple[Any, ...], list[str]] = {}
     for row in rows:
         region, level = row["level"].rsplit(" ", 1)
-        rest = ((k, round(v, 9) if isinstance(v, float) else v) for k, v in row.items() if k != "level")
+        rest = (
+            (k, round(v, 9) if isinstance(v, float) else v) for k, v in row.items() if k != "level"
+        )
         regions.setdefault((level, *rest), []).append(region)
-    return [{"level": f"{', '.join(found)} {level}", **dict(rest)} for (level, *rest), found in regions.items()]
+    return [
+        {"level": f"{', '.join(found)} {level}", **dict(rest)}
+        for (level, *rest), found in regions.items()
+    ]

@@ -14,7 +14,8 @@ from das.cli.options import PATH, guarded, json_option
 from das.detailed.membership import Membership, membership, told
 from das.model.adaptive import PRODUCTS
 
-#: Of whom chances are stated: how many codes of race are known to be written down, and whether the ethnicity is of a group.
+#: Of whom chances are stated: how many codes of race are known to be written down, and whether the
+#: ethnicity is of a group.
 PERSONS = {
     "one code of race": (1, False),
     "one code of race, and an ethnicity": (1, True),
@@ -25,34 +26,73 @@ PERSONS = {
 @click.command()
 @click.argument("folder", metavar="PARAMETERS", type=PATH)
 @click.option(
-    "--product", type=click.Choice(list(PRODUCTS)), default="persons", show_default=True, help="Which statistics."
+    "--product",
+    type=click.Choice(list(PRODUCTS)),
+    default="persons",
+    show_default=True,
+    help="Which statistics.",
 )
 @json_option
 @guarded
 def risk(folder: Path, product: str, as_json: bool) -> None:
-    """What an intruder learns of one person, and of the size of a group, from a release with these PARAMETERS.
+    """What an intruder learns of one person, and of the size of a group, from a release with these
+    PARAMETERS.
 
-    The intruder knows all other records and sees every level and both stages; chances are exact, of the best test that there is.
-    """
+    The intruder knows all other records and sees every level and both stages; chances are exact, of
+    the best test that there is."""
     parameters = read(folder, product)
-    found = [(who, membership(parameters, run, *of)) for run in parameters.runs for who, of in PERSONS.items()]
-    seen = [s for run in parameters.runs for plan in parameters.plans(run) for s in told(plan, parameters.chance)]
+    found = [
+        (who, membership(parameters, run, *of))
+        for run in parameters.runs
+        for who, of in PERSONS.items()
+    ]
+    seen = [
+        s
+        for run in parameters.runs
+        for plan in parameters.plans(run)
+        for s in told(plan, parameters.chance)
+    ]
     if as_json:
         members = [{"who": who, **_row(m)} for who, m in found]
-        click.echo(json.dumps({"product": product, "membership": members, "sizes": [asdict(s) for s in seen]}))
+        click.echo(
+            json.dumps(
+                {"product": product, "membership": members, "sizes": [asdict(s) for s in seen]}
+            )
+        )
         return
     screen = console()
-    screen.print(records_table("Whether somebody was counted: right guesses at even odds, and who is found by false alarms",
-                               [{"who": who, **_shown(m)} for who, m in found]))  # fmt: skip
+    screen.print(
+        records_table(
+            "Whether somebody was counted: right guesses at even odds, and who is found by false"
+            " alarms",
+            [{"who": who, **_shown(m)} for who, m in found],
+        )
+    )
     if seen:
-        rows = [{"level": s.level, "seen": s.seen, "from": f"{s.least:,}", "to": "any" if s.most is None else f"{s.most:,}"}
-                for s in seen]  # fmt: skip
-        screen.print(records_table("How many people a group can have of which this is seen (what is left out would be seen in one case "
-                                   "of twenty at most)", rows))  # fmt: skip
+        rows = [
+            {
+                "level": s.level,
+                "seen": s.seen,
+                "from": f"{s.least:,}",
+                "to": "any" if s.most is None else f"{s.most:,}",
+            }
+            for s in seen
+        ]
+        screen.print(
+            records_table(
+                "How many people a group can have of which this is seen (what is left out would be"
+                " seen in one case of twenty at most)",
+                rows,
+            )
+        )
 
 
 def _row(m: Membership) -> dict[str, object]:
-    return {"run": m.run, "right": m.right, "found": {str(alarm): share for alarm, share in m.found}}
+    return {
+        "run": m.run,
+        "right": m.right,
+        "found": {str(alarm): share for alarm, share in m.found},
+    }
 
 
 def _shown(m: Membership) -> dict[str, str]:

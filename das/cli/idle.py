@@ -32,21 +32,33 @@ def found_on(spec: RunSpec, trees: Mapping[str, MeasuredSpine], published: Spine
 def as_data(all_: IdleDraws) -> list[dict[str, Any]]:
     """Every draw, with its class where only units above only children have it."""
     return [
-        {"universe": u.name, "level": i.draw.level, "query": i.draw.query, i.draw.mechanism.currency: str(i.draw.cost),
-         "share": float(i.share), "known": {"level": i.known[0], "query": i.known[1]}, "everywhere": i.everywhere,
-         "units": i.units, "of": i.of} | class_of(i.draw, u.plan)
+        {
+            "universe": u.name,
+            "level": i.draw.level,
+            "query": i.draw.query,
+            i.draw.mechanism.currency: str(i.draw.cost),
+            "share": float(i.share),
+            "known": {"level": i.known[0], "query": i.known[1]},
+            "everywhere": i.everywhere,
+            "units": i.units,
+            "of": i.of,
+        }
+        | class_of(i.draw, u.plan)
         for u, i in all_
-    ]  # fmt: skip
+    ]
 
 
 def lines(all_: IdleDraws, config: Path | None = None) -> list[str]:
-    """A line for each level and query, with what can be done about it in ``config``; without one, of a run that has measured
-    them. Of classes that there may be, only units without only children count."""
+    """A line for each level and query, with what can be done about it in ``config``; without one,
+    of a run that has measured them. Of classes that there may be, only units without only children
+    count."""
     groups: dict[tuple[str, str, str], list[tuple[Planned, Idle]]] = {}
     for u, i in all_:
         if i.of is not None or i.draw in u.plan.plain:
             groups.setdefault((u.name, i.draw.level, i.draw.query), []).append((u, i))
-    last = {place[0]: place for place, group in groups.items() if all(i.everywhere for _, i in group)}
+    last = {
+        place[0]: place for place, group in groups.items() if all(i.everywhere for _, i in group)
+    }
     out = []
     for place, group in groups.items():
         universe = group[0][0]
@@ -66,8 +78,11 @@ def _line(universe: Planned, group: Sequence[Idle], *, spent: bool) -> str:
     takes, buys = ("took", "bought") if spent else ("takes", "buys")
     where, more = _where(group)
     above = "" if draw.level == known[0] else ", and so above it"
-    return (f"{universe.records}: {draw.query} at {draw.level} {takes} {share} % of {draw.mechanism.currency} and {buys} "
-            f"nothing{where}: {known[1]} is published exactly at {known[0]}{above}{more}")  # fmt: skip
+    return (
+        f"{universe.records}: {draw.query} at {draw.level} {takes} {share} % of"
+        f" {draw.mechanism.currency} and {buys} nothing{where}: {known[1]} is published exactly at"
+        f" {known[0]}{above}{more}"
+    )
 
 
 def _where(group: Sequence[Idle]) -> tuple[str, str]:
@@ -75,7 +90,12 @@ def _where(group: Sequence[Idle]) -> tuple[str, str]:
     if all(i.everywhere for i in group):
         return "", ""
     if group[0].of is None:
-        return (f" in a {group[0].draw.level} that is one unit of the tree",
-                ". One that is two units, in and out of American Indian areas, it tells apart")  # fmt: skip
-    units, of = (sum(n or 0 for n in counts) for counts in zip(*((i.units, i.of) for i in group), strict=True))
+        return (
+            f" in a {group[0].draw.level} that is one unit of the tree",
+            ". One that is two units, in and out of American Indian areas, it tells apart",
+        )
+    units, of = (
+        sum(n or 0 for n in counts)
+        for counts in zip(*((i.units, i.of) for i in group), strict=True)
+    )
     return f" in {units:,} of the {of:,} units that it measures", "; the others are parts of places"

@@ -34,10 +34,14 @@ STOPPED = {KeyboardInterrupt: ("interrupted", 130), Terminated: ("terminated", 1
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM raises :class:`Terminated` within, and is what it was after; where a program has its own way with it,
-    it keeps it. Neither SIGTERM nor Ctrl-C is lost where Python drops what is raised, as in a finalizer; nor where a library swallows it,
-    as when it is imported, and fails a little later for what was cut short."""
-    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    """SIGTERM raises :class:`Terminated` within, and is what it was after; where a program has its
+    own way with it, it keeps it. Neither SIGTERM nor Ctrl-C is lost where Python drops what is
+    raised, as in a finalizer; nor where a library swallows it, as when it is imported, and fails a
+    little later for what was cut short."""
+    ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
     if not ours:
         yield
         return
@@ -68,7 +72,9 @@ def _raise(stop: type[BaseException], came: list[BaseException], *_: object) -> 
 
 
 def _dropped(otherwise: Callable[[Any], object], what: Any) -> None:
-    """What was raised in a finalizer, and dropped: a signal comes again, a little later; of anything else Python says so."""
+    """What was raised in a finalizer, and dropped: a signal comes again, a little later; of
+    anything else Python says so.
+    """
     number = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}.get(what.exc_type)
     if number is None:
         otherwise(what)
@@ -85,8 +91,8 @@ def repeated(name: str, values: Sequence[object]) -> list[object]:
 
 @contextmanager
 def resumable(out: Path, command: Sequence[object]) -> Iterator[None]:
-    """What stops a run or a sweep within says in a note what was spent, and with which ``command`` it goes on in
-    ``out``. A mistake of the user's has its own remedy."""
+    """What stops a run or a sweep within says in a note what was spent, and with which ``command``
+    it goes on in ``out``. A mistake of the user's has its own remedy."""
     try:
         yield
     except UserError:
@@ -124,7 +130,10 @@ def _tasks_done(out: Path) -> str | None:
     if not standings:
         return None
     last = standings[-1]
-    return f"{last.done} of {last.tasks} tasks of the stage {last.stage!r} are done ({100 * last.share:.0f} %), and are kept"
+    return (
+        f"{last.done} of {last.tasks} tasks of the stage {last.stage!r} are done"
+        f" ({100 * last.share:.0f} %), and are kept"
+    )
 
 
 def _how_to_resume(directory: RunDirectory, command: Sequence[object]) -> str:
@@ -137,13 +146,22 @@ def _how_to_resume(directory: RunDirectory, command: Sequence[object]) -> str:
         return f"runs that are finished, and what others have measured, are kept; to go on: {again}"
     if not any(a.events for a in entries.attempts):
         said = "nothing was measured: no budget is spent"
-        return f"{said}; what was read is kept; to go on: {again}" if directory.can_go_on() else said
+        return (
+            f"{said}; what was read is kept; to go on: {again}" if directory.can_go_on() else said
+        )
     missing = [a for a in entries.last().values() if a.events and not entries.whole(a.stage)]
     if not missing:
         return f"what was measured is kept; to go on: {again}"
-    if all(a.key for a in missing) and (directory.noise_key.exists() or privacy_of(directory.root) is False):
-        return f"what was measured is kept, and what was being drawn is drawn again, the same: it costs nothing; to go on: {again}"
+    if all(a.key for a in missing) and (
+        directory.noise_key.exists() or privacy_of(directory.root) is False
+    ):
+        return (
+            "what was measured is kept, and what was being drawn is drawn again, the same: it"
+            f" costs nothing; to go on: {again}"
+        )
     return (
-        f"what was being drawn is spent ({', '.join(f'{a.universe} at {a.level}' for a in missing)}); to go on, and measure it "
-        f"again, which spends as much once more (the privacy statement then names both spendings): {again} --accept-spent"
+        "what was being drawn is spent"
+        f" ({', '.join(f'{a.universe} at {a.level}' for a in missing)}); to go on, and measure it"
+        " again, which spends as much once more (the privacy statement then names both spendings):"
+        f" {again} --accept-spent"
     )

@@ -1,6 +1,8 @@
-"""A group whose commands are imported when they are called: `das --help` loads click, and nothing else.
+"""A group whose commands are imported when they are called: `das --help` loads click, and nothing
+else.
 
-What ends it before a command has begun, while its module is imported, ends as in a command (:func:`das.cli.options.guarded`)."""
+What ends it before a command has begun, while its module is imported, ends as in a command
+(:func:`das.cli.options.guarded`)."""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ def _bounded() -> Iterator[None]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether it comes of too little memory: it says so, or what it came from does, or not even a little is to be had. Libraries
-    that are imported with too little end in errors of any kind."""
+    """Whether it comes of too little memory: it says so, or what it came from does, or not even a
+    little is to be had. Libraries that are imported with too little end in errors of any kind."""
     known: BaseException | None = error
     while known is not None:
         if (
@@ -45,8 +47,10 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 _LITTLE = 1 << 25
-MEMORY = ("there is not enough memory for this\n  what to do: use fewer workers, end other programs, raise the limit "
-          "(ulimit -v), or take a machine with more")  # fmt: skip
+MEMORY = (
+    "there is not enough memory for this\n  what to do: use fewer workers, end other programs,"
+    " raise the limit (ulimit -v), or take a machine with more"
+)
 
 
 @contextmanager
@@ -64,8 +68,9 @@ def _ended() -> Iterator[None]:
 
 
 class LazyGroup(click.Group):
-    """``late`` has, by the name of each command, the module that defines it and the line that the group's help shows
-    of it. Click's documentation calls this pattern lazy loading of subcommands."""
+    """``late`` has, by the name of each command, the module that defines it and the line that the
+    group's help shows of it. Click's documentation calls this pattern lazy loading of
+    subcommands."""
 
     def __init__(self, *args: Any, late: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

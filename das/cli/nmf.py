@@ -35,8 +35,8 @@ def nmf() -> None:
 @json_option
 @guarded
 def summary(path: Path, as_json: bool) -> None:
-    """Levels and queries, with units, answers, variance and the spread of the values. PATH is a run, a release,
-    or a folder in the Bureau's layout."""
+    """Levels and queries, with units, answers, variance and the spread of the values. PATH is a
+    run, a release, or a folder in the Bureau's layout."""
     _refuse_others(path)
     rows, private = nmf_frame.summary(path), privacy_of(path)
     if as_json:
@@ -54,10 +54,21 @@ def summary(path: Path, as_json: bool) -> None:
 @click.option("--constraints", is_flag=True, help="Constraint rows in place of measurements.")
 @json_option
 @guarded
-def show(path: Path, level: str, query: str | None, geocode: tuple[str, ...], constraints: bool, as_json: bool) -> None:
-    """Rows as CSV, one for each answer, with codes and labels. Those of a seeded run have a column more, which says so."""
+def show(
+    path: Path,
+    level: str,
+    query: str | None,
+    geocode: tuple[str, ...],
+    constraints: bool,
+    as_json: bool,
+) -> None:
+    """Rows as CSV, one for each answer, with codes and labels. Those of a seeded run have a column
+    more, which says so.
+    """
     _refuse_others(path)
-    frame = read_nmf(path, level, query, geocode or None, kind="Constraint" if constraints else "DPQuery")
+    frame = read_nmf(
+        path, level, query, geocode or None, kind="Constraint" if constraints else "DPQuery"
+    )
     if as_json:
         click.echo(frame.to_json(orient="records", force_ascii=False))
         return
@@ -72,23 +83,42 @@ def show(path: Path, level: str, query: str | None, geocode: tuple[str, ...], co
 @json_option
 @guarded
 def verify(release: Path, as_json: bool) -> None:
-    """Check the files of a release against its ledger, draw by draw. Of measurements that another publisher drew,
-    against what was read off them. `das account verify` checks the whole privacy statement, this included."""
+    """Check the files of a release against its ledger, draw by draw. Of measurements that another
+    publisher drew, against what was read off them. `das account verify` checks the whole privacy
+    statement, this included."""
     lines, private = check_files(release_of(release)), privacy_of(release)
     if as_json:
-        click.echo(json.dumps(marked({"agree": True, "ledger": [plain(d) for d in lines]}, private)))
+        click.echo(
+            json.dumps(marked({"agree": True, "ledger": [plain(d) for d in lines]}, private))
+        )
         return
     warn(private)
     foreign = any(isinstance(d, ForeignLine) for d in lines)
-    what = "queries by level: files and statement agree (no ledger: another publisher's)" if foreign else (
-        "draws: files and ledger agree")  # fmt: skip
+    what = (
+        "queries by level: files and statement agree (no ledger: another publisher's)"
+        if foreign
+        else ("draws: files and ledger agree")
+    )
     click.echo(f"{len(lines)} {what}")
 
 
 def _refuse_others(path: Path) -> None:
     if is_groups(release_of(path)):
-        raise UserError("this is a release of population groups, whose measurements have a layout of their own", where=path,
-                        remedy="a row of their Parquet files is a group; `das detailed estimate` estimates from them")  # fmt: skip
+        raise UserError(
+            "this is a release of population groups, whose measurements have a layout of their own",
+            where=path,
+            remedy=(
+                "a row of their Parquet files is a group; `das detailed estimate` estimates from"
+                " them"
+            ),
+        )
     if is_dhc_release(release_of(path)):
-        raise UserError("this is a release of the demographic file, of whose measurements it has what was looked at", where=path,
-                        remedy="read its Parquet files, whose columns are in dictionary.csv; `das nmf verify` checks them")  # fmt: skip
+        raise UserError(
+            "this is a release of the demographic file, of whose measurements it has what was"
+            " looked at",
+            where=path,
+            remedy=(
+                "read its Parquet files, whose columns are in dictionary.csv; `das nmf verify`"
+                " checks them"
+            ),
+        )

@@ -1,4 +1,6 @@
-"""``das plan --optimise``: the best shares of a budget, on the terminal, as JSON, or as tables of a configuration."""
+"""``das plan --optimise``: the best shares of a budget, on the terminal, as JSON, or as tables of a
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,9 @@ from das.spec import RunSpec, budget_toml
 from das.spec.targets import goal_of, read_targets
 
 NOTE = (
-    "standard deviations of one answer, of the best linear unbiased estimates from everything that is measured (full information), "
-    "before non-negativity, which makes those of small counts several times smaller."
+    "standard deviations of one answer, of the best linear unbiased estimates from everything that"
+    " is measured (full information), before non-negativity, which makes those of small counts"
+    " several times smaller."
 )
 
 
@@ -46,9 +49,15 @@ class Asked:
     spare: bool
 
     def __post_init__(self) -> None:
-        known = [o for o, given in (("--units", self.units), ("--data", self.data), ("--like", self.like)) if given]
+        known = [
+            o
+            for o, given in (("--units", self.units), ("--data", self.data), ("--like", self.like))
+            if given
+        ]
         if len(known) > 1:
-            raise UserError(f"goes without {known[0]}", where=known[1], remedy="say in one way what the tree is")
+            raise UserError(
+                f"goes without {known[0]}", where=known[1], remedy="say in one way what the tree is"
+            )
         if self.least and self.spare:
             raise UserError("goes without --least", where="--spare")
         if self.rho is not None and self.least:
@@ -59,7 +68,9 @@ class Asked:
         return "least" if self.least else "spare" if self.spare else None
 
 
-def show_optimum(spec: RunSpec, universe: Planned, asked: Asked, as_toml: bool, as_json: bool) -> None:
+def show_optimum(
+    spec: RunSpec, universe: Planned, asked: Asked, as_toml: bool, as_json: bool
+) -> None:
     where = str(asked.targets)
     written = read_targets(packaged.targets(asked.targets), where=where)
     pairs = [(d.level, d.query) for d in universe.plan.plain]
@@ -69,12 +80,18 @@ def show_optimum(spec: RunSpec, universe: Planned, asked: Asked, as_toml: bool, 
     if rho is not None and rho <= 0:
         raise UserError(f"a rho of {rho}", where="--rho", remedy="give a positive one")
     with Live(quiet=as_json or as_toml) as shown:
-        found = optimising.optimum(universe, goal, _ground(spec, universe.name, asked, shown), rho, shown)
+        found = optimising.optimum(
+            universe, goal, _ground(spec, universe.name, asked, shown), rho, shown
+        )
     if as_toml:
         click.echo(_toml(spec, universe.name, found, asked.targets.name), nl=False)
     elif as_json:
         click.echo(
-            json.dumps(marked(_said(found, spec, universe), spec.run.private, PLANNED), indent=2, ensure_ascii=False)
+            json.dumps(
+                marked(_said(found, spec, universe), spec.run.private, PLANNED),
+                indent=2,
+                ensure_ascii=False,
+            )
         )
     else:
         warn_of(spec)
@@ -86,15 +103,19 @@ def _ground(spec: RunSpec, universe: str, asked: Asked, shown: Progress) -> Grou
         try:
             units = [int(n.strip().replace("_", "")) for n in asked.units.split(",")]
         except ValueError:
-            raise UserError(f"{asked.units!r} is no list of whole numbers", where="--units",
-                            remedy="write for instance 1,52,3221,73057,217740,6500000") from None  # fmt: skip
+            raise UserError(
+                f"{asked.units!r} is no list of whole numbers",
+                where="--units",
+                remedy="write for instance 1,52,3221,73057,217740,6500000",
+            ) from None
         return optimising.of_units(spec, spec.universe(universe), units)
     if asked.like is not None:
         return optimising.of_release(spec, universe, open_release(release_of(asked.like)))
     return optimising.of_data(spec, universe, asked.data, shown)
 
 
-# --- what is shown --------------------------------------------------------------------------------------------
+# --- what is shown
+# --------------------------------------------------------------------------------------------
 
 
 def _print(found: Optimum, spec: RunSpec, universe: Planned) -> None:
@@ -106,8 +127,12 @@ def _print(found: Optimum, spec: RunSpec, universe: Planned) -> None:
 
 
 def _row(r: TargetRow, found: Optimum) -> dict[str, Any]:
-    row: dict[str, Any] = {"target": str(r.aim), "now": _figure(r.now), "best": _figure(r.then),
-                           "ratio": _figure(r.then / r.now) if r.now else "–"}  # fmt: skip
+    row: dict[str, Any] = {
+        "target": str(r.aim),
+        "now": _figure(r.now),
+        "best": _figure(r.then),
+        "ratio": _figure(r.then / r.now) if r.now else "–",
+    }
     if any(x.limit is not None for x in found.rows):
         row["limit"] = "–" if r.limit is None else _figure(r.limit)
     if r.predicted is not None:
@@ -122,7 +147,8 @@ def _figure(value: float) -> str:
 def _costs(found: Optimum) -> list[tuple[str, str, Fraction, Fraction]]:
     now, then = ({(d.level, d.query): d.cost for d in p.plain} for p in (found.now, found.plan))
     return [
-        (lv, q, now.get((lv, q), Fraction(0)), then.get((lv, q), Fraction(0))) for lv, q in found.ground.draws.pairs
+        (lv, q, now.get((lv, q), Fraction(0)), then.get((lv, q), Fraction(0)))
+        for lv, q in found.ground.draws.pairs
     ]
 
 
@@ -130,7 +156,12 @@ def _shares(found: Optimum) -> list[dict[str, Any]]:
     """By level and query of the plan's that has one, in per cent of the total of each plan."""
     a, b = found.now.cost, found.plan.cost
     return [
-        {"level": lv, "query": q, "now": f"{float(100 * n / a):.2f}", "best": f"{float(100 * t / b):.2f}" if t else "–"}
+        {
+            "level": lv,
+            "query": q,
+            "now": f"{float(100 * n / a):.2f}",
+            "best": f"{float(100 * t / b):.2f}" if t else "–",
+        }
         for lv, q, n, t in _costs(found)
     ]
 
@@ -141,9 +172,15 @@ def _sentences(found: Optimum) -> list[str]:
         out.append(f"rho = {float(found.plan.cost):.6g} in place of {float(found.now.cost):.6g}")
     for level, query in found.idle:
         cost = next(n for lv, q, n, _ in _costs(found) if (lv, q) == (level, query))
-        out.append(f"the draw {level}:{query} takes {float(100 * cost / found.now.cost):.2f} % of rho and buys nothing")
+        out.append(
+            f"the draw {level}:{query} takes {float(100 * cost / found.now.cost):.2f} % of rho and"
+            " buys nothing"
+        )
     if found.over:
-        out.append(f"a limit is exceeded by {100 * found.over:.2g} %: the search ended after {found.steps} steps")
+        out.append(
+            f"a limit is exceeded by {100 * found.over:.2g} %: the search ended after {found.steps}"
+            " steps"
+        )
     return [*out, NOTE]
 
 
@@ -166,16 +203,37 @@ def _said(found: Optimum, spec: RunSpec, universe: Planned) -> dict[str, Any]:
         return out
 
     return {
-        "name": spec.run.name, "universe": universe.name, "objective": found.goal.objective, "tree": found.ground.says,
-        "made_from": list(found.ground.made_from), "rho_now": str(found.now.cost), "rho": str(found.plan.cost),
-        "value": found.value, "bound": found.bound, "certificate": found.certificate, "steps": found.steps, "exceeded": found.over,
-        "targets": [told(r) for r in found.rows], "others": [told(r) for r in found.guarded],
+        "name": spec.run.name,
+        "universe": universe.name,
+        "objective": found.goal.objective,
+        "tree": found.ground.says,
+        "made_from": list(found.ground.made_from),
+        "rho_now": str(found.now.cost),
+        "rho": str(found.plan.cost),
+        "value": found.value,
+        "bound": found.bound,
+        "certificate": found.certificate,
+        "steps": found.steps,
+        "exceeded": found.over,
+        "targets": [told(r) for r in found.rows],
+        "others": [told(r) for r in found.guarded],
         "idle": [{"level": lv, "query": q} for lv, q in found.idle],
-        "shares": [{"level": lv, "query": q, "now": str(n / found.now.cost), "best": str(t / found.plan.cost)} for lv, q, n, t in _costs(found)],
-    }  # fmt: skip
+        "shares": [
+            {
+                "level": lv,
+                "query": q,
+                "now": str(n / found.now.cost),
+                "best": str(t / found.plan.cost),
+            }
+            for lv, q, n, t in _costs(found)
+        ],
+    }
 
 
 def _toml(spec: RunSpec, universe: str, found: Optimum, targets: str) -> str:
     made = (f"the targets {targets} ({found.goal.objective})", *found.ground.made_from)
-    head = [f"# das plan --optimise {targets}: {found.certificate}", *(f"# {m}" for m in found.ground.made_from)]
+    head = [
+        f"# das plan --optimise {targets}: {found.certificate}",
+        *(f"# {m}" for m in found.ground.made_from),
+    ]
     return "\n".join(head) + "\n" + budget_toml(spec, universe, found.plan, made)

@@ -28,13 +28,18 @@ from das.spec import DhcSpec, RunSpec, is_dhc, parse_dhc
 
 
 class _Path(click.Path):
-    """A path that can be written down: what a run says of itself is UTF-8. And one of this machine: ``run:1`` is, though the
-    libraries below would take it for an address, which no absolute path is; ``s3://...`` is not."""
+    """A path that can be written down: what a run says of itself is UTF-8. And one of this machine:
+    ``run:1`` is, though the libraries below would take it for an address, which no absolute path
+    is; ``s3://...`` is not."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if _ADDRESS.match(str(value)):
-            self.fail(f"{str(value)!r} is the address of a store, and a path of this machine is needed: das store pull fetches "
-                      "a release, and das run --store carries one", param, ctx)  # fmt: skip
+            self.fail(
+                f"{str(value)!r} is the address of a store, and a path of this machine is needed:"
+                " das store pull fetches a release, and das run --store carries one",
+                param,
+                ctx,
+            )
         found = Path(str(super().convert(value, param, ctx)))
         try:
             str(found).encode()
@@ -44,7 +49,9 @@ class _Path(click.Path):
 
 
 class _Out(_Path):
-    """Where something is written that is no part of a release, which its seal would then no longer fit."""
+    """Where something is written that is no part of a release, which its seal would then no longer
+    fit.
+    """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         found = Path(super().convert(value, param, ctx))
@@ -76,13 +83,14 @@ _PATHS = (
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Errors become one message on stderr and an exit code: 2 what the user can mend, 3 the rest; 130 after
-    Ctrl-C, 143 after SIGTERM."""
+    """Errors become one message on stderr and an exit code: 2 what the user can mend, 3 the rest;
+    130 after Ctrl-C, 143 after SIGTERM."""
 
     @wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> None:
         try:
-            core_dumps.forbid()  # before a file is opened: a reader holds records before they are in a box
+            # before a file is opened: a reader holds records before they are in a box
+            core_dumps.forbid()
             with terminable():
                 command(*args, **kwargs)
         except DasError as error:
@@ -100,7 +108,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         ):  # click ends on these quietly
             raise
         except OSError as error:
-            said = bounded(f"{error.filename or command.__name__}: {error.strerror or error}", LONGEST["what"])
+            said = bounded(
+                f"{error.filename or command.__name__}: {error.strerror or error}", LONGEST["what"]
+            )
             _say(said, error)
             sys.exit(2 if error.errno in _PATHS else 3)
         except Exception as error:
@@ -108,14 +118,19 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
                 _say(MEMORY, error)
                 sys.exit(2)
             traceback.print_exc()
-            click.echo("das: this should not have happened; please report it with the lines above", err=True)
+            click.echo(
+                "das: this should not have happened; please report it with the lines above",
+                err=True,
+            )
             sys.exit(3)
 
     return guarded
 
 
 def warn(private: Private, warning: str = WARNING) -> None:
-    """What is printed of a seeded run begins so; of noise from elsewhere a line on stderr says that nobody knows."""
+    """What is printed of a seeded run begins so; of noise from elsewhere a line on stderr says that
+    nobody knows.
+    """
     if private == UNKNOWN:
         click.echo(f"das: note: {UNSTATED}", err=True)
     elif not private:
@@ -159,55 +174,108 @@ def exact_delta(value: str) -> Fraction:
 
 
 def run_options(function: Callable[..., None]) -> Callable[..., None]:
-    function = click.option("--workers", type=click.IntRange(1), default=1, show_default=True,
-                            help="Processes that estimate and round.")(function)  # fmt: skip
+    function = click.option(
+        "--workers",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Processes that estimate and round.",
+    )(function)
     return quiet_option(function)
 
 
 def engine_options(function: Callable[..., None]) -> Callable[..., None]:
     """Who performs the tasks of a run, and what that takes."""
-    function = click.option("--partition", "size", type=click.IntRange(1), default=SIZE, show_default=True, metavar="BLOCKS",
-                            help="Of a run that is cut: as many counties to a task as have so many blocks.")(function)  # fmt: skip
-    function = click.option("--wait", is_flag=True,
-                            help="With --engine array: stay until others have done the tasks.")(function)  # fmt: skip
-    function = click.option("--tls", type=PATH, metavar="DIR",
-                            help=f"With --engine dask: a folder with {', '.join(TLS)}.")(function)  # fmt: skip
-    function = click.option("--scheduler", metavar="ADDRESS",
-                            help="With --engine dask: tls://HOST:PORT, or tcp:// on this machine.")(function)  # fmt: skip
-    return click.option("--engine", "engine", type=click.Choice(ENGINES), default=LOCAL, show_default=True,
-                        help="Who does the work: processes of this machine, a cluster of Dask, or jobs that call `das task`.")(function)  # fmt: skip
+    function = click.option(
+        "--partition",
+        "size",
+        type=click.IntRange(1),
+        default=SIZE,
+        show_default=True,
+        metavar="BLOCKS",
+        help="Of a run that is cut: as many counties to a task as have so many blocks.",
+    )(function)
+    function = click.option(
+        "--wait", is_flag=True, help="With --engine array: stay until others have done the tasks."
+    )(function)
+    function = click.option(
+        "--tls",
+        type=PATH,
+        metavar="DIR",
+        help=f"With --engine dask: a folder with {', '.join(TLS)}.",
+    )(function)
+    function = click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="With --engine dask: tls://HOST:PORT, or tcp:// on this machine.",
+    )(function)
+    return click.option(
+        "--engine",
+        "engine",
+        type=click.Choice(ENGINES),
+        default=LOCAL,
+        show_default=True,
+        help=(
+            "Who does the work: processes of this machine, a cluster of Dask, or jobs that call"
+            " `das task`."
+        ),
+    )(function)
 
 
 def chosen_engine(choice: EngineChoice) -> EngineChoice:
     """The same, with what its user must know said on stderr."""
     if choice.open_to_users:
-        click.echo("das: note: a scheduler at tcp:// obeys every user of this machine, who could run code where the truth is: "
-                   "use tcp:// where nobody else can log in, and tls:// elsewhere", err=True)  # fmt: skip
+        click.echo(
+            "das: note: a scheduler at tcp:// obeys every user of this machine, who could run code"
+            " where the truth is: use tcp:// where nobody else can log in, and tls:// elsewhere",
+            err=True,
+        )
     return choice
 
 
 def store_options(function: Callable[..., None]) -> Callable[..., None]:
     """Where the files of a run are carried."""
-    return click.option("--store", metavar="URL",
-                        help="Carry the release there, too: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER.")(
-        confidential_store_option(function))  # fmt: skip
+    return click.option(
+        "--store",
+        metavar="URL",
+        help=(
+            "Carry the release there, too: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER."
+        ),
+    )(confidential_store_option(function))
 
 
 def load(config: Path, changes: tuple[str, ...]) -> RunSpec:
-    return das.load_spec(config, changes, note=lambda said: click.echo(f"das: note: {said}", err=True))
+    return das.load_spec(
+        config, changes, note=lambda said: click.echo(f"das: note: {said}", err=True)
+    )
 
 
 def load_any(config: Path, changes: tuple[str, ...]) -> RunSpec | DhcSpec:
     """A configuration of either kind."""
     text, _ = packaged.configuration(config)
-    return parse_dhc(text, where=str(config), overrides=changes) if is_dhc(text) else load(config, changes)
+    return (
+        parse_dhc(text, where=str(config), overrides=changes)
+        if is_dhc(text)
+        else load(config, changes)
+    )
 
 
-confidential_store_option = click.option("--confidential-store", metavar="URL",
-                                         help="Carry what is confidential there: a place of its own.")  # fmt: skip
-set_option = click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
-                          help="Change a key of the configuration, such as budget.rho=1/2.")  # fmt: skip
-show_errors_option = click.option("--show-errors", is_flag=True,
-                                  help="Print the errors, which are confidential, also where the output is no terminal.")  # fmt: skip
+confidential_store_option = click.option(
+    "--confidential-store",
+    metavar="URL",
+    help="Carry what is confidential there: a place of its own.",
+)
+set_option = click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a key of the configuration, such as budget.rho=1/2.",
+)
+show_errors_option = click.option(
+    "--show-errors",
+    is_flag=True,
+    help="Print the errors, which are confidential, also where the output is no terminal.",
+)
 quiet_option = click.option("--quiet", is_flag=True, help="No progress display.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -35,22 +35,58 @@ OPTIMUM = "best"
 
 @click.command()
 @config_argument
-@click.option("--coverage", type=click.FloatRange(0, 1, min_open=True, max_open=True), multiple=True,
-              help="How often a margin of error holds; may be repeated. Default: 0.9, 0.95, 0.99, or 0.95 with a wish.")  # fmt: skip
-@click.option("--margin", "margins", multiple=True, metavar="LEVEL:QUERY=M",
-              help="The margin of error that a query should have, such as Tract:total=5.")  # fmt: skip
-@click.option("--add", "added", multiple=True, metavar="LEVEL:QUERY=COST",
-              help="One more query at a level, or more for one that is measured, at this rho (or epsilon), "
-              "such as Tract:hispanic=1/100.")  # fmt: skip
 @click.option(
-    "--universe", default="persons", show_default=True, help="persons, housing, or the name of one under [universes]."
+    "--coverage",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    multiple=True,
+    help=(
+        "How often a margin of error holds; may be repeated. Default: 0.9, 0.95, 0.99, or 0.95 with"
+        " a wish."
+    ),
 )
-@click.option("--areas", "listed", type=PATH,
-              help="Areas of blocks, a CSV file area,block or a block-assignment file of the Bureau: how well each would be known on "
-              "every spine that could be chosen. Reads the blocks of the input, and measures nothing.")  # fmt: skip
-@click.option("--optimise", "targets", type=PATH,
-              help="Targets, a TOML file or the name of a packaged one, such as policy: the shares of levels and queries that are best "
-              "for them, with a certificate. The tree is that of --data, --units or --like. Records are never read.")  # fmt: skip
+@click.option(
+    "--margin",
+    "margins",
+    multiple=True,
+    metavar="LEVEL:QUERY=M",
+    help="The margin of error that a query should have, such as Tract:total=5.",
+)
+@click.option(
+    "--add",
+    "added",
+    multiple=True,
+    metavar="LEVEL:QUERY=COST",
+    help=(
+        "One more query at a level, or more for one that is measured, at this rho (or epsilon), "
+        "such as Tract:hispanic=1/100."
+    ),
+)
+@click.option(
+    "--universe",
+    default="persons",
+    show_default=True,
+    help="persons, housing, or the name of one under [universes].",
+)
+@click.option(
+    "--areas",
+    "listed",
+    type=PATH,
+    help=(
+        "Areas of blocks, a CSV file area,block or a block-assignment file of the Bureau: how well"
+        " each would be known on every spine that could be chosen. Reads the blocks of the input,"
+        " and measures nothing."
+    ),
+)
+@click.option(
+    "--optimise",
+    "targets",
+    type=PATH,
+    help=(
+        "Targets, a TOML file or the name of a packaged one, such as policy: the shares of levels"
+        " and queries that are best for them, with a certificate. The tree is that of --data,"
+        " --units or --like. Records are never read."
+    ),
+)
 @click.option(
     "--data",
     "paths",
@@ -66,7 +102,10 @@ OPTIMUM = "best"
 @click.option(
     "--like",
     type=PATH,
-    help="With --optimise: a RUN or release, whose tree it is; predicts the errors of published counts.",
+    help=(
+        "With --optimise: a RUN or release, whose tree it is; predicts the errors of published"
+        " counts."
+    ),
 )
 @click.option(
     "--keep",
@@ -75,45 +114,85 @@ OPTIMUM = "best"
     metavar="LEVEL:QUERY",
     help="With --optimise: a draw that is not to become smaller; repeatable.",
 )
-@click.option("--rho", metavar="R", help="With --optimise: the total to share out. Default: that of the configuration.")
 @click.option(
-    "--least", is_flag=True, help="With --optimise: the smallest rho that meets every target, none worse than now."
+    "--rho",
+    metavar="R",
+    help="With --optimise: the total to share out. Default: that of the configuration.",
 )
-@click.option("--spare", is_flag=True, help="With --optimise: keep every draw, and spend anew what buys nothing.")
-@click.option("--toml", "chosen", metavar="[NAME]", is_flag=False, flag_value=OPTIMUM,
-              help="Print this one of the plans, with --optimise the best one, as tables of a configuration.")  # fmt: skip
+@click.option(
+    "--least",
+    is_flag=True,
+    help="With --optimise: the smallest rho that meets every target, none worse than now.",
+)
+@click.option(
+    "--spare",
+    is_flag=True,
+    help="With --optimise: keep every draw, and spend anew what buys nothing.",
+)
+@click.option(
+    "--toml",
+    "chosen",
+    metavar="[NAME]",
+    is_flag=False,
+    flag_value=OPTIMUM,
+    help="Print this one of the plans, with --optimise the best one, as tables of a configuration.",
+)
 @json_option
 @guarded
 def plan(
-    config: Path, changes: tuple[str, ...], coverage: tuple[float, ...], margins: tuple[str, ...],
-    added: tuple[str, ...], universe: str, listed: Path | None, targets: Path | None, paths: tuple[Path, ...], units: str | None,
-    like: Path | None, keep: tuple[str, ...], rho: str | None, least: bool, spare: bool, chosen: str | None, as_json: bool,
-) -> None:  # fmt: skip
+    config: Path,
+    changes: tuple[str, ...],
+    coverage: tuple[float, ...],
+    margins: tuple[str, ...],
+    added: tuple[str, ...],
+    universe: str,
+    listed: Path | None,
+    targets: Path | None,
+    paths: tuple[Path, ...],
+    units: str | None,
+    like: Path | None,
+    keep: tuple[str, ...],
+    rho: str | None,
+    least: bool,
+    spare: bool,
+    chosen: str | None,
+    as_json: bool,
+) -> None:
     """Margins of error for a budget, and the budget for margins of error.
 
-    Without a wish: the margin of error of every query, and epsilon at several deltas. With --margin or --add: the
-    plans to choose from, side by side. "others-unchanged" makes the wish come true and pays for it; "same-total"
-    squeezes that into the present total; "all-scaled" keeps the present shares and scales everything until the
-    margins hold.
+    Without a wish: the margin of error of every query, and epsilon at several deltas. With --margin
+    or --add: the plans to choose from, side by side. "others-unchanged" makes the wish come true
+    and pays for it; "same-total" squeezes that into the present total; "all-scaled" keeps the
+    present shares and scales everything until the margins hold.
 
-    With --areas: the standard deviation of the total of each area before anything is spent, on the spine of tabulation, on
-    the Bureau's, with the targets of the configuration, and with these areas as targets; and the shares of the levels that
-    would be best for them.
+    With --areas: the standard deviation of the total of each area before anything is spent, on the
+    spine of tabulation, on the Bureau's, with the targets of the configuration, and with these
+    areas as targets; and the shares of the levels that would be best for them.
 
-    With --optimise: the shares that are best for some targets, what each target costs, and how much better any other shares
-    could be.
-    """
+    With --optimise: the shares that are best for some targets, what each target costs, and how much
+    better any other shares could be."""
     spec = load(config, changes)
     try:
         asked = spec.universe(universe)
     except SpecError as error:
         raise UserError(error.what, where="--universe", remedy=error.remedy) from None
     if targets is not None:
-        _apart("--optimise", {"--margin": margins, "--add": added, "--areas": listed, "--coverage": coverage})
+        _apart(
+            "--optimise",
+            {"--margin": margins, "--add": added, "--areas": listed, "--coverage": coverage},
+        )
         if chosen not in (None, OPTIMUM):
-            raise UserError(f"there is no plan {chosen!r} here", where="--toml", remedy=f"the only one is {OPTIMUM}")
+            raise UserError(
+                f"there is no plan {chosen!r} here",
+                where="--toml",
+                remedy=f"the only one is {OPTIMUM}",
+            )
         show_optimum(
-            spec, asked, Asked(targets, units, paths, like, keep, rho, least, spare), chosen is not None, as_json
+            spec,
+            asked,
+            Asked(targets, units, paths, like, keep, rho, least, spare),
+            chosen is not None,
+            as_json,
         )
         return
     if only := [
@@ -134,11 +213,21 @@ def plan(
         show_areas(spec, asked.name, listed, paths, as_json)
         return
     if paths:
-        raise UserError("goes with --areas or --optimise: margins of error need no input", where="--data")
-    wished = {place: _whole(value, text) for text, place, value in _wishes("--margin", margins, spec, asked)}
-    more = {place: exact_option(f"--add {text}", value) for text, place, value in _wishes("--add", added, spec, asked)}
+        raise UserError(
+            "goes with --areas or --optimise: margins of error need no input", where="--data"
+        )
+    wished = {
+        place: _whole(value, text)
+        for text, place, value in _wishes("--margin", margins, spec, asked)
+    }
+    more = {
+        place: exact_option(f"--add {text}", value)
+        for text, place, value in _wishes("--add", added, spec, asked)
+    }
     if any(math.isnan(c) for c in coverage):
-        raise UserError("this is not a number", where="--coverage", remedy="give a share between 0 and 1")
+        raise UserError(
+            "this is not a number", where="--coverage", remedy="give a share between 0 and 1"
+        )
     coverages = coverage or ((0.95,) if wished or more else (0.9, 0.95, 0.99))
     choice = options(asked.plan, asked.schema, wished, more, coverages[0])
     if chosen is not None:
@@ -167,7 +256,10 @@ def plan(
     warn_of(spec)
     console().print(
         options_table(
-            f"{spec.run.name}: {asked.records}, margins of error", rows, spec.terms.mechanism.currency, spec.run.private
+            f"{spec.run.name}: {asked.records}, margins of error",
+            rows,
+            spec.terms.mechanism.currency,
+            spec.run.private,
         )
     )
     unused = [(u, i) for u, i in idle.found(spec) if u is asked]
@@ -181,7 +273,9 @@ def _apart(option: str, others: Mapping[str, object]) -> None:
             raise UserError(f"goes without {option}", where=name)
 
 
-def _wishes(option: str, texts: Sequence[str], spec: RunSpec, universe: Planned) -> list[tuple[str, LevelQuery, str]]:
+def _wishes(
+    option: str, texts: Sequence[str], spec: RunSpec, universe: Planned
+) -> list[tuple[str, LevelQuery, str]]:
     """The text of each wish, the level and query that it names, and its value."""
     levels, plan = spec.geography.levels, universe.plan
     out: list[tuple[str, LevelQuery, str]] = []
@@ -190,11 +284,16 @@ def _wishes(option: str, texts: Sequence[str], spec: RunSpec, universe: Planned)
         level, colon, query = place.partition(":")
         if not (equals and colon and level.strip() and query.strip()):
             raise UserError(
-                f"{text!r} is not LEVEL:QUERY=VALUE", where=option, remedy="write for instance Tract:total=5"
+                f"{text!r} is not LEVEL:QUERY=VALUE",
+                where=option,
+                remedy="write for instance Tract:total=5",
             )
         where = f"{option} {text}"
         known = named(level.strip(), levels, "level", where)
-        at = known, spelt_query(query.strip(), universe.schema, [d.query for d in plan.at(known)], where)
+        at = (
+            known,
+            spelt_query(query.strip(), universe.schema, [d.query for d in plan.at(known)], where),
+        )
         if at in {p for _, p, _ in out}:
             raise UserError(f"{place!r} is there twice", where=option)
         out.append((text, at, value.strip()))
@@ -203,7 +302,10 @@ def _wishes(option: str, texts: Sequence[str], spec: RunSpec, universe: Planned)
 
 def _whole(value: str, text: str) -> int:
     if not value.isdecimal():
-        raise UserError(f"a margin of error is a whole number, 0 or more; {value!r} is not", where=f"--margin {text}")
+        raise UserError(
+            f"a margin of error is a whole number, 0 or more; {value!r} is not",
+            where=f"--margin {text}",
+        )
     return int(value)
 
 
@@ -211,30 +313,57 @@ def _price(plan: Plan, place: LevelQuery, most: int, coverage: float) -> dict[st
     """What a margin of error costs, and what it would by the convention of SafeTab-P."""
     cost = least_cost(plan.mechanism, plan.neighbours, most, coverage)
     currency = plan.mechanism.currency
-    says = f"{place[0]}:{place[1]} within {most} at {100 * coverage:g} %: {currency} = {float(cost):.6g}"
-    out = {"level": place[0], "query": place[1], "margin": most, "coverage": coverage, currency: str(cost)}
+    says = (
+        f"{place[0]}:{place[1]} within {most} at {100 * coverage:g} %: {currency} ="
+        f" {float(cost):.6g}"
+    )
+    out = {
+        "level": place[0],
+        "query": place[1],
+        "margin": most,
+        "coverage": coverage,
+        currency: str(cost),
+    }
     if currency == "rho" and most > 0:
         out["rho_normal"] = normal_cost(plan.neighbours, most, coverage)
         says += f" (by the normal bound of SafeTab-P, section 6.1: {out['rho_normal']:.6g})"
     return out | {"says": says}
 
 
-def _described(option: Option, universe: str, deltas: set[Fraction], coverages: Sequence[float]) -> dict[str, Any]:
-    """A plan as data: its cost, its guarantee, and the margins of each draw at each coverage; with its ``class`` a draw that
-    only units above only children have."""
+def _described(
+    option: Option, universe: str, deltas: set[Fraction], coverages: Sequence[float]
+) -> dict[str, Any]:
+    """A plan as data: its cost, its guarantee, and the margins of each draw at each coverage; with
+    its ``class`` a draw that only units above only children have."""
     plan = option.plan
     lines = [
-        {"level": d.level, "query": d.query, d.mechanism.currency: str(d.cost), d.mechanism.symbol: str(d.parameter),
-         "margins": {str(c): d.margin(c) for c in coverages}} | class_of(d, plan)
+        {
+            "level": d.level,
+            "query": d.query,
+            d.mechanism.currency: str(d.cost),
+            d.mechanism.symbol: str(d.parameter),
+            "margins": {str(c): d.margin(c) for c in coverages},
+        }
+        | class_of(d, plan)
         for d in plan.draws
-    ]  # fmt: skip
+    ]
     promise = guarantee(plan.mechanism.currency, changed(plan), deltas, [universe])
-    return {"name": option.name, "says": option.says, plan.mechanism.currency: str(plan.cost), "guarantee": promise,
-            "coverages": [str(c) for c in coverages], "plan": lines}  # fmt: skip
+    return {
+        "name": option.name,
+        "says": option.says,
+        plan.mechanism.currency: str(plan.cost),
+        "guarantee": promise,
+        "coverages": [str(c) for c in coverages],
+        "plan": lines,
+    }
 
 
 def _toml(spec: RunSpec, universe: str, choice: Sequence[Option], name: str) -> str:
     found = {o.name: o.plan for o in choice}
     if name not in found:
-        raise UserError(f"there is no plan {name!r} here", where="--toml", remedy=f"choose from {', '.join(found)}")
+        raise UserError(
+            f"there is no plan {name!r} here",
+            where="--toml",
+            remedy=f"choose from {', '.join(found)}",
+        )
     return budget_toml(spec, universe, found[name])

@@ -1,4 +1,6 @@
-"""What an intruder learns: from one count or several, from the levels above, from a plan, from a run."""
+"""What an intruder learns: from one count or several, from the levels above, from a plan, from a
+run.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class _Number(click.ParamType):
 
     name = "number"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Fraction:
         try:
             return exact(value)
         except ValueError as error:
@@ -47,10 +51,14 @@ class _Number(click.ParamType):
 class _Prior(_Number):
     """A probability that is not 0: the risk is a ratio to it."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Fraction:
         prior = super().convert(value, param, ctx)
         if not 0 < prior <= 1:
-            self.fail(f"{value} is no prior probability: it is above 0, and between 0 and 1", param, ctx)
+            self.fail(
+                f"{value} is no prior probability: it is above 0, and between 0 and 1", param, ctx
+            )
         return prior
 
 
@@ -59,7 +67,9 @@ class _Upper(click.ParamType):
 
     name = "prior"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> intruder.UpperPrior:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> intruder.UpperPrior:
         if not isinstance(value, str):
             return value
         kind, _, rest = value.partition(":")
@@ -69,12 +79,16 @@ class _Upper(click.ParamType):
             if kind == "point":
                 return intruder.Point(int(rest))
             return (
-                intruder.WeightedPrior([float(exact(w)) for w in rest.split(",")]) if kind == "weights" else _unknown()
+                intruder.WeightedPrior([float(exact(w)) for w in rest.split(",")])
+                if kind == "weights"
+                else _unknown()
             )
         except InputError as error:
             self.fail(str(error), param, ctx)
         except ValueError:
-            self.fail(f"{value!r} is none of uniform, uniform:10, point:25, weights:3,2,1", param, ctx)
+            self.fail(
+                f"{value!r} is none of uniform, uniform:10, point:25, weights:3,2,1", param, ctx
+            )
 
 
 def _unknown() -> NoReturn:
@@ -96,7 +110,9 @@ class _OrPath(click.Group):
 
 @click.group(cls=_OrPath)
 def risk() -> None:
-    """What an intruder learns. `das risk PATH` reports on a finished run, or on the plan of a configuration."""
+    """What an intruder learns. `das risk PATH` reports on a finished run, or on the plan of a
+    configuration.
+    """
 
 
 risk.add_command(attack)
@@ -104,27 +120,70 @@ risk.add_command(attack)
 
 def _costs(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
-        click.option("--prior", "priors", type=PRIOR, multiple=True, default=PRIORS, help="Repeatable; 1/2, 1/5, 1/10 and 1/50 if not given."),
-        click.option("--neighbours", type=click.Choice([n.value for n in Neighbours]), default="unbounded", show_default=True,
-                     help="What the cost is counted in: sigma^2 = 1/(2 rho) (unbounded) or 1/rho (bounded)."),
-        click.option("--epsilon", type=NUMBER, multiple=True, help="Cost of a two-sided geometric measurement."),
-        click.option("--rho", type=NUMBER, multiple=True, help="Cost of a discrete Gaussian measurement; several: the target is unique at several levels."),
-    ):  # fmt: skip
+        click.option(
+            "--prior",
+            "priors",
+            type=PRIOR,
+            multiple=True,
+            default=PRIORS,
+            help="Repeatable; 1/2, 1/5, 1/10 and 1/50 if not given.",
+        ),
+        click.option(
+            "--neighbours",
+            type=click.Choice([n.value for n in Neighbours]),
+            default="unbounded",
+            show_default=True,
+            help="What the cost is counted in: sigma^2 = 1/(2 rho) (unbounded) or 1/rho (bounded).",
+        ),
+        click.option(
+            "--epsilon",
+            type=NUMBER,
+            multiple=True,
+            help="Cost of a two-sided geometric measurement.",
+        ),
+        click.option(
+            "--rho",
+            type=NUMBER,
+            multiple=True,
+            help=(
+                "Cost of a discrete Gaussian measurement; several: the target is unique at several"
+                " levels."
+            ),
+        ),
+    ):
         function = option(function)
     return json_option(function)
 
 
 @risk.command()
 @click.argument("path", type=PATH)
-@click.option("--public", is_flag=True, help="From the plan of a run alone; needs nothing confidential.")
-@click.option("--prior", "priors", type=PRIOR, multiple=True, default=PRIORS,
-              help="What the intruder believes beforehand; repeatable. 1/2, 1/5, 1/10 and 1/50 if not given.")  # fmt: skip
-@click.option("--query", "queries", multiple=True, default=("detailed",), show_default=True,
-              help="Measured queries; of the first, persons unique at several levels too.")  # fmt: skip
+@click.option(
+    "--public", is_flag=True, help="From the plan of a run alone; needs nothing confidential."
+)
+@click.option(
+    "--prior",
+    "priors",
+    type=PRIOR,
+    multiple=True,
+    default=PRIORS,
+    help="What the intruder believes beforehand; repeatable. 1/2, 1/5, 1/10 and 1/50 if not given.",
+)
+@click.option(
+    "--query",
+    "queries",
+    multiple=True,
+    default=("detailed",),
+    show_default=True,
+    help="Measured queries; of the first, persons unique at several levels too.",
+)
 @json_option
 @guarded
-def report(path: Path, public: bool, priors: Sequence[Fraction], queries: Sequence[str], as_json: bool) -> None:
-    """The risk of a run's unique persons (confidential), or what its plan alone says (a configuration, or --public)."""
+def report(
+    path: Path, public: bool, priors: Sequence[Fraction], queries: Sequence[str], as_json: bool
+) -> None:
+    """The risk of a run's unique persons (confidential), or what its plan alone says (a
+    configuration, or --public).
+    """
     levels = [float(p) for p in priors]
     if path.is_dir() and not public:
         rows, private = _of_run(path, levels, queries), privacy_of(path)
@@ -132,17 +191,29 @@ def report(path: Path, public: bool, priors: Sequence[Fraction], queries: Sequen
         create_private(directory.confidential)
         target = directory.confidential / "risk" / "uniques.json"
         write_json(target, marked({"rows": marked_rows(rows, private)}, private))
-        _print("Unique persons: the intruder's posterior of the truth (confidential)", rows, as_json, private)
+        _print(
+            "Unique persons: the intruder's posterior of the truth (confidential)",
+            rows,
+            as_json,
+            private,
+        )
         if not as_json:
             click.echo(f"written: {target}")
         return
     config = path / "release" / "spec.toml" if path.is_dir() else path
     if not config.is_file() and str(config) not in packaged.names():
-        raise UserError("is neither a command of das risk, nor the folder of a run, nor a configuration", where=path,
-                        remedy="see das risk --help")  # fmt: skip
+        raise UserError(
+            "is neither a command of das risk, nor the folder of a run, nor a configuration",
+            where=path,
+            remedy="see das risk --help",
+        )
     spec = open_release(config.parent).run if path.is_dir() else load(config, ())
     queries = _spelt(queries, spec.persons.plan)
-    found = [vars(o) for o in exposure.outlook(spec.persons.plan, levels, query=queries[0]) if o.query in queries]
+    found = [
+        vars(o)
+        for o in exposure.outlook(spec.persons.plan, levels, query=queries[0])
+        if o.query in queries
+    ]
     warning = WARNING if path.is_dir() else PLANNED
     _print("What the plan says of an intruder (public)", found, as_json, spec.run.private, warning)
 
@@ -167,35 +238,68 @@ def _spelt(queries: Sequence[str], plan: Plan) -> list[str]:
     try:
         return [product(q, known) for q in queries]
     except InputError as error:
-        raise UserError(f"{error.what}: it is not measured", where="--query", remedy=error.remedy) from None
+        raise UserError(
+            f"{error.what}: it is not measured", where="--query", remedy=error.remedy
+        ) from None
 
 
 @risk.command()
-@click.option("--x", "published", type=int, multiple=True, required=True, help="A noisy count; repeatable.")
-@click.option("--known", type=int, default=0, show_default=True, help="Records in the cell beside the target's.")
+@click.option(
+    "--x", "published", type=int, multiple=True, required=True, help="A noisy count; repeatable."
+)
+@click.option(
+    "--known",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Records in the cell beside the target's.",
+)
 @_costs
 @guarded
-def posterior(published: Sequence[int], known: int, rho: Sequence[Fraction], epsilon: Sequence[Fraction],
-              neighbours: str, priors: Sequence[Fraction], as_json: bool) -> None:  # fmt: skip
-    """The posterior, the risk and the probability of a published count (Kazan and Reiter, table 3)."""
+def posterior(
+    published: Sequence[int],
+    known: int,
+    rho: Sequence[Fraction],
+    epsilon: Sequence[Fraction],
+    neighbours: str,
+    priors: Sequence[Fraction],
+    as_json: bool,
+) -> None:
+    """The posterior, the risk and the probability of a published count (Kazan and Reiter, table
+    3).
+    """
     cost = _one(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
     rows = [
-        {"x": x, "prior": float(p), "posterior": float(intruder.posterior(x, prior=p, known=known, **cost)),
-         "risk": float(intruder.ratio(x, prior=p, known=known, **cost)),
-         "probability": float(intruder.release_probability(x, known=known, **cost))}
-        for x in published for p in priors
-    ]  # fmt: skip
+        {
+            "x": x,
+            "prior": float(p),
+            "posterior": float(intruder.posterior(x, prior=p, known=known, **cost)),
+            "risk": float(intruder.ratio(x, prior=p, known=known, **cost)),
+            "probability": float(intruder.release_probability(x, known=known, **cost)),
+        }
+        for x in published
+        for p in priors
+    ]
     _print("Posterior that the target is there", rows, as_json)
 
 
 @risk.command()
 @_costs
 @guarded
-def marginal(rho: Sequence[Fraction], epsilon: Sequence[Fraction], neighbours: str, priors: Sequence[Fraction],
-             as_json: bool) -> None:  # fmt: skip
-    """The average posterior and risk over what may be published (table 4; several --rho: supplement, figure 1)."""
+def marginal(
+    rho: Sequence[Fraction],
+    epsilon: Sequence[Fraction],
+    neighbours: str,
+    priors: Sequence[Fraction],
+    as_json: bool,
+) -> None:
+    """The average posterior and risk over what may be published (table 4; several --rho:
+    supplement, figure 1).
+    """
     cost = _many(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
-    values = [(float(p), float(intruder.joint_marginal_posterior(prior=float(p), **cost))) for p in priors]
+    values = [
+        (float(p), float(intruder.joint_marginal_posterior(prior=float(p), **cost))) for p in priors
+    ]
     rows = [{"prior": p, "marginal_posterior": m, "risk": m / p} for p, m in values]
     _print("Average posterior where the target is there", rows, as_json)
 
@@ -203,28 +307,43 @@ def marginal(rho: Sequence[Fraction], epsilon: Sequence[Fraction], neighbours: s
 @risk.command()
 @_costs
 @guarded
-def decision(rho: Sequence[Fraction], epsilon: Sequence[Fraction], neighbours: str, priors: Sequence[Fraction],
-             as_json: bool) -> None:  # fmt: skip
+def decision(
+    rho: Sequence[Fraction],
+    epsilon: Sequence[Fraction],
+    neighbours: str,
+    priors: Sequence[Fraction],
+    as_json: bool,
+) -> None:
     """How often 0-1 loss decides for the truth, where the target is there (equation 19)."""
     cost: dict[str, Any] = _many(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
     single = len([*rho, *epsilon]) == 1
     if single:
         cost = _one(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
     decide = intruder.decision_probability if single else intruder.joint_decision_probability
-    rows = [{"prior": float(p), "decision_probability": float(decide(prior=float(p), **cost))} for p in priors]
+    rows = [
+        {"prior": float(p), "decision_probability": float(decide(prior=float(p), **cost))}
+        for p in priors
+    ]
     _print("Decisions for the truth", rows, as_json)
 
 
 def _two_levels(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--method", type=click.Choice(METHODS), default="exact", show_default=True),
-        click.option("--upper", type=_Upper(), default="uniform", show_default=True,
-                     help="Prior of the upper count: uniform, uniform:10, point:25, weights:3,2,1."),
+        click.option(
+            "--upper",
+            type=_Upper(),
+            default="uniform",
+            show_default=True,
+            help="Prior of the upper count: uniform, uniform:10, point:25, weights:3,2,1.",
+        ),
         click.option("--prior", type=PRIOR, default="1/2", show_default=True),
-        click.option("--d", type=click.IntRange(1), required=True, help="Other units of the lower level."),
+        click.option(
+            "--d", type=click.IntRange(1), required=True, help="Other units of the lower level."
+        ),
         click.option("--rho2", type=NUMBER, required=True),
         click.option("--rho1", type=NUMBER, required=True),
-    ):  # fmt: skip
+    ):
         function = option(function)
     return json_option(function)
 
@@ -237,17 +356,25 @@ def _two_levels(function: Callable[..., None]) -> Callable[..., None]:
 @_two_levels
 @guarded
 def hierarchical(as_json: bool, **given: Any) -> None:
-    """The posterior given two levels, of the lower and of the upper count (tables 5 to 7). Noise N(0, 1/(2 rho))."""
+    """The posterior given two levels, of the lower and of the upper count (tables 5 to 7). Noise
+    N(0, 1/(2 rho)).
+    """
     values, p = intruder.upper_posterior(**given)
     likely = p > 5e-6
-    out = {"method": given["method"], "posterior": float(intruder.hierarchical_posterior(**given)),
-           "upper": {str(v): float(q) for v, q in zip(values[likely], p[likely], strict=True)}}  # fmt: skip
+    out = {
+        "method": given["method"],
+        "posterior": float(intruder.hierarchical_posterior(**given)),
+        "upper": {str(v): float(q) for v, q in zip(values[likely], p[likely], strict=True)},
+    }
     if as_json:
         click.echo(json.dumps(out))
         return
     click.echo(f"P[X1 = {given['known'] + 1} | D] = {out['posterior']:.5f}  ({given['method']})")
-    _print("The upper count", [{"X2": int(v), "probability": float(q)} for v, q in zip(values[likely], p[likely])],
-           False)  # fmt: skip
+    _print(
+        "The upper count",
+        [{"X2": int(v), "probability": float(q)} for v, q in zip(values[likely], p[likely])],
+        False,
+    )
 
 
 @risk.command()
@@ -259,7 +386,9 @@ def hierarchical(as_json: bool, **given: Any) -> None:
 def changes(true_x1: int, true_x2: int, as_json: bool, **given: Any) -> None:
     """How often the level above changes the intruder's decision, and which way (section 4.3.1)."""
     made = intruder.decisions(intruder.Truth(true_x1, true_x2), **given)
-    _print("Share of all that may be published", [{"method": given["method"]} | vars(made)], as_json)
+    _print(
+        "Share of all that may be published", [{"method": given["method"]} | vars(made)], as_json
+    )
 
 
 def _one(rho: Sequence[Fraction], epsilon: Sequence[Fraction]) -> dict[str, Any]:
@@ -275,7 +404,11 @@ def _many(rho: Sequence[Fraction], epsilon: Sequence[Fraction]) -> dict[str, Any
 
 
 def _print(
-    title: str, rows: Sequence[Mapping[str, Any]], as_json: bool, private: Private = True, warning: str = WARNING
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    as_json: bool,
+    private: Private = True,
+    warning: str = WARNING,
 ) -> None:
     if as_json:
         click.echo(json.dumps(marked_rows(rows, private)))

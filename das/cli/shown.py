@@ -22,31 +22,59 @@ from das.report.privacy import bound
 
 def headline_table(rows: Sequence[Headline], *, apart: bool) -> Table:
     """``apart``: the units that were measured are not the published ones."""
-    title = "Mean absolute error of the total" + (", over the units that were measured" if apart else "")
+    title = "Mean absolute error of the total" + (
+        ", over the units that were measured" if apart else ""
+    )
     table = Table(title=title, title_justify="left")
     for name in ("level", "units", "noisy", "published"):
         table.add_column(name, justify="left" if name == "level" else "right")
     for r in rows:
-        table.add_row(r.level, f"{r.units:,}", "not measured" if r.nmf is None else f"{r.nmf:,.2f}",
-                      f"{r.postprocessed:,.2f}")  # fmt: skip
+        table.add_row(
+            r.level,
+            f"{r.units:,}",
+            "not measured" if r.nmf is None else f"{r.nmf:,.2f}",
+            f"{r.postprocessed:,.2f}",
+        )
     return table
 
 
 def compare_table(rows: Sequence[Comparison], title: str) -> Table:
-    """Noisy measurements beside published counts; with the class of the true count where rows differ in it."""
+    """Noisy measurements beside published counts; with the class of the true count where rows
+    differ in it.
+    """
     by_size = len({r.bin for r in rows}) > 1
     table = Table(title=title, title_justify="left")
     for name in ("level", "query", *(["true count"] if by_size else [])):
         table.add_column(name, no_wrap=True)
-    for name in ("answers", "MAE noisy", "theory", "published", "ratio", "bias noisy", "published", "at 95 %"):
+    for name in (
+        "answers",
+        "MAE noisy",
+        "theory",
+        "published",
+        "ratio",
+        "bias noisy",
+        "published",
+        "at 95 %",
+    ):
         table.add_column(name, justify="right", no_wrap=True)
     previous = None
     for r in rows:
         if previous not in (None, r.level):
             table.add_section()
         previous = r.level
-        between = "–" if r.bias_low is None or r.bias_high is None else f"{r.bias_low:,.3f} to {r.bias_high:,.3f}"
-        numbers = (r.mae_noisy, r.mae_theory, r.mae_published, r.ratio, r.bias_noisy, r.bias_published)
+        between = (
+            "–"
+            if r.bias_low is None or r.bias_high is None
+            else f"{r.bias_low:,.3f} to {r.bias_high:,.3f}"
+        )
+        numbers = (
+            r.mae_noisy,
+            r.mae_theory,
+            r.mae_published,
+            r.ratio,
+            r.bias_noisy,
+            r.bias_published,
+        )
         cells = ["–" if x is None else f"{x:,.3f}" for x in numbers]
         table.add_row(r.level, r.query, *([r.bin] if by_size else []), f"{r.n:,}", *cells, between)
     return table
@@ -69,26 +97,37 @@ def two_table(rows: Sequence[TwoErrorsRow] | Sequence[DifferenceRow], title: str
         if isinstance(r, TwoErrorsRow):
             low, high = r.difference_low, r.difference_high
             between = "–" if low is None or high is None else f"{low:,.3f} to {high:,.3f}"
-            cells = [f"{r.mae_a:,.3f}", f"{r.mae_b:,.3f}", f"{r.difference:,.3f}", between, f"{r.bias_a:,.3f}",
-                     f"{r.bias_b:,.3f}"]  # fmt: skip
+            cells = [
+                f"{r.mae_a:,.3f}",
+                f"{r.mae_b:,.3f}",
+                f"{r.difference:,.3f}",
+                between,
+                f"{r.bias_a:,.3f}",
+                f"{r.bias_b:,.3f}",
+            ]
         else:
-            cells = [f"{r.differ:,}", f"{r.mean_absolute:,.3f}", f"{r.root_mean_square:,.3f}", f"{r.largest:,.0f}",
-                     f"{r.mean:,.3f}"]  # fmt: skip
+            cells = [
+                f"{r.differ:,}",
+                f"{r.mean_absolute:,.3f}",
+                f"{r.root_mean_square:,.3f}",
+                f"{r.largest:,.0f}",
+                f"{r.mean:,.3f}",
+            ]
         table.add_row(r.level, r.query, f"{r.n:,}", *cells)
     return table
 
 
-def plan_table(
-    name: str,
-    plans: Mapping[str, Plan],
-    promise: Promises,
-    private: Private,
-) -> Group:
+def plan_table(name: str, plans: Mapping[str, Plan], promise: Promises, private: Private) -> Group:
     tables: list[Any] = []
     for universe, plan in plans.items():
         mechanism, currency = plan.mechanism, plan.mechanism.currency
-        table = Table(title=f"{name}: {universe}, {currency} = {plan.cost} ({float(plan.cost):.6g}), "
-                            f"{plan.neighbours.value} neighbours, {mechanism}", title_justify="left")  # fmt: skip
+        table = Table(
+            title=(
+                f"{name}: {universe}, {currency} = {plan.cost} ({float(plan.cost):.6g}), "
+                f"{plan.neighbours.value} neighbours, {mechanism}"
+            ),
+            title_justify="left",
+        )
         table.add_column("level", no_wrap=True)
         table.add_column("query", no_wrap=True)
         for column in (currency, mechanism.title, "95 % margin"):
@@ -98,7 +137,13 @@ def plan_table(
             if previous not in (None, d.level):
                 table.add_section()
             previous = d.level
-            table.add_row(d.level, d.query, f"{float(d.cost):.6g}", f"{float(d.parameter):,.5g}", f"±{d.margin():,}")
+            table.add_row(
+                d.level,
+                d.query,
+                f"{float(d.cost):.6g}",
+                f"{float(d.parameter):,.5g}",
+                f"±{d.margin():,}",
+            )
         tables += [table, *bypassed(plan)]
     return Group(*tables, *promises_of(promise, private))
 
@@ -109,26 +154,36 @@ def class_of(draw: Draw, plan: Plan) -> dict[str, str]:
 
 
 def bypassed(plan: Plan) -> list[str]:
-    """What units with only children below them are measured with, in words; nothing where all of a level are alike."""
+    """What units with only children below them are measured with, in words; nothing where all of a
+    level are alike.
+    """
     first = {d.place: d for d in reversed(plan.draws) if d.place not in plan.paths[0]}
     if not first:
         return []
     times = {
         d.unit_class: float(d.parameter / same.parameter)
         for d in reversed(first.values())
-        for same in plan.plain if (same.level, same.query) == (d.level, d.query)
-    }  # fmt: skip
+        for same in plan.plain
+        if (same.level, same.query) == (d.level, d.query)
+    }
     noise = next(iter(first.values())).mechanism.title
     each = ", ".join(f"{name} {factor:.3g}" for name, factor in times.items())
-    return [f"above: units without only children. A unit with one child is measured with the share of both, and the child is not "
-            f"measured. {noise} times that above, by the levels whose shares a unit has: {each}"]  # fmt: skip
+    return [
+        "above: units without only children. A unit with one child is measured with the share of"
+        f" both, and the child is not measured. {noise} times that above, by the levels whose"
+        f" shares a unit has: {each}"
+    ]
 
 
 def promises_of(said: Promises, private: Private) -> list[str]:
     """Each guarantee of a statement under the words that say who its neighbours are."""
     out = []
     for words, by in said.each:
-        out += ["", words, *(line for universe, each in by.items() for line in _promise(universe, each, private))]
+        out += [
+            "",
+            words,
+            *(line for universe, each in by.items() for line in _promise(universe, each, private)),
+        ]
     return out
 
 
@@ -136,15 +191,24 @@ def _promise(name: str, promise: Zcdp | Pure, private: Private) -> list[str]:
     void = "" if private else f"  ({WITHOUT})"
     if isinstance(promise, Pure):
         return [f"{name}: epsilon = {promise.cost}, delta = 0{void}"]
-    lines = [f"{name}: rho = {promise.cost}; implied epsilon sqrt(2 rho) = {promise.implied_epsilon:.4g}{void}"]
-    lines += [f"  epsilon {_exactly(e.pld)} at delta = {decimal(e.delta)}  (from rho alone: {bound(e.tight)}; "
-              f"looser conversion: {bound(e.simple)}{_between(e)}){void}" for e in promise.epsilon]  # fmt: skip
+    lines = [
+        f"{name}: rho = {promise.cost}; implied epsilon sqrt(2 rho) ="
+        f" {promise.implied_epsilon:.4g}{void}"
+    ]
+    lines += [
+        f"  epsilon {_exactly(e.pld)} at delta = {decimal(e.delta)}  (from rho alone:"
+        f" {bound(e.tight)}; looser conversion: {bound(e.simple)}{_between(e)}){void}"
+        for e in promise.epsilon
+    ]
     return lines
 
 
 def _between(said: Epsilons | ZcdpChange) -> str:
     """Between which paths it is largest, in words; nothing where there is one."""
-    each = [f"{universe} {' and '.join(dict.fromkeys(paths))}" for universe, paths in (said.between or {}).items()]
+    each = [
+        f"{universe} {' and '.join(dict.fromkeys(paths))}"
+        for universe, paths in (said.between or {}).items()
+    ]
     return f"; largest for {', '.join(each)}" if each else ""
 
 
@@ -162,16 +226,27 @@ def account_tables(name: str, account: OwnAccount, private: Private) -> Group:
     head = f"{name}: {account.mechanism}, {account.neighbours} neighbours"
     if (t := account.target) is not None:
         head += (
-            f"; calibrated ({t.calibration}) to epsilon = {t.epsilon} at delta = {decimal(t.delta)} for {t.universe}"
+            f"; calibrated ({t.calibration}) to epsilon = {t.epsilon} at delta = {decimal(t.delta)}"
+            f" for {t.universe}"
         )
     out: list[Any] = [head]
     out += promises_of(account, private)
     for universe, changes in account.changes.items():
-        at = f", at delta = {decimal(changes[0].delta)}" if isinstance(changes[0], ZcdpChange) else ""
+        at = (
+            f", at delta = {decimal(changes[0].delta)}"
+            if isinstance(changes[0], ZcdpChange)
+            else ""
+        )
         void = "" if private else f" ({WITHOUT})"
-        table = Table(title=f"{universe}: what a change of one record can cost{at}{void}", title_justify="left")
+        table = Table(
+            title=f"{universe}: what a change of one record can cost{at}{void}",
+            title_justify="left",
+        )
         table.add_column("what differs")
-        for column in (currency, *(("epsilon, exact", "from rho alone") if currency == "rho" else ())):
+        for column in (
+            currency,
+            *(("epsilon, exact", "from rho alone") if currency == "rho" else ()),
+        ):
             table.add_column(column, justify="right")
         for c in changes:
             cells = [bound(c.pld), bound(c.tight)] if isinstance(c, ZcdpChange) else []
@@ -180,23 +255,39 @@ def account_tables(name: str, account: OwnAccount, private: Private) -> Group:
     for universe, spending in account.spending.items():
         for by, costs in (("levels", spending.levels), ("queries", spending.queries)):
             whole = sum(costs.values())
-            rows = [{f"{universe}, by {by}": key, currency: float(c), "share, %": float(100 * c / whole)}
-                    for key, c in costs.items()]  # fmt: skip
+            rows = [
+                {
+                    f"{universe}, by {by}": key,
+                    currency: float(c),
+                    "share, %": float(100 * c / whole),
+                }
+                for key, c in costs.items()
+            ]
             out.append(records_table(f"{universe}: where the budget goes", rows))
     return Group(*out)
 
 
-def options_table(title: str, options: Sequence[Mapping[str, Any]], currency: str, private: Private) -> Group:
-    """Plans side by side: a column of margins for each plan and coverage, and below what each plan costs."""
+def options_table(
+    title: str, options: Sequence[Mapping[str, Any]], currency: str, private: Private
+) -> Group:
+    """Plans side by side: a column of margins for each plan and coverage, and below what each plan
+    costs.
+    """
     table = Table(title=title, title_justify="left")
     table.add_column("level", no_wrap=True)
     table.add_column("query", no_wrap=True)
     columns = [(o, c) for o in options for c in o["coverages"]]
     for o, c in columns:
         table.add_column(
-            f"{o['name']}, {float(c) * 100:g} %" if len(options) > 1 else f"{float(c) * 100:g} %", justify="right"
+            f"{o['name']}, {float(c) * 100:g} %" if len(options) > 1 else f"{float(c) * 100:g} %",
+            justify="right",
         )
-    cells = {(o["name"], d["level"], d["query"]): d["margins"] for o in options for d in o["plan"] if "class" not in d}
+    cells = {
+        (o["name"], d["level"], d["query"]): d["margins"]
+        for o in options
+        for d in o["plan"]
+        if "class" not in d
+    }
     last = ""
     for level, query in dict.fromkeys(
         (d["level"], d["query"]) for o in reversed(options) for d in o["plan"] if "class" not in d

@@ -36,32 +36,77 @@ from das.tables import Table
 
 @click.command()
 @click.argument("run", type=PATH)
-@click.option("--level", help="Such as County, or areas across the levels, such as Place or County_Subdivision.")
-@click.option("--areas", "listed", type=PATH, help="Areas of your own in place of a level: a CSV file area,block, or a "
-              "block-assignment file of the Bureau.")  # fmt: skip
-@click.option("--table", "name", help="Such as P2.")
-@click.option("--geocode", "prefixes", multiple=True, metavar="PREFIX",
-              help="Units whose code or GEOID begins so; repeatable.")  # fmt: skip
-@click.option("--name", "called", multiple=True, metavar="TEXT",
-              help="Units with this in their name; repeatable. Alone: list them, of all levels.")  # fmt: skip
 @click.option(
-    "--format", "form", type=click.Choice(table_export.FORMATS), help="Default: that of --out's name, or csv."
+    "--level",
+    help="Such as County, or areas across the levels, such as Place or County_Subdivision.",
 )
-@click.option("--names", type=click.Choice(table_export.NAMES), default="both", show_default=True,
-              help="Columns as 'P0020001 Total', P0020001, or 'Total'.")  # fmt: skip
-@click.option("--noise", "noise", is_flag=True,
-              help="The standard error of every column as it was measured, in columns of their own.")  # fmt: skip
-@click.option("--margins", is_flag=True,
-              help="After each column the ends of its interval at 95 %: columns '... low' and '... high'.")  # fmt: skip
+@click.option(
+    "--areas",
+    "listed",
+    type=PATH,
+    help=(
+        "Areas of your own in place of a level: a CSV file area,block, or a "
+        "block-assignment file of the Bureau."
+    ),
+)
+@click.option("--table", "name", help="Such as P2.")
+@click.option(
+    "--geocode",
+    "prefixes",
+    multiple=True,
+    metavar="PREFIX",
+    help="Units whose code or GEOID begins so; repeatable.",
+)
+@click.option(
+    "--name",
+    "called",
+    multiple=True,
+    metavar="TEXT",
+    help="Units with this in their name; repeatable. Alone: list them, of all levels.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(table_export.FORMATS),
+    help="Default: that of --out's name, or csv.",
+)
+@click.option(
+    "--names",
+    type=click.Choice(table_export.NAMES),
+    default="both",
+    show_default=True,
+    help="Columns as 'P0020001 Total', P0020001, or 'Total'.",
+)
+@click.option(
+    "--noise",
+    "noise",
+    is_flag=True,
+    help="The standard error of every column as it was measured, in columns of their own.",
+)
+@click.option(
+    "--margins",
+    is_flag=True,
+    help="After each column the ends of its interval at 95 %: columns '... low' and '... high'.",
+)
 @click.option("--out", type=OUT, help="A file. Default: standard output.")
 @click.option("--quiet", is_flag=True, help="No progress display.")
 @json_option
 @guarded
 def tables(
-    run: Path, level: str | None, listed: Path | None, name: str | None, prefixes: tuple[str, ...],
-    called: tuple[str, ...], form: str | None, names: str, noise: bool, margins: bool, out: Path | None, quiet: bool,
+    run: Path,
+    level: str | None,
+    listed: Path | None,
+    name: str | None,
+    prefixes: tuple[str, ...],
+    called: tuple[str, ...],
+    form: str | None,
+    names: str,
+    noise: bool,
+    margins: bool,
+    out: Path | None,
+    quiet: bool,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Print a published table of a RUN or release; without --level and --table, list what there is.
 
     Areas across the levels are sums of the published counts of their blocks.
@@ -75,28 +120,43 @@ def tables(
             _list(release, as_json)
         return
     if name is None or (level is None) == (listed is None):
-        raise UserError("a table is named by both, its name and its level (or --areas)", where="--level, --table",
-                        remedy="`das tables RUN` lists them")  # fmt: skip
+        raise UserError(
+            "a table is named by both, its name and its level (or --areas)",
+            where="--level, --table",
+            remedy="`das tables RUN` lists them",
+        )
     form = "json" if as_json else form or _suffix(out) or "csv"
     if form == "parquet" and out is None:
-        raise UserError("Parquet is no text", where="--format parquet", remedy="give a file with --out")
+        raise UserError(
+            "Parquet is no text", where="--format parquet", remedy="give a file with --out"
+        )
     at, areas = _level(release, level, listed)
     if margins and areas is not None:
         asked = f"--kind {level}" if listed is None else f"--blocks {listed}"
-        raise UserError("the margins of areas across the levels are those of another command", where="--margins",
-                        remedy=f"`das area {run} {asked} --statistics {name}` has intervals of every column")  # fmt: skip
+        raise UserError(
+            "the margins of areas across the levels are those of another command",
+            where="--margins",
+            remedy=f"`das area {run} {asked} --statistics {name}` has intervals of every column",
+        )
     lowest = at if areas is None else release.spine.levels[-1]
     if (noise or margins) and release.opened is None:
-        raise UserError("what was revealed of the measurements does not tell the noise of a table", where="--noise, --margins",
-                        remedy="leave it out: of the demographic file there are counts alone")  # fmt: skip
+        raise UserError(
+            "what was revealed of the measurements does not tell the noise of a table",
+            where="--noise, --margins",
+            remedy="leave it out: of the demographic file there are counts alone",
+        )
     table = table_export.choose(release.folder, every, release.spine.levels, name, lowest)
     with Live(quiet or out is None) as progress:
         progress.stage(f"{table.name}, {at}", table_export.size(release.folder, table, lowest))
         parts = table_export.rows(release.folder, table, lowest, progress.advance)
         places = _places(release, at, areas, table, noise=noise)
         if margins and release.opened is not None:
-            read = partial(Intervals(release.opened, release.universe[table.name]).ends, at, table.masks,
-                           wanted=places.wanted(prefixes, called))  # fmt: skip
+            read = partial(
+                Intervals(release.opened, release.universe[table.name]).ends,
+                at,
+                table.masks,
+                wanted=places.wanted(prefixes, called),
+            )
             parts = table_export.with_intervals(parts, table.columns, read)
         if areas is not None:
             parts = added_up(parts, areas, table.columns)
@@ -104,7 +164,9 @@ def tables(
         with _opened(out) as file:
             n = table_export.write(chosen, table, at, form, names, file, private=private)
     if areas is not None and release.opened is not None:
-        click.echo(NOISE.format(lowest=lowest, at=at, first=table.labels[0], table=table.name), err=True)
+        click.echo(
+            NOISE.format(lowest=lowest, at=at, first=table.labels[0], table=table.name), err=True
+        )
     if out is not None:
         warn(private)
         click.echo(f"written: {out} ({n:,} units)")
@@ -112,31 +174,45 @@ def tables(
 
 #: What error to expect of areas across the levels.
 NOISE = (
-    "{at}: sums of the published counts of {lowest}. NOISE_SE is the standard error of '{first}', the first column of {table}, "
-    "as it was measured, added up from the largest whole units that were measured (--noise: of every column); published counts, which agree with "
-    "every level, are usually closer."
+    "{at}: sums of the published counts of {lowest}. NOISE_SE is the standard error of '{first}',"
+    " the first column of {table}, as it was measured, added up from the largest whole units that"
+    " were measured (--noise: of every column); published counts, which agree with every level, are"
+    " usually closer."
 )
 
 
-def _level(release: ReleasedTables, level: str | None, listed: Path | None) -> tuple[str, Areas | None]:
+def _level(
+    release: ReleasedTables, level: str | None, listed: Path | None
+) -> tuple[str, Areas | None]:
     """The level or kind of area that is meant, with its areas."""
     if listed is not None:
         areas = area_list.read(listed, release.spine)
         outside = release.spine.units(release.spine.levels[-1]) - len(np.unique(areas.unit))
         if outside:
-            click.echo(f"{listed}: {outside:,} units of {release.spine.levels[-1]} are in no area", err=True)
+            click.echo(
+                f"{listed}: {outside:,} units of {release.spine.levels[-1]} are in no area",
+                err=True,
+            )
         return areas.kind, areas
     known = {a.kind: a for a in release.areas}
     at = named(str(level), [*release.spine.levels, *known], "level", "--level")
     return at, known.get(at)
 
 
-def _places(release: ReleasedTables, at: str, areas: Areas | None, table: Table, *, noise: bool) -> PlaceColumns:
-    """The rows of a table, with the noise of its first column beside areas, and with ``noise`` that of every column."""
+def _places(
+    release: ReleasedTables, at: str, areas: Areas | None, table: Table, *, noise: bool
+) -> PlaceColumns:
+    """The rows of a table, with the noise of its first column beside areas, and with ``noise`` that
+    of every column.
+    """
     if areas is None and not noise:
         return PlaceColumns.of_level(release.spine, at)
     if release.opened is None:
-        return PlaceColumns.of_areas(areas) if areas is not None else PlaceColumns.of_level(release.spine, at)
+        return (
+            PlaceColumns.of_areas(areas)
+            if areas is not None
+            else PlaceColumns.of_level(release.spine, at)
+        )
     universe = release.universe[table.name]
     exact = exact_queries(statement.read(release.folder), universe.name, release.spine.levels)
     known = TableNoise.of(universe, table, release.opened.tree(universe), release.spine, exact)
@@ -148,7 +224,9 @@ def _places(release: ReleasedTables, at: str, areas: Areas | None, table: Table,
     return places.with_noise(table.columns, each) if noise else places
 
 
-def _found(release: ReleasedTables, prefixes: Sequence[str], called: Sequence[str], as_json: bool) -> None:
+def _found(
+    release: ReleasedTables, prefixes: Sequence[str], called: Sequence[str], as_json: bool
+) -> None:
     """Units of every level, and areas, by code, GEOID or name."""
     kinds = {level: PlaceColumns.of_level(release.spine, level) for level in release.spine.levels}
     kinds |= {a.kind: PlaceColumns.of_areas(a) for a in release.areas}
@@ -157,10 +235,16 @@ def _found(release: ReleasedTables, prefixes: Sequence[str], called: Sequence[st
         beside = {c.lower(): t for c, t in places.beside.items() if c in (NAME, GEOID)}
         for unit in np.flatnonzero(places.wanted(prefixes, called)).tolist():
             told = {"code": places.codes, "name": beside.get("name"), "geoid": beside.get("geoid")}
-            rows.append({"level": level} | {c: "" if t is None else str(t[unit], "utf-8") for c, t in told.items()})
+            rows.append(
+                {"level": level}
+                | {c: "" if t is None else str(t[unit], "utf-8") for c, t in told.items()}
+            )
     if not rows:
-        raise UserError("there is no such unit at any level", where="--geocode, --name",
-                        remedy="type less of the name; `das tables RUN` lists the levels")  # fmt: skip
+        raise UserError(
+            "there is no such unit at any level",
+            where="--geocode, --name",
+            remedy="type less of the name; `das tables RUN` lists the levels",
+        )
     if as_json:
         click.echo(json.dumps(marked_rows(rows, release.private), ensure_ascii=False))
     else:
@@ -172,28 +256,40 @@ def _list(release: ReleasedTables, as_json: bool) -> None:
     found = table_export.there(release.folder, list(release.tables.values()), release.spine.levels)
     kinds, lowest = [a.kind for a in release.areas], release.spine.levels[-1]
     rows: list[dict[str, Any]] = [
-        {"table": t.name, "title": t.title, "columns": len(t.columns),
-         "levels": [*levels, *(kinds if lowest in levels else [])]}
+        {
+            "table": t.name,
+            "title": t.title,
+            "columns": len(t.columns),
+            "levels": [*levels, *(kinds if lowest in levels else [])],
+        }
         for t, levels in found
-    ]  # fmt: skip
+    ]
     if as_json:
         click.echo(json.dumps(marked_rows(rows, release.private)))
         return
     warn(release.private)
     if not rows:
         click.echo(
-            "this release has no published tables: the run has not ended (das status), or output.tables was false"
+            "this release has no published tables: the run has not ended (das status), or"
+            " output.tables was false"
         )
     else:
-        console().print(records_table("Published tables", [r | {"levels": ", ".join(r["levels"])} for r in rows]))
+        console().print(
+            records_table(
+                "Published tables", [r | {"levels": ", ".join(r["levels"])} for r in rows]
+            )
+        )
 
 
 def _suffix(out: Path | None) -> str | None:
     """The format that the name of the file tells. A name that tells of another is refused."""
     suffix = out.suffix.removeprefix(".") if out else ""
     if suffix and suffix not in table_export.FORMATS:
-        raise UserError(f"'.{suffix}' is none of the formats {', '.join(table_export.FORMATS)}", where=out,
-                        remedy="end the name in one of them, or give --format")  # fmt: skip
+        raise UserError(
+            f"'.{suffix}' is none of the formats {', '.join(table_export.FORMATS)}",
+            where=out,
+            remedy="end the name in one of them, or give --format",
+        )
     return suffix or None
 
 
@@ -202,7 +298,9 @@ def _opened(out: Path | None) -> Iterator[IO[bytes]]:
     """Standard output, or a file that appears whole or not at all."""
     if out is None and sys.stdout is None:
         raise UserError(
-            "standard output is closed, and nothing else is named", where="das tables", remedy="name a file: --out"
+            "standard output is closed, and nothing else is named",
+            where="das tables",
+            remedy="name a file: --out",
         )
     if out is None:
         try:
@@ -211,10 +309,16 @@ def _opened(out: Path | None) -> Iterator[IO[bytes]]:
         except BrokenPipeError:  # the reader, such as head, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
-    if not out.absolute().parent.is_dir():  # which a writer of files would make: a name that was mistyped
-        raise UserError("there is no such folder", where=out, remedy="make it, or choose another --out")
+    if (
+        not out.absolute().parent.is_dir()
+    ):  # which a writer of files would make: a name that was mistyped
+        raise UserError(
+            "there is no such folder", where=out, remedy="make it, or choose another --out"
+        )
     try:
         with atomic.file(out) as draft, draft.open("wb") as file:
             yield file
     except OSError as error:
-        raise UserError(f"cannot be written ({error.strerror})", where=out, remedy="choose another --out") from None
+        raise UserError(
+            f"cannot be written ({error.strerror})", where=out, remedy="choose another --out"
+        ) from None

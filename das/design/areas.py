@@ -1,8 +1,9 @@
 r"""Variances of areas that cut across a tree, and their gradients.
 
-An area has some of the leaves. Of a node u that it has wholly it knows what is known of u; of one that it cuts it has
-:math:`B_u x_u`, given :math:`x_u`, and a rest that is independent of everything outside. Let the sums below go over
-the children that it has wholly (W) and over those that it cuts (B). With C and K of :mod:`das.design.recursion`
+An area has some of the leaves. Of a node u that it has wholly it knows what is known of u; of one
+that it cuts it has :math:`B_u x_u`, given :math:`x_u`, and a rest that is independent of everything
+outside. Let the sums below go over the children that it has wholly (W) and over those that it cuts
+(B). With C and K of :mod:`das.design.recursion`
 
 .. math:: P_u = \sum_W C_c + \sum_B B_c C_c, \qquad B_u = P_u K_u,
 
@@ -10,16 +11,16 @@ and the variance of the area is the sum over the nodes that it cuts, the root am
 
 .. math:: L_u = \sum_W C_c - P_u K_u P_u' + B_u C_u B_u' .
 
-*Proof.* Given :math:`x_u` the children are :math:`\mu_c + C_c K_u(x_u - s_u)` with covariance :math:`C_c [c = d] - C_c K_u C_d`.
-So what the area has of u has the slope :math:`\sum_W C_c K_u + \sum_B B_c C_c K_u`, and beside the rests of the
-children the covariance :math:`\sum_W C_c + \sum_B B_c C_c B_c' - P_u K_u P_u'`. Each term :math:`B_c C_c B_c'` is counted at c; at the
-root :math:`V = C`.
+*Proof.* Given :math:`x_u` the children are :math:`\mu_c + C_c K_u(x_u - s_u)` with covariance
+:math:`C_c [c = d] - C_c K_u C_d`. So what the area has of u has the slope :math:`\sum_W C_c K_u +
+\sum_B B_c C_c K_u`, and beside the rests of the children the covariance :math:`\sum_W C_c + \sum_B
+B_c C_c B_c' - P_u K_u P_u'`. Each term :math:`B_c C_c B_c'` is counted at c; at the root :math:`V =
+C`.
 
-*Gradient.* From the root down, with :math:`\bar E_u` what the parent's :math:`\bar P` is on the coordinates of u:
-:math:`\bar B = \bar E C + 2 \bar L B C`, :math:`\bar C \mathrel{+}= B'(\bar E + \bar L B)`,
-:math:`\bar K \mathrel{+}= P'(\bar B - \bar L P)`, :math:`\bar P = \bar B K - 2 \bar L B`, and for the children that it has wholly
-:math:`\bar C \mathrel{+}= \bar P + \bar L`.
-"""
+*Gradient.* From the root down, with :math:`\bar E_u` what the parent's :math:`\bar P` is on the
+coordinates of u: :math:`\bar B = \bar E C + 2 \bar L B C`, :math:`\bar C \mathrel{+}= B'(\bar E +
+\bar L B)`, :math:`\bar K \mathrel{+}= P'(\bar B - \bar L P)`, :math:`\bar P = \bar B K - 2 \bar L
+B`, and for the children that it has wholly :math:`\bar C \mathrel{+}= \bar P + \bar L`."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """Entries that are added up: ``source`` to ``target``, ``times`` each; in the order of the sources or of the targets."""
+    """Entries that are added up: ``source`` to ``target``, ``times`` each; in the order of the
+    sources or of the targets.
+    """
 
     source: Ints
     target: Ints
@@ -55,19 +58,24 @@ class Scatter:
     def add(self, out: Array, of: Array) -> None:
         """``out[target] += times * of[source]``, ``(modes, entries)`` both."""
         for m in range(len(out)):
-            out[m] += np.bincount(self.target, weights=self.times * of[m, self.source], minlength=out.shape[1])
+            out[m] += np.bincount(
+                self.target, weights=self.times * of[m, self.source], minlength=out.shape[1]
+            )
 
     def back(self, out: Array, of: Array) -> None:
         """The adjoint: ``out[source] += times * of[target]``."""
         for m in range(len(out)):
-            out[m] += np.bincount(self.source, weights=self.times * of[m, self.target], minlength=out.shape[1])
+            out[m] += np.bincount(
+                self.source, weights=self.times * of[m, self.target], minlength=out.shape[1]
+            )
 
 
 @dataclass(frozen=True, eq=False)
 class CutNodes:
-    """What areas have of the nodes that they cut: ``area`` and ``node`` ``(pieces,)``, in the order of the nodes, so parents
-    first. ``leaves``, ``inner``: how the C of wholly contained kinds and inner nodes are added up; ``up``: how matrices of
-    pieces are added to those of the pieces that they are in. ``everywhere``: areas that have all there is."""
+    """What areas have of the nodes that they cut: ``area`` and ``node`` ``(pieces,)``, in the order
+    of the nodes, so parents first. ``leaves``, ``inner``: how the C of wholly contained kinds and
+    inner nodes are added up; ``up``: how matrices of pieces are added to those of the pieces that
+    they are in. ``everywhere``: areas that have all there is."""
 
     area: Ints
     node: Ints
@@ -106,7 +114,8 @@ class Slopes:
 
 @dataclass(frozen=True, eq=False)
 class AreaTargets:
-    """The areas of one kind, and the queries that are asked of them. Arrays of inner nodes and kinds are those of
+    """The areas of one kind, and the queries that are asked of them. Arrays of inner nodes and
+    kinds are those of
     :mod:`das.design.recursion`."""
 
     tree: Tree
@@ -115,17 +124,34 @@ class AreaTargets:
     root: Grams
 
     @staticmethod
-    def of(tree: Tree, cut: CutNodes, coordinates: Coordinates, queries: Sequence[Query]) -> AreaTargets:
+    def of(
+        tree: Tree, cut: CutNodes, coordinates: Coordinates, queries: Sequence[Query]
+    ) -> AreaTargets:
         inner = tree.inner
         length = inner.size[cut.node]
-        first = np.repeat(inner.indptr[cut.node] - np.concatenate([[0], np.cumsum(length)])[:-1], length)
-        none = np.zeros((len(cut.node), 0), dtype=bool)
-        layout = Placement(np.concatenate([[0], np.cumsum(length)]), inner.coordinate[first + np.arange(length.sum())],
-                        none, none, np.zeros(len(none), bool), ())  # fmt: skip
-        root = Placement(
-            inner.indptr[:2], inner.coordinate[: inner.indptr[1]], none[:1], none[:1], np.zeros(1, bool), ()
+        first = np.repeat(
+            inner.indptr[cut.node] - np.concatenate([[0], np.cumsum(length)])[:-1], length
         )
-        return AreaTargets(tree, cut, Grams.of(layout, coordinates, queries), Grams.of(root, coordinates, queries))
+        none = np.zeros((len(cut.node), 0), dtype=bool)
+        layout = Placement(
+            np.concatenate([[0], np.cumsum(length)]),
+            inner.coordinate[first + np.arange(length.sum())],
+            none,
+            none,
+            np.zeros(len(none), bool),
+            (),
+        )
+        root = Placement(
+            inner.indptr[:2],
+            inner.coordinate[: inner.indptr[1]],
+            none[:1],
+            none[:1],
+            np.zeros(1, bool),
+            (),
+        )
+        return AreaTargets(
+            tree, cut, Grams.of(layout, coordinates, queries), Grams.of(root, coordinates, queries)
+        )
 
     def part(self, modes: slice) -> AreaTargets:
         """Of some modes alone."""
@@ -152,10 +178,13 @@ class AreaTargets:
         return Slopes(w, p, b, rest, size)
 
     def variances(self, slopes: Slopes, c: Array, scale: Array) -> tuple[Array, Array]:
-        """Summed over the answers of each query, ``(areas, queries)``; and what of that size is rounding error."""
+        """Summed over the answers of each query, ``(areas, queries)``; and what of that size is
+        rounding error.
+        """
         root = c[:, : len(self.root.node)]
         found, most = (
-            self._summed(rest, whole, scale) for rest, whole in ((slopes.rest, root), (slopes.size, np.abs(root)))
+            self._summed(rest, whole, scale)
+            for rest, whole in ((slopes.rest, root), (slopes.size, np.abs(root)))
         )
         return found, most
 
@@ -168,13 +197,23 @@ class AreaTargets:
         return out
 
     def adjoint(
-        self, slopes: Slopes, weight: Array, scale: Array, c: Array, k: Array, bar: tuple[Array, Array, Array]
+        self,
+        slopes: Slopes,
+        weight: Array,
+        scale: Array,
+        c: Array,
+        k: Array,
+        bar: tuple[Array, Array, Array],
     ) -> None:
-        """Adds the derivatives by C of inner nodes, by K and by C of kinds, ``bar``, of ``weight * variances``."""
+        """Adds the derivatives by C of inner nodes, by K and by C of kinds, ``bar``, of ``weight *
+        variances``.
+        """
         bar_c, bar_k, bar_leaf = bar
         cut = self.cut
         if len(cut.everywhere):
-            bar_c[:, : len(self.root.node)] += self.root.apply(weight[cut.everywhere].sum(axis=0)[None], scale)
+            bar_c[:, : len(self.root.node)] += self.root.apply(
+                weight[cut.everywhere].sum(axis=0)[None], scale
+            )
         rest = self.grams.apply(weight[cut.area], scale)
         bar_e, bar_w = np.zeros_like(rest), np.empty_like(rest)
         for g in self.tree.inner.groups:
@@ -258,7 +297,9 @@ def _pairs(a: Ints, b: Ints, size: int) -> tuple[tuple[Ints, Ints], Ints]:
     return (both // size, both % size), count
 
 
-def _spreads(tree: Tree, cut: Ints, whole: Ints, at: Ints, kind: Ints, member: Ints, areas: int) -> CutNodes:
+def _spreads(
+    tree: Tree, cut: Ints, whole: Ints, at: Ints, kind: Ints, member: Ints, areas: int
+) -> CutNodes:
     n, inner = len(tree.parent), tree.inner
     cut = cut[np.lexsort((cut // n, cut % n))]
     area, node = cut // n, cut % n
@@ -268,25 +309,47 @@ def _spreads(tree: Tree, cut: Ints, whole: Ints, at: Ints, kind: Ints, member: I
     def piece(keys: Ints) -> Ints:
         """The piece of each key, -1 where the node is not cut."""
         found = np.minimum(np.searchsorted(cut[order], keys), max(len(cut) - 1, 0))
-        return np.where(cut[order][found] == keys, order[found], -1) if len(cut) else np.full(len(keys), -1)
+        return (
+            np.where(cut[order][found] == keys, order[found], -1)
+            if len(cut)
+            else np.full(len(keys), -1)
+        )
 
     of_leaf = piece(at)
     keep = of_leaf >= 0
     edge = _edge_of(tree, kind[keep], at[keep] % n)
     edge_start = np.concatenate([[0], np.cumsum(tree.leaves.size[tree.kind] ** 2)])
-    leaves = _spread(tree.leaves.start[kind[keep]], tree.edge_into, edge_start[edge], tree.leaves.size[kind[keep]] ** 2,
-                     start[of_leaf[keep]] - inner.start[at[keep] % n], member[keep])  # fmt: skip
+    leaves = _spread(
+        tree.leaves.start[kind[keep]],
+        tree.edge_into,
+        edge_start[edge],
+        tree.leaves.size[kind[keep]] ** 2,
+        start[of_leaf[keep]] - inner.start[at[keep] % n],
+        member[keep],
+    )
     child = whole[whole % n > 0]
     above = piece(child // n * n + tree.parent[child % n])
     child, above = child[above >= 0], above[above >= 0]
     c = child % n
-    wholes = _spread(inner.start[c], tree.into, inner.start[c], inner.size[c] ** 2,
-                     start[above] - inner.start[tree.parent[c]], np.ones(len(c)))  # fmt: skip
+    wholes = _spread(
+        inner.start[c],
+        tree.into,
+        inner.start[c],
+        inner.size[c] ** 2,
+        start[above] - inner.start[tree.parent[c]],
+        np.ones(len(c)),
+    )
     low = np.flatnonzero(node > 0)
     up_of = piece(area * n + tree.parent[node])
     c = node[low]
-    up = _spread(start[low], tree.into, inner.start[c], inner.size[c] ** 2,
-                 start[up_of[low]] - inner.start[tree.parent[c]], np.ones(len(c)))  # fmt: skip
+    up = _spread(
+        start[low],
+        tree.into,
+        inner.start[c],
+        inner.size[c] ** 2,
+        start[up_of[low]] - inner.start[tree.parent[c]],
+        np.ones(len(c)),
+    )
     return CutNodes(area, node, start, leaves, wholes, up, whole[whole % n == 0] // n, areas)
 
 
@@ -296,8 +359,18 @@ def _edge_of(tree: Tree, kind: Ints, home: Ints) -> Ints:
     return np.searchsorted(tree.kind * n + tree.home, kind * n + home)
 
 
-def _spread(source: Ints, into: Ints, into_start: Ints, length: Ints, shift: Ints, times: Array | Ints) -> Scatter:
-    """Blocks of ``length`` entries from ``source`` on, to where ``into`` says from ``into_start`` on, moved by ``shift``."""
+def _spread(
+    source: Ints, into: Ints, into_start: Ints, length: Ints, shift: Ints, times: Array | Ints
+) -> Scatter:
+    """Blocks of ``length`` entries from ``source`` on, to where ``into`` says from ``into_start``
+    on, moved by ``shift``.
+    """
     block = np.repeat(np.arange(len(length)), length)
-    within = np.arange(int(length.sum())) - np.repeat(np.concatenate([[0], np.cumsum(length)])[:-1], length)
-    return Scatter(source[block] + within, into[into_start[block] + within] + shift[block], times[block].astype(float))
+    within = np.arange(int(length.sum())) - np.repeat(
+        np.concatenate([[0], np.cumsum(length)])[:-1], length
+    )
+    return Scatter(
+        source[block] + within,
+        into[into_start[block] + within] + shift[block],
+        times[block].astype(float),
+    )

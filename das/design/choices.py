@@ -1,14 +1,16 @@
 r"""What may be drawn, and with which precision the units of each class are then measured.
 
-An allocation gives :math:`\rho_{lq}` to query q of level l: the level has :math:`S_l = \sum_q \rho_{lq}`. Units of class k,
-whose first level is t and which hold the shares of some levels :math:`l \in k` (:mod:`das.model.chains`), are measured with
+An allocation gives :math:`\rho_{lq}` to query q of level l: the level has :math:`S_l = \sum_q
+\rho_{lq}`. Units of class k, whose first level is t and which hold the shares of some levels
+:math:`l \in k` (:mod:`das.model.chains`), are measured with
 
 .. math:: p_{kq} = Y_k\,\rho_{tq}/S_t, \qquad Y_k = \sum_{l \in k} S_l .
 
 Without only children each class holds its own level alone, and :math:`p = \rho`.
 
-*Steps.* With :math:`h = -\partial F/\partial p` the share of level l deserves :math:`G_l = \sum_{k \ni l} \sum_q h_{kq}\,
-\rho_{tq}/S_t`, and query q within it :math:`H_{lq} = \sum_{k: t = l} Y_k h_{kq}`; so :math:`\rho_{lq}` is multiplied by
+*Steps.* With :math:`h = -\partial F/\partial p` the share of level l deserves :math:`G_l = \sum_{k
+\ni l} \sum_q h_{kq}\, \rho_{tq}/S_t`, and query q within it :math:`H_{lq} = \sum_{k: t = l} Y_k
+h_{kq}`; so :math:`\rho_{lq}` is multiplied by
 :math:`m_{lq} = G_l H_{lq}/\sum_q (\rho_{lq}/S_l) H_{lq}`, and :math:`\sum \rho m = \sum p h`.
 
 *Bound.* :math:`p_{kq} = \rho_{tq} + (Y_k - S_t)\,\rho_{tq}/S_t`, so for every allocation
@@ -36,10 +38,12 @@ LevelQuery = tuple[str, str]
 
 @dataclass(frozen=True)
 class Choices:
-    r"""``pairs`` ``(J,)``: level and query of each draw, level by level, root first. ``classes``: of each level and class of
-    units that is measured the levels whose shares it holds, its own among them (:func:`das.model.chains.classes`).
-    Class draws ``(I,)`` are those of each class in turn. ``each``: the precision that one rho buys, :math:`1/\sigma^2`: 1
-    where records are replaced, 2 where they are added or removed; p and what follows from it is that many times as much."""
+    r"""``pairs`` ``(J,)``: level and query of each draw, level by level, root first. ``classes``:
+    of each level and class of units that is measured the levels whose shares it holds, its own
+    among them (:func:`das.model.chains.classes`). Class draws ``(I,)`` are those of each class in
+    turn. ``each``: the precision that one rho buys, :math:`1/\sigma^2`: 1 where records are
+    replaced, 2 where they are added or removed; p and what follows from it is that many times as
+    much."""
 
     pairs: tuple[LevelQuery, ...]
     classes: Mapping[LevelQuery, tuple[str, ...]]
@@ -79,7 +83,12 @@ class Choices:
     @cached_property
     def members(self) -> tuple[tuple[int, str], ...]:
         """Class and query of each class draw, ``(I,)``."""
-        return tuple((k, q) for k, (level, _) in enumerate(self.places) for lv, q in self.pairs if lv == level)
+        return tuple(
+            (k, q)
+            for k, (level, _) in enumerate(self.places)
+            for lv, q in self.pairs
+            if lv == level
+        )
 
     @cached_property
     def of_class(self) -> NDArray[np.intp]:
@@ -101,7 +110,9 @@ class Choices:
     @cached_property
     def _own(self) -> NDArray[np.bool_]:
         """Which level a class begins at, ``(K, levels)``."""
-        return np.array([[level == at for level in self.levels] for at, _ in self.places], dtype=bool)
+        return np.array(
+            [[level == at for level in self.levels] for at, _ in self.places], dtype=bool
+        )
 
     @property
     def apart(self) -> bool:
@@ -110,14 +121,18 @@ class Choices:
 
     @cached_property
     def lowest(self) -> tuple[str, ...]:
-        """The levels that some lowest units are measured at, root first: their own, and those of chains that end with it."""
+        """The levels that some lowest units are measured at, root first: their own, and those of
+        chains that end with it.
+        """
         ends = {place[0] for place in self.places if self.levels[-1] in self.classes[place]}
         return tuple(level for level in self.levels if level in ends)
 
     def _sums(self, rho: Array) -> tuple[Array, Array, Array]:
         """S of each level, Y of each class, and each draw's share of its level."""
         level = np.bincount(self.level, weights=rho, minlength=len(self.levels)).astype(np.float64)
-        share = np.divide(rho, level[self.level], out=np.zeros_like(rho), where=level[self.level] > 0)
+        share = np.divide(
+            rho, level[self.level], out=np.zeros_like(rho), where=level[self.level] > 0
+        )
         return level, self._holds @ level, share
 
     def precision(self, rho: Array) -> Array:
@@ -132,8 +147,12 @@ class Choices:
         level, of_class, share = self._sums(rho)
         mine = share[self.of_pair][:, None]
         own = self.level[self.of_pair]
-        whole = np.divide(of_class[self.of_class], level[own], out=np.zeros(len(own)), where=level[own] > 0)
-        within = (self.of_pair[:, None] == np.arange(len(rho))[None, :]) - (own[:, None] == self.level[None, :]) * mine
+        whole = np.divide(
+            of_class[self.of_class], level[own], out=np.zeros(len(own)), where=level[own] > 0
+        )
+        within = (self.of_pair[:, None] == np.arange(len(rho))[None, :]) - (
+            own[:, None] == self.level[None, :]
+        ) * mine
         held = self._holds[self.of_class][:, self.level]
         return np.asarray(self.each * (held * mine + whole[:, None] * within), dtype=np.float64)
 
@@ -145,8 +164,12 @@ class Choices:
             self.of_class, weights=h * share[self.of_pair], minlength=len(self.places)
         )
         within = np.bincount(self.of_pair, weights=of_class[self.of_class] * h, minlength=len(rho))
-        mean = np.bincount(self.level, weights=share * within, minlength=len(self.levels))[self.level]
-        return np.asarray(deserved[self.level] * np.divide(within, mean, out=np.ones_like(rho), where=mean > 0))
+        mean = np.bincount(self.level, weights=share * within, minlength=len(self.levels))[
+            self.level
+        ]
+        return np.asarray(
+            deserved[self.level] * np.divide(within, mean, out=np.ones_like(rho), where=mean > 0)
+        )
 
     def most(self, h: Array) -> Array:
         """c of each draw, ``(J,)``."""

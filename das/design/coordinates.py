@@ -1,8 +1,8 @@
 """In which coordinates the histogram of a unit is described, and which of them each unit has.
 
-Over all that structures allow, the coordinates are the dense levels of :mod:`das.estimate.modes`, once for each mode. Over
-the cells that a unit was published with, they are these cells, and there is one mode.
-"""
+Over all that structures allow, the coordinates are the dense levels of :mod:`das.estimate.modes`,
+once for each mode. Over the cells that a unit was published with, they are these cells, and there
+is one mode."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """``size`` coordinates in each of several modes, of which ``multiplicity`` ``(modes,)`` has as many as there are vectors
-    alike in it. The first mode alone has a total. ``modes``: those of a schema's algebra, or none for cells."""
+    """``size`` coordinates in each of several modes, of which ``multiplicity`` ``(modes,)`` has as
+    many as there are vectors alike in it. The first mode alone has a total. ``modes``: those of a
+    schema's algebra, or none for cells."""
 
     size: int
     multiplicity: Array
@@ -30,7 +31,9 @@ class Coordinates:
     @staticmethod
     def of_modes(modes: Modes) -> Coordinates:
         sizes = np.array(modes.sizes, dtype=float)
-        return Coordinates(modes.d, np.array([np.prod(np.where(k, sizes - 1, 1.0)) for k in modes.kinds]), modes)
+        return Coordinates(
+            modes.d, np.array([np.prod(np.where(k, sizes - 1, 1.0)) for k in modes.kinds]), modes
+        )
 
     @staticmethod
     def of_cells(schema: Schema) -> Coordinates:
@@ -44,7 +47,9 @@ class Coordinates:
         """Which coordinates a query adds up: equal numbers, ``(size,)``."""
         if self.modes is None:
             return query.index
-        return np.asarray(np.unique(self.modes.answers(query)[:, 0], return_inverse=True)[1], dtype=np.intp)
+        return np.asarray(
+            np.unique(self.modes.answers(query)[:, 0], return_inverse=True)[1], dtype=np.intp
+        )
 
     def factor(self, query: Query) -> Array:
         """Q'Q in each mode, as a multiple of one where labels are equal, ``(modes,)``."""

@@ -1,7 +1,7 @@
 """Exact shares: fractions of a common denominator in place of floating-point numbers.
 
-What is lost by it is not guessed: variances and certificate are those of the fractions (:mod:`das.jobs.optimising`).
-"""
+What is lost by it is not guessed: variances and certificate are those of the fractions
+(:mod:`das.jobs.optimising`)."""
 
 from __future__ import annotations
 
@@ -25,16 +25,26 @@ DIGITS = 6
 def shares(
     x: Mapping[LevelQuery, float], never_dropped: Collection[LevelQuery], floor: int = FLOOR
 ) -> dict[LevelQuery, Fraction]:
-    """Shares that sum to exactly 1, by largest remainders; of draws ``never_dropped`` at least ``floor`` units.
+    """Shares that sum to exactly 1, by largest remainders; of draws ``never_dropped`` at least
+    ``floor`` units.
 
-    >>> shares({("A", "total"): 2.0, ("A", "detailed"): 1.0, ("B", "detailed"): 1e-9}, [("B", "detailed")])
-    {('A', 'total'): Fraction(3333, 5000), ('A', 'detailed'): Fraction(3333, 10000), ('B', 'detailed'): Fraction(1, 10000)}
-    """
+    >>> shares(
+    ...     {("A", "total"): 2.0, ("A", "detailed"): 1.0, ("B", "detailed"): 1e-9},
+    ...     [("B", "detailed")],
+    ... )
+    {('A', 'total'): Fraction(3333, 5000), ('A', 'detailed'): Fraction(3333, 10000), ('B',
+    'detailed'): Fraction(1, 10000)}"""
     total = sum(x.values())
-    kept = {pair: v for pair, v in x.items() if v >= total * floor / DENOMINATOR or pair in never_dropped}
+    kept = {
+        pair: v
+        for pair, v in x.items()
+        if v >= total * floor / DENOMINATOR or pair in never_dropped
+    }
     least = {pair: floor if pair in never_dropped else 0 for pair in kept}
     free = DENOMINATOR - sum(least.values())
-    above: NDArray[np.float64] = np.array([max(v / total * DENOMINATOR - least[pair], 0.0) for pair, v in kept.items()])
+    above: NDArray[np.float64] = np.array(
+        [max(v / total * DENOMINATOR - least[pair], 0.0) for pair, v in kept.items()]
+    )
     above *= free / above.sum()
     units = np.floor(above).astype(int)
     units[np.argsort(units - above, kind="stable")[: free - int(units.sum())]] += 1

@@ -25,8 +25,8 @@ _IDLE = 1e-7
 
 @dataclass(frozen=True)
 class Wish:
-    """One target: how much it counts, and how wide its standard deviation may be, in persons (``sd``) or as a multiple of
-    what it is now (``ratio``)."""
+    """One target: how much it counts, and how wide its standard deviation may be, in persons
+    (``sd``) or as a multiple of what it is now (``ratio``)."""
 
     aim: Estimand
     weight: float = 1.0
@@ -36,10 +36,11 @@ class Wish:
 
 @dataclass(frozen=True)
 class Goal:
-    """``best``: of a given total; ``least``: the smallest total that meets all limits, no wish worse than now where it says
-    nothing else; ``spare``: what buys nothing is spent anew, every other draw stays. ``guard``: by level, or for
-    :data:`EVERYTHING`, how many times its present standard deviation no query that is measured may exceed. ``keep``: draws
-    that are not to become smaller; ``hold``: draws that stay what they are."""
+    """``best``: of a given total; ``least``: the smallest total that meets all limits, no wish
+    worse than now where it says nothing else; ``spare``: what buys nothing is spent anew, every
+    other draw stays. ``guard``: by level, or for :data:`EVERYTHING`, how many times its present
+    standard deviation no query that is measured may exceed. ``keep``: draws that are not to become
+    smaller; ``hold``: draws that stay what they are."""
 
     objective: Objective
     wishes: tuple[Wish, ...]
@@ -62,42 +63,74 @@ class Goal:
         weight, limit = np.zeros(len(model.aims)), np.full(len(model.aims), np.inf)
         for i, wish in enumerate(self.wishes):
             weight[i] = wish.weight
-            ratio = 1.0 if self.objective == "least" and wish.sd is None and wish.ratio is None else wish.ratio
-            limit[i] = min(np.inf if wish.sd is None else wish.sd**2, np.inf if ratio is None else ratio**2 * f[i])
+            ratio = (
+                1.0
+                if self.objective == "least" and wish.sd is None and wish.ratio is None
+                else wish.ratio
+            )
+            limit[i] = min(
+                np.inf if wish.sd is None else wish.sd**2,
+                np.inf if ratio is None else ratio**2 * f[i],
+            )
         for i, aim in enumerate(model.aims):
-            if not aim.areas and (most := self.guard.get(aim.place, self.guard.get(EVERYTHING))) is not None:
+            if (
+                not aim.areas
+                and (most := self.guard.get(aim.place, self.guard.get(EVERYTHING))) is not None
+            ):
                 limit[i] = min(limit[i], most**2 * f[i])
         known = f == 0
         weight[known], limit[known] = 0.0, np.inf
         if not weight.any():
-            raise SpecError("every target is published exactly: there is nothing to make better", where="target",
-                            remedy="name what is estimated")  # fmt: skip
+            raise SpecError(
+                "every target is published exactly: there is nothing to make better",
+                where="target",
+                remedy="name what is estimated",
+            )
         if self.objective == "least":
             weight[:] = 0.0
         else:
             weight /= weight.sum()
         held = np.array([pair in self.hold for pair in model.draws.pairs])
         if held.all():
-            raise SpecError("every draw is held: there is nothing to share out", where="hold", remedy="hold less")
+            raise SpecError(
+                "every draw is held: there is nothing to share out",
+                where="hold",
+                remedy="hold less",
+            )
         stays = held | np.array([pair in self.keep for pair in model.draws.pairs])
         if self.objective == "spare":
             stays |= ~idle(model, now, f)
             if stays.all():
-                raise SpecError("every draw buys something: there is nothing to spare", where="objective",
-                                remedy='take "best" or "least"')  # fmt: skip
+                raise SpecError(
+                    "every draw buys something: there is nothing to spare",
+                    where="objective",
+                    remedy='take "best" or "least"',
+                )
         kept = np.where(stays, now, 0.0)
         if kept.sum() >= start.sum() and self.objective != "least":
-            raise SpecError(f"what is kept takes rho = {kept.sum():.4g} of {start.sum():.4g}", where="keep",
-                            remedy="keep less, or allow more rho")  # fmt: skip
+            raise SpecError(
+                f"what is kept takes rho = {kept.sum():.4g} of {start.sum():.4g}",
+                where="keep",
+                remedy="keep less, or allow more rho",
+            )
         return Problem(
-            model, weight, limit, kept, held, np.maximum(start, kept) if self.objective == "least" else start
+            model,
+            weight,
+            limit,
+            kept,
+            held,
+            np.maximum(start, kept) if self.objective == "least" else start,
         )
 
 
 def idle(model: Model, now: Array, f: Array) -> NDArray[np.bool_]:
-    """The draws that buy nothing: no variance of any level and query would change without them, ``(draws,)``."""
+    """The draws that buy nothing: no variance of any level and query would change without them,
+    ``(draws,)``.
+    """
     draws = model.draws
-    every = np.array([not a.areas and v > 0 for a, v in zip(model.aims, f, strict=True)], dtype=float)
+    every = np.array(
+        [not a.areas and v > 0 for a, v in zip(model.aims, f, strict=True)], dtype=float
+    )
     _, h = model.gradient(draws.precision(now), every / max(every.sum(), 1))
     worth = np.bincount(draws.of_pair, weights=np.abs(h), minlength=len(draws.pairs))
     return worth * now.sum() < _IDLE

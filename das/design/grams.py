@@ -1,4 +1,6 @@
-"""Weighted sums of queries as matrices of every node, and the adjoint: what each query has of given matrices."""
+"""Weighted sums of queries as matrices of every node, and the adjoint: what each query has of given
+matrices.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Grams:
-    """``same`` ``(queries, entries)``: whether a query adds up row and column of an entry. ``factor`` ``(queries, modes)``."""
+    """``same`` ``(queries, entries)``: whether a query adds up row and column of an entry.
+    ``factor`` ``(queries, modes)``.
+    """
 
     same: NDArray[np.bool_]
     factor: Array
@@ -32,14 +36,18 @@ class Grams:
             label = coordinates.label(q)[layout.coordinate]
             same[i] = label[row] == label[column]
         node = np.repeat(np.arange(len(layout.size)), layout.size**2)
-        return Grams(same, np.array([coordinates.factor(q) for q in queries]), node, len(layout.size))
+        return Grams(
+            same, np.array([coordinates.factor(q) for q in queries]), node, len(layout.size)
+        )
 
     def part(self, modes: slice) -> Grams:
         """Of some modes alone."""
         return replace(self, factor=self.factor[:, modes])
 
     def apply(self, weight: Array, scale: Array) -> Array:
-        """``sum_q weight[node, q] scale[mode] factor[q, mode] same[q]``: ``(nodes, queries) -> (modes, entries)``."""
+        """``sum_q weight[node, q] scale[mode] factor[q, mode] same[q]``: ``(nodes, queries) ->
+        (modes, entries)``.
+        """
         out = np.zeros((self.factor.shape[1], self.same.shape[1]))
         for q, same in enumerate(self.same):
             if weight[:, q].any():
@@ -49,7 +57,9 @@ class Grams:
         return out
 
     def adjoint(self, matrices: Array, scale: Array, queries: Sequence[int] | None = None) -> Array:
-        """``(modes, entries) -> (nodes, queries)``; those of ``queries`` alone, if it is given, and zeros for the others."""
+        """``(modes, entries) -> (nodes, queries)``; those of ``queries`` alone, if it is given, and
+        zeros for the others.
+        """
         out = np.zeros((self.nodes, len(self.same)))
         known: dict[tuple[float, ...], Array] = {}
         for q in range(len(self.same)) if queries is None else queries:

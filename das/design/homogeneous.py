@@ -1,10 +1,10 @@
-r"""A tree of which only the numbers of units are known: every unit of a level has as many children, and holds whatever
-others do. Then everything has a closed form.
+r"""A tree of which only the numbers of units are known: every unit of a level has as many children,
+and holds whatever others do. Then everything has a closed form.
 
-Level l has :math:`n_l` units, :math:`D_l = N/n_l` of the N lowest ones below each. The vectors over the lowest units that
-are constant within the units of level g and sum to zero within those of level g - 1 are the contrast g, of rank
-:math:`r_g = n_g - n_{g-1}` (:math:`r_0 = 1`). On it all precisions of the levels :math:`j \ge g` add up, those above
-say nothing:
+Level l has :math:`n_l` units, :math:`D_l = N/n_l` of the N lowest ones below each. The vectors over
+the lowest units that are constant within the units of level g and sum to zero within those of level
+g - 1 are the contrast g, of rank :math:`r_g = n_g - n_{g-1}` (:math:`r_0 = 1`). On it all
+precisions of the levels :math:`j \ge g` add up, those above say nothing:
 
 .. math:: \Lambda_g = \sum_{j \ge g} D_j \sum_q p_{jq} Q'Q, \qquad
           V_l = \frac{1}{n_l} \sum_{g \le l} r_g D_l\,\Lambda_g^{-1}, \qquad
@@ -12,9 +12,10 @@ say nothing:
 
 with :math:`n_q` answers that somebody can give.
 
-Where totals are known down to level s, the inverses of :math:`g \le s` are those on the vectors that sum to zero,
-:math:`C - C11'C/1'C1`. All matrices are those of :mod:`das.estimate.modes`: 2 x 2 for households of the redistricting
-schema. :math:`d\Lambda^{-1} = -\Lambda^{-1} d\Lambda\,\Lambda^{-1}` gives the gradient.
+Where totals are known down to level s, the inverses of :math:`g \le s` are those on the vectors
+that sum to zero, :math:`C - C11'C/1'C1`. All matrices are those of :mod:`das.estimate.modes`: 2 x 2
+for households of the redistricting schema. :math:`d\Lambda^{-1} = -\Lambda^{-1}
+d\Lambda\,\Lambda^{-1}` gives the gradient.
 
 Source: the closed form is checked in ``tests/design`` against dense least squares.
 """
@@ -40,8 +41,9 @@ _NONE = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class Homogeneous:
-    """``units`` of each level, root first; ``known``: the number of the lowest level whose totals are known, -1 for none.
-    ``dense`` ``(d,)``: the levels of the dense axes that somebody may be in, such as households alone."""
+    """``units`` of each level, root first; ``known``: the number of the lowest level whose totals
+    are known, -1 for none. ``dense`` ``(d,)``: the levels of the dense axes that somebody may be
+    in, such as households alone."""
 
     schema: Schema
     levels: tuple[str, ...]
@@ -61,14 +63,24 @@ class Homogeneous:
         aims: Sequence[Estimand],
         known: int,
     ) -> Homogeneous:
-        """Of people in households, where the schema has dwellings: hardly anybody lives elsewhere."""
+        """Of people in households, where the schema has dwellings: hardly anybody lives
+        elsewhere.
+        """
         queries = [schema.query(q) for q in dict.fromkeys(q for _, q in draws.pairs)]
         modes = Modes.of(schema, [*queries, *(schema.query(a.query) for a in aims)])
         possible = schema.possible
         if schema.dwelling is not None:
             possible = possible & (schema.level_of(schema.dwelling) == 0)
-        return Homogeneous(schema, tuple(levels), tuple(units), draws, tuple(aims), known, modes,
-                           modes.dense_of(possible).astype(bool))  # fmt: skip
+        return Homogeneous(
+            schema,
+            tuple(levels),
+            tuple(units),
+            draws,
+            tuple(aims),
+            known,
+            modes,
+            modes.dense_of(possible).astype(bool),
+        )
 
     @cached_property
     def _multiplicity(self) -> Array:
@@ -83,12 +95,17 @@ class Homogeneous:
     @cached_property
     def _draws(self) -> tuple[NDArray[np.intp], Array]:
         """Of each class draw the number of its level, and Q'Q."""
-        level = np.array([self.levels.index(self.draws.places[k][0]) for k, _ in self.draws.members], dtype=np.intp)
+        level = np.array(
+            [self.levels.index(self.draws.places[k][0]) for k, _ in self.draws.members],
+            dtype=np.intp,
+        )
         return level, np.array([self._gram(q) for _, q in self.draws.members])
 
     @cached_property
     def _asked(self) -> tuple[NDArray[np.intp], Array]:
-        """Of each aim the number of its level, and what of V its variance is: the trace with this."""
+        """Of each aim the number of its level, and what of V its variance is: the trace with
+        this.
+        """
         level = np.array([self.levels.index(a.place) for a in self.aims], dtype=np.intp)
         of = [self._gram(a.query) / self._answers(a.query) for a in self.aims]
         return level, np.array(of) * self._multiplicity[:, None, None]
@@ -104,7 +121,9 @@ class Homogeneous:
         rank = np.diff(n, prepend=0.0)
         depth = n[-1] / n
         lower = np.arange(len(n))[:, None] <= np.arange(len(n))[None, :]
-        return np.where(lower, depth[None, :], 0.0), np.where(lower, rank[:, None] * (depth / n)[None, :], 0.0)
+        return np.where(lower, depth[None, :], 0.0), np.where(
+            lower, rank[:, None] * (depth / n)[None, :], 0.0
+        )
 
     def _inverse(self, precision: Array) -> Array:
         """Of each contrast, ``(levels, modes, d, d)``."""
@@ -133,7 +152,9 @@ class Homogeneous:
         f = self._variances(c)
         return f, self._slope(c, f, weight)
 
-    def gradients(self, precision: Array, weights: Array, tick: Callable[[], None]) -> tuple[Array, Array]:
+    def gradients(
+        self, precision: Array, weights: Array, tick: Callable[[], None]
+    ) -> tuple[Array, Array]:
         c = self._inverse(precision)
         f = self._variances(c)
         out = [self._slope(c, f, weight) for weight in weights]

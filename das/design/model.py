@@ -1,4 +1,6 @@
-"""What the optimiser asks of a model of the estimates: variances, and what a little more precision is worth."""
+"""What the optimiser asks of a model of the estimates: variances, and what a little more precision
+is worth.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from das.design.choices import Choices
 from das.errors import SpecError
 
 Array = NDArray[np.float64]
-#: A matrix with a trace this many times its least eigenvalue has no inverse, but for rounding error.
+#: A matrix with a trace this many times its least eigenvalue has no inverse, but for rounding
+#: error.
 SINGULAR = 1e14
 #: What is left of a difference of this part of its terms, or less, is rounding error.
 ROUNDING = 1e-13
@@ -21,8 +24,9 @@ ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class Estimand:
-    """What is to be known: a query of the units of a level, or of the areas of a ``kind`` (with ``some``, of these alone,
-    by their numbers). Its variance is that of one answer, the mean over answers and units, or areas."""
+    """What is to be known: a query of the units of a level, or of the areas of a ``kind`` (with
+    ``some``, of these alone, by their numbers). Its variance is that of one answer, the mean over
+    answers and units, or areas."""
 
     place: str
     query: str
@@ -35,8 +39,8 @@ class Estimand:
 
 
 class Model(Protocol):
-    """Variances of the best linear unbiased estimates of some aims from everything that is measured, before
-    non-negativity."""
+    """Variances of the best linear unbiased estimates of some aims from everything that is
+    measured, before non-negativity."""
 
     @property
     def draws(self) -> Choices: ...
@@ -45,7 +49,8 @@ class Model(Protocol):
     def aims(self) -> tuple[Estimand, ...]: ...
 
     def variances(self, precision: Array) -> Array:
-        """f ``(aims,)`` for the precisions of the class draws ``(I,)``: 0 where an aim is known exactly.
+        """f ``(aims,)`` for the precisions of the class draws ``(I,)``: 0 where an aim is known
+        exactly.
 
         Raises:
             SpecError: the measurements of some lowest units do not tell their cells apart.
@@ -53,25 +58,36 @@ class Model(Protocol):
         ...
 
     def gradient(self, precision: Array, weight: Array) -> tuple[Array, Array]:
-        r"""f, and :math:`h_i = -\sum_a w_a\,\partial \log f_a/\partial p_i \ge 0` ``(I,)``, for weights ``(aims,)``."""
+        r"""f, and :math:`h_i = -\sum_a w_a\,\partial \log f_a/\partial p_i \ge 0` ``(I,)``, for
+        weights ``(aims,)``.
+        """
         ...
 
-    def gradients(self, precision: Array, weights: Array, tick: Callable[[], None]) -> tuple[Array, Array]:
-        """The same for several weights at one place, ``(n, aims) -> (n, I)``; ``tick`` is told of each."""
+    def gradients(
+        self, precision: Array, weights: Array, tick: Callable[[], None]
+    ) -> tuple[Array, Array]:
+        """The same for several weights at one place, ``(n, aims) -> (n, I)``; ``tick`` is told of
+        each.
+        """
         ...
 
 
 def check_told(precision: Array, inverse: Array) -> None:
-    """Raises :class:`SpecError` where a matrix ``(..., d, d)`` of the lowest units' measurements has no inverse."""
+    """Raises :class:`SpecError` where a matrix ``(..., d, d)`` of the lowest units' measurements
+    has no inverse.
+    """
     most = SINGULAR / np.maximum(np.trace(precision, axis1=-2, axis2=-1), 1e-250)
     if not (np.diagonal(inverse, axis1=-2, axis2=-1).max(axis=-1) < most).all():
-        raise SpecError("nothing that is drawn tells some cells of the lowest units apart", where="budget.queries",
-                        remedy="measure 'detailed' there, and where only children are bypassed above them")  # fmt: skip
+        raise SpecError(
+            "nothing that is drawn tells some cells of the lowest units apart",
+            where="budget.queries",
+            remedy="measure 'detailed' there, and where only children are bypassed above them",
+        )
 
 
 def given_total(c: Array) -> Array:
-    """What covariances ``(..., d, d)`` are once the sum of the d is known: C - C11'C/1'C1, and 0 where that is rounding
-    error."""
+    """What covariances ``(..., d, d)`` are once the sum of the d is known: C - C11'C/1'C1, and 0
+    where that is rounding error."""
     moved = c.sum(axis=-1)
     rest = c - moved[..., :, None] * moved[..., None, :] / moved.sum(axis=-1)[..., None, None]
     return np.where(np.abs(rest) > ROUNDING * np.abs(c), rest, 0.0)

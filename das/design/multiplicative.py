@@ -1,12 +1,13 @@
-r"""The first steps towards the best allocation: each costs one gradient, and most problems need no others.
+r"""The first steps towards the best allocation: each costs one gradient, and most problems need no
+others.
 
-With multipliers :math:`\lambda_a` of the limits :math:`x_j` is multiplied by what a little more of draw j is worth
-(:meth:`das.design.choices.Choices.multiplier`) and x brought back to its sum, :math:`\lambda_a` by :math:`f_a/t_a`. Where
-limits bind on many draws at once such steps stall; then :mod:`das.design.newton` goes on.
+With multipliers :math:`\lambda_a` of the limits :math:`x_j` is multiplied by what a little more of
+draw j is worth (:meth:`das.design.choices.Choices.multiplier`) and x brought back to its sum,
+:math:`\lambda_a` by :math:`f_a/t_a`. Where limits bind on many draws at once such steps stall; then
+:mod:`das.design.newton` goes on.
 
-Source: multiplicative steps of optimal design, Titterington 1976 and Yu 2010; for these criteria they were monotone in
-all that was tried, and that is not proved.
-"""
+Source: multiplicative steps of optimal design, Titterington 1976 and Yu 2010; for these criteria
+they were monotone in all that was tried, and that is not proved."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ class _Search:
     @staticmethod
     def of(problem: Problem) -> _Search:
         limited = problem.limited / max(problem.limited.sum(), 1)
-        return _Search(problem, problem.spread(_SPREAD), limited * (1.0 if problem.least else _FIRST))
+        return _Search(
+            problem, problem.spread(_SPREAD), limited * (1.0 if problem.least else _FIRST)
+        )
 
     def look(self) -> View:
         problem = self.problem

@@ -1,25 +1,28 @@
-r"""The steps that reach the best allocation where limits bind: a primal-dual interior point in the shares.
+r"""The steps that reach the best allocation where limits bind: a primal-dual interior point in the
+shares.
 
 With slacks s of the limits, :math:`\varphi_a = \log(f_a/t_a)` and a barrier :math:`\mu`, solve
 
 .. math:: \min_x\; F(x) - \mu \sum_j \log x_j - \mu \sum_a \log s_a \quad\text{subject to}\quad \varphi(x) + s = 0,\; 1'x = X
 
-for :math:`\mu \to 0`, where F is the objective (for the least total :math:`1'x/X`, and :math:`1'x` is free). Let g be the gradient
-of F, A the Jacobian of :math:`\varphi`, H the second derivatives of :math:`F + \lambda'\varphi`, and z the multipliers of
+for :math:`\mu \to 0`, where F is the objective (for the least total :math:`1'x/X`, and :math:`1'x`
+is free). Let g be the gradient of F, A the Jacobian of :math:`\varphi`, H the second derivatives of
+:math:`F + \lambda'\varphi`, and z the multipliers of
 :math:`x \ge 0`. A Newton step for the optimality conditions
 :math:`g + A'\lambda + \nu 1 - z = 0`, :math:`\lambda_a s_a = \mu`, :math:`z_j x_j = \mu` is
 
 .. math:: \bigl(H + \tfrac{z}{x} + A' \tfrac{\lambda}{s} A\bigr)\,dx + 1\,d\nu
-          = -g + \tfrac{\mu}{x} - A'\bigl(\tfrac{\mu}{s} + \tfrac{\lambda}{s}(\varphi + s)\bigr), \qquad 1'dx = 0 .
+          = -g + \tfrac{\mu}{x} - A'\bigl(\tfrac{\mu}{s} + \tfrac{\lambda}{s}(\varphi + s)\bigr),
+          \qquad 1'dx = 0 .
 
-All is scaled by x, so that a share of a millionth is as good as one of a third. A is one adjoint for each limit; H comes of
-differences of gradients, one for each free draw. A line search on the objective with barriers and an exact penalty
-keeps the steps honest: the problem is convex, so nothing else is needed. Where only children share their parents' budget it is not
-convex; there what H has of negative curvature is left out.
+All is scaled by x, so that a share of a millionth is as good as one of a third. A is one adjoint
+for each limit; H comes of differences of gradients, one for each free draw. A line search on the
+objective with barriers and an exact penalty keeps the steps honest: the problem is convex, so
+nothing else is needed. Where only children share their parents' budget it is not convex; there what
+H has of negative curvature is left out.
 
-Source: Nocedal and Wright, Numerical Optimization, chapter 19; the logs of variances behave as :math:`-\log x`, the
-barrier for which Newton's method was made.
-"""
+Source: Nocedal and Wright, Numerical Optimization, chapter 19; the logs of variances behave as
+:math:`-\log x`, the barrier for which Newton's method was made."""
 
 from __future__ import annotations
 
@@ -35,20 +38,24 @@ _LEAST, _MOST = 1e-3, 0.1
 _CLOSE = 0.95
 #: What is left of the barrier after a step that was long, shorter, and short: these grow it again.
 _SHRINK = ((0.5, 0.2), (0.1, 0.5), (0.0, 1.5))
-#: How many times the barrier a product of a variable and its multiplier is at most, and one by it at least.
+#: How many times the barrier a product of a variable and its multiplier is at most, and one by it
+#: at least.
 _CENTRED = 10.0
 #: The relative step of the differences that second derivatives are taken from.
 _DIFFERENCE = 1e-5
-#: With a barrier below the gap and limits exceeded by no more than this, steps that bring less than such a part of the gap;
-#: and after so many of them the search ends.
+#: With a barrier below the gap and limits exceeded by no more than this, steps that bring less than
+#: such a part of the gap; and after so many of them the search ends.
 _NEAR, _IDLE, _TRIES = 1e-6, 0.1, 3
 #: Halvings of a step.
 _HALVINGS = 20
 
 
-def steps(problem: Problem, incumbent: Incumbent, gap: float, most: int, dear: float = np.inf) -> None:
-    """From the best that is known until ``gap`` is reached, until steps no longer help, or ``most`` of them; or until multipliers
-    sum to more than ``dear`` and no limits have been met: it looks as if nothing met them."""
+def steps(
+    problem: Problem, incumbent: Incumbent, gap: float, most: int, dear: float = np.inf
+) -> None:
+    """From the best that is known until ``gap`` is reached, until steps no longer help, or ``most``
+    of them; or until multipliers sum to more than ``dear`` and no limits have been met: it looks as
+    if nothing met them."""
     point = _Point.of(problem, incumbent.best)
     before, idle = np.inf, 0
     for _ in range(most):
@@ -65,8 +72,9 @@ def steps(problem: Problem, incumbent: Incumbent, gap: float, most: int, dear: f
 
 @dataclass
 class _Point:
-    """``x`` ``(free,)`` and z; ``slack`` and ``dual`` ``(limits,)``, s and lambda, of the aims ``some`` that have a limit;
-    ``last``: how long the last step was; ``penalty``, of what limits are exceeded by."""
+    """``x`` ``(free,)`` and z; ``slack`` and ``dual`` ``(limits,)``, s and lambda, of the aims
+    ``some`` that have a limit; ``last``: how long the last step was; ``penalty``, of what limits
+    are exceeded by."""
 
     problem: Problem
     some: np.ndarray
@@ -92,8 +100,15 @@ class _Point:
         point.barrier = part / point.terms
         excess = point.excess(problem.variances(point.rho(x)))
         point.slack = np.maximum(-excess, part)
-        scale = total / problem.room if problem.least else 1 / max(1 - float(found.price[some].sum()), part)
-        point.z, point.dual = point.barrier / x, np.maximum(found.price - problem.weight, 0.0)[some] * scale
+        scale = (
+            total / problem.room
+            if problem.least
+            else 1 / max(1 - float(found.price[some].sum()), part)
+        )
+        point.z, point.dual = (
+            point.barrier / x,
+            np.maximum(found.price - problem.weight, 0.0)[some] * scale,
+        )
         return point._centred()
 
     @property
@@ -115,7 +130,9 @@ class _Point:
         return out
 
     def look(self, incumbent: Incumbent) -> tuple[View, Array]:
-        """What there is at x, and the derivatives of the objective and of each phi by log x, ``(1 + limits, free)``."""
+        """What there is at x, and the derivatives of the objective and of each phi by log x, ``(1 +
+        limits, free)``.
+        """
         problem, rho = self.problem, self.rho(self.x)
         draws = problem.model.draws
         p = draws.precision(rho)
@@ -166,7 +183,10 @@ class _Point:
         self.penalty = max(self.penalty, 2 * float(np.abs(dual + d_dual).max(initial=0.0)))
         before = self._merit(x, s, view.f)
         slope = (
-            float(g @ u) - mu * float(u.sum()) - mu * float((ds / s).sum()) - self.penalty * float(np.abs(rest).sum())
+            float(g @ u)
+            - mu * float(u.sum())
+            - mu * float((ds / s).sum())
+            - self.penalty * float(np.abs(rest).sum())
         )
         part = min(_most(x, x * u), _most(s, ds))
         for _ in range(_HALVINGS):

@@ -1,4 +1,5 @@
-"""The search for the best allocation: cheap steps first, steps of second order where these stall, and the end made to meet limits.
+"""The search for the best allocation: cheap steps first, steps of second order where these stall,
+and the end made to meet limits.
 
 What is searched for, and how it is proved, is in :mod:`das.design.problem`; the steps are in
 :mod:`das.design.multiplicative` and :mod:`das.design.newton`.
@@ -22,42 +23,58 @@ _DEAR = 1e2
 
 
 def optimise(
-    problem: Problem, gap: float = 1e-3, steps: int = 2000, progress: Callable[[Certified], None] | None = None
+    problem: Problem,
+    gap: float = 1e-3,
+    steps: int = 2000,
+    progress: Callable[[Certified], None] | None = None,
 ) -> Certified:
-    """To a certified relative gap of ``gap``, or for ``steps`` steps: what was found is said with its gap. ``progress`` is
-    told at every step, and within those that take long.
+    """To a certified relative gap of ``gap``, or for ``steps`` steps: what was found is said with
+    its gap. ``progress`` is told at every step, and within those that take long.
 
     Raises:
-        SpecError: nothing that is drawn tells some cells apart, or no allocation of this total meets the limits.
+        SpecError: nothing that is drawn tells some cells apart, or no allocation of this total
+            meets the limits.
     """
     if problem.least and problem.held.any():
         _check_held(problem)
     incumbent = Incumbent(problem, progress)
     multiplicative.steps(problem, incumbent, gap, steps)
     if not incumbent.done(gap) and not problem.held.all():
-        newton.steps(problem, incumbent, gap, steps - incumbent.looks, np.inf if problem.least else _DEAR)
+        newton.steps(
+            problem, incumbent, gap, steps - incumbent.looks, np.inf if problem.least else _DEAR
+        )
     if incumbent.best.over > MET and not problem.least:
         _check_possible(problem, steps)
         newton.steps(problem, incumbent, gap, steps - incumbent.looks)
     best = incumbent.best
     if problem.least:
-        best = min(_within(problem, best), _within(problem, incumbent.nearest), key=lambda c: c.rank)
+        best = min(
+            _within(problem, best), _within(problem, incumbent.nearest), key=lambda c: c.rank
+        )
     else:
         best = _between(problem, best)
     f = problem.variances(problem.start)
-    if problem.over(f).max() <= 0 and problem.value(problem.start, f) < best.value:  # as it is, it is better
-        best = replace(best, rho=problem.start, variances=f, value=problem.value(problem.start, f), over=0.0)
+    if (
+        problem.over(f).max() <= 0 and problem.value(problem.start, f) < best.value
+    ):  # as it is, it is better
+        best = replace(
+            best, rho=problem.start, variances=f, value=problem.value(problem.start, f), over=0.0
+        )
     return _priced(problem, replace(best, variances=problem.variances(best.rho)))
 
 
 def _priced(problem: Problem, found: Certified) -> Certified:
-    """Where some of the allocation is kept, prices are shares of what is free: what is kept buys without being shared out."""
+    """Where some of the allocation is kept, prices are shares of what is free: what is kept buys
+    without being shared out.
+    """
     draws, some = problem.model.draws, np.flatnonzero(found.price > 0)
     if not problem.kept.any() or not len(some):
         return found
     one = np.eye(len(found.price))[some]
     _, rows = problem.model.gradients(draws.precision(found.rho), one, lambda: None)
-    worth = found.price[some] * np.maximum(rows @ draws.slope(found.rho) @ (found.rho - problem.kept), 0.0)
+    worth = found.price[some] * np.maximum(
+        rows @ draws.slope(found.rho) @ (found.rho - problem.kept), 0.0
+    )
     if not worth.any():
         return found
     price = np.zeros_like(found.price)
@@ -73,43 +90,59 @@ def _within(problem: Problem, found: Certified) -> Certified:
         rho = problem.kept + (found.rho - problem.kept) * enlarged(found.over, i)
         f = problem.variances(rho)
         found = replace(
-            found, rho=rho, variances=f, value=float(rho.sum()), over=max(float(problem.over(f).max()), 0.0)
+            found,
+            rho=rho,
+            variances=f,
+            value=float(rho.sum()),
+            over=max(float(problem.over(f).max()), 0.0),
         )
     return found
 
 
 def _between(problem: Problem, found: Certified) -> Certified:
-    """Of a given total, where limits are exceeded that the start meets: as far from the start towards what was found as they
-    allow. Logs of variances are convex, so a part of the way brings as much of what was found, or more."""
+    """Of a given total, where limits are exceeded that the start meets: as far from the start
+    towards what was found as they allow. Logs of variances are convex, so a part of the way brings
+    as much of what was found, or more."""
     start = max(float(problem.over(problem.variances(problem.start)).max()), 0.0)
     if found.over <= MET or start > MET:
         return found
     low, high = 0.0, 1.0
     for _ in range(12):
         part = (low + high) / 2
-        over = problem.over(problem.variances(problem.start + part * (found.rho - problem.start))).max()
+        over = problem.over(
+            problem.variances(problem.start + part * (found.rho - problem.start))
+        ).max()
         low, high = (part, high) if over <= MET else (low, part)
     rho = problem.start + low * (found.rho - problem.start)
     f = problem.variances(rho)
     return replace(
-        found, rho=rho, variances=f, value=problem.value(rho, f), over=max(float(problem.over(f).max()), 0.0)
+        found,
+        rho=rho,
+        variances=f,
+        value=problem.value(rho, f),
+        over=max(float(problem.over(f).max()), 0.0),
     )
 
 
 def enlarged(over: float, tries: int) -> float:
-    """How much more of a free part brings what is ``over`` within its limit: as much, where all of it is free, and twice as
-    much at every try."""
+    """How much more of a free part brings what is ``over`` within its limit: as much, where all of
+    it is free, and twice as much at every try."""
     return float(np.exp(min(over * 2**tries, 1.0)))
 
 
 def _check_held(problem: Problem) -> None:
-    """Raises where limits hang on draws that are held, so that they are exceeded however much there is of the others."""
+    """Raises where limits hang on draws that are held, so that they are exceeded however much there
+    is of the others.
+    """
     plenty = problem.kept + np.where(problem.held, 0.0, _PLENTY * problem.start.sum())
     over = problem.over(problem.variances(plenty))
     if over.max() > MET:
         worst = problem.model.aims[int(np.argmax(over))]
-        raise SpecError(f"no rho meets these limits: {worst} hangs on draws that are held", where="hold",
-                        remedy="loosen its limit or guard, or hold less")  # fmt: skip
+        raise SpecError(
+            f"no rho meets these limits: {worst} hangs on draws that are held",
+            where="hold",
+            remedy="loosen its limit or guard, or hold less",
+        )
 
 
 def _check_possible(problem: Problem, steps: int) -> None:
@@ -118,5 +151,9 @@ def _check_possible(problem: Problem, steps: int) -> None:
     least = optimise(replace(problem, weight=np.zeros_like(problem.weight)), 1e-3, steps)
     if least.bound > total * (1 + MET):
         worst = problem.model.aims[int(np.argmax(least.price))]
-        raise SpecError(f"no allocation of rho = {total:.4g} meets these limits: they need {least.bound:.4g} at least, most "
-                        f"of it for {worst}", where="targets", remedy="loosen them, or allow more rho")  # fmt: skip
+        raise SpecError(
+            f"no allocation of rho = {total:.4g} meets these limits: they need {least.bound:.4g} at"
+            f" least, most of it for {worst}",
+            where="targets",
+            remedy="loosen them, or allow more rho",
+        )

@@ -1,33 +1,37 @@
 r"""The problem of the best allocation, and the proof of how good any other could be.
 
-Precisions p are those of the class draws, :math:`f_a(p)` the variances of the aims (:mod:`das.design.model`).
-:math:`f_a = c'X(p)^{-1}c` with X linear in p. On a line, with :math:`X = LL'` and a step of eigenvalues d,
-:math:`f = \sum_i y_i^2/(1 + t d_i)`: every term is log-convex in t, and so are sums of such terms. Hence every
-:math:`\log f_a` is convex in p. And :math:`f(cp) = f(p)/c`.
+Precisions p are those of the class draws, :math:`f_a(p)` the variances of the aims
+(:mod:`das.design.model`). :math:`f_a = c'X(p)^{-1}c` with X linear in p. On a line, with :math:`X =
+LL'` and a step of eigenvalues d, :math:`f = \sum_i y_i^2/(1 + t d_i)`: every term is log-convex in
+t, and so are sums of such terms. Hence every :math:`\log f_a` is convex in p. And :math:`f(cp) =
+f(p)/c`.
 
-*The problems.* With weights w that sum to 1, limits :math:`t_a` (infinite where there is none) and a part k of the
-allocation that stays as it is (and all of some draws that are held), over :math:`\rho = k + x`, :math:`x \ge 0`:
+*The problems.* With weights w that sum to 1, limits :math:`t_a` (infinite where there is none) and
+a part k of the allocation that stays as it is (and all of some draws that are held), over
+:math:`\rho = k + x`, :math:`x \ge 0`:
 
 * *best*: :math:`\min \sum_a w_a \log f_a` subject to :math:`f_a \le t_a` and :math:`\sum x = X`;
 * *least*: :math:`\min \sum \rho` subject to :math:`f_a \le t_a`.
 
-*Certificate.* Let :math:`\lambda_a \ge 0` be multipliers of the limits and
-:math:`h = -\partial/\partial p \sum_a (w_a + \lambda_a) \log f_a`, let :math:`\rho'` be any allocation that meets the
-limits, p' its precisions, and c as in :mod:`das.design.choices`. By convexity, then by :math:`h'p' \le c'\rho'`,
+*Certificate.* Let :math:`\lambda_a \ge 0` be multipliers of the limits and :math:`h =
+-\partial/\partial p \sum_a (w_a + \lambda_a) \log f_a`, let :math:`\rho'` be any allocation that
+meets the limits, p' its precisions, and c as in :mod:`das.design.choices`. By convexity, then by
+:math:`h'p' \le c'\rho'`,
 
 .. math:: \sum w \log f(p') \;\ge\; \sum_a w_a \log f_a + \sum_a \lambda_a \log(f_a/t_a) + h'p - h'p'
           \;\ge\; L + h'p - c'k - X \max_j c_j
 
-with L the first two sums. For the least total, with the multipliers scaled so that :math:`\max c = 1`,
+with L the first two sums. For the least total, with the multipliers scaled so that :math:`\max c =
+1`,
 
 .. math:: \sum \rho' \;\ge\; \sum \rho' + \sum_a \lambda_a \log(f_a/t_a) + h'p - c'\rho'
           \;\ge\; \sum_a \lambda_a \log(f_a/t_a) + h'p + \sum_j (1 - c_j)\,k_j .
 
-Both hold at every allocation and for all multipliers, so the best of all that were looked at counts.
+Both hold at every allocation and for all multipliers, so the best of all that were looked at
+counts.
 
-*Prices.* f is homogeneous, so the multipliers say which share of the allocation each aim costs: :math:`\sum_j \rho_j
-\sum_i h^{(a)}_i = w_a + \lambda_a`. They are those of the best bound.
-"""
+*Prices.* f is homogeneous, so the multipliers say which share of the allocation each aim costs:
+:math:`\sum_j \rho_j \sum_i h^{(a)}_i = w_a + \lambda_a`. They are those of the best bound."""
 
 from __future__ import annotations
 
@@ -41,7 +45,8 @@ from das.design.model import Model
 
 Array = NDArray[np.float64]
 
-#: By how much, in logs, a limit may be exceeded before exact shares are made, which are brought within it.
+#: By how much, in logs, a limit may be exceeded before exact shares are made, which are brought
+#: within it.
 MET = 1e-3
 #: The same for the least total, which rests on it.
 _MET_WELL = 1e-6
@@ -51,9 +56,10 @@ _MANY = 500.0
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """``weight`` ``(aims,)`` sums to 1, or is 0 for the least total; ``limit`` ``(aims,)`` variances, infinite where there is
-    none; ``kept`` ``(draws,)`` stays, and of those that are ``held`` it is all; ``start`` ``(draws,)``, at least that, is where the
-    search begins and, except for the least total, how much there is in all."""
+    """``weight`` ``(aims,)`` sums to 1, or is 0 for the least total; ``limit`` ``(aims,)``
+    variances, infinite where there is none; ``kept`` ``(draws,)`` stays, and of those that are
+    ``held`` it is all; ``start`` ``(draws,)``, at least that, is where the search begins and,
+    except for the least total, how much there is in all."""
 
     model: Model
     weight: Array
@@ -72,7 +78,9 @@ class Problem:
 
     @property
     def room(self) -> float:
-        """X: how much is free at the start; for the least total, where that is nothing, as much as there is, to grow from."""
+        """X: how much is free at the start; for the least total, where that is nothing, as much as
+        there is, to grow from.
+        """
         free = float((self.start - self.kept).sum())
         return float(self.start.sum()) if self.least and free <= 0 else free
 
@@ -94,7 +102,9 @@ class Problem:
         return out
 
     def spread(self, part: float) -> Array:
-        """The free part of the start, with ``part`` of it even over all free draws: what has nothing could never grow."""
+        """The free part of the start, with ``part`` of it even over all free draws: what has
+        nothing could never grow.
+        """
         x = np.where(self.held, 0.0, np.maximum(self.start - self.kept, 0.0))
         free = ~self.held
         if not free.any():
@@ -104,8 +114,8 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """One allocation: variances ``f`` and what exceeds the limits, precisions ``p``, and what these are worth, ``h``, with
-    the multipliers of the limits."""
+    """One allocation: variances ``f`` and what exceeds the limits, precisions ``p``, and what these
+    are worth, ``h``, with the multipliers of the limits."""
 
     rho: Array
     f: Array
@@ -121,8 +131,9 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Certified:
-    """``rho`` of each draw; ``variances`` of each aim; ``price``: the share of the allocation that each aim costs. ``value``
-    is what was minimised, and nothing is less than ``bound``; ``over``: by how much, in logs, a limit is exceeded."""
+    """``rho`` of each draw; ``variances`` of each aim; ``price``: the share of the allocation that
+    each aim costs. ``value`` is what was minimised, and nothing is less than ``bound``; ``over``:
+    by how much, in logs, a limit is exceeded."""
 
     rho: Array
     variances: Array
@@ -135,12 +146,20 @@ class Certified:
 
     @property
     def gap(self) -> float:
-        """By how much the geometric mean of the variances, or the total, could be less at most, relatively."""
-        return 1 - self.bound / self.value if self.least else float(-np.expm1(min(self.bound - self.value, _MANY)))
+        """By how much the geometric mean of the variances, or the total, could be less at most,
+        relatively.
+        """
+        return (
+            1 - self.bound / self.value
+            if self.least
+            else float(-np.expm1(min(self.bound - self.value, _MANY)))
+        )
 
     @property
     def _tolerance(self) -> float:
-        """By how much limits may be exceeded: little for the least total, which may hang on that little."""
+        """By how much limits may be exceeded: little for the least total, which may hang on that
+        little.
+        """
         return _MET_WELL if self.least else MET
 
     @property
@@ -155,14 +174,14 @@ class Certified:
 
     @property
     def nearly(self) -> float:
-        """What is minimised; for the least total with what it takes, about, to meet the limits: none is worse for having
-        started further off."""
+        """What is minimised; for the least total with what it takes, about, to meet the limits:
+        none is worse for having started further off."""
         return self.value * float(np.exp(self.over)) if self.least else self.value
 
 
 class Incumbent:
-    """The best allocation and the best bound of all that were looked at. ``progress`` hears of every look, and of what takes
-    time between two."""
+    """The best allocation and the best bound of all that were looked at. ``progress`` hears of
+    every look, and of what takes time between two."""
 
     def __init__(self, problem: Problem, progress: Callable[[Certified], None] | None) -> None:
         self._problem, self._progress = problem, progress
@@ -201,8 +220,8 @@ class Incumbent:
         return self.best
 
     def done(self, gap: float) -> bool:
-        """Whether the gap is reached; or, where only children share their parents' queries and the bound need not be reached,
-        no small change would bring more than it."""
+        """Whether the gap is reached; or, where only children share their parents' queries and the
+        bound need not be reached, no small change would bring more than it."""
         return self.best.missing <= gap or self._settled <= gap
 
     def tick(self) -> None:
@@ -210,17 +229,21 @@ class Incumbent:
             self._progress(self.best)
 
     def _reached(self, view: View) -> Certified:
-        """What this allocation is; for the least total, made just large enough, where variances fall with the whole: a part
-        that stays does not grow with it."""
+        """What this allocation is; for the least total, made just large enough, where variances
+        fall with the whole: a part that stays does not grow with it."""
         problem, rho, f, over = self._problem, view.rho, view.f, view.exceeded
         if problem.least and (not over or not problem.kept.any()):
             factor = float(np.exp(view.over.max()))
             rho, f, over = problem.kept + (view.rho - problem.kept) * factor, f / factor, 0.0
-        return Certified(rho, f, self._price, problem.value(rho, f), -np.inf, over, 0, problem.least)
+        return Certified(
+            rho, f, self._price, problem.value(rho, f), -np.inf, over, 0, problem.least
+        )
 
 
 def _bound(problem: Problem, view: View, c: Array) -> float:
-    """What no allocation that meets the limits can be below; with the slopes of the worth for ``c`` none that is near."""
+    """What no allocation that meets the limits can be below; with the slopes of the worth for ``c``
+    none that is near.
+    """
     kept, multiplier, some = problem.kept, view.multiplier, view.multiplier > 0
     limits = float(multiplier[some] @ view.over[some])
     worth, most = float(view.h @ view.p), float(c[~problem.held].max(initial=1e-300))
@@ -230,4 +253,6 @@ def _bound(problem: Problem, view: View, c: Array) -> float:
     below = (limits + worth - float(c @ kept)) / most + float(kept.sum())
     if kept.any():
         return below
-    return max(below, worth / most * float(np.exp(limits / multiplier.sum())))  # said at the best multiple
+    return max(
+        below, worth / most * float(np.exp(limits / multiplier.sum()))
+    )  # said at the best multiple

@@ -8,20 +8,21 @@ at the leaves :math:`C = \Lambda^{-1}`; and from the root, where :math:`V = C`, 
 
 .. math:: M_u = K_u - K_u V_u K_u, \qquad V_c = C_c - C_c M_u C_c .
 
-It is :mod:`das.estimate.information` without the means. A known total leaves of C what it says of vectors that sum to
-zero, :math:`C - C11'C/1'C1`. Where those of all children are known, :math:`S_u 1 = 0`, and the inverse is that of
-:math:`S_u + a11'`, which is the same on such vectors; what else known totals settle keeps a little variance, ``RESIDUAL``.
+It is :mod:`das.estimate.information` without the means. A known total leaves of C what it says of
+vectors that sum to zero, :math:`C - C11'C/1'C1`. Where those of all children are known, :math:`S_u
+1 = 0`, and the inverse is that of :math:`S_u + a11'`, which is the same on such vectors; what else
+known totals settle keeps a little variance, ``RESIDUAL``.
 
-*Gradient.* With a bar for the derivative of :math:`F = \sum_a w_a \log f_a`, from the leaves to the root
+*Gradient.* With a bar for the derivative of :math:`F = \sum_a w_a \log f_a`, from the leaves to the
+root
 
 .. math:: \bar M_u = -\sum_c C_c \bar V_c C_c, \quad \bar C_c = \bar V_c - \bar V_c C_c M_u - M_u C_c \bar V_c, \quad
           \bar V_u \mathrel{+}= -K_u \bar M_u K_u, \quad
           \bar K_u = \bar M_u - \bar M_u K_u V_u - V_u K_u \bar M_u,
 
 and from the root to the leaves :math:`\bar J = -C\bar C C`, :math:`\bar S = -K(\bar K + \bar J)K`,
-:math:`\bar C_c \mathrel{+}= \bar S`, :math:`\bar\Lambda = \bar J`. That is as much work as the value, for any number of draws
-and aims. :math:`dC = -C\,dJ\,C` holds with a known total, too.
-"""
+:math:`\bar C_c \mathrel{+}= \bar S`, :math:`\bar\Lambda = \bar J`. That is as much work as the
+value, for any number of draws and aims. :math:`dC = -C\,dJ\,C` holds with a known total, too."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ from das.estimate.information import RESIDUAL
 from das.model.schema import Schema
 
 Array = NDArray[np.float64]
-#: What is below this is rounding error, in eigenvalues relative to the largest, and in variances to the sum of what they are made of.
+#: What is below this is rounding error, in eigenvalues relative to the largest, and in variances to
+#: the sum of what they are made of.
 _NONE, _LITTLE = 1e-10, 1e-13
 
 #: Modes are gone through one by one where their matrices together take more bytes than this.
@@ -51,7 +53,9 @@ TOGETHER = 1e9
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """What the two passes find, flat: ``c`` of kinds, and of inner nodes ``c``, ``k``, ``m`` and ``v``."""
+    """What the two passes find, flat: ``c`` of kinds, and of inner nodes ``c``, ``k``, ``m`` and
+    ``v``.
+    """
 
     leaf: Array
     c: Array
@@ -62,9 +66,10 @@ class Pass:
 
 @dataclass(frozen=True, eq=False)
 class Recursion:
-    """A model (:class:`das.design.model.Model`) of a tree. ``every``: variances are means over all answers of all units, or
-    over those that a unit may have somebody in. ``areas``: by kind, what is needed for aims at these. Modes are apart from
-    each other: a model of some of them has ``part_of`` the matrices of all, and ``totals`` if the first mode is among them."""
+    """A model (:class:`das.design.model.Model`) of a tree. ``every``: variances are means over all
+    answers of all units, or over those that a unit may have somebody in. ``areas``: by kind, what
+    is needed for aims at these. Modes are apart from each other: a model of some of them has
+    ``part_of`` the matrices of all, and ``totals`` if the first mode is among them."""
 
     schema: Schema
     tree: Tree
@@ -79,7 +84,9 @@ class Recursion:
 
     @cached_property
     def queries(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*(q for _, q in self.draws.pairs), *(a.query for a in self.aims))))
+        return tuple(
+            dict.fromkeys((*(q for _, q in self.draws.pairs), *(a.query for a in self.aims)))
+        )
 
     @cached_property
     def _grams(self) -> tuple[Grams, Grams]:
@@ -111,24 +118,32 @@ class Recursion:
     def _part(self, modes: slice) -> Recursion:
         inner, leaves = self._grams
         return replace(
-            self, coordinates=self.coordinates.part(modes), areas={k: a.part(modes) for k, a in self.areas.items()},
-            part_of=(inner.part(modes), leaves.part(modes)), totals=modes.start == 0,
-        )  # fmt: skip
+            self,
+            coordinates=self.coordinates.part(modes),
+            areas={k: a.part(modes) for k, a in self.areas.items()},
+            part_of=(inner.part(modes), leaves.part(modes)),
+            totals=modes.start == 0,
+        )
 
-    # --- up and down ------------------------------------------------------------------------------------------
+    # --- up and down
+    # ------------------------------------------------------------------------------------------
 
     def passes(self, precision: Array) -> Pass:
         """From the leaves to the root and back."""
         tree, inner, leaves = self.tree, *self._own(precision)
         leaf = np.empty_like(leaves)
         for g in tree.leaves.groups:
-            g.view(leaf)[:] = self._inverse(g.view(leaves), tree.leaves.known[g.first : g.stop], leaves=True)
+            g.view(leaf)[:] = self._inverse(
+                g.view(leaves), tree.leaves.known[g.first : g.stop], leaves=True
+            )
         s = np.zeros_like(inner)
         self._add(s, tree.edge_into, self._on_edges(leaf) * self.tree.counts)
         c, k = np.empty_like(inner), np.empty_like(inner)
         for g in reversed(tree.inner.groups):
             g.view(k)[:] = self._of_sum(g.view(s), self.tree.settled[g.first : g.stop])
-            g.view(c)[:] = self._inverse(g.view(inner) + g.view(k), tree.inner.known[g.first : g.stop])
+            g.view(c)[:] = self._inverse(
+                g.view(inner) + g.view(k), tree.inner.known[g.first : g.stop]
+            )
             if g.depth:
                 self._add(s, self._into(g), self._flat(g, c))
         return Pass(leaf, c, k, *self._down(c, k))
@@ -140,7 +155,8 @@ class Recursion:
             of_class[k, self.queries.index(q)] += precision[i]
         layouts = (self.tree.inner, self.tree.leaves)
         inner, leaves = (
-            g.apply(one.classes @ of_class, self._ones) for g, one in zip(self._grams, layouts, strict=True)
+            g.apply(one.classes @ of_class, self._ones)
+            for g, one in zip(self._grams, layouts, strict=True)
         )
         return inner, leaves
 
@@ -174,7 +190,8 @@ class Recursion:
             s[0, settled] = one + size + RESIDUAL * none @ np.swapaxes(none, -1, -2)
         return np.asarray(np.linalg.inv(s))
 
-    # --- between the flat arrays ------------------------------------------------------------------------------
+    # --- between the flat arrays
+    # ------------------------------------------------------------------------------
 
     def _on_edges(self, leaf: Array) -> Array:
         return leaf[:, self.tree.edge_entries[0]]
@@ -220,11 +237,14 @@ class Recursion:
             out[:, at] = (one - one @ m[:, at].reshape(shape) @ one).reshape(len(c), -1)
         return out
 
-    # --- aims -------------------------------------------------------------------------------------------------
+    # --- aims
+    # -------------------------------------------------------------------------------------------------
 
     @cached_property
     def _share(self) -> Array:
-        """What one answer of one unit, or area, counts for in the mean that an aim is, ``(aims,)``."""
+        """What one answer of one unit, or area, counts for in the mean that an aim is,
+        ``(aims,)``.
+        """
         return np.array([1.0 / max(self._counted(a), 1) for a in self.aims])
 
     def _counted(self, aim: Estimand) -> int:
@@ -273,7 +293,9 @@ class Recursion:
         f, rows = self.gradients(precision, weight[None], lambda: None)
         return f, rows[0]
 
-    def gradients(self, precision: Array, weights: Array, tick: Callable[[], None]) -> tuple[Array, Array]:
+    def gradients(
+        self, precision: Array, weights: Array, tick: Callable[[], None]
+    ) -> tuple[Array, Array]:
         f = self.variances(precision) if len(self.parts) > 1 else None
         rows = np.zeros((len(weights), len(precision)))
         for part in self.parts:
@@ -289,7 +311,9 @@ class Recursion:
         return f, rows
 
     def _slopes(self, found: Pass) -> dict[str, Slopes]:
-        return {kind: areas.slopes(found.leaf, found.c, found.k) for kind, areas in self.areas.items()}
+        return {
+            kind: areas.slopes(found.leaf, found.c, found.k) for kind, areas in self.areas.items()
+        }
 
     def _sums(self, found: Pass, slopes: Mapping[str, Slopes]) -> tuple[Array, Array]:
         """What each aim is a mean of, summed; and the sizes of what was added up."""
@@ -299,7 +323,10 @@ class Recursion:
             self._by((tree.inner.levels, tree.leaves.levels), both, scale, self._of_levels)
             for both in ((found.v, kinds), (np.abs(found.v), np.abs(kinds)))
         )
-        by_area = {kind: areas.variances(slopes[kind], found.c, scale) for kind, areas in self.areas.items()}
+        by_area = {
+            kind: areas.variances(slopes[kind], found.c, scale)
+            for kind, areas in self.areas.items()
+        }
         out = np.empty((2, len(self.aims)))
         for i, a in enumerate(self.aims):
             query = self.queries.index(a.query)
@@ -315,10 +342,15 @@ class Recursion:
         return np.where(value > _LITTLE * size, value, 0.0) * self._share
 
     def _by(
-        self, members: tuple[NDArray[np.bool_], NDArray[np.bool_]], matrices: tuple[Array, Array], scale: Array,
+        self,
+        members: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+        matrices: tuple[Array, Array],
+        scale: Array,
         queries: Sequence[int] | None = None,
-    ) -> Array:  # fmt: skip
-        """What each query has of the matrices of inner nodes and kinds, summed over their levels or classes."""
+    ) -> Array:
+        """What each query has of the matrices of inner nodes and kinds, summed over their levels or
+        classes.
+        """
         inner, leaves = (
             one.T.astype(float) @ g.adjoint(x, scale, queries)
             for one, g, x in zip(members, self._grams, matrices, strict=True)
@@ -332,11 +364,17 @@ class Recursion:
 
     def _of_draws(self, inner: Array, leaves: Array) -> Array:
         """From what precisions of nodes are worth to that of class draws, ``(I,)``."""
-        worth = self._by((self.tree.inner.classes, self.tree.leaves.classes), (inner, leaves), self._ones)
+        worth = self._by(
+            (self.tree.inner.classes, self.tree.leaves.classes), (inner, leaves), self._ones
+        )
         return np.array([-worth[k, self.queries.index(q)] for k, q in self.draws.members])
 
-    def _adjoint(self, found: Pass, slopes: Mapping[str, Slopes], each: Array) -> tuple[Array, Array]:
-        """The derivatives by the precisions of inner nodes and of kinds of ``each`` times the sums that aims are means of."""
+    def _adjoint(
+        self, found: Pass, slopes: Mapping[str, Slopes], each: Array
+    ) -> tuple[Array, Array]:
+        """The derivatives by the precisions of inner nodes and of kinds of ``each`` times the sums
+        that aims are means of.
+        """
         tree, scale = self.tree, self.coordinates.multiplicity
         bar_v = self._grams[0].apply(self._level_weights(tree.inner, each), scale)
         of_kinds = self._grams[1].apply(self._level_weights(tree.leaves, each), scale)
@@ -364,7 +402,9 @@ class Recursion:
         return bar_j, leaves
 
     def _leaves_up(self, found: Pass, of_kinds: Array, bar_m: Array) -> Array:
-        """Adds to the derivatives by M what comes of the leaves; that by C of a unit of each edge, from its V."""
+        """Adds to the derivatives by M what comes of the leaves; that by C of a unit of each edge,
+        from its V.
+        """
         tree = self.tree
         c, v, m = self._on_edges(found.leaf), self._on_edges(of_kinds), found.m[:, tree.edge_into]
         out, up = np.empty_like(c), np.empty_like(c)
@@ -377,7 +417,9 @@ class Recursion:
         self._add(bar_m, tree.edge_into, -up * self.tree.counts)
         return out
 
-    def _up(self, found: Pass, g: Stack, bar_v: Array, bar_m: Array, bar_c: Array, bar_k: Array) -> None:
+    def _up(
+        self, found: Pass, g: Stack, bar_v: Array, bar_m: Array, bar_c: Array, bar_k: Array
+    ) -> None:
         """One group, whose children are done: to those of V, then of C and of its parents' M."""
         k, v, c, m = g.view(found.k), g.view(found.v), g.view(found.c), g.view(bar_m)
         g.view(bar_v)[:] -= k @ m @ k

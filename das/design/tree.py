@@ -1,12 +1,12 @@
 r"""A tree without its only children, each unit with the coordinates that it has.
 
-A unit whose only sibling-less child holds the same people is one *node* with it: what is measured of either is measured of
-both. So is a unit whose other children can hold nobody. Every inner node then has two children or more. Nodes without
-children that have the same coordinates and are measured alike are one *kind*: of 25,000 blocks there are dozens, over all
-that structures allow.
+A unit whose only sibling-less child holds the same people is one *node* with it: what is measured
+of either is measured of both. So is a unit whose other children can hold nobody. Every inner node
+then has two children or more. Nodes without children that have the same coordinates and are
+measured alike are one *kind*: of 25,000 blocks there are dozens, over all that structures allow.
 
-Square matrices of the nodes lie one after another in flat arrays ``(modes, entries)``, those of one depth and size together.
-"""
+Square matrices of the nodes lie one after another in flat arrays ``(modes, entries)``, those of one
+depth and size together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Stack:
-    """Nodes ``first:stop`` of one depth with ``size`` coordinates each; their entries begin at ``start``."""
+    """Nodes ``first:stop`` of one depth with ``size`` coordinates each; their entries begin at
+    ``start``.
+    """
 
     depth: int
     size: int
@@ -38,13 +40,16 @@ class Stack:
     def view(self, flat: NDArray[Any]) -> NDArray[Any]:
         """Their matrices ``(..., nodes, size, size)`` of a flat array ``(..., entries)``."""
         n = self.stop - self.first
-        return flat[..., self.start : self.start + n * self.size**2].reshape(*flat.shape[:-1], n, self.size, self.size)
+        return flat[..., self.start : self.start + n * self.size**2].reshape(
+            *flat.shape[:-1], n, self.size, self.size
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Some nodes: their coordinates, those of node i from ``indptr[i]``; ``levels`` ``(nodes, levels)`` which they are units
-    of; ``classes`` ``(nodes, classes)`` as what they are measured; ``known`` ``(nodes,)``, whether their totals are."""
+    """Some nodes: their coordinates, those of node i from ``indptr[i]``; ``levels`` ``(nodes,
+    levels)`` which they are units of; ``classes`` ``(nodes, classes)`` as what they are measured;
+    ``known`` ``(nodes,)``, whether their totals are."""
 
     indptr: Ints
     coordinate: Ints
@@ -73,10 +78,12 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """``inner`` nodes, the root first, and ``leaves``, one of each kind. ``parent`` ``(inner,)``; ``into`` ``(inner entries,)``
-    where each entry lies in the parent's matrix. Edges from kinds to inner nodes: ``kind``, ``home``, and ``count``, how many
-    children of the kind the node has, in the order of the kinds; ``edge_into`` where their entries lie in the matrix of the home.
-    ``node`` of each tier ``(units,)``: the inner node of a unit, or -1 - its kind, or ``NOBODY``."""
+    """``inner`` nodes, the root first, and ``leaves``, one of each kind. ``parent`` ``(inner,)``;
+    ``into`` ``(inner entries,)`` where each entry lies in the parent's matrix. Edges from kinds to
+    inner nodes: ``kind``, ``home``, and ``count``, how many children of the kind the node has, in
+    the order of the kinds; ``edge_into`` where their entries lie in the matrix of the home.
+    ``node`` of each tier ``(units,)``: the inner node of a unit, or -1 - its kind, or
+    ``NOBODY``."""
 
     inner: Placement
     leaves: Placement
@@ -122,15 +129,20 @@ class Tree:
     @cached_property
     def children(self) -> Array:
         """How many leaves there are of each kind."""
-        return np.bincount(self.kind, weights=self.count, minlength=len(self.leaves.size)).astype(float)
+        return np.bincount(self.kind, weights=self.count, minlength=len(self.leaves.size)).astype(
+            float
+        )
 
 
 def held_bytes(inner: int, edges: int, modes: int) -> float:
-    """Of entries of the matrices of inner nodes and of edges: indices, and the arrays of each mode, measured."""
+    """Of entries of the matrices of inner nodes and of edges: indices, and the arrays of each mode,
+    measured.
+    """
     return inner * (_INDEX + 8.0 * _INNER * modes) + edges * (_INDEX + 8.0 * _EDGE * modes)
 
 
-#: Bytes of the indices of an entry; and how many arrays of a mode there are at once, of inner nodes and of edges.
+#: Bytes of the indices of an entry; and how many arrays of a mode there are at once, of inner nodes
+#: and of edges.
 _INDEX, _INNER, _EDGE = 40.0, 10.0, 7.0
 
 #: The node of a unit that can hold nobody.
@@ -139,7 +151,9 @@ NOBODY = np.iinfo(np.int64).min
 
 @dataclass
 class _Growing:
-    """Of each node, while they are found: its parent, depth, top (tier and unit), and what it is."""
+    """Of each node, while they are found: its parent, depth, top (tier and unit), and what it
+    is.
+    """
 
     parent: Ints
     depth: Ints
@@ -153,15 +167,27 @@ class _Growing:
     def empty(levels: int, classes: int) -> _Growing:
         none = np.zeros(0, dtype=np.int64)
         return _Growing(
-            none, none, none, none, np.zeros((0, levels), bool), np.zeros((0, classes), bool), np.zeros(0, bool)
+            none,
+            none,
+            none,
+            none,
+            np.zeros((0, levels), bool),
+            np.zeros((0, classes), bool),
+            np.zeros(0, bool),
         )
 
     def add(self, parent: Ints, tier: int, unit: Ints) -> Ints:
         """Nodes for some units; their numbers."""
         n, old = len(unit), len(self.parent)
         depth = self.depth[parent] + 1 if old else np.zeros(n, dtype=np.int64)
-        self.parent, self.depth = np.concatenate([self.parent, parent]), np.concatenate([self.depth, depth])
-        self.tier, self.unit = np.concatenate([self.tier, np.full(n, tier)]), np.concatenate([self.unit, unit])
+        self.parent, self.depth = (
+            np.concatenate([self.parent, parent]),
+            np.concatenate([self.depth, depth]),
+        )
+        self.tier, self.unit = (
+            np.concatenate([self.tier, np.full(n, tier)]),
+            np.concatenate([self.unit, unit]),
+        )
         self.levels = np.concatenate([self.levels, np.zeros((n, self.levels.shape[1]), bool)])
         self.classes = np.concatenate([self.classes, np.zeros((n, self.classes.shape[1]), bool)])
         self.known = np.concatenate([self.known, np.zeros(n, bool)])
@@ -169,10 +195,17 @@ class _Growing:
 
 
 def grow(
-    tiers: Tiers, of_class: Sequence[Ints], classes: int, unit: Ints, coordinate: Ints, size: int, room: float = np.inf
-) -> Tree:  # fmt: skip
-    """``of_class``: of each tier the class of each unit, -1 where it is not measured. Lowest unit ``unit[i]`` has the
-    ``coordinate[i]`` of ``size``. Raises :class:`InputError` where a search would hold more than ``room`` bytes."""
+    tiers: Tiers,
+    of_class: Sequence[Ints],
+    classes: int,
+    unit: Ints,
+    coordinate: Ints,
+    size: int,
+    room: float = np.inf,
+) -> Tree:
+    """``of_class``: of each tier the class of each unit, -1 where it is not measured. Lowest unit
+    ``unit[i]`` has the ``coordinate[i]`` of ``size``. Raises :class:`InputError` where a search
+    would hold more than ``room`` bytes."""
     keys = _upward(tiers, unit, coordinate, size)
     names = [name for name in tiers.level if name]
     found = _Growing.empty(len(names), classes)
@@ -181,8 +214,12 @@ def grow(
         here = np.unique(key // size)
         at = np.full(len(tiers.parents[tier]), -1, dtype=np.int64)
         up = node[-1][tiers.parents[tier][here]] if tier else np.zeros(len(here), dtype=np.int64)
-        siblings = np.bincount(tiers.parents[tier][here], minlength=1) if tier else np.array([len(here)])
-        alone = siblings[tiers.parents[tier][here]] == 1 if tier else np.zeros(len(here), dtype=bool)
+        siblings = (
+            np.bincount(tiers.parents[tier][here], minlength=1) if tier else np.array([len(here)])
+        )
+        alone = (
+            siblings[tiers.parents[tier][here]] == 1 if tier else np.zeros(len(here), dtype=bool)
+        )
         at[here[alone]] = up[alone]
         at[here[~alone]] = found.add(up[~alone], tier, here[~alone])
         some = at[here]
@@ -206,10 +243,18 @@ def _upward(tiers: Tiers, unit: Ints, coordinate: Ints, size: int) -> list[Ints]
 
 
 def _laid_out(
-    found: _Growing, keys: Sequence[Ints], size: int, node: Sequence[Ints], units: Mapping[str, int], room: float
-) -> Tree:  # fmt: skip
+    found: _Growing,
+    keys: Sequence[Ints],
+    size: int,
+    node: Sequence[Ints],
+    units: Mapping[str, int],
+    room: float,
+) -> Tree:
     has = [_by_unit(key, size, len(at)) for key, at in zip(keys, node, strict=True)]
-    coordinates = [has[t][1][has[t][0][u] : has[t][0][u + 1]] for t, u in zip(found.tier, found.unit, strict=True)]
+    coordinates = [
+        has[t][1][has[t][0][u] : has[t][0][u + 1]]
+        for t, u in zip(found.tier, found.unit, strict=True)
+    ]
     children = np.bincount(found.parent[1:], minlength=len(found.parent))
     if not children[:1].any():
         raise InputError(
@@ -226,23 +271,45 @@ def _laid_out(
     first, kind = first[order], np.argsort(order, kind="stable")[kind]
     number = np.full(len(found.parent), -1, dtype=np.int64)
     number[inner] = np.arange(len(inner))
-    upper, lower = _layout(found, inner, coordinates), _layout(found, first, coordinates, leaves=True)
+    upper, lower = (
+        _layout(found, inner, coordinates),
+        _layout(found, first, coordinates, leaves=True),
+    )
     pair, count = np.unique(kind * len(inner) + number[found.parent[leaf]], return_counts=True)
     edge_kind, home = np.divmod(pair, len(inner))
-    need = held_bytes(int((length[inner] ** 2).sum()), int((length[first][edge_kind] ** 2).sum()), 1)
+    need = held_bytes(
+        int((length[inner] ** 2).sum()), int((length[first][edge_kind] ** 2).sum()), 1
+    )
     if need > room:
         raise InputError(
-            f"the search over this tree takes {need / 1e9:.1f} GB, and this machine has {room / 1e9:.1f}: {len(inner):,} units "
-            f"with matrices of up to {int(length.max()):,} rows", where="geography",
-            remedy="give --units in place of the real tree, fewer recoded queries, or a part of the data",
-        )  # fmt: skip
+            f"the search over this tree takes {need / 1e9:.1f} GB, and this machine has"
+            f" {room / 1e9:.1f}: {len(inner):,} units with matrices of up to {int(length.max()):,}"
+            " rows",
+            where="geography",
+            remedy=(
+                "give --units in place of the real tree, fewer recoded queries, or a part of the"
+                " data"
+            ),
+        )
     into = [_embedded(upper, number[found.parent[n]], coordinates[n]) for n in inner[1:]]
-    edge_into = [_embedded(upper, h, coordinates[first[k]]) for k, h in zip(edge_kind, home, strict=True)]
+    edge_into = [
+        _embedded(upper, h, coordinates[first[k]]) for k, h in zip(edge_kind, home, strict=True)
+    ]
     number[leaf] = -1 - kind
     places = tuple(np.where(at >= 0, number[at], NOBODY) for at in node)
     root = np.zeros(int(length[inner[0]]) ** 2, dtype=np.int64)
-    return Tree(upper, lower, number[found.parent[inner]], np.concatenate([root, *into]), edge_kind, home, count,
-                np.concatenate(edge_into), places, units)  # fmt: skip
+    return Tree(
+        upper,
+        lower,
+        number[found.parent[inner]],
+        np.concatenate([root, *into]),
+        edge_kind,
+        home,
+        count,
+        np.concatenate(edge_into),
+        places,
+        units,
+    )
 
 
 def _by_unit(key: Ints, size: int, units: int) -> tuple[Ints, Ints]:
@@ -267,7 +334,9 @@ def _kinds(found: _Growing, coordinates: Sequence[Ints], leaf: Ints) -> tuple[In
     return np.array(first, dtype=np.int64), kind
 
 
-def _layout(found: _Growing, some: Ints, coordinates: Sequence[Ints], leaves: bool = False) -> Placement:
+def _layout(
+    found: _Growing, some: Ints, coordinates: Sequence[Ints], leaves: bool = False
+) -> Placement:
     length = np.array([len(coordinates[n]) for n in some], dtype=np.int64)
     depth = np.zeros(len(some), dtype=np.int64) if leaves else found.depth[some]
     cuts = np.flatnonzero(np.diff(depth) | np.diff(length)) + 1
@@ -276,8 +345,14 @@ def _layout(found: _Growing, some: Ints, coordinates: Sequence[Ints], leaves: bo
         Stack(int(depth[a]), int(length[a]), int(a), int(b), int(start[a]))
         for a, b in zip([0, *cuts], [*cuts, len(some)], strict=True)
     )
-    return Placement(np.concatenate([[0], np.cumsum(length)]), np.concatenate([coordinates[n] for n in some]),
-                  found.levels[some], found.classes[some], found.known[some], groups)  # fmt: skip
+    return Placement(
+        np.concatenate([[0], np.cumsum(length)]),
+        np.concatenate([coordinates[n] for n in some]),
+        found.levels[some],
+        found.classes[some],
+        found.known[some],
+        groups,
+    )
 
 
 def _embedded(upper: Placement, parent: int, coordinate: Ints) -> Ints:

@@ -1,4 +1,6 @@
-"""Models of a real tree: over all that structures allow, or over the cells that its units were published with."""
+"""Models of a real tree: over all that structures allow, or over the cells that its units were
+published with.
+"""
 
 from __future__ import annotations
 
@@ -27,28 +29,62 @@ Ints = NDArray[np.int64]
 
 
 def of_structures(
-    schema: Schema, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], draws: Choices, aims: Sequence[Estimand],
-    areas: Mapping[str, Areas], room: float = np.inf,
-) -> Recursion:  # fmt: skip
-    """Each unit may hold what its bounds allow: what is published of structures, and nothing else, enters. ``room``: the bytes
-    that there are."""
+    schema: Schema,
+    tree: MeasuredSpine,
+    bounds: Mapping[str, LevelBounds],
+    draws: Choices,
+    aims: Sequence[Estimand],
+    areas: Mapping[str, Areas],
+    room: float = np.inf,
+) -> Recursion:
+    """Each unit may hold what its bounds allow: what is published of structures, and nothing else,
+    enters. ``room``: the bytes that there are."""
     names = dict.fromkeys((*(q for _, q in draws.pairs), *(a.query for a in aims)))
     modes = Modes.of(schema, [schema.query(q) for q in names])
     lowest = bounds[tree.spine.levels[-1]]
     rows = support(modes, lowest.some(_first_of_each(lowest)))
     unit, level = np.nonzero(rows[lowest.limits.row])
-    return _model(schema, tree, bounds, draws, aims, areas, Coordinates.of_modes(modes), unit, level, room, every=False)
+    return _model(
+        schema,
+        tree,
+        bounds,
+        draws,
+        aims,
+        areas,
+        Coordinates.of_modes(modes),
+        unit,
+        level,
+        room,
+        every=False,
+    )
 
 
 def of_cells(
-    schema: Schema, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], lowest: Histogram, draws: Choices,
-    aims: Sequence[Estimand], areas: Mapping[str, Areas], room: float = np.inf,
-) -> Recursion:  # fmt: skip
-    """Each unit has the cells that it was published with, and no others: what non-negativity makes of the estimates, nearly.
-    ``lowest`` is a published histogram of the tree's lowest units."""
+    schema: Schema,
+    tree: MeasuredSpine,
+    bounds: Mapping[str, LevelBounds],
+    lowest: Histogram,
+    draws: Choices,
+    aims: Sequence[Estimand],
+    areas: Mapping[str, Areas],
+    room: float = np.inf,
+) -> Recursion:
+    """Each unit has the cells that it was published with, and no others: what non-negativity makes
+    of the estimates, nearly. ``lowest`` is a published histogram of the tree's lowest units."""
     some = lowest.count > 0
-    return _model(schema, tree, bounds, draws, aims, areas, Coordinates.of_cells(schema),
-                  lowest.unit[some], lowest.cell[some], room, every=True)  # fmt: skip
+    return _model(
+        schema,
+        tree,
+        bounds,
+        draws,
+        aims,
+        areas,
+        Coordinates.of_cells(schema),
+        lowest.unit[some],
+        lowest.cell[some],
+        room,
+        every=True,
+    )
 
 
 def _first_of_each(lowest: LevelBounds) -> NDArray[np.intp]:
@@ -59,10 +95,19 @@ def _first_of_each(lowest: LevelBounds) -> NDArray[np.intp]:
 
 
 def _model(
-    schema: Schema, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], draws: Choices, aims: Sequence[Estimand],
-    areas: Mapping[str, Areas], coordinates: Coordinates, unit: Ints, coordinate: Ints, room: float, *,
+    schema: Schema,
+    tree: MeasuredSpine,
+    bounds: Mapping[str, LevelBounds],
+    draws: Choices,
+    aims: Sequence[Estimand],
+    areas: Mapping[str, Areas],
+    coordinates: Coordinates,
+    unit: Ints,
+    coordinate: Ints,
+    room: float,
+    *,
     every: bool,
-) -> Recursion:  # fmt: skip
+) -> Recursion:
     joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
     tiers = Tiers.of(tree.spine, {level: b.total for level, b in bounds.items()}, joint)
     of_class = []
@@ -79,4 +124,6 @@ def _model(
         kind: cut_nodes(grown, tiers, *areas[kind].over(tree), len(areas[kind]))
         for kind in dict.fromkeys(a.place for a in aims if a.areas)
     }
-    return replace(model, areas={kind: AreaTargets.of(grown, c, coordinates, asked) for kind, c in cut.items()})
+    return replace(
+        model, areas={kind: AreaTargets.of(grown, c, coordinates, asked) for kind, c in cut.items()}
+    )

@@ -1,19 +1,21 @@
-r"""Other ways to spend the same budget: the share of the first stage, and how many codes of race are read.
+r"""Other ways to spend the same budget: the share of the first stage, and how many codes of race
+are read.
 
-*The first stage.* It finds the size of a table, and its answer :math:`y_1`, of variance :math:`v_1`, is one more count of the group
-beside the k cells, each of variance :math:`v_2`. Thrown away, a total has the variance :math:`k v_2`. Kept, by least squares
+*The first stage.* It finds the size of a table, and its answer :math:`y_1`, of variance
+:math:`v_1`, is one more count of the group beside the k cells, each of variance :math:`v_2`. Thrown
+away, a total has the variance :math:`k v_2`. Kept, by least squares
 
 .. math:: \operatorname{var}(\text{total}) = \frac{v_1\, k v_2}{v_1 + k v_2}, \qquad
           \operatorname{var}(\text{cell}) = v_2 \Bigl(1 - \frac{v_2}{v_1 + k v_2}\Bigr).
 
-These are of a group far from any threshold: near one, what is seen is only such :math:`y_1` as led to this table.
+These are of a group far from any threshold: near one, what is seen is only such :math:`y_1` as led
+to this table.
 
-*Codes of race.* Reading r of them, a person is in :math:`h_r \max(2, r) + h_e` groups, and noise is the narrower the fewer; what is
-lost is who wrote down more, and no noise tells how many these are.
+*Codes of race.* Reading r of them, a person is in :math:`h_r \max(2, r) + h_e` groups, and noise is
+the narrower the fewer; what is lost is who wrote down more, and no noise tells how many these are.
 
-Source: Haney et al. (2024), *SafeTab-P*, section 6.3.1, which sets the share to 0.1 and the codes to 8; the estimate from both
-stages is ours.
-"""
+Source: Haney et al. (2024), *SafeTab-P*, section 6.3.1, which sets the share to 0.1 and the codes
+to 8; the estimate from both stages is ours."""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ from das.model.population import RACE_CODES, GroupLevel
 
 @dataclass(frozen=True)
 class StageErrors:
-    """Standard deviations of a table of ``cells`` where the first stage has the share ``first``: of its own answer, and of totals
-    and cells with the first stage thrown away and kept."""
+    """Standard deviations of a table of ``cells`` where the first stage has the share ``first``: of
+    its own answer, and of totals and cells with the first stage thrown away and kept."""
 
     first: Fraction
     cells: int
@@ -43,11 +45,13 @@ class StageErrors:
 
 
 def stage_errors(plan: LevelPlan, shares: Iterable[Fraction]) -> tuple[StageErrors, ...]:
-    """For each share and each size of table. Raises :class:`SpecError` for a plan that has no first stage, or a share that is not
-    between 0 and 1."""
+    """For each share and each size of table. Raises :class:`SpecError` for a plan that has no first
+    stage, or a share that is not between 0 and 1."""
     if not plan.first:
         raise SpecError("there is no first stage to share with", where=plan.at.name)
-    return tuple(_errors(plan, share, cells) for share in shares for cells in plan.table.answers[1:])
+    return tuple(
+        _errors(plan, share, cells) for share in shares for cells in plan.table.answers[1:]
+    )
 
 
 def _errors(plan: LevelPlan, share: Fraction, cells: int) -> StageErrors:
@@ -57,13 +61,15 @@ def _errors(plan: LevelPlan, share: Fraction, cells: int) -> StageErrors:
     v1, v2 = other.draw(FIRST).variance, cells_of(other).variance
     whole = v1 + cells * v2
     kept = v1 * cells * v2 / whole, v2 * (1 - v2 / whole)
-    return StageErrors(share, cells, sqrt(v1), sqrt(cells * v2), sqrt(kept[0]), sqrt(v2), sqrt(kept[1]))
+    return StageErrors(
+        share, cells, sqrt(v1), sqrt(cells * v2), sqrt(kept[0]), sqrt(v2), sqrt(kept[1])
+    )
 
 
 @dataclass(frozen=True)
 class FewerCodes:
-    """A level of which ``race_codes`` codes are read, at the same budget: its ``stability``, the standard deviation of a cell as a
-    multiple of what it is as planned, and its margin of error."""
+    """A level of which ``race_codes`` codes are read, at the same budget: its ``stability``, the
+    standard deviation of a cell as a multiple of what it is as planned, and its margin of error."""
 
     at: GroupLevel
     table: str
@@ -74,12 +80,24 @@ class FewerCodes:
 
 
 def fewer_codes(
-    parameters: Parameters, run: str, codes: Sequence[int] = range(1, RACE_CODES + 1), coverage: float = COVERAGE
+    parameters: Parameters,
+    run: str,
+    codes: Sequence[int] = range(1, RACE_CODES + 1),
+    coverage: float = COVERAGE,
 ) -> tuple[FewerCodes, ...]:
     """For each level and number of codes."""
     return tuple(
-        FewerCodes(plan.at, plan.table.name, r, other.stability, sqrt(new.variance / cells_of(plan).variance), new.margin(coverage))
+        FewerCodes(
+            plan.at,
+            plan.table.name,
+            r,
+            other.stability,
+            sqrt(new.variance / cells_of(plan).variance),
+            new.margin(coverage),
+        )
         for r in codes
-        for plan, other in zip(parameters.plans(run), replace(parameters, race_codes=r).plans(run), strict=True)
+        for plan, other in zip(
+            parameters.plans(run), replace(parameters, race_codes=r).plans(run), strict=True
+        )
         for new in (cells_of(other),)
-    )  # fmt: skip
+    )

@@ -1,26 +1,30 @@
 r"""The total of a group from both stages, of which the first has decided how large its table is.
 
-Noise of the first stage has variance :math:`v_1`; the sum S of the k answers of the second has :math:`v_S = k v_2`. What both say is
+Noise of the first stage has variance :math:`v_1`; the sum S of the k answers of the second has
+:math:`v_S = k v_2`. What both say is
 
 .. math:: T = w X + (1 - w) S, \quad w = \frac{v_S}{v_1 + v_S}, \quad v = \frac{v_1 v_S}{v_1 + v_S}.
 
-*Given the size of the table* X is known to lie between two thresholds, :math:`a \le X < b`. Noise that falls as :math:`e^{-x^2/2v_1}`
-makes an exponential family of what is left, with T sufficient and complete for the true total N: it has the density
+*Given the size of the table* X is known to lie between two thresholds, :math:`a \le X < b`. Noise
+that falls as :math:`e^{-x^2/2v_1}` makes an exponential family of what is left, with T sufficient
+and complete for the true total N: it has the density
 
 .. math:: f_N(t) \propto \varphi_v(t - N)\, g(t), \quad g(t) = P[a \le X < b \mid T = t], \quad X \mid T = t \sim N(t, v_1 - v).
 
-S knows nothing of thresholds, and is unbiased. So its mean given T is *the* unbiased estimate of least variance, given the size of the
-table (Lehmann and Scheffé), and so has an unbiased estimate of its variance, which lies between v and :math:`v_S`:
+S knows nothing of thresholds, and is unbiased. So its mean given T is *the* unbiased estimate of
+least variance, given the size of the table (Lehmann and Scheffé), and so has an unbiased estimate
+of its variance, which lies between v and :math:`v_S`:
 
 .. math:: \delta(t) = t + \frac{v_S}{v_1}\bigl(t - E[X \mid t, a \le X < b]\bigr), \qquad
           \hat V(t) = v_S - \Bigl(\frac{v_S}{v_1}\Bigr)^2 \mathrm{Var}[X \mid t, a \le X < b].
 
-Far from a threshold that is T and v, to the last digit: no rule says where the one ends and the other begins. Intervals of 95 % are
-those of :math:`f_N`, inverted: :math:`\{N : 0.025 \le F_N(t) \le 0.975\}`.
+Far from a threshold that is T and v, to the last digit: no rule says where the one ends and the
+other begins. Intervals of 95 % are those of :math:`f_N`, inverted: :math:`\{N : 0.025 \le F_N(t)
+\le 0.975\}`.
 
-The thresholds are moved down by a half, as X is a whole number, and windows of few whole numbers are summed over; the sum of cells is
-taken for normal. Laplacian noise makes no exponential family: there the second stage stands alone.
-"""
+The thresholds are moved down by a half, as X is a whole number, and windows of few whole numbers
+are summed over; the sum of cells is taken for normal. Laplacian noise makes no exponential family:
+there the second stage stands alone."""
 
 from __future__ import annotations
 
@@ -38,7 +42,8 @@ Mask = NDArray[np.bool_]
 FAR = 9.0
 #: Windows of at most so many whole numbers are summed over.
 NARROW = 64
-#: A threshold *matters* where it changes the estimate by more than this share of the standard error, or the variance by as much.
+#: A threshold *matters* where it changes the estimate by more than this share of the standard
+#: error, or the variance by as much.
 MATTERS = 0.01
 #: Standard errors of a 95 % interval.
 Z = 1.959963984540054
@@ -47,8 +52,9 @@ LOG_ROOT = 0.9189385332046727  # of 2 pi, half of it
 
 @dataclass(frozen=True, eq=False)
 class Combined(Frozen):
-    """Of groups: the unbiased ``value``; the variance ``work`` that it has far from thresholds, a function of the size of its table
-    alone, which it is weighted by; the unbiased estimate ``true`` of its variance; and where a threshold ``matters``."""
+    """Of groups: the unbiased ``value``; the variance ``work`` that it has far from thresholds, a
+    function of the size of its table alone, which it is weighted by; the unbiased estimate ``true``
+    of its variance; and where a threshold ``matters``."""
 
     value: Floats
     work: Floats
@@ -59,8 +65,9 @@ class Combined(Frozen):
 def combined(
     first: ArrayLike, sums: ArrayLike, low: ArrayLike, high: ArrayLike, v1: ArrayLike, vs: ArrayLike
 ) -> Combined:
-    """From what both stages say, ``first`` and ``sums``, of groups whose first stage is known to be ``low`` or more and below ``high``
-    (infinite where there is no threshold). ``v1`` is infinite where there is no first stage."""
+    """From what both stages say, ``first`` and ``sums``, of groups whose first stage is known to be
+    ``low`` or more and below ``high`` (infinite where there is no threshold). ``v1`` is infinite
+    where there is no first stage."""
     first, sums, low, high, v1, vs = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (first, sums, low, high, v1, vs))
     )
@@ -82,16 +89,21 @@ def combined(
 def interval(
     pooled: Floats, v: Floats, v1: Floats, low: Floats, high: Floats, chance: float = 0.95
 ) -> tuple[Floats, Floats]:
-    """The exact interval of groups given their tables, ``(groups,)`` each, from T, its variance v, and the window of X; more that is
-    known of a total, independent of X, is part of the sum that T was made of."""
+    """The exact interval of groups given their tables, ``(groups,)`` each, from T, its variance v,
+    and the window of X; more that is known of a total, independent of X, is part of the sum that T
+    was made of."""
     lower, upper = np.empty_like(pooled), np.empty_like(pooled)
     for start in range(0, len(pooled), 1024):
         part = slice(start, start + 1024)
-        lower[part], upper[part] = _inverted(pooled[part], v[part], v1[part], low[part], high[part], chance)
+        lower[part], upper[part] = _inverted(
+            pooled[part], v[part], v1[part], low[part], high[part], chance
+        )
     return lower, upper
 
 
-def _inverted(t: Floats, v: Floats, v1: Floats, low: Floats, high: Floats, chance: float) -> tuple[Floats, Floats]:
+def _inverted(
+    t: Floats, v: Floats, v1: Floats, low: Floats, high: Floats, chance: float
+) -> tuple[Floats, Floats]:
     """By halving, on 181 points of :math:`f_N` that are 9 standard deviations of T about t."""
     y = np.linspace(-9, 9, 181)
     sd, spread = np.sqrt(v)[:, None], np.sqrt(v1 - v)[:, None]
@@ -116,7 +128,9 @@ def _moments(t: Floats, spread: Floats, low: Floats, high: Floats) -> tuple[Floa
     """The mean of X given T and its window, less t, and its variance."""
     a, b = (low - 0.5 - t) / spread, (high - 0.5 - t) / spread
     log_z = _log_between(a, b)
-    at_a, at_b = (np.exp(np.where(np.isinf(x), -np.inf, -(x**2) / 2 - LOG_ROOT - log_z)) for x in (a, b))
+    at_a, at_b = (
+        np.exp(np.where(np.isinf(x), -np.inf, -(x**2) / 2 - LOG_ROOT - log_z)) for x in (a, b)
+    )
     mean = at_a - at_b
     left = 1 + np.where(np.isinf(a), 0.0, a) * at_a - np.where(np.isinf(b), 0.0, b) * at_b - mean**2
     mean, left = spread * mean, spread**2 * np.maximum(left, 0.0)

@@ -16,7 +16,9 @@ def same(regions: Regions, kind: str, other: str) -> NDArray[np.int64]:
     many = len(regions.ids[other])
     out = np.full(len(regions.ids[kind]), -1, dtype=np.int64)
     both = (one >= 0) & (two >= 0)
-    pair, blocks = np.unique(one[both].astype(np.int64) * max(many, 1) + two[both], return_counts=True)
+    pair, blocks = np.unique(
+        one[both].astype(np.int64) * max(many, 1) + two[both], return_counts=True
+    )
     a, b = np.divmod(pair, max(many, 1))
     in_one = np.bincount(one[one >= 0], minlength=len(out))
     in_two = np.bincount(two[two >= 0], minlength=many)
@@ -28,8 +30,9 @@ def same(regions: Regions, kind: str, other: str) -> NDArray[np.int64]:
 def hosts(
     regions: Regions, order: tuple[str, ...], guests: tuple[str, ...]
 ) -> Mapping[str, tuple[NDArray[np.int8], NDArray[np.int64]]]:
-    """Of each type among ``guests`` the host of each of its regions: the place of its type in ``order``, or -1, and its number. Of
-    several the first in the order; hosts are before their guests there, and no guests themselves."""
+    """Of each type among ``guests`` the host of each of its regions: the place of its type in
+    ``order``, or -1, and its number. Of several the first in the order; hosts are before their
+    guests there, and no guests themselves."""
     out: dict[str, tuple[NDArray[np.int8], NDArray[np.int64]]] = {}
     for guest in guests:
         kind = np.full(len(regions.ids[guest]), -1, dtype=np.int8)

@@ -1,12 +1,14 @@
-"""A tree of regions, level by level: what all measurements say together of each group, and how well it is then known.
+"""A tree of regions, level by level: what all measurements say together of each group, and how well
+it is then known.
 
-Most groups have a total alone that they share with others, and are numbers (:mod:`das.detailed.tree`). Where every member of a family has
-a table of an iteration, the family adds up in the coarsest cells that all of them have; and regional groups of ethnicity are sums of
+Most groups have a total alone that they share with others, and are numbers
+(:mod:`das.detailed.tree`). Where every member of a family has a table of an iteration, the family
+adds up in the coarsest cells that all of them have; and regional groups of ethnicity are sums of
 detailed ones: there states (:mod:`das.detailed.joint`) take the place of numbers, family by family.
 
-A nation is done in two parts, so that no more than a state is in memory: the tree of each state says what it knows of the state
-(:meth:`Forest.above`); states meet in the nation; and what comes of them goes down again (``top``).
-"""
+A nation is done in two parts, so that no more than a state is in memory: the tree of each state
+says what it knows of the state (:meth:`Forest.above`); states meet in the nation; and what comes of
+them goes down again (``top``)."""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class Tier(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Above:
-    """What a tree says of its roots: of each iteration, and of the ``states`` that are asked for, by root and bundle."""
+    """What a tree says of its roots: of each iteration, and of the ``states`` that are asked for,
+    by root and bundle.
+    """
 
     known: KnownTotals
     states: Mapping[tuple[int, Bundle], Belief] = field(default_factory=dict)
@@ -79,8 +83,9 @@ class Outline:
 
 
 class Forest:
-    """``layers`` from the roots down; ``parents[i]`` of each region of layer i + 1 in layer i, in order. ``sums`` are the columns of a
-    whole and of its parts, and ``bundles`` those of sums that have some in common."""
+    """``layers`` from the roots down; ``parents[i]`` of each region of layer i + 1 in layer i, in
+    order. ``sums`` are the columns of a whole and of its parts, and ``bundles`` those of sums that
+    have some in common."""
 
     def __init__(
         self,
@@ -96,10 +101,13 @@ class Forest:
         self._up: dict[tuple[int, int, Bundle], Belief] = {}
         self._down: dict[tuple[int, int, Bundle], Belief] = {}
         self._sums: dict[tuple[int, int, Bundle], Belief] = {}
-        self.family = [_common(layers[i], layers[i + 1], parent) for i, parent in enumerate(parents)]
+        self.family = [
+            _common(layers[i], layers[i + 1], parent) for i, parent in enumerate(parents)
+        ]
         self._rise()
 
-    # --- up ------------------------------------------------------------------------------------------------------
+    # --- up
+    # ------------------------------------------------------------------------------------------------------
 
     def _rise(self) -> None:
         lowest = len(self.layers) - 1
@@ -111,7 +119,9 @@ class Forest:
             layer = self.layers[at]
             self.under[at] = tree.added(self.up[at + 1], self.parents[at], len(layer))
             known = tree.met(layer.total, self.under[at])
-            self.up[at] = self._overruled(known, at, [(r, b, self.state(at, r, b)) for r, b in self._jointly(at)])
+            self.up[at] = self._overruled(
+                known, at, [(r, b, self.state(at, r, b)) for r, b in self._jointly(at)]
+            )
 
     def _jointly(self, at: int) -> Iterator[tuple[int, Bundle]]:
         """The families of a layer that are states: the parent, and the columns."""
@@ -132,10 +142,14 @@ class Forest:
             self._up[key] = own
         return self._up[key]
 
-    def _with_children(self, own: Belief, key: tuple[int, int, Bundle], under: KnownTotals) -> Belief:
+    def _with_children(
+        self, own: Belief, key: tuple[int, int, Bundle], under: KnownTotals
+    ) -> Belief:
         at, row, bundle = key
         if len(bundle) > 1 or self.family[at][row, bundle[0]] > 0:
-            return joint.told(own, self._shared(at, row, bundle, at, row), self._children(at, row, bundle))
+            return joint.told(
+                own, self._shared(at, row, bundle, at, row), self._children(at, row, bundle)
+            )
         work = under.work[row, bundle[0]]
         if not np.isfinite(work) or not work:  # there is nothing below, or nothing was measured
             return own
@@ -145,16 +159,20 @@ class Forest:
         """What the children of a region say of it together."""
         key = at, row, bundle
         if key not in self._sums:
-            self._sums[key] = joint.added([
-                self.state(at + 1, c, bundle).seen(self._shared(at, row, bundle, at + 1, c)) for c in self._members(at, row)
-            ])  # fmt: skip
+            self._sums[key] = joint.added(
+                [
+                    self.state(at + 1, c, bundle).seen(self._shared(at, row, bundle, at + 1, c))
+                    for c in self._members(at, row)
+                ]
+            )
         return self._sums[key]
 
     def _members(self, at: int, row: int) -> list[int]:
         first, last = np.searchsorted(self.parents[at], [row, row + 1])
         return list(range(int(first), int(last)))
 
-    # --- what a state is made of ----------------------------------------------------------------------------------
+    # --- what a state is made of
+    # ----------------------------------------------------------------------------------
 
     def _there(self, at: int, bundle: Bundle) -> list[int]:
         return [c for c in bundle if self.layers[at].measured[c]]
@@ -170,7 +188,9 @@ class Forest:
         return out, start
 
     def _shared(self, at: int, row: int, bundle: Bundle, of: int, member: int) -> Floats:
-        """What the family of a region adds up, as linear forms of the state of one of its members."""
+        """What the family of a region adds up, as linear forms of the state of one of its
+        members.
+        """
         layer, (where, width) = self.layers[of], self.places(of, member, bundle)
         out = [np.zeros((0, width))]
         for c in bundle:
@@ -199,14 +219,17 @@ class Forest:
         roots = range(len(self.layers[0]))
         return Above(self.up[0], {(r, b): self.state(0, r, b) for b in bundles for r in roots})
 
-    # --- down ----------------------------------------------------------------------------------------------------
+    # --- down
+    # ----------------------------------------------------------------------------------------------------
 
     def fall(self, top: Above | None = None) -> None:
         """With what is known of the roots in the end (of all there is, if nothing is said)."""
         at_top = self.above(self.bundles) if top is None else top
         self.final = [at_top.known]
         self._down |= {(0, r, b): s for (r, b), s in at_top.states.items()}
-        self.final[0] = self._overruled(at_top.known, 0, [(r, b, s) for (r, b), s in at_top.states.items()])
+        self.final[0] = self._overruled(
+            at_top.known, 0, [(r, b, s) for (r, b), s in at_top.states.items()]
+        )
         for at in range(len(self.parents)):
             known = tree.shared(self.up[at + 1], self.under[at], self.final[at], self.parents[at])
             told = [(c, b, s) for row, b in self._jointly(at) for c, s in self._fallen(at, row, b)]
@@ -219,7 +242,9 @@ class Forest:
         sums = self._children(at, row, bundle)
         final = self.joint(at, row, bundle).seen(self._shared(at, row, bundle, at, row))
         for c in self._members(at, row):
-            out = joint.shared(self.state(at + 1, c, bundle), self._shared(at, row, bundle, at + 1, c), sums, final)
+            out = joint.shared(
+                self.state(at + 1, c, bundle), self._shared(at, row, bundle, at + 1, c), sums, final
+            )
             self._down[at + 1, c, bundle] = out
             yield c, out
 
@@ -229,11 +254,15 @@ class Forest:
         if key not in self._down:
             own = self.state(at, row, bundle)
             ones = np.ones((1, len(own)))
-            self._down[key] = joint.shared(own, ones, own.seen(ones), _number(self.final[at], row, bundle[0]))
+            self._down[key] = joint.shared(
+                own, ones, own.seen(ones), _number(self.final[at], row, bundle[0])
+            )
         return self._down[key]
 
     def joints(self, at: int) -> Iterator[tuple[int, int, Belief]]:
-        """The row, the column, and the cells of the node's table, wherever they are not what the total makes of the region's own."""
+        """The row, the column, and the cells of the node's table, wherever they are not what the
+        total makes of the region's own.
+        """
         layer = self.layers[at]
         for level, row, bundle in list(self._down):
             if level == at:
@@ -241,13 +270,25 @@ class Forest:
                 state = self._down[level, row, bundle]
                 for c, here in where.items():
                     if layer.node_size[row, c] > 0:
-                        yield row, c, Belief(state.mean[here], state.work[here, here], state.true[here, here])
+                        yield (
+                            row,
+                            c,
+                            Belief(
+                                state.mean[here], state.work[here, here], state.true[here, here]
+                            ),
+                        )
 
     def fallen(self, at: int) -> Iterator[tuple[tuple[int, Bundle], Belief]]:
         """The states of a layer in the end, by row and bundle."""
-        yield from (((row, bundle), state) for (level, row, bundle), state in self._down.items() if level == at)
+        yield from (
+            ((row, bundle), state)
+            for (level, row, bundle), state in self._down.items()
+            if level == at
+        )
 
-    def _overruled(self, known: KnownTotals, at: int, told: Sequence[tuple[int, Bundle, Belief]]) -> KnownTotals:
+    def _overruled(
+        self, known: KnownTotals, at: int, told: Sequence[tuple[int, Bundle, Belief]]
+    ) -> KnownTotals:
         """Totals, where states know better."""
         if not told:
             return known
@@ -255,8 +296,10 @@ class Forest:
         for row, bundle, state in told:
             for c, here in self.places(at, row, bundle)[0].items():
                 value[row, c], work[row, c], true[row, c] = (
-                    state.mean[here].sum(), state.work[here, here].sum(), state.true[here, here].sum(),
-                )  # fmt: skip
+                    state.mean[here].sum(),
+                    state.work[here, here].sum(),
+                    state.true[here, here].sum(),
+                )
         return KnownTotals(value, work, true)
 
 

@@ -1,10 +1,11 @@
 r"""Whole numbers that are not negative and add up, near given estimates.
 
-From the top down: the children of a region get the whole numbers with its sum that are nearest to their estimates, :math:`\max(0, x_c -
-\lambda)` rounded by the largest remainders; a regional group that is a sum is added up. Then cells, to the totals. Where a family
-adds up in cells, children are served one after the other: each gets what is nearest to its estimate and its share of what rounding has
-left in each cell so far, within what is left; any such numbers leave enough for the others, so that no search is needed.
-"""
+From the top down: the children of a region get the whole numbers with its sum that are nearest to
+their estimates, :math:`\max(0, x_c - \lambda)` rounded by the largest remainders; a regional group
+that is a sum is added up. Then cells, to the totals. Where a family adds up in cells, children are
+served one after the other: each gets what is nearest to its estimate and its share of what rounding
+has left in each cell so far, within what is left; any such numbers leave enough for the others, so
+that no search is needed."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Floats = NDArray[np.float64]
 
 
 def nearest(values: Floats, total: Ints) -> Ints:
-    """Whole numbers ``(n, columns)`` of 0 or more whose columns sum to ``total``, the nearest to ``values`` in the sum of squares.
+    """Whole numbers ``(n, columns)`` of 0 or more whose columns sum to ``total``, the nearest to
+    ``values`` in the sum of squares.
 
     >>> nearest(np.array([[2.4, 0.0], [-3.0, 1.5], [2.4, 1.5]]), np.array([5, 3])).T.tolist()
     [[3, 0, 2], [0, 2, 1]]
@@ -31,7 +33,9 @@ def nearest(values: Floats, total: Ints) -> Ints:
     out = np.floor(real + 1e-9).astype(np.int64)
     short = total - out.sum(axis=0)
     rank = np.empty((n, columns), dtype=np.int64)
-    np.put_along_axis(rank, np.argsort(out - real, axis=0, kind="stable"), np.arange(n)[:, None], axis=0)
+    np.put_along_axis(
+        rank, np.argsort(out - real, axis=0, kind="stable"), np.arange(n)[:, None], axis=0
+    )
     return out + (rank < short)
 
 
@@ -52,8 +56,8 @@ def within(values: Floats, most: Ints, total: int) -> Ints:
 
 
 def families(values: Floats, totals: Ints, cells: Ints) -> Ints:
-    """Whole numbers ``(children, cells)`` near ``values``, whose rows sum to ``totals`` and whose columns to ``cells``: these sum to
-    the same."""
+    """Whole numbers ``(children, cells)`` near ``values``, whose rows sum to ``totals`` and whose
+    columns to ``cells``: these sum to the same."""
     out, left = np.zeros(values.shape, dtype=np.int64), cells.copy()
     for i in range(len(values)):
         rest = len(values) - i

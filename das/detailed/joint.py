@@ -1,15 +1,17 @@
-r"""Tables that add up: least squares where the members of a family share the cells of a table, or several groups of a region.
+r"""Tables that add up: least squares where the members of a family share the cells of a table, or
+several groups of a region.
 
-The *state* of a region is all cells of its tables, of one iteration or of several that belong together, with a mean and two
-matrices of covariance, working and true (:mod:`das.detailed.tree`): unknown x, known to be :math:`\mu` with C. What is observed,
-:math:`Ax = o` with an independent error of covariance O, gives by the rules of Kalman, in the form of Joseph for the true one,
+The *state* of a region is all cells of its tables, of one iteration or of several that belong
+together, with a mean and two matrices of covariance, working and true (:mod:`das.detailed.tree`):
+unknown x, known to be :math:`\mu` with C. What is observed, :math:`Ax = o` with an independent
+error of covariance O, gives by the rules of Kalman, in the form of Joseph for the true one,
 
 .. math:: K = C A^\top (A C A^\top + O)^{-1}, \quad \mu + K(o - A\mu), \quad C - KAC, \quad (I - KA)\,C_t\,(I - KA)^\top + K O_t K^\top.
 
-A family observes :math:`A_p x_p = \sum_c A_c x_c` in its coarsest common cells, and a regional group that is the sum of detailed ones
-:math:`x_R = \sum_d x_d` with no error. The way down is that of Rauch, Tung and Striebel. Inverses are of Moore and Penrose, as
-some of these equations follow from others.
-"""
+A family observes :math:`A_p x_p = \sum_c A_c x_c` in its coarsest common cells, and a regional
+group that is the sum of detailed ones :math:`x_R = \sum_d x_d` with no error. The way down is that
+of Rauch, Tung and Striebel. Inverses are of Moore and Penrose, as some of these equations follow
+from others."""
 
 from __future__ import annotations
 
@@ -41,8 +43,9 @@ class Belief:
 
 
 def of_group(cells: Floats, v2: float, total: float, work: float, true: float) -> Belief:
-    r"""A table whose cells have errors of variance v2, and whose total is known better than by their sum: :math:`y_j + (t - S)/k`.
-    The contrasts of the cells are independent of both stages' totals."""
+    r"""A table whose cells have errors of variance v2, and whose total is known better than by
+    their sum: :math:`y_j + (t - S)/k`. The contrasts of the cells are independent of both stages'
+    totals."""
     k = len(cells)
     contrast = v2 * (np.eye(k) - 1 / k)
     return Belief(cells + (total - cells.sum()) / k, contrast + work / k**2, contrast + true / k**2)
@@ -61,7 +64,9 @@ def beside(states: Sequence[Belief]) -> Belief:
 
 
 def added(states: Sequence[Belief]) -> Belief:
-    return Belief(*(np.sum([getattr(s, of) for s in states], axis=0) for of in ("mean", "work", "true")))
+    return Belief(
+        *(np.sum([getattr(s, of) for s in states], axis=0) for of in ("mean", "work", "true"))
+    )
 
 
 def told(state: Belief, rows: Floats, seen: Belief) -> Belief:
@@ -83,8 +88,8 @@ def exactly(rows: int) -> Belief:
 
 
 def shared(child: Belief, rows: Floats, sums: Belief, final: Belief) -> Belief:
-    """A child where the sum of the family's is ``final``, of which its ``rows`` are its own part; ``sums`` is what the children said
-    together (:func:`das.detailed.tree.shared`)."""
+    """A child where the sum of the family's is ``final``, of which its ``rows`` are its own part;
+    ``sums`` is what the children said together (:func:`das.detailed.tree.shared`)."""
     back = _inverse(sums.work)
     kappa, alpha = child.work @ rows.T @ back, final.work @ back
     rest = np.eye(len(alpha)) - alpha

@@ -1,8 +1,9 @@
-"""What is measured of the regions of one type, as estimation takes it: totals from both stages, and tables.
+"""What is measured of the regions of one type, as estimation takes it: totals from both stages, and
+tables.
 
-Several regions of the same blocks are one region that was measured several times: the first of them, in the tree, is the *host*, and
-others are its *guests*. Their totals meet by the inverse of variances, and their tables in the coarsest cells that they share.
-"""
+Several regions of the same blocks are one region that was measured several times: the first of
+them, in the tree, is the *host*, and others are its *guests*. Their totals meet by the inverse of
+variances, and their tables in the coarsest cells that they share."""
 
 from __future__ import annotations
 
@@ -59,8 +60,8 @@ class LevelSource:
 
 @dataclass(eq=False)
 class Layer:
-    """Regions ``(regions,)`` of a type and the iterations ``columns``. ``of`` says which source each column is of, or -1, and ``place``
-    where it is there."""
+    """Regions ``(regions,)`` of a type and the iterations ``columns``. ``of`` says which source
+    each column is of, or -1, and ``place`` where it is there."""
 
     kind: str
     table: AdaptiveTable
@@ -74,9 +75,14 @@ class Layer:
 
     @staticmethod
     def made(
-        kind: str, table: AdaptiveTable, regions: NDArray[np.bytes_], sources: Sequence[LevelSource], iterations: Iterations,
-        columns: NDArray[np.int32], rows: Ints | None = None,
-    ) -> Layer:  # fmt: skip
+        kind: str,
+        table: AdaptiveTable,
+        regions: NDArray[np.bytes_],
+        sources: Sequence[LevelSource],
+        iterations: Iterations,
+        columns: NDArray[np.int32],
+        rows: Ints | None = None,
+    ) -> Layer:
         """Of all ``regions`` that the ``sources`` tell of, or of some ``rows`` of them."""
         of, place = np.full(len(columns), -1, dtype=np.int8), np.zeros(len(columns), dtype=np.int64)
         for i, source in enumerate(sources):
@@ -99,7 +105,11 @@ class Layer:
         for i, source in enumerate(self.sources):
             here = np.flatnonzero(self.of == i)
             if len(here):
-                yield source, here, self.rows[:, None] * source.measured.iterations + self.place[here]
+                yield (
+                    source,
+                    here,
+                    self.rows[:, None] * source.measured.iterations + self.place[here],
+                )
 
     @cached_property
     def size(self) -> NDArray[np.int8]:
@@ -132,7 +142,10 @@ class Layer:
         value, work, true = (np.array(x) for x in (out.value, out.work, out.true))
         for guest, host, theirs in self.guests:
             at = np.ix_(host, np.flatnonzero(self.measured))
-            both = met(KnownTotals(value[at], work[at], true[at]), guest.own[0].rows(np.ix_(theirs, at[1][0])))
+            both = met(
+                KnownTotals(value[at], work[at], true[at]),
+                guest.own[0].rows(np.ix_(theirs, at[1][0])),
+            )
             value[at], work[at], true[at] = both.value, both.work, both.true
         return KnownTotals(value, work, true)
 
@@ -141,7 +154,9 @@ class Layer:
         """Of the largest table of the region, whichever its name."""
         out = self.size.copy()
         for guest, host, theirs in self.guests:
-            out[host] = np.where(self.measured, np.maximum(out[host], guest.size[theirs]), out[host])
+            out[host] = np.where(
+                self.measured, np.maximum(out[host], guest.size[theirs]), out[host]
+            )
         return out
 
     @cached_property

@@ -1,17 +1,20 @@
-r"""What a release by groups tells an intruder of one person: whether they are in it, and how large a group was.
+r"""What a release by groups tells an intruder of one person: whether they are in it, and how large
+a group was.
 
-*Membership.* The intruder knows all other records, the person's codes and place, and asks whether the person was counted; which is
-the test of two neighbours. Of all tests with false alarms in a share :math:`\alpha` of cases the best finds the person in
-:math:`1 - f(\alpha)`, f the trade-off function of what differs (:func:`das.accounting.tradeoff`): the exact one of all levels and both
-stages together, for the intruder sees all of them, and the size of a table tells what the first stage does. At even odds the best guess is
-right with probability :math:`\tfrac12(1 + \delta(0))`. Somebody who is known to have written down one code of race is in two groups of a
-level, and is found less often.
+*Membership.* The intruder knows all other records, the person's codes and place, and asks whether
+the person was counted; which is the test of two neighbours. Of all tests with false alarms in a
+share :math:`\alpha` of cases the best finds the person in :math:`1 - f(\alpha)`, f the trade-off
+function of what differs (:func:`das.accounting.tradeoff`): the exact one of all levels and both
+stages together, for the intruder sees all of them, and the size of a table tells what the first
+stage does. At even odds the best guess is right with probability :math:`\tfrac12(1 + \delta(0))`.
+Somebody who is known to have written down one code of race is in two groups of a level, and is
+found less often.
 
-*Sizes.* The size of a table, or that a total is not published, is published too. It follows from noisy counts, which are published as
-well here; a reader of tables alone learns from it that the group has few, or many. The numbers n that a reader cannot exclude at a level of
-5 % are those of which what was seen has a probability of more than that: an exact confidence interval, as larger groups have larger
-tables.
-"""
+*Sizes.* The size of a table, or that a total is not published, is published too. It follows from
+noisy counts, which are published as well here; a reader of tables alone learns from it that the
+group has few, or many. The numbers n that a reader cannot exclude at a level of 5 % are those of
+which what was seen has a probability of more than that: an exact confidence interval, as larger
+groups have larger tables."""
 
 from __future__ import annotations
 
@@ -33,8 +36,9 @@ EXCLUDED = 0.05
 
 @dataclass(frozen=True)
 class Membership:
-    """Of a person with so many codes of race (``None``: as many as are read), and an ``ethnic`` group or none: how often the best
-    guess at even odds is ``right``, and by rate of false alarms the share of such persons that is ``found``; upper ends of intervals."""
+    """Of a person with so many codes of race (``None``: as many as are read), and an ``ethnic``
+    group or none: how often the best guess at even odds is ``right``, and by rate of false alarms
+    the share of such persons that is ``found``; upper ends of intervals."""
 
     run: str
     race_codes: int | None
@@ -50,20 +54,28 @@ def membership(
     ethnic: bool = True,
     alarms: Sequence[Fraction] = ALARMS,
 ) -> Membership:
-    """Raises :class:`UserError` for pure differential privacy, of whose noise no exact test is worked out here."""
+    """Raises :class:`UserError` for pure differential privacy, of whose noise no exact test is
+    worked out here.
+    """
     if parameters.mechanism.pure:
-        raise UserError("the exact chances of an intruder are those of discrete Gaussian noise", where="privacy_defn",
-                        remedy='"puredp" bounds them by its epsilon: 1 / (1 + exp(-epsilon)) at even odds')  # fmt: skip
+        raise UserError(
+            "the exact chances of an intruder are those of discrete Gaussian noise",
+            where="privacy_defn",
+            remedy='"puredp" bounds them by its epsilon: 1 / (1 + exp(-epsilon)) at even odds',
+        )
     every = compositions(parameters, (run,), race_codes, ethnic)
     right = max(0.5 + 0.5 * delta(c, Fraction(0))[1] for c in every)
-    found = [max(1 - low for low, _ in at) for at in zip(*(tradeoff(c, alarms) for c in every), strict=True)]
+    found = [
+        max(1 - low for low, _ in at)
+        for at in zip(*(tradeoff(c, alarms) for c in every), strict=True)
+    ]
     return Membership(run, race_codes, ethnic, right, tuple(zip(alarms, found, strict=True)))
 
 
 @dataclass(frozen=True)
 class ToldBySize:
-    """What is ``seen`` of a group at a level, and the numbers of people, ``least`` to ``most``, that it does not exclude; no most where
-    it excludes none."""
+    """What is ``seen`` of a group at a level, and the numbers of people, ``least`` to ``most``,
+    that it does not exclude; no most where it excludes none."""
 
     level: str
     seen: str
@@ -78,16 +90,28 @@ def told(plan: LevelPlan, chance: Fraction) -> tuple[ToldBySize, ...]:
     out, last, ends = [], len(plan.thresholds), [0, *plan.thresholds]
     for size in range(last + 1):
         seen = partial(_reaches, plan, size) if size else partial(published, plan, chance)
-        most = None if size == last else _first(partial(_reaches, plan, size + 1), 1 - EXCLUDED, ends[size]) - 1
+        most = (
+            None
+            if size == last
+            else _first(partial(_reaches, plan, size + 1), 1 - EXCLUDED, ends[size]) - 1
+        )
         out.append(
             ToldBySize(
-                plan.at.name, f"table of size {size}" if size else "total alone", _first(seen, EXCLUDED, 0), most
+                plan.at.name,
+                f"table of size {size}" if size else "total alone",
+                _first(seen, EXCLUDED, 0),
+                most,
             )
         )
     if published(plan, chance, 0) < 1:
         out.insert(
             0,
-            ToldBySize(plan.at.name, "not published", 0, _first(partial(published, plan, chance), 1 - EXCLUDED, 0) - 1),
+            ToldBySize(
+                plan.at.name,
+                "not published",
+                0,
+                _first(partial(published, plan, chance), 1 - EXCLUDED, 0) - 1,
+            ),
         )
     return tuple(out)
 

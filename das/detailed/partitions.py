@@ -1,9 +1,9 @@
 """Regional groups that are sums of detailed ones, read off the code tables.
 
-Each person has one code of ethnicity, so iterations of ethnicity without a common code have nobody in common: a regional one
-whose codes are those of some detailed ones, each code in one of them, is their sum. Codes of race make no such sums: somebody of two of them is
-in a regional group "alone", and in no detailed group "alone".
-"""
+Each person has one code of ethnicity, so iterations of ethnicity without a common code have nobody
+in common: a regional one whose codes are those of some detailed ones, each code in one of them, is
+their sum. Codes of race make no such sums: somebody of two of them is in a regional group "alone",
+and in no detailed group "alone"."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def bundles(every: Sequence[Sum]) -> list[list[int]]:
 
 
 def _cover(iterations: Iterations, whole: int, among: NDArray[np.int64]) -> tuple[int, ...]:
-    """Those whose codes lie in those of the whole, if each of its codes is in one of them; else none."""
+    """Those whose codes lie in those of the whole, if each of its codes is in one of them; else
+    none.
+    """
     wanted = _codes(iterations, whole)
     inside = [i for i in among.tolist() if (codes := _codes(iterations, i)) and codes <= wanted]
     covered = sorted(c for i in inside for c in _codes(iterations, i))

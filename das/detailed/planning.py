@@ -4,18 +4,21 @@ r"""What noise means for groups of a size, and what budgets and thresholds a tar
 
 .. math:: r = \frac{s}{1 - \gamma}\, r^*(m, c),
 
-:math:`r^*` the least cost of one draw that does (:func:`das.accounting.planning.least_cost`), on the exact distribution. The
-convention of the paper is :math:`r^* = z^2/2m^2`, z = 1.96 (section 6.1), and back :math:`m = \lfloor z\sigma \rfloor`. Corollary 2
-is right that the first keeps its margin (to m of some 2,600: it has 1.92 in the place of 1.9208); the second is not, for the tail
+:math:`r^*` the least cost of one draw that does (:func:`das.accounting.planning.least_cost`), on
+the exact distribution. The convention of the paper is :math:`r^* = z^2/2m^2`, z = 1.96 (section
+6.1), and back :math:`m = \lfloor z\sigma \rfloor`. Corollary 2 is right that the first keeps its
+margin (to m of some 2,600: it has 1.92 in the place of 1.9208); the second is not, for the tail
 bound that it rests on holds at whole numbers: :math:`\lfloor 10.99 \rfloor = 10` holds 93.9 %.
 
-*Sizes.* A table of k cells of a group of n has a mean relative L1 error of :math:`k\,E|X|/n`: that is below :math:`\tau` from
-:math:`n = k\,E|X|/\tau` on. The spreadsheet of the paper, SafeTEx, turned targets into thresholds (section 6.3); its formulas are not
-published, and this one is the plainest.
+*Sizes.* A table of k cells of a group of n has a mean relative L1 error of :math:`k\,E|X|/n`: that
+is below :math:`\tau` from :math:`n = k\,E|X|/\tau` on. The spreadsheet of the paper, SafeTEx,
+turned targets into thresholds (section 6.3); its formulas are not published, and this one is the
+plainest.
 
-*Publication.* A group below states whose total is all there is is published where that is larger than T, the smallest x with
-:math:`P[X \le x] \ge p`: of n people, with probability :math:`P[X > T - n]`, and then with a mean error of :math:`E[X \mid X > T - n]`
-(equations 12 and 13; the latter is evaluated on the normal distribution there, on the discrete one here).
+*Publication.* A group below states whose total is all there is is published where that is larger
+than T, the smallest x with :math:`P[X \le x] \ge p`: of n people, with probability :math:`P[X > T -
+n]`, and then with a mean error of :math:`E[X \mid X > T - n]` (equations 12 and 13; the latter is
+evaluated on the normal distribution there, on the discrete one here).
 
 Source: Haney et al. (2024), *SafeTab-P*, sections 5.3.2, 6.1 and 6.3.
 """
@@ -45,19 +48,25 @@ COVERAGE, Z = 0.95, Fraction("1.96")
 def least_budget(
     mechanism: Mechanism, most: int, stability: int, first: Fraction, coverage: float = COVERAGE
 ) -> Fraction:
-    """The least budget of a level whose cells are within ``most`` with probability ``coverage``, rounded up to four digits.
+    """The least budget of a level whose cells are within ``most`` with probability ``coverage``,
+    rounded up to four digits.
 
     >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
     >>> [float(least_budget(DISCRETE_GAUSSIAN, m, 9, Fraction(1, 10))) for m in (3, 11, 50)]
     [1.529, 0.1449, 0.007531]
     """
-    return rounded_up(least_cost(mechanism, Neighbours.UNBOUNDED, most, coverage) * stability / (1 - first))
+    return rounded_up(
+        least_cost(mechanism, Neighbours.UNBOUNDED, most, coverage) * stability / (1 - first)
+    )
 
 
 def conventional_budget(most: int, stability: int, first: Fraction, z: Fraction = Z) -> Fraction:
-    r"""rho by the convention of the paper, :math:`s z^2 / 2m^2 (1 - \gamma)`; that of the second stage alone at a ``first`` of 0.
+    r"""rho by the convention of the paper, :math:`s z^2 / 2m^2 (1 - \gamma)`; that of the second
+    stage alone at a ``first`` of 0.
 
-    >>> [round(float(conventional_budget(m, 9, Fraction(1, 10))), 3) for m in (3, 11, 50)]  # table 7
+    >>> [
+    ...     round(float(conventional_budget(m, 9, Fraction(1, 10))), 3) for m in (3, 11, 50)
+    ... ]  # table 7
     [2.134, 0.159, 0.008]
     """
     return stability * z**2 / (2 * most**2 * (1 - first))
@@ -90,8 +99,9 @@ def thresholds(plan: LevelPlan, error: float) -> tuple[int, ...]:
 
 
 def sizes(plan: LevelPlan, people: int) -> NDArray[np.float64]:
-    """The probability of each size of the table of a group of so many ``people``: ``(sizes,)``, which sums to 1. Where there is no
-    first stage, ``people`` is what was published of the group before, and nothing is by chance."""
+    """The probability of each size of the table of a group of so many ``people``: ``(sizes,)``,
+    which sums to 1. Where there is no first stage, ``people`` is what was published of the group
+    before, and nothing is by chance."""
     if not plan.first:
         return np.eye(len(plan.thresholds) + 1)[int(plan.size(np.array([people]))[0])]
     tails = Tails.of(plan.draw(FIRST))
@@ -100,7 +110,8 @@ def sizes(plan: LevelPlan, people: int) -> NDArray[np.float64]:
 
 
 def suppression(plan: LevelPlan, chance: Fraction) -> int | None:
-    """What the total of a group without a table has to exceed to be published; nothing where all are.
+    """What the total of a group without a table has to exceed to be published; nothing where all
+    are.
 
     ``chance`` is how often a group of nobody is not, at least.
     """
@@ -110,7 +121,9 @@ def suppression(plan: LevelPlan, chance: Fraction) -> int | None:
 
 
 def published(plan: LevelPlan, chance: Fraction, people: int) -> float:
-    """The probability that a group of so many ``people`` is published, where its total is all that is measured in the second stage."""
+    """The probability that a group of so many ``people`` is published, where its total is all that
+    is measured in the second stage.
+    """
     least = suppression(plan, chance)
     return 1.0 if least is None else Tails.of(cells_of(plan)).above(least - people)
 
@@ -129,8 +142,9 @@ def bias(plan: LevelPlan, chance: Fraction, people: int) -> float:
 
 @dataclass(frozen=True)
 class StageNoise:
-    """The noise of one query of a level. ``margin`` holds with the probability that was asked for or more, which is ``held``;
-    ``convention`` is the margin of the paper, and holds with ``convention_held``."""
+    """The noise of one query of a level. ``margin`` holds with the probability that was asked for
+    or more, which is ``held``; ``convention`` is the margin of the paper, and holds with
+    ``convention_held``."""
 
     noise: QueryNoise
     margin: int
@@ -147,8 +161,9 @@ class StageNoise:
 
 @dataclass(frozen=True)
 class TableSize:
-    """A table of ``cells`` that a group has from ``threshold`` people on: its mean relative L1 ``error`` there, the probability
-    that a group exactly there has it, and the number of people from which one has it with the probability asked for."""
+    """A table of ``cells`` that a group has from ``threshold`` people on: its mean relative L1
+    ``error`` there, the probability that a group exactly there has it, and the number of people
+    from which one has it with the probability asked for."""
 
     cells: int
     threshold: int
@@ -159,7 +174,9 @@ class TableSize:
 
 @dataclass(frozen=True)
 class LevelOutlook:
-    """How the groups of one level come out. ``stages`` are by query; ``suppression`` as the function of that name."""
+    """How the groups of one level come out. ``stages`` are by query; ``suppression`` as the
+    function of that name.
+    """
 
     plan: LevelPlan
     stages: Mapping[str, StageNoise]
@@ -168,7 +185,11 @@ class LevelOutlook:
 
     @staticmethod
     def of(plan: LevelPlan, chance: Fraction, coverage: float = COVERAGE) -> LevelOutlook:
-        stages = {d.query: StageNoise.of(d, coverage) for d in plan.draws if d.query != ONLY or plan.at.fine}
+        stages = {
+            d.query: StageNoise.of(d, coverage)
+            for d in plan.draws
+            if d.query != ONLY or plan.at.fine
+        }
         return LevelOutlook(plan, stages, suppression(plan, chance), tuple(_tables(plan, coverage)))
 
 
@@ -176,14 +197,26 @@ def _tables(plan: LevelPlan, coverage: float) -> list[TableSize]:
     noise = cells_of(plan)
     after = Tails.of(plan.draw(FIRST)).quantile(coverage) if plan.first else 0
     return [
-        TableSize(cells, at, relative_error(noise, cells, at), float(sizes(plan, at)[number:].sum()), at + after)
-        for number, (cells, at) in enumerate(zip(plan.table.answers[1:], plan.thresholds, strict=True), 1)
+        TableSize(
+            cells,
+            at,
+            relative_error(noise, cells, at),
+            float(sizes(plan, at)[number:].sum()),
+            at + after,
+        )
+        for number, (cells, at) in enumerate(
+            zip(plan.table.answers[1:], plan.thresholds, strict=True), 1
+        )
     ]
 
 
-def outlooks(parameters: Parameters, run: str, coverage: float = COVERAGE) -> tuple[LevelOutlook, ...]:
+def outlooks(
+    parameters: Parameters, run: str, coverage: float = COVERAGE
+) -> tuple[LevelOutlook, ...]:
     """Of every level of a run, for each table."""
-    return tuple(LevelOutlook.of(plan, parameters.chance, coverage) for plan in parameters.plans(run))
+    return tuple(
+        LevelOutlook.of(plan, parameters.chance, coverage) for plan in parameters.plans(run)
+    )
 
 
 def planned(
@@ -192,8 +225,9 @@ def planned(
     coverage: float = COVERAGE,
     error: Fraction | None = None,
 ) -> Parameters:
-    """The same with the least budgets whose cells are within ``margins``, of every table of these levels; the others stay. With
-    ``error``, the thresholds of all levels are those from which each table has no larger a mean relative one.
+    """The same with the least budgets whose cells are within ``margins``, of every table of these
+    levels; the others stay. With ``error``, the thresholds of all levels are those from which each
+    table has no larger a mean relative one.
 
     Raises :class:`SpecError` for a level that has no thresholds, or a margin below 0.
     """
@@ -204,14 +238,28 @@ def planned(
             raise SpecError(f"a margin of {most} is below 0", where=at.name)
     first = parameters.first if parameters.product.staged else Fraction(0)
     wished = {
-        at: least_budget(parameters.mechanism, most, parameters.iterations.stability(at, parameters.race_codes), first, coverage)
+        at: least_budget(
+            parameters.mechanism,
+            most,
+            parameters.iterations.stability(at, parameters.race_codes),
+            first,
+            coverage,
+        )
         for at, most in margins.items()
-    }  # fmt: skip
-    changed = replace(parameters, budgets={name: {**old, **wished} for name, old in parameters.budgets.items()})
-    return changed if error is None else replace(changed, thresholds=_thresholds(changed, float(error)))
+    }
+    changed = replace(
+        parameters, budgets={name: {**old, **wished} for name, old in parameters.budgets.items()}
+    )
+    return (
+        changed
+        if error is None
+        else replace(changed, thresholds=_thresholds(changed, float(error)))
+    )
 
 
-def _thresholds(parameters: Parameters, error: float) -> dict[str, dict[GroupLevel, tuple[int, ...]]]:
+def _thresholds(
+    parameters: Parameters, error: float
+) -> dict[str, dict[GroupLevel, tuple[int, ...]]]:
     if error <= 0:
         raise SpecError(f"an error of {error} is not above 0", where="error")
     out = {name: dict(old) for name, old in parameters.thresholds.items()}

@@ -1,4 +1,6 @@
-"""What a region is said to be in the end, under each name that it is measured under: values, standard errors, intervals."""
+"""What a region is said to be in the end, under each name that it is measured under: values,
+standard errors, intervals.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ TableRows = Sequence[tuple[tuple[tuple[str, ...], ...], Ints]]
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """By group and row of its table, ``(groups, rows)``; ``row`` and ``column`` of each group in its layer."""
+    """By group and row of its table, ``(groups, rows)``; ``row`` and ``column`` of each group in
+    its layer.
+    """
 
     labels: tuple[tuple[str, ...], ...]
     row: Ints
@@ -48,7 +52,9 @@ def estimates(
     host: Ints | None = None,
     own: Ints | None = None,
 ) -> Iterator[Estimates]:
-    """Of a layer of the tree, or of guests of it: ``host`` are the rows there of the regions ``own`` here."""
+    """Of a layer of the tree, or of guests of it: ``host`` are the rows there of the regions
+    ``own`` here.
+    """
     own = np.arange(len(layer)) if own is None else own
     host = own if host is None else host
     final, special = forest.final[at].rows(host), {(r, c): s for r, c, s in forest.joints(at)}
@@ -58,7 +64,14 @@ def estimates(
     flagged = layer.own[1][own]
     for source, columns, group in layer.parts():
         yield _totals(
-            source, layer, columns, group[own], own, alone, final, None if whole is None else whole.totals[at][host]
+            source,
+            layer,
+            columns,
+            group[own],
+            own,
+            alone,
+            final,
+            None if whole is None else whole.totals[at][host],
         )
         for size in range(1, len(source.plan.table.sizes)):
             row, c = np.nonzero(source.measured.size[group[own]] == size)
@@ -68,17 +81,38 @@ def estimates(
             total = KnownTotals(*(x[row, column] for x in (final.value, final.work, final.true)))
             keys = list(zip(host[row].tolist(), column.tolist(), strict=True))
             value, error, half, count = _cells(
-                source, size, group[own][row, c], total, member, [special.get(key) for key in keys],
-                tree.node_size[host[row], column], None if whole is None else [whole.tables[at, r, j] for r, j in keys],
-            )  # fmt: skip
+                source,
+                size,
+                group[own][row, c],
+                total,
+                member,
+                [special.get(key) for key in keys],
+                tree.node_size[host[row], column],
+                None if whole is None else [whole.tables[at, r, j] for r, j in keys],
+            )
             yield Estimates(
-                labels, own[row], column, value, error, value - half, value + half, flagged[row, column], count
+                labels,
+                own[row],
+                column,
+                value,
+                error,
+                value - half,
+                value + half,
+                flagged[row, column],
+                count,
             )
 
 
 def _totals(
-    source: LevelSource, layer: Layer, columns: Ints, group: Ints, own: Ints, alone: NDArray[np.bool_], final: KnownTotals, whole: Ints | None
-) -> Estimates:  # fmt: skip
+    source: LevelSource,
+    layer: Layer,
+    columns: Ints,
+    group: Ints,
+    own: Ints,
+    alone: NDArray[np.bool_],
+    final: KnownTotals,
+    whole: Ints | None,
+) -> Estimates:
     value, work, true = (x[:, columns] for x in (final.value, final.work, final.true))
     m, error = source.measured, np.sqrt(true)
     half = Z * error
@@ -95,13 +129,29 @@ def _totals(
         mine = known.rows(own)
         there = r, columns[c]
         lower[r, c], upper[r, c] = _given_size(
-            source, group[r, c], value[r, c], work[r, c], true[r, c], mine.value[there], mine.work[there], mine.true[there]
-        )  # fmt: skip
+            source,
+            group[r, c],
+            value[r, c],
+            work[r, c],
+            true[r, c],
+            mine.value[there],
+            mine.work[there],
+            mine.true[there],
+        )
     row, column = (x.ravel() for x in np.meshgrid(own, columns, indexing="ij"))
     count = None if whole is None else whole[:, columns].reshape(-1, 1)
     shape = (-1, 1)
-    return Estimates((("*",) * len(source.plan.table.columns),), row, column, value.reshape(shape), error.reshape(shape),
-                     lower.reshape(shape), upper.reshape(shape), flagged.ravel(), count)  # fmt: skip
+    return Estimates(
+        (("*",) * len(source.plan.table.columns),),
+        row,
+        column,
+        value.reshape(shape),
+        error.reshape(shape),
+        lower.reshape(shape),
+        upper.reshape(shape),
+        flagged.ravel(),
+        count,
+    )
 
 
 def _given_size(
@@ -114,8 +164,8 @@ def _given_size(
     own_work: Floats,
     own_true: Floats,
 ) -> tuple[Floats, Floats]:
-    """Exact intervals given the size of the table: what all others say of a total is independent of its first stage, and joins the
-    second."""
+    """Exact intervals given the size of the table: what all others say of a total is independent of
+    its first stage, and joins the second."""
     m = source.measured
     size = m.size[group]
     vs = np.array(source.plan.table.answers, dtype=np.float64)[size] * source.v2
@@ -129,15 +179,28 @@ def _given_size(
     sums, vs = a * source.sums[group] + (1 - a) * np.where(some, others, 0.0), a * vs
     w = vs / (source.v1 + vs)
     low, high = source.windows
-    return interval(sums + w * (m.first[group] - sums), vs * (1 - w), np.full(len(w), source.v1), low[size], high[size])
+    return interval(
+        sums + w * (m.first[group] - sums),
+        vs * (1 - w),
+        np.full(len(w), source.v1),
+        low[size],
+        high[size],
+    )
 
 
 def _cells(
-    source: LevelSource, size: int, group: Ints, total: KnownTotals, member: Ints,
-    at: Sequence[Belief | None], node: NDArray[np.int8], whole: Sequence[Ints] | None,
-) -> tuple[Floats, Floats, Floats, Ints | None]:  # fmt: skip
-    """The values, standard errors and half widths of tables of one size, ``(groups, rows)``, and whole numbers: what the ``total`` makes
-    of the groups' own answers, or what states say ``at`` some of them, in the cells of the ``node``."""
+    source: LevelSource,
+    size: int,
+    group: Ints,
+    total: KnownTotals,
+    member: Ints,
+    at: Sequence[Belief | None],
+    node: NDArray[np.int8],
+    whole: Sequence[Ints] | None,
+) -> tuple[Floats, Floats, Floats, Ints | None]:
+    """The values, standard errors and half widths of tables of one size, ``(groups, rows)``, and
+    whole numbers: what the ``total`` makes of the groups' own answers, or what states say ``at``
+    some of them, in the cells of the ``node``."""
     table, v2 = source.plan.table, source.v2
     k, many = table.answers[size], member.sum(axis=1).astype(np.float64)
     m = source.measured

@@ -1,9 +1,9 @@
 r"""How often noise is how large: sums of its probabilities, not of a density that is near them.
 
-The noise of an answer that costs r has :math:`P[X = x] \propto e^{-r|x|^k}`, of whatever mechanism, and is symmetric: all follows
-from :math:`P[X > x]` at :math:`x \ge 0`, summed from the far end, so that small tails are as exact as large ones, to some 1e-13 of
-themselves. What is left out is below 1e-300.
-"""
+The noise of an answer that costs r has :math:`P[X = x] \propto e^{-r|x|^k}`, of whatever mechanism,
+and is symmetric: all follows from :math:`P[X > x]` at :math:`x \ge 0`, summed from the far end, so
+that small tails are as exact as large ones, to some 1e-13 of themselves. What is left out is below
+1e-300."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ SMALLEST, MOST = 700.0, 1 << 23
 
 @dataclass(frozen=True, eq=False)
 class Tails(Frozen):
-    """``beyond[x]`` is P[X > x], and ``moment[x]`` the sum of k P[X = k] over k > x, both for x from 0 to where there is nothing
-    beyond."""
+    """``beyond[x]`` is P[X > x], and ``moment[x]`` the sum of k P[X = k] over k > x, both for x
+    from 0 to where there is nothing beyond."""
 
     beyond: NDArray[np.float64]
     moment: NDArray[np.float64]
 
     @staticmethod
     def of(noise: QueryNoise) -> Tails:
-        """Of the noise of one answer. Raises :class:`SpecError` for noise so wide that a plan with it means nothing."""
+        """Of the noise of one answer. Raises :class:`SpecError` for noise so wide that a plan with
+        it means nothing.
+        """
         return _tails(noise.mechanism, noise.parameter)
 
     def above(self, x: int) -> float:
@@ -80,8 +82,11 @@ def drowns(mechanism: Mechanism, parameter: Fraction) -> bool:
 @lru_cache(maxsize=256)
 def _tails(mechanism: Mechanism, parameter: Fraction) -> Tails:
     if drowns(mechanism, parameter):
-        raise SpecError(f"noise of {mechanism.symbol} {float(parameter):.3g} drowns any count", where="planning",
-                        remedy="give this level a budget that buys something, or none")  # fmt: skip
+        raise SpecError(
+            f"noise of {mechanism.symbol} {float(parameter):.3g} drowns any count",
+            where="planning",
+            remedy="give this level a budget that buys something, or none",
+        )
     cost = float(mechanism.cost(parameter, 1))
     last = (SMALLEST / cost) ** (1 / mechanism.power)
     k = np.arange(ceil(last) + 2, dtype=np.float64)

@@ -1,18 +1,20 @@
 r"""Counts that add up, region by region: least squares over a tree, up and down.
 
-A parent is the sum of its children, of each iteration by itself. Independent estimates that are unbiased go up and down the tree once
-(Kalman, Rauch, Tung and Striebel), one number for each region and iteration:
+A parent is the sum of its children, of each iteration by itself. Independent estimates that are
+unbiased go up and down the tree once (Kalman, Rauch, Tung and Striebel), one number for each region
+and iteration:
 
-*up*, :math:`u = \alpha\,\sum_c u_c + (1-\alpha)\,y` of a parent that was itself measured as y, by the inverse of variances;
-*down*, :math:`\hat x_c = u_c + \kappa_c(\hat x - \sum_c u_c)`, :math:`\kappa_c = p_c / \sum_c p_c`. So children add up to their parent.
+*up*, :math:`u = \alpha\,\sum_c u_c + (1-\alpha)\,y` of a parent that was itself measured as y, by
+the inverse of variances; *down*, :math:`\hat x_c = u_c + \kappa_c(\hat x - \sum_c u_c)`,
+:math:`\kappa_c = p_c / \sum_c p_c`. So children add up to their parent.
 
-Weights are those of *working* variances, which are functions of what is public before any noise is looked at, the sizes of
-tables: with weights that follow the noise, estimates were not unbiased. Beside them goes the *true* variance of the same weighted sum
-(the two differ near thresholds alone, :mod:`das.detailed.combine`). It is exact: what meets is independent.
+Weights are those of *working* variances, which are functions of what is public before any noise is
+looked at, the sizes of tables: with weights that follow the noise, estimates were not unbiased.
+Beside them goes the *true* variance of the same weighted sum (the two differ near thresholds alone,
+:mod:`das.detailed.combine`). It is exact: what meets is independent.
 
-All this is of arrays ``(regions, iterations)``. :mod:`das.detailed.joint` does the same where the regions of a family share more than
-a total.
-"""
+All this is of arrays ``(regions, iterations)``. :mod:`das.detailed.joint` does the same where the
+regions of a family share more than a total."""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class KnownTotals(Frozen):
-    """Estimates, the variances that they are weighted by (infinite where nothing is known), and those that they have."""
+    """Estimates, the variances that they are weighted by (infinite where nothing is known), and
+    those that they have.
+    """
 
     value: Floats
     work: Floats
@@ -48,11 +52,17 @@ def met(one: KnownTotals, other: KnownTotals) -> KnownTotals:
         a = 1 / (1 + one.work / other.work)  # the weight of the one
     a = np.where(np.isinf(one.work), 0.0, np.where(np.isinf(other.work), 1.0, a))
     work = np.where(a > 0, a * np.where(a > 0, one.work, 0.0), other.work)
-    return KnownTotals(other.value + a * (one.value - other.value), work, a**2 * one.true + (1 - a) ** 2 * other.true)
+    return KnownTotals(
+        other.value + a * (one.value - other.value),
+        work,
+        a**2 * one.true + (1 - a) ** 2 * other.true,
+    )
 
 
 def added(children: KnownTotals, parent: NDArray[np.int64], parents: int) -> KnownTotals:
-    """The sums of children, ``parent`` of each in order, ``(parents, iterations)``; 0 of a parent without children."""
+    """The sums of children, ``parent`` of each in order, ``(parents, iterations)``; 0 of a parent
+    without children.
+    """
     first = np.flatnonzero(np.diff(parent, prepend=-1))
     out = []
     for x in (children.value, children.work, children.true):
@@ -63,8 +73,12 @@ def added(children: KnownTotals, parent: NDArray[np.int64], parents: int) -> Kno
     return KnownTotals(*out)
 
 
-def shared(children: KnownTotals, sums: KnownTotals, final: KnownTotals, parent: NDArray[np.int64]) -> KnownTotals:
-    """What children are, of whom their own subtrees say ``children``, where their parents are ``final``."""
+def shared(
+    children: KnownTotals, sums: KnownTotals, final: KnownTotals, parent: NDArray[np.int64]
+) -> KnownTotals:
+    """What children are, of whom their own subtrees say ``children``, where their parents are
+    ``final``.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.where(sums.work > 0, 1 / sums.work, 0.0)
         alpha = final.work * part  # how far the sum of the children is in the parent
@@ -72,5 +86,9 @@ def shared(children: KnownTotals, sums: KnownTotals, final: KnownTotals, parent:
         value = children.value + kappa * (final.value - sums.value)[parent]
         work = children.work - kappa**2 * (sums.work - final.work)[parent]
         both = (1 - 2 * alpha) * sums.true + final.true
-        true = children.true - 2 * kappa * (1 - alpha)[parent] * children.true + kappa**2 * both[parent]
+        true = (
+            children.true
+            - 2 * kappa * (1 - alpha)[parent] * children.true
+            + kappa**2 * both[parent]
+        )
     return KnownTotals(value, np.maximum(work, 0.0), np.maximum(true, 0.0))

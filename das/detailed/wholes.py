@@ -18,7 +18,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(eq=False)
 class Wholes:
-    """Of each layer the ``totals`` ``(regions, columns)``, and by layer, region and column the cells of the node's ``tables``."""
+    """Of each layer the ``totals`` ``(regions, columns)``, and by layer, region and column the
+    cells of the node's ``tables``.
+    """
 
     totals: list[Ints] = field(default_factory=list)
     tables: dict[tuple[int, int, int], Ints] = field(default_factory=dict)
@@ -28,7 +30,9 @@ def wholes(forest: Forest, top: Wholes | None = None) -> Wholes:
     """``top`` is what the roots were given in the tree above."""
     out = Wholes()
     first = (
-        np.maximum(np.rint(np.nan_to_num(forest.final[0].value)), 0).astype(np.int64) if top is None else top.totals[0]
+        np.maximum(np.rint(np.nan_to_num(forest.final[0].value)), 0).astype(np.int64)
+        if top is None
+        else top.totals[0]
     )
     out.totals.append(_summed(forest, 0, first.copy()))
     for at, parent in enumerate(forest.parents):
@@ -50,11 +54,15 @@ def wholes(forest: Forest, top: Wholes | None = None) -> Wholes:
             for row, c in np.argwhere(layer.node_size > 0).tolist():
                 if (at, row, c) not in out.tables:
                     cells = _cells(forest, at, row, c, special[at])[:, None]
-                    out.tables[at, row, c] = integers.nearest(cells, out.totals[at][row, c : c + 1])[:, 0]
+                    out.tables[at, row, c] = integers.nearest(
+                        cells, out.totals[at][row, c : c + 1]
+                    )[:, 0]
     return out
 
 
-def _families(forest: Forest, at: int, out: Wholes, special: Mapping[tuple[int, int], Belief]) -> None:
+def _families(
+    forest: Forest, at: int, out: Wholes, special: Mapping[tuple[int, int], Belief]
+) -> None:
     """The cells of children in families that add up in cells."""
     parents, children = forest.layers[at], forest.layers[at + 1]
     for row, c in np.argwhere(forest.family[at] > 0).tolist():
@@ -62,7 +70,9 @@ def _families(forest: Forest, at: int, out: Wholes, special: Mapping[tuple[int, 
         members = range(*np.searchsorted(forest.parents[at], [row, row + 1]))
         own = [_cells(forest, at + 1, m, c, special) for m in members]
         to = [coarser(children.table, int(children.node_size[m, c]), size) for m in members]
-        cells = coarser(parents.table, int(parents.node_size[row, c]), size) @ out.tables[at, row, c]
+        cells = (
+            coarser(parents.table, int(parents.node_size[row, c]), size) @ out.tables[at, row, c]
+        )
         rounded = integers.families(
             np.stack([a @ x for a, x in zip(to, own, strict=True)]),
             out.totals[at + 1][members.start : members.stop, c],
@@ -72,7 +82,9 @@ def _families(forest: Forest, at: int, out: Wholes, special: Mapping[tuple[int, 
             out.tables[at + 1, m, c] = integers.refined(x, np.argmax(a, axis=0), coarse)
 
 
-def _cells(forest: Forest, at: int, row: int, c: int, special: Mapping[tuple[int, int], Belief]) -> NDArray[np.float64]:
+def _cells(
+    forest: Forest, at: int, row: int, c: int, special: Mapping[tuple[int, int], Belief]
+) -> NDArray[np.float64]:
     if (row, c) in special:
         return special[row, c].mean
     own = forest.layers[at].state(row, c).mean

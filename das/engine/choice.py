@@ -19,12 +19,14 @@ TLS = ("ca.pem", "cert.pem", "key.pem")
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """An engine and what it needs: ``workers`` are processes of this machine, ``scheduler`` is the address of Dask's,
-    ``tls`` a folder with the files ``TLS``; ``wait``: a run with ``array`` stays until others have done its tasks; ``size``: a
-    partition of several shards has so many lowest units at most.
+    """An engine and what it needs: ``workers`` are processes of this machine, ``scheduler`` is the
+    address of Dask's, ``tls`` a folder with the files ``TLS``; ``wait``: a run with ``array`` stays
+    until others have done its tasks; ``size``: a partition of several shards has so many lowest
+    units at most.
 
     Raises:
-        UserError: options that do not go together, or an address that would carry code and paths in the clear.
+        UserError: options that do not go together, or an address that would carry code and paths in
+            the clear.
     """
 
     name: str = LOCAL
@@ -37,22 +39,33 @@ class EngineChoice:
     def __post_init__(self) -> None:
         if self.name not in ENGINES:
             raise UserError(
-                f"there is no engine {self.name!r}", where="--engine", remedy=f"choose {', '.join(ENGINES)}"
+                f"there is no engine {self.name!r}",
+                where="--engine",
+                remedy=f"choose {', '.join(ENGINES)}",
             )
         if self.workers < 1:
-            raise UserError(f"{self.workers} workers cannot work", where="--workers", remedy="give one or more")
+            raise UserError(
+                f"{self.workers} workers cannot work", where="--workers", remedy="give one or more"
+            )
         if self.size < 1:
             raise UserError(
-                f"a partition of {self.size} blocks is none", where="--partition", remedy="give one or more"
+                f"a partition of {self.size} blocks is none",
+                where="--partition",
+                remedy="give one or more",
             )
         if self.wait and self.name != ARRAY:
-            raise UserError("only a run whose tasks others do can wait for them", where="--wait",
-                            remedy="give it with --engine array")  # fmt: skip
+            raise UserError(
+                "only a run whose tasks others do can wait for them",
+                where="--wait",
+                remedy="give it with --engine array",
+            )
         if self.name != DASK:
             for option, value in (("--scheduler", self.scheduler), ("--tls", self.tls)):
                 if value is not None:
                     raise UserError(
-                        "belongs to --engine dask", where=option, remedy="add --engine dask, or leave it out"
+                        "belongs to --engine dask",
+                        where=option,
+                        remedy="add --engine dask, or leave it out",
                     )
             return
         self._check_address()
@@ -61,15 +74,19 @@ class EngineChoice:
 
     @property
     def open_to_users(self) -> bool:
-        """Whether every user of this machine can run code where the truth is: its scheduler asks nobody who they are."""
+        """Whether every user of this machine can run code where the truth is: its scheduler asks
+        nobody who they are.
+        """
         return self.name == DASK and self.tls is None
 
     def _check_address(self) -> None:
-        """Whoever can speak to a scheduler can run code as its workers, who see the truth: so both sides show
-        certificates, but where nobody else can reach it."""
+        """Whoever can speak to a scheduler can run code as its workers, who see the truth: so both
+        sides show certificates, but where nobody else can reach it."""
         if self.scheduler is None:
             raise UserError(
-                "an address is missing", where="--scheduler", remedy="give --scheduler tls://HOST:8786 --tls DIR"
+                "an address is missing",
+                where="--scheduler",
+                remedy="give --scheduler tls://HOST:8786 --tls DIR",
             )
         try:
             parts = urlsplit(self.scheduler)
@@ -78,26 +95,45 @@ class EngineChoice:
             scheme, host, port = "", None, None
         if scheme not in ("tls", "tcp") or not host or port is None:
             raise UserError(
-                f"{self.scheduler!r} is no address", where="--scheduler", remedy="give one such as tls://HOST:8786"
+                f"{self.scheduler!r} is no address",
+                where="--scheduler",
+                remedy="give one such as tls://HOST:8786",
             )
         if scheme == "tls" and self.tls is None:
-            raise UserError("certificates are missing", where="--tls", remedy=f"name a folder with {', '.join(TLS)}")
+            raise UserError(
+                "certificates are missing",
+                where="--tls",
+                remedy=f"name a folder with {', '.join(TLS)}",
+            )
         if scheme == "tcp" and not is_loopback(host):
-            raise UserError("whoever reads this line could run code where the truth is: tcp:// is for this machine alone",
-                            where=f"--scheduler {self.scheduler}", remedy="start the scheduler with certificates, and give "
-                            "tls://HOST:PORT and --tls DIR: see docs/engines.md")  # fmt: skip
+            raise UserError(
+                "whoever reads this line could run code where the truth is: tcp:// is for this"
+                " machine alone",
+                where=f"--scheduler {self.scheduler}",
+                remedy=(
+                    "start the scheduler with certificates, and give "
+                    "tls://HOST:PORT and --tls DIR: see docs/engines.md"
+                ),
+            )
         if scheme == "tcp" and self.tls is not None:
             raise UserError(
-                "certificates are for an address tls://", where="--tls", remedy="leave it out, or use tls://"
+                "certificates are for an address tls://",
+                where="--tls",
+                remedy="leave it out, or use tls://",
             )
 
 
 def _check_certificates(folder: Path) -> None:
-    """All are there, and the key is its owner's alone: who has it can run code where the truth is."""
+    """All are there, and the key is its owner's alone: who has it can run code where the truth
+    is.
+    """
     for name in TLS:
         if not (folder / name).is_file():
-            raise UserError(f"there is no {name}", where=folder,
-                            remedy=f"the folder --tls holds {', '.join(TLS)}: see docs/engines.md")  # fmt: skip
+            raise UserError(
+                f"there is no {name}",
+                where=folder,
+                remedy=f"the folder --tls holds {', '.join(TLS)}: see docs/engines.md",
+            )
     key = folder / TLS[-1]
     if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UserError(
@@ -108,11 +144,19 @@ def _check_certificates(folder: Path) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether it is this machine, by its name or number alone: no name is looked up, for another may answer.
+    """Whether it is this machine, by its name or number alone: no name is looked up, for another
+    may answer.
 
     >>> [
     ...     is_loopback(h)
-    ...     for h in ("localhost", "127.8.0.1", "::1", "10.0.0.1", "localhost.evil.org", "127.0.0.1.nip.io")
+    ...     for h in (
+    ...         "localhost",
+    ...         "127.8.0.1",
+    ...         "::1",
+    ...         "10.0.0.1",
+    ...         "localhost.evil.org",
+    ...         "127.0.0.1.nip.io",
+    ...     )
     ... ]
     [True, True, True, False, False, False]
     """

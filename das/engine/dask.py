@@ -1,10 +1,10 @@
 """Tasks on a cluster of Dask: an extra, ``pip install 'topdown-das[dask]'``.
 
-What goes over the wire is a task (paths and names) and an answer (paths, digests, counts), over TLS with certificates on both
-sides. Tasks that see the truth run only on workers that were started with the resource ``das-confidential``; these are started
-anew before anything else is done on them. Dask does a task again whose worker died, also one that had ended if its answer had
-not been fetched: that is harmless, and an answer is let go as soon as it is here.
-"""
+What goes over the wire is a task (paths and names) and an answer (paths, digests, counts), over TLS
+with certificates on both sides. Tasks that see the truth run only on workers that were started with
+the resource ``das-confidential``; these are started anew before anything else is done on them. Dask
+does a task again whose worker died, also one that had ended if its answer had not been fetched:
+that is harmless, and an answer is let go as soon as it is here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,18 @@ from uuid import uuid4
 from threadpoolctl import threadpool_limits
 
 from das.engine.choice import TLS
-from das.engine.tasks import AGAIN, Answer, Fault, Task, Work, answer_of, largest_first, lost, outcome, refused
+from das.engine.tasks import (
+    AGAIN,
+    Answer,
+    Fault,
+    Task,
+    Work,
+    answer_of,
+    largest_first,
+    lost,
+    outcome,
+    refused,
+)
 from das.engine.workers import load
 from das.errors import DasError, UserError
 from das.version import __version__
@@ -34,46 +45,66 @@ from das.version import __version__
 try:
     from distributed import Client, KilledWorker, Security
 except ImportError:
-    raise UserError("the library distributed is not installed", where="--engine dask",
-                    remedy="pip install 'topdown-das[dask]'") from None  # fmt: skip
+    raise UserError(
+        "the library distributed is not installed",
+        where="--engine dask",
+        remedy="pip install 'topdown-das[dask]'",
+    ) from None
 
-#: What a worker is started with that may see the truth: ``dask worker --resources "das-confidential=1"``.
+#: What a worker is started with that may see the truth: ``dask worker --resources
+#: "das-confidential=1"``.
 RESOURCE = "das-confidential"
 #: On these the last digit of a result can depend.
 LIBRARIES = ("numpy", "scipy", "ortools", "pyarrow", "cryptography")
 #: Seconds to connect, and between two looks at a cluster that is silent.
 CONNECT, LOOK = 30.0, 2.0
-#: Seconds without any worker; and with workers of which none may see the truth, but one may be starting anew.
+#: Seconds without any worker; and with workers of which none may see the truth, but one may be
+#: starting anew.
 PATIENCE, UNMARKED = 600.0, 60.0
-_START = f'see docs/engines.md; a worker is started by: dask worker ADDRESS --nthreads 1 --resources "{RESOURCE}=1"'
+_START = (
+    "see docs/engines.md; a worker is started by: dask worker ADDRESS --nthreads 1 --resources"
+    f' "{RESOURCE}=1"'
+)
 
 
 class DaskEngine:
-    """A client of the scheduler at an address ``tls://HOST:PORT``, with the certificates in ``tls``; or at ``tcp://`` on this
-    machine (:class:`das.engine.choice.EngineChoice` sees to that).
+    """A client of the scheduler at an address ``tls://HOST:PORT``, with the certificates in
+    ``tls``; or at ``tcp://`` on this machine (:class:`das.engine.choice.EngineChoice` sees to
+    that).
 
     Raises:
         UserError: nobody answers there, or not to these certificates.
     """
 
-    def __init__(self, scheduler: str, tls: Path | None = None, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, scheduler: str, tls: Path | None = None, *, patience: float = PATIENCE
+    ) -> None:
         self.scheduler, self.tls, self.patience = scheduler, tls, patience
         self._client: Any = None
-        #: Whether workers may have the truth in their memory: who knows what they did for a main process that was killed?
+        #: Whether workers may have the truth in their memory: who knows what they did for a main
+        #: process that was killed?
         self._stained = True
         self._beside = ThreadPoolExecutor(1, "start anew")
         self._cleansing: Future[None] | None = None
 
     def __enter__(self) -> DaskEngine:
         try:
-            self._client = Client(self.scheduler, security=_security(self.tls), timeout=CONNECT, set_as_default=False)
+            self._client = Client(
+                self.scheduler, security=_security(self.tls), timeout=CONNECT, set_as_default=False
+            )
         except (OSError, TimeoutError) as error:
-            raise UserError(f"no scheduler answers to this client ({error})", where=f"--scheduler {self.scheduler}",
-                            remedy=f"check that it runs, its address and the certificates; {_START}") from None  # fmt: skip
+            raise UserError(
+                f"no scheduler answers to this client ({error})",
+                where=f"--scheduler {self.scheduler}",
+                remedy=f"check that it runs, its address and the certificates; {_START}",
+            ) from None
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             if kind is None:
@@ -113,8 +144,13 @@ class DaskEngine:
                 if found is None:
                     losses[task] += 1
                     if losses[task] > AGAIN:
-                        raise lost(task, losses[task], "on several workers, each time", "perhaps for want of memory: "
-                                   "give workers more of it, and look into their logs")  # fmt: skip
+                        raise lost(
+                            task,
+                            losses[task],
+                            "on several workers, each time",
+                            "perhaps for want of memory: "
+                            "give workers more of it, and look into their logs",
+                        )
                     waiting.appendleft(task)
                 else:
                     yield task, answer_of(task, found)
@@ -127,26 +163,47 @@ class DaskEngine:
     def _submit(self, work: Work, task: Task, confidential: bool) -> Any:
         call = Call(work, replace(task, run=task.run.resolve()), confidential, versions())
         return self._client.submit(
-            pickle.loads, pickle.dumps(call), key=f"das-{task.stage}-{task.partition}-{uuid4().hex}", pure=False,
+            pickle.loads,
+            pickle.dumps(call),
+            key=f"das-{task.stage}-{task.partition}-{uuid4().hex}",
+            pure=False,
             resources={RESOURCE: 1} if confidential else None,
-        )  # fmt: skip
+        )
 
     def _room(self, confidential: bool, without: float) -> int:
-        """How many tasks can be at work at once. No more are given out, for Dask blames the death of a worker on all that it
-        was to do. ``without`` is for how many seconds there was nobody."""
+        """How many tasks can be at work at once. No more are given out, for Dask blames the death
+        of a worker on all that it was to do. ``without`` is for how many seconds there was
+        nobody."""
         workers = self._workers().values()
-        room = int(sum(w["resources"].get(RESOURCE, 0) if confidential else w["nthreads"] for w in workers))
+        room = int(
+            sum(w["resources"].get(RESOURCE, 0) if confidential else w["nthreads"] for w in workers)
+        )
         if not room and without >= (min(UNMARKED, self.patience) if workers else self.patience):
-            some = f"{len(workers)} workers, and none has the resource {RESOURCE}" if workers else "no worker"
-            raise UserError(f"there is {some}", where=self.scheduler, remedy=f"{_START}; then go on with --resume")
+            some = (
+                f"{len(workers)} workers, and none has the resource {RESOURCE}"
+                if workers
+                else "no worker"
+            )
+            raise UserError(
+                f"there is {some}",
+                where=self.scheduler,
+                remedy=f"{_START}; then go on with --resume",
+            )
         return room
 
     def _workers(self) -> Mapping[str, Mapping[str, Any]]:
         """All that the scheduler knows, by their address."""
         try:
-            found: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info(n_workers=-1)["workers"]
+            found: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info(n_workers=-1)[
+                "workers"
+            ]
             return found
-        except (OSError, TimeoutError, RuntimeError, KeyError):  # the last: the client has closed itself
+        except (
+            OSError,
+            TimeoutError,
+            RuntimeError,
+            KeyError,
+        ):  # the last: the client has closed itself
             raise self._gone() from None
 
     def _result(self, future: Any, task: Task, confidential: bool) -> Answer | Fault | None:
@@ -160,14 +217,23 @@ class DaskEngine:
             raise self._gone() from None
         except Exception as error:  # a task raises nothing: the worker could not take it
             said = type(error).__name__ + ("" if confidential else f": {error}")
-            return refused(f"a worker could not take the task ({said})", task, "install the same das on all workers")
+            return refused(
+                f"a worker could not take the task ({said})",
+                task,
+                "install the same das on all workers",
+            )
 
     def _gone(self) -> DasError:
-        return DasError("the scheduler is gone, or lost what it was given", where=self.scheduler,
-                        remedy="what was done is kept: start it again, and go on with --resume")  # fmt: skip
+        return DasError(
+            "the scheduler is gone, or lost what it was given",
+            where=self.scheduler,
+            remedy="what was done is kept: start it again, and go on with --resume",
+        )
 
     def _cleanse(self) -> None:
-        """Workers that have had the truth in their memory have begun anew, without it, when this returns."""
+        """Workers that have had the truth in their memory have begun anew, without it, when this
+        returns.
+        """
         if self._stained:
             begun, self._cleansing = self._cleansing or self._beside.submit(self._start_anew), None
             begun.result()
@@ -180,27 +246,39 @@ class DaskEngine:
             if not marked:
                 break
             try:
-                said = self._client.restart_workers([*marked], timeout=CONNECT, raise_for_error=False)
+                said = self._client.restart_workers(
+                    [*marked], timeout=CONNECT, raise_for_error=False
+                )
             except ValueError:
-                raise UserError("a worker that has seen the truth cannot be started anew, for it has no nanny", where=self.scheduler,
-                                remedy="start workers without --no-nanny, then go on with --resume") from None  # fmt: skip
+                raise UserError(
+                    "a worker that has seen the truth cannot be started anew, for it has no nanny",
+                    where=self.scheduler,
+                    remedy="start workers without --no-nanny, then go on with --resume",
+                ) from None
             marked -= {address for address, how in said.items() if how in ("OK", "removed")}
         if marked:
-            raise DasError(f"{len(marked)} workers that have seen the truth did not start anew", where=self.scheduler,
-                           remedy="end them, then go on with --resume")  # fmt: skip
+            raise DasError(
+                f"{len(marked)} workers that have seen the truth did not start anew",
+                where=self.scheduler,
+                remedy="end them, then go on with --resume",
+            )
 
 
 def _security(tls: Path | None) -> Any:
     if tls is None:
         return None
     ca, certificate, key = (str(tls / name) for name in TLS)
-    return Security(tls_ca_file=ca, tls_client_cert=certificate, tls_client_key=key, require_encryption=True)
+    return Security(
+        tls_ca_file=ca, tls_client_cert=certificate, tls_client_key=key, require_encryption=True
+    )
 
 
 @cache
 def versions() -> dict[str, str]:
     """What has to be the same here and there, for one result."""
-    return {"das": __version__, "python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
+    return {"das": __version__, "python": platform.python_version()} | {
+        name: version(name) for name in LIBRARIES
+    }
 
 
 @cache
@@ -211,23 +289,35 @@ def _begin() -> None:
 
 
 class Call:
-    """A call of :func:`perform` that happens where it is unpickled: within a task. So the scheduler needs nothing of ours, and
-    a worker that has not what it takes says so, where a task that it cannot unpickle would end it."""
+    """A call of :func:`perform` that happens where it is unpickled: within a task. So the scheduler
+    needs nothing of ours, and a worker that has not what it takes says so, where a task that it
+    cannot unpickle would end it."""
 
-    def __init__(self, work: Work, task: Task, confidential: bool, expected: Mapping[str, str]) -> None:
+    def __init__(
+        self, work: Work, task: Task, confidential: bool, expected: Mapping[str, str]
+    ) -> None:
         self.arguments = work, task, confidential, dict(expected)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return perform, self.arguments
 
 
-def perform(work: Work, task: Task, confidential: bool, expected: Mapping[str, str]) -> Answer | Fault:
+def perform(
+    work: Work, task: Task, confidential: bool, expected: Mapping[str, str]
+) -> Answer | Fault:
     """In a worker: the task, or why this worker cannot do it."""
     here = platform.node()
-    if differs := [f"{k} {v} (not {expected[k]})" for k, v in versions().items() if v != expected[k]]:
-        return refused(f"this worker has {', '.join(differs)}", here, "install the same versions everywhere")
+    if differs := [
+        f"{k} {v} (not {expected[k]})" for k, v in versions().items() if v != expected[k]
+    ]:
+        return refused(
+            f"this worker has {', '.join(differs)}", here, "install the same versions everywhere"
+        )
     if not task.run.is_dir():
-        return refused(f"this worker does not see the folder {task.run}", here,
-                       "mount one file system on all machines, under one path, or name a --store")  # fmt: skip
+        return refused(
+            f"this worker does not see the folder {task.run}",
+            here,
+            "mount one file system on all machines, under one path, or name a --store",
+        )
     _begin()
     return outcome(work, task, confidential)

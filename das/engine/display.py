@@ -37,14 +37,22 @@ class _PaceColumn(ProgressColumn):
 
 
 class Live:
-    """A line for each stage, on stderr; where that is no terminal, what takes long in lines; silent when quiet."""
+    """A line for each stage, on stderr; where that is no terminal, what takes long in lines; silent
+    when quiet.
+    """
 
     def __init__(self, quiet: bool) -> None:
         console = Console(stderr=True)
         self._display = Bars(
-            SpinnerColumn(), TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(),
-            TimeElapsedColumn(), _PaceColumn(), console=console, disable=quiet or not console.is_terminal,
-        )  # fmt: skip
+            SpinnerColumn(),
+            TextColumn("{task.description:32}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            _PaceColumn(),
+            console=console,
+            disable=quiet or not console.is_terminal,
+        )
         self._task: Any = None
         self._log: Lines | Silent = Silent() if quiet or console.is_terminal else Lines(short=False)
 
@@ -53,7 +61,10 @@ class Live:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None:
             self._finish()
@@ -77,8 +88,9 @@ class Live:
 
 
 class Lines:
-    """A line for each stage as it ends, on stderr, and one a minute while it goes on: where there is no terminal, as in a
-    notebook or a log. Not of stages that end within a minute if these are not asked for (``short``)."""
+    """A line for each stage as it ends, on stderr, and one a minute while it goes on: where there
+    is no terminal, as in a notebook or a log. Not of stages that end within a minute if these are
+    not asked for (``short``)."""
 
     def __init__(self, short: bool = True) -> None:
         self._short = short
@@ -90,7 +102,10 @@ class Lines:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None:
             self.finish()
@@ -105,7 +120,10 @@ class Lines:
         now = perf_counter()
         if self._stage is not None and now - self._said >= EVERY:
             name, total = self._stage
-            self._say(f"{name:<32} {now - self._began:8.1f} s: {Pace(self._done, total, now - self._began)}")
+            self._say(
+                f"{name:<32} {now - self._began:8.1f} s:"
+                f" {Pace(self._done, total, now - self._began)}"
+            )
             self._said = now
 
     def finish(self) -> None:
@@ -121,7 +139,9 @@ class Lines:
 
 
 def display(progress: bool | Progress) -> AbstractContextManager[Progress]:
-    """What a caller from Python asks for: nothing, the display that fits where it is, or one of its own."""
+    """What a caller from Python asks for: nothing, the display that fits where it is, or one of its
+    own.
+    """
     if not isinstance(progress, bool):
         return nullcontext(progress)
     if not progress:

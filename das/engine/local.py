@@ -11,7 +11,17 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
-from das.engine.tasks import AGAIN, Answer, Fault, Task, Work, answer_of, largest_first, lost, outcome
+from das.engine.tasks import (
+    AGAIN,
+    Answer,
+    Fault,
+    Task,
+    Work,
+    answer_of,
+    largest_first,
+    lost,
+    outcome,
+)
 from das.engine.workers import Seat, load, processes
 from das.threads import one_thread
 
@@ -44,12 +54,16 @@ def executor(workers: int) -> Iterator[Executor]:
 
 
 def _load_what_work_needs() -> None:
-    """A module imports SciPy when it is imported itself: where none of it is loaded, nothing done here will have its threads."""
+    """A module imports SciPy when it is imported itself: where none of it is loaded, nothing done
+    here will have its threads.
+    """
     if "scipy" in sys.modules:
         load()
 
 
-def in_order(pool: Executor, work: Callable[[Item], Given], items: Iterable[Item], ahead: int = 16) -> Iterator[Given]:
+def in_order(
+    pool: Executor, work: Callable[[Item], Given], items: Iterable[Item], ahead: int = 16
+) -> Iterator[Given]:
     """The answers in the order of the items, with at most ``ahead`` of them under way."""
     waiting: deque[Future[Given]] = deque()
     ahead = 1 if isinstance(pool, InProcess) else ahead
@@ -62,8 +76,9 @@ def in_order(pool: Executor, work: Callable[[Item], Given], items: Iterable[Item
 
 
 class LocalEngine:
-    """Tasks in this process for one worker, else in processes of their own. These are of one call of :meth:`answers`:
-    they begin with it and are gone at its end, and what they had in their memory with them."""
+    """Tasks in this process for one worker, else in processes of their own. These are of one call
+    of :meth:`answers`: they begin with it and are gone at its end, and what they had in their
+    memory with them."""
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
@@ -74,7 +89,10 @@ class LocalEngine:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._leave()
 
@@ -95,8 +113,12 @@ class LocalEngine:
         finally:
             self._leave()
 
-    def _spread(self, work: Work, waiting: deque[Task], confidential: bool) -> Iterator[tuple[Task, Answer]]:
-        """A seat has one task at a time, so that it is known which was lost with a worker, and no other is."""
+    def _spread(
+        self, work: Work, waiting: deque[Task], confidential: bool
+    ) -> Iterator[tuple[Task, Answer]]:
+        """A seat has one task at a time, so that it is known which was lost with a worker, and no
+        other is.
+        """
         idle: list[Seat] = []
         under_way: dict[Future[Answer | Fault], tuple[Task, Seat]] = {}
         losses: Counter[Task] = Counter()
@@ -117,13 +139,17 @@ class LocalEngine:
                     losses[task] += 1
                     why = self._give_up(seat)
                     if losses[task] > AGAIN:
-                        raise lost(task, losses[task], why, "perhaps for want of memory: use fewer workers") from None
+                        raise lost(
+                            task, losses[task], why, "perhaps for want of memory: use fewer workers"
+                        ) from None
                     waiting.appendleft(task)
             for task, found in ready:
                 yield task, answer_of(task, found)
 
     def _seat(self) -> Seat:
-        """The first one proves that processes can be started at all; later ones can be killed while they begin, as any."""
+        """The first one proves that processes can be started at all; later ones can be killed while
+        they begin, as any.
+        """
         seat = Seat()
         if not self._proven:
             seat.prove()

@@ -48,14 +48,21 @@ class Pace:
     @property
     def left(self) -> float | None:
         """Seconds until the end, if it goes on so."""
-        return None if self.total is None or self.rate is None else max(self.total - self.done, 0.0) / self.rate
+        return (
+            None
+            if self.total is None or self.rate is None
+            else max(self.total - self.done, 0.0) / self.rate
+        )
 
     def __str__(self) -> str:
         if self.total is None:
             return f"{self.done:,.10g}"
         out = [f"{100 * self.done / self.total if self.total else 100:.0f} %"]
         if self.rate is not None and self.left is not None:
-            out += [f"{self.rate:,.3g}/s" if self.rate < 100 else f"{self.rate:,.0f}/s", f"{duration(self.left)} left"]
+            out += [
+                f"{self.rate:,.3g}/s" if self.rate < 100 else f"{self.rate:,.0f}/s",
+                f"{duration(self.left)} left",
+            ]
         return ", ".join(out)
 
 
@@ -70,4 +77,8 @@ def duration(seconds: float) -> str:
     minutes = round(seconds / 60)
     if minutes < 90:
         return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes < 24 * 60 else f"{minutes / 60:.0f} h"
+    return (
+        f"{minutes // 60} h {minutes % 60:02d} min"
+        if minutes < 24 * 60
+        else f"{minutes / 60:.0f} h"
+    )

@@ -1,9 +1,9 @@
 """The process that workers are forked from, on Linux.
 
-It is started from nothing, loads the modules that are loaded here, and does nothing else but fork. Of it a worker gets code alone, in
-milliseconds instead of a second: no data, and no generator of random numbers, for none of ours is kept in a module. The server is
-that of :mod:`multiprocessing`, and ends with this process.
-"""
+It is started from nothing, loads the modules that are loaded here, and does nothing else but fork.
+Of it a worker gets code alone, in milliseconds instead of a second: no data, and no generator of
+random numbers, for none of ours is kept in a module. The server is that of :mod:`multiprocessing`,
+and ends with this process."""
 
 from __future__ import annotations
 
@@ -21,20 +21,26 @@ if sys.platform == "linux":
 
 #: What the server loads beside our modules: pyarrow looks for it when it makes its first array.
 PANDAS = "pandas"
-#: Its environment: it looks for modules in no folder that it happens to be in, and its linear algebra has no threads.
+#: Its environment: it looks for modules in no folder that it happens to be in, and its linear
+#: algebra has no threads.
 ENVIRONMENT = {"PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def ensure_running() -> None:
-    """Start the server of this process unless it runs. It finds modules where this process does, and nowhere else; and its linear
-    algebra has no threads, for of these a fork has none. One of pyarrow's allocator, jemalloc, is there, which provides for forks."""
+    """Start the server of this process unless it runs. It finds modules where this process does,
+    and nowhere else; and its linear algebra has no threads, for of these a fork has none. One of
+    pyarrow's allocator, jemalloc, is there, which provides for forks."""
     assert sys.platform == "linux"
-    ours = sorted(name for name in sys.modules if name.startswith("das.") and not name.startswith("das.cli"))
+    ours = sorted(
+        name for name in sys.modules if name.startswith("das.") and not name.startswith("das.cli")
+    )
     # where it cannot be told where modules are, each worker loads its own
     multiprocessing.set_forkserver_preload([] if sys.flags.ignore_environment else [*ours, PANDAS])
     before = dict(os.environ)
-    os.environ |= ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)}
+    os.environ |= ENVIRONMENT | {
+        "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)
+    }
     try:
         with _deaf():
             forkserver.ensure_running()
@@ -44,9 +50,12 @@ def ensure_running() -> None:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """What is started within ignores Ctrl-C from its first instruction, for that is the parent's to answer. Left to itself, the server
-    would ignore it only after it has loaded all modules, and print where it stood."""
-    if threading.current_thread() is not threading.main_thread():  # no other thread may set what a signal does
+    """What is started within ignores Ctrl-C from its first instruction, for that is the parent's to
+    answer. Left to itself, the server would ignore it only after it has loaded all modules, and
+    print where it stood."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # no other thread may set what a signal does
         yield
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -57,8 +66,8 @@ def _deaf() -> Iterator[None]:
 
 
 def end_with_it() -> None:
-    """In a worker: be killed with the server, which alone can tell the parent that a worker has ended: one that is taken for lost
-    must not write any more."""
+    """In a worker: be killed with the server, which alone can tell the parent that a worker has
+    ended: one that is taken for lost must not write any more."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 

@@ -1,12 +1,14 @@
-"""What an engine carries: a task says where its input lies and where its output goes, an answer what came of it.
+"""What an engine carries: a task says where its input lies and where its output goes, an answer
+what came of it.
 
-Neither holds data. A task is a stage of a run and a partition of it; whoever performs it reads files and writes files. An
-answer is a small JSON object of paths, digests and counts. So an engine may lose a task, do it twice, or show it on a page
-for operators: what is lost is done again, and there is nothing to be seen.
+Neither holds data. A task is a stage of a run and a partition of it; whoever performs it reads
+files and writes files. An answer is a small JSON object of paths, digests and counts. So an engine
+may lose a task, do it twice, or show it on a page for operators: what is lost is done again, and
+there is nothing to be seen.
 
-An error is a value too (:class:`Fault`): raised in a worker it would go through the logs of the engine. Of a *confidential*
-task, which has the truth in its memory, no more than the class of an error is told, for messages can quote counts.
-"""
+An error is a value too (:class:`Fault`): raised in a worker it would go through the logs of the
+engine. Of a *confidential* task, which has the truth in its memory, no more than the class of an
+error is told, for messages can quote counts."""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from das.model import core_dumps
 
 #: How often a task is done again whose worker died.
 AGAIN = 3
-#: The most bytes of an answer: paths, digests and counts of a partition have room in it, data have not.
+#: The most bytes of an answer: paths, digests and counts of a partition have room in it, data have
+#: not.
 LARGEST = 1 << 20
 _NAME = re.compile(r"\w[\w.-]*")
 
@@ -35,7 +38,8 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """``shards`` are the first and the last of the partition, ``weight`` is how much work there is in it: its blocks.
+    """``shards`` are the first and the last of the partition, ``weight`` is how much work there is
+    in it: its blocks.
 
     Raises:
         ValueError: a name that is no file's name, shards that are none, a weight below zero.
@@ -69,15 +73,20 @@ class Engine(Protocol):
     def __enter__(self) -> Engine: ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None: ...
 
     def answers(
         self, work: Work, tasks: Iterable[Task], *, confidential: bool = False
     ) -> Iterator[tuple[Task, Answer]]:
-        """Each task and its answer as it is ready; the largest begins first. A task may be done more than once.
+        """Each task and its answer as it is ready; the largest begins first. A task may be done
+        more than once.
 
-        With ``confidential`` it is done where the truth may be, and such a process does nothing else afterwards.
+        With ``confidential`` it is done where the truth may be, and such a process does nothing
+        else afterwards.
 
         Raises:
             DasError: at once, what a task raised; or a task was lost more than ``AGAIN`` times.
@@ -86,14 +95,18 @@ class Engine(Protocol):
 
 
 class HandedOver(DasError):
-    """No error: the run has ended for now, for others to do its tasks. It goes on when these are done."""
+    """No error: the run has ended for now, for others to do its tasks. It goes on when these are
+    done.
+    """
 
     exit_code = 0
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What a task raised: the name of the class, that of the class of :mod:`das.errors` which it is one of, and its words."""
+    """What a task raised: the name of the class, that of the class of :mod:`das.errors` which it is
+    one of, and its words.
+    """
 
     kind: str
     of: str
@@ -104,7 +117,10 @@ class Fault:
 
     @classmethod
     def from_error(cls, error: Exception) -> Fault:
-        of = next((c.__name__ for c in type(error).__mro__ if c.__module__ == das.errors.__name__), DasError.__name__)
+        of = next(
+            (c.__name__ for c in type(error).__mro__ if c.__module__ == das.errors.__name__),
+            DasError.__name__,
+        )
         if isinstance(error, DasError):
             return cls(type(error).__name__, of, error.what, error.where, error.remedy)
         kind = type(error).__name__
@@ -112,19 +128,28 @@ class Fault:
 
     def bare(self, task: Task) -> Fault:
         """The same without its words."""
-        return Fault(self.kind, self.of, f"{self.kind} in a task that sees the truth", str(task),
-                     f"`das status {task.run}` shows its words, which can tell of the truth")  # fmt: skip
+        return Fault(
+            self.kind,
+            self.of,
+            f"{self.kind} in a task that sees the truth",
+            str(task),
+            f"`das status {task.run}` shows its words, which can tell of the truth",
+        )
 
     def error(self, task: Task) -> DasError:
         """What is to be raised where the task was given out."""
-        error: DasError = getattr(das.errors, self.of)(self.what, where=self.where or task, remedy=self.remedy)
+        error: DasError = getattr(das.errors, self.of)(
+            self.what, where=self.where or task, remedy=self.remedy
+        )
         if self.trace:
             error.add_note(self.trace)
         return error
 
 
 def outcome(work: Work, task: Task, confidential: bool = False) -> Answer | Fault:
-    """In the process that performs a task: what came of it. An answer is as JSON has it, whatever the engine."""
+    """In the process that performs a task: what came of it. An answer is as JSON has it, whatever
+    the engine.
+    """
     if confidential:
         core_dumps.forbid()
     try:
@@ -152,7 +177,9 @@ def largest_first(tasks: Iterable[Task]) -> list[Task]:
 
 def lost(task: Task, times: int, why: str, remedy: str) -> DasError:
     """The error of a task whose workers have died, every time."""
-    return DasError(f"its worker was ended in the midst of it, {times} times ({why})", where=task, remedy=remedy)
+    return DasError(
+        f"its worker was ended in the midst of it, {times} times ({why})", where=task, remedy=remedy
+    )
 
 
 def refused(what: str, where: object, remedy: str) -> Fault:

@@ -1,11 +1,12 @@
-"""Processes that work for this one: started before anything is measured, and ended with it, whatever ends it.
+"""Processes that work for this one: started before anything is measured, and ended with it,
+whatever ends it.
 
-A worker is not forked from this process, so it has never had the truth in its memory: on Linux it is forked from a server that has
-nothing but code (:mod:`das.engine.server`); elsewhere, where libraries of the system forbid to fork, it is started from nothing.
+A worker is not forked from this process, so it has never had the truth in its memory: on Linux it
+is forked from a server that has nothing but code (:mod:`das.engine.server`); elsewhere, where
+libraries of the system forbid to fork, it is started from nothing.
 
-Either way a worker imports the main module of the program again, under the name ``__mp_main__``; a script that runs at import
-would there begin everything a second time.
-"""
+Either way a worker imports the main module of the program again, under the name ``__mp_main__``; a
+script that runs at import would there begin everything a second time."""
 
 from __future__ import annotations
 
@@ -46,9 +47,10 @@ _REMEDY = 'in a script, put what you run under `if __name__ == "__main__":`'
 
 @contextmanager
 def _whole() -> Iterator[None]:
-    """A signal that arrives within is answered at the end. A process whose start was cut short is there, but nobody knows it to
-    end it; it would look for semaphores of a parent that is gone, and print a traceback. (To block signals is no way: a server that
-    is started within would have them blocked for good.)"""
+    """A signal that arrives within is answered at the end. A process whose start was cut short is
+    there, but nobody knows it to end it; it would look for semaphores of a parent that is gone, and
+    print a traceback. (To block signals is no way: a server that is started within would have them
+    blocked for good.)"""
     if threading.current_thread() is not threading.main_thread():  # no other thread gets signals
         yield
         return
@@ -76,7 +78,9 @@ class _Worker(StartProcess):
         self.name = _NAME
 
     def start(self) -> None:
-        """A program that was read from standard input has a main module of no file: there is nothing to import."""
+        """A program that was read from standard input has a main module of no file: there is
+        nothing to import.
+        """
         main = sys.modules["__main__"]
         path = getattr(main, "__file__", None)
         if path is None or os.path.exists(path):
@@ -89,7 +93,9 @@ class _Worker(StartProcess):
             main.__file__ = path
 
     def _started(self) -> None:
-        """A server that was killed is started again, once the system has noticed that it has ended."""
+        """A server that was killed is started again, once the system has noticed that it has
+        ended.
+        """
         for left in reversed(range(_TRIES)):
             try:
                 if sys.platform == "linux":
@@ -104,11 +110,13 @@ class _Worker(StartProcess):
 
 
 def refuse_within_import() -> None:
-    """In a process that multiprocessing has started, and that is still importing the main module: end it, for what
-    is run here is being run by the program that started it. Nothing is to be read or measured a second time.
+    """In a process that multiprocessing has started, and that is still importing the main module:
+    end it, for what is run here is being run by the program that started it. Nothing is to be read
+    or measured a second time.
 
-    The mark is the one by which multiprocessing itself refuses to start processes there. A worker of ours ends
-    quietly, for the pool that waits for it says what is wrong (:func:`processes`); another is told.
+    The mark is the one by which multiprocessing itself refuses to start processes there. A worker
+    of ours ends quietly, for the pool that waits for it says what is wrong (:func:`processes`);
+    another is told.
 
     Raises:
         UserError: in a process of somebody else's pool.
@@ -118,14 +126,18 @@ def refuse_within_import() -> None:
         return
     if here.name == _NAME:
         sys.exit(UserError.exit_code)
-    raise UserError("this is a worker process that imports the main script, and the script would run everything again",
-                    where="multiprocessing", remedy=_REMEDY)  # fmt: skip
+    raise UserError(
+        "this is a worker process that imports the main script, and the script would run everything"
+        " again",
+        where="multiprocessing",
+        remedy=_REMEDY,
+    )
 
 
 @contextmanager
 def processes(workers: int) -> Iterator[Executor]:
-    """A pool of ``workers`` processes, of which one has been proven to start. Left by an exception, the pool ends at
-    once: work under way is given up.
+    """A pool of ``workers`` processes, of which one has been proven to start. Left by an exception,
+    the pool ends at once: work under way is given up.
 
     Raises:
         UserError: processes end before they begin.
@@ -138,8 +150,11 @@ def processes(workers: int) -> Iterator[Executor]:
         try:
             yield pool
         except BrokenProcessPool:
-            raise DasError("a worker process was ended in the midst of its work, perhaps for want of memory",
-                           where=f"{workers} workers", remedy="use fewer workers") from None  # fmt: skip
+            raise DasError(
+                "a worker process was ended in the midst of its work, perhaps for want of memory",
+                where=f"{workers} workers",
+                remedy="use fewer workers",
+            ) from None
     except BaseException:
         context.terminate()
         raise
@@ -152,8 +167,13 @@ def _prove(pool: Executor) -> None:
     try:
         pool.submit(_nothing).result()
     except (BrokenProcessPool, EOFError, ConnectionError):
-        raise UserError("the worker processes ended before they began", where="workers",
-                        remedy=f"{_REMEDY}, so that workers can import it without running it; or use one worker") from None  # fmt: skip
+        raise UserError(
+            "the worker processes ended before they began",
+            where="workers",
+            remedy=(
+                f"{_REMEDY}, so that workers can import it without running it; or use one worker"
+            ),
+        ) from None
 
 
 class Seat:
@@ -181,9 +201,9 @@ class Seat:
     def lost(self) -> str:
         """The process has ended: leave its pool; how it ended, in words.
 
-        The pool's own thread asks for the exit status, too, and the system tells it once: of two that ask at a time, the second one
-        is told 255. So this one asks when the pool's thread has ended.
-        """
+        The pool's own thread asks for the exit status, too, and the system tells it once: of two
+        that ask at a time, the second one is told 255. So this one asks when the pool's thread has
+        ended."""
         self._pool.shutdown(cancel_futures=True)
         codes = [p.exitcode for p in self._context.made if p.exitcode]
         if not codes:
@@ -204,7 +224,9 @@ class _Context(StartContext):
         self.made: list[_Worker] = []
 
     def pool(self, workers: int) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(workers, mp_context=self, initializer=_begin, initargs=(dict(os.environ),))
+        return ProcessPoolExecutor(
+            workers, mp_context=self, initializer=_begin, initargs=(dict(os.environ),)
+        )
 
     def Process(self, *args: Any, **kwargs: Any) -> _Worker:  # type: ignore[override]
         self.made.append(_Worker(*args, **kwargs))
@@ -223,8 +245,9 @@ def load() -> None:
 
 
 def _begin(environment: Mapping[str, str]) -> None:
-    """In a worker: no core dump, for its tasks can read the truth and the key; the parent's environment; one thread for each
-    library; Ctrl-C is the parent's to answer; the end of the parent, or of the server, is the end."""
+    """In a worker: no core dump, for its tasks can read the truth and the key; the parent's
+    environment; one thread for each library; Ctrl-C is the parent's to answer; the end of the
+    parent, or of the server, is the end."""
     core_dumps.forbid()
     server.end_with_it()
     server.put(environment)

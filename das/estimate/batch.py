@@ -19,7 +19,8 @@ from das.model.prior import HousingPrior
 from das.model.schema import Schema
 from das.model.solution import Certificate
 
-#: Entries of matrices and counts of the families that are estimated together: some ten times as many bytes of memory.
+#: Entries of matrices and counts of the families that are estimated together: some ten times as
+#: many bytes of memory.
 _TOGETHER = 1 << 20
 
 
@@ -32,21 +33,34 @@ def families(
     bounds: Bounds,
     prior: HousingPrior | None = None,
 ) -> Iterator[Family]:
-    """Parent ``i`` of ``parents`` has the children ``starts[i]:starts[i + 1]`` of ``level``; without ``parents``, the
-    root. ``bounds`` covers exactly those children, ``starts[0]:starts[-1]``."""
+    """Parent ``i`` of ``parents`` has the children ``starts[i]:starts[i + 1]`` of ``level``;
+    without ``parents``, the root. ``bounds`` covers exactly those children,
+    ``starts[0]:starts[-1]``."""
     first = int(starts[0])
     batch = Batch(source, schema, level, first, int(starts[-1]))
     for i, (start, stop) in enumerate(pairwise(starts.tolist())):
         if parents is None:
-            cell, count = np.flatnonzero(bounds.possible & (bounds.upper[0, bounds.group] > 0)), None
+            cell, count = (
+                np.flatnonzero(bounds.possible & (bounds.upper[0, bounds.group] > 0)),
+                None,
+            )
         else:
             row = parents.rows(i, i + 1)
             cell, count = row.cell, row.count
-        yield Family(batch, np.arange(start, stop), cell, count, bounds.rows(start - first, stop - first), prior)
+        yield Family(
+            batch,
+            np.arange(start, stop),
+            cell,
+            count,
+            bounds.rows(start - first, stop - first),
+            prior,
+        )
 
 
 def companies(families: Iterable[Family]) -> Iterator[list[Family]]:
-    """The families in order, as many at a time as are estimated together: those of many cells by themselves."""
+    """The families in order, as many at a time as are estimated together: those of many cells by
+    themselves.
+    """
     some, size = list[Family](), 0
     for family in families:
         more = len(family.cell) * (len(family.cell) + len(family))
@@ -60,12 +74,12 @@ def companies(families: Iterable[Family]) -> Iterator[list[Family]]:
 
 
 def estimated(families: Sequence[Family], estimator: Estimator) -> list[Estimate]:
-    """What the estimator says of each of some families of a level, checked. It is not asked about children that can hold
-    nobody, nor about an only one that can hold somebody.
+    """What the estimator says of each of some families of a level, checked. It is not asked about
+    children that can hold nobody, nor about an only one that can hold somebody.
 
     Raises:
-        SolverError: it answers an array of another shape, or one that is negative, not finite, or does not sum to
-            the parent.
+        SolverError: it answers an array of another shape, or one that is negative, not finite, or
+            does not sum to the parent.
     """
     able = [family.able for family in families]
     asked = {
@@ -88,6 +102,8 @@ def estimated(families: Sequence[Family], estimator: Estimator) -> list[Estimate
 
 def _of_shape(x: Array, shape: tuple[int, int], family: Family, estimator: Estimator) -> Array:
     if np.shape(x) != shape:
-        raise SolverError(f"{type(estimator).__name__} answers an array of shape {np.shape(x)}, not {shape}",
-                          where=f"{family.level}, children from number {family.unit[0]}")  # fmt: skip
+        raise SolverError(
+            f"{type(estimator).__name__} answers an array of shape {np.shape(x)}, not {shape}",
+            where=f"{family.level}, children from number {family.unit[0]}",
+        )
     return x

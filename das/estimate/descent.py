@@ -1,7 +1,9 @@
-"""The descent: from the root down, each level is estimated, rounded and checked within what was published above it.
+"""The descent: from the root down, each level is estimated, rounded and checked within what was
+published above it.
 
-From arrays to arrays: measurements come from a source, which may be files elsewhere, and nothing here knows of it. A
-level is walked in batches of whole families, each a task for a pool. Who estimates a family is an
+From arrays to arrays: measurements come from a source, which may be files elsewhere, and nothing
+here knows of it. A level is walked in batches of whole families, each a task for a pool. Who
+estimates a family is an
 :class:`das.estimate.estimator.Estimator`; rounding, bounds and the failsafe are the same for all.
 """
 
@@ -47,31 +49,45 @@ def topdown(
     published: Mapping[str, Histogram] | None = None,
     to: str | None = None,
 ) -> Release:
-    """Integer histograms of every level, root first, from measurements of each: checked against every bound, with the
-    worst certificates of each level.
+    """Integer histograms of every level, root first, from measurements of each: checked against
+    every bound, with the worst certificates of each level.
 
-    ``method`` estimates the families, such as :class:`das.estimate.passes.Passes`. Without a ``pool``, all is done in
-    this process. With ``housing_prior`` the lowest units are taken to share their parent as they share its housing units,
-    more or less (:mod:`das.model.prior`): how much less is found from the measurements, and told by the release; or it is a
-    prior that was found before, of all trees that it is for (:func:`das.estimate.spreads.found`).
+    ``method`` estimates the families, such as :class:`das.estimate.passes.Passes`. Without a
+    ``pool``, all is done in this process. With ``housing_prior`` the lowest units are taken to
+    share their parent as they share its housing units, more or less (:mod:`das.model.prior`): how
+    much less is found from the measurements, and told by the release; or it is a prior that was
+    found before, of all trees that it is for (:func:`das.estimate.spreads.found`).
 
-    *A trunk and shards* (:mod:`das.model.shards`) give what the whole tree does, bit by bit, for all that is asked of a family
-    is what its parent holds. A trunk is walked down ``to`` its level, the lowest of all unless it is said; the release is of
-    the levels so far. A shard goes on from what is ``published`` of its units, by the name of their one level: its release has
-    what it holds of the levels above, and certificates of those below alone. No parent that is ``published`` is mended any more
-    (:mod:`das.rounding.failsafe`): a walk mends the level that it ends at, where it knows of totals below. So the ``spine``
-    and ``bounds`` of a trunk go down to the lowest level with known totals, if they are of several groups
+    *A trunk and shards* (:mod:`das.model.shards`) give what the whole tree does, bit by bit, for
+    all that is asked of a family is what its parent holds. A trunk is walked down ``to`` its level,
+    the lowest of all unless it is said; the release is of the levels so far. A shard goes on from
+    what is ``published`` of its units, by the name of their one level: its release has what it
+    holds of the levels above, and certificates of those below alone. No parent that is
+    ``published`` is mended any more (:mod:`das.rounding.failsafe`): a walk mends the level that it
+    ends at, where it knows of totals below. So the ``spine`` and ``bounds`` of a trunk go down to
+    the lowest level with known totals, if they are of several groups
     (:func:`das.geography.known.told_to`); otherwise none has anything to mend below itself.
 
     Raises:
-        InputError: ``method`` is no estimator, or something is not measured that it asks for, or the prior.
+        InputError: ``method`` is no estimator, or something is not measured that it asks for, or
+            the prior.
         InfeasibleError: the bounds contradict each other, or what is ``published``.
         SolverError: an estimate is none (:func:`das.estimate.batch.estimated`).
     """
     if not isinstance(method, Estimator):
-        raise InputError(f"{method!r} is no estimator", where="method",
-                         remedy="give an object of a subclass of Estimator; das.topdown takes a function of a family, too")  # fmt: skip
-    pool, progress, end = pool or InProcess(), progress or Silent(), len(spine) if to is None else spine.index(to) + 1
+        raise InputError(
+            f"{method!r} is no estimator",
+            where="method",
+            remedy=(
+                "give an object of a subclass of Estimator; das.topdown takes a function of a"
+                " family, too"
+            ),
+        )
+    pool, progress, end = (
+        pool or InProcess(),
+        progress or Silent(),
+        len(spine) if to is None else spine.index(to) + 1,
+    )
     done = {} if published is None else _above(spine, published)
     prior: HousingPrior | None = None
     certificates: dict[str, Certificates] = {}
@@ -80,11 +96,16 @@ def topdown(
         above = done[spine.levels[depth - 1]] if depth else None
         if above is not None and housing_prior and depth == len(spine) - 1:
             progress.stage(f"prior of {universe.name}: {level}", None)
-            prior = (housing_prior if isinstance(housing_prior, HousingPrior)
-                     else find(source, spine, bounds[level], universe, above, pool))  # fmt: skip
+            prior = (
+                housing_prior
+                if isinstance(housing_prior, HousingPrior)
+                else find(source, spine, bounds[level], universe, above, pool)
+            )
         progress.stage(f"estimate {universe.name}: {level}", spine.units(level))
         parts, worst = [], certificates.get(level, Certificates())
-        for part, c in in_order(pool, _solve, _tasks(source, spine, bounds, universe, method, level, above, prior)):
+        for part, c in in_order(
+            pool, _solve, _tasks(source, spine, bounds, universe, method, level, above, prior)
+        ):
             worst = worst.merge(c)
             parts.append(part)
             progress.advance(part.units)
@@ -92,8 +113,11 @@ def topdown(
         if depth + 1 < len(spine):
             done, mended = mend(universe.schema, spine, bounds, done, level)
             if mended.mended and published is not None:
-                raise InfeasibleError("the units below cannot hold what is published above them", where=f"{universe.name}, {level}",
-                                      remedy="compare the known totals of the levels with each other")  # fmt: skip
+                raise InfeasibleError(
+                    "the units below cannot hold what is published above them",
+                    where=f"{universe.name}, {level}",
+                    remedy="compare the known totals of the levels with each other",
+                )
             certificates[spine.levels[depth + 1]] = Certificates(mended, Certificate())
     here = spine.truncated(spine.levels[end - 1])
     return Release(here, done, {level: bounds[level] for level in here.levels}, certificates, prior)
@@ -120,14 +144,17 @@ def full_information(
     housing_prior: bool = False,
     keep: Callable[[Collapsed], None] | None = None,
 ) -> Release:
-    """As :func:`topdown`, each unit estimated by what its whole subtree says, its total held to within ``tolerance``;
-    ``method`` takes the lowest level. ``keep`` is called with what is known of every level above it before the descent:
-    the unbiased estimates are :meth:`das.estimate.collapse.Collapsed.unbiased`."""
+    """As :func:`topdown`, each unit estimated by what its whole subtree says, its total held to
+    within ``tolerance``; ``method`` takes the lowest level. ``keep`` is called with what is known
+    of every level above it before the descent: the unbiased estimates are
+    :meth:`das.estimate.collapse.Collapsed.unbiased`."""
     known = collapse(source, spine, bounds, universe, pool, progress)
     if keep is not None:
         keep(known)
     own = known.estimator(method, tolerance)
-    return topdown(source, spine, bounds, universe, own, pool, progress, housing_prior=housing_prior)
+    return topdown(
+        source, spine, bounds, universe, own, pool, progress, housing_prior=housing_prior
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,17 +190,27 @@ def _tasks(
     for start, stop in spine.batches(level, answers or schema.cells):
         first, last = (int(i) for i in np.searchsorted(starts, [start, stop]))
         yield _Task(
-            method.part(level, start, stop), source.part(level, start, stop), schema, level,
-            None if above is None else above.rows(first, last), starts[first : last + 1],
-            bounds[level].rows(start, stop), descendants(spine, bounds, level, start, stop),
-            universe.chain, universe.margins, universe.objective, prior,
-        )  # fmt: skip
+            method.part(level, start, stop),
+            source.part(level, start, stop),
+            schema,
+            level,
+            None if above is None else above.rows(first, last),
+            starts[first : last + 1],
+            bounds[level].rows(start, stop),
+            descendants(spine, bounds, level, start, stop),
+            universe.chain,
+            universe.margins,
+            universe.objective,
+            prior,
+        )
 
 
 def _solve(task: _Task) -> tuple[Histogram, Certificates]:
     chain = [task.schema.query(q) for q in task.chain]
     parts, worst, first = [], Certificates(), int(task.starts[0])
-    every = families(task.source, task.schema, task.level, task.parents, task.starts, task.bounds, task.prior)
+    every = families(
+        task.source, task.schema, task.level, task.parents, task.starts, task.bounds, task.prior
+    )
     for company in companies(every):
         for family, estimate in zip(company, estimated(company, task.method), strict=True):
             a = estimate.start - first
@@ -188,8 +225,8 @@ def _solve(task: _Task) -> tuple[Histogram, Certificates]:
 
 
 def _margins(family: Family) -> tuple[Margin, ...]:
-    """The measured queries whose sums the rounding keeps: those that are much coarser than the cells; with the
-    deviation of their noise, the middle one where it differs among the children."""
+    """The measured queries whose sums the rounding keeps: those that are much coarser than the
+    cells; with the deviation of their noise, the middle one where it differs among the children."""
     out = []
     for name in family.queries:
         query = family.schema.query(name)

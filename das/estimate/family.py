@@ -18,9 +18,9 @@ from das.model.schema import Schema
 
 @dataclass(frozen=True, eq=False)
 class NoisyAnswers:
-    """Noisy answers of one query for a few units: ``values`` ``(units, answers)``, integers, or floats where those of only
-    children are pooled with their parents' (:mod:`das.estimate.pooled`); ``variance`` ``(units,)``, infinite where a unit
-    was not measured."""
+    """Noisy answers of one query for a few units: ``values`` ``(units, answers)``, integers, or
+    floats where those of only children are pooled with their parents' (:mod:`das.estimate.pooled`);
+    ``variance`` ``(units,)``, infinite where a unit was not measured."""
 
     query: Query
     values: NDArray[Any]
@@ -56,11 +56,11 @@ class Batch:
 class Family:
     """The children of one parent: ``unit`` ``(children,)``, their numbers in the level.
 
-    ``cell`` ``(m,)``, increasing: the cells that can be positive, those that the parent has somebody in; ``parent``
-    ``(m,)``, its counts there. At the root, which has no parent, ``None``. ``bounds`` are those of the children, over
-    the dwelling groups of all cells of the schema: ``bounds.group[cell]`` says in which group each cell is. ``prior``: what
-    is assumed of the children beside, at the lowest level; ``None`` for nothing.
-    """
+    ``cell`` ``(m,)``, increasing: the cells that can be positive, those that the parent has
+    somebody in; ``parent`` ``(m,)``, its counts there. At the root, which has no parent, ``None``.
+    ``bounds`` are those of the children, over the dwelling groups of all cells of the schema:
+    ``bounds.group[cell]`` says in which group each cell is. ``prior``: what is assumed of the
+    children beside, at the lowest level; ``None`` for nothing."""
 
     batch: Batch
     unit: NDArray[np.int64]
@@ -87,12 +87,16 @@ class Family:
 
     @property
     def inherited(self) -> tuple[str, ...]:
-        """Those of the queries that only children below the level were asked alone (:mod:`das.estimate.pooled`)."""
+        """Those of the queries that only children below the level were asked alone
+        (:mod:`das.estimate.pooled`).
+        """
         source = self.batch.source
         return source.inherited(self.level) if isinstance(source, Pooled) else ()
 
     def answers(self, query: str) -> NoisyAnswers:
-        """The children's noisy answers. The cells of answer ``i`` are those with ``query.index[cell] == i``."""
+        """The children's noisy answers. The cells of answer ``i`` are those with
+        ``query.index[cell] == i``.
+        """
         whole, here = self.batch.answers(query), self.unit - self.batch.start
         if here[-1] - here[0] == len(here) - 1:  # children that follow each other need no copy
             some = slice(here[0], here[-1] + 1)

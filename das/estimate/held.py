@@ -1,26 +1,31 @@
 r"""The margins that a plan measures well, estimated before the cells and held from there on.
 
-Non-negativity biases sums over cells that are mostly empty: their estimates are the positive parts of their noise, and a
-margin is drawn away from what is known of it (:mod:`das.model.passes`). So, between the totals and everything, the margins
-are estimated by themselves. A margin is a query :math:`Q` that is measured at the level; :math:`M` are the sums over the
-coarsest product of groupings that tells apart all answers of all such queries and the groups of the bounds, 16 for
-dwellings and voting age. With what the subtree of child :math:`c` says, :math:`x_c \sim (\mu_c, C_c)`, the pass is
+Non-negativity biases sums over cells that are mostly empty: their estimates are the positive parts
+of their noise, and a margin is drawn away from what is known of it (:mod:`das.model.passes`). So,
+between the totals and everything, the margins are estimated by themselves. A margin is a query
+:math:`Q` that is measured at the level; :math:`M` are the sums over the coarsest product of
+groupings that tells apart all answers of all such queries and the groups of the bounds, 16 for
+dwellings and voting age. With what the subtree of child :math:`c` says, :math:`x_c \sim (\mu_c,
+C_c)`, the pass is
 
 .. math:: \min_{y \ge 0} \sum_c (y_c - M\mu_c)'(MC_cM')^{-1}(y_c - M\mu_c), \qquad \sum_c y_c = Mp,
 
-with the bounds and totals. Any such :math:`y` has a table of cells below it, :math:`x_{ck} = y_{ca}\,p_k/p_a` for the
-cells :math:`k` of sum :math:`a`, so the last pass can hold the answers of the queries.
+with the bounds and totals. Any such :math:`y` has a table of cells below it, :math:`x_{ck} =
+y_{ca}\,p_k/p_a` for the cells :math:`k` of sum :math:`a`, so the last pass can hold the answers of
+the queries.
 
-*Which.* Holding a margin is right where it is known better than its cells say. To hold it loses what they say besides: with
-:math:`V` the variance of the margin, and :math:`U` that of the sum of its cells, a factor :math:`1 + V/U` of the variance. Not
-to hold it costs the bias. The cells that count for :math:`U` are those that somebody is in: the others are near zero, and
-known to be. So a margin is *precise* if
+*Which.* Holding a margin is right where it is known better than its cells say. To hold it loses
+what they say besides: with :math:`V` the variance of the margin, and :math:`U` that of the sum of
+its cells, a factor :math:`1 + V/U` of the variance. Not to hold it costs the bias. The cells that
+count for :math:`U` are those that somebody is in: the others are near zero, and known to be. So a
+margin is *precise* if
 
 .. math:: \operatorname{tr}_{K}(C_c) \ge 8 \operatorname{tr}(QC_cQ'),
 
-with :math:`C_c` given the total; in :math:`\operatorname{tr}_K` a cell counts by how likely it is occupied, given what the
-parent has in it. Then no more than 6 % of a standard error can be lost. (:mod:`das.model.passes` asks for sixteen times, of all
-cells.) Child by child, from public variances and the published parent alone.
+with :math:`C_c` given the total; in :math:`\operatorname{tr}_K` a cell counts by how likely it is
+occupied, given what the parent has in it. Then no more than 6 % of a standard error can be lost.
+(:mod:`das.model.passes` asks for sixteen times, of all cells.) Child by child, from public
+variances and the published parent alone.
 
 Rounding keeps the answers that are held, too (:mod:`das.rounding.prices`).
 """
@@ -41,7 +46,8 @@ Array = NDArray[np.float64]
 
 #: How many times the variance of a margin its cells must have together.
 PRECISE = 8
-#: The pass is for margins: of more sums than this a child, those of the least precise queries are not held.
+#: The pass is for margins: of more sums than this a child, those of the least precise queries are
+#: not held.
 MOST = 64
 #: What is relative to the largest is rounding error.
 _NONE = 1e-10
@@ -49,7 +55,9 @@ _NONE = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class HeldQuery:
-    """A query, the children that hold its answers, ``(children,)``, and the standard deviation of one of these."""
+    """A query, the children that hold its answers, ``(children,)``, and the standard deviation of
+    one of these.
+    """
 
     query: Query
     by: NDArray[np.bool_]
@@ -61,10 +69,15 @@ class HeldQuery:
 
 
 def precise(
-    modes: Modes, queries: Sequence[Query], covariance: Array, likely: Array, group: NDArray[np.intp]
+    modes: Modes,
+    queries: Sequence[Query],
+    covariance: Array,
+    likely: Array,
+    group: NDArray[np.intp],
 ) -> list[HeldQuery]:
-    """The precise queries, the most precise first, as far as the pass has room for them and the groups ``group`` of the
-    bounds. ``covariance`` is given the total; ``likely`` ``(d,)``: how many cells of each dense level are likely occupied."""
+    """The precise queries, the most precise first, as far as the pass has room for them and the
+    groups ``group`` of the bounds. ``covariance`` is given the total; ``likely`` ``(d,)``: how many
+    cells of each dense level are likely occupied."""
     spread = _each(modes, covariance) @ likely
     found = []
     for q in queries:
@@ -82,7 +95,9 @@ def precise(
         if CellSums.of(modes, [one.query, *(h.query for h in held)], group).size <= MOST:
             held.append(one)
     return [
-        h for i, h in enumerate(held) if not any(h.follows(o) for o in held[i + 1 :] + held[:i] if not o.follows(h))
+        h
+        for i, h in enumerate(held)
+        if not any(h.follows(o) for o in held[i + 1 :] + held[:i] if not o.follows(h))
     ]
 
 
@@ -94,8 +109,8 @@ def _each(modes: Modes, covariance: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class CellSums:
-    """Sums of cells: ``dense`` ``(d,)`` numbers the groups of the dense levels, ``plain`` those of each plain axis, and a sum is
-    one of each."""
+    """Sums of cells: ``dense`` ``(d,)`` numbers the groups of the dense levels, ``plain`` those of
+    each plain axis, and a sum is one of each."""
 
     modes: Modes
     dense: NDArray[np.intp]
@@ -103,7 +118,9 @@ class CellSums:
 
     @staticmethod
     def of(modes: Modes, queries: Sequence[Query], group: NDArray[np.intp]) -> CellSums:
-        """The coarsest that tells apart the answers of all ``queries``, and cells of different ``group`` ``(cells,)``."""
+        """The coarsest that tells apart the answers of all ``queries``, and cells of different
+        ``group`` ``(cells,)``.
+        """
         told = [q.index[modes.order].reshape(modes.d, *modes.sizes) for q in queries]
         told.append(group[modes.order].reshape(modes.d, *modes.sizes))
         parts = [_alike(told, axis) for axis in range(1 + len(modes.sizes))]
@@ -126,8 +143,9 @@ class CellSums:
         return mu.reshape(len(mu), -1)[:, self.modes.place] @ _indicator(self.of_cell).T
 
     def covariance(self, covariance: Array) -> Array:
-        r""":math:`MCM'`, ``(units, modes, d, d) -> (units, sums, sums)``: of each mode the matrix between groups of dense
-        levels, times its projection between groups along each plain axis."""
+        r""":math:`MCM'`, ``(units, modes, d, d) -> (units, sums, sums)``: of each mode the matrix
+        between groups of dense levels, times its projection between groups along each plain
+        axis."""
         dense = _indicator(self.dense)
         out = np.zeros((len(covariance), self.size, self.size))
         for m, kind in enumerate(self.modes.kinds):

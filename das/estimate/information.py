@@ -1,13 +1,14 @@
 r"""Full information: what every measurement below a unit says about it.
 
-Measurements of one unit are linear in its histogram :math:`x_u` with known variances: in information form,
-precision :math:`\Lambda_u = \sum_q Q'Q / \mathrm{Var}_q` and right-hand side
-:math:`b_u = \sum_q Q'm_q / \mathrm{Var}_q`. A parent is the sum of its children. Generalised least squares
-over the whole tree is then two passes (the tree is a Gaussian graphical model without cycles).
+Measurements of one unit are linear in its histogram :math:`x_u` with known variances: in
+information form, precision :math:`\Lambda_u = \sum_q Q'Q / \mathrm{Var}_q` and right-hand side
+:math:`b_u = \sum_q Q'm_q / \mathrm{Var}_q`. A parent is the sum of its children. Generalised least
+squares over the whole tree is then two passes (the tree is a Gaussian graphical model without
+cycles).
 
-*Up.* If the subtrees of the children say :math:`x_c \sim (\mu_c, C_c)`, then the children say of their
-parent :math:`x_u \sim (s_u, S_u)`, :math:`s_u = \sum_c \mu_c`, :math:`S_u = \sum_c C_c`, and together with its
-own measurements
+*Up.* If the subtrees of the children say :math:`x_c \sim (\mu_c, C_c)`, then the children say of
+their parent :math:`x_u \sim (s_u, S_u)`, :math:`s_u = \sum_c \mu_c`, :math:`S_u = \sum_c C_c`, and
+together with its own measurements
 
 .. math:: J_u = \Lambda_u + K_u,\quad h_u = b_u + k_u,\quad C_u = J_u^{-1},\quad \mu_u = C_u h_u,
           \qquad K_u = S_u^{-1},\ k_u = K_u s_u.
@@ -17,25 +18,28 @@ own measurements
 .. math:: \hat x_c = \mu_c + C_c (K_u \hat x_u - k_u),\qquad
           V_c = C_c - C_c K_u C_c + C_c K_u V_u K_u C_c .
 
-*An only child* is its parent: :math:`K_u = J_c`, :math:`k_u = h_c`, and down again :math:`\hat x_c = \hat x_u`,
-:math:`V_c = V_u`. So no inverse is taken of what it knows, and it may know nothing: it need not be measured.
+*An only child* is its parent: :math:`K_u = J_c`, :math:`k_u = h_c`, and down again :math:`\hat x_c
+= \hat x_u`, :math:`V_c = V_u`. So no inverse is taken of what it knows, and it may know nothing: it
+need not be measured.
 
-*A known total*, :math:`1'x_c = t_c`, takes :math:`C11'C/1'C1` off :math:`C_c`, and moves :math:`\mu_c` along :math:`C1`.
-Where the totals of all children are known, :math:`S_u 1 = 0`, and there is no inverse. But the total of the parent is then
-known, too, and of all that :math:`K_u` says, what it says of vectors that sum to zero is all that counts. For these
-:math:`K_u = (S_u + a11')^{-1}` is the inverse of :math:`S_u`, whatever :math:`a > 0`: if :math:`\delta = Sw` and
+*A known total*, :math:`1'x_c = t_c`, takes :math:`C11'C/1'C1` off :math:`C_c`, and moves
+:math:`\mu_c` along :math:`C1`. Where the totals of all children are known, :math:`S_u 1 = 0`, and
+there is no inverse. But the total of the parent is then known, too, and of all that :math:`K_u`
+says, what it says of vectors that sum to zero is all that counts. For these :math:`K_u = (S_u +
+a11')^{-1}` is the inverse of :math:`S_u`, whatever :math:`a > 0`: if :math:`\delta = Sw` and
 :math:`(S + a11')y = \delta`, then :math:`1'y = 0` (multiply by :math:`1'`), so :math:`Sy = Sw` and
 :math:`\delta'y = w'Sw`.
 
-*A joint total* of several siblings, a part :math:`s` of the children, :math:`1'\sum_{c \in s} x_c = t_s`: the part is a unit
-between them and their parent, with nothing measured and a known total.
+*A joint total* of several siblings, a part :math:`s` of the children, :math:`1'\sum_{c \in s} x_c =
+t_s`: the part is a unit between them and their parent, with nothing measured and a known total.
 
-These are the best linear unbiased estimates from all measurements, before non-negativity. All matrices live in
-the algebra of :mod:`das.estimate.modes`, restricted to the dense levels that a unit's bounds allow: a block
-without group quarters has nobody in them, which is public and worth a great deal of precision.
+These are the best linear unbiased estimates from all measurements, before non-negativity. All
+matrices live in the algebra of :mod:`das.estimate.modes`, restricted to the dense levels that a
+unit's bounds allow: a block without group quarters has nobody in them, which is public and worth a
+great deal of precision.
 
-Published with the release (``estimates/``), and used in place of each child's own measurements by the
-constrained descent (:mod:`das.estimate.informed`): a child's objective is
+Published with the release (``estimates/``), and used in place of each child's own measurements by
+the constrained descent (:mod:`das.estimate.informed`): a child's objective is
 :math:`(x_c - \mu_c)'J_c(x_c - \mu_c)`, which now speaks for its whole subtree.
 """
 
@@ -56,10 +60,12 @@ from das.model.query import Query
 
 Array = NDArray[np.float64]
 
-#: A precision for what nothing measures, so that every matrix has an inverse. It is a prior centred on zero, so it
-#: must not touch units whose every cell is measured: at a national cell it would weigh hundreds of persons.
+#: A precision for what nothing measures, so that every matrix has an inverse. It is a prior centred
+#: on zero, so it must not touch units whose every cell is measured: at a national cell it would
+#: weigh hundreds of persons.
 VAGUE = 1e-9
-#: The variance that is kept by sums that known totals settle: those of some dense levels (much less would cost digits).
+#: The variance that is kept by sums that known totals settle: those of some dense levels (much less
+#: would cost digits).
 RESIDUAL = 1e-4
 #: What is below this is rounding error, in eigenvalues relative to their sum.
 _NONE = 1e-10
@@ -67,10 +73,11 @@ _NONE = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Information(Message):
-    """What is said of some units: precision J ``(units, modes, d, d)``, ``rhs`` h ``(units, d, n..)``,
-    on the dense levels ``support`` ``(units, d)``; ``whole`` ``(units,)``, whether J has an inverse there. ``total``: the
-    known totals, not counted in J and h. Units that are measured alike have one J: where there is a ``kind`` ``(units,)``, that
-    of a unit is ``precision[kind]``, and units of one kind have one support."""
+    """What is said of some units: precision J ``(units, modes, d, d)``, ``rhs`` h ``(units, d,
+    n..)``, on the dense levels ``support`` ``(units, d)``; ``whole`` ``(units,)``, whether J has an
+    inverse there. ``total``: the known totals, not counted in J and h. Units that are measured
+    alike have one J: where there is a ``kind`` ``(units,)``, that of a unit is ``precision[kind]``,
+    and units of one kind have one support."""
 
     precision: Array
     rhs: Array
@@ -83,7 +90,9 @@ class Information(Message):
         """Some of the units, each with a J of its own."""
         total = None if self.total is None else self.total[keep]
         kind = keep if self.kind is None else self.kind[keep]
-        return Information(self.precision[kind], self.rhs[keep], self.support[keep], self.whole[keep], total)
+        return Information(
+            self.precision[kind], self.rhs[keep], self.support[keep], self.whole[keep], total
+        )
 
     def settled(self, only: NDArray[np.bool_]) -> Information:
         """With next to nothing where nothing is known, but for units that are ``only`` children."""
@@ -91,9 +100,14 @@ class Information(Message):
         vague = VAGUE * np.eye(self.precision.shape[-1])
         if self.kind is None:
             return replace(
-                self, precision=self.precision + vague * open_[:, None, None, None], whole=self.whole | open_
+                self,
+                precision=self.precision + vague * open_[:, None, None, None],
+                whole=self.whole | open_,
             )
-        twice, kind = np.concatenate([self.precision, self.precision + vague]), self.kind + len(self.precision) * open_
+        twice, kind = (
+            np.concatenate([self.precision, self.precision + vague]),
+            self.kind + len(self.precision) * open_,
+        )
         return replace(self, precision=twice, kind=kind, whole=self.whole | open_)
 
     @staticmethod
@@ -119,19 +133,32 @@ def support(modes: Modes, bounds: Bounds) -> NDArray[np.bool_]:
 
 
 def inhabited(modes: Modes, bounds: Bounds) -> NDArray[np.bool_]:
-    """:func:`support`, and nothing where the total is known to be 0: a known sum of nobody leaves nobody in any cell."""
+    """:func:`support`, and nothing where the total is known to be 0: a known sum of nobody leaves
+    nobody in any cell.
+    """
     allowed = support(modes, bounds)
     return allowed if bounds.total is None else allowed & (bounds.total[:, None] > 0)
 
 
 def own(
-    source: MeasurementSource, level: str, modes: Modes, queries: Mapping[str, Query], bounds: Bounds,
-    start: int, stop: int, below: Information | None = None,
-) -> Information:  # fmt: skip
-    """The information of units ``start:stop``: their own measurements, known totals, and what their children say."""
+    source: MeasurementSource,
+    level: str,
+    modes: Modes,
+    queries: Mapping[str, Query],
+    bounds: Bounds,
+    start: int,
+    stop: int,
+    below: Information | None = None,
+) -> Information:
+    """The information of units ``start:stop``: their own measurements, known totals, and what their
+    children say.
+    """
     allowed, weights = support(modes, bounds), np.zeros((stop - start, len(queries)))
     held = _groups(allowed)
-    sums = [np.zeros((len(unit), len(inside), int(np.prod(modes.sizes, dtype=int)))) for unit, inside in held]
+    sums = [
+        np.zeros((len(unit), len(inside), int(np.prod(modes.sizes, dtype=int))))
+        for unit, inside in held
+    ]
     whole = np.zeros(stop - start, dtype=bool) if below is None else below.whole
     for weight, (name, query) in zip(weights.T, queries.items(), strict=True):
         m = source.read(level, name, start, stop)
@@ -155,8 +182,9 @@ def own(
 
 
 def alike(support: NDArray[np.bool_], known: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The kind of each unit, of one ``support`` ``(units, d)`` and all numbers ``known`` ``(units, any)`` alike to the last bit, and
-    the first unit of each kind. Units each of a kind of its own are numbered as they stand."""
+    """The kind of each unit, of one ``support`` ``(units, d)`` and all numbers ``known`` ``(units,
+    any)`` alike to the last bit, and the first unit of each kind. Units each of a kind of its own
+    are numbered as they stand."""
     row = np.ascontiguousarray(np.concatenate([support, known], axis=1, dtype=np.float64))
     of_bytes = row.view(np.dtype((np.void, row.itemsize * row.shape[1])))[:, 0]
     _, first, kind = np.unique(of_bytes, return_index=True, return_inverse=True)
@@ -164,13 +192,17 @@ def alike(support: NDArray[np.bool_], known: Array) -> tuple[NDArray[np.intp], N
 
 
 def _groups(support: NDArray[np.bool_]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """The units that may hold the same dense levels, and these: what is said of others would be thrown away."""
+    """The units that may hold the same dense levels, and these: what is said of others would be
+    thrown away.
+    """
     kind, first = alike(support, np.zeros((len(support), 0)))
     return [(np.flatnonzero(kind == k), np.flatnonzero(support[f])) for k, f in enumerate(first)]
 
 
 def posterior(modes: Modes, information: Information) -> tuple[Array, Array]:
-    """Covariance C and mean mu of each unit given its own subtree and, where it is known, its total."""
+    """Covariance C and mean mu of each unit given its own subtree and, where it is known, its
+    total.
+    """
     covariance = modes.inverse(information.precision, information.support)
     mean = modes.apply(covariance, information.rhs)
     if information.total is None:
@@ -180,8 +212,9 @@ def posterior(modes: Modes, information: Information) -> tuple[Array, Array]:
 
 
 def share_of_total(modes: Modes, covariance: Array) -> tuple[Array, Array]:
-    """Of each unit, what a person more in total is of each dense level's cells, :math:`C1/1'C1` of shape
-    ``(units, d)``, and the variance :math:`1'C1` of its total. Only the constant mode sums to something."""
+    """Of each unit, what a person more in total is of each dense level's cells, :math:`C1/1'C1` of
+    shape ``(units, d)``, and the variance :math:`1'C1` of its total. Only the constant mode sums to
+    something."""
     product = covariance[..., 0, :, :].sum(axis=-1)
     variance = product.sum(axis=-1) * float(np.prod(modes.sizes))
     known = np.where(variance > 0, variance, 1.0)  # nobody can live there: 0 is nothing's share
@@ -196,19 +229,24 @@ def given_total(modes: Modes, covariance: Array) -> Array:
 def _less(modes: Modes, covariance: Array, share: Array, variance: Array) -> Array:
     cells = float(np.prod(modes.sizes))
     out = covariance.copy()
-    out[..., 0, :, :] -= (cells * variance)[..., None, None] * share[..., :, None] * share[..., None, :]
+    out[..., 0, :, :] -= (
+        (cells * variance)[..., None, None] * share[..., :, None] * share[..., None, :]
+    )
     return out
 
 
 def moved(mean: Array, share: Array, total: NDArray[np.int64]) -> Array:
-    r"""The mean given the total, :math:`\mu + (t - 1'\mu)\,C1/1'C1`. As a difference, so that it comes out as it is known:
-    a measurement of great weight would lose a quarter of a person of 300 million."""
+    r"""The mean given the total, :math:`\mu + (t - 1'\mu)\,C1/1'C1`. As a difference, so that it
+    comes out as it is known: a measurement of great weight would lose a quarter of a person of 300
+    million."""
     axes = tuple(range(1, mean.ndim))
     off = total - mean.sum(axis=axes)
     return mean + (share * off[:, None]).reshape(*mean.shape[:2], *(1,) * (mean.ndim - 2))
 
 
-def sum_up(modes: Modes, information: Information, parent: NDArray[np.intp], parents: int) -> Information:
+def sum_up(
+    modes: Modes, information: Information, parent: NDArray[np.intp], parents: int
+) -> Information:
     """What units say of their parents, K and k; ``parent`` numbers them from 0."""
     allowed = np.zeros((parents, modes.d), dtype=bool)
     np.logical_or.at(allowed, parent, information.support)
@@ -220,7 +258,9 @@ def sum_up(modes: Modes, information: Information, parent: NDArray[np.intp], par
     precision[parent[alone]] = one.precision * (inside[:, None, :, None] & inside[:, None, None, :])
     rhs[parent[alone]] = one.rhs
     if several.any():
-        covariance, mean = (x[several] for x in _sums(modes, information, np.flatnonzero(~alone), parent, parents))
+        covariance, mean = (
+            x[several] for x in _sums(modes, information, np.flatnonzero(~alone), parent, parents)
+        )
         if information.total is not None:
             covariance[:, 0] = _with_total(covariance[:, 0], allowed[several])
         k = modes.inverse(covariance, allowed[several])
@@ -231,8 +271,8 @@ def sum_up(modes: Modes, information: Information, parent: NDArray[np.intp], par
 
 
 def _with_total(covariance: Array, allowed: NDArray[np.bool_]) -> Array:
-    """S + a11' on the constant mode, ``(units, d, d)``. What else is settled by the totals, of units of which some hold these
-    dense levels alone and others those, keeps a little variance."""
+    """S + a11' on the constant mode, ``(units, d, d)``. What else is settled by the totals, of
+    units of which some hold these dense levels alone and others those, keeps a little variance."""
     inside = allowed[:, :, None] & allowed[:, None, :]
     size = np.maximum(np.trace(covariance, axis1=1, axis2=2), 1.0)
     out = np.where(inside, covariance + size[:, None, None], 0.0)
@@ -242,14 +282,20 @@ def _with_total(covariance: Array, allowed: NDArray[np.bool_]) -> Array:
 
 
 def _sums(
-    modes: Modes, information: Information, some: NDArray[np.intp], parent: NDArray[np.intp], parents: int
+    modes: Modes,
+    information: Information,
+    some: NDArray[np.intp],
+    parent: NDArray[np.intp],
+    parents: int,
 ) -> tuple[Array, Array]:
     """S and s of the parents, from some units. Those of one support and precision
     (the blocks of a level, nearly all) share one inverse."""
     number = some if information.kind is None else information.kind[some]
     known, first, kind = np.unique(number, return_index=True, return_inverse=True)
     first = some[first]
-    key = np.concatenate([information.support[first], information.precision[known].reshape(len(known), -1)], axis=1)
+    key = np.concatenate(
+        [information.support[first], information.precision[known].reshape(len(known), -1)], axis=1
+    )
     _, unit, same = np.unique(key, axis=0, return_index=True, return_inverse=True)
     kind = same.ravel()[kind.ravel()]
     covariance = np.zeros((parents, *information.precision.shape[1:]))

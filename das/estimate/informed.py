@@ -1,18 +1,19 @@
 r"""The constrained descent with full information.
 
-As :mod:`das.estimate.passes`, with one difference: a child is not represented by its own measurements but by
-what its whole subtree says (:mod:`das.estimate.information`), the precision :math:`J_c` and right-hand side
+As :mod:`das.estimate.passes`, with one difference: a child is not represented by its own
+measurements but by what its whole subtree says (:mod:`das.estimate.information`), the precision
+:math:`J_c` and right-hand side
 :math:`h_c`:
 
 .. math:: \min_{x \ge 0} \sum_c \tfrac12 x_c' J_c x_c - h_c' x_c \quad\text{subject to the same constraints.}
 
-There are three passes, so that non-negativity does not leak into what is known well: first the children's totals, measured by
-:math:`1'\mu_c` with variance :math:`1'C_c 1`; then the margins that are known better than the cells say
-(:mod:`das.estimate.held`), with the totals held to within the tolerance; then everything, with both held.
+There are three passes, so that non-negativity does not leak into what is known well: first the
+children's totals, measured by :math:`1'\mu_c` with variance :math:`1'C_c 1`; then the margins that
+are known better than the cells say (:mod:`das.estimate.held`), with the totals held to within the
+tolerance; then everything, with both held.
 
-Siblings whose subtrees are measured alike have one :math:`J`, and differ in :math:`h` alone: the solver is given a matrix of each
-kind of children, and not of each child.
-"""
+Siblings whose subtrees are measured alike have one :math:`J`, and differ in :math:`h` alone: the
+solver is given a matrix of each kind of children, and not of each child."""
 
 from __future__ import annotations
 
@@ -40,21 +41,24 @@ _Carrying = Generator[ChildrenQP, Solution, list[tuple[Query, Array]]]
 #: The kind of each child, of one precision, and the first child of each.
 _OfChildren = tuple[NDArray[np.intp], NDArray[np.intp]]
 
-#: How much of what is known of the total is taken out of the later passes, which hold the totals anyway: nearly
-#: all, or the solver would chase a stiff direction that the constraints have settled (Rhode Island's root then takes
-#: more than 20,000 iterations in place of 220); not all, to stay definite.
+#: How much of what is known of the total is taken out of the later passes, which hold the totals
+#: anyway: nearly all, or the solver would chase a stiff direction that the constraints have settled
+#: (Rhode Island's root then takes more than 20,000 iterations in place of 220); not all, to stay
+#: definite.
 _HELD = 0.999
 #: The least variance of a total.
 _LEAST = 1e-9
-#: Beyond so many entries (children x cells^2) the children share their mean precision. What it decides is how
-#: the difference between the parent and the sum of its children is shared out; among many children a share is small.
+#: Beyond so many entries (children x cells^2) the children share their mean precision. What it
+#: decides is how the difference between the parent and the sum of its children is shared out; among
+#: many children a share is small.
 _LARGE = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class Informed(LeastSquaresEstimator):
-    """``information`` of the subtrees of units ``start, start + 1, ...`` of some levels, and the ``queries`` that are measured
-    there; at others, the ``own`` measurements of each unit are all there is, and the estimator that takes them is asked."""
+    """``information`` of the subtrees of units ``start, start + 1, ...`` of some levels, and the
+    ``queries`` that are measured there; at others, the ``own`` measurements of each unit are all
+    there is, and the estimator that takes them is asked."""
 
     modes: Modes
     information: Mapping[str, Information]
@@ -106,7 +110,12 @@ class Informed(LeastSquaresEstimator):
 
 
 def _solved(
-    problem: LeastSquares, modes: Modes, alone: Information, c: Array, mu: Array, held: Sequence[HeldQuery]
+    problem: LeastSquares,
+    modes: Modes,
+    alone: Information,
+    c: Array,
+    mu: Array,
+    held: Sequence[HeldQuery],
 ) -> Asking:
     """The three passes. A known total is a constraint in each."""
     kinds = alike(alone.support, alone.precision.reshape(len(c), -1))
@@ -114,11 +123,17 @@ def _solved(
     carried += yield from _margins(problem, modes, held, c, mu, kinds, carried)
     gram, rhs = _objective(modes, alone, c, mu, kinds, problem.cell)
     group = problem.bounds.group[problem.cell]
-    return (yield from problem.solve(gram, rhs, problem.parent, group, problem.rows(problem.cell, carried)))
+    return (
+        yield from problem.solve(
+            gram, rhs, problem.parent, group, problem.rows(problem.cell, carried)
+        )
+    )
 
 
 def _held(family: Family, modes: Modes, c: Array, queries: Sequence[Query]) -> list[HeldQuery]:
-    return precise(modes, queries, given_total(modes, c), _likely(family, modes), family.bounds.group)
+    return precise(
+        modes, queries, given_total(modes, c), _likely(family, modes), family.bounds.group
+    )
 
 
 def _totals(problem: LeastSquares, modes: Modes, c: Array, mu: Array) -> _Carrying:
@@ -129,13 +144,15 @@ def _totals(problem: LeastSquares, modes: Modes, c: Array, mu: Array) -> _Carryi
     sums = mu.sum(axis=tuple(range(1, mu.ndim)))
     if problem.parent is None:  # the total is what everything below says it is
         return [(total, np.maximum(sums, problem.bounds.lower.sum(axis=1))[:, None])]
-    x = yield from problem.one_pass([NoisyAnswers(total, sums[:, None], _variance_of_total(modes, c))], [])
+    x = yield from problem.one_pass(
+        [NoisyAnswers(total, sums[:, None], _variance_of_total(modes, c))], []
+    )
     return [(total, sum_to(x, total.index[problem.cell], 1))]
 
 
 def _likely(family: Family, modes: Modes) -> Array:
-    """How many cells of each dense level a child is likely to have somebody in, ``(d,)``, if each of the parent's persons is
-    in any child alike; at the root, all that are possible."""
+    """How many cells of each dense level a child is likely to have somebody in, ``(d,)``, if each
+    of the parent's persons is in any child alike; at the root, all that are possible."""
     level = modes.place[family.cell] // int(np.prod(modes.sizes, dtype=int))
     likely = None if family.parent is None else 1.0 - (1.0 - 1.0 / len(family)) ** family.parent
     return np.bincount(level, weights=likely, minlength=modes.d).astype(float)
@@ -150,34 +167,50 @@ def _margins(
     kinds: _OfChildren,
     carried: Targets,
 ) -> _Carrying:
-    """What the second pass says: the problem on the sums of cells that the held queries tell apart."""
+    """What the second pass says: the problem on the sums of cells that the held queries tell
+    apart.
+    """
     if not held:
         return []
     margin = CellSums.of(modes, [h.query for h in held], problem.bounds.group)
-    at, first, sum_of = np.unique(margin.of_cell[problem.cell], return_index=True, return_inverse=True)
+    at, first, sum_of = np.unique(
+        margin.of_cell[problem.cell], return_index=True, return_inverse=True
+    )
     one_cell = problem.cell[first]
     parent = None if problem.parent is None else np.bincount(sum_of, weights=problem.parent)
     kind, first = kinds
     gram = _given(margin.covariance(c[first]))
     rhs = (gram[kind] @ margin.mean(mu)[:, :, None])[:, at, 0]
-    y = yield from problem.solve(_matrices(gram[:, at[:, None], at[None, :]], kind), rhs, parent,
-                      problem.bounds.group[one_cell], problem.rows(one_cell, carried))  # fmt: skip
+    y = yield from problem.solve(
+        _matrices(gram[:, at[:, None], at[None, :]], kind),
+        rhs,
+        parent,
+        problem.bounds.group[one_cell],
+        problem.rows(one_cell, carried),
+    )
     answers = [(h, sum_to(y, h.query.index[one_cell], h.query.answers)) for h in held]
     return [(h.query, np.where(h.by[:, None], a, np.nan)) for h, a in answers]
 
 
 def _given(covariance: Array) -> Array:
-    """The precision of some sums given the totals, ``(children, sums, sums)``. What a child cannot hold is 0 by constraint:
-    any definite block will do there."""
+    """The precision of some sums given the totals, ``(children, sums, sums)``. What a child cannot
+    hold is 0 by constraint: any definite block will do there."""
     able = np.diagonal(covariance, axis1=1, axis2=2) > 0
     inside = able[:, :, None] & able[:, None, :]
-    precision = np.linalg.inv(np.where(inside, covariance, 0.0) + np.eye(able.shape[1]) * ~able[:, None, :])
+    precision = np.linalg.inv(
+        np.where(inside, covariance, 0.0) + np.eye(able.shape[1]) * ~able[:, None, :]
+    )
     of_total = _HELD / np.maximum(covariance.sum(axis=(1, 2)), _LEAST)
     return np.asarray(precision - of_total[:, None, None] * inside)
 
 
 def _objective(
-    modes: Modes, alone: Information, c: Array, mu: Array, kinds: _OfChildren, cell: NDArray[np.int64]
+    modes: Modes,
+    alone: Information,
+    c: Array,
+    mu: Array,
+    kinds: _OfChildren,
+    cell: NDArray[np.int64],
 ) -> tuple[Array | Kinds, Array]:
     """Precision and right-hand side on the parent's cells, given the totals."""
     kind, first = kinds
@@ -200,8 +233,13 @@ def _matrices(gram: Array, kind: NDArray[np.intp]) -> Array | Kinds:
 
 
 def _total_part(modes: Modes, covariance: Array) -> Array:
-    """11' / (1'C1): what J knows of the total. Taking it away leaves the precision given the total."""
-    return modes.query(modes.schema.query("total"))[None] / _variance_of_total(modes, covariance)[:, None, None, None]
+    """11' / (1'C1): what J knows of the total. Taking it away leaves the precision given the
+    total.
+    """
+    return (
+        modes.query(modes.schema.query("total"))[None]
+        / _variance_of_total(modes, covariance)[:, None, None, None]
+    )
 
 
 def _variance_of_total(modes: Modes, covariance: Array) -> Array:

@@ -17,31 +17,39 @@ from das.model.solution import Certificate, Solution
 from das.solve import FEASIBLE, ChildrenQP, Kinds, Partitions
 
 Array = NDArray[np.float64]
-#: Of some queries, answers that a later pass holds on to, ``(children, answers)``: NaN where a child does not.
+#: Of some queries, answers that a later pass holds on to, ``(children, answers)``: NaN where a
+#: child does not.
 Targets = Sequence[tuple[Query, Array]]
-#: One query on the variables at hand: the answer of each, ``(m,)``; values ``(children, answers)``; variance ``(children,)``.
+#: One query on the variables at hand: the answer of each, ``(m,)``; values ``(children, answers)``;
+#: variance ``(children,)``.
 Indexed = tuple[NDArray[np.intp], NDArray[Any], Array]
 
-#: What is asked of the solver, one problem after the other, each answered by its solution; and the counts in the end.
+#: What is asked of the solver, one problem after the other, each answered by its solution; and the
+#: counts in the end.
 Asking = Generator[ChildrenQP, Solution, Array]
 
-#: Noise of less variance is no noise: an integer answer is then right but once in a hundred. Weighing it
-#: more would change nothing but the conditioning (at rho = 1000 variances of 1e-21 occur).
+#: Noise of less variance is no noise: an integer answer is then right but once in a hundred.
+#: Weighing it more would change nothing but the conditioning (at rho = 1000 variances of 1e-21
+#: occur).
 LEAST_VARIANCE = 0.01
-#: Of more cells the normal matrix is not formed: it would be more than thirty megabytes, several times over.
+#: Of more cells the normal matrix is not formed: it would be more than thirty megabytes, several
+#: times over.
 MANY = 2048
-#: Beyond so many entries (kinds of units x cells^2) units that were measured differently are all weighed as the one that was
-#: measured least is, query by query: what that decides is how the parent's difference from their sum is shared out.
+#: Beyond so many entries (kinds of units x cells^2) units that were measured differently are all
+#: weighed as the one that was measured least is, query by query: what that decides is how the
+#: parent's difference from their sum is shared out.
 _LARGE = 1 << 25
-#: Of more atoms than this, those that nothing in a pass tells apart are held to even shares, with a weight of
-#: ``_EVEN`` times that of the pass's weakest query.
+#: Of more atoms than this, those that nothing in a pass tells apart are held to even shares, with a
+#: weight of ``_EVEN`` times that of the pass's weakest query.
 FEW = 256
 _EVEN = 1e-3
 
 
 @dataclass
 class Rows:
-    """Sums of variables and their bounds: arrays of ``(rows, m)``, and twice of ``(children, rows)``, to be joined."""
+    """Sums of variables and their bounds: arrays of ``(rows, m)``, and twice of ``(children,
+    rows)``, to be joined.
+    """
 
     sums: list[NDArray[Any]] = field(default_factory=list)
     lower: list[NDArray[Any]] = field(default_factory=list)
@@ -55,8 +63,8 @@ class Rows:
 
 @dataclass
 class LeastSquares:
-    """The problem of one family, solved in passes that each hold on to the answers of the ones before, within
-    ``tolerance``. ``certificate`` grows with each solve.
+    """The problem of one family, solved in passes that each hold on to the answers of the ones
+    before, within ``tolerance``. ``certificate`` grows with each solve.
 
     Nothing is solved here: what is to be is asked for, so that many families can be solved together
     (:mod:`das.estimate.together`)."""
@@ -66,11 +74,15 @@ class LeastSquares:
     certificate: Certificate = field(default_factory=Certificate)
 
     def __post_init__(self) -> None:
-        self.cell, self.parent, self.bounds = self.family.cell, self.family.parent, self.family.bounds
+        self.cell, self.parent, self.bounds = (
+            self.family.cell,
+            self.family.parent,
+            self.family.bounds,
+        )
 
     def passes(self, passes: Sequence[Sequence[str]]) -> Asking:
-        """The counts after the last of the passes, each of which names its queries; what is assumed of the family beside its
-        measurements comes with the last."""
+        """The counts after the last of the passes, each of which names its queries; what is assumed
+        of the family beside its measurements comes with the last."""
         carried: list[tuple[Query, Array]] = []
         for names in passes:
             answers = [self.family.answers(n) for n in names]
@@ -80,13 +92,17 @@ class LeastSquares:
             x = yield from self.one_pass(answers, carried, last=last)
             if last:
                 return x
-            carried += [(a.query, sum_to(x, a.query.index[self.cell], a.query.answers)) for a in answers]
+            carried += [
+                (a.query, sum_to(x, a.query.index[self.cell], a.query.answers)) for a in answers
+            ]
         raise ValueError("there is no pass")
 
-    def one_pass(self, answers: Sequence[NoisyAnswers], carried: Targets, *, last: bool = False) -> Asking:
-        """One pass: over the cells or, where its queries, the earlier ones and the dwelling groups do not tell all cells
-        apart, over those that they do (*atoms*). An atom's count is then shared out as the parent's is, at the root
-        evenly, which changes none of its answers."""
+    def one_pass(
+        self, answers: Sequence[NoisyAnswers], carried: Targets, *, last: bool = False
+    ) -> Asking:
+        """One pass: over the cells or, where its queries, the earlier ones and the dwelling groups
+        do not tell all cells apart, over those that they do (*atoms*). An atom's count is then
+        shared out as the parent's is, at the root evenly, which changes none of its answers."""
         atom, first = self._atoms([a.query for a in answers] + [q for q, _ in carried])
         one_cell = self.cell[first]
         group = self.bounds.group[one_cell]
@@ -97,8 +113,11 @@ class LeastSquares:
         equations = normal_equations(measured)
         if last and self.family.prior is not None:
             if len(first) < len(self.cell):
-                raise InputError("its last pass does not tell all cells apart", where=f"passes of level {self.family.level!r}",
-                                 remedy="put 'detailed' into it, or do without a prior")  # fmt: skip
+                raise InputError(
+                    "its last pass does not tell all cells apart",
+                    where=f"passes of level {self.family.level!r}",
+                    remedy="put 'detailed' into it, or do without a prior",
+                )
             equations = add_prior(self.family.prior, self.family, *equations)
         y = yield from self.solve(*equations, parent, group, self.rows(one_cell, carried))
         if len(first) == len(self.cell):
@@ -107,7 +126,9 @@ class LeastSquares:
         return y[:, atom] * (share / np.bincount(atom, weights=share)[atom])
 
     def _atoms(self, queries: Sequence[Query]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The atom of each cell, and the first cell of each atom; in the order of the cells where all are apart."""
+        """The atom of each cell, and the first cell of each atom; in the order of the cells where
+        all are apart.
+        """
         if any(q.answers == len(q.index) for q in queries):
             return np.arange(len(self.cell)), np.arange(len(self.cell))
         key = self.bounds.group[self.cell].astype(np.int64)
@@ -119,12 +140,15 @@ class LeastSquares:
         return atom, first
 
     def rows(self, cell: NDArray[np.int64], carried: Targets) -> Rows:
-        """What can bind of the bounds, and the answers to keep, over variables that stand for the cells ``cell``.
-        Without the reach of subsets and joint totals, which :meth:`solve` sees to."""
+        """What can bind of the bounds, and the answers to keep, over variables that stand for the
+        cells ``cell``. Without the reach of subsets and joint totals, which :meth:`solve` sees
+        to."""
         rows, group = Rows(), self.bounds.group[cell]
         held = None
         if self.parent is not None:
-            held = np.bincount(self.bounds.group[self.cell], weights=self.parent, minlength=self.bounds.groups)
+            held = np.bincount(
+                self.bounds.group[self.cell], weights=self.parent, minlength=self.bounds.groups
+            )
         for g in np.unique(group):
             low, high = self.bounds.lower[:, g], self.bounds.upper[:, g]
             binding = np.zeros(0, bool) if held is None else (high > 0) & (high < held[g])
@@ -136,14 +160,18 @@ class LeastSquares:
         for query, target in carried:
             at, position = np.unique(query.index[cell], return_inverse=True)
             kept, free = target[:, at], np.isnan(target[:, at])
-            rows.add(position[None, :] == np.arange(len(at))[:, None], np.where(free, -np.inf, kept - self.tolerance),
-                     np.where(free, np.inf, kept + self.tolerance))  # fmt: skip
+            rows.add(
+                position[None, :] == np.arange(len(at))[:, None],
+                np.where(free, -np.inf, kept - self.tolerance),
+                np.where(free, np.inf, kept + self.tolerance),
+            )
         return rows
 
     @staticmethod
     def _even(measured: Sequence[Indexed], parent: NDArray[Any] | None) -> Indexed:
-        """What many atoms that nothing measures are taken for, with next to no weight: an even share. It makes one
-        answer of the many that the measurements leave open, and moves these by a thousandth of a few persons."""
+        """What many atoms that nothing measures are taken for, with next to no weight: an even
+        share. It makes one answer of the many that the measurements leave open, and moves these by
+        a thousandth of a few persons."""
         variance = np.max([np.where(np.isfinite(v), v, 0.0) for _, _, v in measured], axis=0)
         units, atoms = len(variance), len(measured[0][0])
         if parent is None:
@@ -163,9 +191,9 @@ class LeastSquares:
     ) -> Asking:
         """The solution over variables with the dwelling groups ``group``, within reach.
 
-        There may be hundreds of subsets, of which hardly any binds: rows are added for those alone that the solution
-        without them exceeds. The last solution is optimal without the rows left out and meets them, hence optimal.
-        """
+        There may be hundreds of subsets, of which hardly any binds: rows are added for those alone
+        that the solution without them exceeds. The last solution is optimal without the rows left
+        out and meets them, hence optimal."""
         support = self.bounds.upper[:, group] > 0
         joint = self.bounds.joint
         exceeded = np.zeros(0, dtype=np.intp)
@@ -195,10 +223,16 @@ class LeastSquares:
             return rows
         free = np.full((len(self.bounds.lower), len(subset)), -np.inf)
         member = (subset[:, None] >> group[None, :]) & 1
-        return Rows([*rows.sums, member], [*rows.lower, free], [*rows.upper, self.bounds.reach[:, subset]])
+        return Rows(
+            [*rows.sums, member], [*rows.lower, free], [*rows.upper, self.bounds.reach[:, subset]]
+        )
 
-    def _exceeded(self, x: Array, group: NDArray[np.intp], known: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The subsets, but those ``known``, that some child's ``x`` exceeds most, and by more than the solver may."""
+    def _exceeded(
+        self, x: Array, group: NDArray[np.intp], known: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        """The subsets, but those ``known``, that some child's ``x`` exceeds most, and by more than
+        the solver may.
+        """
         if self.bounds.reach is None:
             return np.zeros(0, dtype=np.intp)
         over = self.bounds.excess(sum_to(x, group, self.bounds.groups))
@@ -209,10 +243,10 @@ class LeastSquares:
 def normal_equations(measured: Sequence[Indexed]) -> tuple[Array | Partitions | Kinds, Array]:
     r"""``G_c = sum_q Q'Q / Var_qc`` and ``b_c = sum_q Q'm_qc / Var_qc`` on some cells.
 
-    A variance is infinite where a unit was not measured. ``G`` is ``(m, m)`` if all units share their variances,
-    ``(units, m, m)`` if none do, else of as many kinds as there are; :math:`(Q'Q)_{kl} = 1`
-    exactly where k and l have the same answer. Of many cells, and units alike, it is the sum of partitions and no matrix.
-    """
+    A variance is infinite where a unit was not measured. ``G`` is ``(m, m)`` if all units share
+    their variances, ``(units, m, m)`` if none do, else of as many kinds as there are;
+    :math:`(Q'Q)_{kl} = 1` exactly where k and l have the same answer. Of many cells, and units
+    alike, it is the sum of partitions and no matrix."""
     units, cells = len(measured[0][1]), len(measured[0][0])
     weights = np.array([1.0 / np.maximum(v, LEAST_VARIANCE) for _, _, v in measured])
     kinds, kind = _kinds(weights)
@@ -238,7 +272,9 @@ def normal_equations(measured: Sequence[Indexed]) -> tuple[Array | Partitions | 
 
 
 def _kinds(weights: Array) -> tuple[Array, NDArray[np.intp]]:
-    """The columns of ``weights`` ``(queries, units)`` that there are, and which of them is each unit's."""
+    """The columns of ``weights`` ``(queries, units)`` that there are, and which of them is each
+    unit's.
+    """
     if (weights == weights[:, :1]).all():
         return weights[:, :1], np.zeros(weights.shape[1], dtype=np.intp)
     kinds, kind = np.unique(weights, axis=1, return_inverse=True)

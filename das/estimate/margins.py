@@ -1,31 +1,34 @@
-r"""Estimates of sums of cells, with their standard errors, from all of a unit's own measurements together.
+r"""Estimates of sums of cells, with their standard errors, from all of a unit's own measurements
+together.
 
-A unit's measurements are :math:`m_q = Q_q x + z_q`, :math:`\mathrm{Var}\, z_q = \sigma_q^2 I`; exactly known are its
-structural zeros, the dwellings that it does not have, and the answers :math:`g = Ex` of one query (its total, or the
-finest invariant). Write :math:`J = \sum_q Q_q'Q_q/\sigma_q^2`, and let the columns of :math:`T` span what :math:`E` leaves
-free and some query sees. With :math:`C = T (T'JT)^{-1} T'` and any :math:`x_0` such that :math:`Ex_0 = g`, the best linear
-unbiased estimate of the sum :math:`c'x`, and its variance, are
+A unit's measurements are :math:`m_q = Q_q x + z_q`, :math:`\mathrm{Var}\, z_q = \sigma_q^2 I`;
+exactly known are its structural zeros, the dwellings that it does not have, and the answers
+:math:`g = Ex` of one query (its total, or the finest invariant). Write :math:`J = \sum_q
+Q_q'Q_q/\sigma_q^2`, and let the columns of :math:`T` span what :math:`E` leaves free and some query
+sees. With :math:`C = T (T'JT)^{-1} T'` and any :math:`x_0` such that :math:`Ex_0 = g`, the best
+linear unbiased estimate of the sum :math:`c'x`, and its variance, are
 
 .. math:: c'x_0 + c'C\,\Bigl(\sum_q Q_q'm_q/\sigma_q^2 - Jx_0\Bigr)
           = \sum_q w_q'm_q + w_E'g,\qquad \sum_q \sigma_q^2 |w_q|^2,
 
-with :math:`w_q = Q_qCc/\sigma_q^2`, if :math:`c` is a combination of rows of :math:`E` and of the queries; otherwise nothing
-determines :math:`c'x`. The ranks are those of sums of whole numbers, without the variances, which can differ by twenty
-powers of ten. The weights depend on no count: units that are measured with the same variances, and may hold the same
-dwellings (nearly all of a level), share them. Matrices live in the algebra of :mod:`das.estimate.modes`.
+with :math:`w_q = Q_qCc/\sigma_q^2`, if :math:`c` is a combination of rows of :math:`E` and of the
+queries; otherwise nothing determines :math:`c'x`. The ranks are those of sums of whole numbers,
+without the variances, which can differ by twenty powers of ten. The weights depend on no count:
+units that are measured with the same variances, and may hold the same dwellings (nearly all of a
+level), share them. Matrices live in the algebra of :mod:`das.estimate.modes`.
 
 What the plan alone says of a whole level, and of areas of many units, without reading any, is in
 :mod:`das.release.table_noise`: never less than this.
 
-*Intervals.* The true count is a whole number :math:`t`. Rounding the estimate :math:`\hat t` changes nothing in
-:math:`|\hat t - t| < k + 1/2`, so :math:`\mathrm{round}(\hat t) \pm k` with :math:`k = \lceil z s - 1/2 \rceil` covers as
-:math:`\hat t \pm z s` does, or better.
+*Intervals.* The true count is a whole number :math:`t`. Rounding the estimate :math:`\hat t`
+changes nothing in :math:`|\hat t - t| < k + 1/2`, so :math:`\mathrm{round}(\hat t) \pm k` with
+:math:`k = \lceil z s - 1/2 \rceil` covers as :math:`\hat t \pm z s` does, or better.
 
-*What is public of the count.* It is somewhere from a to b (:mod:`das.model.count_range`). With P the nearest number in there,
-:math:`|P\hat t - t| \le |\hat t - t|`, as P brings no number farther from one in there. So :math:`P\hat t \pm k`, cut at a and b, holds t
-whenever :math:`\hat t \pm k` does; it is never empty, and a single number only where a = b or k = 0. Cutting :math:`\hat t \pm k` itself would
-leave nothing of an interval below zero.
-"""
+*What is public of the count.* It is somewhere from a to b (:mod:`das.model.count_range`). With P
+the nearest number in there, :math:`|P\hat t - t| \le |\hat t - t|`, as P brings no number farther
+from one in there. So :math:`P\hat t \pm k`, cut at a and b, holds t whenever :math:`\hat t \pm k`
+does; it is never empty, and a single number only where a = b or k =
+0. Cutting :math:`\hat t \pm k` itself would leave nothing of an interval below zero."""
 
 from __future__ import annotations
 
@@ -46,11 +49,13 @@ from das.model.schema import Schema
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: More levels of the dense axes than this are not decomposed: each column then has the best single measurement alone.
+#: More levels of the dense axes than this are not decomposed: each column then has the best single
+#: measurement alone.
 MOST = 512
 #: The margin of a column that nothing determines.
 UNKNOWN = -1
-#: What is below this is rounding error, in eigenvalues relative to the largest and in coefficients of a column.
+#: What is below this is rounding error, in eigenvalues relative to the largest and in coefficients
+#: of a column.
 _NONE = 1e-8
 #: The name of what is exact, which no query has.
 _EXACT = ""
@@ -58,8 +63,9 @@ _EXACT = ""
 
 @dataclass(frozen=True, eq=False)
 class MarginWeights:
-    """Of all columns, for units of one pattern: ``measured`` by query ``(answers, columns)``, ``exact`` ``(answers, columns)``
-    of the query that is known, ``error`` the standard error and ``known`` whether anything determines it, ``(columns,)``."""
+    """Of all columns, for units of one pattern: ``measured`` by query ``(answers, columns)``,
+    ``exact`` ``(answers, columns)`` of the query that is known, ``error`` the standard error and
+    ``known`` whether anything determines it, ``(columns,)``."""
 
     measured: Mapping[str, Array]
     exact: Array | None
@@ -69,7 +75,9 @@ class MarginWeights:
 
 @dataclass(frozen=True, eq=False)
 class LevelMargins:
-    """One level: its queries, what bounds say of its units, and ``exact``, the query whose answers these hold."""
+    """One level: its queries, what bounds say of its units, and ``exact``, the query whose answers
+    these hold.
+    """
 
     name: str
     schema: Schema
@@ -79,36 +87,68 @@ class LevelMargins:
 
     @staticmethod
     def of(
-        name: str, schema: Schema, source: MeasurementSource, bounds: LevelBounds, partition: Query | None = None
+        name: str,
+        schema: Schema,
+        source: MeasurementSource,
+        bounds: LevelBounds,
+        partition: Query | None = None,
     ) -> LevelMargins:
-        """``partition``: the query of which the bounds' groups are the answers, where these are exact."""
+        """``partition``: the query of which the bounds' groups are the answers, where these are
+        exact.
+        """
         queries = {q: schema.query(q) for q in source.queries(name)}
         total = schema.query("total") if bounds.total is not None else None
         return LevelMargins(
-            name, schema, queries, bounds, partition if bounds.exact and partition is not None else total
+            name,
+            schema,
+            queries,
+            bounds,
+            partition if bounds.exact and partition is not None else total,
         )
 
-    def read(self, source: MeasurementSource, columns: NDArray[np.bool_], start: int, stop: int) -> tuple[Array, Array]:
-        """Estimates of columns ``(columns, cells)`` for units ``start:stop``, and their standard errors, both
-        ``(units, columns)``; NaN where nothing determines them."""
+    def read(
+        self, source: MeasurementSource, columns: NDArray[np.bool_], start: int, stop: int
+    ) -> tuple[Array, Array]:
+        """Estimates of columns ``(columns, cells)`` for units ``start:stop``, and their standard
+        errors, both ``(units, columns)``; NaN where nothing determines them."""
         units = stop - start
         held = {name: source.read(self.name, name, start, stop) for name in self.queries}
-        modes = Modes.of(self.schema, [*self.queries.values(), *([self.exact] if self.exact else [])])
+        modes = Modes.of(
+            self.schema, [*self.queries.values(), *([self.exact] if self.exact else [])]
+        )
         allowed = inhabited(modes, self.bounds.rows(start, stop))
-        variance = np.array([np.maximum(m.variance, LEAST_VARIANCE) for m in held.values()]).reshape(-1, units).T
-        _, first, pattern = np.unique(np.hstack([allowed, variance]), axis=0, return_index=True, return_inverse=True)
-        value, error = np.full((units, len(columns)), np.nan), np.full((units, len(columns)), np.nan)
+        variance = (
+            np.array([np.maximum(m.variance, LEAST_VARIANCE) for m in held.values()])
+            .reshape(-1, units)
+            .T
+        )
+        _, first, pattern = np.unique(
+            np.hstack([allowed, variance]), axis=0, return_index=True, return_inverse=True
+        )
+        value, error = (
+            np.full((units, len(columns)), np.nan),
+            np.full((units, len(columns)), np.nan),
+        )
         for number, one in enumerate(first):
             rows = np.flatnonzero(pattern.ravel() == number)
-            seen = {n: (q, v) for (n, q), v in zip(self.queries.items(), variance[one], strict=True) if np.isfinite(v)}
+            seen = {
+                n: (q, v)
+                for (n, q), v in zip(self.queries.items(), variance[one], strict=True)
+                if np.isfinite(v)
+            }
             w = weights(modes, seen, self.exact, columns, allowed[one])
             found = np.zeros((len(rows), len(columns)))
             for name, weight in w.measured.items():
-                told = np.flatnonzero(weight.any(axis=1))  # of a block without group quarters, an eighth
+                told = np.flatnonzero(
+                    weight.any(axis=1)
+                )  # of a block without group quarters, an eighth
                 found += held[name].values[np.ix_(rows, told)].astype(float) @ weight[told]
             if w.exact is not None:
                 found += self._exactly(start + rows) @ w.exact
-            value[rows], error[rows] = np.where(w.known, found, np.nan), np.where(w.known, w.error, np.nan)
+            value[rows], error[rows] = (
+                np.where(w.known, found, np.nan),
+                np.where(w.known, w.error, np.nan),
+            )
         return value, error
 
     def _exactly(self, units: NDArray[np.intp]) -> Ints:
@@ -118,11 +158,14 @@ class LevelMargins:
 
 
 def weights(
-    modes: Modes, queries: Mapping[str, tuple[Query, float]], exact: Query | None, columns: NDArray[np.bool_],
+    modes: Modes,
+    queries: Mapping[str, tuple[Query, float]],
+    exact: Query | None,
+    columns: NDArray[np.bool_],
     allowed: NDArray[np.bool_],
-) -> MarginWeights:  # fmt: skip
-    """Of columns ``(columns, cells)``, from queries with their variances and one that is known exactly, of units that
-    may hold the dense levels ``allowed``."""
+) -> MarginWeights:
+    """Of columns ``(columns, cells)``, from queries with their variances and one that is known
+    exactly, of units that may hold the dense levels ``allowed``."""
     inside = np.repeat(allowed, columns.shape[1] // modes.d)[modes.place]
     if modes.d > MOST:
         return _single(queries, exact, columns, inside)
@@ -136,11 +179,17 @@ def weights(
     for m in range(len(modes.kinds)):
         at = np.ix_(np.array([m]), level, level)
         covariance[at], reached[at] = _given(precision[at][0], seen[at][0], fixed[at][0])
-    known = np.abs(c - modes.apply(reached, c)).reshape(len(c), -1).max(axis=1, initial=0.0) < _NONE * 100
+    known = (
+        np.abs(c - modes.apply(reached, c)).reshape(len(c), -1).max(axis=1, initial=0.0)
+        < _NONE * 100
+    )
     z = modes.apply(covariance, c)
     moved = z.reshape(len(c), -1)[:, modes.place]
     measured = {name: _sums(q, moved) / v for name, (q, v) in queries.items()}
-    variance = sum((v * (measured[name] ** 2).sum(axis=0) for name, (_, v) in queries.items()), np.zeros(len(c)))
+    variance = sum(
+        (v * (measured[name] ** 2).sum(axis=0) for name, (_, v) in queries.items()),
+        np.zeros(len(c)),
+    )
     of_exact = None
     if exact is not None:  # x_0 spreads each answer evenly over its cells
         rest = (c - modes.apply(precision, z)).reshape(len(c), -1)[:, modes.place] * inside
@@ -158,13 +207,17 @@ def _given(precision: Array, seen: Array, fixed: Array) -> tuple[Array, Array]:
     free, known = _split(fixed, fixed)
     _, inner = _split(free.T @ seen @ free, seen)
     t = free @ inner
-    covariance = t @ np.linalg.solve(t.T @ precision @ t, t.T) if t.size else np.zeros_like(precision)
+    covariance = (
+        t @ np.linalg.solve(t.T @ precision @ t, t.T) if t.size else np.zeros_like(precision)
+    )
     basis = np.hstack([known, t])
     return covariance, basis @ basis.T
 
 
 def _split(gram: Array, scale: Array) -> tuple[Array, Array]:
-    """Orthonormal bases of the null space and of the range; what is nothing beside ``scale`` is null."""
+    """Orthonormal bases of the null space and of the range; what is nothing beside ``scale`` is
+    null.
+    """
     value, vector = np.linalg.eigh(gram)
     none = value <= _NONE * np.trace(scale)
     return vector[:, none], vector[:, ~none]
@@ -176,8 +229,8 @@ def _single(
     columns: NDArray[np.bool_],
     inside: NDArray[np.bool_],
 ) -> MarginWeights:
-    """Each column as a sum of answers of the query that gives it the least variance: of the cells ``inside``, all others being 0. What the
-    ``exact`` query tells has none."""
+    """Each column as a sum of answers of the query that gives it the least variance: of the cells
+    ``inside``, all others being 0. What the ``exact`` query tells has none."""
     n = len(columns)
     every = {n: (q, 0.0) for n, q in ((_EXACT, exact),) if q is not None} | dict(queries)
     best, least, parts = np.full(n, None, dtype=object), np.full(n, np.inf), {}
@@ -196,15 +249,17 @@ def _single(
 
 
 def whole(wide: float, value: Array, error: Array) -> tuple[Ints, Ints]:
-    """Estimates as whole numbers, and their margins of ``wide`` standard errors: ``UNKNOWN`` where they are NaN."""
+    """Estimates as whole numbers, and their margins of ``wide`` standard errors: ``UNKNOWN`` where
+    they are NaN.
+    """
     known = np.isfinite(error)
     margin = np.ceil(wide * np.where(known, error, 0.0) - 0.5).astype(np.int64)
     return np.rint(np.where(known, value, 0.0)).astype(np.int64), np.where(known, margin, UNKNOWN)
 
 
 def ends(value: Ints, margin: Ints, least: Ints, most: Ints) -> tuple[Ints, Ints]:
-    """Both ends of the intervals about estimates that are in their range already, cut at ``least`` and ``most``; of what is ``UNKNOWN`` the most is
-    below the least."""
+    """Both ends of the intervals about estimates that are in their range already, cut at ``least``
+    and ``most``; of what is ``UNKNOWN`` the most is below the least."""
     known = margin >= 0
     low, high = np.maximum(value - margin, least), np.minimum(value + margin, most)
     return np.where(known, low, 0), np.where(known, high, UNKNOWN)

@@ -1,20 +1,20 @@
 r"""The algebra in which all precisions of a schema live.
 
-Order the attributes as *dense* axes (those with a grouping that is neither total nor detailed, the dwelling
-axis, and the axes of structural zeros), :math:`d` combinations of levels together, and *plain* axes of
-sizes :math:`n_1, \dots, n_m`, on which every query either sums everything or keeps everything apart. A query
-is then :math:`Q'Q = B \otimes F_1 \otimes \dots \otimes F_m` with :math:`F_i \in \{11', I\}`. With the
-projections :math:`P = \tfrac{1}{n} 11'` and :math:`I - P`,
+Order the attributes as *dense* axes (those with a grouping that is neither total nor detailed, the
+dwelling axis, and the axes of structural zeros), :math:`d` combinations of levels together, and
+*plain* axes of sizes :math:`n_1, \dots, n_m`, on which every query either sums everything or keeps
+everything apart. A query is then :math:`Q'Q = B \otimes F_1 \otimes \dots \otimes F_m` with
+:math:`F_i \in \{11', I\}`. With the projections :math:`P = \tfrac{1}{n} 11'` and :math:`I - P`,
 
 .. math:: 11' = n P + 0\,(I - P), \qquad I = P + (I - P),
 
-so every sum of queries is block diagonal over the :math:`2^m` *modes* (constant or contrast along each plain
-axis), with one :math:`d \times d` matrix for each: 4 matrices of 16 x 16 in the redistricting schema,
-in place of one of 2,016 x 2,016. Sums, products, inverses and restrictions of the dense axes to a subset
-stay in this form.
+so every sum of queries is block diagonal over the :math:`2^m` *modes* (constant or contrast along
+each plain axis), with one :math:`d \times d` matrix for each: 4 matrices of 16 x 16 in the
+redistricting schema, in place of one of 2,016 x 2,016. Sums, products, inverses and restrictions of
+the dense axes to a subset stay in this form.
 
-An operator is an array ``(..., modes, d, d)``; a vector over the cells an array ``(..., d, n_1, ..., n_m)``.
-"""
+An operator is an array ``(..., modes, d, d)``; a vector over the cells an array ``(..., d, n_1,
+..., n_m)``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class Modes:
         for q in queries:
             bound |= {i for i, g in enumerate(q.groupings) if not (g.is_total or g.is_detailed)}
         axes = range(len(schema.shape))
-        return Modes(schema, tuple(i for i in axes if i in bound), tuple(i for i in axes if i not in bound))
+        return Modes(
+            schema, tuple(i for i in axes if i in bound), tuple(i for i in axes if i not in bound)
+        )
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -67,12 +69,21 @@ class Modes:
 
     @cached_property
     def multiplicity(self) -> Array:
-        """How many dimensions of the plain axes each mode has, ``(modes,)``: the weight of its trace."""
-        return np.array([float(np.prod([n - 1 for n, c in zip(self.sizes, k, strict=True) if c])) for k in self.kinds])
+        """How many dimensions of the plain axes each mode has, ``(modes,)``: the weight of its
+        trace.
+        """
+        return np.array(
+            [
+                float(np.prod([n - 1 for n, c in zip(self.sizes, k, strict=True) if c]))
+                for k in self.kinds
+            ]
+        )
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
-        """The cell (of the schema's C order) at each place of the tensor, ``(d * n_1 * ... * n_m,)``."""
+        """The cell (of the schema's C order) at each place of the tensor, ``(d * n_1 * ... *
+        n_m,)``.
+        """
         cells = np.arange(self.schema.cells).reshape(self.schema.shape)
         return np.transpose(cells, (*self.dense, *self.plain)).ravel()
 
@@ -84,7 +95,9 @@ class Modes:
         return out
 
     def dense_of(self, per_cell: NDArray[np.generic]) -> NDArray[np.generic]:
-        """A property of the cells that depends on the dense axes alone, on these: ``(..., cells) -> (..., d)``."""
+        """A property of the cells that depends on the dense axes alone, on these: ``(..., cells) ->
+        (..., d)``.
+        """
         moved = per_cell[..., self.order]
         return moved.reshape(*per_cell.shape[:-1], self.d, -1)[..., 0]
 
@@ -108,7 +121,9 @@ class Modes:
         return query.index[self.order].reshape(self.d, -1)
 
     def apply(self, operator: Array, x: Array) -> Array:
-        """``operator @ x``: ``(..., modes, d', d) x (..., d, n_1, ..., n_m) -> (..., d', n_1, ..., n_m)``."""
+        """``operator @ x``: ``(..., modes, d', d) x (..., d, n_1, ..., n_m) -> (..., d', n_1, ...,
+        n_m)``.
+        """
         out: Array | None = None
         for m, part in enumerate(self.parts(x)):
             flat = part.reshape(*part.shape[: part.ndim - len(self.plain)], -1)
@@ -156,7 +171,9 @@ class Modes:
         return out
 
     def _coefficients(self, operator: Array) -> Array:
-        """From values on modes to coefficients of products of 1 (constant kind) and [i = j] (contrast kind)."""
+        """From values on modes to coefficients of products of 1 (constant kind) and [i = j]
+        (contrast kind).
+        """
         out = operator.copy()
         for i, n in enumerate(self.sizes):
             for m, kind in enumerate(self.kinds):

@@ -1,24 +1,30 @@
-r"""Outer passes: a level goes to integers several times, ever finer, and each time splits what it was rounded to before.
+r"""Outer passes: a level goes to integers several times, ever finer, and each time splits what it
+was rounded to before.
 
-Of a schema of a million cells no family can be estimated at once, and need not be. With :math:`F_0` a query whose answers are exact in every
-unit (published counts, say), and :math:`F_1, F_2, \dots` the queries that the passes of a strategy freeze (:mod:`das.model.strategy`), pass i knows
-of each child its integers :math:`f_{i-1,c}` on the answers of :math:`F_{i-1}`, and of the parent its integers p on those of :math:`F_i`. It
-solves
+Of a schema of a million cells no family can be estimated at once, and need not be. With :math:`F_0`
+a query whose answers are exact in every unit (published counts, say), and :math:`F_1, F_2, \dots`
+the queries that the passes of a strategy freeze (:mod:`das.model.strategy`), pass i knows of each
+child its integers :math:`f_{i-1,c}` on the answers of :math:`F_{i-1}`, and of the parent its
+integers p on those of :math:`F_i`. It solves
 
 .. math:: \min_{x \ge 0} \sum_{q} \sum_c \frac{1}{\mathrm{Var}_{qc}} \|Q_q x_c - m_{qc}\|^2
           \quad\text{with}\quad \sum_c x_c = p, \quad F_{i-1} x_c = f_{i-1,c},
 
-over the answers x of :math:`F_i` that the parent has, and rounds. Every pass has this one form, the first one as well.
+over the answers x of :math:`F_i` that the parent has, and rounds. Every pass has this one form, the
+first one as well.
 
-*Always feasible.* Sums of children and sums of parents are two partitions of the variables (child, answer of :math:`F_i`), and within one answer
-of :math:`F_{i-1}` every child with somebody there may hold every variable: a transportation problem whose supplies and demands
-are integers with equal sums, for :math:`F_{i-1} p = \sum_c f_{i-1,c}`. So it has solutions, its vertices are integers, and its rounding is a
-flow (:mod:`das.solve.network`). Where somebody can be of some cells in some places alone, *kinds* keep it so (:mod:`das.estimate.tied`).
+*Always feasible.* Sums of children and sums of parents are two partitions of the variables (child,
+answer of :math:`F_i`), and within one answer of :math:`F_{i-1}` every child with somebody there may
+hold every variable: a transportation problem whose supplies and demands are integers with equal
+sums, for :math:`F_{i-1} p = \sum_c f_{i-1,c}`. So it has solutions, its vertices are integers, and
+its rounding is a flow (:mod:`das.solve.network`). Where somebody can be of some cells in some
+places alone, *kinds* keep it so (:mod:`das.estimate.tied`).
 
-*What is looked at.* A variable exists where the parent has somebody and the child does: only such answers are asked for, and no other
-is drawn (:class:`das.model.sparse_measurement.SparseSource`). What is asked for in a pass follows from what was published above and
-rounded before, so the law of everything that is used is that of a full measurement (:mod:`das.noise.coordinates`). A variable that is alone in
-its sum is settled, and asks for nothing.
+*What is looked at.* A variable exists where the parent has somebody and the child does: only such
+answers are asked for, and no other is drawn (:class:`das.model.sparse_measurement.SparseSource`).
+What is asked for in a pass follows from what was published above and rounded before, so the law of
+everything that is used is that of a full measurement (:mod:`das.noise.coordinates`). A variable
+that is alone in its sum is settled, and asks for nothing.
 
 An only child is its parent. The root has no parent: its variables are all cells that can occur.
 """
@@ -53,7 +59,9 @@ Mask = NDArray[np.bool_]
 #: Variables of one task, about.
 TOGETHER = 1 << 18
 _TOLERANCE = 1e-6  # relative duality gap
-_WEAK = 1e-2  # weight of what is taken for granted where nothing was measured, as a share of what was
+_WEAK = (
+    1e-2  # weight of what is taken for granted where nothing was measured, as a share of what was
+)
 
 
 def refined(
@@ -65,12 +73,11 @@ def refined(
     pool: Executor | None = None,
     progress: Progress | None = None,
 ) -> tuple[dict[str, Histogram], dict[str, Certificates]]:
-    """Integer histograms of every level, root first, each the sum of the level below and with the sums that are ``tied``; and the
-    worst certificates.
+    """Integer histograms of every level, root first, each the sum of the level below and with the
+    sums that are ``tied``; and the worst certificates.
 
-    Raises :class:`das.errors.DasError` for what the ``source`` does not have, and :class:`InfeasibleError` where what is tied
-    does not add up.
-    """
+    Raises :class:`das.errors.DasError` for what the ``source`` does not have, and
+    :class:`InfeasibleError` where what is tied does not add up."""
     pool, progress = pool or InProcess(), progress or Silent()
     done: dict[str, Histogram] = {}
     certificates: dict[str, Certificates] = {}
@@ -78,7 +85,9 @@ def refined(
     for level in spine.levels:
         known, last, worst = tied.counts[level], schema.query(tied.query), Certificates()
         for number, outer_pass in enumerate(outer):
-            progress.stage(f"estimate {schema.name}: {level}, pass {number + 1}", spine.units(level))
+            progress.stage(
+                f"estimate {schema.name}: {level}, pass {number + 1}", spine.units(level)
+            )
             step = OuterStep(source, spine, schema, level, outer_pass, last, tied, above, known)
             parts = []
             for rows, c in in_order(pool, _solve, step.tasks()):
@@ -93,9 +102,11 @@ def refined(
 
 @dataclass(frozen=True, eq=False)
 class RefinedFamily(Frozen):
-    """What one pass solves: over variables ``key`` (kind and answer of the frozen query, increasing), of which the parent has ``parent``; each in
-    the sum ``group``, of which the children have ``known`` ``(children, groups)``. ``index`` of each measured query and of each link of the
-    chain, on the ``free`` variables; ``weight`` and ``rhs`` of the least squares on these. The others are settled by ``known``."""
+    """What one pass solves: over variables ``key`` (kind and answer of the frozen query,
+    increasing), of which the parent has ``parent``; each in the sum ``group``, of which the
+    children have ``known`` ``(children, groups)``. ``index`` of each measured query and of each
+    link of the chain, on the ``free`` variables; ``weight`` and ``rhs`` of the least squares on
+    these. The others are settled by ``known``."""
 
     cells: int
     key: Ints
@@ -124,14 +135,21 @@ class RefinedFamily(Frozen):
         parent = None if self.parent is None else self.parent[self.free]
         bounds = known.astype(float)
         estimate = children_qp(
-            Layered(list(self.index), self.weight), self.rhs, None if parent is None else parent.astype(float), groups=group,
-            lower=bounds, upper=bounds, support=known[:, group] > 0, tol=_TOLERANCE,
-        )  # fmt: skip
+            Layered(list(self.index), self.weight),
+            self.rhs,
+            None if parent is None else parent.astype(float),
+            groups=group,
+            lower=bounds,
+            upper=bounds,
+            support=known[:, group] > 0,
+            tol=_TOLERANCE,
+        )
         links = [*(Link(i) for i in self.chain), Link(group, known, known)]
         total = None if parent is not None else int(known.sum())
         rounded = round_children(estimate.x.astype(float), parent, chain=links, total=total)
         found = Certificates(
-            Certificate().add(estimate), Certificate(solves=1, widened=Certificate().add(rounded).widened)
+            Certificate().add(estimate),
+            Certificate(solves=1, widened=Certificate().add(rounded).widened),
         )
         return rounded.x.astype(np.int64), found
 
@@ -147,8 +165,8 @@ def _solve(families: Sequence[RefinedFamily]) -> tuple[Histogram, Certificates]:
 
 @dataclass(frozen=True, eq=False)
 class OuterStep(Frozen):
-    """One pass at one level: ``last`` is the query that was frozen before, of whose answers (by kind) the units have ``known``; of the parents
-    the cells (by kind) are ``above``."""
+    """One pass at one level: ``last`` is the query that was frozen before, of whose answers (by
+    kind) the units have ``known``; of the parents the cells (by kind) are ``above``."""
 
     source: SparseSource | Upward
     spine: Spine
@@ -172,7 +190,9 @@ class OuterStep(Frozen):
         families, size = list[RefinedFamily](), 0
         starts = self.spine.children(self.level)
         measured = self._measured()
-        for number, (start, stop) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
+        for number, (start, stop) in enumerate(
+            zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        ):
             family = self._family(number, start, stop, measured)
             if families and size + family.known.shape[0] * len(family.key) > TOGETHER:
                 yield families
@@ -185,12 +205,18 @@ class OuterStep(Frozen):
     def _measured(self) -> Mapping[str, Floats]:
         """The variances of the units by each query of the pass."""
         there = self.source.queries(self.level)
-        return {q: self.source.variance(self.level, q) for q in self.outer_pass.queries if q in there}
+        return {
+            q: self.source.variance(self.level, q) for q in self.outer_pass.queries if q in there
+        }
 
-    def _family(self, number: int, start: int, stop: int, measured: Mapping[str, Floats]) -> RefinedFamily:
+    def _family(
+        self, number: int, start: int, stop: int, measured: Mapping[str, Floats]
+    ) -> RefinedFamily:
         key, cell, parent = self._variables(number)
         kind = key // self.frozen.answers
-        group_key, group = np.unique(kind * self.last.answers + self.last.at(cell), return_inverse=True)
+        group_key, group = np.unique(
+            kind * self.last.answers + self.last.at(cell), return_inverse=True
+        )
         known = self._known(group_key, start, stop)
         alone = np.bincount(group) == 1
         free = np.flatnonzero(~alone[group] & (known[:, group] > 0).any(axis=0))
@@ -198,14 +224,19 @@ class OuterStep(Frozen):
             known, group, free = parent[None, :], np.arange(len(key)), free[:0]
         index, weight, rhs = self._asked(cell, known, group, parent, free, start, measured)
         chain = [self.schema.query(q).at(cell[free]) for q in self.outer_pass.chain[1:]]
-        links = tuple(np.unique(kind[free] * (c.max(initial=0) + 1) + c, return_inverse=True)[1] for c in chain)
+        links = tuple(
+            np.unique(kind[free] * (c.max(initial=0) + 1) + c, return_inverse=True)[1]
+            for c in chain
+        )
         return RefinedFamily(self.cells, key, parent, group, known, free, index, weight, rhs, links)
 
     def _variables(self, number: int) -> tuple[Ints, Ints, Ints | None]:
         """The answers of the frozen query, by kind, a cell of each, and how many the parent has."""
         if self.above is None:
             place = self.tied.possible(self.schema, self.known, self.last)
-            key = place // self.schema.cells * self.frozen.answers + self.frozen.at(place % self.schema.cells)
+            key = place // self.schema.cells * self.frozen.answers + self.frozen.at(
+                place % self.schema.cells
+            )
             key, first = np.unique(key, return_index=True)
             return key, place[first] % self.schema.cells, None
         row = self.above.rows(number, number + 1)
@@ -232,9 +263,10 @@ class OuterStep(Frozen):
         start: int,
         measured: Mapping[str, Floats],
     ) -> tuple[tuple[Ints, ...], Floats, Floats]:
-        """The index of each query on the free variables, its weights ``(queries, children)``, and the right hand side of the least squares:
-        what was measured less what is settled. Children that were not asked for each variable by itself, or have one in several kinds, are
-        held to the shares of the parent besides, by little."""
+        """The index of each query on the free variables, its weights ``(queries, children)``, and
+        the right hand side of the least squares: what was measured less what is settled. Children
+        that were not asked for each variable by itself, or have one in several kinds, are held to
+        the shares of the parent besides, by little."""
         children = len(known)
         rhs = np.zeros((children, len(free)))
         if not len(free):

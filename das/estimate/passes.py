@@ -1,19 +1,22 @@
 r"""Top-down estimation by the production passes of 2020.
 
-From the root down, the children of each parent are estimated together by weighted least squares under
-the constraints, given the parent's published integers :math:`p`. A level's queries come in passes. Pass
+From the root down, the children of each parent are estimated together by weighted least squares
+under the constraints, given the parent's published integers :math:`p`. A level's queries come in
+passes. Pass
 :math:`i` solves
 
 .. math:: \min_{x \ge 0} \sum_{q \in \text{pass } i} \sum_c \frac{1}{\mathrm{Var}_{qc}} \|Q_q x_c - m_{qc}\|^2
 
 subject to :math:`\sum_c x_c = p`, the bounds of each child, and for each query of an earlier pass
 :math:`|Q x_c - \hat m_{qc}| \le \tau`, with :math:`\hat m` that pass's answer. The Bureau finds the
-smallest feasible :math:`\tau` by a linear program and adds 0.1. Here no program is needed: the earlier
-pass's own solution meets all constraints with :math:`\tau = 0`, so :math:`\tau = 0.1`.
+smallest feasible :math:`\tau` by a linear program and adds 0.1. Here no program is needed: the
+earlier pass's own solution meets all constraints with :math:`\tau = 0`, so :math:`\tau = 0.1`.
 
-Cells where the parent has nobody are left out; a child that may hold nobody, too; an only child is its
-parent, and was estimated with it: the parent's answers are pooled with its own (:mod:`das.estimate.pooled`). A pass whose queries only distinguish dwelling groups (the pass of totals) is solved on the
-groups: given group sums :math:`y_{cg}`, :math:`x_{ck} = y_{cg}\,p_k / p_g` is feasible with equal answers.
+Cells where the parent has nobody are left out; a child that may hold nobody, too; an only child is
+its parent, and was estimated with it: the parent's answers are pooled with its own
+(:mod:`das.estimate.pooled`). A pass whose queries only distinguish dwelling groups (the pass of
+totals) is solved on the groups: given group sums :math:`y_{cg}`, :math:`x_{ck} = y_{cg}\,p_k / p_g`
+is feasible with equal answers.
 
 Source: the 2020 redistricting production code and its certificates; Abowd et al. 2022, section 5.
 """
@@ -37,17 +40,19 @@ from das.model.spine import Spine
 
 @dataclass(frozen=True)
 class Passes(LeastSquaresEstimator):
-    """The queries of each level, pass by pass. ``tolerance`` is how far from an earlier pass a later one may end, in
-    persons; ``accuracy`` the relative duality gap of each solve."""
+    """The queries of each level, pass by pass. ``tolerance`` is how far from an earlier pass a
+    later one may end, in persons; ``accuracy`` the relative duality gap of each solve."""
 
     passes: Mapping[str, tuple[tuple[str, ...], ...]]
     tolerance: float = 0.1
     accuracy: float = 1e-6
 
     @staticmethod
-    def by_rule(source: MeasurementSource, spine: Spine, schema: Schema, tolerance: float = 0.1) -> Passes:
-        """The passes that the rule of :mod:`das.model.passes` gives for what is measured. Of units of
-        different variances, the middle one counts."""
+    def by_rule(
+        source: MeasurementSource, spine: Spine, schema: Schema, tolerance: float = 0.1
+    ) -> Passes:
+        """The passes that the rule of :mod:`das.model.passes` gives for what is measured. Of units
+        of different variances, the middle one counts."""
         passes = {}
         for level in spine.levels:
             measured = {}
@@ -61,15 +66,19 @@ class Passes(LeastSquaresEstimator):
     def steps(self, family: Family) -> Steps:
         passes = self._of(family)
         if not any(passes):
-            raise InputError("there is no query to estimate it by", where=f"passes of level {family.level!r}",
-                             remedy="measure a query at every level that is estimated by its own measurements")  # fmt: skip
+            raise InputError(
+                "there is no query to estimate it by",
+                where=f"passes of level {family.level!r}",
+                remedy="measure a query at every level that is estimated by its own measurements",
+            )
         problem = LeastSquares(family, self.tolerance)
         x = yield from problem.passes(passes)
         return x, problem.certificate
 
     def _of(self, family: Family) -> tuple[tuple[str, ...], ...]:
-        """Those of the level. Queries that only children below it were asked alone come with the last pass; or, where all of
-        the family were asked and some level has them before its last one, first."""
+        """Those of the level. Queries that only children below it were asked alone come with the
+        last pass; or, where all of the family were asked and some level has them before its last
+        one, first."""
         passes = self.passes.get(family.level, ())
         known = {q: np.isfinite(family.answers(q).variance) for q in family.inherited}
         before = {q for each in self.passes.values() for names in each[:-1] for q in names}

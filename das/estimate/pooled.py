@@ -1,21 +1,24 @@
 r"""Measurements of only children, pooled with those of their parents.
 
-An only child has the histogram of its parent. So has the only one of several children that may hold somebody: the others'
-bounds, which are public, say that nobody is there. A *chain* is a unit, its only child, the only child of that, and so on.
-The descent estimates the unit at its top alone; those below it are what that is. Their measurements are measurements of the
-top: of one query, with the variances :math:`\sigma_i^2` at the units :math:`i` of the chain that were asked,
+An only child has the histogram of its parent. So has the only one of several children that may hold
+somebody: the others' bounds, which are public, say that nobody is there. A *chain* is a unit, its
+only child, the only child of that, and so on. The descent estimates the unit at its top alone;
+those below it are what that is. Their measurements are measurements of the top: of one query, with
+the variances :math:`\sigma_i^2` at the units :math:`i` of the chain that were asked,
 
 .. math:: m = \sigma^2 \sum_i \frac{m_i}{\sigma_i^2}, \qquad \frac1{\sigma^2} = \sum_i \frac1{\sigma_i^2}.
 
-Nothing is lost by it: :math:`\sum_i Q'Q/\sigma_i^2` and :math:`\sum_i Q'm_i/\sigma_i^2`, all that least squares asks of them,
-are :math:`Q'Q/\sigma^2` and :math:`Q'm/\sigma^2`. A query that was asked below the top alone is one more of the top.
+Nothing is lost by it: :math:`\sum_i Q'Q/\sigma_i^2` and :math:`\sum_i Q'm_i/\sigma_i^2`, all that
+least squares asks of them, are :math:`Q'Q/\sigma^2` and :math:`Q'm/\sigma^2`. A query that was
+asked below the top alone is one more of the top.
 
-*A trunk and shards* (:mod:`das.model.shards`): a chain may cross the border. Then the shard hands up what its part of the chain
-was asked (:class:`Estate`), and the trunk, which has the top, adds it to what it has itself, in the same order as in the whole tree.
+*A trunk and shards* (:mod:`das.model.shards`): a chain may cross the border. Then the shard hands
+up what its part of the chain was asked (:class:`Estate`), and the trunk, which has the top, adds it
+to what it has itself, in the same order as in the whole tree.
 
-On an optimised spine a chain has one measured unit already (:mod:`das.model.chains`), and this changes nothing. Full
-information has no need of it: there an only child says of its parent all that it knows (:mod:`das.estimate.information`).
-"""
+On an optimised spine a chain has one measured unit already (:mod:`das.model.chains`), and this
+changes nothing. Full information has no need of it: there an only child says of its parent all that
+it knows (:mod:`das.estimate.information`)."""
 
 from __future__ import annotations
 
@@ -37,8 +40,9 @@ WhichUnits = Callable[[str], NDArray[np.bool_]]
 
 @dataclass(frozen=True, eq=False)
 class Heirs:
-    """Units of a level, each the top of a chain, and the ``heir`` of each, at the lower ``level``: its only descendant
-    there that may hold somebody. Both increase; the heirs are in one batch, which ``source`` reads at once."""
+    """Units of a level, each the top of a chain, and the ``heir`` of each, at the lower ``level``:
+    its only descendant there that may hold somebody. Both increase; the heirs are in one batch,
+    which ``source`` reads at once."""
 
     level: str
     unit: Ints
@@ -61,22 +65,29 @@ class Heirs:
 
 @dataclass(frozen=True, eq=False)
 class Estate:
-    """What the heirs of some units of one level were asked at levels below, root first: by level the ``unit`` of each heir,
-    increasing, and ``source`` with the heirs' own measurements, numbered as ``unit`` lists them."""
+    """What the heirs of some units of one level were asked at levels below, root first: by level
+    the ``unit`` of each heir, increasing, and ``source`` with the heirs' own measurements, numbered
+    as ``unit`` lists them."""
 
     unit: Mapping[str, Ints]
     source: Measurements
 
     @staticmethod
     def of(
-        source: MeasurementSource, spine: Spine, bounds: Mapping[str, LevelBounds], schema: Schema, level: str,
+        source: MeasurementSource,
+        spine: Spine,
+        bounds: Mapping[str, LevelBounds],
+        schema: Schema,
+        level: str,
         measured: WhichUnits | None = None,
-    ) -> Estate:  # fmt: skip
-        """That of all units of ``level`` of a shard, to be handed to the trunk: of those that have only one child that may hold
-        somebody, and so on."""
+    ) -> Estate:
+        """That of all units of ``level`` of a shard, to be handed to the trunk: of those that have
+        only one child that may hold somebody, and so on."""
         units, held = {}, []
         every = np.arange(spine.units(level))
-        for below, unit, heir in _heirs(spine, _only_children(spine, bounds), spine.index(level), every):
+        for below, unit, heir in _heirs(
+            spine, _only_children(spine, bounds), spine.index(level), every
+        ):
             keep = slice(None) if measured is None else measured(below)[heir]
             if found := list(_batches(source, spine, schema, below, unit[keep], heir[keep])):
                 units[below] = np.concatenate([h.unit for h in found])
@@ -85,16 +96,25 @@ class Estate:
 
     @staticmethod
     def gathered(parts: Sequence[Estate], units: Sequence[Ints]) -> Estate:
-        """Of the lowest units of a trunk, from those of shards, whose units have the numbers ``units`` there."""
+        """Of the lowest units of a trunk, from those of shards, whose units have the numbers
+        ``units`` there.
+        """
         unit, held = {}, []
         for level in dict.fromkeys(level for p in parts for level in p.unit):
-            some = [(p, here[p.unit[level]]) for p, here in zip(parts, units, strict=True) if level in p.unit]
+            some = [
+                (p, here[p.unit[level]])
+                for p, here in zip(parts, units, strict=True)
+                if level in p.unit
+            ]
             number = np.concatenate([u for _, u in some])
             order = np.argsort(number)
             unit[level] = number[order]
             for query in some[0][0].source.queries(level):
                 read = [p.source.held[level, query] for p, _ in some]
-                values, variance = (np.concatenate([getattr(m, name) for m in read]) for name in ("values", "variance"))
+                values, variance = (
+                    np.concatenate([getattr(m, name) for m in read])
+                    for name in ("values", "variance")
+                )
                 held.append(Measurement(level, query, 0, values[order], variance[order]))
         return Estate(unit, Measurements.of(held))
 
@@ -109,15 +129,24 @@ class Estate:
     def of_arrays(arrays: Mapping[str, NDArray[Any]]) -> Estate:
         """From what :meth:`to_arrays` gave."""
         names = [name.split("/") for name in arrays]
-        held = [Measurement(level, query, 0, arrays[f"{level}/{query}/values"], arrays[f"{level}/{query}/variance"])
-                for level, query in dict.fromkeys((n[0], n[1]) for n in names if len(n) > 1)]  # fmt: skip
+        held = [
+            Measurement(
+                level,
+                query,
+                0,
+                arrays[f"{level}/{query}/values"],
+                arrays[f"{level}/{query}/variance"],
+            )
+            for level, query in dict.fromkeys((n[0], n[1]) for n in names if len(n) > 1)
+        ]
         return Estate({n[0]: arrays[n[0]] for n in names if len(n) == 1}, Measurements.of(held))
 
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """A source that answers for the top of each chain with all that was measured of it; for any other unit, as ``source``
-    does. Pooled values are floats. ``heirs``: by the level of the tops."""
+    """A source that answers for the top of each chain with all that was measured of it; for any
+    other unit, as ``source`` does. Pooled values are floats. ``heirs``: by the level of the
+    tops."""
 
     source: MeasurementSource
     schema: Schema
@@ -134,9 +163,10 @@ class Pooled:
         estate: Estate | None = None,
         under: str | None = None,
     ) -> MeasurementSource:
-        """Over the chains of a tree, by the bounds of its units; the source itself where there are none. ``measured`` says of
-        each level which units are, ``(units,)``: of others nothing is read. A trunk is given the ``estate`` of its lowest
-        units; of a shard, only chains with their tops ``under`` the level of the trunk are told."""
+        """Over the chains of a tree, by the bounds of its units; the source itself where there are
+        none. ``measured`` says of each level which units are, ``(units,)``: of others nothing is
+        read. A trunk is given the ``estate`` of its lowest units; of a shard, only chains with
+        their tops ``under`` the level of the trunk are told."""
         found: dict[str, tuple[Heirs, ...]] = {}
         only = _only_children(spine, bounds)
         for depth in range(0 if under is None else spine.index(under) + 1, len(spine)):
@@ -155,8 +185,12 @@ class Pooled:
         return (*self.source.queries(level), *self.inherited(level))
 
     def inherited(self, level: str) -> tuple[str, ...]:
-        """The queries that heirs of units of ``level`` were asked, and no unit of the level itself."""
-        below = dict.fromkeys(q for h in self.heirs.get(level, ()) for q in h.source.queries(h.level))
+        """The queries that heirs of units of ``level`` were asked, and no unit of the level
+        itself.
+        """
+        below = dict.fromkeys(
+            q for h in self.heirs.get(level, ()) for q in h.source.queries(h.level)
+        )
         return tuple(q for q in below if q not in self.source.queries(level))
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
@@ -182,7 +216,10 @@ class Pooled:
         return PooledMeasurement(level, query, start, out, variance)
 
     def part(self, level: str, start: int, stop: int) -> MeasurementSource:
-        own, here = self.source.part(level, start, stop), tuple(h.part() for h in self._within(level, start, stop))
+        own, here = (
+            self.source.part(level, start, stop),
+            tuple(h.part() for h in self._within(level, start, stop)),
+        )
         return Pooled(own, self.schema, {level: here}) if here else own
 
     def _within(self, level: str, start: int, stop: int) -> Iterator[Heirs]:
@@ -197,8 +234,12 @@ class Pooled:
 
 def _only_children(spine: Spine, bounds: Mapping[str, LevelBounds]) -> list[Ints]:
     """Of each level but the lowest, root first: :func:`_only`."""
-    return [_only(parent, bounds[level], len(above))
-            for level, parent, above in zip(spine.levels[1:], spine.parent[1:], spine.codes, strict=False)]  # fmt: skip
+    return [
+        _only(parent, bounds[level], len(above))
+        for level, parent, above in zip(
+            spine.levels[1:], spine.parent[1:], spine.codes, strict=False
+        )
+    ]
 
 
 def _tops(spine: Spine, only: Sequence[Ints], depth: int) -> Ints:
@@ -207,7 +248,9 @@ def _tops(spine: Spine, only: Sequence[Ints], depth: int) -> Ints:
     return units if depth == 0 else np.flatnonzero(only[depth - 1][spine.parent[depth]] != units)
 
 
-def _heirs(spine: Spine, only: Sequence[Ints], depth: int, unit: Ints) -> Iterator[tuple[str, Ints, Ints]]:
+def _heirs(
+    spine: Spine, only: Sequence[Ints], depth: int, unit: Ints
+) -> Iterator[tuple[str, Ints, Ints]]:
     """A level below ``depth``, which of the units have an heir there, and the heir of each."""
     heir = unit
     for below, child in zip(spine.levels[depth + 1 :], only[depth:], strict=True):
@@ -219,7 +262,9 @@ def _heirs(spine: Spine, only: Sequence[Ints], depth: int, unit: Ints) -> Iterat
 
 
 def _last(spine: Spine, only: Sequence[Ints], depth: int, unit: Ints) -> tuple[Ints, Ints]:
-    """Which of the units have an heir at the lowest level, or are there themselves, and the heir of each."""
+    """Which of the units have an heir at the lowest level, or are there themselves, and the heir of
+    each.
+    """
     if depth == len(spine) - 1:
         return unit, unit
     *_, (below, some, heir) = (("", unit[:0], unit[:0]), *_heirs(spine, only, depth, unit))
@@ -247,7 +292,9 @@ def _one_by_one(found: Sequence[Heirs], level: str, query: str) -> Measurement:
 
 
 def _only(parent: Ints, bounds: LevelBounds, parents: int) -> Ints:
-    """Of each parent the one child that may hold somebody, -1 where several may or none, ``(parents,)``."""
+    """Of each parent the one child that may hold somebody, -1 where several may or none,
+    ``(parents,)``.
+    """
     able = np.flatnonzero(bounds.able)
     alone = able[np.bincount(parent[able], minlength=parents)[parent[able]] == 1]
     out = np.full(parents, -1, dtype=np.int64)

@@ -1,9 +1,11 @@
-r"""The working prior of :mod:`das.model.prior` in the least squares of a family of the lowest level.
+r"""The working prior of :mod:`das.model.prior` in the least squares of a family of the lowest
+level.
 
-*The model.* Of nested queries, from the total to the cells, each group A of a child's cells has the mean
-:math:`\mu_A = w\,p_A` and a variance :math:`V_A = a\,\mu_A + b\,\mu_A^2`. How many live in a child, and of which groups they are, are
-two things: a large block of one people is no smaller for being of one. So the prior says of the total that it is about
-:math:`\mu_T`, and of the rest that it is about in the expected *proportions*, whatever the total:
+*The model.* Of nested queries, from the total to the cells, each group A of a child's cells has the
+mean :math:`\mu_A = w\,p_A` and a variance :math:`V_A = a\,\mu_A + b\,\mu_A^2`. How many live in a
+child, and of which groups they are, are two things: a large block of one people is no smaller for
+being of one. So the prior says of the total that it is about :math:`\mu_T`, and of the rest that it
+is about in the expected *proportions*, whatever the total:
 
 .. math:: \frac{(1'x - \mu_T)^2}{V_T} + \min_t\,(x - t\mu)'R\,(x - t\mu), \qquad
           \text{precision } P = \frac{11'}{V_T} + R - \frac{R\mu\mu'R}{\mu'R\mu},
@@ -13,26 +15,28 @@ and the right-hand side is :math:`P\mu = 1\,\mu_T/V_T`. R is the inverse of
 .. math:: \Sigma = \mathrm{diag}(V_k) + \sum_A s_A\,u_A u_A', \qquad u_{A,k} = \mu_k / \mu_A\ (k \in A), \qquad
           s_A = \max\Bigl(0,\; V_A - \sum_{B \subset A} V_B\Bigr)
 
-over the groups A of all queries but the first and the last, B being those of the next finer one: what a group's parts do not
-explain of its spread they have together, in proportion to what is expected of them. (Where they explain more, :math:`V_A` is their
-sum.) By the formula of Sherman and Morrison, group by group from fine to coarse, R costs what it takes to write down.
-P is added to the child's own precision.
+over the groups A of all queries but the first and the last, B being those of the next finer one:
+what a group's parts do not explain of its spread they have together, in proportion to what is
+expected of them. (Where they explain more, :math:`V_A` is their sum.) By the formula of Sherman and
+Morrison, group by group from fine to coarse, R costs what it takes to write down. P is added to the
+child's own precision.
 
-*Caution.* Groups and cells are taken to vary four times as much as was found: being drawn towards others is a harm that an
-error by chance is not.
+*Caution.* Groups and cells are taken to vary four times as much as was found: being drawn towards
+others is a harm that an error by chance is not.
 
-*Surprises.* Places differ by more than any variance says: a block of one people among others, one with a barracks that counts
-as housing. Let r be how far a child's own measurements are from :math:`\mu_A`, and :math:`\sigma_A^2` the variance of their
-noise. Beyond what the two together explain,
+*Surprises.* Places differ by more than any variance says: a block of one people among others, one
+with a barracks that counts as housing. Let r be how far a child's own measurements are from
+:math:`\mu_A`, and :math:`\sigma_A^2` the variance of their noise. Beyond what the two together
+explain,
 
 .. math:: V_A := V_A + \max\bigl(0,\; r^2 - c\,(V_A + \sigma_A^2)\bigr),
 
-so that what is far off is believed (the estimate goes back to its own measurements as r grows). c is 9 for the total and the
-cells, and 4 for groups of people between.
+so that what is far off is believed (the estimate goes back to its own measurements as r grows). c
+is 9 for the total and the cells, and 4 for groups of people between.
 
-*Where nothing is assumed.* Cells of group quarters, of which a facility may have five or five thousand; children that were not
-measured in detail, or have no housing unit; families that are too large to be solved with a matrix.
-"""
+*Where nothing is assumed.* Cells of group quarters, of which a facility may have five or five
+thousand; children that were not measured in detail, or have no housing unit; families that are too
+large to be solved with a matrix."""
 
 from __future__ import annotations
 
@@ -51,21 +55,24 @@ Array = NDArray[np.float64]
 
 #: The level of a dwelling attribute that is no facility.
 HOUSEHOLDS = 0
-#: How many times its variance the square of a difference must be to surprise: of the total and of cells; of groups between.
+#: How many times its variance the square of a difference must be to surprise: of the total and of
+#: cells; of groups between.
 _SURPRISING, _SURPRISING_GROUP = 9.0, 4.0
 #: How many times the variance that was found groups and cells are taken to have.
 _CAUTION = 4.0
-#: Beyond so many entries (children x cells^2) children of about as many expected inhabitants share their mean precision.
+#: Beyond so many entries (children x cells^2) children of about as many expected inhabitants share
+#: their mean precision.
 LARGE = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class Households:
-    """Those of a family, over the cells of them that its parent has: ``cell`` ``(n,)``, their places among the family's.
+    """Those of a family, over the cells of them that its parent has: ``cell`` ``(n,)``, their
+    places among the family's.
 
-    ``share`` ``(children,)``: of the parent's housing units; ``mean`` ``(children, n)``: what is expected. Of each of some nested
-    queries ``answer`` has the numbers of its answers, ``(groups,)``, and ``group`` which of these each cell is in, ``(n,)``.
-    """
+    ``share`` ``(children,)``: of the parent's housing units; ``mean`` ``(children, n)``: what is
+    expected. Of each of some nested queries ``answer`` has the numbers of its answers,
+    ``(groups,)``, and ``group`` which of these each cell is in, ``(n,)``."""
 
     cell: NDArray[np.intp]
     share: Array
@@ -75,23 +82,30 @@ class Households:
 
     @staticmethod
     def of(family: Family, queries: Sequence[str]) -> Households | None:
-        """``None`` where nothing is to be shared out among several children. The most that a child may hold in households
-        is the same for every housing unit, so shares of it are those of the units (:mod:`das.geography.bounds`)."""
+        """``None`` where nothing is to be shared out among several children. The most that a child
+        may hold in households is the same for every housing unit, so shares of it are those of the
+        units (:mod:`das.geography.bounds`)."""
         cell = np.flatnonzero(family.bounds.group[family.cell] == HOUSEHOLDS)
         most = family.bounds.upper[:, HOUSEHOLDS].astype(float)
         if family.parent is None or not len(cell) or (most > 0).sum() < 2:
             return None
         share = most / most.sum()
-        at = [np.unique(family.schema.query(q).index[family.cell[cell]], return_inverse=True) for q in queries]
+        at = [
+            np.unique(family.schema.query(q).index[family.cell[cell]], return_inverse=True)
+            for q in queries
+        ]
         return Households(cell, share, share[:, None] * family.parent[cell], *zip(*at, strict=True))
 
     def sums(self, x: Array, query: int) -> Array:
         """``(children, n)`` added up to the groups of a query."""
         return _sums(x, self.group[query])
 
-    def measured(self, gram: Kinds, rhs: Array, known: NDArray[np.bool_]) -> tuple[Array, list[Array]]:
-        """What the children's own measurements say, ``(children, n)``, and the variance of its noise in the groups of each
-        query, ``(children, groups)``: the mean, and infinite, where a child is not ``known`` in detail."""
+    def measured(
+        self, gram: Kinds, rhs: Array, known: NDArray[np.bool_]
+    ) -> tuple[Array, list[Array]]:
+        """What the children's own measurements say, ``(children, n)``, and the variance of its
+        noise in the groups of each query, ``(children, groups)``: the mean, and infinite, where a
+        child is not ``known`` in detail."""
         used = np.unique(gram.kind[known])
         inverse = np.zeros_like(gram.matrices)
         inverse[used] = np.linalg.inv(gram.matrices[used])
@@ -124,7 +138,11 @@ def add_prior(
     matrices = own.matrices[own.kind[first]]
     for matrix, some in zip(matrices, map(bucket.__eq__, range(len(first))), strict=True):
         precision = np.mean(
-            [_precision(prior, lives, found, slice(i, i + 1))[0] for i in np.flatnonzero(some).tolist()], axis=0
+            [
+                _precision(prior, lives, found, slice(i, i + 1))[0]
+                for i in np.flatnonzero(some).tolist()
+            ],
+            axis=0,
         )
         matrix[inner] += precision
         out[np.ix_(some, lives.cell)] += lives.mean[some] @ precision
@@ -146,26 +164,32 @@ def in_detail(family: Family) -> NDArray[np.bool_]:
 
 
 def _buckets(kind: NDArray[np.intp], expected: Array, cells: int) -> NDArray[np.intp] | None:
-    """For each child the number of those that it shares a matrix with, which are of one kind and of about one size; ``None``
-    where there is room for a matrix of each."""
+    """For each child the number of those that it shares a matrix with, which are of one kind and of
+    about one size; ``None`` where there is room for a matrix of each."""
     room = max(1, LARGE // cells**2)
     if len(kind) <= room:
         return None
     order = np.lexsort((expected, kind))
     alike = np.split(order, np.flatnonzero(np.diff(kind[order])) + 1)
     out = np.zeros(len(kind), dtype=np.intp)
-    for number, some in enumerate(part for same in alike for part in np.array_split(same, min(len(same), room))):
+    for number, some in enumerate(
+        part for same in alike for part in np.array_split(same, min(len(same), room))
+    ):
         out[some] = number
     return out
 
 
-def _precision(prior: HousingPrior, lives: Households, found: tuple[Array, list[Array]], some: slice) -> Array:
+def _precision(
+    prior: HousingPrior, lives: Households, found: tuple[Array, list[Array]], some: slice
+) -> Array:
     """P for ``some`` children, ``(some, n, n)``; zero without a housing unit."""
     own, noise = found
     mean = lives.mean[some]
     off = own[some] - mean
     variance = []
-    for i, (spread, answer, group) in enumerate(zip(prior.spreads, lives.answer, lives.group, strict=True)):
+    for i, (spread, answer, group) in enumerate(
+        zip(prior.spreads, lives.answer, lives.group, strict=True)
+    ):
         expected = spread.variance(answer, _sums(mean, group))
         if i:
             expected = _CAUTION * expected
@@ -175,19 +199,26 @@ def _precision(prior: HousingPrior, lives: Households, found: tuple[Array, list[
     lived_in = lives.share[some] > 0
     mean, variance = mean[lived_in], [v[lived_in] for v in variance]
     out = np.zeros((*lives.mean[some].shape, lives.mean.shape[1]))
-    out[lived_in] = _of_proportions(mean, _inverse(mean, variance[1:], lives.group[1:])) + 1.0 / variance[0][:, :, None]
+    out[lived_in] = (
+        _of_proportions(mean, _inverse(mean, variance[1:], lives.group[1:]))
+        + 1.0 / variance[0][:, :, None]
+    )
     return out
 
 
 def _of_proportions(mean: Array, precision: Array) -> Array:
-    """What of a precision ``(children, n, n)`` is left where multiples of the mean are all alike."""
+    """What of a precision ``(children, n, n)`` is left where multiples of the mean are all
+    alike.
+    """
     w = (precision @ mean[:, :, None])[:, :, 0]
-    return np.asarray(precision - w[:, :, None] * w[:, None, :] / (w * mean).sum(axis=1)[:, None, None])
+    return np.asarray(
+        precision - w[:, :, None] * w[:, None, :] / (w * mean).sum(axis=1)[:, None, None]
+    )
 
 
 def _inverse(mean: Array, variance: Sequence[Array], groups: Sequence[NDArray[np.intp]]) -> Array:
-    """R ``(children, n, n)``, from the means of the cells and the variances of the groups of each query but the total, coarse to
-    fine."""
+    """R ``(children, n, n)``, from the means of the cells and the variances of the groups of each
+    query but the total, coarse to fine."""
     explained, finer = variance[-1], np.arange(mean.shape[1])
     out = np.zeros((*mean.shape, mean.shape[1]))
     out[:, finer, finer] = 1.0 / explained

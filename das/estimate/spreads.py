@@ -1,23 +1,28 @@
-r"""The numbers of the working prior (:mod:`das.model.prior`), found from the noisy measurements themselves.
+r"""The numbers of the working prior (:mod:`das.model.prior`), found from the noisy measurements
+themselves.
 
-Let :math:`\hat x_c` be the least squares of a child's own measurements on the cells of households that its parent has, with
-noise of variance :math:`\sigma_A^2` in a group A of cells, and :math:`\mu_A = w_c\,p_A` what is expected of it. Given that the
-children sum to their parent, a child that varies by :math:`V_A = a\,\mu_A + b\,\mu_A^2` varies by :math:`(1 - w_c)\,V_A` about
-:math:`\mu_A` (exactly so if variances are in proportion to shares), and with :math:`r = \hat x_{cA} - \mu_A`
+Let :math:`\hat x_c` be the least squares of a child's own measurements on the cells of households
+that its parent has, with noise of variance :math:`\sigma_A^2` in a group A of cells, and
+:math:`\mu_A = w_c\,p_A` what is expected of it. Given that the children sum to their parent, a
+child that varies by :math:`V_A = a\,\mu_A + b\,\mu_A^2` varies by :math:`(1 - w_c)\,V_A` about
+:math:`\mu_A` (exactly so if variances are in proportion to shares), and with :math:`r = \hat x_{cA}
+- \mu_A`
 
 .. math:: E\,r^2 - \sigma_A^2 = (1 - w_c)(a\,\mu_A + b\,\mu_A^2).
 
-Of each query this is a linear regression over all children and groups. a and b are its least squares, not below zero, each
-square weighed by the inverse of its variance, :math:`T^{-2}` with :math:`T = (1 - w_c) V_A + \sigma_A^2`, again until they settle.
-One answer may be a thousand standard deviations off (a barracks counted as housing), so a square counts as at most c T, and all are multiplied by what
-makes this right for normal errors, :math:`1 / E \min(z^2, c)`; c is 9.
+Of each query this is a linear regression over all children and groups. a and b are its least
+squares, not below zero, each square weighed by the inverse of its variance, :math:`T^{-2}` with
+:math:`T = (1 - w_c) V_A + \sigma_A^2`, again until they settle. One answer may be a thousand
+standard deviations off (a barracks counted as housing), so a square counts as at most c T, and all
+are multiplied by what makes this right for normal errors, :math:`1 / E \min(z^2, c)`; c is 9.
 
-An answer of a query (a race, say) has numbers of its own if they give its variance at the size where half of its people are
-expected to be within a quarter, by its standard error; the others have theirs together.
+An answer of a query (a race, say) has numbers of its own if they give its variance at the size
+where half of its people are expected to be within a quarter, by its standard error; the others have
+theirs together.
 
-Noisy measurements, published counts and bounds are all that is used, so this is post-processing, and costs nothing; and
-the same release gives the same numbers. Of a large level every so many families are enough.
-"""
+Noisy measurements, published counts and bounds are all that is used, so this is post-processing,
+and costs nothing; and the same release gives the same numbers. Of a large level every so many
+families are enough."""
 
 from __future__ import annotations
 
@@ -52,7 +57,8 @@ Array = NDArray[np.float64]
 
 #: About so many children are looked at, in so many parts of the level or more.
 _ENOUGH, _PARTS = 1 << 15, 64
-#: The largest square that counts as it is, in variances; and how well an answer must be known to stand by itself.
+#: The largest square that counts as it is, in variances; and how well an answer must be known to
+#: stand by itself.
 _MOST, _KNOWN = 9.0, 0.25
 #: Of several children one may have nearly all housing units: what it holds then says nothing.
 _ALL = 0.95
@@ -63,9 +69,9 @@ _DEFAULT = Dispersion(3.0, 0.1)
 
 @dataclass(frozen=True, eq=False)
 class Seen(Message):
-    """Noisy answers, ``(n,)`` each: of the query number ``query`` (:func:`nested_queries`), which ``answer``, its expected ``mean``,
-    how far it is ``off``, the variance of its ``noise``, and what is left of its variance once the sum of all children is
-    given, ``free``."""
+    """Noisy answers, ``(n,)`` each: of the query number ``query`` (:func:`nested_queries`), which
+    ``answer``, its expected ``mean``, how far it is ``off``, the variance of its ``noise``, and
+    what is left of its variance once the sum of all children is given, ``free``."""
 
     query: NDArray[np.int8]
     answer: NDArray[np.intp]
@@ -80,7 +86,9 @@ class Seen(Message):
 
     @staticmethod
     def nothing() -> Seen:
-        return Seen(np.zeros(0, dtype=np.int8), np.zeros(0, dtype=np.intp), *(np.zeros(0) for _ in range(4)))
+        return Seen(
+            np.zeros(0, dtype=np.int8), np.zeros(0, dtype=np.intp), *(np.zeros(0) for _ in range(4))
+        )
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -90,16 +98,22 @@ class Seen(Message):
 
 
 def nested_queries(universe: Universe, measured: Sequence[str]) -> tuple[str, ...]:
-    """The queries by which households of a universe spread, coarse to fine: the total, those whose sums its rounding keeps
-    or, without such, the ``measured`` ones that nest, coarse ones first, and the cells. The dwelling is left out of them."""
+    """The queries by which households of a universe spread, coarse to fine: the total, those whose
+    sums its rounding keeps or, without such, the ``measured`` ones that nest, coarse ones first,
+    and the cells. The dwelling is left out of them."""
     schema = universe.schema
     names = universe.chain[::-1] or sorted(measured, key=lambda q: schema.query(q).answers)
     out, cells = (
         ["total"],
-        schema.cells // (1 if schema.dwelling is None else len(schema.attribute(schema.dwelling).levels)),
+        schema.cells
+        // (1 if schema.dwelling is None else len(schema.attribute(schema.dwelling).levels)),
     )
     for name in names:
-        factors = [f for f in name.split(" * ") if f not in ("total", DETAILED) and not _of_dwelling(schema, f)]
+        factors = [
+            f
+            for f in name.split(" * ")
+            if f not in ("total", DETAILED) and not _of_dwelling(schema, f)
+        ]
         query = " * ".join(factors) or "total"
         coarser, finer = schema.query(out[-1]), schema.query(query)
         if coarser.sums(finer) and coarser.answers < finer.answers < cells:
@@ -113,50 +127,85 @@ def _of_dwelling(schema: Schema, factor: str) -> bool:
 
 
 def find(
-    source: MeasurementSource, spine: Spine, bounds: LevelBounds, universe: Universe, parents: Histogram, pool: Executor
+    source: MeasurementSource,
+    spine: Spine,
+    bounds: LevelBounds,
+    universe: Universe,
+    parents: Histogram,
+    pool: Executor,
 ) -> HousingPrior:
     """The prior of the lowest level, of whose units ``parents`` are the published parents.
 
     Raises:
         InputError: the detailed query is not measured there, or housing units are not known.
     """
-    return found(universe, source.queries(spine.levels[-1]), [look(source, spine, bounds, universe, parents, pool)])
+    return found(
+        universe,
+        source.queries(spine.levels[-1]),
+        [look(source, spine, bounds, universe, parents, pool)],
+    )
 
 
 def look(
-    source: MeasurementSource, spine: Spine, bounds: LevelBounds, universe: Universe, parents: Histogram, pool: Executor,
-    *, lowest: int | None = None,
-) -> Seen:  # fmt: skip
-    """What is seen of the lowest level of a tree, or of a shard of it; there are ``lowest`` such units in all of the tree, of
-    which every so many families are enough. Which ones, the shard alone decides. Raises as :func:`find`."""
+    source: MeasurementSource,
+    spine: Spine,
+    bounds: LevelBounds,
+    universe: Universe,
+    parents: Histogram,
+    pool: Executor,
+    *,
+    lowest: int | None = None,
+) -> Seen:
+    """What is seen of the lowest level of a tree, or of a shard of it; there are ``lowest`` such
+    units in all of the tree, of which every so many families are enough. Which ones, the shard
+    alone decides. Raises as :func:`find`."""
     measured = source.queries(spine.levels[-1])
     check(universe, measured, bounds)
     queries, units = nested_queries(universe, measured), lowest or spine.units(spine.levels[-1])
     return Seen.concatenate(
-        list(in_order(pool, _look, _pieces(source, spine, bounds, universe.schema, queries, parents, units)))
+        list(
+            in_order(
+                pool,
+                _look,
+                _pieces(source, spine, bounds, universe.schema, queries, parents, units),
+            )
+        )
     )
 
 
 def found(universe: Universe, measured: Sequence[str], looks: Sequence[Seen]) -> HousingPrior:
-    """From all looks at a tree, in the order of its shards; ``measured`` are the queries of its lowest level."""
+    """From all looks at a tree, in the order of its shards; ``measured`` are the queries of its
+    lowest level.
+    """
     seen = Seen.concatenate(looks)
     queries = nested_queries(universe, measured)
-    return HousingPrior(tuple(spreads(name, seen.some(seen.query == i)) for i, name in enumerate(queries)))
+    return HousingPrior(
+        tuple(spreads(name, seen.some(seen.query == i)) for i, name in enumerate(queries))
+    )
 
 
 def check(universe: Universe, measured: Sequence[str], bounds: LevelBounds) -> None:
     """Raises :class:`InputError` where there is nothing to rest the prior on."""
     where = "prior = 'housing'"
     if DETAILED not in measured:
-        raise InputError(f"the detailed query of {universe.name} is not measured at the lowest level", where=where,
-                         remedy="measure 'detailed' there, or do without a prior")  # fmt: skip
+        raise InputError(
+            f"the detailed query of {universe.name} is not measured at the lowest level",
+            where=where,
+            remedy="measure 'detailed' there, or do without a prior",
+        )
     if universe.schema.dwelling is None or (bounds.limits.upper >= NO_LIMIT).any():
-        raise InputError(f"how many housing units and facilities each lowest unit has is not known of {universe.name}",
-                         where=where, remedy="bound them by both, or do without a prior")  # fmt: skip
+        raise InputError(
+            "how many housing units and facilities each lowest unit has is not known of"
+            f" {universe.name}",
+            where=where,
+            remedy="bound them by both, or do without a prior",
+        )
 
 
 def spreads(query: str, seen: Seen) -> QuerySpreads:
-    """Those of one query: of the answers that are known well enough by themselves, and of the others."""
+    """Those of one query: of the answers that are known well enough by themselves, and of the
+    others.
+    """
     own: dict[int, Dispersion] = {}
     rest = np.ones(len(seen), dtype=bool)
     answers = np.unique(seen.answer)
@@ -215,12 +264,15 @@ def _winsorised(c: float) -> float:
 _WINSORISED = _winsorised(_MOST)
 
 
-# --- looking ---------------------------------------------------------------------------------------------------
+# --- looking
+# ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """Families of a slice of units, for one worker, of which every ``step``-th is looked at. Published values only."""
+    """Families of a slice of units, for one worker, of which every ``step``-th is looked at.
+    Published values only.
+    """
 
     source: MeasurementSource
     schema: Schema
@@ -233,22 +285,37 @@ class _Piece:
 
 
 def _pieces(
-    source: MeasurementSource, spine: Spine, bounds: LevelBounds, schema: Schema, queries: tuple[str, ...],
-    parents: Histogram, lowest: int,
-) -> Iterator[_Piece]:  # fmt: skip
+    source: MeasurementSource,
+    spine: Spine,
+    bounds: LevelBounds,
+    schema: Schema,
+    queries: tuple[str, ...],
+    parents: Histogram,
+    lowest: int,
+) -> Iterator[_Piece]:
     level, starts = spine.levels[-1], spine.children(spine.levels[-1])
     slices = list(spine.batches(level, sum(schema.query(q).answers for q in source.queries(level))))
     every, parts = ceil(lowest / _ENOUGH), ceil(_PARTS * spine.units(level) / lowest)
     skip = max(1, min(every, len(slices) // parts))
     for start, stop in slices[::skip]:
         first, last = (int(i) for i in np.searchsorted(starts, [start, stop]))
-        yield _Piece(source.part(level, start, stop), schema, level, queries, parents.rows(first, last),
-                     starts[first : last + 1], bounds.rows(start, stop), ceil(every / skip))  # fmt: skip
+        yield _Piece(
+            source.part(level, start, stop),
+            schema,
+            level,
+            queries,
+            parents.rows(first, last),
+            starts[first : last + 1],
+            bounds.rows(start, stop),
+            ceil(every / skip),
+        )
 
 
 def _look(piece: _Piece) -> Seen:
     out = [Seen.nothing()]
-    each = families(piece.source, piece.schema, piece.level, piece.parents, piece.starts, piece.bounds)
+    each = families(
+        piece.source, piece.schema, piece.level, piece.parents, piece.starts, piece.bounds
+    )
     for i, family in enumerate(each):
         if i % piece.step == 0 and len(family.cell):
             out += _seen(family.some(family.able), piece.queries)
@@ -260,7 +327,10 @@ def _seen(family: Family, queries: tuple[str, ...]) -> Iterator[Seen]:
     lives = Households.of(family, queries)
     if lives is None or len(family.cell) > MANY:
         return
-    measured = [(a.query.index[family.cell], a.values, a.variance) for a in map(family.answers, family.queries)]
+    measured = [
+        (a.query.index[family.cell], a.values, a.variance)
+        for a in map(family.answers, family.queries)
+    ]
     gram, rhs = normal_equations(measured)
     assert not isinstance(gram, Partitions), "so many cells have been left out"
     known = in_detail(family)
@@ -270,4 +340,11 @@ def _seen(family: Family, queries: tuple[str, ...]) -> Iterator[Seen]:
         mean, off = lives.sums(lives.mean, i)[use], lives.sums(own - lives.mean, i)[use]
         free = np.repeat(1.0 - lives.share[use], len(answer))
         number = np.full(mean.size, i, dtype=np.int8)
-        yield Seen(number, np.tile(answer, int(use.sum())), mean.ravel(), off.ravel(), noise[i][use].ravel(), free)
+        yield Seen(
+            number,
+            np.tile(answer, int(use.sum())),
+            mean.ravel(),
+            off.ravel(),
+            noise[i][use].ravel(),
+            free,
+        )

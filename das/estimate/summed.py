@@ -1,12 +1,12 @@
 r"""Measurements of published units, from those of the units that were measured.
 
-Where the two are not the same (:mod:`das.model.measured_spine`), a published unit is the disjoint union of the fewest
-units of the measured tree (:class:`das.model.cover.Cover`), each measured by itself. The sum of their noisy answers is an
-unbiased answer of the published unit, with the sum of their variances: noise of different units is independent.
+Where the two are not the same (:mod:`das.model.measured_spine`), a published unit is the disjoint
+union of the fewest units of the measured tree (:class:`das.model.cover.Cover`), each measured by
+itself. The sum of their noisy answers is an unbiased answer of the published unit, with the sum of
+their variances: noise of different units is independent.
 
-A block group of the publication that the tree cuts is a sum over blocks here. What the measurements of all other units say
-of it besides is not used: :mod:`das.estimate.areas` does.
-"""
+A block group of the publication that the tree cuts is a sum over blocks here. What the measurements
+of all other units say of it besides is not used: :mod:`das.estimate.areas` does."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ class Summed:
         return {level: Cover.of(self.tree.spine, home) for level, home in up.items()}
 
     def queries(self, level: str) -> tuple[str, ...]:
-        """Those that some unit can be told of: what is measured at a level that its units are made up of."""
+        """Those that some unit can be told of: what is measured at a level that its units are made
+        up of.
+        """
         depths = np.unique(self._covers[level].depth).tolist()
         names = (self.source.queries(self.tree.spine.levels[d]) for d in depths)
         return tuple(dict.fromkeys(name for queries in names for name in queries))
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
-        """A unit has an infinite variance where some unit that it is made up of was not asked; one with no unit of the tree
-        in it has nobody, and nothing was measured."""
+        """A unit has an infinite variance where some unit that it is made up of was not asked; one
+        with no unit of the tree in it has nobody, and nothing was measured."""
         cover = self._covers[level].rows(start, stop)
         values: Ints | None = None
         variance, asked = np.zeros(stop - start), np.zeros(stop - start, dtype=np.int64)

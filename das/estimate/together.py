@@ -1,4 +1,6 @@
-"""Least squares of many families at once: each asks for its problems one after the other, all are answered together."""
+"""Least squares of many families at once: each asks for its problems one after the other, all are
+answered together.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class LeastSquaresEstimator(Estimator):
 
 
 def together(families: Sequence[Steps], accuracy: float) -> list[tuple[Array, Certificate]]:
-    """What comes of each of the families, whose first problems are solved together, then their second ones, and so on."""
+    """What comes of each of the families, whose first problems are solved together, then their
+    second ones, and so on.
+    """
     said: dict[int, tuple[Array, Certificate]] = {}
     solutions: dict[int, Solution | None] = dict.fromkeys(range(len(families)))
     while solutions:
@@ -40,5 +44,7 @@ def together(families: Sequence[Steps], accuracy: float) -> list[tuple[Array, Ce
                 problems[i] = next(families[i]) if solution is None else families[i].send(solution)
             except StopIteration as end:
                 said[i] = end.value
-        solutions = dict(zip(problems, children_qps(list(problems.values()), tol=accuracy), strict=True))
+        solutions = dict(
+            zip(problems, children_qps(list(problems.values()), tol=accuracy), strict=True)
+        )
     return [said[i] for i in range(len(families))]

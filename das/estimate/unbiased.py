@@ -1,4 +1,5 @@
-r"""The pass down of full information: what all measurements of a tree say of its units. The algebra is told in
+r"""The pass down of full information: what all measurements of a tree say of its units. The algebra
+is told in
 :mod:`das.estimate.information`."""
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Unbiased(Message):
-    """Estimates of some units given every measurement: ``mean`` ``(units, d, n..)``, ``variance`` an operator."""
+    """Estimates of some units given every measurement: ``mean`` ``(units, d, n..)``, ``variance``
+    an operator.
+    """
 
     mean: Array
     variance: Array
@@ -33,10 +36,14 @@ def root(modes: Modes, information: Information) -> Unbiased:
 
 
 def descend(
-    modes: Modes, information: Information, parent: NDArray[np.intp], above: Unbiased, below: Information
+    modes: Modes,
+    information: Information,
+    parent: NDArray[np.intp],
+    above: Unbiased,
+    below: Information,
 ) -> Unbiased:
-    """The children's estimates from those of their parents (``above``) and what the children had said of these
-    (``below``). ``parent`` numbers both from 0."""
+    """The children's estimates from those of their parents (``above``) and what the children had
+    said of these (``below``). ``parent`` numbers both from 0."""
     mean, variance = above.mean[parent], above.variance[parent]
     some = np.flatnonzero(~only(parent))
     if not len(some):
@@ -58,7 +65,12 @@ def answers(modes: Modes, unbiased: Unbiased, query: Query) -> tuple[Array, Arra
     flat = unbiased.mean.reshape(len(unbiased.mean), -1)
     value = np.zeros((query.answers, len(flat)))
     np.add.at(value, index.ravel(), flat.T)
-    factor = np.array([[_factor(query, modes, i, contrast) for i, contrast in enumerate(kind)] for kind in modes.kinds])
+    factor = np.array(
+        [
+            [_factor(query, modes, i, contrast) for i, contrast in enumerate(kind)]
+            for kind in modes.kinds
+        ]
+    )
     weight = factor.prod(axis=1) if modes.plain else np.ones(1)
     inner = np.einsum("m,umij->uij", weight, unbiased.variance)
     group = np.unique(index[:, 0], return_inverse=True)[

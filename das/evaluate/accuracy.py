@@ -1,11 +1,12 @@
-r"""Errors of noisy measurements, published counts and unbiased estimates, by level, query and size of the true count.
+r"""Errors of noisy measurements, published counts and unbiased estimates, by level, query and size
+of the true count.
 
-For each level and query, over all (unit, answer) pairs with error :math:`e = \text{published} - \text{true}`:
-MAE, RMSE, bias :math:`\bar e` with an interval (:mod:`das.evaluate.bias`), quantiles of :math:`|e|`, and over all
-pairs :math:`1 - \sum |e| / 2N` with :math:`N` the true total of the level (JASON JSR-19-2F, section 6.1).
-Percent errors are the Bureau's (docs/evaluation.md): :math:`100 e/t` where the true count :math:`t > 0`, 0 where
-both are 0, and :math:`\pm 200` where only the true one is.
-"""
+For each level and query, over all (unit, answer) pairs with error :math:`e = \text{published} -
+\text{true}`: MAE, RMSE, bias :math:`\bar e` with an interval (:mod:`das.evaluate.bias`), quantiles
+of :math:`|e|`, and over all pairs :math:`1 - \sum |e| / 2N` with :math:`N` the true total of the
+level (JASON JSR-19-2F, section 6.1). Percent errors are the Bureau's (docs/evaluation.md):
+:math:`100 e/t` where the true count :math:`t > 0`, 0 where both are 0, and :math:`\pm 200` where
+only the true one is."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ from das.model.spine import Spine
 #: Values handled at once: small enough to stay near the processor.
 CHUNK = 1 << 19
 REASON = "errors of the published counts are measured against the truth, for confidential/ only"
-#: Estimates have normal intervals at 90 %; with a standard error below the least, an answer counts as known.
+#: Estimates have normal intervals at 90 %; with a standard error below the least, an answer counts
+#: as known.
 WIDTH = NormalDist().inv_cdf(0.95)
 LEAST = 0.05
 
@@ -46,15 +48,18 @@ class EstimateSource(Protocol):
         """Names of the queries that are estimated at ``level``; none where the level is not."""
         ...
 
-    def read(self, level: str, query: str, start: int, stop: int) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    def read(
+        self, level: str, query: str, start: int, stop: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """Estimates and standard errors of units ``start:stop``, each ``(units, answers)``."""
         ...
 
 
 @dataclass(frozen=True)
 class Published:
-    """What is held against the truth: noisy measurements, published histograms, and unbiased estimates where there are
-    any. ``queries``: what is measured at each level; of a part of a tree, also what none of its own units is asked."""
+    """What is held against the truth: noisy measurements, published histograms, and unbiased
+    estimates where there are any. ``queries``: what is measured at each level; of a part of a tree,
+    also what none of its own units is asked."""
 
     noisy: MeasurementSource
     histograms: Mapping[str, Histogram]
@@ -64,8 +69,8 @@ class Published:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryTally(Closed):
-    """The errors of one query at one level, by source; ``persons`` is the true total there. ``units[i]`` units were measured
-    with noise of variance ``variance[i]``."""
+    """The errors of one query at one level, by source; ``persons`` is the true total there.
+    ``units[i]`` units were measured with noise of variance ``variance[i]``."""
 
     level: str
     query: str
@@ -85,15 +90,27 @@ class QueryTally(Closed):
             for v, n in zip(p.variance.tolist(), p.units.tolist(), strict=True):
                 variances[v] = variances.get(v, 0) + n
         noisy, published, estimates = (
-            Errors.merged([getattr(p, source) for p in parts]) for source in ("noisy", "published", "estimates")
+            Errors.merged([getattr(p, source) for p in parts])
+            for source in ("noisy", "published", "estimates")
         )
-        return QueryTally(first.level, first.query, sum(p.persons for p in parts), noisy, published, estimates,
-                          *_listed(variances))  # fmt: skip
+        return QueryTally(
+            first.level,
+            first.query,
+            sum(p.persons for p in parts),
+            noisy,
+            published,
+            estimates,
+            *_listed(variances),
+        )
 
     def rows(self, mechanism: Mechanism) -> Iterator[ErrorRow]:
-        """Rows of ``errors.csv``. Source ``nmf`` counts the units that were measured (finite variance); where none was, the
-        row is absent. Only classes of the true count that occur have rows."""
-        here, units = (self.level, self.query), dict(zip(self.variance.tolist(), self.units.tolist(), strict=True))
+        """Rows of ``errors.csv``. Source ``nmf`` counts the units that were measured (finite
+        variance); where none was, the row is absent. Only classes of the true count that occur have
+        rows."""
+        here, units = (
+            (self.level, self.query),
+            dict(zip(self.variance.tolist(), self.units.tolist(), strict=True)),
+        )
         theory = expected(mechanism, units) if units else None
         yield from self.noisy.rows(*here, "nmf", self.persons, theory)
         yield from self.published.rows(*here, "postprocessed", self.persons, None)
@@ -107,19 +124,31 @@ def tally_queries(
     schema: Schema,
     levels: Sequence[str],
 ) -> Iterator[QueryTally]:
-    """For each of the ``levels``, each measured query, and ``total`` where it was not measured. Streams over batches of units.
+    """For each of the ``levels``, each measured query, and ``total`` where it was not measured.
+    Streams over batches of units.
 
     Raises:
-        InputError: a level that is missing on one side, or histograms of other sizes than the spine.
+        InputError: a level that is missing on one side, or histograms of other sizes than the
+            spine.
     """
     for level in levels:
         if level not in truth or level not in published.histograms:
-            raise InputError(f"level {level!r} has no true or no published histogram", where="evaluation")
+            raise InputError(
+                f"level {level!r} has no true or no published histogram", where="evaluation"
+            )
         true, out = truth[level].open(REASON), published.histograms[level]
-        if not true.units == out.units == spine.units(level) or not true.cells == out.cells == schema.cells:
-            raise InputError(f"the histograms of {level!r} do not fit its units and the schema", where="evaluation")
+        if (
+            not true.units == out.units == spine.units(level)
+            or not true.cells == out.cells == schema.cells
+        ):
+            raise InputError(
+                f"the histograms of {level!r} do not fit its units and the schema",
+                where="evaluation",
+            )
         here = _Level(level, true, out, spine, published)
-        for name in dict.fromkeys(["total"] * ("total" not in published.queries[level]) + [*published.queries[level]]):
+        for name in dict.fromkeys(
+            ["total"] * ("total" not in published.queries[level]) + [*published.queries[level]]
+        ):
             yield here.tally(schema.query(name))
 
 
@@ -152,8 +181,15 @@ class _Level:
                     values = m.values[a - start : b - start]
                     noisy.add(values if here.all() else values[here], wanted, a, here)
         estimated = self._estimated(query, parent)
-        return QueryTally(level, query.name, int(self.true.count.sum()), noisy.errors(), post.errors(), estimated,
-                          *_listed(variances))  # fmt: skip
+        return QueryTally(
+            level,
+            query.name,
+            int(self.true.count.sum()),
+            noisy.errors(),
+            post.errors(),
+            estimated,
+            *_listed(variances),
+        )
 
     def _estimated(self, query: Query, parent: NDArray[np.int64]) -> Errors:
         source, tally = self.published.estimates, ErrorTally(parent, real=True)
@@ -167,7 +203,9 @@ class _Level:
 
 
 def _listed(variances: Mapping[float, int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    return np.array(list(variances), dtype=np.float64), np.array(list(variances.values()), dtype=np.int64)
+    return np.array(list(variances), dtype=np.float64), np.array(
+        list(variances.values()), dtype=np.int64
+    )
 
 
 def chunks(start: int, stop: int, answers: int) -> Iterator[tuple[int, int]]:
@@ -179,7 +217,9 @@ def chunks(start: int, stop: int, answers: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, repr=False)
 class Headline(Closed):
-    """Mean absolute error of the total at one level; ``nmf`` is ``None`` where it was not measured."""
+    """Mean absolute error of the total at one level; ``nmf`` is ``None`` where it was not
+    measured.
+    """
 
     level: str
     units: int
@@ -188,7 +228,9 @@ class Headline(Closed):
 
 
 def headline(rows: Sequence[ErrorRow]) -> tuple[Headline, ...]:
-    """What the end of a run prints: the error of the total at each level, in the order of the rows."""
+    """What the end of a run prints: the error of the total at each level, in the order of the
+    rows.
+    """
     totals = {(r.level, r.source): r for r in rows if r.query == "total" and r.bin == "all"}
     out = []
     for (level, source), row in totals.items():

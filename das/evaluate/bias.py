@@ -1,25 +1,26 @@
 r"""The standard error of a mean error within one run.
 
-Errors of one run are not independent: the answers of a unit come from one solve, and siblings add up to a parent
-whose own error is small, so that what one has too much another has too little. Taken one by one, the errors of
-2,016 cells would promise a precision that no rerun shows. The mean over a class is a ratio of sums over clusters,
+Errors of one run are not independent: the answers of a unit come from one solve, and siblings add
+up to a parent whose own error is small, so that what one has too much another has too little. Taken
+one by one, the errors of 2,016 cells would promise a precision that no rerun shows. The mean over a
+class is a ratio of sums over clusters,
 :math:`\bar e = \sum_c S_c / \sum_c n_c`, and its linearised variance
 
 .. math:: \widehat{\mathrm{Var}}(\bar e) = \frac{m}{m - 1} \frac{\sum_c (S_c - \bar e\, n_c)^2}{(\sum_c n_c)^2},
 
-over the :math:`m` clusters that the class occurs in (Cochran, *Sampling Techniques*, 1977, equation 6.13, as a
-with-replacement sample); intervals are those of Student's t with :math:`m - 1` degrees of freedom. A cluster is a
-family of siblings, or a unit where a level has fewer than :data:`FAMILIES` families. Differences between clusters
-that would be there in every rerun count as well, so intervals are rather too wide than too narrow.
+over the :math:`m` clusters that the class occurs in (Cochran, *Sampling Techniques*, 1977, equation
+6.13, as a with-replacement sample); intervals are those of Student's t with :math:`m - 1` degrees
+of freedom. A cluster is a family of siblings, or a unit where a level has fewer than
+:data:`FAMILIES` families. Differences between clusters that would be there in every rerun count as
+well, so intervals are rather too wide than too narrow.
 
-Errors are integers, so :math:`S_c` and :math:`n_c` are, and the square of the residuals is a quadratic form in five sums over
-clusters, with :math:`N = \sum n_c` and :math:`E = \sum S_c`:
+Errors are integers, so :math:`S_c` and :math:`n_c` are, and the square of the residuals is a
+quadratic form in five sums over clusters, with :math:`N = \sum n_c` and :math:`E = \sum S_c`:
 
 .. math:: \sum_c (S_c - \bar e\, n_c)^2 = \frac{N^2 \sum S_c^2 - 2 E N \sum S_c n_c + E^2 \sum n_c^2}{N^2}.
 
-In exact integers nothing is lost by cancellation, the clusters need not be kept, and the sums of parts of a tree add up to
-those of the whole, in any order.
-"""
+In exact integers nothing is lost by cancellation, the clusters need not be kept, and the sums of
+parts of a tree add up to those of the whole, in any order."""
 
 from __future__ import annotations
 
@@ -52,8 +53,8 @@ class ClusteredInterval(Closed):
 
 @dataclass(frozen=True, repr=False)
 class ClusterSums(Closed):
-    """Sums over clusters with an error :math:`S` (``total``) and a number of errors :math:`n` (``size``), of those that have
-    any: exact, of any magnitude."""
+    """Sums over clusters with an error :math:`S` (``total``) and a number of errors :math:`n`
+    (``size``), of those that have any: exact, of any magnitude."""
 
     clusters: int
     size: int
@@ -71,12 +72,17 @@ class ClusterSums(Closed):
 
     @staticmethod
     def of_each(total: Ints, size: Ints) -> tuple[ClusterSums, ...]:
-        """:meth:`of` each column ``(clusters, columns)``: of all at once where 64 bits certainly hold the sums of squares."""
+        """:meth:`of` each column ``(clusters, columns)``: of all at once where 64 bits certainly
+        hold the sums of squares.
+        """
         if max(_largest(total), _largest(size)) ** 2 * len(total) >= 1 << 63:
             return tuple(ClusterSums.of(total[:, i], size[:, i]) for i in range(total.shape[1]))
         total = np.where(size > 0, total, 0)
         sums = (size > 0, size, total, size * size, total * size, total * total)
-        return tuple(ClusterSums(*column) for column in zip(*(x.sum(axis=0).tolist() for x in sums), strict=True))
+        return tuple(
+            ClusterSums(*column)
+            for column in zip(*(x.sum(axis=0).tolist() for x in sums), strict=True)
+        )
 
     @staticmethod
     def merged(parts: Sequence[ClusterSums]) -> ClusterSums:
@@ -91,11 +97,15 @@ class ClusterSums(Closed):
         )
 
     def interval(self, unit: int = 1) -> ClusteredInterval | None:
-        """In persons, ``unit`` of which are counted as one; ``None`` with fewer than two clusters."""
+        """In persons, ``unit`` of which are counted as one; ``None`` with fewer than two
+        clusters.
+        """
         m, n, e = self.clusters, self.size, self.total
         if m < 2:
             return None
-        residual = n * n * self.total_squared - 2 * e * n * self.total_size + e * e * self.size_squared
+        residual = (
+            n * n * self.total_squared - 2 * e * n * self.total_size + e * e * self.size_squared
+        )
         mean, error = e / (n * unit), sqrt(m * residual / ((m - 1) * n**4 * unit**2))
         reach = half_width(error, m)
         return ClusteredInterval(error, mean - reach, mean + reach, m)
@@ -114,5 +124,7 @@ def _largest(values: Ints) -> int:
 
 
 def half_width(error: float, m: int) -> float:
-    """Half the interval at 95 % around a mean of ``m`` independent values with this standard error."""
+    """Half the interval at 95 % around a mean of ``m`` independent values with this standard
+    error.
+    """
     return error * float(stdtrit(m - 1, (1 + CONFIDENCE) / 2))

@@ -12,23 +12,40 @@ from das.model.error_rows import Comparison, ErrorRow, PairedRow, SummaryRow, Sw
 
 
 def compared(rows: Iterable[ErrorRow]) -> list[Comparison]:
-    """Noisy measurements beside published counts, for each level, query and class of the true count."""
+    """Noisy measurements beside published counts, for each level, query and class of the true
+    count.
+    """
     found = {(r.level, r.query, r.bin, r.source): r for r in rows}
     out = []
     for (level, query, bin_, source), post in found.items():
         if source != "postprocessed":
             continue
         n = found.get((level, query, bin_, "nmf"))
-        out.append(Comparison(
-            level, query, bin_, post.n, n.mae if n else None, n.expected_mae if n else None, post.mae,
-            post.mae / n.mae if n and n.mae else None, n.rmse if n else None, post.rmse, n.bias if n else None,
-            post.bias, post.bias_low, post.bias_high,
-        ))  # fmt: skip
+        out.append(
+            Comparison(
+                level,
+                query,
+                bin_,
+                post.n,
+                n.mae if n else None,
+                n.expected_mae if n else None,
+                post.mae,
+                post.mae / n.mae if n and n.mae else None,
+                n.rmse if n else None,
+                post.rmse,
+                n.bias if n else None,
+                post.bias,
+                post.bias_low,
+                post.bias_high,
+            )
+        )
     return out
 
 
 def summary(rows: Sequence[SweepRow]) -> list[SummaryRow]:
-    """Means over the repeats of a sweep, with intervals over them: what a rerun would show, and no model of errors."""
+    """Means over the repeats of a sweep, with intervals over them: what a rerun would show, and no
+    model of errors.
+    """
     groups: dict[tuple[object, ...], list[SweepRow]] = {}
     noisy: dict[tuple[object, ...], float] = {}
     for r in rows:
@@ -40,18 +57,23 @@ def summary(rows: Sequence[SweepRow]) -> list[SummaryRow]:
 
 
 def paired(rows: Sequence[SweepRow]) -> list[PairedRow]:
-    """Every method but the first beside the first, on the same noise: differences of the same repeat, whose spread has
-    none of what the noise does to both."""
+    """Every method but the first beside the first, on the same noise: differences of the same
+    repeat, whose spread has none of what the noise does to both."""
     first = rows[0].method
     published = [r for r in rows if r.error.source == "postprocessed"]
-    against = {(r.budget, r.repeat, r.error.level, r.error.query, r.error.bin): r.error.mae
-               for r in published if r.method == first}  # fmt: skip
+    against = {
+        (r.budget, r.repeat, r.error.level, r.error.query, r.error.bin): r.error.mae
+        for r in published
+        if r.method == first
+    }
     pairs: dict[tuple[Fraction, str, str, str, str], list[tuple[float, float]]] = {}
     for r in published:
         e = r.error
         other = against.get((r.budget, r.repeat, e.level, e.query, e.bin))
         if r.method != first and other is not None:
-            pairs.setdefault((r.budget, e.level, e.query, e.bin, r.method), []).append((e.mae, other))
+            pairs.setdefault((r.budget, e.level, e.query, e.bin, r.method), []).append(
+                (e.mae, other)
+            )
     out = []
     for key, both in pairs.items():
         one, other = (mean(values) for values in zip(*both, strict=True))
@@ -67,12 +89,25 @@ def _summary(group: Sequence[SweepRow], noisy: dict[tuple[object, ...], float]) 
     differences = []
     if e.source == "postprocessed":
         keys = [(r.budget, r.method, r.repeat, e.level, e.query, e.bin) for r in group]
-        differences = [r.error.mae - noisy[k] for r, k in zip(group, keys, strict=True) if k in noisy]
+        differences = [
+            r.error.mae - noisy[k] for r, k in zip(group, keys, strict=True) if k in noisy
+        ]
     difference = _spread(differences) if differences else (None, None, None)
     return SummaryRow(
-        first.budget, first.method, e.level, e.query, e.source, e.bin, len(group), e.n, *mae, e.expected_mae,
-        sqrt(mean(x.rmse**2 for x in errors)), *bias, *difference,
-    )  # fmt: skip
+        first.budget,
+        first.method,
+        e.level,
+        e.query,
+        e.source,
+        e.bin,
+        len(group),
+        e.n,
+        *mae,
+        e.expected_mae,
+        sqrt(mean(x.rmse**2 for x in errors)),
+        *bias,
+        *difference,
+    )
 
 
 def _spread(values: Sequence[float]) -> tuple[float, float | None, float | None]:

@@ -1,4 +1,6 @@
-"""How often intervals hold the truth: by class of the published count, which a reader knows, and of the true one."""
+"""How often intervals hold the truth: by class of the published count, which a reader knows, and of
+the true one.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class CoverageTally:
     width: Ints = field(init=False)
 
     def __post_init__(self) -> None:
-        self.size, self.held, self.width = (np.zeros((len(BY), len(self.first)), dtype=np.int64) for _ in range(3))
+        self.size, self.held, self.width = (
+            np.zeros((len(BY), len(self.first)), dtype=np.int64) for _ in range(3)
+        )
 
     def add(self, true: Ints, published: Ints, lower: Ints, upper: Ints) -> None:
         """Counts and the ends of their intervals, arrays of one shape."""
@@ -41,19 +45,35 @@ class CoverageTally:
     def rows(self, level: str, table: str) -> list[CoverageRow]:
         """Of each class in which there is any count."""
         return [
-            CoverageRow(level, table, by, name, int(n), float(self.held[i, j] / n), float(self.width[i, j] / n))
-            for i, by in enumerate(BY) for j, name in enumerate(SIZES) if (n := self.size[i, j])
-        ]  # fmt: skip
+            CoverageRow(
+                level,
+                table,
+                by,
+                name,
+                int(n),
+                float(self.held[i, j] / n),
+                float(self.width[i, j] / n),
+            )
+            for i, by in enumerate(BY)
+            for j, name in enumerate(SIZES)
+            if (n := self.size[i, j])
+        ]
 
 
-def together(tallies: Mapping[tuple[str, str], CoverageTally], levels: Iterable[str]) -> list[CoverageRow]:
+def together(
+    tallies: Mapping[tuple[str, str], CoverageTally], levels: Iterable[str]
+) -> list[CoverageRow]:
     """All tables of each level, named ``all``, and then each by itself."""
     out = []
     for level in levels:
         of_level = {table: t for (lv, table), t in tallies.items() if lv == level}
         every = CoverageTally()
         for t in of_level.values():
-            every.size, every.held, every.width = every.size + t.size, every.held + t.held, every.width + t.width
+            every.size, every.held, every.width = (
+                every.size + t.size,
+                every.held + t.held,
+                every.width + t.width,
+            )
         out += every.rows(level, "all")
         for table, t in of_level.items():
             out += t.rows(level, table)

@@ -1,8 +1,9 @@
-"""Errors of the demographic file: the figures by which the Bureau judged its own, with its errors beside; and of what is measured.
+"""Errors of the demographic file: the figures by which the Bureau judged its own, with its errors
+beside; and of what is measured.
 
-Truth and release are histograms by universe (``persons``, ``units``, ``households``) and level. All is computed from their positive
-cells; the answers held at once are those of a figure or of a query of at most :data:`SMALL` answers, for some units.
-"""
+Truth and release are histograms by universe (``persons``, ``units``, ``households``) and level. All
+is computed from their positive cells; the answers held at once are those of a figure or of a query
+of at most :data:`SMALL` answers, for some units."""
 
 from __future__ import annotations
 
@@ -31,11 +32,14 @@ PublishedCounts = Mapping[str, Mapping[str, Histogram]]
 SMALL = 300
 
 
-def figures(truth: TrueCounts, published: PublishedCounts, levels: Sequence[str]) -> list[FigureRow]:
-    """Rows of ``figures.csv``: every figure of the universes that are there, at each of the ``levels``, root first.
+def figures(
+    truth: TrueCounts, published: PublishedCounts, levels: Sequence[str]
+) -> list[FigureRow]:
+    """Rows of ``figures.csv``: every figure of the universes that are there, at each of the
+    ``levels``, root first.
 
-    Measures are those of :mod:`das.evaluate.tables`. Beside them are the errors of the Bureau's run where it states them: states,
-    counties and tracts of the nation, whatever of it is counted here.
+    Measures are those of :mod:`das.evaluate.tables`. Beside them are the errors of the Bureau's run
+    where it states them: states, counties and tracts of the nation, whatever of it is counted here.
     """
     out = []
     for universe in (name for name in SCHEMAS if name in truth):
@@ -66,13 +70,15 @@ def query_errors(
     schema: Schema,
     plan: Plan,
 ) -> Iterator[ErrorRow]:
-    """Rows of ``errors.csv`` of one universe, by level: of published counts, of every query of the plan with at most :data:`SMALL`
-    answers. ``truth`` and ``published`` are counts of the ``tree`` that was measured; ``expected_mae`` and ``expected_rmse`` what the
-    noise alone would give: that of a unit has the variance that the plan says of its class.
-    """
+    """Rows of ``errors.csv`` of one universe, by level: of published counts, of every query of the
+    plan with at most :data:`SMALL` answers. ``truth`` and ``published`` are counts of the ``tree``
+    that was measured; ``expected_mae`` and ``expected_rmse`` what the noise alone would give: that
+    of a unit has the variance that the plan says of its class."""
     levels = tree.spine.levels
     asked = {
-        level: tuple(dict.fromkeys(d.query for d in plan.at(level) if schema.query(d.query).answers <= SMALL))
+        level: tuple(
+            dict.fromkeys(d.query for d in plan.at(level) if schema.query(d.query).answers <= SMALL)
+        )
         for level in levels
     }
     held = Published(Measurements({}), published, asked)
@@ -80,7 +86,9 @@ def query_errors(
         noise = _noise(plan, tree, tally.level, tally.query)
         for row in tally.rows(plan.mechanism):
             yield (
-                row if noise is None else replace(row, expected_mae=noise.mean_abs, expected_rmse=sqrt(noise.variance))
+                row
+                if noise is None
+                else replace(row, expected_mae=noise.mean_abs, expected_rmse=sqrt(noise.variance))
             )
 
 

@@ -1,10 +1,12 @@
-"""Results of the demographic file that cannot be, or hardly: persons and households are estimated apart.
+"""Results of the demographic file that cannot be, or hardly: persons and households are estimated
+apart.
 
-Of tracts and counties: more householders of some kind than persons, more couples than there can be, children and no women, ...; of
-the lowest units the conditions of :mod:`das.evaluate.impossible`. Conditions and universes are those of the Bureau's Inconsistency Tables of
-2023-04-03, with their numbers in brackets. Not here: 1 (no State's total differs, by construction) and 21 (which group quarters are those of
-adults is not said). A median age is that of single years, interpolated within the year in which it falls.
-"""
+Of tracts and counties: more householders of some kind than persons, more couples than there can be,
+children and no women, ...; of the lowest units the conditions of :mod:`das.evaluate.impossible`.
+Conditions and universes are those of the Bureau's Inconsistency Tables of 2023-04-03, with their
+numbers in brackets. Not here: 1 (no State's total differs, by construction) and 21 (which group
+quarters are those of adults is not said). A median age is that of single years, interpolated within
+the year in which it falls."""
 
 from __future__ import annotations
 
@@ -38,9 +40,11 @@ _FIRST_AGES = [int(level.split("-")[0]) for level in HHAGE.levels]
 _Found = tuple[str, Flags, Flags]
 
 
-def dhc_impossible(truth: TrueCounts, published: PublishedCounts, levels: Sequence[str]) -> list[ImpossibleRow]:
-    """Rows of ``impossible.csv``, by universe (``persons``, ``units``, ``households``) and level; the last of ``levels`` is the lowest
-    one."""
+def dhc_impossible(
+    truth: TrueCounts, published: PublishedCounts, levels: Sequence[str]
+) -> list[ImpossibleRow]:
+    """Rows of ``impossible.csv``, by universe (``persons``, ``units``, ``households``) and level;
+    the last of ``levels`` is the lowest one."""
     known = {name: {lv: of[lv].open(REASON) for lv in levels} for name, of in truth.items()}
     rows, lowest = [], levels[-1]
     for level in (lv for lv in LEVELS if lv in levels):
@@ -57,13 +61,14 @@ def _lowest(persons: Histogram, units: Histogram) -> LowestCounts:
     return LowestCounts(persons.totals(), adults, household, occupied, occupied + vacant)
 
 
-# --- areas ---------------------------------------------------------------------------------------------------
+# --- areas
+# ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountedAreas(Closed):
-    """``persons``, ``(areas, sex, age, origin, race)``, and those in households, ``(areas,)``; households by what is asked of them,
-    ``(areas, groups)``."""
+    """``persons``, ``(areas, sex, age, origin, race)``, and those in households, ``(areas,)``;
+    households by what is asked of them, ``(areas, groups)``."""
 
     persons: Ints
     housed: Ints
@@ -74,7 +79,9 @@ class CountedAreas(Closed):
         query = DHCP.query("sex * age * hispanic * race7")
         people = persons.answer(query).reshape(-1, *(n for n in query.shape if n > 1))
         housed = persons.answer(DHCP.query("hhinstlevels"))[:, 0]
-        return CountedAreas(people, housed, {name: households.answer(DHCH.query(name)) for name in _HOUSEHOLDS})
+        return CountedAreas(
+            people, housed, {name: households.answer(DHCH.query(name)) for name in _HOUSEHOLDS}
+        )
 
     @cached_property
     def total(self) -> Ints:
@@ -88,21 +95,31 @@ class CountedAreas(Closed):
     @cached_property
     def of_groups(self) -> Ints:
         """By group, sex and age, ``(areas, groups, sexes, ages)``."""
-        races, hispanic = np.moveaxis(self.persons.sum(axis=3), 3, 1), self.persons[:, :, :, 1].sum(axis=3)
-        return np.concatenate([races, hispanic[:, None], self.persons[:, :, :, 0, 0][:, None]], axis=1)
+        races, hispanic = (
+            np.moveaxis(self.persons.sum(axis=3), 3, 1),
+            self.persons[:, :, :, 1].sum(axis=3),
+        )
+        return np.concatenate(
+            [races, hispanic[:, None], self.persons[:, :, :, 0, 0][:, None]], axis=1
+        )
 
     def couples(self, *kinds: str) -> Ints:
         groups = next(g.groups for g in DHCH.recodes if g.name == "coupled_hh_type")
-        return self.households["coupled_hh_type"][:, [groups.index(kind) for kind in kinds]].sum(axis=1)
+        return self.households["coupled_hh_type"][:, [groups.index(kind) for kind in kinds]].sum(
+            axis=1
+        )
 
 
-def _of_areas(true: tuple[Histogram, Histogram], out: tuple[Histogram, Histogram], level: str) -> list[ImpossibleRow]:
+def _of_areas(
+    true: tuple[Histogram, Histogram], out: tuple[Histogram, Histogram], level: str
+) -> list[ImpossibleRow]:
     """Some areas at a time: their persons by sex, age, origin and race are 3,248 numbers each."""
     rows: list[ImpossibleRow] = []
     for start in range(0, true[0].units, AREAS):
         stop = min(start + AREAS, true[0].units)
         before, after = (
-            _conditions(CountedAreas.of(*(h.rows(start, stop) for h in both)), level) for both in (true, out)
+            _conditions(CountedAreas.of(*(h.rows(start, stop) for h in both)), level)
+            for both in (true, out)
         )
         for (name, *flags), (_, *flags_out) in zip(before, after, strict=True):
             rows.append(row_of(name, level, *flags, *flags_out))
@@ -128,7 +145,11 @@ def _persons_and_households(c: CountedAreas) -> Iterator[_Found]:
     every = np.ones(len(c.total), dtype=bool)
     yield "more households than persons in them (2)", every, sizes.sum(axis=1) > c.housed
     least = (sizes * np.arange(1, sizes.shape[1] + 1)).sum(axis=1)
-    yield "more persons by the sizes of households than persons in them (2)", every, least > c.housed
+    yield (
+        "more persons by the sizes of households than persons in them (2)",
+        every,
+        least > c.housed,
+    )
 
 
 def _householders(c: CountedAreas) -> Iterator[_Found]:
@@ -143,10 +164,16 @@ def _householders(c: CountedAreas) -> Iterator[_Found]:
         ("more Hispanic householders than persons (7)", h["hisp"][:, 1] > hispanic),
         ("more householders of an age than persons (8)", (h["hhage"] > of_age).any(axis=1)),
         ("more female householders than women (9)", h["sex"][:, 1] > sexes[:, 1]),
-        ("more households with minors than minors (10)", h["minor"][:, 1] > ages[:, :18].sum(axis=1)),
+        (
+            "more households with minors than minors (10)",
+            h["minor"][:, 1] > ages[:, :18].sum(axis=1),
+        ),
         ("more opposite-sex married couples than males (11)", couples > sexes[:, 0]),
         ("more opposite-sex married couples than females (12)", couples > sexes[:, 1]),
-        ("married couples of more than all of 15 and over (13)", 2 * married > ages[:, 15:].sum(axis=1)),
+        (
+            "married couples of more than all of 15 and over (13)",
+            2 * married > ages[:, 15:].sum(axis=1),
+        ),
     ):
         yield name, of, np.asarray(met)
 
@@ -169,11 +196,14 @@ def _small_and_women(by_age: Ints) -> tuple[Ints, Ints]:
 def _medians_apart(by_age: Ints) -> tuple[Flags, Flags]:
     """Where there are five of each sex, and where their median ages are at least 20 years apart."""
     median = medians(by_age)
-    return np.all(by_age.sum(axis=-1) >= 5, axis=-1), np.asarray(np.abs(median[..., 0] - median[..., 1]) >= 20)
+    return np.all(by_age.sum(axis=-1) >= 5, axis=-1), np.asarray(
+        np.abs(median[..., 0] - median[..., 1]) >= 20
+    )
 
 
 def medians(by_age: Ints) -> NDArray[np.float64]:
-    """Of persons in single years, ``(..., ages)``: those of an age are spread evenly over its year. 0 where there is nobody.
+    """Of persons in single years, ``(..., ages)``: those of an age are spread evenly over its year.
+    0 where there is nobody.
 
     >>> medians(np.array([[0, 1, 1], [4, 0, 0]]))
     array([2. , 0.5])

@@ -1,4 +1,6 @@
-"""The errors of one query at one level, or of a part of its units: a value that adds up, and its rows."""
+"""The errors of one query at one level, or of a part of its units: a value that adds up, and its
+rows.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,14 @@ _QUANTILES = tuple(Fraction(p, 100) for p in (50, 90, 95, 99))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Errors(Closed):
-    """What a row needs, by class of the true count: the distribution of errors in ``classes``, ``(classes,)`` sums of
-    :math:`|e|/t`, :math:`e/t` and :math:`t` over the positive true counts, and of how many of these nobody is left
-    (``lost``). Errors are whole numbers, ``unit`` of which are a person.
+    """What a row needs, by class of the true count: the distribution of errors in ``classes``,
+    ``(classes,)`` sums of :math:`|e|/t`, :math:`e/t` and :math:`t` over the positive true counts,
+    and of how many of these nobody is left (``lost``). Errors are whole numbers, ``unit`` of which
+    are a person.
 
-    ``families`` are sums over families of siblings, of each class and of all; ``parents`` is how many families there are.
-    ``units`` are the same over units, and stay only while there are fewer than :data:`das.evaluate.bias.FAMILIES` families.
-    """
+    ``families`` are sums over families of siblings, of each class and of all; ``parents`` is how
+    many families there are. ``units`` are the same over units, and stay only while there are fewer
+    than :data:`das.evaluate.bias.FAMILIES` families."""
 
     unit: int
     classes: tuple[Spread, ...]
@@ -43,28 +46,40 @@ class Errors(Closed):
 
     @staticmethod
     def merged(parts: Sequence[Errors]) -> Errors:
-        """The errors of all parts, which have no family in common. All is exact but the sums of percent errors, which are
-        added up in the order of the parts."""
+        """The errors of all parts, which have no family in common. All is exact but the sums of
+        percent errors, which are added up in the order of the parts."""
         first, *others = parts
         if not others:
             return first
         units = None
         if all(p.units for p in parts):
-            units = tuple(map(ClusterSums.merged, zip(*(p.units or () for p in parts), strict=True)))
+            units = tuple(
+                map(ClusterSums.merged, zip(*(p.units or () for p in parts), strict=True))
+            )
         percent, algebraic, true, lost = (
             sum((getattr(p, name) for p in others), getattr(first, name))
             for name in ("percent", "algebraic", "true", "lost")
         )
         return Errors(
-            first.unit, tuple(map(Spread.merged, zip(*(p.classes for p in parts), strict=True))),
-            percent, algebraic, true, lost, sum(p.known for p in parts), sum(p.covered for p in parts),
+            first.unit,
+            tuple(map(Spread.merged, zip(*(p.classes for p in parts), strict=True))),
+            percent,
+            algebraic,
+            true,
+            lost,
+            sum(p.known for p in parts),
+            sum(p.covered for p in parts),
             sum(p.parents for p in parts),
-            tuple(map(ClusterSums.merged, zip(*(p.families for p in parts), strict=True))), units,
-        )  # fmt: skip
+            tuple(map(ClusterSums.merged, zip(*(p.families for p in parts), strict=True))),
+            units,
+        )
 
-    def rows(self, level: str, query: str, source: str, persons: int, noise: Moments | None) -> Iterator[ErrorRow]:
-        """Row ``all`` and those of the classes that occur; nothing where there is no error. ``persons``: the true total of the
-        level. ``noise``: what the errors should be, where that is known."""
+    def rows(
+        self, level: str, query: str, source: str, persons: int, noise: Moments | None
+    ) -> Iterator[ErrorRow]:
+        """Row ``all`` and those of the classes that occur; nothing where there is no error.
+        ``persons``: the true total of the level. ``noise``: what the errors should be, where that
+        is known."""
         every = Spread.merged(self.classes)
         if every.n:
             row = self._row(level, query, source, len(CLASSES), every)
@@ -88,15 +103,30 @@ class Errors(Closed):
         appeared = vanished = zeros = 0
         if which.start == 0:
             zero = self.classes[0]
-            appeared, vanished = int(zero.count[zero.value > 0].sum()), int(zero.count[zero.value < 0].sum())
+            appeared, vanished = (
+                int(zero.count[zero.value > 0].sum()),
+                int(zero.count[zero.value < 0].sum()),
+            )
             zeros = appeared + vanished
         percent = 100 * (self.percent[which].sum() / u + 2 * zeros) / n
         algebraic = 100 * (self.algebraic[which].sum() / u + 2 * (appeared - vanished)) / n
         mean = self.true[which].sum() / n
         real = u > 1
         return ErrorRow(
-            level, query, source, name, n, spread.mae / u, spread.rmse / u, spread.bias / u, p50, p95,
-            spread.largest / u, None, p90, p99,
+            level,
+            query,
+            source,
+            name,
+            n,
+            spread.mae / u,
+            spread.rmse / u,
+            spread.bias / u,
+            p50,
+            p95,
+            spread.largest / u,
+            None,
+            p90,
+            p99,
             mape=None if real else float(percent),
             malpe=None if real else float(algebraic),
             cv=float(100 * spread.rmse / u / mean) if mean else None,
@@ -106,10 +136,14 @@ class Errors(Closed):
             clusters=found.clusters if found else None,
             zero_to_positive=None if real else appeared,
             positive_to_zero=None if real else int(self.lost[which].sum()),
-        )  # fmt: skip
+        )
 
 
 def _beside(row: ErrorRow, noise: Moments) -> ErrorRow:
     error = noise.deviation_abs / sqrt(row.n)
-    return replace(row, expected_mae=noise.mean_abs, expected_rmse=sqrt(noise.variance),
-                   mae_z=(row.mae - noise.mean_abs) / error if error > 0 else None)  # fmt: skip
+    return replace(
+        row,
+        expected_mae=noise.mean_abs,
+        expected_rmse=sqrt(noise.variance),
+        mae_z=(row.mae - noise.mean_abs) / error if error > 0 else None,
+    )

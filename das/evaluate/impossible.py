@@ -1,9 +1,8 @@
 """Results that cannot be, or hardly: how often in the truth, and how often as published.
 
-Conditions and universes are those of the Bureau's *Impossible & Improbable* tables (numbers in brackets: its
-Inconsistency Tables of 2023-04-03). Persons and housing units are measured and solved apart, so nothing but chance
-keeps them together; what it costs is shown here.
-"""
+Conditions and universes are those of the Bureau's *Impossible & Improbable* tables (numbers in
+brackets: its Inconsistency Tables of 2023-04-03). Persons and housing units are measured and solved
+apart, so nothing but chance keeps them together; what it costs is shown here."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LowestCounts(Closed):
-    """What is counted of each lowest unit, ``(units,)``: all persons, those of 18 and over, those in households; occupied housing
-    units and all of them. ``None`` where the run does not say."""
+    """What is counted of each lowest unit, ``(units,)``: all persons, those of 18 and over, those
+    in households; occupied housing units and all of them. ``None`` where the run does not say."""
 
     persons: Ints
     adults: Ints | None
@@ -37,10 +36,13 @@ class LowestCounts(Closed):
 
 
 def impossible(
-    truth: Mapping[str, Histogram], published: Mapping[str, Histogram], universes: Sequence[Universe], level: str
+    truth: Mapping[str, Histogram],
+    published: Mapping[str, Histogram],
+    universes: Sequence[Universe],
+    level: str,
 ) -> list[ImpossibleRow]:
-    """Rows of ``impossible.csv``, for the lowest level; by universe, persons first. Conditions that their schemas do
-    not speak of are left out."""
+    """Rows of ``impossible.csv``, for the lowest level; by universe, persons first. Conditions that
+    their schemas do not speak of are left out."""
     return of_counts(_counted(truth, universes), _counted(published, universes), level)
 
 
@@ -50,16 +52,25 @@ def of_counts(true: LowestCounts, out: LowestCounts, level: str) -> list[Impossi
     return [row_of(name, level, *before[name], *after[name]) for name in before]
 
 
-def row_of(name: str, level: str, of: Flags, met: Flags, of_out: Flags, met_out: Flags) -> ImpossibleRow:
-    """Of a condition: which units are in its universe and which meet it, in the truth and as published."""
-    return ImpossibleRow(name, level, *(int(np.count_nonzero(x)) for x in (of, of & met, of_out, of_out & met_out)))
+def row_of(
+    name: str, level: str, of: Flags, met: Flags, of_out: Flags, met_out: Flags
+) -> ImpossibleRow:
+    """Of a condition: which units are in its universe and which meet it, in the truth and as
+    published.
+    """
+    return ImpossibleRow(
+        name, level, *(int(np.count_nonzero(x)) for x in (of, of & met, of_out, of_out & met_out))
+    )
 
 
 def merged(rows: Iterable[ImpossibleRow]) -> list[ImpossibleRow]:
     """Of the units of several parts: for each condition, the sums."""
     out = []
     for same in grouped(rows, attrgetter("condition")):
-        sums = (sum(getattr(r, name) for r in same) for name in ("of_true", "true", "of_published", "published"))
+        sums = (
+            sum(getattr(r, name) for r in same)
+            for name in ("of_true", "true", "of_published", "published")
+        )
         out.append(ImpossibleRow(same[0].condition, same[0].level, *sums))
     return out
 
@@ -89,12 +100,19 @@ def _conditions(x: LowestCounts, true: LowestCounts) -> dict[str, tuple[Flags, F
         return found
     found["more occupied than housing units"] = true.housing >= 0, x.occupied > true.housing
     found["all housing units occupied, not so in truth (22)"] = (
-        x.housing >= 0, (x.housing > 0) & (x.occupied == x.housing) & (true.occupied < true.housing))  # fmt: skip
+        x.housing >= 0,
+        (x.housing > 0) & (x.occupied == x.housing) & (true.occupied < true.housing),
+    )
     found["all housing units vacant, not so in truth (23)"] = (
-        x.housing >= 0, (x.housing > 0) & (x.occupied == 0) & (true.occupied > 0))  # fmt: skip
+        x.housing >= 0,
+        (x.housing > 0) & (x.occupied == 0) & (true.occupied > 0),
+    )
     if x.household is not None:
         lived_in = x.occupied > 0
-        found["fewer persons in households than occupied units (3)"] = lived_in, x.household < x.occupied
+        found["fewer persons in households than occupied units (3)"] = (
+            lived_in,
+            x.household < x.occupied,
+        )
         found["persons in households, no occupied unit (4)"] = x.household > 0, x.occupied == 0
         found["occupied units, nobody in households (5)"] = lived_in, x.household == 0
         found["more than 10 persons a household (19)"] = lived_in, x.household > 10 * x.occupied

@@ -1,8 +1,7 @@
 r"""Exact distributions of integer errors, added up batch by batch.
 
-Errors are integers, so a distribution is a list of distinct values with their counts, whatever the number
-of errors: everything that is reported, quantiles too, is exact and needs no errors kept.
-"""
+Errors are integers, so a distribution is a list of distinct values with their counts, whatever the
+number of errors: everything that is reported, quantiles too, is exact and needs no errors kept."""
 
 from __future__ import annotations
 
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 
 from das.model.closed import Closed
 
-#: A distribution over a range wider than this many values, and than the batch, is counted by sorting.
+#: A distribution over a range wider than this many values, and than the batch, is counted by
+#: sorting.
 WIDE = 1 << 20
 
 
@@ -51,11 +51,15 @@ class Spread(Closed):
     @staticmethod
     def merged(parts: Sequence[Spread]) -> Spread:
         """The errors of all."""
-        return _collect(np.concatenate([p.value for p in parts]), np.concatenate([p.count for p in parts]))
+        return _collect(
+            np.concatenate([p.value for p in parts]), np.concatenate([p.count for p in parts])
+        )
 
     def without(self, other: Spread) -> Spread:
         """These errors less ``other``, which are among them."""
-        return _collect(np.concatenate([self.value, other.value]), np.concatenate([self.count, -other.count]))
+        return _collect(
+            np.concatenate([self.value, other.value]), np.concatenate([self.count, -other.count])
+        )
 
     @property
     def n(self) -> int:
@@ -72,7 +76,9 @@ class Spread(Closed):
 
     @property
     def rmse(self) -> float:
-        return float(np.sqrt(self.value.astype(np.float64) ** 2 @ self.count.astype(np.float64) / self.n))
+        return float(
+            np.sqrt(self.value.astype(np.float64) ** 2 @ self.count.astype(np.float64) / self.n)
+        )
 
     @property
     def bias(self) -> float:
@@ -82,9 +88,8 @@ class Spread(Closed):
     def quantiles(self, ps: Sequence[Fraction]) -> list[int]:
         r"""The quantiles of the absolute error, of each p :math:`\min\{x : P[|e| \le x] \ge p\}`.
 
-        NumPy's ``inverted_cdf``: always an error that occurs; for an even number of errors the median is
-        the lower of the two in the middle.
-        """
+        NumPy's ``inverted_cdf``: always an error that occurs; for an even number of errors the
+        median is the lower of the two in the middle."""
         size, n = _collect(np.abs(self.value), self.count), self.n
         ranks = [-(-p.numerator * n // p.denominator) for p in ps]
         return [int(x) for x in size.value[np.searchsorted(np.cumsum(size.count), ranks)]]

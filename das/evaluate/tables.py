@@ -1,12 +1,13 @@
-r"""Errors of the published tables, column by column, in the measures of the Bureau's Detailed Summary Metrics.
+r"""Errors of the published tables, column by column, in the measures of the Bureau's Detailed
+Summary Metrics.
 
-For one column and all geographies of a kind, true :math:`t_i`, published :math:`p_i`, :math:`e_i = p_i - t_i`:
-N, MAE :math:`\overline{|e|}`, RMSE :math:`(\overline{e^2})^{1/2}`, CV :math:`100\,\mathrm{RMSE}/\bar t`, mean error
-:math:`\bar e`; MAPE and MALPE are the means of :math:`|r_i|` and :math:`r_i`, with the percent difference
-:math:`r_i = 100\, e_i/t_i`, 0 where both are 0, and :math:`100\, e_i/\tfrac12(t_i + p_i) = 200` where only
-:math:`t_i` is; and how many have :math:`2 \le |r_i| \le 5`, :math:`|r_i| > 5`, :math:`|e_i| > 200`.
-Source: the Bureau's release of the program that made its tables (recon_replication, ``metrics/metrics.py``).
-"""
+For one column and all geographies of a kind, true :math:`t_i`, published :math:`p_i`, :math:`e_i =
+p_i - t_i`: N, MAE :math:`\overline{|e|}`, RMSE :math:`(\overline{e^2})^{1/2}`, CV
+:math:`100\,\mathrm{RMSE}/\bar t`, mean error :math:`\bar e`; MAPE and MALPE are the means of
+:math:`|r_i|` and :math:`r_i`, with the percent difference :math:`r_i = 100\, e_i/t_i`, 0 where both
+are 0, and :math:`100\, e_i/\tfrac12(t_i + p_i) = 200` where only :math:`t_i` is; and how many have
+:math:`2 \le |r_i| \le 5`, :math:`|r_i| > 5`, :math:`|e_i| > 200`. Source: the Bureau's release of
+the program that made its tables (recon_replication, ``metrics/metrics.py``)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ REASON = "the published tables are compared with those of the truth, for confide
 #: Size classes of a characteristic: by its own true count.
 SIZES = ("0-9", "10-99", "100+")
 _SIZE_FIRST = np.array([0, 10, 100])
-#: Size classes of the total: the Bureau's for counties and minor civil divisions, and one cut more for places.
+#: Size classes of the total: the Bureau's for counties and minor civil divisions, and one cut more
+#: for places.
 _POPULATION = (0, 1000, 5000, 10000, 50000, 100000)
 _PLACE = (0, 500, 1000, 5000, 10000, 50000, 100000)
 #: Values of a table held at once.
@@ -41,9 +43,10 @@ BATCH = 1 << 22
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableSums(Closed):
-    """Sums over ``n`` geographies of a kind for a table: ``sums`` by column and size class of the count, ``by_population`` of
-    the first column by size class of the total, both ``(measures, columns, classes)`` in the order of :func:`_summed`;
-    ``shares`` of each column, which are no number where nobody is in it. Whole numbers are exact up to 2^53."""
+    """Sums over ``n`` geographies of a kind for a table: ``sums`` by column and size class of the
+    count, ``by_population`` of the first column by size class of the total, both ``(measures,
+    columns, classes)`` in the order of :func:`_summed`; ``shares`` of each column, which are no
+    number where nobody is in it. Whole numbers are exact up to 2^53."""
 
     geography: str
     table: str
@@ -60,45 +63,79 @@ class TableSums(Closed):
             sum((getattr(p, name) for p in others), getattr(first, name))
             for name in ("sums", "by_population", "shares")
         )
-        return TableSums(first.geography, first.table, sum(p.n for p in parts), sums, by_population, shares)
+        return TableSums(
+            first.geography, first.table, sum(p.n for p in parts), sums, by_population, shares
+        )
 
     @staticmethod
-    def of(table: Table, geography: str, true: Histogram, out: Histogram, whole: Whole) -> TableSums:
+    def of(
+        table: Table, geography: str, true: Histogram, out: Histogram, whole: Whole
+    ) -> TableSums:
         first = np.array(_low(geography))
-        everything, everybody = (table.values(h)[0] for h in (whole.truth.open(REASON), whole.published))
+        everything, everybody = (
+            table.values(h)[0] for h in (whole.truth.open(REASON), whole.published)
+        )
         sums = np.zeros((MEASURES, len(table.columns), len(SIZES)))
         by_population, shares = np.zeros((MEASURES, 1, len(first))), np.zeros(len(table.columns))
         for t, p in _batches(table, true, out):
             sums += _summed_of_all(t, p)
             total = np.zeros(len(t), dtype=np.int64)
             by_population += _summed(total, t[:, 0], (p - t)[:, 0], first, 1)
-            with np.errstate(divide="ignore", invalid="ignore"):  # a column that nobody is in has no shares
+            with np.errstate(
+                divide="ignore", invalid="ignore"
+            ):  # a column that nobody is in has no shares
                 shares += np.abs(p / everybody - t / everything).sum(axis=0)
         return TableSums(geography, table.name, true.units, sums, by_population, shares)
 
     def rows(self, table: Table) -> Iterator[TableRow]:
         sums = self.sums.copy()
         sums[0, :, 0] = self.n - sums[0, :, 1:].sum(axis=1)  # of class 0-9, not all were seen
-        each, every = sums.transpose(1, 2, 0).tolist(), sums.sum(axis=2).T.tolist()  # Python's numbers: rows are many
+        each, every = (
+            sums.transpose(1, 2, 0).tolist(),
+            sums.sum(axis=2).T.tolist(),
+        )  # Python's numbers: rows are many
         for j in range(len(table.columns)):
             shares = float(self.shares[j]) if np.isfinite(self.shares[j]) else None
             yield self._row(table, j, "all", every[j], shares)
-            yield from (self._row(table, j, size, each[j][i]) for i, size in enumerate(SIZES) if each[j][i][0])
+            yield from (
+                self._row(table, j, size, each[j][i])
+                for i, size in enumerate(SIZES)
+                if each[j][i][0]
+            )
             if j == 0:  # the total
                 low = _low(self.geography)
                 names = [*(f"{a}-{b - 1}" for a, b in pairwise(low)), f"{low[-1]}+"]
                 found = self.by_population[:, 0].T.tolist()
-                yield from (self._row(table, 0, f"total {s}", found[i]) for i, s in enumerate(names) if found[i][0])
+                yield from (
+                    self._row(table, 0, f"total {s}", found[i])
+                    for i, s in enumerate(names)
+                    if found[i][0]
+                )
 
-    def _row(self, table: Table, j: int, size: str, sums: Sequence[float], shares: float | None = None) -> TableRow:
+    def _row(
+        self, table: Table, j: int, size: str, sums: Sequence[float], shares: float | None = None
+    ) -> TableRow:
         n = sums[0]
         absolute, square, percent, algebraic, true, error = (x / n for x in sums[1:7])
         two_to_five, over_five, over_200 = map(int, sums[7:])
         return TableRow(
-            self.geography, table.name, table.columns[j], table.said(j), size, int(n), absolute,
-            square**0.5, percent, 100 * square**0.5 / true if true else None, algebraic, error, two_to_five,
-            over_five, over_200, shares,
-        )  # fmt: skip
+            self.geography,
+            table.name,
+            table.columns[j],
+            table.said(j),
+            size,
+            int(n),
+            absolute,
+            square**0.5,
+            percent,
+            100 * square**0.5 / true if true else None,
+            algebraic,
+            error,
+            two_to_five,
+            over_five,
+            over_200,
+            shares,
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,7 +148,9 @@ class Whole(Closed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AreaHistograms(Closed):
-    """What the units of a tree, or of a part of it, hold of the areas of one kind that they lie in, by code."""
+    """What the units of a tree, or of a part of it, hold of the areas of one kind that they lie in,
+    by code.
+    """
 
     kind: str
     codes: Codes
@@ -121,15 +160,19 @@ class AreaHistograms(Closed):
     @staticmethod
     def of(areas: Areas, truth: Confidential[Histogram], published: Histogram) -> AreaHistograms:
         """``truth`` and ``published`` are of the lowest units."""
-        return AreaHistograms(areas.kind, areas.codes, areas.histogram(truth.open(REASON)), areas.histogram(published))
+        return AreaHistograms(
+            areas.kind, areas.codes, areas.histogram(truth.open(REASON)), areas.histogram(published)
+        )
 
     @staticmethod
     def merged(parts: Sequence[AreaHistograms]) -> AreaHistograms:
         """Added up by code; in the order of the codes."""
         codes = np.unique(np.concatenate([p.codes for p in parts]))
         place = [np.searchsorted(codes, p.codes) for p in parts]
-        counts = (_added([(at, getattr(p, name)) for at, p in zip(place, parts, strict=True)], len(codes))
-                  for name in ("truth", "published"))  # fmt: skip
+        counts = (
+            _added([(at, getattr(p, name)) for at, p in zip(place, parts, strict=True)], len(codes))
+            for name in ("truth", "published")
+        )
         return AreaHistograms(parts[0].kind, codes, *counts)
 
 
@@ -145,11 +188,15 @@ class TableTallies(Closed):
         """Of all parts."""
         levels = grouped((x for p in parts for x in p.levels), lambda x: (x.geography, x.table))
         areas = grouped((x for p in parts for x in p.areas), lambda x: x.kind)
-        return TableTallies(tuple(map(TableSums.merged, levels)), tuple(map(AreaHistograms.merged, areas)))
+        return TableTallies(
+            tuple(map(TableSums.merged, levels)), tuple(map(AreaHistograms.merged, areas))
+        )
 
-    def rows(self, tabulated: Sequence[Table], kinds: Sequence[str], whole: Whole) -> Iterator[TableRow]:
-        """Rows of ``tables.csv``: every column of the tables ``tabulated``, for each level of the spine and each of the
-        ``kinds`` of areas."""
+    def rows(
+        self, tabulated: Sequence[Table], kinds: Sequence[str], whole: Whole
+    ) -> Iterator[TableRow]:
+        """Rows of ``tables.csv``: every column of the tables ``tabulated``, for each level of the
+        spine and each of the ``kinds`` of areas."""
         areas = {a.kind: a for a in self.areas}
         for table in tabulated:
             for sums in self.levels:
@@ -169,15 +216,19 @@ def tally_tables(
     areas: Sequence[Areas] = (),
 ) -> TableTallies:
     """Of each of the ``levels``, and of areas of units of the last of them."""
-    sums = [TableSums.of(table, level, truth[level].open(REASON), published[level], whole)
-            for level in levels for table in tabulated]  # fmt: skip
+    sums = [
+        TableSums.of(table, level, truth[level].open(REASON), published[level], whole)
+        for level in levels
+        for table in tabulated
+    ]
     counts = [AreaHistograms.of(a, truth[levels[-1]], published[levels[-1]]) for a in areas]
     return TableTallies(tuple(sums), tuple(counts))
 
 
 def _added(parts: Sequence[tuple[Ints, Histogram]], units: int) -> Histogram:
     unit, cell, count = (
-        np.concatenate(x) for x in zip(*((at[h.unit], h.cell, h.count) for at, h in parts), strict=True)
+        np.concatenate(x)
+        for x in zip(*((at[h.unit], h.cell, h.count) for at, h in parts), strict=True)
     )
     return Histogram.of(units, parts[0][1].cells, unit, cell, count)
 
@@ -205,8 +256,8 @@ def _summed_of_all(true: Ints, out: Ints) -> NDArray[np.float64]:
 
 
 def _summed(column: Ints, t: Ints, e: Ints, first: Ints, columns: int) -> NDArray[np.float64]:
-    """By column and class of ``t``: N; sums of |e|, e^2, |r|, r, t, e; how many r are from 2 to 5 percent, how many
-    beyond 5, how many e beyond 200."""
+    """By column and class of ``t``: N; sums of |e|, e^2, |r|, r, t, e; how many r are from 2 to 5
+    percent, how many beyond 5, how many e beyond 200."""
     key = column * len(first) + np.searchsorted(first, t, side="right") - 1
     r = np.where(t > 0, 100 * e / np.maximum(t, 1), 200.0 * (e > 0))
     size = np.abs(r)

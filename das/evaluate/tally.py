@@ -1,4 +1,6 @@
-"""Errors of one query at one level, counted chunk by chunk: by class of the true count, and by cluster."""
+"""Errors of one query at one level, counted chunk by chunk: by class of the true count, and by
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ PART = 256
 class ErrorTally:
     """Errors of integers, or (``real``) of real numbers, of units with these parents, ``(units,)``.
 
-    Columns of the arrays are the classes of the true count: nearly all true counts of a block are 0, so class 0 is
-    what the others leave over, and only the positive counts are looked at one by one.
-    """
+    Columns of the arrays are the classes of the true count: nearly all true counts of a block are
+    0, so class 0 is what the others leave over, and only the positive counts are looked at one by
+    one."""
 
     def __init__(self, parent: Ints, *, real: bool = False) -> None:
         self.unit, self.parent = PART if real else 1, parent
@@ -43,15 +45,17 @@ class ErrorTally:
         start: int,
         seen: NDArray[np.bool_] | None = None,
     ) -> None:
-        """``values`` and ``true`` of the units from ``start`` on: of all of ``true``, or of those that are ``seen``,
-        which ``values`` has alone."""
+        """``values`` and ``true`` of the units from ``start`` on: of all of ``true``, or of those
+        that are ``seen``, which ``values`` has alone."""
         units = np.arange(start, start + true.units)
         if seen is not None:
             units, true = units[seen], true.only(seen)
         if not len(units):
             return
         error, rest, sums = (
-            self._sparse(values, true) if isinstance(values, SparseAnswers) else self._dense(values, true)
+            self._sparse(values, true)
+            if isinstance(values, SparseAnswers)
+            else self._dense(values, true)
         )
         home = units if self.few else self.parent[units]
         self._cluster(home, true, error, sums)
@@ -75,12 +79,16 @@ class ErrorTally:
         beyond = values.count[others]
         zeros = true.units * true.answers - len(true.at) - len(beyond)
         rest = Spread.of(beyond).merge(Spread.repeated(0, zeros))
-        sums = _whole(values.unit, values.count, true.units) - _whole(true.unit, true.count, true.units)
+        sums = _whole(values.unit, values.count, true.units) - _whole(
+            true.unit, true.count, true.units
+        )
         return value - true.count, rest, sums
 
-    def _dense(self, values: NDArray[np.int64] | NDArray[np.float64], true: SparseAnswers) -> tuple[Ints, Spread, Ints]:
-        """The errors where the true count is positive; the distribution of all others, which are the values; the sum of
-        all errors of each unit."""
+    def _dense(
+        self, values: NDArray[np.int64] | NDArray[np.float64], true: SparseAnswers
+    ) -> tuple[Ints, Spread, Ints]:
+        """The errors where the true count is positive; the distribution of all others, which are
+        the values; the sum of all errors of each unit."""
         there = values.ravel()[true.at] - true.count
         if self.unit == 1:
             every, error = values.astype(np.int64, copy=False), there.astype(np.int64, copy=False)
@@ -117,9 +125,18 @@ class ErrorTally:
             starts = np.searchsorted(self.parent, np.arange(self.parents))
             total, size = (np.add.reduceat(x, starts, axis=0) for x in (total, size))
         return Errors(
-            self.unit, tuple(self.classes), self.percent, self.algebraic, self.true, self.lost, self.known, self.covered,
-            self.parents, _sums(total, size), units,
-        )  # fmt: skip
+            self.unit,
+            tuple(self.classes),
+            self.percent,
+            self.algebraic,
+            self.true,
+            self.lost,
+            self.known,
+            self.covered,
+            self.parents,
+            _sums(total, size),
+            units,
+        )
 
 
 def _sums(total: Ints, size: Ints) -> tuple[ClusterSums, ...]:

@@ -1,8 +1,7 @@
 r"""What the errors of noisy measurements must be: the moments of their noise.
 
-A published variance determines the noise of a mechanism (:mod:`das.model.mechanisms`), so units of one query may have
-different ones.
-"""
+A published variance determines the noise of a mechanism (:mod:`das.model.mechanisms`), so units of
+one query may have different ones."""
 
 from __future__ import annotations
 
@@ -22,7 +21,9 @@ class Moments:
 
     @property
     def deviation_abs(self) -> float:
-        """The standard deviation of \\|X\\|: over sqrt(n) it is that of a mean absolute error of n answers."""
+        """The standard deviation of \\|X\\|: over sqrt(n) it is that of a mean absolute error of n
+        answers.
+        """
         return sqrt(max(0.0, self.variance - self.mean_abs**2))
 
 
@@ -39,7 +40,9 @@ def moments(mechanism: Mechanism, variance: float) -> Moments:
 
 
 def expected(mechanism: Mechanism, units: dict[float, int]) -> Moments:
-    """Over units of several variances (``units`` of each): the moments of an answer of a random one of them."""
+    """Over units of several variances (``units`` of each): the moments of an answer of a random one
+    of them.
+    """
     n = sum(units.values())
     each = [(moments(mechanism, v), k / n) for v, k in units.items()]
     return Moments(sum(m.mean_abs * w for m, w in each), sum(m.variance * w for m, w in each))

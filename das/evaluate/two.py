@@ -1,4 +1,6 @@
-"""Two sets of published counts over one tree: against each other, or each against the truth, side by side."""
+"""Two sets of published counts over one tree: against each other, or each against the truth, side
+by side.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ def errors_of_two(
     schema: Schema,
     queries: Mapping[str, Sequence[str]],
 ) -> Iterator[TwoErrorsRow]:
-    """For each level and query, the errors of ``a`` and of ``b``; and their difference |b - true| - |a - true| on
-    average, with its interval over clusters (:mod:`das.evaluate.bias`)."""
+    """For each level and query, the errors of ``a`` and of ``b``; and their difference |b - true| -
+    |a - true| on average, with its interval over clusters (:mod:`das.evaluate.bias`)."""
     for level, query in _each(spine, schema, queries):
         of_a, of_b, apart = (_tally(spine, level) for _ in range(3))
         true = truth[level].open(REASON)
@@ -52,17 +54,32 @@ def errors_of_two(
             apart.add(np.abs(other - wanted), SparseAnswers.of(np.abs(one - wanted)), start)
         x, y, d = (_all(t, level, query) for t in (of_a, of_b, apart))
         yield TwoErrorsRow(
-            level, query.name, x.n, x.mae, y.mae, d.bias, d.bias_low, d.bias_high, x.rmse, y.rmse, x.bias, y.bias
+            level,
+            query.name,
+            x.n,
+            x.mae,
+            y.mae,
+            d.bias,
+            d.bias_low,
+            d.bias_high,
+            x.rmse,
+            y.rmse,
+            x.bias,
+            y.bias,
         )
 
 
-def _each(spine: Spine, schema: Schema, queries: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Query]]:
+def _each(
+    spine: Spine, schema: Schema, queries: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, Query]]:
     for level in spine.levels:
         for name in dict.fromkeys(["total", *queries[level]]):
             yield level, schema.query(name)
 
 
-def _answers(spine: Spine, level: str, query: Query, *counts: Histogram) -> Iterator[tuple[Any, ...]]:
+def _answers(
+    spine: Spine, level: str, query: Query, *counts: Histogram
+) -> Iterator[tuple[Any, ...]]:
     """The first of some units, and their answers of each histogram, chunk by chunk."""
     for start, stop in chunks(0, spine.units(level), query.answers):
         yield start, *(h.rows(start, stop).answer(query) for h in counts)

@@ -19,7 +19,9 @@ FORMATS = ("csv", "parquet", "json")
 _KINDS = {str: pa.string(), int: pa.int64(), float: pa.float64()}
 
 
-def write(path: Path, kind: str, coverage: float, rows: Sequence[AreaRow], *, private: Private) -> None:
+def write(
+    path: Path, kind: str, coverage: float, rows: Sequence[AreaRow], *, private: Private
+) -> None:
     """``kind`` of areas, with intervals of ``coverage``. The file appears whole or not at all."""
     if path.suffix == ".csv":
         rows_csv.write_rows(path, AreaRow, rows, private=private)

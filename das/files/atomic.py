@@ -1,18 +1,20 @@
 """Files and folders that appear whole or not at all, and are on disk once they have appeared.
 
-Each is written under a draft's name beside its own (``.<name>.tmp``), forced to disk (fsync), and renamed; then the folder
-that has the name is forced, too. So whatever kills the process or the machine, under the true name is what was there before,
-nothing, or the whole; and what a later step relies on cannot be lost before it. A kill can leave drafts behind: the same
-step, done again, clears them away.
+Each is written under a draft's name beside its own (``.<name>.tmp``), forced to disk (fsync), and
+renamed; then the folder that has the name is forced, too. So whatever kills the process or the
+machine, under the true name is what was there before, nothing, or the whole; and what a later step
+relies on cannot be lost before it. A kill can leave drafts behind: the same step, done again,
+clears them away.
 
-What is made in the folder ``confidential`` of a run is its owner's alone from the first byte, whatever the umask says: 0700 for
-folders, 0600 for files. The folder itself keeps others out; the modes of what is in it hold after a copy or a move.
+What is made in the folder ``confidential`` of a run is its owner's alone from the first byte,
+whatever the umask says: 0700 for folders, 0600 for files. The folder itself keeps others out; the
+modes of what is in it hold after a copy or a move.
 
-A task of a run may be done by two processes at once (:mod:`das.engine.tasks`). Within :func:`attempt` drafts have names that
-no other process gives, so each writes its own, and the last to end gives it the true name; what a kill leaves behind is
-cleared when nobody is at work (:func:`clear_drafts`). One that comes too late, as after a sleep of its machine, writes nothing
-any more. That holds for files; a folder must be one process's.
-"""
+A task of a run may be done by two processes at once (:mod:`das.engine.tasks`). Within
+:func:`attempt` drafts have names that no other process gives, so each writes its own, and the last
+to end gives it the true name; what a kill leaves behind is cleared when nobody is at work
+(:func:`clear_drafts`). One that comes too late, as after a sleep of its machine, writes nothing any
+more. That holds for files; a folder must be one process's."""
 
 from __future__ import annotations
 
@@ -36,9 +38,13 @@ _in_time: ContextVar[Callable[[], None]] = ContextVar("in_time", default=lambda:
 
 
 def is_confidential(path: Path) -> bool:
-    """Whether ``path`` lies in the folder ``confidential`` of a run: the last of the two names on the way to it decides.
+    """Whether ``path`` lies in the folder ``confidential`` of a run: the last of the two names on
+    the way to it decides.
 
-    >>> [is_confidential(Path(p)) for p in ("/a/confidential/b/c", "/confidential/run/release/c", "/a/confidential")]
+    >>> [
+    ...     is_confidential(Path(p))
+    ...     for p in ("/a/confidential/b/c", "/confidential/run/release/c", "/a/confidential")
+    ... ]
     [True, False, False]
     """
     named = [part for part in path.absolute().parent.parts if part in (_RELEASE, _CONFIDENTIAL)]
@@ -52,7 +58,9 @@ def draft_of(path: Path) -> Path:
 
 @contextmanager
 def attempt(in_time: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Within, no other process writes under the same draft's names, and nothing is begun or gets its name when ``in_time`` raises."""
+    """Within, no other process writes under the same draft's names, and nothing is begun or gets
+    its name when ``in_time`` raises.
+    """
     own, check = _own.set(f".{uuid4().hex}"), _in_time.set(in_time)
     try:
         yield
@@ -62,8 +70,8 @@ def attempt(in_time: Callable[[], None] = lambda: None) -> Iterator[None]:
 
 
 def clear_drafts(folder_: Path) -> None:
-    """Delete all drafts below a folder, of attempts that were killed. One that is still being written does not get its
-    true name."""
+    """Delete all drafts below a folder, of attempts that were killed. One that is still being
+    written does not get its true name."""
     for left in sorted(folder_.rglob(".*.tmp")):
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
@@ -73,7 +81,9 @@ def clear_drafts(folder_: Path) -> None:
 
 @contextmanager
 def file(path: Path, mode: int | None = None) -> Iterator[Path]:
-    """A draft to write: it becomes ``path`` at the end, and is gone after an exception. ``mode`` holds from the first byte."""
+    """A draft to write: it becomes ``path`` at the end, and is gone after an exception. ``mode``
+    holds from the first byte.
+    """
     with files([path], mode) as (draft,):
         yield draft
 
@@ -104,8 +114,8 @@ def files(paths: Sequence[Path], mode: int | None = None) -> Iterator[list[Path]
 
 @contextmanager
 def folder(path: Path) -> Iterator[Path]:
-    """A draft to fill: it becomes the folder ``path`` at the end, in place of what has that name, and is gone after an
-    exception."""
+    """A draft to fill: it becomes the folder ``path`` at the end, in place of what has that name,
+    and is gone after an exception."""
     draft, old = draft_of(path), path.with_name(f".{path.name}.old")
     make_folder(path.parent)
     for left in (draft, old):
@@ -136,7 +146,9 @@ def folder(path: Path) -> Iterator[Path]:
 
 
 def remove_folder(path: Path) -> None:
-    """All of it goes in one step, so that nobody takes for whole what is left of it while it is deleted."""
+    """All of it goes in one step, so that nobody takes for whole what is left of it while it is
+    deleted.
+    """
     old = draft_of(path)
     shutil.rmtree(old, ignore_errors=True)
     with suppress(OSError):  # it is not there, or a disk of its own
@@ -151,7 +163,8 @@ def remove_file(path: Path) -> None:
 
 
 def create(path: Path, data: bytes) -> bool:
-    """Write ``path`` if it is not there, and say whether it was not; of two processes at once, one is told so.
+    """Write ``path`` if it is not there, and say whether it was not; of two processes at once, one
+    is told so.
 
     A disk that has no hard links writes it in any case, where it was not there at the beginning."""
     make_folder(path.parent)
@@ -190,7 +203,9 @@ def write_json(path: Path, value: Mapping[str, Any], mode: int | None = None) ->
 
 
 def link(path: Path, new: Path) -> None:
-    """A second name, in a draft, of a file that is never written again; a copy where the system has no such names."""
+    """A second name, in a draft, of a file that is never written again; a copy where the system has
+    no such names.
+    """
     try:
         os.link(path, new)
     except OSError:  # another file system, one without links, or another owner's file

@@ -1,4 +1,6 @@
-"""Codes of places and Arrow's texts: from one to the other by their buffers, without an object for each place."""
+"""Codes of places and Arrow's texts: from one to the other by their buffers, without an object for
+each place.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def column(codes: Codes) -> pa.StringArray:
     end = np.concatenate([[0], np.cumsum(length)])
     if end[-1] > np.iinfo(np.int32).max:
         raise ValueError("codes of more than two gigabytes in one column")
-    return pa.StringArray.from_buffers(len(codes), pa.py_buffer(end.astype(np.int32)), pa.py_buffer(raw))
+    return pa.StringArray.from_buffers(
+        len(codes), pa.py_buffer(end.astype(np.int32)), pa.py_buffer(raw)
+    )
 
 
 def codes(texts: pa.StringArray | pa.ChunkedArray) -> Codes:

@@ -1,18 +1,23 @@
-"""Texts in CSV files, and the one way to write such a file: what a spreadsheet would run, or a screen obey, is made harmless.
+"""Texts in CSV files, and the one way to write such a file: what a spreadsheet would run, or a
+screen obey, is made harmless.
 
-A cell that begins with ``=``, ``+``, ``-`` or ``@`` is a formula to a spreadsheet, which can send what is next to it to somebody
-else; a direction mark makes a reader see another name than the one that is there. Names of places and labels come from input,
-so nobody vouches for them. Numbers are no texts, and stay as they are; so does a text that is a negative number, or a
-sign alone, such as the relation of a constraint.
+A cell that begins with ``=``, ``+``, ``-`` or ``@`` is a formula to a spreadsheet, which can send
+what is next to it to somebody else; a direction mark makes a reader see another name than the one
+that is there. Names of places and labels come from input, so nobody vouches for them. Numbers are
+no texts, and stay as they are; so does a text that is a negative number, or a sign alone, such as
+the relation of a constraint.
 
-Two rules, each undone by :func:`plain`, which readers call, so that every text comes back as it was:
+Two rules, each undone by :func:`plain`, which readers call, so that every text comes back as it
+was:
 
-1. Control characters, marks that change the direction of what follows, and ends of lines become ``\\uXXXX``; so does the
-   backslash of a text that looks like one of these, and a semicolon before what looks like a formula: where the comma is the decimal
-   sign, a spreadsheet cuts lines at semicolons, also in the midst of a text in quotes.
-2. A text that begins like a formula, after any spaces and apostrophes, gets an apostrophe before it. Call these texts S. An
-   apostrophe before a text of S gives a text of S, and no text outside of S is changed; so to take one apostrophe from a
-   text of S that begins with one undoes the rule, and touches nothing else.
+1. Control characters, marks that change the direction of what follows, and ends of lines become
+   ``\\uXXXX``; so does the backslash of a text that looks like one of these, and a semicolon before
+   what looks like a formula: where the comma is the decimal sign, a spreadsheet cuts lines at
+   semicolons, also in the midst of a text in quotes.
+2. A text that begins like a formula, after any spaces and apostrophes, gets an apostrophe before
+   it. Call these texts S. An apostrophe before a text of S gives a text of S, and no text outside
+   of S is changed; so to take one apostrophe from a text of S that begins with one undoes the rule,
+   and touches nothing else.
 """
 
 from __future__ import annotations
@@ -27,14 +32,18 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 #: For the dictionary of a release.
-SAYS = ("in every CSV file a text that a spreadsheet would take for a formula has an apostrophe before it, and control characters, "
-        "direction marks, and semicolons before what looks like one are written as a backslash, u and four hexadecimal digits; take both back to "
-        "have the text")  # fmt: skip
-#: C0, delete and C1; Arabic letter mark, LRM and RLM, line and paragraph separators, embeddings, overrides, isolates; BOM.
+SAYS = (
+    "in every CSV file a text that a spreadsheet would take for a formula has an apostrophe before"
+    " it, and control characters, direction marks, and semicolons before what looks like one are"
+    " written as a backslash, u and four hexadecimal digits; take both back to have the text"
+)
+#: C0, delete and C1; Arabic letter mark, LRM and RLM, line and paragraph separators, embeddings,
+#: overrides, isolates; BOM.
 _MARKS = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
 _CODE = r"\\u[0-9a-f]{4}"
 _LEAD, _SIGNS = "[' \u00a0]*", "=+@\uff1d\uff0b\uff0d\uff20"
-#: A semicolon ends a cell where the comma is the decimal sign, whatever quotes are around it; what follows must not begin a formula.
+#: A semicolon ends a cell where the comma is the decimal sign, whatever quotes are around it; what
+#: follows must not begin a formula.
 _ENDS = rf';(?=["{_LEAD[1:]}[{_SIGNS}-])'
 _HIDDEN = re.compile(rf"[{_MARKS}]|\\(?=u[0-9a-f]{{4}})|{_ENDS}")
 _NUMBER = r"-(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:/[0-9]+)?\Z"
@@ -56,7 +65,10 @@ def safe(text: str) -> str:
 def plain(text: str) -> str:
     """The text that :func:`safe` has written.
 
-    >>> all(plain(safe(text)) == text for text in ("=1", "'=1", "-5", "-a", "a\\tb", "\\\\u0009", ""))
+    >>> all(
+    ...     plain(safe(text)) == text
+    ...     for text in ("=1", "'=1", "-5", "-a", "a\\tb", "\\\\u0009", "")
+    ... )
     True
     """
     shown = text[1:] if text.startswith("'") and _FORMULA.match(text) else text
@@ -71,7 +83,9 @@ def write_rows(file: IO[str], rows: Iterable[Sequence[object]]) -> None:
 
 def write_table(table: pa.Table, file: Any, options: pacsv.WriteOptions) -> None:
     """The same of Arrow's columns."""
-    pacsv.write_csv(pa.table([_safe(c) for c in table.columns], names=table.column_names), file, options)
+    pacsv.write_csv(
+        pa.table([_safe(c) for c in table.columns], names=table.column_names), file, options
+    )
 
 
 def read_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -90,5 +104,6 @@ def _changed(column: pa.ChunkedArray, by: Any) -> pa.ChunkedArray:
     if not pc.any(pc.match_substring_regex(column, _PERHAPS)).as_py():
         return column
     return pa.chunked_array(
-        [[None if v is None else by(v) for v in part.to_pylist()] for part in column.chunks], pa.string()
+        [[None if v is None else by(v) for v in part.to_pylist()] for part in column.chunks],
+        pa.string(),
     )

@@ -1,8 +1,8 @@
 """Official public files: what there is, where it is, and how to fetch it.
 
 Downloads go through ``pooch``: into a temporary file beside the target, retried when the connection
-fails, checked, and only then moved under the final name. So a file under its final name is whole, and a
-second call finds it and downloads nothing.
+fails, checked, and only then moved under the final name. So a file under its final name is whole,
+and a second call finds it and downloads nothing.
 
 Sources: the directory listings of https://www2.census.gov; IPUMS USA for the 1940 file.
 """
@@ -32,7 +32,8 @@ KNOWN_SHA256 = {"pl94-2010-ri": "277ec30be6957ea23edaab8e731caa968c2244e37af582f
 
 @dataclass(frozen=True)
 class OfficialFile:
-    """One official file: ``url`` is where it is, or, when ``manual``, the page where a person asks for it.
+    """One official file: ``url`` is where it is, or, when ``manual``, the page where a person asks
+    for it.
 
     ``members`` are the names that the zip must contain.
     """
@@ -51,13 +52,16 @@ class OfficialFile:
 
 @cache
 def catalog() -> tuple[OfficialFile, ...]:
-    """Every file that ``fetch`` knows: three families of 52 (states, DC, Puerto Rico), and the 1940 file.
+    """Every file that ``fetch`` knows: three families of 52 (states, DC, Puerto Rico), and the 1940
+    file.
 
     >>> [e.url for e in catalog() if e.name == "pl94-2010-dc"]
     ['https://www2.census.gov/census_2010/01-Redistricting_File--PL_94-171/District_of_Columbia/dc2010.pl.zip']
     """
     entries = [_entry(family, state) for family in _FAMILIES for state in STATES]
-    about = "1940 Census, EXT1940USCB, persons and households (7.4 GB compressed; free registration)"
+    about = (
+        "1940 Census, EXT1940USCB, persons and households (7.4 GB compressed; free registration)"
+    )
     return (*entries, OfficialFile("ext1940", IPUMS_1940, about, manual=True))
 
 
@@ -114,7 +118,8 @@ def fetch(
     sha256: Mapping[str, str] | None = None,
     progress: Progress = SILENT,
 ) -> list[Path]:
-    """Download the files called ``names`` into ``directory``; those that are there already are only checked.
+    """Download the files called ``names`` into ``directory``; those that are there already are only
+    checked.
 
     Parameters
     ----------
@@ -127,14 +132,18 @@ def fetch(
 
     Raises
     ------
-    InputError : an unknown name; a file that only a person can ask for; no network; a missing page; a
-        file that is not the zip it should be, or has another digest. All names are looked up before the
-        first download, and a file that fails its check is never left under its final name.
+    InputError : an unknown name; a file that only a person can ask for; no network; a missing page;
+        a file that is not the zip it should be, or has another digest. All names are looked up
+        before the first download, and a file that fails its check is never left under its final
+        name.
     """
     known = {e.name: e for e in catalog()}
     entries = [_lookup(name, known) for name in names]
     digests = sha256 or {}
-    return [_get(e, Path(directory), base_url or CENSUS, digests.get(e.name, e.sha256), progress) for e in entries]
+    return [
+        _get(e, Path(directory), base_url or CENSUS, digests.get(e.name, e.sha256), progress)
+        for e in entries
+    ]
 
 
 def _lookup(name: str, known: Mapping[str, OfficialFile]) -> OfficialFile:
@@ -142,33 +151,47 @@ def _lookup(name: str, known: Mapping[str, OfficialFile]) -> OfficialFile:
         raise InputError(
             f"no official file is called {name!r}",
             where="fetch",
-            remedy="run 'das data list' for the names: pl94-2010-ri, pl94-2020-tx, sf1-2010-dc, ...",
+            remedy=(
+                "run 'das data list' for the names: pl94-2010-ri, pl94-2020-tx, sf1-2010-dc, ..."
+            ),
         )
     entry = known[name]
     if entry.manual:
         raise InputError(
             f"{name} cannot be downloaded automatically: its owner asks each user to register",
             where="fetch",
-            remedy=f"register (free) at {entry.url}, download EXT1940USCB.dat.gz there, and give its path with --data",
+            remedy=(
+                f"register (free) at {entry.url}, download EXT1940USCB.dat.gz there, and give its"
+                " path with --data"
+            ),
         )
     return entry
 
 
-def _get(entry: OfficialFile, directory: Path, base_url: str, sha256: str | None, progress: Progress) -> Path:
+def _get(
+    entry: OfficialFile, directory: Path, base_url: str, sha256: str | None, progress: Progress
+) -> Path:
     target = directory / entry.filename
     if target.exists():
         try:
             _check(target, entry, sha256)
         except InputError as error:
             remedy = "delete it, or move it away, and fetch again"
-            raise InputError(f"the file that is there already is not the official one: {error.what}",
-                             where=target, remedy=remedy) from None  # fmt: skip
+            raise InputError(
+                f"the file that is there already is not the official one: {error.what}",
+                where=target,
+                remedy=remedy,
+            ) from None
         return target
-    _download(entry, directory, entry.url.replace(CENSUS, base_url.rstrip("/"), 1), sha256, progress)
+    _download(
+        entry, directory, entry.url.replace(CENSUS, base_url.rstrip("/"), 1), sha256, progress
+    )
     return target
 
 
-def _download(entry: OfficialFile, directory: Path, url: str, sha256: str | None, progress: Progress) -> None:
+def _download(
+    entry: OfficialFile, directory: Path, url: str, sha256: str | None, progress: Progress
+) -> None:
     import pooch
     import requests
 
@@ -186,19 +209,29 @@ def _download(entry: OfficialFile, directory: Path, url: str, sha256: str | None
             raise InputError(
                 f"the server answers {response.status_code} ({response.reason})",
                 where=url,
-                remedy="open the address in a browser; where the file has moved, download it by hand",
+                remedy=(
+                    "open the address in a browser; where the file has moved, download it by hand"
+                ),
             ) from None
         _check(Path(output), entry, sha256, url)
 
-    store = pooch.create(directory, "", urls={entry.filename: url}, registry={entry.filename: None},
-                         retry_if_failed=RETRIES)  # fmt: skip
+    store = pooch.create(
+        directory,
+        "",
+        urls={entry.filename: url},
+        registry={entry.filename: None},
+        retry_if_failed=RETRIES,
+    )
     try:
         store.fetch(entry.filename, downloader=download)
     except requests.RequestException as error:
         raise InputError(
             f"the download failed after {RETRIES + 1} attempts ({type(error).__name__})",
             where=url,
-            remedy="check the network and proxy settings, or download the file by hand and give its path with --data",
+            remedy=(
+                "check the network and proxy settings, or download the file by hand and give its"
+                " path with --data"
+            ),
         ) from error
     except OSError as error:
         raise InputError(
@@ -206,7 +239,9 @@ def _download(entry: OfficialFile, directory: Path, url: str, sha256: str | None
         ) from error
 
 
-def _check(path: Path, entry: OfficialFile, sha256: str | None, where: object | None = None) -> None:
+def _check(
+    path: Path, entry: OfficialFile, sha256: str | None, where: object | None = None
+) -> None:
     """Refuse what is not a whole zip with the expected members and digest."""
     where = where or path
     with path.open("rb") as f:
@@ -222,12 +257,16 @@ def _check(path: Path, entry: OfficialFile, sha256: str | None, where: object | 
         with zipfile.ZipFile(path) as z:
             present, damaged = set(z.namelist()), z.testzip()
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise InputError("this is not a readable zip file: cut short or damaged", where=where, remedy=again) from error
+        raise InputError(
+            "this is not a readable zip file: cut short or damaged", where=where, remedy=again
+        ) from error
     if damaged:
         raise InputError(f"member {damaged!r} is damaged", where=where, remedy=again)
     if missing := [m for m in entry.members if m not in present]:
         raise InputError(
-            f"the zip file has no member {missing[0]!r}", where=where, remedy="is it the file of another state?"
+            f"the zip file has no member {missing[0]!r}",
+            where=where,
+            remedy="is it the file of another state?",
         )
     if sha256 is not None and (digest := _sha256(path)) != sha256.lower():
         raise InputError(f"SHA-256 is {digest}, not {sha256}", where=where, remedy=again)
@@ -239,7 +278,9 @@ def _sha256(path: Path) -> str:
 
 
 class _Bar:
-    """The progress object that ``pooch`` drives: it tells the total as an attempt begins and, as that ends, all again."""
+    """The progress object that ``pooch`` drives: it tells the total as an attempt begins and, as
+    that ends, all again.
+    """
 
     def __init__(self, name: str, progress: Progress) -> None:
         self.name, self.progress = name, progress

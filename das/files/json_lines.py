@@ -12,8 +12,8 @@ RecordKey = str | int
 
 
 def line_of(text: str, path: tuple[RecordKey, ...]) -> int:
-    """The line, from 1, on which the value at ``path`` (keys and indices) begins; where there is none, that of
-    the longest part of the path that is there. ``text`` is valid JSON.
+    """The line, from 1, on which the value at ``path`` (keys and indices) begins; where there is
+    none, that of the longest part of the path that is there. ``text`` is valid JSON.
 
     >>> line_of('{"a": 1,\\n "b": [2,\\n 3]}', ("b", 1))
     3

@@ -25,8 +25,9 @@ def memory() -> float | None:
 
 
 def give_back() -> None:
-    """Memory that was freed goes back to the system, where that can be asked for. The GNU allocator keeps it otherwise, in the gaps
-    between what is in use: of a nation that is read by threads as much again as is held."""
+    """Memory that was freed goes back to the system, where that can be asked for. The GNU allocator
+    keeps it otherwise, in the gaps between what is in use: of a nation that is read by threads as
+    much again as is held."""
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -34,12 +35,18 @@ def give_back() -> None:
 def peak() -> int:
     """The most bytes that this process, or a worker that has ended, has held.
 
-    Linux tells it of this program in ``VmHWM``; its ``getrusage`` begins at what the process held that started it.
-    """
+    Linux tells it of this program in ``VmHWM``; its ``getrusage`` begins at what the process held
+    that started it."""
     unit = 1 if sys.platform == "darwin" else 1 << 10
-    own, children = (resource.getrusage(w).ru_maxrss * unit for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    own, children = (
+        resource.getrusage(w).ru_maxrss * unit
+        for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     try:
-        status = dict(x.split(":", 1) for x in Path("/proc/self/status").read_text(encoding="ascii").splitlines())
+        status = dict(
+            x.split(":", 1)
+            for x in Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        )
         own = int(status["VmHWM"].split()[0]) << 10
     except (OSError, ValueError, KeyError):
         pass

@@ -30,8 +30,11 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         with np.load(path, allow_pickle=False) as found:
             return {name: found[name] for name in found.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise ReleaseError(f"a message between parts of a run cannot be read ({error})", where=path,
-                           remedy="go on with the run by --resume, or start a new one") from None  # fmt: skip
+        raise ReleaseError(
+            f"a message between parts of a run cannot be read ({error})",
+            where=path,
+            remedy="go on with the run by --resume, or start a new one",
+        ) from None
 
 
 def parted(arrays: Arrays, head: str) -> dict[str, NDArray[Any]]:
@@ -40,7 +43,11 @@ def parted(arrays: Arrays, head: str) -> dict[str, NDArray[Any]]:
     >>> parted({"a:x": np.zeros(1), "b:x": np.ones(1)}, "b")
     {'x': array([1.])}
     """
-    return {name[len(head) + 1 :]: array for name, array in arrays.items() if name.startswith(f"{head}:")}
+    return {
+        name[len(head) + 1 :]: array
+        for name, array in arrays.items()
+        if name.startswith(f"{head}:")
+    }
 
 
 def named(head: str, arrays: Arrays) -> dict[str, NDArray[Any]]:

@@ -1,8 +1,7 @@
 """Numbers as Arrow has them, by their buffers: the same memory, not copied.
 
-``pyarrow.array`` asks whether what it is given is a frame's column, and loads pandas to ask: a sixth of a second, and thirty
-megabytes, of a command that has no frames.
-"""
+``pyarrow.array`` asks whether what it is given is a frame's column, and loads pandas to ask: a
+sixth of a second, and thirty megabytes, of a command that has no frames."""
 
 from __future__ import annotations
 
@@ -16,10 +15,14 @@ from numpy.typing import NDArray
 def column(values: NDArray[Any], there: NDArray[np.bool_] | None = None) -> pa.Array:
     """A column of ``values``, integers or floats; those that are not ``there`` are null."""
     if values.ndim != 1 or values.dtype.kind not in "iuf":
-        raise TypeError(f"an array of {values.dtype} and shape {values.shape} is no column of numbers")
+        raise TypeError(
+            f"an array of {values.dtype} and shape {values.shape} is no column of numbers"
+        )
     held = None if there is None else pa.py_buffer(np.packbits(there, bitorder="little"))
     kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, len(values), [held, pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(
+        kind, len(values), [held, pa.py_buffer(np.ascontiguousarray(values))]
+    )
 
 
 def lists(ends: NDArray[np.int64], values: NDArray[Any]) -> pa.LargeListArray:
@@ -35,17 +38,23 @@ def integers(given: pa.Array | pa.ChunkedArray, absent: int | None = None) -> ND
 
 
 def array(given: pa.Array | pa.ChunkedArray, absent: int | None = None) -> NDArray[Any]:
-    """The numbers of a column, from the same memory unless some are ``absent``. Raises ``ValueError`` where one is null that may
-    not be, and for other columns."""
+    """The numbers of a column, from the same memory unless some are ``absent``. Raises
+    ``ValueError`` where one is null that may not be, and for other columns."""
     if isinstance(given, pa.ChunkedArray):
         parts = [array(part, absent) for part in given.chunks]
-        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, given.type.to_pandas_dtype()), *parts])
+        return (
+            parts[0]
+            if len(parts) == 1
+            else np.concatenate([np.zeros(0, given.type.to_pandas_dtype()), *parts])
+        )
     if not (pa.types.is_integer(given.type) or pa.types.is_floating(given.type)):
         raise ValueError(f"a column of {given.type} is none of numbers")
     if given.null_count and absent is None:
         raise ValueError("a number is missing")
     kind = np.dtype(given.type.to_pandas_dtype())
-    values = np.frombuffer(given.buffers()[1] or b"", kind)[given.offset : given.offset + len(given)]
+    values = np.frombuffer(given.buffers()[1] or b"", kind)[
+        given.offset : given.offset + len(given)
+    ]
     return np.where(there(given), values, kind.type(absent)) if given.null_count else values
 
 

@@ -1,4 +1,6 @@
-"""Configurations, files of targets and simulated extracts that come with the package: a name in place of a file."""
+"""Configurations, files of targets and simulated extracts that come with the package: a name in
+place of a file.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ _INSTALLED = Path(__file__).resolve().parents[1] / "packaged"
 
 
 def root() -> Path:
-    """The folder of ``configs/`` and ``data/``: in an installed package its own, else the checkout."""
+    """The folder of ``configs/`` and ``data/``: in an installed package its own, else the
+    checkout.
+    """
     return _INSTALLED if _INSTALLED.is_dir() else _INSTALLED.parents[1]
 
 
@@ -20,9 +24,11 @@ def names() -> list[str]:
 
 
 def configuration(given: Path) -> tuple[str, Path | None]:
-    """The text of a configuration, and, of a packaged one, the folder that its ``data.path`` is relative to.
+    """The text of a configuration, and, of a packaged one, the folder that its ``data.path`` is
+    relative to.
 
-    ``given`` is a file or, where there is no such file, the name of a packaged configuration. Raises
+    ``given`` is a file or, where there is no such file, the name of a packaged configuration.
+    Raises
     :class:`SpecError` where it is neither.
     """
     text, mine = _found(given, root() / "configs", "configuration", "a packaged configuration")
@@ -30,8 +36,8 @@ def configuration(given: Path) -> tuple[str, Path | None]:
 
 
 def targets(given: Path) -> str:
-    """The text of a file of targets: ``given`` is the file or, where there is no such file, the name of a packaged one.
-    Raises :class:`SpecError` where it is neither."""
+    """The text of a file of targets: ``given`` is the file or, where there is no such file, the
+    name of a packaged one. Raises :class:`SpecError` where it is neither."""
     return _found(given, root() / "configs" / "targets", "file of targets", "packaged ones")[0]
 
 
@@ -39,5 +45,7 @@ def _found(given: Path, folder: Path, what: str, packaged: str) -> tuple[str, bo
     """The text, and whether it is one that came with the package."""
     known = sorted(p.stem for p in folder.glob("*.toml"))
     if given.is_file() or str(given) not in known:
-        return read_text(given, what, f"check the path, or name {packaged}: {', '.join(known)}"), False
+        return read_text(
+            given, what, f"check the path, or name {packaged}: {', '.join(known)}"
+        ), False
     return read_text(folder / f"{given}.toml", what), True

@@ -1,4 +1,6 @@
-"""Parquet files that may have been altered: whatever is wrong in one is a :class:`ReleaseError` that names it."""
+"""Parquet files that may have been altered: whatever is wrong in one is a :class:`ReleaseError`
+that names it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ LISTS = ("value", "standard_error", "query_shape", "cell")
 
 
 def mark(private: Private) -> dict[str, str]:
-    """What a file of measurements says of itself in its metadata, so that the mark of a seeded run travels with it."""
+    """What a file of measurements says of itself in its metadata, so that the mark of a seeded run
+    travels with it.
+    """
     return {} if private else {COLUMN: WARNING}
 
 
@@ -42,10 +46,18 @@ def is_marked(path: Path) -> bool:
 
 
 def refuse_marked(path: Path, said: Private) -> None:
-    """A file that says it was seeded is no file of a release that is ``said`` not to be. Raises :class:`ReleaseError`."""
+    """A file that says it was seeded is no file of a release that is ``said`` not to be. Raises
+    :class:`ReleaseError`.
+    """
     if said and is_marked(path):
-        raise ReleaseError("this file says that it is of a seeded run, and the specification does not", where=path,
-                           remedy="publish nothing of it; the release is altered: get it again from where it was published")  # fmt: skip
+        raise ReleaseError(
+            "this file says that it is of a seeded run, and the specification does not",
+            where=path,
+            remedy=(
+                "publish nothing of it; the release is altered: get it again from where it was"
+                " published"
+            ),
+        )
 
 
 @contextmanager
@@ -54,13 +66,16 @@ def readable(path: Path, remedy: str = LOST) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        raise ReleaseError(f"not a readable Parquet file ({error})", where=path, remedy=remedy) from None
+        raise ReleaseError(
+            f"not a readable Parquet file ({error})", where=path, remedy=remedy
+        ) from None
 
 
 def opened(path: Path) -> pq.ParquetFile:
-    """What the file says of itself is read once by each process while it is the same file: of a nation's list of blocks, which is opened
-    a dozen times for each shard, that takes longer than the rows. Nothing is read ahead by other threads: of small row groups on a disk
-    of this machine, asking them takes longer than reading."""
+    """What the file says of itself is read once by each process while it is the same file: of a
+    nation's list of blocks, which is opened a dozen times for each shard, that takes longer than
+    the rows. Nothing is read ahead by other threads: of small row groups on a disk of this machine,
+    asking them takes longer than reading."""
     with readable(path):
         now = path.stat()
         stamp = (str(path), now.st_ino, now.st_size, now.st_mtime_ns)
@@ -73,9 +88,12 @@ def opened(path: Path) -> pq.ParquetFile:
         return file
 
 
-def columns(path: Path, names: Sequence[str], group: int | None = None, *, wanted: Sequence[str] = ()) -> pa.Table:
-    """The columns ``names`` of one row group, or of all, and of the ``wanted`` those that there are. Each value is there,
-    and of the kind that its column has in every file; texts are strings, numbers are doubles."""
+def columns(
+    path: Path, names: Sequence[str], group: int | None = None, *, wanted: Sequence[str] = ()
+) -> pa.Table:
+    """The columns ``names`` of one row group, or of all, and of the ``wanted`` those that there
+    are. Each value is there, and of the kind that its column has in every file; texts are strings,
+    numbers are doubles."""
     file = opened(path)
     chosen = _chosen(file, path, names, wanted)
     with readable(path):
@@ -91,16 +109,22 @@ def batches(
     wanted: Sequence[str] = (),
     size: int = 1 << 16,
 ) -> Iterator[pa.Table]:
-    """The same of some row groups, or of all, in their order and ``size`` rows at a time; each column in one piece."""
+    """The same of some row groups, or of all, in their order and ``size`` rows at a time; each
+    column in one piece.
+    """
     file = opened(path)
     chosen = _chosen(file, path, names, wanted)
     every = range(file.num_row_groups) if groups is None else sorted(groups)
     with readable(path):
-        for rows in file.iter_batches(size, row_groups=list(every), columns=chosen, use_threads=False):
+        for rows in file.iter_batches(
+            size, row_groups=list(every), columns=chosen, use_threads=False
+        ):
             yield checked(pa.Table.from_batches([rows]), path)
 
 
-def _chosen(file: pq.ParquetFile, path: Path, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+def _chosen(
+    file: pq.ParquetFile, path: Path, names: Sequence[str], wanted: Sequence[str]
+) -> list[str]:
     there = file.schema_arrow.names
     if lost := [n for n in names if there.count(n) != 1]:
         raise ReleaseError(f"there is no column {lost[0]!r}, or two", where=path, remedy=LOST)
@@ -108,30 +132,45 @@ def _chosen(file: pq.ParquetFile, path: Path, names: Sequence[str], wanted: Sequ
 
 
 def checked(table: pa.Table, path: Path, *, absent: Sequence[str] = ()) -> pa.Table:
-    """The table, if every value is there (but for columns that may be ``absent``) and of the kind that its column has in
-    every file; columns of other names are text. Texts come as strings, numbers as doubles."""
+    """The table, if every value is there (but for columns that may be ``absent``) and of the kind
+    that its column has in every file; columns of other names are text. Texts come as strings,
+    numbers as doubles."""
     with readable(path):
         table.validate(full=True)
         for i, name in enumerate(table.column_names):
             kind = table.schema.field(i).type
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             if not _is_of(name, kind):
-                raise ReleaseError(f"column {name!r} is of another type ({kind})", where=path, remedy=LOST)
-            if name not in absent and (table[i].null_count or (name in LISTS and _flat_nulls(table[i], kind))):
+                raise ReleaseError(
+                    f"column {name!r} is of another type ({kind})", where=path, remedy=LOST
+                )
+            if name not in absent and (
+                table[i].null_count or (name in LISTS and _flat_nulls(table[i], kind))
+            ):
                 raise ReleaseError(f"a value of {name!r} is missing", where=path, remedy=LOST)
             if name not in LISTS:
-                table = table.set_column(i, name, table[i].cast(pa.float64() if name in NUMBERS else pa.string()))
+                table = table.set_column(
+                    i, name, table[i].cast(pa.float64() if name in NUMBERS else pa.string())
+                )
     return table
 
 
 def _flat_nulls(column: pa.ChunkedArray, kind: pa.DataType) -> int:
-    return int(pc.list_flatten(column).null_count) if pa.types.is_list(kind) or pa.types.is_large_list(kind) else 0
+    return (
+        int(pc.list_flatten(column).null_count)
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind)
+        else 0
+    )
 
 
 def _is_of(name: str, kind: pa.DataType) -> bool:
     if name in LISTS:
-        inner = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else pa.null()
-        return pa.types.is_integer(inner) or (pa.types.is_floating(inner) and name not in ("query_shape", "cell"))
+        inner = (
+            kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else pa.null()
+        )
+        return pa.types.is_integer(inner) or (
+            pa.types.is_floating(inner) and name not in ("query_shape", "cell")
+        )
     if name in NUMBERS:
         return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -1,8 +1,9 @@
-"""Whether what a folder holds is private: what its specification says, and what its measurement files say of themselves.
+"""Whether what a folder holds is private: what its specification says, and what its measurement
+files say of themselves.
 
-A file of measurements that was moved, copied or sent by itself still says that its noise was seeded (:func:`das.files.parquet.mark`).
-That it does not say so proves nothing: without a specification nobody knows who drew the noise, and how.
-"""
+A file of measurements that was moved, copied or sent by itself still says that its noise was seeded
+(:func:`das.files.parquet.mark`). That it does not say so proves nothing: without a specification
+nobody knows who drew the noise, and how."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from das.model.not_private import UNKNOWN, Private, weakest
 _ROOTS = ("", "nmf*/", "release/nmf*/")
 
 
-_MARKED = ("nmf*/*.parquet/**/*.parquet", "tied-*.parquet", "estimates*/**/*.parquet", "microdata/*/*.parquet")
+_MARKED = (
+    "nmf*/*.parquet/**/*.parquet",
+    "tied-*.parquet",
+    "estimates*/**/*.parquet",
+    "microdata/*/*.parquet",
+)
 
 
 def marked_files(release: Path) -> list[Path]:
@@ -47,7 +53,9 @@ def _said(path: Path) -> Private:
 
 
 def _samples(path: Path) -> Iterator[Path]:
-    """The first file of each level's measurements, and of its constraints: all files of one folder are written by one run."""
+    """The first file of each level's measurements, and of its constraints: all files of one folder
+    are written by one run.
+    """
     for root in _ROOTS:
         for folder in sorted(path.glob(f"{root}*.parquet/*/")):
             yield from islice((p for p in sorted(folder.rglob("*.parquet")) if p.is_file()), 1)

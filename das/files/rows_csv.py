@@ -25,7 +25,9 @@ def columns(kind: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))
 
 
-def write(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]], *, private: Private = True) -> Path:
+def write(
+    path: Path, header: Sequence[str], lines: Iterable[Sequence[object]], *, private: Private = True
+) -> Path:
     """The file appears whole or not at all."""
     if not private:
         header, lines = (*header, COLUMN), ((*line, CELL) for line in lines)
@@ -34,7 +36,9 @@ def write(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]], 
     return path
 
 
-def write_rows(path: Path, kind: type[Row], rows: Iterable[Row], *, private: Private = True) -> Path:
+def write_rows(
+    path: Path, kind: type[Row], rows: Iterable[Row], *, private: Private = True
+) -> Path:
     """Rows of one kind."""
     return write(path, columns(kind), map(attrgetter(*columns(kind)), rows), private=private)
 
@@ -53,13 +57,21 @@ def read_rows(path: Path, kind: type[Row], what: str) -> list[Row]:
             header = next(lines, [])
             mark = header[-1:] == [COLUMN]
             if tuple(header) != (*columns(kind), *[COLUMN] * mark):
-                raise InputError(f"the columns are {header}, not {', '.join(columns(kind))}", where=path, remedy=remedy)
-            return [_row(kind, parse, line, mark, f"{path}, line {lines.line_num}") for line in lines]
+                raise InputError(
+                    f"the columns are {header}, not {', '.join(columns(kind))}",
+                    where=path,
+                    remedy=remedy,
+                )
+            return [
+                _row(kind, parse, line, mark, f"{path}, line {lines.line_num}") for line in lines
+            ]
     except (OSError, UnicodeDecodeError, csv.Error) as e:
         raise InputError(f"not readable as {what} ({e})", where=path, remedy=remedy) from None
 
 
-def _row(kind: type[Row], parse: Sequence[Callable[[str], Any]], line: list[str], mark: bool, where: str) -> Row:
+def _row(
+    kind: type[Row], parse: Sequence[Callable[[str], Any]], line: list[str], mark: bool, where: str
+) -> Row:
     if len(line) != len(parse) + mark:
         raise InputError(f"{len(line)} fields, not {len(parse) + mark}", where=where)
     try:
@@ -69,7 +81,9 @@ def _row(kind: type[Row], parse: Sequence[Callable[[str], Any]], line: list[str]
 
 
 def _parser(hint: Any) -> Callable[[str], Any]:
-    """What reads a field: text, a whole number, a number; an empty field is ``None`` where that is allowed."""
+    """What reads a field: text, a whole number, a number; an empty field is ``None`` where that is
+    allowed.
+    """
     kinds = set(getattr(hint, "__args__", (hint,)))
     readers: dict[Any, Callable[[str], Any]] = {str: csv_text.plain, int: int, float: float}
     one = next(read for kind, read in readers.items() if kind in kinds)

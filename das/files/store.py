@@ -1,13 +1,15 @@
-"""Places for whole objects by name: buckets of S3 and Google Cloud, HDFS, a folder of this machine. The one module that knows
+"""Places for whole objects by name: buckets of S3 and Google Cloud, HDFS, a folder of this machine.
+The one module that knows
 :mod:`pyarrow.fs`, and no credentials: those of the environment hold.
 
-An object appears whole or not at all. Where a store makes it of what has arrived when the stream is closed (``s3``, ``gcs``),
-no exception may come between the first byte and the last, for pyarrow has no way to give a stream up: leaving ``with``
-closes it, and so does the garbage collector, and half an object has its name. So a file is mapped into memory and written from there
-in a thread, where no signal raises; what can fail is the connection, and of a stream that has failed closing makes nothing (while
-parts are sent in the background, which is pyarrow's way; and what was written is counted afterwards). Where files have names
-while they are written (``local``, ``hdfs``), the name is given at the end.
-"""
+An object appears whole or not at all. Where a store makes it of what has arrived when the stream is
+closed (``s3``, ``gcs``), no exception may come between the first byte and the last, for pyarrow has
+no way to give a stream up: leaving ``with`` closes it, and so does the garbage collector, and half
+an object has its name. So a file is mapped into memory and written from there in a thread, where no
+signal raises; what can fail is the connection, and of a stream that has failed closing makes
+nothing (while parts are sent in the background, which is pyarrow's way; and what was written is
+counted afterwards). Where files have names while they are written (``local``, ``hdfs``), the name
+is given at the end."""
 
 from __future__ import annotations
 
@@ -43,8 +45,8 @@ class _Torn(OSError):
 
 @contextmanager
 def _written(path: Path) -> Iterator[Callable[[bytes], object]]:
-    """What writes pieces of a file of this machine. That its disk is full is no fault of the store, and no second attempt helps:
-    raises :class:`UserError`."""
+    """What writes pieces of a file of this machine. That its disk is full is no fault of the store,
+    and no second attempt helps: raises :class:`UserError`."""
 
     def write(piece: bytes) -> None:
         try:
@@ -70,14 +72,17 @@ def _written(path: Path) -> Iterator[Callable[[bytes], object]]:
 
 
 def _unwritten(path: Path, error: OSError) -> UserError:
-    return UserError(f"cannot be written ({error.strerror})", where=path,
-                     remedy="make room on this machine, or choose another folder; what is in the store stays")  # fmt: skip
+    return UserError(
+        f"cannot be written ({error.strerror})",
+        where=path,
+        remedy="make room on this machine, or choose another folder; what is in the store stays",
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """All objects below ``base``, by their names under it. ``confidential``: on this machine they are their owner's alone; who
-    reads a bucket, its settings decide."""
+    """All objects below ``base``, by their names under it. ``confidential``: on this machine they
+    are their owner's alone; who reads a bucket, its settings decide."""
 
     url: str
     base: str
@@ -86,10 +91,18 @@ class Store:
 
     @staticmethod
     def at(url: str, *, confidential: bool = False) -> Store:
-        """The store that a URL names, in pyarrow's words. Raises :class:`UserError` where it names none."""
+        """The store that a URL names, in pyarrow's words. Raises :class:`UserError` where it names
+        none.
+        """
         if urlsplit(url).username is not None:
-            raise UserError("credentials are no part of the URL of a store: it is written down, and shown", where=_bare(url),
-                            remedy="give them in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")  # fmt: skip
+            raise UserError(
+                "credentials are no part of the URL of a store: it is written down, and shown",
+                where=_bare(url),
+                remedy=(
+                    "give them in the environment, such as AWS_ACCESS_KEY_ID and"
+                    " AWS_SECRET_ACCESS_KEY"
+                ),
+            )
         try:
             system, base = fs.FileSystem.from_uri(url)
         except (ValueError, OSError, NotImplementedError) as error:
@@ -97,11 +110,22 @@ class Store:
                 f"this is no store ({_first_line(error)})", where=url, remedy=f"name one: {_KNOWN}"
             ) from None
         if system.type_name not in RENAMED:
-            raise UserError(f"das does not know whether objects appear whole in a store of {system.type_name!r}", where=url,
-                            remedy=f"use {_KNOWN}")  # fmt: skip
+            raise UserError(
+                "das does not know whether objects appear whole in a store of"
+                f" {system.type_name!r}",
+                where=url,
+                remedy=f"use {_KNOWN}",
+            )
         if not (base := base.rstrip("/")):
-            raise UserError("this names no bucket and no folder", where=url, remedy=f"name one: {_KNOWN}")
-        store = Store(url, str(Path(base).resolve()) if system.type_name == "local" else base, system, confidential)
+            raise UserError(
+                "this names no bucket and no folder", where=url, remedy=f"name one: {_KNOWN}"
+            )
+        store = Store(
+            url,
+            str(Path(base).resolve()) if system.type_name == "local" else base,
+            system,
+            confidential,
+        )
         if store.folder is not None and store.folder.exists() and not store.folder.is_dir():
             raise UserError("this is no folder", where=url, remedy=f"name one: {_KNOWN}")
         return store
@@ -112,41 +136,65 @@ class Store:
         return Path(self.base) if self._fs.type_name == "local" else None
 
     def overlaps(self, other: Store) -> bool:
-        """Whether one is the other, or lies in it. Two hosts that have a bucket of one name are taken for one."""
+        """Whether one is the other, or lies in it. Two hosts that have a bucket of one name are
+        taken for one.
+        """
         a, b = PurePosixPath(self.base), PurePosixPath(other.base)
-        return self._fs.type_name == other._fs.type_name and (a.is_relative_to(b) or b.is_relative_to(a))
+        return self._fs.type_name == other._fs.type_name and (
+            a.is_relative_to(b) or b.is_relative_to(a)
+        )
 
     def check(self) -> None:
-        """Write a small object, and delete it. Raises :class:`UserError` where that cannot be done, or where others could read
-        what is confidential."""
+        """Write a small object, and delete it. Raises :class:`UserError` where that cannot be done,
+        or where others could read what is confidential."""
         self._refuse_open()
         path = self._path(f".das-{uuid4().hex}")
         try:
             self._send(path, memoryview(b"das"))
             self._fs.delete_file(path)
         except OSError as error:
-            raise UserError(f"nothing can be written there, or deleted ({_first_line(error)})", where=self.url,
-                            remedy="make the bucket, or name another; look at the credentials in the environment (AWS_*, "
-                                   "GOOGLE_APPLICATION_CREDENTIALS) and at what they allow: to list, get, put and delete objects") from None  # fmt: skip
+            raise UserError(
+                f"nothing can be written there, or deleted ({_first_line(error)})",
+                where=self.url,
+                remedy=(
+                    "make the bucket, or name another; look at the credentials in the environment"
+                    " (AWS_*, GOOGLE_APPLICATION_CREDENTIALS) and at what they allow: to list, get,"
+                    " put and delete objects"
+                ),
+            ) from None
 
     def sizes(self) -> dict[str, int]:
         """The bytes of each object, by name."""
-        found = self._tried("listed", "", lambda: self._fs.get_file_info(
-            fs.FileSelector(self.base, allow_not_found=True, recursive=True)))  # fmt: skip
+        found = self._tried(
+            "listed",
+            "",
+            lambda: self._fs.get_file_info(
+                fs.FileSelector(self.base, allow_not_found=True, recursive=True)
+            ),
+        )
         try:
-            names = {i.path[len(self.base) :].lstrip("/"): i.size for i in found if i.type == fs.FileType.File}
+            names = {
+                i.path[len(self.base) :].lstrip("/"): i.size
+                for i in found
+                if i.type == fs.FileType.File
+            }
         except UnicodeDecodeError as error:
-            raise UserError(f"something there has a name that is no text in UTF-8 ({error.object!r})", where=self.url,
-                            remedy="take it away from the store, or give it another name") from None  # fmt: skip
+            raise UserError(
+                f"something there has a name that is no text in UTF-8 ({error.object!r})",
+                where=self.url,
+                remedy="take it away from the store, or give it another name",
+            ) from None
         return {name: size for name, size in names.items() if not _is_draft(name)}
 
     def put(self, name: str, path: Path) -> None:
-        """A file becomes an object, whole, in place of what has the name. To be called in a thread of its own: no signal is to
-        come between. Raises :class:`StoreError`."""
+        """A file becomes an object, whole, in place of what has the name. To be called in a thread
+        of its own: no signal is to come between. Raises :class:`StoreError`."""
         self._tried("written", name, lambda: self._put(self._path(name), path))
 
     def get(self, name: str, path: Path) -> None:
-        """An object becomes a file, which is not whole after an exception. Raises :class:`StoreError`."""
+        """An object becomes a file, which is not whole after an exception. Raises
+        :class:`StoreError`.
+        """
         there = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._tried("read", name, lambda: self._get(there, path))
@@ -156,15 +204,21 @@ class Store:
         self._tried("deleted", name, lambda: self._fs.delete_file(self._path(name)))
 
     def _refuse_open(self) -> None:
-        """A folder for what is confidential belongs to this user, and nobody else can look into it."""
+        """A folder for what is confidential belongs to this user, and nobody else can look into
+        it.
+        """
         if not self.confidential or self.folder is None or not self.folder.exists():
             return
         there = self.folder.stat()
         if there.st_uid != os.geteuid() or there.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise UserError("others can read this folder, and what is carried there is confidential", where=self.url,
-                            remedy=f"name a folder that is not there yet, or: chmod 700 {self.folder}")  # fmt: skip
+            raise UserError(
+                "others can read this folder, and what is carried there is confidential",
+                where=self.url,
+                remedy=f"name a folder that is not there yet, or: chmod 700 {self.folder}",
+            )
 
-    # --- one attempt each ----------------------------------------------------------------------------------------
+    # --- one attempt each
+    # ----------------------------------------------------------------------------------------
 
     def _put(self, path: str, file: Path) -> None:
         if not (size := file.stat().st_size):
@@ -216,20 +270,32 @@ class Store:
                 return act()
             except OSError as error:
                 if pause is None:
-                    raise StoreError(f"{name or 'the store'} cannot be {what} ({_first_line(error)})", where=self.url,
-                                     remedy="look at the connection and at the permissions, and go on: what is there is kept") from None  # fmt: skip
+                    raise StoreError(
+                        f"{name or 'the store'} cannot be {what} ({_first_line(error)})",
+                        where=self.url,
+                        remedy=(
+                            "look at the connection and at the permissions, and go on: what is"
+                            " there is kept"
+                        ),
+                    ) from None
                 sleep(pause)
         raise AssertionError
 
     def _path(self, name: str) -> str:
         """Raises :class:`UserError` for a name that leads out of the store."""
         if not name or any(part in ("", ".", "..") for part in name.split("/")) or "\\" in name:
-            raise UserError(f"{name!r} is no name of an object", where=self.url, remedy="take it away from the store")
+            raise UserError(
+                f"{name!r} is no name of an object",
+                where=self.url,
+                remedy="take it away from the store",
+            )
         return f"{self.base}/{name}"
 
 
 def _create_own(path: Path, base: Path) -> None:
-    """An empty file, and the folders between it and ``base``: their owner's alone, whatever the umask says."""
+    """An empty file, and the folders between it and ``base``: their owner's alone, whatever the
+    umask says.
+    """
     base.parent.mkdir(parents=True, exist_ok=True)
     between = path.parent.relative_to(base).parts
     for depth in range(len(between) + 1):

@@ -1,8 +1,9 @@
-"""Which American Indian, Alaska Native and Native Hawaiian areas have a branch of the optimised spine of their own.
+"""Which American Indian, Alaska Native and Native Hawaiian areas have a branch of the optimised
+spine of their own.
 
-By the census code of the area (AIANNHCE), as in the production runs of 2020 (``AIANNHCE_ranges.csv``): legal areas and
-the statistical areas of Oklahoma and Alaska do, tribal designated and state designated statistical areas do not.
-"""
+By the census code of the area (AIANNHCE), as in the production runs of 2020
+(``AIANNHCE_ranges.csv``): legal areas and the statistical areas of Oklahoma and Alaska do, tribal
+designated and state designated statistical areas do not."""
 
 from __future__ import annotations
 
@@ -29,17 +30,21 @@ NONE = b"9999"
 
 
 def branches(codes: Codes, blocks: Codes) -> NDArray[np.bool_]:
-    """Whether each block lies in an area of the branch. ``codes`` are those of the areas, blank or all nines where there
-    is none; ``blocks`` those of the blocks.
+    """Whether each block lies in an area of the branch. ``codes`` are those of the areas, blank or
+    all nines where there is none; ``blocks`` those of the blocks.
 
-    Raises :class:`InputError` for a code that is of no category, with the block: there are none from 4990 to 4999.
-    """
+    Raises :class:`InputError` for a code that is of no category, with the block: there are none
+    from 4990 to 4999."""
     found, at = np.unique(codes, return_inverse=True)
     given = np.where(np.strings.strip(found) == b"", NONE, found)
     low, high = (np.array([c[i] for c in CATEGORIES]) for i in (0, 1))
     category = np.maximum(np.searchsorted(low, given, side="right") - 1, 0)
     digits = characters(given)
-    sound = (low[category] <= given) & (given <= high[category]) & (np.strings.str_len(given) == len(NONE))
+    sound = (
+        (low[category] <= given)
+        & (given <= high[category])
+        & (np.strings.str_len(given) == len(NONE))
+    )
     sound &= ((digits == 0) | ((digits >= ord("0")) & (digits <= ord("9")))).all(axis=1)
     if not sound.all():
         block = int(np.flatnonzero(~sound[at])[0])
@@ -47,8 +52,12 @@ def branches(codes: Codes, blocks: Codes) -> NDArray[np.bool_]:
         more = int((~sound[at]).sum()) - 1
         others = f" (and {more:,} more blocks have such a code)" if more else ""
         raise InputError(
-            f"block {home} lies in American Indian area {str(odd)!r}, which is no code of one{others}",
+            f"block {home} lies in American Indian area {str(odd)!r}, which is no code of"
+            f" one{others}",
             where="geography.spine",
-            remedy="areas have four digits, 0001 to 4989 or 5000 to 9998, and blocks outside of them 9999",
+            remedy=(
+                "areas have four digits, 0001 to 4989 or 5000 to 9998, and blocks outside of them"
+                " 9999"
+            ),
         )
     return np.array([c[2] for c in CATEGORIES])[category][at]

@@ -1,35 +1,36 @@
 r"""Constraints to bounds: what each unit of each level may hold.
 
-With structures :math:`n_{ug}` (housing units for :math:`g = 0`, facilities of type :math:`g` otherwise),
-households may be empty and each facility holds somebody:
+With structures :math:`n_{ug}` (housing units for :math:`g = 0`, facilities of type :math:`g`
+otherwise), households may be empty and each facility holds somebody:
 
 .. math:: l_{u0} = 0, \quad l_{ug} = n_{ug}\ (g \ge 1), \qquad h_{ug} = 99{,}999\, n_{ug},
 
-the Bureau's bounds, added up from the lowest level to every other. Known totals are added up from their
-own level to those above. Below that level they are unknown.
+the Bureau's bounds, added up from the lowest level to every other. Known totals are added up from
+their own level to those above. Below that level they are unknown.
 
-*Reach.* Can a histogram with group sums :math:`y` be shared out among descendants :math:`d` with known
-totals :math:`t_d`? That is a transport problem with bounds on its arcs; by max-flow min-cut it is feasible
-if and only if for every subset :math:`T` of groups
+*Reach.* Can a histogram with group sums :math:`y` be shared out among descendants :math:`d` with
+known totals :math:`t_d`? That is a transport problem with bounds on its arcs; by max-flow min-cut
+it is feasible if and only if for every subset :math:`T` of groups
 
 .. math:: \sum_{g \in T} y_g \le f(T) = \sum_d \min\Bigl(\sum_{g \in T} h_{dg},\; t_d - \sum_{g \notin T} l_{dg}\Bigr).
 
 Estimating the levels above inside these bounds makes every later problem feasible, by construction.
 
-*Joint totals.* Where the total is known for the units of a part :math:`s` together, each member :math:`d \in s`
-passes what it takes on to one node of demand :math:`t_s`. Then
+*Joint totals.* Where the total is known for the units of a part :math:`s` together, each member
+:math:`d \in s` passes what it takes on to one node of demand :math:`t_s`. Then
 
 .. math:: f(T) = \sum_s \min\Bigl(\sum_{d \in s} \sum_{g \in T} h_{dg},\;
           t_s - \sum_{d \in s} \sum_{g \notin T} l_{dg}\Bigr).
 
-*Proof.* Take off what the lower bounds force. A cut that has the groups :math:`T` on the side of the source has
-for each part either its demand node there, too, and cuts the demand left, :math:`t_s - \sum_{d \in s} \sum_g l_{dg}`;
-or not. Then each member costs the less of its arcs from :math:`T`, :math:`\sum_{g \in T} (h_{dg} - l_{dg})`, and its
-arc to the demand node, which has no limit: the arcs, that is. The cheaper of the two for each part, with
-:math:`\sum_{d \in s} \sum_{g \in T} l_{dg}` put back, is :math:`f(T)`. By max-flow min-cut all of :math:`y` flows
-if and only if no :math:`\sum_{g \in T} y_g` exceeds it. So a part counts as one unit whose bounds are the sums of its members'
-(:meth:`das.model.level_bounds.LevelBounds.by_part`), and a unit alone in its part as itself.
-"""
+*Proof.* Take off what the lower bounds force. A cut that has the groups :math:`T` on the side of
+the source has for each part either its demand node there, too, and cuts the demand left, :math:`t_s
+- \sum_{d \in s} \sum_g l_{dg}`; or not. Then each member costs the less of its arcs from :math:`T`,
+:math:`\sum_{g \in T} (h_{dg} - l_{dg})`, and its arc to the demand node, which has no limit: the
+arcs, that is. The cheaper of the two for each part, with :math:`\sum_{d \in s} \sum_{g \in T}
+l_{dg}` put back, is :math:`f(T)`. By max-flow min-cut all of :math:`y` flows if and only if no
+:math:`\sum_{g \in T} y_g` exceeds it. So a part counts as one unit whose bounds are the sums of its
+members' (:meth:`das.model.level_bounds.LevelBounds.by_part`), and a unit alone in its part as
+itself."""
 
 from __future__ import annotations
 
@@ -57,9 +58,8 @@ def lowest(
 ) -> tuple[Ints, Ints] | None:
     """Lower and upper bounds of the dwelling groups of the lowest units, from their structures.
 
-    ``structures`` has shape (units, dwelling levels). ``None`` where nothing bounds the groups: no dwelling
-    attribute, no structures, or both constraints switched off.
-    """
+    ``structures`` has shape (units, dwelling levels). ``None`` where nothing bounds the groups: no
+    dwelling attribute, no structures, or both constraints switched off."""
     if schema.dwelling is None or structures is None or not (housing_units or group_quarters):
         return None
     lower, upper = np.zeros_like(structures), np.full_like(structures, NO_LIMIT)
@@ -71,10 +71,14 @@ def lowest(
 
 
 def bounds(
-    schema: Schema, spine: Spine, limits: Limits | None, total: Ints | JointTotals | None, total_level: str | None
+    schema: Schema,
+    spine: Spine,
+    limits: Limits | None,
+    total: Ints | JointTotals | None,
+    total_level: str | None,
 ) -> dict[str, LevelBounds]:
-    """Bounds of every level from those of the lowest (see :func:`lowest`; ``None``: no bound) and the known
-    totals of ``total_level``, ``(units,)``, or of siblings of that level together."""
+    """Bounds of every level from those of the lowest (see :func:`lowest`; ``None``: no bound) and
+    the known totals of ``total_level``, ``(units,)``, or of siblings of that level together."""
     group, groups = groups_of(schema)
     if limits is None:
         limits = unlimited(spine.units(spine.levels[-1]), groups)
@@ -91,7 +95,9 @@ def bounds(
             n, parent = len(spine.codes[depth - 1]), spine.parent[depth]
             if level == total_level:
                 one = out[level].by_part()
-                reach = _reach_up(one.limits, one.total, joint.homes(parent) if joint else parent, n)
+                reach = _reach_up(
+                    one.limits, one.total, joint.homes(parent) if joint else parent, n
+                )
             elif reach is not None:
                 reach = add_up(reach.__getitem__, reach.shape[1], parent, n)
             limits = limits.add_up(parent, n)
@@ -114,7 +120,9 @@ def unlimited(units: int, groups: int) -> Limits:
 def _totals_up(
     spine: Spine, total: Ints | JointTotals | None, level: str | None
 ) -> tuple[Mapping[str, Ints], JointTotals | None]:
-    """The totals of each unit, at the levels where they are known; and those of several units, if there are any."""
+    """The totals of each unit, at the levels where they are known; and those of several units, if
+    there are any.
+    """
     if total is None or level is None:
         return {}, None
     joint = total if isinstance(total, JointTotals) else None
@@ -138,7 +146,9 @@ def _subsets(values: Ints) -> Ints:
 
 
 def _reach(limits: Limits, total: Ints, keep: Keep) -> Ints:
-    """f(T) of some units, ``(units, 2^groups)``; ``total`` is known of each. Sums over subsets are of each distinct row."""
+    """f(T) of some units, ``(units, 2^groups)``; ``total`` is known of each. Sums over subsets are
+    of each distinct row.
+    """
     used, row = np.unique(limits.row[keep], return_inverse=True)
     lower, upper = limits.lower[used], limits.upper[used]
     elsewhere = lower.sum(axis=1, keepdims=True) - _subsets(lower)
@@ -146,8 +156,8 @@ def _reach(limits: Limits, total: Ints, keep: Keep) -> Ints:
 
 
 def _reach_up(limits: Limits, total: Ints | None, home: Ints, homes: int) -> Ints | None:
-    """The sums of f(T). ``None`` for more groups than subsets can be listed for: the levels above are then kept
-    shareable by their rounding alone."""
+    """The sums of f(T). ``None`` for more groups than subsets can be listed for: the levels above
+    are then kept shareable by their rounding alone."""
     if total is None or limits.groups > MOST_GROUPS:
         return None
     return add_up(lambda keep: _reach(limits, total, keep), 1 << limits.groups, home, homes)

@@ -1,15 +1,17 @@
-r"""How far areas are off a spine: the least number of units to add and to subtract that make up an area.
+r"""How far areas are off a spine: the least number of units to add and to subtract that make up an
+area.
 
-Going up, a unit has two costs: ``in``, of the blocks in it that are in the area, and ``out``, of those that are not. A
-block's are 1 and 0, or 0 and 1. With x the sum of ``in`` over the children of a unit, and y that of ``out``,
+Going up, a unit has two costs: ``in``, of the blocks in it that are in the area, and ``out``, of
+those that are not. A block's are 1 and 0, or 0 and 1. With x the sum of ``in`` over the children of
+a unit, and y that of ``out``,
 
 .. math:: \mathrm{in} = \min(x, y + 1), \qquad \mathrm{out} = \min(y, x + 1):
 
-either the parts of the area are added up, or what is not of it is subtracted from the whole unit. The distance is ``in`` at
-the root: 1 for what is a unit, 0 for what is empty. This is the measure by which the spine of 2020 was designed (Abowd and
-others, *Geographic spines in the 2020 Census disclosure avoidance system*, algorithm 1). It counts a block as a tract, whose
-noise is another: what an area costs is :mod:`das.estimate.areas`.
-"""
+either the parts of the area are added up, or what is not of it is subtracted from the whole unit.
+The distance is ``in`` at the root: 1 for what is a unit, 0 for what is empty. This is the measure
+by which the spine of 2020 was designed (Abowd and others, *Geographic spines in the 2020 Census
+disclosure avoidance system*, algorithm 1). It counts a block as a tract, whose noise is another:
+what an area costs is :mod:`das.estimate.areas`."""
 
 from __future__ import annotations
 
@@ -21,16 +23,23 @@ from das.model.spine import Spine
 
 
 def distance(spine: Spine, areas: Areas) -> NDArray[np.int64]:
-    """Of each area, ``(areas,)``, whose units are lowest units of the spine. Only units with part of an area are walked."""
+    """Of each area, ``(areas,)``, whose units are lowest units of the spine. Only units with part
+    of an area are walked.
+    """
     area, unit = areas.area, areas.unit
     inside, outside = np.ones(len(unit), dtype=np.int64), np.zeros(len(unit), dtype=np.int64)
     for depth in range(len(spine) - 1, 0, -1):
         children = np.diff(spine.children(spine.levels[depth]))
         pairs, at, touched = np.unique(
-            area * len(children) + spine.parent[depth][unit], return_inverse=True, return_counts=True
+            area * len(children) + spine.parent[depth][unit],
+            return_inverse=True,
+            return_counts=True,
         )
         area, unit = pairs // len(children), pairs % len(children)
-        x, y = np.zeros(len(pairs), dtype=np.int64), children[unit] - touched  # one of each child outside of the area
+        x, y = (
+            np.zeros(len(pairs), dtype=np.int64),
+            children[unit] - touched,
+        )  # one of each child outside of the area
         np.add.at(x, at, inside)
         np.add.at(y, at, outside)
         inside, outside = np.minimum(x, y + 1), np.minimum(y, x + 1)

@@ -1,20 +1,21 @@
 r"""Counts that are known exactly, of nested queries at any levels, as bounds of every level.
 
-Let queries :math:`Q_1, Q_2, \dots` be known of the units of levels :math:`\ell_1, \ell_2, \dots`, each pair nested: the
-answers of one are sums of those of the other. A query that is known at a level is known above it, by adding up. So at
-each level the finest query that is known there or below says all that is known; its groups are those of the bounds,
-lower and upper bound the same.
+Let queries :math:`Q_1, Q_2, \dots` be known of the units of levels :math:`\ell_1, \ell_2, \dots`,
+each pair nested: the answers of one are sums of those of the other. A query that is known at a
+level is known above it, by adding up. So at each level the finest query that is known there or
+below says all that is known; its groups are those of the bounds, lower and upper bound the same.
 
-*Every problem is feasible.* Going down, fewer queries are known, so the finest known of the children, :math:`Q`, sums
-that of their parent. The parent's published histogram p has the parent's known sums, hence for each group g of Q the sum
-of what the children must hold of it, :math:`\sum_{k \in g} p_k = \sum_c y_{cg}`. A table with these margins exists for
-every group by itself, with integers where they are (fill it from a corner). So no level need look further down than it
-is itself, and the rounding stays a network: within each child the groups of Q and the sums over them are one more
-partition of the chain (:mod:`das.solve.network`).
+*Every problem is feasible.* Going down, fewer queries are known, so the finest known of the
+children, :math:`Q`, sums that of their parent. The parent's published histogram p has the parent's
+known sums, hence for each group g of Q the sum of what the children must hold of it, :math:`\sum_{k
+\in g} p_k = \sum_c y_{cg}`. A table with these margins exists for every group by itself, with
+integers where they are (fill it from a corner). So no level need look further down than it is
+itself, and the rounding stays a network: within each child the groups of Q and the sums over them
+are one more partition of the chain (:mod:`das.solve.network`).
 
-*Why no others.* Two queries that cross, known of one unit, are two families of sums that are not laminar beside the
-parent's cells: three margins of one table, whose integer points no network describes. They are refused.
-"""
+*Why no others.* Two queries that cross, known of one unit, are two families of sums that are not
+laminar beside the parent's cells: three margins of one table, whose integer points no network
+describes. They are refused."""
 
 from __future__ import annotations
 
@@ -35,29 +36,51 @@ KnownQuery = tuple[str, Query, Ints]
 
 def crossing(queries: Sequence[Query]) -> tuple[Query, Query] | None:
     """Two of the queries of which neither sums the other, if there are any."""
-    return next(((a, b) for i, a in enumerate(queries) for b in queries[:i] if not (a.sums(b) or b.sums(a))), None)
+    return next(
+        (
+            (a, b)
+            for i, a in enumerate(queries)
+            for b in queries[:i]
+            if not (a.sums(b) or b.sums(a))
+        ),
+        None,
+    )
 
 
-def exact_bounds(schema: Schema, spine: Spine, known: Sequence[KnownQuery]) -> dict[str, LevelBounds]:
-    """``known``: level, query, and its answers ``(units, answers)``. Raises :class:`InputError` where queries cross, or
-    what is known of one contradicts another."""
+def exact_bounds(
+    schema: Schema, spine: Spine, known: Sequence[KnownQuery]
+) -> dict[str, LevelBounds]:
+    """``known``: level, query, and its answers ``(units, answers)``. Raises :class:`InputError`
+    where queries cross, or what is known of one contradicts another."""
     if (odd := crossing([q for _, q, _ in known])) is not None:
-        raise InputError(f"{odd[0].name!r} and {odd[1].name!r} are both known, and cross", where="constraints")
+        raise InputError(
+            f"{odd[0].name!r} and {odd[1].name!r} are both known, and cross", where="constraints"
+        )
     out: dict[str, LevelBounds] = {}
     finest: tuple[Query, Ints] | None = None
     for depth in range(len(spine) - 1, -1, -1):
         level, units = spine.levels[depth], len(spine.codes[depth])
         if finest is not None:
             query, values = finest
-            finest = query, add_up(values.__getitem__, query.answers, spine.parent[depth + 1], units)
+            finest = (
+                query,
+                add_up(values.__getitem__, query.answers, spine.parent[depth + 1], units),
+            )
         for query, values in [(q, v) for lv, q, v in known if lv == level]:
             if finest is None:
                 finest = query, values
             else:
-                fine, coarse = ((query, values), finest) if finest[0].sums(query) else (finest, (query, values))
+                fine, coarse = (
+                    ((query, values), finest)
+                    if finest[0].sums(query)
+                    else (finest, (query, values))
+                )
                 if not np.array_equal(_summed(fine, coarse[0]), coarse[1]):
-                    raise InputError(f"what is known of {fine[0].name!r} and of {coarse[0].name!r} contradicts each other",
-                                     where=f"constraints, {level}")  # fmt: skip
+                    raise InputError(
+                        f"what is known of {fine[0].name!r} and of {coarse[0].name!r} contradicts"
+                        " each other",
+                        where=f"constraints, {level}",
+                    )
                 finest = fine
         out[level] = _at(schema, units, finest)
     return {level: out[level] for level in spine.levels}
@@ -66,12 +89,14 @@ def exact_bounds(schema: Schema, spine: Spine, known: Sequence[KnownQuery]) -> d
 def known_bounds(
     schema: Schema, spine: Spine, known: Sequence[KnownQuery], limits: Limits | None = None
 ) -> dict[str, LevelBounds]:
-    """Bounds of every level from all that is known: counts of queries, and bounds on the dwellings of the lowest units
-    (:func:`das.geography.bounds.lowest`), beside which only totals can be: those of the lowest level, for those above are
-    their sums. Raises :class:`InputError`."""
+    """Bounds of every level from all that is known: counts of queries, and bounds on the dwellings
+    of the lowest units (:func:`das.geography.bounds.lowest`), beside which only totals can be:
+    those of the lowest level, for those above are their sums. Raises :class:`InputError`."""
     if any(query.name != "total" for _, query, _ in known):
         if limits is not None:
-            raise InputError("beside bounds on dwellings only totals can be known exactly", where="constraints")
+            raise InputError(
+                "beside bounds on dwellings only totals can be known exactly", where="constraints"
+            )
         return exact_bounds(schema, spine, known)
     totals = {level: counts[:, 0] for level, _, counts in known}
     lowest = max(totals, key=spine.index, default=None)
@@ -88,6 +113,10 @@ def _summed(fine: tuple[Query, Ints], coarse: Query) -> Ints:
 
 def _at(schema: Schema, units: int, known: tuple[Query, Ints] | None) -> LevelBounds:
     if known is None:
-        return LevelBounds(np.zeros(schema.cells, dtype=np.intp), unlimited(units, 1), None, schema.possible)
+        return LevelBounds(
+            np.zeros(schema.cells, dtype=np.intp), unlimited(units, 1), None, schema.possible
+        )
     query, values = known
-    return LevelBounds(query.index, Limits.of(values, values), values.sum(axis=1), schema.possible, exact=True)
+    return LevelBounds(
+        query.index, Limits.of(values, values), values.sum(axis=1), schema.possible, exact=True
+    )

@@ -1,15 +1,18 @@
-r"""All that is known exactly of the units of a tree, of which its bounds are made; and of a trunk and its shards.
+r"""All that is known exactly of the units of a tree, of which its bounds are made; and of a trunk
+and its shards.
 
-A trunk has the bounds of the whole tree at its levels, and a shard those of the whole tree for its units below the trunk: limits
-and counts of a unit are the sums of those of the units in it, and so is *reach* (:mod:`das.geography.bounds`), from the
-lowest level with known totals upwards. So what is known below a trunk is added up to its lowest level (:meth:`Invariants.up`), and
-known there. A shard is told what is known below the trunk: of the part of a unit that it is, nothing known of the unit is true.
+A trunk has the bounds of the whole tree at its levels, and a shard those of the whole tree for its
+units below the trunk: limits and counts of a unit are the sums of those of the units in it, and so
+is *reach* (:mod:`das.geography.bounds`), from the lowest level with known totals upwards. So what
+is known below a trunk is added up to its lowest level (:meth:`Invariants.up`), and known there. A
+shard is told what is known below the trunk: of the part of a unit that it is, nothing known of the
+unit is true.
 
-*Totals below the trunk.* With one group reach adds nothing: :math:`\min(h_d, t_d) = t_d`, or no histogram would meet the
-bounds of d, so all of them can hold the sum of their totals. With limits of several groups it does, and the rounding sends a flow
-to each unit with a known total. Then the tree of the trunk goes down to these (:func:`told_to`), and is estimated no further
-down than before.
-"""
+*Totals below the trunk.* With one group reach adds nothing: :math:`\min(h_d, t_d) = t_d`, or no
+histogram would meet the bounds of d, so all of them can hold the sum of their totals. With limits
+of several groups it does, and the rounding sends a flow to each unit with a known total. Then the
+tree of the trunk goes down to these (:func:`told_to`), and is estimated no further down than
+before."""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ from das.model.spine import Spine
 
 
 def told_to(levels: Sequence[str], trunk: str, totals: Sequence[str], *, limited: bool) -> str:
-    """The level that the tree of a trunk down to the level ``trunk`` goes down to. ``totals``: the levels with known totals;
-    ``limited``: whether the dwellings of the lowest units have limits.
+    """The level that the tree of a trunk down to the level ``trunk`` goes down to. ``totals``: the
+    levels with known totals; ``limited``: whether the dwellings of the lowest units have limits.
 
     >>> told_to(["State", "County", "Tract"], "County", ["Tract"], limited=False)
     'County'
@@ -43,16 +46,19 @@ def told_to(levels: Sequence[str], trunk: str, totals: Sequence[str], *, limited
 
 @dataclass(frozen=True, eq=False)
 class Invariants(Frozen):
-    """``limits`` of the dwellings of the lowest units (:func:`das.geography.bounds.lowest`); ``counts``: level, query, and its
-    answers ``(units, answers)``; ``joint``: a level, and totals of several siblings of it together."""
+    """``limits`` of the dwellings of the lowest units (:func:`das.geography.bounds.lowest`);
+    ``counts``: level, query, and its answers ``(units, answers)``; ``joint``: a level, and totals
+    of several siblings of it together."""
 
     limits: Limits | None = None
     counts: tuple[KnownQuery, ...] = ()
     joint: tuple[str, JointTotals] | None = None
 
     def bounds(self, schema: Schema, spine: Spine) -> dict[str, LevelBounds]:
-        """Of every level. Of totals those of the lowest level count, for those above are their sums. Raises
-        :class:`InputError` and :class:`InfeasibleError` where things known contradict each other."""
+        """Of every level. Of totals those of the lowest level count, for those above are their
+        sums. Raises
+        :class:`InputError` and :class:`InfeasibleError` where things known contradict each other.
+        """
         totals = [spine.index(level) for level, query, _ in self.counts if query.name == "total"]
         if self.joint is None or max(totals, default=-1) >= spine.index(self.joint[0]):
             return known_bounds(schema, spine, self.counts, self.limits)
@@ -60,14 +66,20 @@ class Invariants(Frozen):
         return bounds(schema, spine, self.limits, total, level)
 
     def up(self, schema: Schema, spine: Spine, level: str) -> Invariants:
-        """The same of the tree that is truncated at ``level``: what is known below is added up to it. Raises
+        """The same of the tree that is truncated at ``level``: what is known below is added up to
+        it. Raises
         :class:`InputError` where that is not all that there is to know (:func:`told_to`)."""
         end, limits, counts, joint = spine.index(level), self.limits, [], self.joint
-        totals = [lv for lv, q, _ in self.counts if q.name == "total"] + ([] if joint is None else [joint[0]])
+        totals = [lv for lv, q, _ in self.counts if q.name == "total"] + (
+            [] if joint is None else [joint[0]]
+        )
         several = limits is not None and limits.groups > 1
         if (need := told_to(spine.levels, level, totals, limited=several)) != level:
-            raise InputError(f"totals of {need!r} beside bounds on dwellings say more than their sums", where="constraints",
-                             remedy=f"take {need!r} for the lowest level of the trunk's tree")  # fmt: skip
+            raise InputError(
+                f"totals of {need!r} beside bounds on dwellings say more than their sums",
+                where="constraints",
+                remedy=f"take {need!r} for the lowest level of the trunk's tree",
+            )
         if limits is None and all(q.name == "total" for _, q, _ in self.counts):
             limits = unlimited(len(spine.codes[-1]), groups_of(schema)[1])
         for depth in range(len(spine) - 1, end, -1):
@@ -75,7 +87,9 @@ class Invariants(Frozen):
         for at, query, values in self.counts:
             below = spine.index(at) > end
             summed = (
-                add_up(values.__getitem__, query.answers, spine.up(at, level), spine.units(level)) if below else values
+                add_up(values.__getitem__, query.answers, spine.up(at, level), spine.units(level))
+                if below
+                else values
             )
             counts.append((level if below else at, query, summed))
         if joint is not None and spine.index(joint[0]) > end:
@@ -85,25 +99,35 @@ class Invariants(Frozen):
         return Invariants(limits, tuple(counts), joint)
 
     def with_shards(self, parts: Sequence[Invariants], units: Sequence[Ints]) -> Invariants:
-        """What is known of a trunk: this, and what its shards say of its lowest units, of which those of ``parts[i]`` have the
-        numbers ``units[i]``."""
+        """What is known of a trunk: this, and what its shards say of its lowest units, of which
+        those of ``parts[i]`` have the numbers ``units[i]``."""
         order = np.argsort(np.concatenate(units))
         low_high = [p.limits.some(slice(None)) for p in parts if p.limits is not None]
-        limits = Limits.of(*(np.concatenate(x)[order] for x in zip(*low_high, strict=True))) if low_high else None
-        counts = [(level, query, np.concatenate([p.counts[i][2] for p in parts])[order])
-                  for i, (level, query, _) in enumerate(parts[0].counts)]  # fmt: skip
+        limits = (
+            Limits.of(*(np.concatenate(x)[order] for x in zip(*low_high, strict=True)))
+            if low_high
+            else None
+        )
+        counts = [
+            (level, query, np.concatenate([p.counts[i][2] for p in parts])[order])
+            for i, (level, query, _) in enumerate(parts[0].counts)
+        ]
         joint = [p.joint for p in parts if p.joint is not None]
         together = self.joint
         if joint:
             first = np.cumsum([0, *(len(j.total) for _, j in joint)])
-            part = np.concatenate([j.part + n for (_, j), n in zip(joint, first, strict=False)])[order]
+            part = np.concatenate([j.part + n for (_, j), n in zip(joint, first, strict=False)])[
+                order
+            ]
             together = joint[0][0], JointTotals(part, np.concatenate([j.total for _, j in joint]))
         return Invariants(limits, (*self.counts, *counts), together)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """As one file holds it."""
         low_high = () if self.limits is None else self.limits.some(slice(None))
-        out = dict(zip(("lower", "upper"), low_high, strict=False)) | {f"{lv}/{q.name}": v for lv, q, v in self.counts}
+        out = dict(zip(("lower", "upper"), low_high, strict=False)) | {
+            f"{lv}/{q.name}": v for lv, q, v in self.counts
+        }
         if self.joint is not None:
             level, joint = self.joint
             out |= {f"{level}/part/of": joint.part, f"{level}/part/total": joint.total}
@@ -114,6 +138,12 @@ class Invariants(Frozen):
         """From what :meth:`to_arrays` gave."""
         limits = Limits.of(arrays["lower"], arrays["upper"]) if "lower" in arrays else None
         names = [name.split("/") for name in arrays]
-        counts = tuple((n[0], schema.query(n[1]), arrays["/".join(n)]) for n in names if len(n) == 2)
-        joint = [(n[0], JointTotals(arrays["/".join(n)], arrays[f"{n[0]}/part/total"])) for n in names if n[-1] == "of"]
+        counts = tuple(
+            (n[0], schema.query(n[1]), arrays["/".join(n)]) for n in names if len(n) == 2
+        )
+        joint = [
+            (n[0], JointTotals(arrays["/".join(n)], arrays[f"{n[0]}/part/total"]))
+            for n in names
+            if n[-1] == "of"
+        ]
         return Invariants(limits, counts, joint[0] if joint else None)

@@ -1,20 +1,23 @@
-r"""The optimised spine: block groups of blocks that lie in the same areas, and two branches of every state.
+r"""The optimised spine: block groups of blocks that lie in the same areas, and two branches of
+every state.
 
 The rule of the production runs of 2020, which is exactly this:
 
-* The blocks are those with a housing unit or a facility of group quarters, where the data say which.
-* Each state falls into two branches, the blocks in American Indian, Alaska Native and Native Hawaiian areas
-  (:mod:`das.geography.aian`) and all others; with it whatever it holds down to the tracts, or to the level that stands
-  above the block groups.
-* A block's *key* is its off-spine entity, its area and its facilities. The entity is the county subdivision in states
-  where these govern, outside of the areas; else the place. The facilities are which types of group quarters there are
-  (for persons; not for housing units). Targets, any other public areas, stand behind these in the key.
+* The blocks are those with a housing unit or a facility of group quarters, where the data say
+  which.
+* Each state falls into two branches, the blocks in American Indian, Alaska Native and Native
+  Hawaiian areas (:mod:`das.geography.aian`) and all others; with it whatever it holds down to the
+  tracts, or to the level that stands above the block groups.
+* A block's *key* is its off-spine entity, its area and its facilities. The entity is the county
+  subdivision in states where these govern, outside of the areas; else the place. The facilities are
+  which types of group quarters there are (for persons; not for housing units). Targets, any other
+  public areas, stand behind these in the key.
 * In a tract of n blocks, those of one key, in the order of their codes, are cut into runs of
-  :math:`\lfloor\sqrt n\rfloor + f + 1`, or are not cut. Each run is a block group: runs of two blocks or more first, by
-  key, and behind them those of one block.
+  :math:`\lfloor\sqrt n\rfloor + f + 1`, or are not cut. Each run is a block group: runs of two
+  blocks or more first, by key, and behind them those of one block.
 
-Nothing else of the data enters, and of the records nothing: the tree tells which blocks have structures and which types
-of facilities, where these are invariants.
+Nothing else of the data enters, and of the records nothing: the tree tells which blocks have
+structures and which types of facilities, where these are invariants.
 
 Everything is done on arrays over the blocks, in one sort.
 """
@@ -37,21 +40,23 @@ from das.model.spine import Spine
 
 Ints = NDArray[np.int64]
 
-#: States, by their codes, whose county subdivisions govern: outside of American Indian areas these are the off-spine
-#: entities, not places.
+#: States, by their codes, whose county subdivisions govern: outside of American Indian areas these
+#: are the off-spine entities, not places.
 STRONG_MCD = tuple(b"09 23 25 26 27 33 34 36 42 44 50 55".split())
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """How a tree is made. ``fanout`` is f above, ``None`` where blocks of one key are not cut into runs; ``even``: runs are
-    about equally long (:func:`das.geography.runs.begin`). ``targets`` are codes of each block ``(blocks,)`` by name.
-    ``structures``, ``facilities``: whether it is published exactly which blocks have housing units or facilities, and which
-    types of these: what is not, the tree does not rest on.
+    """How a tree is made. ``fanout`` is f above, ``None`` where blocks of one key are not cut into
+    runs; ``even``: runs are about equally long (:func:`das.geography.runs.begin`). ``targets`` are
+    codes of each block ``(blocks,)`` by name. ``structures``, ``facilities``: whether it is
+    published exactly which blocks have housing units or facilities, and which types of these: what
+    is not, the tree does not rest on.
 
-    In the runs of 2022 for the demographic and housing file no off-spine ``entities`` stand in the key, and a level
-    (``grouped``) is made of runs of the units below it, in the order of their codes; with such levels, units with one child
-    stand behind their siblings at every level below the counties."""
+    In the runs of 2022 for the demographic and housing file no off-spine ``entities`` stand in the
+    key, and a level (``grouped``) is made of runs of the units below it, in the order of their
+    codes; with such levels, units with one child stand behind their siblings at every level below
+    the counties."""
 
     fanout: int | None = FANOUT
     targets: Mapping[str, Codes] = field(default_factory=dict)
@@ -64,18 +69,23 @@ class Rule:
 
     def __post_init__(self) -> None:
         if self.fanout is not None and self.fanout < 0:
-            raise InputError(f"a fan-out of {self.fanout}", where="geography.fanout",
-                             remedy='give a whole number from 0 on, or "none"')  # fmt: skip
+            raise InputError(
+                f"a fan-out of {self.fanout}",
+                where="geography.fanout",
+                remedy='give a whole number from 0 on, or "none"',
+            )
 
 
-def measured_spine(blocks: Blocks, spine: Spine, unit: Ints, rule: Rule, *, facilities: bool) -> MeasuredSpine:
-    """The optimised spine of the blocks. ``spine`` is their tabulation spine, whose levels it has; ``unit`` ``(blocks,)``
-    the lowest unit of each block on it. ``facilities``: whether types of group quarters tell blocks apart, as they do for
-    persons.
+def measured_spine(
+    blocks: Blocks, spine: Spine, unit: Ints, rule: Rule, *, facilities: bool
+) -> MeasuredSpine:
+    """The optimised spine of the blocks. ``spine`` is their tabulation spine, whose levels it has;
+    ``unit`` ``(blocks,)`` the lowest unit of each block on it. ``facilities``: whether types of
+    group quarters tell blocks apart, as they do for persons.
 
-    Raises :class:`InputError` for a level of states that is missing or the root of two branches, lowest units that are
-    no blocks, codes of areas that do not exist, and an input without a structure.
-    """
+    Raises :class:`InputError` for a level of states that is missing or the root of two branches,
+    lowest units that are no blocks, codes of areas that do not exist, and an input without a
+    structure."""
     _check(spine, unit)
     kept, state = _universe(blocks, rule), spine.index("State")
     unit = unit[kept]
@@ -92,11 +102,16 @@ def measured_spine(blocks: Blocks, spine: Spine, unit: Ints, rule: Rule, *, faci
     above = [trunk[state - 1]] if state else []
     order = np.lexsort((code, *reversed(key), trunk[-1], branch, *above))
 
-    starts = _starts(spine.levels, [c[order] for c in trunk], branch[order], [c[order] for c in key], rule)
+    starts = _starts(
+        spine.levels, [c[order] for c in trunk], branch[order], [c[order] for c in key], rule
+    )
     if len(starts[0]) > 1:
-        raise InputError(f"{spine.levels[0]} {spine.code(spine.levels[0], 0)} has blocks in American Indian areas and "
-                         "others: on an optimised spine these are two units", where="geography.levels",
-                         remedy="put a level above it, such as US")  # fmt: skip
+        raise InputError(
+            f"{spine.levels[0]} {spine.code(spine.levels[0], 0)} has blocks in American Indian"
+            " areas and others: on an optimised spine these are two units",
+            where="geography.levels",
+            remedy="put a level above it, such as US",
+        )
     last = len(spine) - 2
     starts, moved = runs.behind(starts, range(state + 2, last + 1) if rule.grouped else [last])
     order, parent = order[moved], runs.tree(starts)
@@ -106,19 +121,28 @@ def measured_spine(blocks: Blocks, spine: Spine, unit: Ints, rule: Rule, *, faci
 
 
 def _starts(
-    levels: Sequence[str], trunk: Sequence[Ints], branch: NDArray[np.bool_], key: Sequence[Codes], rule: Rule
+    levels: Sequence[str],
+    trunk: Sequence[Ints],
+    branch: NDArray[np.bool_],
+    key: Sequence[Codes],
+    rule: Rule,
 ) -> list[Ints]:
-    """Where the units of each level begin among the blocks, which stand in order. ``trunk`` is the unit of each block at
-    the levels above the block groups."""
+    """Where the units of each level begin among the blocks, which stand in order. ``trunk`` is the
+    unit of each block at the levels above the block groups."""
     first, starts = np.arange(len(branch)) == 0, []
     for level, column in zip(levels, trunk, strict=False):
         if level not in rule.grouped:
-            first = first | runs.changes(column) | (runs.changes(branch) if level == "State" else False)
+            first = (
+                first | runs.changes(column) | (runs.changes(branch) if level == "State" else False)
+            )
         starts.append(np.flatnonzero(first))
     for depth in [d for d, level in enumerate(levels) if level in rule.grouped]:
         home = runs.parents(starts[depth - 1], starts[depth + 1])
         begin = runs.begin(
-            (home == 0) & (starts[depth + 1] == 0) | runs.changes(home), home, rule.fanout, even=rule.even
+            (home == 0) & (starts[depth + 1] == 0) | runs.changes(home),
+            home,
+            rule.fanout,
+            even=rule.even,
         )
         starts[depth] = starts[depth + 1][begin]
     for codes in key:
@@ -130,11 +154,17 @@ def _starts(
 def _check(spine: Spine, unit: Ints) -> None:
     where = "geography.levels"
     if "State" not in spine.levels[:-2]:
-        raise InputError("an optimised spine has a level State, and two levels or more below it", where=where,
-                         remedy='name them, or set geography.spine = "tabulation"')  # fmt: skip
+        raise InputError(
+            "an optimised spine has a level State, and two levels or more below it",
+            where=where,
+            remedy='name them, or set geography.spine = "tabulation"',
+        )
     if len(unit) != spine.units(spine.levels[-1]):
-        raise InputError(f"units of {spine.levels[-1]!r} are not the blocks of the input", where=where,
-                         remedy="the lowest level of an optimised spine is that of the blocks")  # fmt: skip
+        raise InputError(
+            f"units of {spine.levels[-1]!r} are not the blocks of the input",
+            where=where,
+            remedy="the lowest level of an optimised spine is that of the blocks",
+        )
 
 
 def _universe(blocks: Blocks, rule: Rule) -> Ints:
@@ -143,13 +173,18 @@ def _universe(blocks: Blocks, rule: Rule) -> Ints:
         return np.arange(len(blocks))
     kept = np.flatnonzero(blocks.structures.any(axis=1))
     if not len(kept):
-        raise InputError("no block has a housing unit or a facility", where="geography.spine",
-                         remedy='mend the input, or set geography.spine = "tabulation"')  # fmt: skip
+        raise InputError(
+            "no block has a housing unit or a facility",
+            where="geography.spine",
+            remedy='mend the input, or set geography.spine = "tabulation"',
+        )
     return kept
 
 
 def _field(blocks: Blocks, name: str, none: bytes) -> Codes:
-    """A geographic field of the blocks; where the input has no such field, no block is in such an area."""
+    """A geographic field of the blocks; where the input has no such field, no block is in such an
+    area.
+    """
     return blocks.fields[name] if name in blocks.fields else np.full(len(blocks), none)
 
 

@@ -1,4 +1,6 @@
-"""The spine of tabulation geography: levels given by fields of the blocks, or by products of fields."""
+"""The spine of tabulation geography: levels given by fields of the blocks, or by products of
+fields.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,14 @@ def spine(
 ) -> tuple[Spine, NDArray[np.int64]]:
     """The spine over ``levels``, root first, and the lowest unit of each block.
 
-    A level is a field of the blocks, or is defined as a product of fields (``define``): its units are then
-    the parts in which all of them agree, with their codes joined by ``-``. The first level may be neither:
-    it is then the root, whose only unit bears the level's name. Raises :class:`InputError` naming the unit
-    where a level does not nest in the one above.
-    """
+    A level is a field of the blocks, or is defined as a product of fields (``define``): its units
+    are then the parts in which all of them agree, with their codes joined by ``-``. The first level
+    may be neither: it is then the root, whose only unit bears the level's name. Raises
+    :class:`InputError` naming the unit where a level does not nest in the one above."""
     if not len(blocks):
-        raise InputError("there is no block in the input", where="geography", remedy="check data.path")
+        raise InputError(
+            "there is no block in the input", where="geography", remedy="check data.path"
+        )
     fields = dict(blocks.fields)
     codes = [_codes(fields, name, depth, define or {}) for depth, name in enumerate(levels)]
     unit_codes, parents, unit = nested(levels, codes)
@@ -35,8 +38,8 @@ def spine(
 
 
 def _names(blocks: Blocks, level: str, codes: Codes) -> NDArray[np.str_]:
-    """The names of units. Those of a product of nested fields (a state and a place in it) are known by its code
-    without the signs between."""
+    """The names of units. Those of a product of nested fields (a state and a place in it) are known
+    by its code without the signs between."""
     known = blocks.names.get(level)
     if known is None:
         return blank(len(codes))
@@ -51,10 +54,16 @@ def _codes(
     define: Mapping[str, Sequence[str]],
     inside: tuple[str, ...] = (),
 ) -> Codes:
-    """The code of each block at a level. In its own definition (``inside``) a name means the field."""
+    """The code of each block at a level. In its own definition (``inside``) a name means the
+    field.
+    """
     if name in define and name not in inside:
         if not define[name]:
-            raise SpecError("a product of no fields", where=f"geography.define.{name}", remedy="name one at least")
+            raise SpecError(
+                "a product of no fields",
+                where=f"geography.define.{name}",
+                remedy="name one at least",
+            )
         parts = [_codes(fields, p, -1, define, (*inside, name)) for p in define[name]]
         out = parts[0]
         for p in parts[1:]:
@@ -67,5 +76,8 @@ def _codes(
     raise SpecError(
         f"the input has no geographic field {name!r}",
         where="geography.levels" if depth > 0 else "geography.define",
-        remedy=f"its fields are {', '.join(fields)}; other levels are products of them, under [geography.define]",
+        remedy=(
+            f"its fields are {', '.join(fields)}; other levels are products of them, under"
+            " [geography.define]"
+        ),
     )

@@ -1,4 +1,6 @@
-"""Areas that block groups of an optimised spine keep apart: codes of each block, by the names of the areas."""
+"""Areas that block groups of an optimised spine keep apart: codes of each block, by the names of
+the areas.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,15 @@ from das.model.spine import Spine
 
 
 def of(
-    names: Sequence[str], blocks: Blocks, spine: Spine, unit: NDArray[np.int64], lists: Mapping[str, Areas]
+    names: Sequence[str],
+    blocks: Blocks,
+    spine: Spine,
+    unit: NDArray[np.int64],
+    lists: Mapping[str, Areas],
 ) -> dict[str, Codes]:
-    """The code of each block ``(blocks,)`` by target: that of a level of the tabulation ``spine``, a geographic field of
-    the input, or one of the ``lists`` of blocks. ``unit`` ``(blocks,)`` is the lowest unit of each block on ``spine``.
+    """The code of each block ``(blocks,)`` by target: that of a level of the tabulation ``spine``,
+    a geographic field of the input, or one of the ``lists`` of blocks. ``unit`` ``(blocks,)`` is
+    the lowest unit of each block on ``spine``.
 
     Raises :class:`InputError` for a name that is none of these.
     """
@@ -37,13 +44,17 @@ def of(
 
 def unknown(name: str, known: Iterable[str]) -> InputError:
     """That no field of the input has the name of a target."""
-    return InputError(f"the input has no geographic field {name!r}", where="geography.targets",
-                      remedy=f"name some of {', '.join(known)}, or the file of a list of blocks")  # fmt: skip
+    return InputError(
+        f"the input has no geographic field {name!r}",
+        where="geography.targets",
+        remedy=f"name some of {', '.join(known)}, or the file of a list of blocks",
+    )
 
 
 def listed(areas: Areas, units: int) -> Codes:
-    """A code of the areas that each lowest unit lies in, joined by the unit separator of ASCII where there are
-    several, empty where there is none: two units have one code where they lie in the same areas.
+    """A code of the areas that each lowest unit lies in, joined by the unit separator of ASCII
+    where there are several, empty where there is none: two units have one code where they lie in
+    the same areas.
 
     >>> listed(Areas("Ward", ["a", "b"], np.array([1, 0, 0]), np.array([0, 0, 1])), 3).tolist()
     [b'a\\x1fb', b'a', b'']

@@ -1,16 +1,19 @@
-r"""How well areas of blocks will be known, before anything is measured: on each spine that a configuration could choose.
+r"""How well areas of blocks will be known, before anything is measured: on each spine that a
+configuration could choose.
 
-From public blocks and the plan alone: which blocks there are, their areas and structures. Of a total, unit u is told with
-precision :math:`p_u = \sum_q 1/(\sigma_q^2 m_q)` over the queries of its class, :math:`m_q` the answers of q: their sums are
-independent estimates of it. What follows for an area is in :mod:`das.estimate.areas.variance`; and what the unbiased estimate's
-standard error will be, with all that structures say, in :mod:`das.estimate.areas.estimates`: it depends on no count.
+From public blocks and the plan alone: which blocks there are, their areas and structures. Of a
+total, unit u is told with precision :math:`p_u = \sum_q 1/(\sigma_q^2 m_q)` over the queries of its
+class, :math:`m_q` the answers of q: their sums are independent estimates of it. What follows for an
+area is in :mod:`das.estimate.areas.variance`; and what the unbiased estimate's standard error will
+be, with all that structures say, in :mod:`das.estimate.areas.estimates`: it depends on no count.
 
-*Shares of the levels.* Let every family split its total evenly, and each level have one class. Then the descent gives area A the
-variance :math:`\sum_l W_l(A)\,V_l`, with :math:`V_l` the variance of a unit's total and :math:`W_l` the sum over the families of
-level l of :math:`\sum_c b_c^2 - (\sum_c b_c)^2/n`, :math:`b` the share of a unit that is inside. :math:`V_l` falls with the share
-:math:`s_l` of the budget as :math:`s_l^{-k}`, k = 1 for rho and 2 for epsilon. So, summed over areas,
-:math:`\sum_l W_l V_l` is least where :math:`s_l` is proportional to :math:`(W_l V_l s_l^k)^{1/(k+1)}`.
-"""
+*Shares of the levels.* Let every family split its total evenly, and each level have one class. Then
+the descent gives area A the variance :math:`\sum_l W_l(A)\,V_l`, with :math:`V_l` the variance of a
+unit's total and :math:`W_l` the sum over the families of level l of :math:`\sum_c b_c^2 - (\sum_c
+b_c)^2/n`, :math:`b` the share of a unit that is inside. :math:`V_l` falls with the share
+:math:`s_l` of the budget as :math:`s_l^{-k}`, k = 1 for rho and 2 for epsilon. So, summed over
+areas, :math:`\sum_l W_l V_l` is least where :math:`s_l` is proportional to :math:`(W_l V_l
+s_l^k)^{1/(k+1)}`."""
 
 from __future__ import annotations
 
@@ -43,8 +46,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class AreasOnSpine:
-    """Standard deviations ``(areas,)`` of the total of each area on one spine: ``topdown``, of the descent before
-    non-negativity; ``full_information``, from all levels; ``estimate``, of the unbiased estimate with what structures tell."""
+    """Standard deviations ``(areas,)`` of the total of each area on one spine: ``topdown``, of the
+    descent before non-negativity; ``full_information``, from all levels; ``estimate``, of the
+    unbiased estimate with what structures tell."""
 
     name: str
     says: str
@@ -71,8 +75,12 @@ class AreaPlan:
     shares: tuple[LevelShare, ...]
 
 
-def planned(spec: RunSpec, paths: Sequence[Path], universe: str, listed: Path, progress: Progress) -> AreaPlan:
-    """Of the areas of a list of blocks. Raises :class:`UserError` where the list or the input is not what it should be."""
+def planned(
+    spec: RunSpec, paths: Sequence[Path], universe: str, listed: Path, progress: Progress
+) -> AreaPlan:
+    """Of the areas of a list of blocks. Raises :class:`UserError` where the list or the input is
+    not what it should be.
+    """
     world = PublicTree.read(spec, paths, progress)
     areas = area_list.read(listed, world.spine)
     world = replace(world, lists={**world.lists, _named(areas): areas})
@@ -93,17 +101,31 @@ def _choices(spec: RunSpec, areas: Areas) -> list[tuple[str, str, dict[str, obje
     """Name, words, and keys of the geography."""
     g = spec.geography
     out: list[tuple[str, str, dict[str, object]]] = [
-        ("tabulation", "the tabulation spine", {"spine": "tabulation", "targets": None, "fanout": None}),
+        (
+            "tabulation",
+            "the tabulation spine",
+            {"spine": "tabulation", "targets": None, "fanout": None},
+        )
     ]
     if "State" in g.levels[:-2]:
         out.append(
-            ("production", "the optimised spine of 2020", {"spine": "optimized", "targets": None, "fanout": None})
+            (
+                "production",
+                "the optimised spine of 2020",
+                {"spine": "optimized", "targets": None, "fanout": None},
+            )
         )
         if g.targets:
             out.append(("targets", f"with targets {', '.join(g.named)}", {}))
         named = (*(g.targets or ()), _named(areas))
         more = "these areas among its targets" if g.targets else "these areas as targets"
-        out.append(("these areas", f"the optimised spine with {more}", {"spine": "optimized", "targets": named}))
+        out.append(
+            (
+                "these areas",
+                f"the optimised spine with {more}",
+                {"spine": "optimized", "targets": named},
+            )
+        )
     return out
 
 
@@ -116,7 +138,13 @@ def _spec(spec: RunSpec, **keys: object) -> RunSpec:
 
 
 def _on(
-    world: PublicTree, areas: Areas, name: str, says: str, spec: RunSpec, universe: str, progress: Progress
+    world: PublicTree,
+    areas: Areas,
+    name: str,
+    says: str,
+    spec: RunSpec,
+    universe: str,
+    progress: Progress,
 ) -> AreasOnSpine:
     progress.stage(says, None)
     trees = world.trees(spec)
@@ -130,23 +158,37 @@ def _on(
 
 
 def linear(
-    u: Planned, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], area: Ints, unit: Ints, areas: int
+    u: Planned,
+    tree: MeasuredSpine,
+    bounds: Mapping[str, LevelBounds],
+    area: Ints,
+    unit: Ints,
+    areas: int,
 ) -> tuple[Array, Array]:
-    """The standard deviations of the totals of areas by :mod:`das.estimate.areas.variance`, top-down and by full
-    information, ``(areas,)`` both: ``unit[i]`` of the tree's lowest is in ``area[i]``."""
+    """The standard deviations of the totals of areas by :mod:`das.estimate.areas.variance`,
+    top-down and by full information, ``(areas,)`` both: ``unit[i]`` of the tree's lowest is in
+    ``area[i]``."""
     noise = _Noise(u, tree)
     joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
     tiers = Tiers.of(tree.spine, {level: b.total for level, b in bounds.items()}, joint)
     cut = pieces(tiers.parents, area, unit)
-    precision = [noise.precision(level) if level else np.zeros(len(parent))
-                 for level, parent in zip(tiers.level, tiers.parents, strict=True)]  # fmt: skip
+    precision = [
+        noise.precision(level) if level else np.zeros(len(parent))
+        for level, parent in zip(tiers.level, tiers.parents, strict=True)
+    ]
     lowest = bounds[tree.spine.levels[-1]]
-    precision[-1][lowest.limits.upper.sum(axis=1)[lowest.limits.row] == 0] = np.inf  # nobody can be there
-    topdown, full = (np.sqrt(_variances(tiers, precision, cut, areas, every)) for every in (False, True))
+    precision[-1][lowest.limits.upper.sum(axis=1)[lowest.limits.row] == 0] = (
+        np.inf
+    )  # nobody can be there
+    topdown, full = (
+        np.sqrt(_variances(tiers, precision, cut, areas, every)) for every in (False, True)
+    )
     return topdown, full
 
 
-def _variances(tiers: Tiers, precision: Sequence[Array], cut: Sequence[Pieces], areas: int, full: bool) -> Array:
+def _variances(
+    tiers: Tiers, precision: Sequence[Array], cut: Sequence[Pieces], areas: int, full: bool
+) -> Array:
     """NaN where units with siblings are not measured: a descent that needs them knows nothing."""
     try:
         return variances(tiers, precision, cut, areas, full_information=full)
@@ -171,7 +213,10 @@ class _Noise:
 
     def precision(self, level: str) -> Array:
         """Of each unit's total, ``(units,)``."""
-        each = (1 / (self.variance(level, q) * self.u.schema.query(q).answers) for q in self.queries(level))
+        each = (
+            1 / (self.variance(level, q) * self.u.schema.query(q).answers)
+            for q in self.queries(level)
+        )
         return sum(each, np.zeros(self.tree.spine.units(level)))
 
     def queries(self, level: str) -> tuple[str, ...]:
@@ -186,11 +231,16 @@ class _Noise:
         return self
 
 
-# --- shares ---------------------------------------------------------------------------------------------------
+# --- shares
+# ---------------------------------------------------------------------------------------------------
 
 
-def _shares(world: PublicTree, areas: Areas, spec: RunSpec, universe: str) -> tuple[LevelShare, ...]:
-    """On the spine of the configuration, each level of it with one class; none where no area costs anything."""
+def _shares(
+    world: PublicTree, areas: Areas, spec: RunSpec, universe: str
+) -> tuple[LevelShare, ...]:
+    """On the spine of the configuration, each level of it with one class; none where no area costs
+    anything.
+    """
     tree = world.trees(spec)[universe]
     u = _spec(spec, spine="tabulation", targets=None, fanout=None).universe(universe)
     known = -1 if u.exact.total is None else tree.spine.index(u.exact.total)
@@ -203,7 +253,10 @@ def _shares(world: PublicTree, areas: Areas, spec: RunSpec, universe: str) -> tu
         best.append((w / told * now[-1] ** k) ** (1 / (k + 1)) if told else 0.0)
     if not sum(best):
         return ()
-    return tuple(LevelShare(lv, n, b / sum(best)) for lv, n, b in zip(tree.spine.levels, now, best, strict=True))
+    return tuple(
+        LevelShare(lv, n, b / sum(best))
+        for lv, n, b in zip(tree.spine.levels, now, best, strict=True)
+    )
 
 
 def weights(spine: Spine, cut: Sequence[Pieces], known: int) -> list[float]:

@@ -21,17 +21,34 @@ def attacked(run: Path) -> Report:
     opened, known = truth_of(run)
     u, level = opened.run.persons, opened.spine.levels[-1]
     published, noise = published_by(opened), variance(opened)
-    truth = known[u.name][level].open("to score an attack on the published tables; the result stays confidential")
+    truth = known[u.name][level].open(
+        "to score an attack on the published tables; the result stays confidential"
+    )
     scores = {v: score(truth, guess(published, opened.spine, v)) for v in (noise, 0.0, None)}
     base = scores[None]
-    allowed = most_often_right(base.agreement, float(u.plan.cost), u.plan.mechanism, u.plan.neighbours)
-    return Report(opened.after.name, str(u.plan.cost), u.plan.mechanism.currency, float(u.plan.cost), noise,
-                  scores[noise], scores[0.0], base, allowed)  # fmt: skip
+    allowed = most_often_right(
+        base.agreement, float(u.plan.cost), u.plan.mechanism, u.plan.neighbours
+    )
+    return Report(
+        opened.after.name,
+        str(u.plan.cost),
+        u.plan.mechanism.currency,
+        float(u.plan.cost),
+        noise,
+        scores[noise],
+        scores[0.0],
+        base,
+        allowed,
+    )
 
 
 def published_by(opened: Opened) -> Tables:
     """What the published tables of the lowest level say."""
-    schema, level, folder = opened.after.persons.schema, opened.spine.levels[-1], opened.folder / "tables"
+    schema, level, folder = (
+        opened.after.persons.schema,
+        opened.spine.levels[-1],
+        opened.folder / "tables",
+    )
     values, members = [], []
     for table in tables.published(schema):
         path = folder / f"{table.name}_{level}.csv"
@@ -44,14 +61,19 @@ def published_by(opened: Opened) -> Tables:
 
 
 def variance(opened: Opened) -> float:
-    """The noise in a count of traits of the lowest level, from the public noise: measurements at least as fine as
-    ``detailed`` without dwellings, taken together; the finest one, where there is none. Where units are measured
-    differently, that of most of them: the guess weighs all blocks alike."""
+    """The noise in a count of traits of the lowest level, from the public noise: measurements at
+    least as fine as ``detailed`` without dwellings, taken together; the finest one, where there is
+    none. Where units are measured differently, that of most of them: the guess weighs all blocks
+    alike."""
     u, level = opened.after.persons, opened.spine.levels[-1]
     here = [n for n in u.noise if n.level == level]
     answers = {n.query: u.schema.query(n.query).answers for n in here}
     if not answers:
-        raise UserError(f"nothing is measured at {level}", where=opened.folder, remedy="attack a run that measures it")
+        raise UserError(
+            f"nothing is measured at {level}",
+            where=opened.folder,
+            remedy="attack a run that measures it",
+        )
     traits = " * ".join(a.name for a in u.schema.attributes if a.name != u.schema.dwelling)
     fine = min(u.schema.query(traits).answers, max(answers.values()))
     return 1 / sum(1 / n.variance for n in here if answers[n.query] >= fine)

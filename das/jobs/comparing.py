@@ -1,5 +1,6 @@
-"""Two estimates, such as two methods on one noise or two runs, held against each other: with the truth where it is at
-hand, for ``confidential/`` only, and by their published counts alone where it is not."""
+"""Two estimates, such as two methods on one noise or two runs, held against each other: with the
+truth where it is at hand, for ``confidential/`` only, and by their published counts alone where it
+is not."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ from das.truth.assessment import published_of, truth_of
 
 @dataclass(frozen=True, repr=False)
 class Two(Closed):
-    """Rows by universe: errors of both where there is a ``truth`` (the run that holds it; then they are ``written``
-    there), else differences. ``one_noise``: both are estimates of the same measurements."""
+    """Rows by universe: errors of both where there is a ``truth`` (the run that holds it; then they
+    are ``written`` there), else differences. ``one_noise``: both are estimates of the same
+    measurements."""
 
     names: tuple[str, str]
     rows: Mapping[str, Sequence[TwoErrorsRow] | Sequence[DifferenceRow]]
@@ -37,15 +39,17 @@ class Two(Closed):
 
 
 def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
-    """``a`` and ``b`` are runs or releases of the same published spine and schema, whatever they were measured over: what is
-    compared are published counts. The truth is that of the run ``truth``, else of
-    ``a`` or ``b`` if one of them has a confidential part.
+    """``a`` and ``b`` are runs or releases of the same published spine and schema, whatever they
+    were measured over: what is compared are published counts. The truth is that of the run
+    ``truth``, else of ``a`` or ``b`` if one of them has a confidential part.
 
     Raises:
         UserError: they do not count the same persons' attributes over the same tree.
     """
     one, other = (open_release(release_of(p)) for p in (a, b))
-    shared = [u.name for u in one.after.universes if u.name in {v.name for v in other.after.universes}]
+    shared = [
+        u.name for u in one.after.universes if u.name in {v.name for v in other.after.universes}
+    ]
     _check_same_world(one, other, shared, a, b)
     counts = {x.folder: published_of(x, shared) for x in (one, other)}
     names, private = (_name(a), _name(b)), weakest([privacy_of(a), privacy_of(b)])
@@ -62,7 +66,9 @@ def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
             continue
         x, y = counts[one.folder][u.name], counts[other.folder][u.name]
         draws = [*u.draws, *other.after.universe(u.name).draws]
-        queries = {level: [n.query for n in draws if n.level == level] for level in one.spine.levels}
+        queries = {
+            level: [n.query for n in draws if n.level == level] for level in one.spine.levels
+        }
         if known is None:
             rows[u.name] = list(differences(x, y, one.spine, u.schema, queries))
         else:
@@ -85,7 +91,9 @@ def _write(
     out = []
     for universe, found in rows.items():
         stem = kind_of(universe).file("-".join(("compare", *names)))
-        out.append(rows_csv.write_rows(folder / f"{stem}.csv", TwoErrorsRow, found, private=private))
+        out.append(
+            rows_csv.write_rows(folder / f"{stem}.csv", TwoErrorsRow, found, private=private)
+        )
     return tuple(out)
 
 
@@ -93,6 +101,14 @@ def _check_same_world(one: Opened, other: Opened, shared: Sequence[str], a: Path
     schemas = [{u.name: u.schema for u in x.after.universes} for x in (one, other)]
     same = one.spine.levels == other.spine.levels
     if not (same and all(map(np.array_equal, one.spine.codes, other.spine.codes))):
-        raise UserError(f"its places are not those of {a}", where=b, remedy="compare estimates over the same tree")
+        raise UserError(
+            f"its places are not those of {a}",
+            where=b,
+            remedy="compare estimates over the same tree",
+        )
     if not shared or any(schemas[0].get(u) != schemas[1].get(u) for u in shared):
-        raise UserError(f"its attributes are not those of {a}", where=b, remedy="compare estimates of the same schema")
+        raise UserError(
+            f"its attributes are not those of {a}",
+            where=b,
+            remedy="compare estimates of the same schema",
+        )

@@ -1,7 +1,9 @@
 """A run of the demographic file, on one screen.
 
-    (earlier release), linked records -> histograms -> answers on request <-> estimates | -> microdata -> tables
-                                                             (truth ends here)          |      -> evaluation -> report
+    (earlier release), linked records -> histograms -> answers on request <-> estimates | ->
+    microdata -> tables
+                                                             (truth ends here)          |      ->
+                                                             evaluation -> report
 
 Persons, units and households, in this order: households rest on what was estimated of units.
 """
@@ -42,9 +44,10 @@ from das.version import __version__
 
 @dataclass(frozen=True)
 class DhcOutcome:
-    """What a run has written, by level how its errors compare with the Bureau's (without the truth none), and sentences on what changes of
-    records ``cost``, in this release and together with the one that it rests on. ``was_finished``: nothing was left to do; ``notes``:
-    pages that could not be made."""
+    """What a run has written, by level how its errors compare with the Bureau's (without the truth
+    none), and sentences on what changes of records ``cost``, in this release and together with the
+    one that it rests on. ``was_finished``: nothing was left to do; ``notes``: pages that could not
+    be made."""
 
     directory: RunDirectory
     spec: DhcSpec
@@ -65,8 +68,8 @@ def run_dhc(
     resume: bool = False,
     accept_spent: bool = False,
 ) -> DhcOutcome:
-    """Everything, from linked records to tables in ``out``. ``paths`` replace ``data.path``. With ``resume`` a run in ``out`` that was
-    interrupted goes on (:func:`das.pipeline.run`)."""
+    """Everything, from linked records to tables in ``out``. ``paths`` replace ``data.path``. With
+    ``resume`` a run in ``out`` that was interrupted goes on (:func:`das.pipeline.run`)."""
     refuse_within_import()
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
     if resume and not directory.inputs.exists():
@@ -82,23 +85,44 @@ def run_dhc(
     if resume:
         _check_same(spec, opened)
     if directory.manifest.exists():
-        return DhcOutcome(directory, opened.spec, 0.0, True, cost=_cost(statement.read(directory.release)))
+        return DhcOutcome(
+            directory, opened.spec, 0.0, True, cost=_cost(statement.read(directory.release))
+        )
     with directory.held():
         measuring = MeasuringDhc(opened, directory, accept_spent)
         with stages("measure and estimate"), executor(workers) as pool:
-            done = measure_and_estimate(opened, measuring, partial(opened.estimate, pool=pool, progress=progress))
+            done = measure_and_estimate(
+                opened, measuring, partial(opened.estimate, pool=pool, progress=progress)
+            )
         privacy = measuring.close()
         publish(opened, done, privacy, stages, progress)
         with stages("evaluate"):
             progress.stage("evaluate", None)
             beside = _assess(opened, measuring, done, directory, privacy, stages)
-        directory.write_manifest(marked({
-            "name": opened.spec.run.name, "entropy": privacy.entropy, "version": __version__, "spec_digest": opened.spec.digest,
-            "stages": stages.done, "certificates": certificates_json({name: e.certificates for name, e in done.items()}),
-            "inputs": run_directory.read_json(directory.inputs)["inputs"], "outputs": directory.digests(),
-        }, opened.spec.run.private))  # fmt: skip
+        directory.write_manifest(
+            marked(
+                {
+                    "name": opened.spec.run.name,
+                    "entropy": privacy.entropy,
+                    "version": __version__,
+                    "spec_digest": opened.spec.digest,
+                    "stages": stages.done,
+                    "certificates": certificates_json(
+                        {name: e.certificates for name, e in done.items()}
+                    ),
+                    "inputs": run_directory.read_json(directory.inputs)["inputs"],
+                    "outputs": directory.digests(),
+                },
+                opened.spec.run.private,
+            )
+        )
     return DhcOutcome(
-        directory, opened.spec, stages.seconds, beside=beside, notes=tuple(stages.notes), cost=_cost(privacy)
+        directory,
+        opened.spec,
+        stages.seconds,
+        beside=beside,
+        notes=tuple(stages.notes),
+        cost=_cost(privacy),
     )
 
 
@@ -117,41 +141,63 @@ def _assess(
     """Errors, and the page of them, in ``confidential/``."""
     us, spine, spec = opened.spec.universes, opened.spine, opened.spec
     tree = MeasuredSpine.of(spine)
-    errors = dhc_assessment.found({u.name: measuring.truth(u) for u in us}, {name: e.counts for name, e in done.items()},
-                                  spine.levels, {u.name: (tree, u.plan) for u in us})  # fmt: skip
+    errors = dhc_assessment.found(
+        {u.name: measuring.truth(u) for u in us},
+        {name: e.counts for name, e in done.items()},
+        spine.levels,
+        {u.name: (tree, u.plan) for u in us},
+    )
     dhc_assessment.write(errors, directory, spec.run.private)
     if spec.output.report:
         about = facts(spec.run.name, spec.universe(PERSONS).schema, privacy, stages.done)
         page = about | {"version": __version__, "digest": spec.digest}
         with stages.page("report", directory.report):
-            atomic.write_text(directory.report, dhc_errors_html(errors.figures, page, errors.odd, errors.queries))
+            atomic.write_text(
+                directory.report, dhc_errors_html(errors.figures, page, errors.odd, errors.queries)
+            )
     return summaries(errors.figures)
 
 
 def _folder(spec: DhcSpec, paths: Sequence[Path]) -> Path:
     named = list(paths) or [Path(p) for p in spec.data.path]
     if len(named) != 1:
-        raise UserError(f"{len(named)} folders of records are named", where="data.path",
-                        remedy="give one folder with persons, households and units: --data FOLDER")  # fmt: skip
+        raise UserError(
+            f"{len(named)} folders of records are named",
+            where="data.path",
+            remedy="give one folder with persons, households and units: --data FOLDER",
+        )
     return named[0]
 
 
 def _earlier(spec: DhcSpec) -> Path:
     if not spec.constraints.from_:
-        raise UserError("no redistricting release is named, whose counts persons and units have", where="constraints.from",
-                        remedy="das run pl94-2010 --data EXTRACT first, of the same census; then --set constraints.from=RUN")  # fmt: skip
+        raise UserError(
+            "no redistricting release is named, whose counts persons and units have",
+            where="constraints.from",
+            remedy=(
+                "das run pl94-2010 --data EXTRACT first, of the same census; then --set"
+                " constraints.from=RUN"
+            ),
+        )
     return run_directory.release_of(Path(spec.constraints.from_))
 
 
 def _check_same(spec: DhcSpec, opened: OpenedDhc) -> None:
     """What goes on is what began, but for where things lie on this machine."""
     if spec.after(opened.spec.constraints).dump() != opened.spec.dump():
-        raise UserError("the configuration is not the one that this run began with", where=opened.folder.parent,
-                        remedy="resume with what the run began with, or start another in a new folder")  # fmt: skip
+        raise UserError(
+            "the configuration is not the one that this run began with",
+            where=opened.folder.parent,
+            remedy="resume with what the run began with, or start another in a new folder",
+        )
 
 
-def estimate_dhc_from(release: Path, out: Path, *, workers: int = 1, progress: Progress | None = None) -> DhcOutcome:
-    """Everything after measurement, from the files of a release alone: the same numbers. ``out/release`` is a whole release."""
+def estimate_dhc_from(
+    release: Path, out: Path, *, workers: int = 1, progress: Progress | None = None
+) -> DhcOutcome:
+    """Everything after measurement, from the files of a release alone: the same numbers.
+    ``out/release`` is a whole release.
+    """
     refuse_within_import()
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
     opened, privacy = open_dhc(release), statement.read(release)
@@ -160,15 +206,30 @@ def estimate_dhc_from(release: Path, out: Path, *, workers: int = 1, progress: P
     with directory.whole_or_nothing():
         adopt(release, directory.release, [SPEC, *(tied.name(name) for name in opened.tied)])
         check_taken(release, digests(directory.release), privacy)
-        privacy = seal(directory.release, privacy, opened.spec.run.name)  # the page of the release refers to its page
+        privacy = seal(
+            directory.release, privacy, opened.spec.run.name
+        )  # the page of the release refers to its page
         with stages("estimate"), executor(workers) as pool:
             done: dict[str, EstimatedDhc] = {}
             for u in opened.spec.universes:
                 done[u.name] = opened.estimate(u, opened.source(u), done, pool, progress)
         publish(replace(opened, folder=directory.release), done, privacy, stages, progress)
-        directory.write_manifest(marked({
-            "name": opened.spec.run.name, "release": str(release.resolve()), "version": __version__, "spec_digest": opened.spec.digest,
-            "stages": stages.done, "certificates": certificates_json({name: e.certificates for name, e in done.items()}),
-            "outputs": directory.digests(),
-        }, opened.spec.run.private))  # fmt: skip
-    return DhcOutcome(directory, opened.spec, stages.seconds, notes=tuple(stages.notes), cost=_cost(privacy))
+        directory.write_manifest(
+            marked(
+                {
+                    "name": opened.spec.run.name,
+                    "release": str(release.resolve()),
+                    "version": __version__,
+                    "spec_digest": opened.spec.digest,
+                    "stages": stages.done,
+                    "certificates": certificates_json(
+                        {name: e.certificates for name, e in done.items()}
+                    ),
+                    "outputs": directory.digests(),
+                },
+                opened.spec.run.private,
+            )
+        )
+    return DhcOutcome(
+        directory, opened.spec, stages.seconds, notes=tuple(stages.notes), cost=_cost(privacy)
+    )

@@ -1,4 +1,5 @@
-"""A release of population groups, from folders of parameters and records to tables: the stages, on one screen.
+"""A release of population groups, from folders of parameters and records to tables: the stages, on
+one screen.
 
 parameters, regions, records -> measurements | -> tables
                         (truth ends here)    |
@@ -33,8 +34,8 @@ from das.version import __version__
 
 @dataclass(frozen=True)
 class GroupsOutcome:
-    """What a run has written: how many ``rows`` each table has. ``was_finished``: nothing was left to do;
-    ``notes``: of a page that could not be made."""
+    """What a run has written: how many ``rows`` each table has. ``was_finished``: nothing was left
+    to do; ``notes``: of a page that could not be made."""
 
     directory: RunDirectory
     spec: DetailedSpec
@@ -58,18 +59,28 @@ def run_groups(
     resume: bool = False,
     accept_spent: bool = False,
 ) -> GroupsOutcome:
-    """Everything, from folders of ``parameters`` and ``data`` to tables in ``out``. ``totals`` are those of persons, published before,
-    which the sizes of tables of households follow from; they are in the folder of the data unless they are named.
+    """Everything, from folders of ``parameters`` and ``data`` to tables in ``out``. ``totals`` are
+    those of persons, published before, which the sizes of tables of households follow from; they
+    are in the folder of the data unless they are named.
 
     With ``resume`` a run in ``out`` that was interrupted goes on (:func:`das.pipeline.run`).
     """
     refuse_within_import()
-    progress, stages, directory, engine = progress or Silent(), Stages(), RunDirectory(out), engine or EngineChoice()
+    progress, stages, directory, engine = (
+        progress or Silent(),
+        Stages(),
+        RunDirectory(out),
+        engine or EngineChoice(),
+    )
     given, run = GivenFolders.of(parameters, data, product, totals), run or Run(name=product)
     if resume:
         if not directory.inputs.exists():
             refuse_to_resume(directory.root)
-        check_same(DetailedSpec(run, parameter_files.read(parameters, given.product), delta), given, directory)
+        check_same(
+            DetailedSpec(run, parameter_files.read(parameters, given.product), delta),
+            given,
+            directory,
+        )
     else:
         directory.refuse_if_taken()
         given.refuse(out)
@@ -79,7 +90,9 @@ def run_groups(
             begin(DetailedSpec(run, read.parameters, delta), read, directory)
     opened = open_groups(directory.release)
     if directory.manifest.exists():
-        return GroupsOutcome(directory, opened.spec, directory.read_manifest()["rows"], 0.0, was_finished=True)
+        return GroupsOutcome(
+            directory, opened.spec, directory.read_manifest()["rows"], 0.0, was_finished=True
+        )
     with directory.held():
         with opened_engine(engine) as performing:
             record = measure_groups(directory, performing, stages, progress, accept_spent)
@@ -89,11 +102,29 @@ def run_groups(
         with stages.page("report", directory.page):
             group_page.write(opened, record.privacy, published)
         with stages("seal"):
-            seal(directory.release, record.privacy, opened.spec.run.name, LedgerFile(directory.ledger).entries.files())
-        directory.write_manifest(marked({
-            "name": opened.spec.run.name, "product": product, "entropy": record.entropy, "version": __version__,
-            "began": record.began.isoformat(timespec="seconds"), "stages": stages.done, "rows": published.rows,
-            "inputs": run_directory.read_json(directory.inputs)["inputs"], "outputs": directory.digests(),
-        }, record.private))  # fmt: skip
+            seal(
+                directory.release,
+                record.privacy,
+                opened.spec.run.name,
+                LedgerFile(directory.ledger).entries.files(),
+            )
+        directory.write_manifest(
+            marked(
+                {
+                    "name": opened.spec.run.name,
+                    "product": product,
+                    "entropy": record.entropy,
+                    "version": __version__,
+                    "began": record.began.isoformat(timespec="seconds"),
+                    "stages": stages.done,
+                    "rows": published.rows,
+                    "inputs": run_directory.read_json(directory.inputs)["inputs"],
+                    "outputs": directory.digests(),
+                },
+                record.private,
+            )
+        )
         Board(directory.root).remove()
-    return GroupsOutcome(directory, opened.spec, published.rows, stages.seconds, notes=tuple(stages.notes))
+    return GroupsOutcome(
+        directory, opened.spec, published.rows, stages.seconds, notes=tuple(stages.notes)
+    )

@@ -1,4 +1,6 @@
-"""Intervals of published counts, from a run or a release, or from replicates that somebody else made."""
+"""Intervals of published counts, from a run or a release, or from replicates that somebody else
+made.
+"""
 
 from __future__ import annotations
 
@@ -35,23 +37,27 @@ def intervals(
     resume: bool = False,
     progress: bool | Progress = False,
 ) -> dict[str, int]:
-    """An interval for every published count of a run or release: the algorithm is run again, so many times (50), on what was
-    published, with fresh noise that is public, of a ``seed`` (1). Writes ``intervals/`` of the release, or the folder ``out``; returns how
-    many rows each table and level has. :func:`das.read_intervals` reads them; places are looked up in its ``index.html``, of
-    which a release of the demographic file has none.
+    """An interval for every published count of a run or release: the algorithm is run again, so
+    many times (50), on what was published, with fresh noise that is public, of a ``seed`` (1).
+    Writes ``intervals/`` of the release, or the folder ``out``; returns how many rows each table
+    and level has. :func:`das.read_intervals` reads them; places are looked up in its
+    ``index.html``, of which a release of the demographic file has none.
 
-    Or of counts that somebody else published with replicates: ``replicates_from`` is the folder of the microdata of the release,
-    number 0, and of its replicates (:mod:`das.files.readers.ppmf_replicates`), all of which are used, or the first ``replicates``;
+    Or of counts that somebody else published with replicates: ``replicates_from`` is the folder of
+    the microdata of the release, number 0, and of its replicates
+    (:mod:`das.files.readers.ppmf_replicates`), all of which are used, or the first ``replicates``;
     nothing is run, and ``out`` is named.
 
-    ``rule`` makes intervals of replicates (``"ct"``, the Bureau's, ``"t"``, ``"z"``, ``"cz"``; ``"pratt"`` holds small counts nearly as often by true value); of ``tables`` and ``levels`` that
+    ``rule`` makes intervals of replicates (``"ct"``, the Bureau's, ``"t"``, ``"z"``, ``"cz"``;
+    ``"pratt"`` holds small counts nearly as often by true value); of ``tables`` and ``levels`` that
     are named, or of all. It reads what is published alone, and costs no budget.
 
     With several ``workers`` a script calls it under ``if __name__ == "__main__":``.
 
     Raises:
-        UserError: neither a release nor replicates, or both; a folder of something else, or of intervals of another release or
-            seed; no such table or level; measurements of another publisher, whose budget nobody states.
+        UserError: neither a release nor replicates, or both; a folder of something else, or of
+            intervals of another release or seed; no such table or level; measurements of another
+            publisher, whose budget nobody states.
     """
     refuse_within_import()
     chosen = tuple(tables), tuple(levels)
@@ -59,16 +65,21 @@ def intervals(
         if path is not None:
             raise _not("a release and replicates of another are both given", "name one of them")
         if seed is not None:
-            raise _not("there is a seed, and no noise is drawn", "leave it out: these replicates are made")
+            raise _not(
+                "there is a seed, and no noise is drawn", "leave it out: these replicates are made"
+            )
         if out is None:
             raise _not("nothing says where they are to be written", "name the folder --out")
         found = ppmf_replicates.found(Path(replicates_from), replicates)
         asked = AskedIntervals(len(found) - 1, 0, coverage, rule, *chosen)
         with display(progress) as shown:
-            return published_replicates.make(found, Path(out), asked, workers=workers, resume=resume, progress=shown)
+            return published_replicates.make(
+                found, Path(out), asked, workers=workers, resume=resume, progress=shown
+            )
     if path is None:
         raise _not(
-            "there is no release", "name a RUN or release, or a folder of published replicates: --replicates-from"
+            "there is no release",
+            "name a RUN or release, or a folder of published replicates: --replicates-from",
         )
     release = release_of(Path(path))
     count = ENOUGH if replicates is None else replicates

@@ -1,8 +1,9 @@
-"""The best shares of a budget for what somebody wants of it, with what they rest on (:mod:`das.design`).
+"""The best shares of a budget for what somebody wants of it, with what they rest on
+(:mod:`das.design`).
 
-Three things can be known of the tree: how many units its levels have; its real units and structures; and, of an earlier
-release, which cells its units were published with. Records are never read.
-"""
+Three things can be known of the tree: how many units its levels have; its real units and
+structures; and, of an earlier release, which cells its units were published with. Records are never
+read."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ from das.release.post import Opened
 from das.spec import RunSpec
 
 Array = NDArray[np.float64]
-#: How close to the best a search comes, and how many steps it takes at most: in closed form, over a real tree.
+#: How close to the best a search comes, and how many steps it takes at most: in closed form, over a
+#: real tree.
 GAPS = {"numbers": (2e-4, 3000), "tree": (1e-3, 1500)}
 #: Of a class of population fewer areas than this say nothing.
 _FEW = 1
@@ -52,8 +54,9 @@ MOST_UNITS = 10**10
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What is known of the tree. ``model`` makes one of some aims; ``predicted``, where there is an earlier release, one that
-    says what published counts will be like. ``says`` it, and ``made_from`` names what it was made from."""
+    """What is known of the tree. ``model`` makes one of some aims; ``predicted``, where there is an
+    earlier release, one that says what published counts will be like. ``says`` it, and
+    ``made_from`` names what it was made from."""
 
     kind: str
     says: str
@@ -67,8 +70,9 @@ class Ground:
 
 @dataclass(frozen=True)
 class TargetRow:
-    """Standard deviations of one answer: as it is, at the optimum, the limit if there is one; ``price``, its share of the
-    budget. ``predicted``: of published counts, now and then, where an earlier release was given."""
+    """Standard deviations of one answer: as it is, at the optimum, the limit if there is one;
+    ``price``, its share of the budget. ``predicted``: of published counts, now and then, where an
+    earlier release was given."""
 
     aim: Estimand
     weight: float
@@ -81,10 +85,10 @@ class TargetRow:
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """``plan`` costs exactly ``rho``; ``now`` is the plan as it was. ``bound``: what no allocation is below, of the objective
-    ``value``: the total for ``least``, else the geometric mean of the targets' variances beside those of now. ``idle``: draws of
-    the plan as it was that buy nothing; ``over``: by how much, relatively, the worst standard deviation exceeds
-    its limit."""
+    """``plan`` costs exactly ``rho``; ``now`` is the plan as it was. ``bound``: what no allocation
+    is below, of the objective ``value``: the total for ``least``, else the geometric mean of the
+    targets' variances beside those of now. ``idle``: draws of the plan as it was that buy nothing;
+    ``over``: by how much, relatively, the worst standard deviation exceeds its limit."""
 
     goal: Goal
     ground: Ground
@@ -102,14 +106,19 @@ class Optimum:
     def certificate(self) -> str:
         """What is proved, in a sentence."""
         if self.goal.objective == "least":
-            return (f"{self.value:.4f} of the present rho meets every limit, and no allocation needs less than {self.bound:.4f} "
-                    "of it.")  # fmt: skip
+            return (
+                f"{self.value:.4f} of the present rho meets every limit, and no allocation needs"
+                f" less than {self.bound:.4f} of it."
+            )
         kind = "that keeps the other draws " if self.goal.objective == "spare" else ""
-        return (f"The targets' variances are {self.value:.4f} of what they are now, in geometric mean, and no allocation of this rho "
-                f"{kind}brings them below {self.bound:.4f}.")  # fmt: skip
+        return (
+            f"The targets' variances are {self.value:.4f} of what they are now, in geometric mean,"
+            f" and no allocation of this rho {kind}brings them below {self.bound:.4f}."
+        )
 
 
-# --- grounds --------------------------------------------------------------------------------------------------
+# --- grounds
+# --------------------------------------------------------------------------------------------------
 
 
 def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
@@ -117,20 +126,30 @@ def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
     levels = spec.geography.levels
     where = "--units"
     if len(units) != len(levels):
-        raise UserError(f"{len(units)} numbers, and {len(levels)} levels", where=where,
-                        remedy=f"give one for each of {', '.join(levels)}")  # fmt: skip
+        raise UserError(
+            f"{len(units)} numbers, and {len(levels)} levels",
+            where=where,
+            remedy=f"give one for each of {', '.join(levels)}",
+        )
     if units[0] != 1 or any(b < a for a, b in pairwise(units)):
-        raise UserError("these units do not nest", where=where,
-                        remedy="begin with 1, and give no level fewer units than the one above it")  # fmt: skip
+        raise UserError(
+            "these units do not nest",
+            where=where,
+            remedy="begin with 1, and give no level fewer units than the one above it",
+        )
     known = -1 if u.exact.total is None else levels.index(u.exact.total)
     if units[-1] > MOST_UNITS:
-        raise UserError(f"{units[-1]:,} units", where=where, remedy=f"give no more than {MOST_UNITS:,}")
+        raise UserError(
+            f"{units[-1]:,} units", where=where, remedy=f"give no more than {MOST_UNITS:,}"
+        )
     draws = Choices.alike(_pairs(u.plan), ALL, _each(u.plan))
     text = ", ".join(f"{n:,} {level}" for n, level in zip(units, levels, strict=True))
 
     def model(aims: Sequence[Estimand]) -> Model:
         if any(a.areas for a in aims):
-            raise UserError("areas need real blocks", where=where, remedy="give --data or --like in its place")
+            raise UserError(
+                "areas need real blocks", where=where, remedy="give --data or --like in its place"
+            )
         return Homogeneous.of(u.schema, levels, units, draws, aims, known)
 
     return Ground(
@@ -145,45 +164,68 @@ def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
 
 
 def of_data(spec: RunSpec, universe: str, paths: Sequence[Path], progress: Progress) -> Ground:
-    """The real tree of an input, and what is published exactly of its structures: which blocks have a housing unit and which
-    types of facilities. The readers take facilities to be where somebody lives in them, so of an input without its persons
-    these are not there; nothing else of the persons enters, and with facilities as they are the plan is the same without them."""
+    """The real tree of an input, and what is published exactly of its structures: which blocks have
+    a housing unit and which types of facilities. The readers take facilities to be where somebody
+    lives in them, so of an input without its persons these are not there; nothing else of the
+    persons enters, and with facilities as they are the plan is the same without them."""
     world = PublicTree.read(spec, paths, progress)
     found = world.trees(spec)
     u, tree = spec.on(found).universe(universe), found[universe]
     bounds = world.bounds(u, tree)
-    files = [Path(p) for p in (paths or spec.data.path)]
-    made = (f"the blocks and structures of {', '.join(p.name for p in files)} (blocks {_digest(tree, bounds)})",)
+    files = [Path(p) for p in paths or spec.data.path]
+    made = (
+        (
+            f"the blocks and structures of {', '.join(p.name for p in files)} (blocks"
+            f" {_digest(tree, bounds)})"
+        ),
+    )
     return _of_tree(spec.universe(universe), tree, bounds, world.areas(), made)
 
 
 def of_release(spec: RunSpec, universe: str, release: Opened) -> Ground:
     """The tree and structures of a release, and the cells that its units were published with."""
     if spec.geography.levels != release.spine.levels:
-        raise UserError("the release has other levels than the configuration", where="--like",
-                        remedy=f"its levels are {', '.join(release.spine.levels)}")  # fmt: skip
+        raise UserError(
+            "the release has other levels than the configuration",
+            where="--like",
+            remedy=f"its levels are {', '.join(release.spine.levels)}",
+        )
     held = release.run.universe(universe)
     u = spec.on(release.trees).universe(universe)
     if held.schema != u.schema:
         raise UserError("the release has another schema than the configuration", where="--like")
     tree, bounds = release.tree(held), release.bounds(held)
-    published = microdata.read(release.folder / "microdata" / held.kind.folder, held, release.spine.codes[-1])
+    published = microdata.read(
+        release.folder / "microdata" / held.kind.folder, held, release.spine.codes[-1]
+    )
     areas = {a.kind: a for a in release.areas()}
     made = (f"the release {release.after.name!r} (specification {release.run.run.name})",)
     ground = _of_tree(spec.universe(universe), tree, bounds, areas, made)
     lowest = tree.of_published(published)
-    population = {k: np.bincount(a.area, weights=_people(published)[a.unit], minlength=len(a)).astype(np.int64)
-                  for k, a in areas.items()}  # fmt: skip
+    population = {
+        k: (
+            np.bincount(a.area, weights=_people(published)[a.unit], minlength=len(a)).astype(
+                np.int64
+            )
+        )
+        for k, a in areas.items()
+    }
 
     def predicted(aims: Sequence[Estimand]) -> Model:
         return trees.of_cells(u.schema, tree, bounds, lowest, ground.draws, aims, areas, _room())
 
-    return replace(ground, says=f"{ground.says}; predicted over the cells that units were published with", predicted=predicted,
-                   population=population)  # fmt: skip
+    return replace(
+        ground,
+        says=f"{ground.says}; predicted over the cells that units were published with",
+        predicted=predicted,
+        population=population,
+    )
 
 
 def _people(published: Histogram) -> NDArray[np.int64]:
-    return np.bincount(published.unit, weights=published.count, minlength=published.units).astype(np.int64)
+    return np.bincount(published.unit, weights=published.count, minlength=published.units).astype(
+        np.int64
+    )
 
 
 def _room() -> float:
@@ -201,7 +243,10 @@ def _of_tree(
 ) -> Ground:
     """``u`` as the configuration has it, of no tree: its plan has the draws of every level."""
     draws = Choices.over(_pairs(u.plan), tree, _each(u.plan))
-    says = f"the real tree: {', '.join(f'{len(c):,} {level}' for level, c in zip(tree.spine.levels, tree.spine.codes, strict=True))}"
+    says = (
+        "the real tree:"
+        f" {', '.join(f'{len(c):,} {level}' for level, c in zip(tree.spine.levels, tree.spine.codes, strict=True))}"
+    )
 
     def model(aims: Sequence[Estimand]) -> Model:
         return trees.of_structures(u.schema, tree, bounds, draws, aims, areas, _room())
@@ -210,7 +255,9 @@ def _of_tree(
 
 
 def _digest(tree: MeasuredSpine, bounds: Mapping[str, LevelBounds]) -> str:
-    """SHA-256 of the tree and of who may be where, shortened: of nothing that is not published exactly."""
+    """SHA-256 of the tree and of who may be where, shortened: of nothing that is not published
+    exactly.
+    """
     found = hashlib.sha256()
     for codes in tree.spine.codes:
         found.update(np.ascontiguousarray(codes).tobytes())
@@ -219,14 +266,20 @@ def _digest(tree: MeasuredSpine, bounds: Mapping[str, LevelBounds]) -> str:
     return found.hexdigest()[:16]
 
 
-# --- the search -----------------------------------------------------------------------------------------------
+# --- the search
+# -----------------------------------------------------------------------------------------------
 
 
 def _pairs(plan: Plan) -> tuple[LevelQuery, ...]:
-    """The draws of units without only children; all that are to be shared out are of the discrete Gaussian."""
+    """The draws of units without only children; all that are to be shared out are of the discrete
+    Gaussian.
+    """
     if plan.mechanism.currency != "rho":
-        raise InputError(f"the noise is {plan.mechanism}, whose variance does not fall with its cost", where="budget.mechanism",
-                         remedy="only plans of the discrete Gaussian are optimised")  # fmt: skip
+        raise InputError(
+            f"the noise is {plan.mechanism}, whose variance does not fall with its cost",
+            where="budget.mechanism",
+            remedy="only plans of the discrete Gaussian are optimised",
+        )
     return tuple((d.level, d.query) for d in plan.plain)
 
 
@@ -238,10 +291,12 @@ def _each(plan: Plan) -> float:
 def optimum(
     u: Planned, goal: Goal, ground: Ground, rho: Fraction | None = None, progress: Progress = SILENT
 ) -> Optimum:
-    """Of the plan of ``u`` as the configuration has it, of no tree; ``rho``: another total than its own.
+    """Of the plan of ``u`` as the configuration has it, of no tree; ``rho``: another total than its
+    own.
 
     Raises:
-        UserError: a target that nothing reaches, limits that contradict the total, a kind of areas that there is not.
+        UserError: a target that nothing reaches, limits that contradict the total, a kind of areas
+            that there is not.
     """
     plan = u.plan
     _check_detailed(u, ground.draws)
@@ -277,14 +332,19 @@ class _Telling:
 def _check_detailed(u: Planned, draws: Choices) -> None:
     for level in draws.lowest:
         if not any(at == level for at, _ in _telling(u, draws)):
-            raise UserError("no query tells every cell apart", where=f"budget.queries.{level}",
-                            remedy="measure 'detailed' there: without it nothing tells some cells of any level")  # fmt: skip
+            raise UserError(
+                "no query tells every cell apart",
+                where=f"budget.queries.{level}",
+                remedy="measure 'detailed' there: without it nothing tells some cells of any level",
+            )
 
 
 def _telling(u: Planned, draws: Choices) -> list[LevelQuery]:
     """What tells every cell of the lowest units apart, of all levels that these are measured at."""
     return [
-        (level, q) for level, q in draws.pairs if level in draws.lowest and u.schema.query(q).answers == u.schema.cells
+        (level, q)
+        for level, q in draws.pairs
+        if level in draws.lowest and u.schema.query(q).answers == u.schema.cells
     ]
 
 
@@ -299,27 +359,40 @@ def _with_areas(wish: Wish, ground: Ground) -> Wish:
         return wish
     if ground.kind != "numbers" and aim.place not in ground.areas:
         raise UserError(
-            f"no areas {aim.place!r}", where="area.kind", remedy=near(aim.place, sorted(ground.areas), "kinds of areas")
+            f"no areas {aim.place!r}",
+            where="area.kind",
+            remedy=near(aim.place, sorted(ground.areas), "kinds of areas"),
         )
     if not aim.says:
         return wish
     if ground.population is None:
-        raise UserError("how many persons areas have is not known before they are counted", where="area.population",
-                        remedy="give --like with an earlier release, or leave population out")  # fmt: skip
+        raise UserError(
+            "how many persons areas have is not known before they are counted",
+            where="area.population",
+            remedy="give --like with an earlier release, or leave population out",
+        )
     low, high = (int(t.replace(",", "")) for t in aim.says.removesuffix(" persons").split(" to "))
     people = ground.population[aim.place]
     some = np.flatnonzero((people >= low) & (people <= high))
     if len(some) < _FEW:
-        raise UserError(f"no area of {aim.place} has {aim.says}", where="area.population", remedy="give a wider class")
+        raise UserError(
+            f"no area of {aim.place} has {aim.says}",
+            where="area.population",
+            remedy="give a wider class",
+        )
     return replace(wish, aim=replace(aim, some=tuple(some.tolist())))
 
 
 def _chosen(
-    u: Planned, problem: Problem, found: Certified, now: Mapping[LevelQuery, Fraction], total: Fraction,
+    u: Planned,
+    problem: Problem,
+    found: Certified,
+    now: Mapping[LevelQuery, Fraction],
+    total: Fraction,
     gap: float,
-) -> dict[LevelQuery, Fraction]:  # fmt: skip
-    """Exact costs of what was found: of the total, or of one that just meets the limits. Draws too small for a share of their
-    own are dropped; fewer, where the limits need small draws."""
+) -> dict[LevelQuery, Fraction]:
+    """Exact costs of what was found: of the total, or of one that just meets the limits. Draws too
+    small for a share of their own are dropped; fewer, where the limits need small draws."""
     for floor in (exact.FLOOR, exact.FLOOR // 10, exact.FLOOR // 100, 1):
         chosen = _rounded(u, problem, found, now, total, floor)
         rho = _precisions(chosen, problem.model.draws)
@@ -332,9 +405,13 @@ def _chosen(
 
 
 def _rounded(
-    u: Planned, problem: Problem, found: Certified, now: Mapping[LevelQuery, Fraction], total: Fraction,
+    u: Planned,
+    problem: Problem,
+    found: Certified,
+    now: Mapping[LevelQuery, Fraction],
+    total: Fraction,
     floor: int,
-) -> dict[LevelQuery, Fraction]:  # fmt: skip
+) -> dict[LevelQuery, Fraction]:
     """Without shares below ``floor``."""
     pairs = problem.model.draws.pairs
     kept = {pair: now[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
@@ -344,8 +421,13 @@ def _rounded(
     if problem.least:
         free = exact.rounded_up(sum(x.values()))
     for i in range(30):
-        chosen = {pair: kept.get(pair, Fraction(0)) + free * split.get(pair, Fraction(0)) for pair in pairs}
-        over = float(problem.over(problem.variances(_precisions(chosen, problem.model.draws))).max())
+        chosen = {
+            pair: kept.get(pair, Fraction(0)) + free * split.get(pair, Fraction(0))
+            for pair in pairs
+        }
+        over = float(
+            problem.over(problem.variances(_precisions(chosen, problem.model.draws))).max()
+        )
         if not problem.least or over <= 0:
             break
         free = exact.rounded_up(float(free) * enlarged(over, i))
@@ -361,7 +443,9 @@ def _rounded(
 def _never_dropped(
     u: Planned, draws: Choices, x: Mapping[LevelQuery, float], kept: Mapping[LevelQuery, Fraction]
 ) -> list[LevelQuery]:
-    """What tells every cell of the lowest units apart; and of each level the largest draw, so that it has one."""
+    """What tells every cell of the lowest units apart; and of each level the largest draw, so that
+    it has one.
+    """
     out = _telling(u, draws)
     for level in draws.levels:
         here = [pair for pair in draws.pairs if pair[0] == level]
@@ -370,27 +454,42 @@ def _never_dropped(
     return [pair for pair in dict.fromkeys(out) if pair not in kept]
 
 
-def _described(goal: Goal, ground: Ground, problem: Problem, found: Certified, now: Plan, plan: Plan) -> Optimum:
+def _described(
+    goal: Goal, ground: Ground, problem: Problem, found: Certified, now: Plan, plan: Plan
+) -> Optimum:
     model, draws = problem.model, problem.model.draws
-    before, after = (_precisions({(d.level, d.query): d.cost for d in p.plain}, draws) for p in (now, plan))
+    before, after = (
+        _precisions({(d.level, d.query): d.cost for d in p.plain}, draws) for p in (now, plan)
+    )
     f, g = problem.variances(before), problem.variances(after)
     predicted = None
     if ground.predicted is not None:
         other = ground.predicted(model.aims)
         predicted = [np.sqrt(other.variances(draws.precision(rho))) for rho in (before, after)]
     rows = tuple(
-        TargetRow(a, goal.wishes[i].weight if i < len(goal.wishes) else 0.0, float(np.sqrt(f[i])), float(np.sqrt(g[i])),
-                  float(np.sqrt(problem.limit[i])) if problem.limited[i] else None, float(found.price[i]),
-                  None if predicted is None else (float(predicted[0][i]), float(predicted[1][i])))
+        TargetRow(
+            a,
+            goal.wishes[i].weight if i < len(goal.wishes) else 0.0,
+            float(np.sqrt(f[i])),
+            float(np.sqrt(g[i])),
+            float(np.sqrt(problem.limit[i])) if problem.limited[i] else None,
+            float(found.price[i]),
+            None if predicted is None else (float(predicted[0][i]), float(predicted[1][i])),
+        )
         for i, a in enumerate(model.aims)
-    )  # fmt: skip
+    )
     over = max(float(problem.over(g).max()), 0.0)
     if problem.least:
         value, bound = float(plan.cost / now.cost), found.bound / float(now.cost)
     else:
         first = problem.value(before, f)
-        value, bound = float(np.exp(problem.value(after, g) - first)), float(np.exp(found.bound - first))
-    nothing = tuple(pair for pair, is_ in zip(draws.pairs, idle(model, before, f), strict=True) if is_)
+        value, bound = (
+            float(np.exp(problem.value(after, g) - first)),
+            float(np.exp(found.bound - first)),
+        )
+    nothing = tuple(
+        pair for pair, is_ in zip(draws.pairs, idle(model, before, f), strict=True) if is_
+    )
     n = len(goal.wishes)
     return Optimum(
         goal,

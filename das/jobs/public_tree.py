@@ -1,4 +1,6 @@
-"""What is public of an input: its blocks, their trees, and what is known of their structures, before anything is counted."""
+"""What is public of an input: its blocks, their trees, and what is known of their structures,
+before anything is counted.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class PublicTree:
-    """Blocks, on their tabulation spine: ``unit`` ``(blocks,)`` is the lowest unit of each; ``lists`` of them by name."""
+    """Blocks, on their tabulation spine: ``unit`` ``(blocks,)`` is the lowest unit of each;
+    ``lists`` of them by name.
+    """
 
     blocks: Blocks
     spine: Spine
@@ -37,10 +41,15 @@ class PublicTree:
 
     @staticmethod
     def read(spec: RunSpec, paths: Sequence[Path], progress: Progress) -> PublicTree:
-        """Of an input, without its records. Raises :class:`UserError` where it is not what it should be."""
+        """Of an input, without its records. Raises :class:`UserError` where it is not what it
+        should be.
+        """
         blocks, spine, unit = places(spec, paths, progress)
         return PublicTree(
-            blocks, spine, unit, {Path(p).name: area_list.read(Path(p), spine) for p in spec.geography.lists}
+            blocks,
+            spine,
+            unit,
+            {Path(p).name: area_list.read(Path(p), spine) for p in spec.geography.lists},
         )
 
     def trees(self, spec: RunSpec) -> dict[str, MeasuredSpine]:
@@ -59,7 +68,10 @@ class PublicTree:
         """What is known exactly, with zeros for totals: variances depend on no count."""
         e = u.exact
         found = geography.lowest(
-            u.schema, self.structures(tree), housing_units=e.housing_units, group_quarters=e.group_quarters
+            u.schema,
+            self.structures(tree),
+            housing_units=e.housing_units,
+            group_quarters=e.group_quarters,
         )
         # no lower bounds: with totals of zero these could not be met
         limits = None if found is None else Limits.of(np.zeros_like(found[0]), found[1])
@@ -72,9 +84,13 @@ class PublicTree:
         return geography.bounds(u.schema, tree.spine, limits, total, e.total)
 
     def areas(self) -> dict[str, Areas]:
-        """By kind: the geographic fields that are no level, the published units of each level, and the lists."""
+        """By kind: the geographic fields that are no level, the published units of each level, and
+        the lists.
+        """
         units, below = len(self.spine.codes[-1]), self.spine.levels[-1]
-        found = {a.kind: a for a in off_spine(self.blocks.fields, self.spine.levels, self.unit, units)}
+        found = {
+            a.kind: a for a in off_spine(self.blocks.fields, self.spine.levels, self.unit, units)
+        }
         for level, codes in zip(self.spine.levels[:-1], self.spine.codes, strict=False):
             found[level] = Areas(level, codes, self.spine.up(below, level), np.arange(units))
         return found | dict(self.lists)

@@ -1,9 +1,9 @@
-"""A release held against its own measurements: everything after them is made again, and must be what is published.
+"""A release held against its own measurements: everything after them is made again, and must be
+what is published.
 
-Digests and statements cannot show that tables follow from the noisy measurements: who can write new digests can write new tables.
-This can, for the measurements are sums of the truth and noise that nobody chose, and the rest follows from them and the
-specification, number for number.
-"""
+Digests and statements cannot show that tables follow from the noisy measurements: who can write new
+digests can write new tables. This can, for the measurements are sums of the truth and noise that
+nobody chose, and the rest follows from them and the specification, number for number."""
 
 from __future__ import annotations
 
@@ -28,18 +28,31 @@ _APART = (NAME, PAGE, INTERVALS_LIST)
 _TEXTS = ("report.html", "dictionary.csv", "spec.toml")
 
 
-def check_recomputed(release: Path, found: Wording, *, workers: int = 1, progress: Progress) -> None:
-    """Estimate again from the measurements of a release that is verified, in a temporary folder, and compare every file.
+def check_recomputed(
+    release: Path, found: Wording, *, workers: int = 1, progress: Progress
+) -> None:
+    """Estimate again from the measurements of a release that is verified, in a temporary folder,
+    and compare every file.
 
     Raises:
         ReleaseError: a file is another, or one is missing or was added.
     """
     with TemporaryDirectory(prefix="das-recompute-") as folder:
         made = Path(folder) / "made"
-        again = _groups(release, made) if is_groups(release) else _estimated(release, made, workers, progress)
+        again = (
+            _groups(release, made)
+            if is_groups(release)
+            else _estimated(release, made, workers, progress)
+        )
         there = dict(found.said.digests)
-        if is_groups(release):  # its page and estimates are drawn from the tables, which are the question
-            there = {name: digest for name, digest in there.items() if name.startswith(f"{group_tables.TABLES}/")}
+        if is_groups(
+            release
+        ):  # its page and estimates are drawn from the tables, which are the question
+            there = {
+                name: digest
+                for name, digest in there.items()
+                if name.startswith(f"{group_tables.TABLES}/")
+            }
         _compare(release, there, again, found)
 
 
@@ -47,13 +60,22 @@ def _compare(release: Path, there: dict[str, str], again: dict[str, str], found:
     for name in sorted({*there, *again} - set(_APART)):
         if there.get(name) == again.get(name):
             continue
-        what = ("is not made from these measurements" if name not in again else "is made from these measurements, and not here"
-                if name not in there else "is not what these measurements give, estimated again")  # fmt: skip
+        what = (
+            "is not made from these measurements"
+            if name not in again
+            else "is made from these measurements, and not here"
+            if name not in there
+            else "is not what these measurements give, estimated again"
+        )
         if name in _TEXTS and name in there and name in again:
             found.differs(what, release / name)
         else:
-            raise ReleaseError(what, where=release / name, remedy=f"{ALTERED}; on another kind of machine a last digit may round "
-                               "otherwise: recompute it where it was made")  # fmt: skip
+            raise ReleaseError(
+                what,
+                where=release / name,
+                remedy=f"{ALTERED}; on another kind of machine a last digit may round "
+                "otherwise: recompute it where it was made",
+            )
 
 
 def _estimated(release: Path, out: Path, workers: int, progress: Progress) -> dict[str, str]:
@@ -70,5 +92,10 @@ def _groups(release: Path, out: Path) -> dict[str, str]:
     """The tables of population groups, which are sums of noisy cells."""
     opened = open_groups(release)
     p = opened.spec.parameters
-    output.write(out, p.product, p.runs, group_tables.rows(opened, {}), private=opened.spec.run.private)
-    return {f"{group_tables.TABLES}/{name}": digest for name, digest in run_directory.tree_digests(out).items()}
+    output.write(
+        out, p.product, p.runs, group_tables.rows(opened, {}), private=opened.spec.run.private
+    )
+    return {
+        f"{group_tables.TABLES}/{name}": digest
+        for name, digest in run_directory.tree_digests(out).items()
+    }

@@ -17,13 +17,23 @@ from das.release.verify import sealed
 
 
 def push(run: Path, url: str, confidential_url: str | None, progress: Progress) -> None:
-    """Raises :class:`UserError` where the run has not ended, or its release is not what was sealed, or the store cannot be used."""
+    """Raises :class:`UserError` where the run has not ended, or its release is not what was sealed,
+    or the store cannot be used.
+    """
     directory = RunDirectory(run)
     if not directory.manifest.exists():
-        raise UserError("this is no run that has ended", where=run,
-                        remedy="name the folder that --out named; one that was interrupted goes on with das run ... --resume --store")  # fmt: skip
+        raise UserError(
+            "this is no run that has ended",
+            where=run,
+            remedy=(
+                "name the folder that --out named; one that was interrupted goes on with das run"
+                " ... --resume --store"
+            ),
+        )
     if confidential_url is not None and not directory.confidential.exists():
-        raise UserError("there is nothing confidential here", where=run, remedy="leave out --confidential-store")
+        raise UserError(
+            "there is nothing confidential here", where=run, remedy="leave out --confidential-store"
+        )
     check(directory.release)
     with Carrier.of(directory, url, confidential_url) as carrier, directory.held():
         carrier.finish(progress)
@@ -35,8 +45,11 @@ def pull(url: str, folder: Path, progress: Progress) -> None:
     store = Store.at(url)
     names = sorted(store.sizes())
     if NAME not in names:
-        raise ReleaseError(f"there is no {NAME}: no release, or one that is not all there yet", where=url,
-                           remedy="look at the URL; or wait until the run that carries it has ended")  # fmt: skip
+        raise ReleaseError(
+            f"there is no {NAME}: no release, or one that is not all there yet",
+            where=url,
+            remedy="look at the URL; or wait until the run that carries it has ended",
+        )
     progress.stage(f"fetch from {url}", len(names))
     with atomic.folder(folder.absolute()) as draft, ThreadPoolExecutor(AT_ONCE, "fetch") as pool:
         for done in as_completed([pool.submit(store.get, name, draft / name) for name in names]):
@@ -46,7 +59,9 @@ def pull(url: str, folder: Path, progress: Progress) -> None:
 
 
 def check(release: Path) -> None:
-    """Every file is there of which the seal has the digest, as it has it, and no other. Raises :class:`ReleaseError`."""
+    """Every file is there of which the seal has the digest, as it has it, and no other. Raises
+    :class:`ReleaseError`.
+    """
     said = statement.read(release)
     if isinstance(said, Statement):
         sealed.check_seal(release, said)

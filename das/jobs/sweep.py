@@ -1,8 +1,7 @@
 """Runs of one prepared input over a grid of budgets, estimation methods and repeats.
 
-The records are measured once for each budget and repeat, and every method estimates from that: methods are compared on
-the same noise, and the budget of a comparison is spent once.
-"""
+The records are measured once for each budget and repeat, and every method estimates from that:
+methods are compared on the same noise, and the budget of a comparison is spent once."""
 
 from __future__ import annotations
 
@@ -24,7 +23,13 @@ from das.evaluate import paired, summary
 from das.files.atomic import write_json, write_text
 from das.files.release import statement as privacy_statement
 from das.files.run import errors_csv, sweep_csv
-from das.files.run.run_directory import RunDirectory, check_sweep, create_private, file_digest, read_json
+from das.files.run.run_directory import (
+    RunDirectory,
+    check_sweep,
+    create_private,
+    file_digest,
+    read_json,
+)
 from das.model.closed import Closed
 from das.model.error_rows import SummaryRow, SweepRow
 from das.model.mechanism import RHO
@@ -39,11 +44,12 @@ from das.truth.preparation import prepare
 from das.truth.prepared import Prepared
 
 WARNING = (
-    "Each budget and repeat of this sweep measured the same records anew; its methods share that noise, whose cost is "
-    "counted once. A run published alone costs what its own privacy.json says, and so do all that share its noise. "
-    "Publishing several noises adds up their costs: all of them together cost the total given here, and the measurements of "
-    "interrupted attempts are counted in it. Errors depend on the truth: choosing by them which run to publish uses the "
-    "records once more, and no budget here pays for that."
+    "Each budget and repeat of this sweep measured the same records anew; its methods share that"
+    " noise, whose cost is counted once. A run published alone costs what its own privacy.json"
+    " says, and so do all that share its noise. Publishing several noises adds up their costs: all"
+    " of them together cost the total given here, and the measurements of interrupted attempts are"
+    " counted in it. Errors depend on the truth: choosing by them which run to publish uses the"
+    " records once more, and no budget here pays for that."
 )
 
 
@@ -97,17 +103,18 @@ def sweep(
     progress: Progress | None = None,
     resume: bool = False,
 ) -> Swept:
-    """Run ``spec`` at each budget, by each method (default: its own), ``repeats`` times; the input is read once, and
-    measured once for each budget and repeat.
+    """Run ``spec`` at each budget, by each method (default: its own), ``repeats`` times; the input
+    is read once, and measured once for each budget and repeat.
 
-    Each run has its folder under ``out/runs``, complete but for its pages; ``sweep.csv`` has all errors, ``summary.csv``
-    their means and intervals over the repeats, ``paired.csv`` the differences between methods on the same noise,
-    ``sweep.html`` draws them, ``privacy.json`` says what all runs together cost. All of it is confidential. Runs go
-    side by side, one to a worker, but are measured here, one after another.
+    Each run has its folder under ``out/runs``, complete but for its pages; ``sweep.csv`` has all
+    errors, ``summary.csv`` their means and intervals over the repeats, ``paired.csv`` the
+    differences between methods on the same noise, ``sweep.html`` draws them, ``privacy.json`` says
+    what all runs together cost. All of it is confidential. Runs go side by side, one to a worker,
+    but are measured here, one after another.
 
-    With ``resume``, runs that are finished are kept, and the grid may have grown. One that was interrupted is made
-    again: levels that were measured stand, and what was drawn and lost is in its privacy statement.
-    """
+    With ``resume``, runs that are finished are kept, and the grid may have grown. One that was
+    interrupted is made again: levels that were measured stand, and what was drawn and lost is in
+    its privacy statement."""
     refuse_within_import()
     progress, methods = progress or Silent(), tuple(methods) or (spec.estimation.method,)
     _check(spec, budgets, methods, repeats)
@@ -128,20 +135,34 @@ def sweep(
             for run, rows in _rows(runs, prepared, pool, workers):
                 found[run.directory.root] = rows
                 progress.advance()
-                sweep_csv.write(out / "sweep.csv", [x for r in runs for x in found.get(r.directory.root, ())],
-                                private=spec.run.private)  # fmt: skip
+                sweep_csv.write(
+                    out / "sweep.csv",
+                    [x for r in runs for x in found.get(r.directory.root, ())],
+                    private=spec.run.private,
+                )
     rows = [x for r in runs for x in found[r.directory.root]]
     return _written(spec, runs, rows, out)
 
 
-def _check(spec: RunSpec, budgets: Sequence[Fraction], methods: Sequence[str], repeats: int) -> None:
+def _check(
+    spec: RunSpec, budgets: Sequence[Fraction], methods: Sequence[str], repeats: int
+) -> None:
     if not budgets or min(budgets) <= 0 or len(set(budgets)) != len(budgets) or repeats < 1:
-        raise SpecError("a sweep needs positive, different budgets, and at least one repeat", where="--rho")
+        raise SpecError(
+            "a sweep needs positive, different budgets, and at least one repeat", where="--rho"
+        )
     if spec.run.seed is not None and repeats > 1:
-        raise SpecError("repeats with one seed would be copies of each other", where="run.seed", remedy="leave it out")
+        raise SpecError(
+            "repeats with one seed would be copies of each other",
+            where="run.seed",
+            remedy="leave it out",
+        )
     if len(set(methods)) != len(methods) or not set(methods) <= set(METHODS):
-        raise SpecError(f"methods must be different, and among {', '.join(METHODS)}", where="--method",
-                        remedy="such as --method topdown,full-information")  # fmt: skip
+        raise SpecError(
+            f"methods must be different, and among {', '.join(METHODS)}",
+            where="--method",
+            remedy="such as --method topdown,full-information",
+        )
 
 
 def _grid(
@@ -154,17 +175,25 @@ def _grid(
         for budget, repeat in product(budgets, range(repeats)):
             folder = out / "runs" / f"{currency}-{str(budget).replace('/', '_')}-{method}-{repeat}"
             name = f"{spec.run.name}-{budget}-{method}-{repeat}"
-            yield _Run(budget, method, repeat, scaled(by_method, budget, name), RunDirectory(folder))
+            yield _Run(
+                budget, method, repeat, scaled(by_method, budget, name), RunDirectory(folder)
+            )
 
 
 def _rows(
     runs: Sequence[_Run], prepared: Prepared, pool: Executor, workers: int
 ) -> Iterator[tuple[_Run, list[SweepRow]]]:
-    """The errors of each run as it is done: first those that were, then the others; of these, what has begun to
-    measure before what can wait for its noise."""
+    """The errors of each run as it is done: first those that were, then the others; of these, what
+    has begun to measure before what can wait for its noise."""
     for run in runs:
         if run.is_done:
-            yield run, [SweepRow(run.budget, run.method, run.repeat, e) for e in errors_csv.read(run.directory.errors)]
+            yield (
+                run,
+                [
+                    SweepRow(run.budget, run.method, run.repeat, e)
+                    for e in errors_csv.read(run.directory.errors)
+                ],
+            )
     noise = {r.noise: r.directory for r in reversed(runs) if r.statement.exists()}
     due = sorted((r for r in runs if not r.is_done), key=lambda r: not r.directory.ledger.exists())
     side_by_side = max(1, min(workers, len(due)))
@@ -182,33 +211,52 @@ def _rows(
         yield _finished(*waiting.popleft(), prepared)
 
 
-def _measured(run: _Run, prepared: Prepared, stages: Stages, noise: RunDirectory | None) -> MeasuringRecord:
-    """Measure, or take over the ``noise`` of a run that has, or go on with what an interrupted attempt has. Without a
-    ledger nothing was drawn."""
+def _measured(
+    run: _Run, prepared: Prepared, stages: Stages, noise: RunDirectory | None
+) -> MeasuringRecord:
+    """Measure, or take over the ``noise`` of a run that has, or go on with what an interrupted
+    attempt has. Without a ledger nothing was drawn."""
     resume = run.directory.ledger.exists()
     if not resume:
         run.directory.remove()
         begin(run.spec, prepared, run.directory, noise)
     return measure_release(
-        run.spec, prepared, run.directory, stages, Silent(), accept_spent=resume or noise is not None
+        run.spec,
+        prepared,
+        run.directory,
+        stages,
+        Silent(),
+        accept_spent=resume or noise is not None,
     )
 
 
 def _finished(
-    run: _Run, stages: Stages, measured: MeasuringRecord, made: Future[tuple[Made, Stages]], prepared: Prepared
+    run: _Run,
+    stages: Stages,
+    measured: MeasuringRecord,
+    made: Future[tuple[Made, Stages]],
+    prepared: Prepared,
 ) -> tuple[_Run, list[SweepRow]]:
     found, after = made.result()
     stages.done += after.done
     found, beside = laid_out(run.spec, prepared, found, run.directory, stages, Silent())
     outcome = finish(run.spec, prepared, run.directory, measured, found, beside, stages, Silent())
-    return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in outcome.rows[run.spec.persons.name]]
+    return run, [
+        SweepRow(run.budget, run.method, run.repeat, e) for e in outcome.rows[run.spec.persons.name]
+    ]
 
 
 def _written(spec: RunSpec, runs: Sequence[_Run], rows: Sequence[SweepRow], out: Path) -> Swept:
     means: list[SummaryRow] = summary(rows)
     together = _statement(spec, runs)
-    swept = Swept(out / "sweep.csv", out / "summary.csv", out / "sweep.html", out / "privacy.json", rows,
-                  out / "paired.csv" if len({r.method for r in runs}) > 1 else None)  # fmt: skip
+    swept = Swept(
+        out / "sweep.csv",
+        out / "summary.csv",
+        out / "sweep.html",
+        out / "privacy.json",
+        rows,
+        out / "paired.csv" if len({r.method for r in runs}) > 1 else None,
+    )
     sweep_csv.write_summary(swept.summary, means, private=spec.run.private)
     if swept.paired is not None:
         sweep_csv.write_paired(swept.paired, paired(rows), private=spec.run.private)
@@ -218,27 +266,43 @@ def _written(spec: RunSpec, runs: Sequence[_Run], rows: Sequence[SweepRow], out:
 
 
 def _statement(spec: RunSpec, runs: Sequence[_Run]) -> dict[str, Any]:
-    """What each run has spent, and all together: exact sums of their own privacy statements, each noise once."""
+    """What each run has spent, and all together: exact sums of their own privacy statements, each
+    noise once.
+    """
     currency = spec.persons.plan.mechanism.currency
     statements = [privacy_statement.read_ours(r.directory.release) for r in runs]
     noise_of = _shared(runs)
     lines = [
-        {"run": r.directory.root.name, "method": r.method, "repeat": r.repeat, "private": s.private,
-         currency: str(s.total), "interrupted_attempts": len(s.lost),
-         "noise_of": noise_of.get(r.directory.root.name)}
+        {
+            "run": r.directory.root.name,
+            "method": r.method,
+            "repeat": r.repeat,
+            "private": s.private,
+            currency: str(s.total),
+            "interrupted_attempts": len(s.lost),
+            "noise_of": noise_of.get(r.directory.root.name),
+        }
         for r, s in zip(runs, statements, strict=True)
-    ]  # fmt: skip
-    total = sum((Fraction(str(line[currency])) for line in lines if line["noise_of"] is None), Fraction(0))
-    out = marked({"what_this_means": WARNING, "runs": lines, currency: {"total": str(total)}},
-                 all(s.private for s in statements))  # fmt: skip
+    ]
+    total = sum(
+        (Fraction(str(line[currency])) for line in lines if line["noise_of"] is None), Fraction(0)
+    )
+    out = marked(
+        {"what_this_means": WARNING, "runs": lines, currency: {"total": str(total)}},
+        all(s.private for s in statements),
+    )
     if currency == RHO:
-        out["epsilon"] = {"delta": decimal(spec.budget.delta), "zcdp-tight": tight(total, spec.budget.delta)}
+        out["epsilon"] = {
+            "delta": decimal(spec.budget.delta),
+            "zcdp-tight": tight(total, spec.budget.delta),
+        }
     return out
 
 
 def _shared(runs: Sequence[_Run]) -> dict[str, str]:
-    """Runs that took the noise of another over, by name, with the run that stands for it: one of the same budget and
-    repeat with the same ledger. Ledgers alone would not do: two noises may happen to be equal."""
+    """Runs that took the noise of another over, by name, with the run that stands for it: one of
+    the same budget and repeat with the same ledger. Ledgers alone would not do: two noises may
+    happen to be equal."""
     took = {r.directory.root.name: "measured_in" in read_json(r.directory.inputs) for r in runs}
     stands: dict[tuple[object, ...], str] = {}
     out = {}

@@ -36,11 +36,17 @@ def do(run: Path, stage: str, partition: str) -> Answer:
     board = Board(run.resolve())
     if RunDirectory(run).manifest.exists():
         raise UserError(
-            "this run has ended: nothing is left to do", where=run, remedy="das tasks lists what is left of a run"
+            "this run has ended: nothing is left to do",
+            where=run,
+            remedy="das tasks lists what is left of a run",
         )
     task = board.task(stage, partition)
     if stage not in STAGES:
         raise UserError(
-            f"this version of das has no stage {stage!r}", where=run, remedy="use the version that began the run"
+            f"this version of das has no stage {stage!r}",
+            where=run,
+            remedy="use the version that began the run",
         )
-    return answer_of(task, outcome(partial(attempt, STAGES[stage]), task, board.is_confidential(stage)))
+    return answer_of(
+        task, outcome(partial(attempt, STAGES[stage]), task, board.is_confidential(stage))
+    )

@@ -1,7 +1,8 @@
 r"""Tables that are the finer the larger the group, and what measuring them costs.
 
-Each group of a population group level with budget r and stability s is measured in one of three ways (variances are of discrete
-Gaussian noise on every answer, :math:`\gamma` the share of the first stage):
+Each group of a population group level with budget r and stability s is measured in one of three
+ways (variances are of discrete Gaussian noise on every answer, :math:`\gamma` the share of the
+first stage):
 
 ======================  =====================================  ==================================
 what                    answers                                :math:`\sigma^2`
@@ -11,14 +12,17 @@ first stage             1, which decides the size of the table  :math:`s / 2\gam
 second stage            the cells of that size                 :math:`s / 2(1-\gamma)r`
 ======================  =====================================  ==================================
 
-Where the size of the table is known from what was published before, there is no first stage, and :math:`\gamma = 0`.
+Where the size of the table is known from what was published before, there is no first stage, and
+:math:`\gamma = 0`.
 
-*Privacy.* Add or remove a person. They are in s groups of the level at most, of each in one cell of the finest table, so in one
-answer of whatever size, which changes by 1. In one group the first stage costs :math:`\gamma r / s`, and the second, *given any
-answer of the first*, :math:`(1-\gamma) r / s`; composition may be adaptive: :math:`r / s` together, and as much for a total alone.
-In s groups: r. Levels add up. The loss of the second stage is the same for every size of the table, one answer that moves by 1, so
-that exact accounting has s draws of each stage, and no bound is in between (:mod:`das.accounting.draws`).
-(Geometric noise: read :math:`\varepsilon` for r, and scale :math:`s/\varepsilon` for :math:`s/2r`.) ∎
+*Privacy.* Add or remove a person. They are in s groups of the level at most, of each in one cell of
+the finest table, so in one answer of whatever size, which changes by 1. In one group the first
+stage costs :math:`\gamma r / s`, and the second, *given any answer of the first*, :math:`(1-\gamma)
+r / s`; composition may be adaptive: :math:`r / s` together, and as much for a total alone. In s
+groups: r. Levels add up. The loss of the second stage is the same for every size of the table, one
+answer that moves by 1, so that exact accounting has s draws of each stage, and no bound is in
+between (:mod:`das.accounting.draws`). (Geometric noise: read :math:`\varepsilon` for r, and scale
+:math:`s/\varepsilon` for :math:`s/2r`.) ∎
 
 Source: Haney et al. (2024), *SafeTab-P*, algorithms 1 to 3 and section 4.2.
 """
@@ -41,16 +45,18 @@ from das.model.population import REGIONS, GroupLevel, Iterations
 
 #: The queries of a level, as its ledger calls them.
 ONLY, FIRST = "total only", "first stage"
-#: Classes of groups that are measured differently: without a table, and with one; and by the run that they are of.
+#: Classes of groups that are measured differently: without a table, and with one; and by the run
+#: that they are of.
 TOTALS, TABLES = "totals", "tables"
 OF_RUN: Mapping[str, str] = {"us": "", "pr": " (Puerto Rico)"}
 
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveTable(Frozen):
-    """A table of ``leaves`` finest cells. One of size k has the answers that ``sizes[k]`` ``(leaves,)`` sums them to: size 0 has the
-    total alone, and each the sums of the next. ``cells[k]`` says what each answer is, in the columns ``columns``. ``sums`` are published
-    beside them, where they are sums of the answers: the words for each, and which leaves are in it."""
+    """A table of ``leaves`` finest cells. One of size k has the answers that ``sizes[k]``
+    ``(leaves,)`` sums them to: size 0 has the total alone, and each the sums of the next.
+    ``cells[k]`` says what each answer is, in the columns ``columns``. ``sums`` are published beside
+    them, where they are sums of the answers: the words for each, and which leaves are in it."""
 
     name: str
     columns: tuple[str, ...]
@@ -93,7 +99,9 @@ def _sex_by_age() -> AdaptiveTable:
         age = np.searchsorted(starts, fine, side="right") - 1
         sizes.append(np.concatenate([age, age + len(starts)]).astype(np.int16))
         ends = [*(a - 1 for a in starts[1:]), OLDEST]
-        cells.append(tuple((str(a), str(b), sex) for sex in "12" for a, b in zip(starts, ends, strict=True)))
+        cells.append(
+            tuple((str(a), str(b), sex) for sex in "12" for a, b in zip(starts, ends, strict=True))
+        )
     sexes = np.repeat([0, 1], len(fine))
     sums = tuple(((ALL_OF_IT, ALL_OF_IT, sex), sexes == i) for i, sex in enumerate("12"))
     return AdaptiveTable("t2", ("AGESTART", "AGEEND", "SEX"), tuple(sizes), tuple(cells), sums)
@@ -103,24 +111,35 @@ def _of_codes(name: str, column: str, *sizes: tuple[str, ...]) -> AdaptiveTable:
     """Each size as the code of the cell that each leaf is in."""
     numbers = [list(dict.fromkeys(codes)) for codes in sizes]
     index = [
-        np.array([known.index(c) for c in codes], dtype=np.int16) for known, codes in zip(numbers, sizes, strict=True)
+        np.array([known.index(c) for c in codes], dtype=np.int16)
+        for known, codes in zip(numbers, sizes, strict=True)
     ]
     codes = {code: np.array([c == code for c in of]) for of in sizes for code in of}
     sums = tuple(((code,), leaves) for code, leaves in codes.items())
-    return AdaptiveTable(name, (column,), tuple(index), tuple(tuple((c,) for c in known) for known in numbers), sums)
+    return AdaptiveTable(
+        name, (column,), tuple(index), tuple(tuple((c,) for c in known) for known in numbers), sums
+    )
 
 
 SEX_BY_AGE = _sex_by_age()
 #: Leaves: a married couple; another family, of a man, of a woman; living alone; not alone.
-HOUSEHOLD_TYPE = _of_codes("t3", "T3_DATA_CELL", ("0",) * 5, ("1", "1", "1", "6", "6"), ("2", "3", "3", "7", "8"),
-                           ("2", "4", "5", "7", "8"))  # fmt: skip
+HOUSEHOLD_TYPE = _of_codes(
+    "t3",
+    "T3_DATA_CELL",
+    ("0",) * 5,
+    ("1", "1", "1", "6", "6"),
+    ("2", "3", "3", "7", "8"),
+    ("2", "4", "5", "7", "8"),
+)
 #: Leaves: owned with a mortgage, owned free and clear, rented, lived in without rent.
 TENURE = _of_codes("t4", "T4_DATA_CELL", ("0",) * 4, ("1", "2", "3", "3"))
 
 
 @dataclass(frozen=True)
 class Product:
-    """What is made of one kind of record: ``tables``, and whether their sizes are found by a first stage."""
+    """What is made of one kind of record: ``tables``, and whether their sizes are found by a first
+    stage.
+    """
 
     name: str
     record: str
@@ -140,8 +159,9 @@ PRODUCTS: Mapping[str, Product] = {
 
 @dataclass(frozen=True)
 class LevelPlan:
-    """How the groups of one level are measured for one table. ``first`` is the share of the first stage, 0 where there is none;
-    ``cost`` is that of the level, which each group has a ``stability``-th of."""
+    """How the groups of one level are measured for one table. ``first`` is the share of the first
+    stage, 0 where there is none; ``cost`` is that of the level, which each group has a
+    ``stability``-th of."""
 
     at: GroupLevel
     table: AdaptiveTable
@@ -154,12 +174,18 @@ class LevelPlan:
     def __post_init__(self) -> None:
         if self.stability < 1 or self.cost <= 0 or not 0 <= self.first < 1:
             raise SpecError(
-                f"a stability of {self.stability}, a cost of {self.cost} and a first stage of {self.first} make no noise",
+                f"a stability of {self.stability}, a cost of {self.cost} and a first stage of"
+                f" {self.first} make no noise",
                 where=self.at.name,
             )
-        if len(self.thresholds) != len(self.table.sizes) - 1 or list(self.thresholds) != sorted(self.thresholds):
-            raise SpecError(f"the thresholds {self.thresholds} do not choose among the {len(self.table.sizes)} sizes of "
-                            f"table {self.table.name}", where=self.at.name)  # fmt: skip
+        if len(self.thresholds) != len(self.table.sizes) - 1 or list(self.thresholds) != sorted(
+            self.thresholds
+        ):
+            raise SpecError(
+                f"the thresholds {self.thresholds} do not choose among the {len(self.table.sizes)}"
+                f" sizes of table {self.table.name}",
+                where=self.at.name,
+            )
 
     @property
     def level(self) -> str:
@@ -196,8 +222,15 @@ class LevelPlan:
         return next(d for d in self.draws if d.query == query)
 
     def _draw(self, query: str, share: Fraction, unit_class: str) -> Draw:
-        return Draw.priced(self.level, query, self.mechanism, Neighbours.UNBOUNDED, self.cost * share, unit_class,
-                           self.stability)  # fmt: skip
+        return Draw.priced(
+            self.level,
+            query,
+            self.mechanism,
+            Neighbours.UNBOUNDED,
+            self.cost * share,
+            unit_class,
+            self.stability,
+        )
 
     def size(self, counts: NDArray[np.int64]) -> NDArray[np.int8]:
         """The size of the table of each group: how many thresholds its count reaches."""
@@ -208,10 +241,10 @@ class LevelPlan:
 class Parameters(Frozen):
     """Everything that is decided before records are seen.
 
-    ``race_codes`` of each person are read. ``budgets`` and ``thresholds`` are by table and level; a level without a budget is not
-    tabulated. ``first`` is the share of the first stage. Where only a total is measured it is published if it is larger than noise is
-    with probability ``chance``; 0 publishes all. ``negative`` counts stay. ``states`` are those of the run ``us``.
-    """
+    ``race_codes`` of each person are read. ``budgets`` and ``thresholds`` are by table and level; a
+    level without a budget is not tabulated. ``first`` is the share of the first stage. Where only a
+    total is measured it is published if it is larger than noise is with probability ``chance``; 0
+    publishes all. ``negative`` counts stay. ``states`` are those of the run ``us``."""
 
     product: Product
     iterations: Iterations
@@ -229,12 +262,22 @@ class Parameters(Frozen):
     def plans(self, run: str) -> tuple[LevelPlan, ...]:
         """Of every level of a run that has a budget, for each table."""
         return tuple(
-            LevelPlan(at, table, self.mechanism, self.iterations.stability(at, self.race_codes), cost, self.first,
-                      self.thresholds[table.name][at])
-            for table in self.product.tables for at in GroupLevel.of_run(run)
+            LevelPlan(
+                at,
+                table,
+                self.mechanism,
+                self.iterations.stability(at, self.race_codes),
+                cost,
+                self.first,
+                self.thresholds[table.name][at],
+            )
+            for table in self.product.tables
+            for at in GroupLevel.of_run(run)
             if (cost := self.budgets[table.name].get(at, Fraction(0)))
-        )  # fmt: skip
+        )
 
     def cost(self, run: str) -> Fraction:
-        """Of all levels of a run: in the currency of the mechanism, for neighbours that differ by a record."""
+        """Of all levels of a run: in the currency of the mechanism, for neighbours that differ by a
+        record.
+        """
         return sum((p.cost for p in self.plans(run)), Fraction(0))

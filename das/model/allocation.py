@@ -41,11 +41,15 @@ class Allocation(Frozen):
 
     @staticmethod
     def of(levels: Shares, queries: Shares | Mapping[str, Shares]) -> Allocation:
-        """From exact numbers as people write them. ``queries`` hold at every level, or are given by level."""
+        """From exact numbers as people write them. ``queries`` hold at every level, or are given by
+        level.
+        """
         of_level = _exact_shares(levels, "levels")
         given = _by_level(queries)
         of_query = {
-            level: _exact_shares(queries if given is None else given.get(level, ()), f"queries of {level}")
+            level: _exact_shares(
+                queries if given is None else given.get(level, ()), f"queries of {level}"
+            )
             for level in of_level
         }
         _shares("plan, shares of levels", of_level)
@@ -53,7 +57,9 @@ class Allocation(Frozen):
             _shares(f"plan, shares of queries at {level}", shares)
         if given and (odd := set(given) - set(of_level)):
             raise SpecError(
-                f"queries for {sorted(odd)[0]!r}, which has no share", where="plan", remedy="add it to levels"
+                f"queries for {sorted(odd)[0]!r}, which has no share",
+                where="plan",
+                remedy="add it to levels",
             )
         return Allocation(of_level, of_query)
 
@@ -61,7 +67,9 @@ class Allocation(Frozen):
 def _shares(where: str, shares: Mapping[str, Fraction]) -> None:
     for key, value in shares.items():
         if not isinstance(value, Fraction):
-            raise SpecError(f"{key!r} is a {type(value).__name__}, not an exact fraction", where=where)
+            raise SpecError(
+                f"{key!r} is a {type(value).__name__}, not an exact fraction", where=where
+            )
         if value <= 0:
             raise SpecError(f"the share of {key!r} is {value}, not positive", where=where)
     if (total := sum(shares.values(), Fraction(0))) != 1:
@@ -82,7 +90,9 @@ def _by_level(queries: Shares | Mapping[str, Shares]) -> Mapping[str, Shares] | 
 
 def _exact_shares(shares: Mapping[str, object] | Sequence[str], what: str) -> dict[str, Fraction]:
     if isinstance(shares, str) or not shares:
-        raise SpecError(f"{what} are {shares!r}", where="plan", remedy="list them, or give each its share")
+        raise SpecError(
+            f"{what} are {shares!r}", where="plan", remedy="list them, or give each its share"
+        )
     if isinstance(shares, Mapping):
         return {name: number(share, f"{what}, {name!r}") for name, share in shares.items()}
     return {name: Fraction(1, len(shares)) for name in shares}

@@ -15,8 +15,8 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseAnswers(Closed, Frozen):
-    """Of an array ``(units, answers)``, in C order, the elements ``at`` (increasing) and what they are, ``count``; all others
-    are 0."""
+    """Of an array ``(units, answers)``, in C order, the elements ``at`` (increasing) and what they
+    are, ``count``; all others are 0."""
 
     units: int
     answers: int
@@ -41,7 +41,9 @@ class SparseAnswers(Closed, Frozen):
         return out.reshape(self.units, self.answers)
 
     def read(self, at: Ints) -> Ints:
-        """The elements ``at`` ``(n,)``, in any order: costs a search for each, and no array of all."""
+        """The elements ``at`` ``(n,)``, in any order: costs a search for each, and no array of
+        all.
+        """
         if not len(self.at):
             return np.zeros(len(at), dtype=np.int64)
         found = np.minimum(np.searchsorted(self.at, at), len(self.at) - 1)

@@ -1,4 +1,6 @@
-"""Areas off the spine: any lists of the lowest units, such as places, that may cut across every level."""
+"""Areas off the spine: any lists of the lowest units, such as places, that may cut across every
+level.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ from das.model.spine import Spine
 
 @dataclass(frozen=True, eq=False)
 class Areas(Frozen):
-    """Areas of one kind: unit ``unit[i]`` of the lowest level lies in area ``area[i]``, whose code is ``codes[area[i]]``
-    and whose name is ``names[area[i]]``, empty where there is none (all, without any argument). An area has one unit
-    at least; a unit may be in several areas, or in none."""
+    """Areas of one kind: unit ``unit[i]`` of the lowest level lies in area ``area[i]``, whose code
+    is ``codes[area[i]]`` and whose name is ``names[area[i]]``, empty where there is none (all,
+    without any argument). An area has one unit at least; a unit may be in several areas, or in
+    none."""
 
     kind: str
     codes: Codes
@@ -34,7 +37,9 @@ class Areas(Frozen):
         object.__setattr__(self, "codes", encoded(self.codes))
         if len(self.area) != len(self.unit):
             raise InputError("areas and units differ in number", where=where)
-        if len(self.codes) == 0 or not np.array_equal(np.unique(self.area), np.arange(len(self.codes))):
+        if len(self.codes) == 0 or not np.array_equal(
+            np.unique(self.area), np.arange(len(self.codes))
+        ):
             raise InputError("an area has no unit, or has no code", where=where)
         if len(np.unique(self.codes)) != len(self.codes):
             raise InputError("two areas have the same code", where=where)
@@ -54,8 +59,8 @@ class Areas(Frozen):
 
     @property
     def geoids(self) -> Codes:
-        """The Bureau's identifier of each area, empty where its code is none: kinds of which TIGER has files, by the number
-        of digits.
+        """The Bureau's identifier of each area, empty where its code is none: kinds of which TIGER
+        has files, by the number of digits.
 
         >>> one = np.zeros(1, dtype=int)
         >>> [
@@ -64,10 +69,14 @@ class Areas(Frozen):
         ... ]
         [np.bytes_(b'4459000'), np.bytes_(b''), np.bytes_(b'')]
         """
-        return np.where(np.strings.str_len(self.codes) == GEOID_DIGITS.get(self.kind, -1), self.codes, b"")
+        return np.where(
+            np.strings.str_len(self.codes) == GEOID_DIGITS.get(self.kind, -1), self.codes, b""
+        )
 
     def title(self, area: int) -> str:
-        """How a page calls an area: its name and, in brackets, its code; its code where it has no name."""
+        """How a page calls an area: its name and, in brackets, its code; its code where it has no
+        name.
+        """
         name, code = str(self.called[area]), self.code(area)
         return f"{name} ({code})" if name else code
 
@@ -76,14 +85,19 @@ class Areas(Frozen):
         return str(self.codes[area], "utf-8")
 
     def check_partition(self, spine: Spine) -> None:
-        """Raises :class:`InputError` where a lowest unit of the spine is in no area, or in two: with the first, and how many."""
+        """Raises :class:`InputError` where a lowest unit of the spine is in no area, or in two:
+        with the first, and how many.
+        """
         times = np.bincount(self.unit, minlength=len(spine.codes[-1]))
         for odd, what in ((times == 0, "in no area"), (times > 1, "in two areas or more")):
             if odd.any():
                 first, level = spine.code(spine.levels[-1], int(odd.argmax())), spine.levels[-1]
                 more = f" (and {int(odd.sum()) - 1:,} more)" if odd.sum() > 1 else ""
-                raise InputError(f"{level} {first}{more} is {what}", where=f"areas {self.kind!r}",
-                                 remedy="a plan has each of them in one area: mend the list")  # fmt: skip
+                raise InputError(
+                    f"{level} {first}{more} is {what}",
+                    where=f"areas {self.kind!r}",
+                    remedy="a plan has each of them in one area: mend the list",
+                )
 
     def histogram(self, h: Histogram) -> Histogram:
         """The counts of the lowest units, added up to the areas."""
@@ -93,24 +107,30 @@ class Areas(Frozen):
         return Histogram.of(len(self), h.cells, np.repeat(self.area, size), h.cell[at], h.count[at])
 
     def over(self, tree: MeasuredSpine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Area and lowest unit of the tree of each block in an area, but for blocks that are not on the tree."""
+        """Area and lowest unit of the tree of each block in an area, but for blocks that are not on
+        the tree.
+        """
         unit = tree.numbers(self.unit)
         return self.area[unit >= 0], unit[unit >= 0]
 
-    def noise(self, tree: MeasuredSpine, variance: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """The variance of each area's total, added up from measured totals of whole units that make it up: of those sums
-        the one with the least noise. ``variance`` is that of the measured total of each unit of the tree that was
-        measured, by level, root first, infinite where it was not. Where the tree has no unit, nobody is.
+    def noise(
+        self, tree: MeasuredSpine, variance: Sequence[NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """The variance of each area's total, added up from measured totals of whole units that make
+        it up: of those sums the one with the least noise. ``variance`` is that of the measured
+        total of each unit of the tree that was measured, by level, root first, infinite where it
+        was not. Where the tree has no unit, nobody is.
 
-        From the lowest level up, a unit that lies wholly in the area costs the lesser of its own variance and the sum of
-        its parts'.
-        """
+        From the lowest level up, a unit that lies wholly in the area costs the lesser of its own
+        variance and the sum of its parts'."""
         spine = tree.spine
         area, unit = self.over(tree)
         cost, whole = variance[-1][unit], np.ones(len(unit), dtype=bool)
         for depth in range(len(spine) - 1, 0, -1):
             children = np.diff(spine.children(spine.levels[depth]))
-            pairs, at = np.unique(area * len(children) + spine.parent[depth][unit], return_inverse=True)
+            pairs, at = np.unique(
+                area * len(children) + spine.parent[depth][unit], return_inverse=True
+            )
             area, unit = pairs // len(children), pairs % len(children)
             cost = np.bincount(at, weights=cost).astype(np.float64)
             whole = np.bincount(at, weights=whole) == children[unit]
@@ -123,8 +143,9 @@ class Areas(Frozen):
     def of_field(
         kind: str, code: Codes, unit: NDArray[np.int64], units: int, names: Names | None = None
     ) -> Areas | None:
-        """From a code of each block and the lowest unit of each block. Blank, or all nines, is no area; a unit whose
-        blocks have different codes is in none of them. ``None`` where there is no area."""
+        """From a code of each block and the lowest unit of each block. Blank, or all nines, is no
+        area; a unit whose blocks have different codes is in none of them. ``None`` where there is
+        no area."""
         codes, area = np.unique(code, return_inverse=True)
         low, high = np.full(units, len(codes)), np.full(units, -1)
         np.minimum.at(low, unit, area)
@@ -137,9 +158,11 @@ class Areas(Frozen):
         return Areas(kind, codes[kept], area.astype(np.int64), inside.astype(np.int64), called)
 
     @staticmethod
-    def joined(parts: Sequence[Sequence[Areas]], at: Sequence[NDArray[np.int64]]) -> tuple[Areas, ...]:
-        """Those of several trees over one: unit u of tree i is unit ``at[i][u]`` there. An area of one kind and code that is in
-        several is one."""
+    def joined(
+        parts: Sequence[Sequence[Areas]], at: Sequence[NDArray[np.int64]]
+    ) -> tuple[Areas, ...]:
+        """Those of several trees over one: unit u of tree i is unit ``at[i][u]`` there. An area of
+        one kind and code that is in several is one."""
         found: dict[str, list[tuple[Areas, NDArray[np.int64]]]] = {}
         for kinds, here in zip(parts, at, strict=True):
             for areas in kinds:
@@ -150,13 +173,16 @@ class Areas(Frozen):
                 np.concatenate([a.codes for a, _ in same]), return_index=True, return_inverse=True
             )
             starts = np.cumsum([0, *(len(a) for a, _ in same)])
-            area = np.concatenate([number[a.area + start] for (a, _), start in zip(same, starts, strict=False)])
+            area = np.concatenate(
+                [number[a.area + start] for (a, _), start in zip(same, starts, strict=False)]
+            )
             names = np.concatenate([a.called for a, _ in same])[first]
             out.append(Areas(kind, code, area, np.concatenate([unit for _, unit in same]), names))
         return tuple(out)
 
 
-#: How long the GEOIDs of areas are: state and place; state, county and subdivision; state and district.
+#: How long the GEOIDs of areas are: state and place; state, county and subdivision; state and
+#: district.
 GEOID_DIGITS = {"Place": 7, "County_Subdivision": 10, "CD": 4, "SLDU": 5, "SLDL": 5}
 
 #: Fields whose codes are unique only in another, whose code stands before theirs.
@@ -170,7 +196,9 @@ def off_spine(
     units: int,
     names: Mapping[str, Names] | None = None,
 ) -> tuple[Areas, ...]:
-    """Every geographic field of the blocks that is no level of the spine, with codes that are unique as a whole."""
+    """Every geographic field of the blocks that is no level of the spine, with codes that are
+    unique as a whole.
+    """
     found = []
     for field, code in fields.items():
         if field in levels:

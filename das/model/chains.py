@@ -1,16 +1,18 @@
-"""Which levels' budget a unit is measured with, where the budget of only children is moved to their parents.
+"""Which levels' budget a unit is measured with, where the budget of only children is moved to their
+parents.
 
-A unit with one child and this child hold the same records, so one measurement of both with the budget of both is worth
-more to the levels below than two. On an optimised spine an only child is therefore *bypassed*: its share of the budget
-goes to its parent, and it keeps none. Of a chain of only children all shares meet at the top.
+A unit with one child and this child hold the same records, so one measurement of both with the
+budget of both is worth more to the levels below than two. On an optimised spine an only child is
+therefore *bypassed*: its share of the budget goes to its parent, and it keeps none. Of a chain of
+only children all shares meet at the top.
 
-So a path from the root to a leaf falls into *chains* of levels that follow each other, and what a unit is measured with
-is one of three: its own level's share (its class is called ``Tract``), those of its own and of levels below
-(``Tract to Block_Group``), or none (:data:`UNMEASURED`).
+So a path from the root to a leaf falls into *chains* of levels that follow each other, and what a
+unit is measured with is one of three: its own level's share (its class is called ``Tract``), those
+of its own and of levels below (``Tract to Block_Group``), or none (:data:`UNMEASURED`).
 
-*Every path costs the same.* Each level's share is in the chain that it falls into, and is measured by the unit at the top
-of that: the shares of the classes on a path sum to those of all levels, which is 1.
-"""
+*Every path costs the same.* Each level's share is in the chain that it falls into, and is measured
+by the unit at the top of that: the shares of the classes on a path sum to those of all levels,
+which is 1."""
 
 from __future__ import annotations
 
@@ -23,13 +25,14 @@ from das.model.budget import ALL, UnitPath
 PLAIN = "plain"
 #: The class of units whose share has gone to their parents.
 UNMEASURED = "unmeasured"
-#: That of the others where nobody says with which shares: of measurements that another publisher made.
+#: That of the others where nobody says with which shares: of measurements that another publisher
+#: made.
 MEASURED = "measured"
 
 
 def name(levels: Sequence[str], first: int, last: int) -> str:
-    """The class of units of level number ``first`` that are measured with the shares of the levels ``first`` to ``last``;
-    where ``last`` is less, with none.
+    """The class of units of level number ``first`` that are measured with the shares of the levels
+    ``first`` to ``last``; where ``last`` is less, with none.
 
     >>> name(["State", "County", "Tract"], 1, 1), name(["State", "County", "Tract"], 1, 2)
     ('County', 'County to Tract')
@@ -40,14 +43,27 @@ def name(levels: Sequence[str], first: int, last: int) -> str:
 
 
 def path(levels: Sequence[str], last: Sequence[int]) -> UnitPath:
-    """The path whose unit at level number i has the shares of levels i to ``last[i]``; none where that is less than i."""
-    return tuple((level, name(levels, i, end)) for i, (level, end) in enumerate(zip(levels, last, strict=True)))
+    """The path whose unit at level number i has the shares of levels i to ``last[i]``; none where
+    that is less than i.
+    """
+    return tuple(
+        (level, name(levels, i, end))
+        for i, (level, end) in enumerate(zip(levels, last, strict=True))
+    )
 
 
 def title(path: UnitPath) -> str:
-    """A path by its only children: the classes that have the shares of several levels; or ``plain``.
+    """A path by its only children: the classes that have the shares of several levels; or
+    ``plain``.
 
-    >>> title((("US", "US"), ("State", "State to County"), ("County", "unmeasured"), ("Tract", "Tract")))
+    >>> title(
+    ...     (
+    ...         ("US", "US"),
+    ...         ("State", "State to County"),
+    ...         ("County", "unmeasured"),
+    ...         ("Tract", "Tract"),
+    ...     )
+    ... )
     'State to County'
     """
     many = [unit_class for level, unit_class in path if unit_class not in (level, UNMEASURED, ALL)]
@@ -55,8 +71,8 @@ def title(path: UnitPath) -> str:
 
 
 def conceivable(levels: Sequence[str]) -> tuple[UnitPath, ...]:
-    """The paths that there can be: each level but the root begins a chain or belongs to that of the level above. The one
-    without only children comes first.
+    """The paths that there can be: each level but the root begins a chain or belongs to that of the
+    level above. The one without only children comes first.
 
     >>> conceivable(["US", "State"])
     ((('US', 'US'), ('State', 'State')), (('US', 'US to State'), ('State', 'unmeasured')))
@@ -71,16 +87,20 @@ def conceivable(levels: Sequence[str]) -> tuple[UnitPath, ...]:
     return tuple(out)
 
 
-def classes(levels: Sequence[str], paths: Sequence[UnitPath]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Level and class of all units on some paths, level by level, those with the most levels' shares last; each with the
-    levels whose shares it holds."""
+def classes(
+    levels: Sequence[str], paths: Sequence[UnitPath]
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Level and class of all units on some paths, level by level, those with the most levels'
+    shares last; each with the levels whose shares it holds."""
     found = {place: held(levels, *place) for path in paths for place in path}
-    return dict(sorted(found.items(), key=lambda item: (list(levels).index(item[0][0]), len(item[1]))))
+    return dict(
+        sorted(found.items(), key=lambda item: (list(levels).index(item[0][0]), len(item[1])))
+    )
 
 
 def held(levels: Sequence[str], level: str, unit_class: str) -> tuple[str, ...]:
-    """The levels whose shares units of a class of ``level`` are measured with. Raises ``KeyError`` for a class that is
-    none of a chain."""
+    """The levels whose shares units of a class of ``level`` are measured with. Raises ``KeyError``
+    for a class that is none of a chain."""
     first = list(levels).index(level)
     for last in range(first - 1, len(levels)):
         if name(levels, first, last) == unit_class:

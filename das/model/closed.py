@@ -1,8 +1,9 @@
-"""Values that tell of the truth and are passed about in the open: errors, counts, records. They print as their name.
+"""Values that tell of the truth and are passed about in the open: errors, counts, records. They
+print as their name.
 
-:class:`das.model.confidential.Confidential` is a box that is opened for a reason; what was taken out, and what was
-computed with it, can still land in a log, a notebook or a traceback. ``print(das.run(...))`` must not be a page of errors.
-"""
+:class:`das.model.confidential.Confidential` is a box that is opened for a reason; what was taken
+out, and what was computed with it, can still land in a log, a notebook or a traceback.
+``print(das.run(...))`` must not be a page of errors."""
 
 from __future__ import annotations
 

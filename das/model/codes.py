@@ -1,9 +1,9 @@
 """Codes of places: bytes of one width in an array, never a string object for each place.
 
-A code is text in UTF-8, filled up with zeros to the width of the array, ``S<width>``: a quarter of what NumPy needs for
-the same as text, and compared byte by byte. The order of the bytes is that of the code points, so codes stand in the
-order of their texts. They become text at the rim alone: in reports, pages, messages.
-"""
+A code is text in UTF-8, filled up with zeros to the width of the array, ``S<width>``: a quarter of
+what NumPy needs for the same as text, and compared byte by byte. The order of the bytes is that of
+the code points, so codes stand in the order of their texts. They become text at the rim alone: in
+reports, pages, messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def encoded(texts: ArrayLike) -> Codes:
             text(given)
         return given
     given = given.astype(np.str_, copy=False)
-    points = np.ascontiguousarray(given).view(np.uint32).reshape(*given.shape, given.dtype.itemsize // 4)
+    points = (
+        np.ascontiguousarray(given).view(np.uint32).reshape(*given.shape, given.dtype.itemsize // 4)
+    )
     if (points > 127).any():
         return np.strings.encode(given, "utf-8")
     width = max(1, int(np.strings.str_len(given).max(initial=0)))

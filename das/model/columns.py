@@ -1,4 +1,5 @@
-"""What the columns of a table mean: ``[data.columns]`` of the configuration, checked against the schema.
+"""What the columns of a table mean: ``[data.columns]`` of the configuration, checked against the
+schema.
 
 [data.columns]
 count = "n"  # optional: persons that a line stands for
@@ -44,8 +45,9 @@ KEYS = (
 
 @dataclass
 class Columns:
-    """The meaning of the columns; ``codes`` maps values to level numbers, ``missing`` attributes to the level number
-    of those whose value is missing. ``where`` is the table of the configuration."""
+    """The meaning of the columns; ``codes`` maps values to level numbers, ``missing`` attributes to
+    the level number of those whose value is missing. ``where`` is the table of the
+    configuration."""
 
     geography: dict[str, str]
     attributes: dict[str, str]
@@ -59,7 +61,9 @@ class Columns:
     where: str = "data.columns"
 
     @staticmethod
-    def of(columns: Mapping[str, Any] | None, schema: Schema, where: str = "data.columns") -> Columns:
+    def of(
+        columns: Mapping[str, Any] | None, schema: Schema, where: str = "data.columns"
+    ) -> Columns:
         """Raises :class:`SpecError` for what is unknown, of another kind, or not of the schema."""
         given = dict(columns or {})
         _check_kinds(given, where)
@@ -71,15 +75,25 @@ class Columns:
             )
         if twice := [a for a in given.get("areas", {}) if a in given["geography"]]:
             raise SpecError(
-                f"{twice[0]!r} is a level already", where=f"{where}.areas", remedy="name the areas otherwise"
+                f"{twice[0]!r} is a level already",
+                where=f"{where}.areas",
+                remedy="name the areas otherwise",
             )
-        if own := [n for n in (*given["geography"], *given.get("areas", {})) if n.startswith("das:")]:
-            raise SpecError(f"{own[0]!r} begins as the columns that are added here do", where=f"{where}.geography",
-                            remedy="name it otherwise")  # fmt: skip
+        if own := [
+            n for n in (*given["geography"], *given.get("areas", {})) if n.startswith("das:")
+        ]:
+            raise SpecError(
+                f"{own[0]!r} begins as the columns that are added here do",
+                where=f"{where}.geography",
+                remedy="name it otherwise",
+            )
         places = {*given["geography"], *given.get("areas", {})}
         if lost := [n for n in given.get("names", {}) if n not in places]:
-            raise SpecError(f"{lost[0]!r} is neither a level nor a kind of area of the table", where=f"{where}.names",
-                            remedy=f"name one of {', '.join(sorted(places))}")  # fmt: skip
+            raise SpecError(
+                f"{lost[0]!r} is neither a level nor a kind of area of the table",
+                where=f"{where}.names",
+                remedy=f"name one of {', '.join(sorted(places))}",
+            )
         names = [a.name for a in schema.attributes]
         for key in ("attributes", "codes", "missing"):
             if odd := [a for a in given.get(key, {}) if a not in names]:
@@ -100,14 +114,22 @@ class Columns:
             {n: given.get("attributes", {}).get(n, n) for n in names},
             given.get("count"),
             given.get("housing_units"),
-            {name: {value: level(f"codes.{name}.{value}", name, label) for value, label in labels.items()}
-             for name, labels in given.get("codes", {}).items()},
-            {name: level(f"missing.{name}", name, label) for name, label in given.get("missing", {}).items()},
+            {
+                name: {
+                    value: level(f"codes.{name}.{value}", name, label)
+                    for value, label in labels.items()
+                }
+                for name, labels in given.get("codes", {}).items()
+            },
+            {
+                name: level(f"missing.{name}", name, label)
+                for name, label in given.get("missing", {}).items()
+            },
             dict(given.get("areas", {})),
             dict(given.get("names", {})),
             given.get("unique_within_parent", False),
             where,
-        )  # fmt: skip
+        )
 
     @property
     def places(self) -> dict[str, str]:
@@ -116,7 +138,9 @@ class Columns:
 
     @property
     def texts(self) -> list[str]:
-        return list(dict.fromkeys([*self.places.values(), *self.names.values(), *self.attributes.values()]))
+        return list(
+            dict.fromkeys([*self.places.values(), *self.names.values(), *self.attributes.values()])
+        )
 
     @property
     def numbers(self) -> list[str]:
@@ -138,7 +162,9 @@ def _check_kinds(given: Mapping[str, Any], where: str) -> None:
         else:
             good, wanted = _texts(value), "a table of names"
         if not good:
-            raise SpecError(f"{value!r} is not {wanted}"[:300], where=f"{where}.{key}", remedy=f"give {wanted}")
+            raise SpecError(
+                f"{value!r} is not {wanted}"[:300], where=f"{where}.{key}", remedy=f"give {wanted}"
+            )
 
 
 def _texts(value: Any) -> bool:
@@ -154,6 +180,9 @@ class _Levels:
     def __call__(self, key: str, attribute: str, label: str) -> int:
         levels = self.schema.attribute(attribute).levels
         if label not in levels:
-            raise SpecError(f"{attribute!r} has no level {label!r}", where=f"{self.where}.{key}",
-                            remedy=f"its levels are {', '.join(levels[:20])}")  # fmt: skip
+            raise SpecError(
+                f"{attribute!r} has no level {label!r}",
+                where=f"{self.where}.{key}",
+                remedy=f"its levels are {', '.join(levels[:20])}",
+            )
         return levels.index(label)

@@ -13,9 +13,8 @@ T = TypeVar("T")
 class Confidential(Generic[T]):
     """A value that must not leave. ``open`` is the only way in, and wants a stated reason.
 
-    The box is a seal against accidents (a log line, a pickle to a worker, a file), not against malice. A process that has one
-    leaves no core dump.
-    """
+    The box is a seal against accidents (a log line, a pickle to a worker, a file), not against
+    malice. A process that has one leaves no core dump."""
 
     __slots__ = ("_value",)
 

@@ -1,17 +1,17 @@
 r"""Constraints on the published counts.
 
-All constraints that the pipeline enforces bound sums over the groups of one partition of the cells, the
-*dwelling* groups (household and each type of group quarters), child by child:
+All constraints that the pipeline enforces bound sums over the groups of one partition of the cells,
+the *dwelling* groups (household and each type of group quarters), child by child:
 
 .. math:: l_{ug} \le \sum_{k \in g} x_{uk} \le h_{ug}, \qquad \sum_k x_{uk} = t_u \text{ at the levels with known totals.}
 
-Facility counts give ``lower`` (each facility holds somebody; a housing unit may be empty) and ``upper``
-(nobody lives where there is no building); known totals are the invariants of the publication. Where the spine
-has several units for one place (a state's American Indian areas, and the rest of it), the total is known for
-these units together only: a *joint* total.
+Facility counts give ``lower`` (each facility holds somebody; a housing unit may be empty) and
+``upper`` (nobody lives where there is no building); known totals are the invariants of the
+publication. Where the spine has several units for one place (a state's American Indian areas, and
+the rest of it), the total is known for these units together only: a *joint* total.
 
-In place of dwelling groups the partition may be the answers of a query that is known exactly, with equal bounds.
-"""
+In place of dwelling groups the partition may be the answers of a query that is known exactly, with
+equal bounds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ MOST_GROUPS = 10
 
 @dataclass(frozen=True, eq=False)
 class Constraint(Frozen):
-    """An invariant, outside the guarantee, as the privacy statement and the noisy measurement files list it.
+    """An invariant, outside the guarantee, as the privacy statement and the noisy measurement files
+    list it.
 
     ``bound`` has shape ``(units of level, answers of query)``; ``sign`` is ``=``, ``<=`` or ``>=``.
     """
@@ -54,8 +55,8 @@ class Constraint(Frozen):
 
 
 def summed(constraints: Iterable[Constraint], spine: Spine) -> Iterator[Constraint]:
-    """Of each constraint of the lowest level what it says of every level above, as sums: nothing new, and all that there is
-    of units that are not measured."""
+    """Of each constraint of the lowest level what it says of every level above, as sums: nothing
+    new, and all that there is of units that are not measured."""
     for given in (c for c in constraints if c.level == spine.levels[-1]):
         bound = given.bound
         for depth in range(len(spine) - 1, 0, -1):
@@ -67,28 +68,33 @@ def summed(constraints: Iterable[Constraint], spine: Spine) -> Iterator[Constrai
 class JointTotals(Frozen):
     r"""Totals known for several siblings together, :math:`\sum_{u \in s} \sum_k x_{uk} = t_s`.
 
-    ``part`` ``(units,)``: the part that each unit belongs to, numbered from 0; ``total`` ``(parts,)``.
-    """
+    ``part`` ``(units,)``: the part that each unit belongs to, numbered from 0; ``total``
+    ``(parts,)``."""
 
     part: NDArray[np.intp]
     total: NDArray[np.int64]
 
     def __post_init__(self) -> None:
         if not np.array_equal(np.unique(self.part), np.arange(len(self.total))):
-            raise InputError("every part needs a unit, and every unit a part with a total", where="joint totals")
+            raise InputError(
+                "every part needs a unit, and every unit a part with a total", where="joint totals"
+            )
 
     @staticmethod
     def of_places(codes: Codes, stated: NDArray[np.int64]) -> JointTotals:
-        """From what each unit states of its whole place. A code is a digit for the part of the place (1 in American
-        Indian areas, 0 elsewhere) and then the place's own, as in the geocodes of the Bureau's spine."""
+        """From what each unit states of its whole place. A code is a digit for the part of the
+        place (1 in American Indian areas, 0 elsewhere) and then the place's own, as in the geocodes
+        of the Bureau's spine."""
         place = characters(codes).copy()
         place[:, 0] = 0
         part = np.unique(of_characters(place), return_inverse=True)[1]
         total = np.zeros(part.max() + 1, dtype=np.int64)
         total[part] = stated
         if (bad := total[part] != stated).any():
-            raise InputError(f"unit {text(codes[bad])[0]} and another of its place state different totals of it",
-                             where="joint totals")  # fmt: skip
+            raise InputError(
+                f"unit {text(codes[bad])[0]} and another of its place state different totals of it",
+                where="joint totals",
+            )
         return JointTotals(part, total)
 
     def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -98,8 +104,8 @@ class JointTotals(Frozen):
         return out
 
     def homes(self, parent: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The parent of each part ``(parts,)``, from those of the units. Raises :class:`InputError` if the units of a part
-        have several."""
+        """The parent of each part ``(parts,)``, from those of the units. Raises :class:`InputError`
+        if the units of a part have several."""
         home = np.zeros(len(self.total), dtype=np.int64)
         home[self.part] = parent
         if (home[self.part] != parent).any():
@@ -112,25 +118,28 @@ class JointTotals(Frozen):
             raise ValueError(f"units {start} to {stop} split a part with a joint total")
 
     def some(self, keep: Keep) -> JointTotals:
-        """The parts of some of the units: of whole parts, or of parts whose other units hold nobody."""
+        """The parts of some of the units: of whole parts, or of parts whose other units hold
+        nobody.
+        """
         number, part = np.unique(self.part[keep], return_inverse=True)
         return JointTotals(part, self.total[number])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Bounds(Frozen):
-    """All constraints of some units of one level, resolved to arrays: what estimation and rounding compute with. Those
-    of a whole level are :class:`das.model.level_bounds.LevelBounds`.
+    """All constraints of some units of one level, resolved to arrays: what estimation and rounding
+    compute with. Those of a whole level are :class:`das.model.level_bounds.LevelBounds`.
 
-    ``group``: the dwelling group of each cell, ``(cells,)``. ``lower``, ``upper``: ``(units, groups)``.
-    ``total``: ``(units,)`` where the total of each unit is known, else ``None``; ``joint``: where those of several
-    together are. ``possible``: ``(cells,)``, False at structural zeros. ``reach``: at levels above that of the known
-    totals, where it matters, ``(units, 2^groups)``: the most that all descendants with known totals can hold of
-    each *subset* of groups (bit ``g`` of the column number says that group ``g`` is in it). A unit's histogram can
-    be shared out among these descendants if and only if no subset exceeds its reach (max-flow min-cut). It is not
-    listed for more than ``MOST_GROUPS`` groups. ``exact``: the sums of all groups are known, and all that is known
-    below follows from them (:mod:`das.geography.invariants`).
-    """
+    ``group``: the dwelling group of each cell, ``(cells,)``. ``lower``, ``upper``: ``(units,
+    groups)``. ``total``: ``(units,)`` where the total of each unit is known, else ``None``;
+    ``joint``: where those of several together are. ``possible``: ``(cells,)``, False at structural
+    zeros. ``reach``: at levels above that of the known totals, where it matters, ``(units,
+    2^groups)``: the most that all descendants with known totals can hold of each *subset* of groups
+    (bit ``g`` of the column number says that group ``g`` is in it). A unit's histogram can be
+    shared out among these descendants if and only if no subset exceeds its reach (max-flow
+    min-cut). It is not listed for more than ``MOST_GROUPS`` groups. ``exact``: the sums of all
+    groups are known, and all that is known below follows from them
+    (:mod:`das.geography.invariants`)."""
 
     group: NDArray[np.intp]
     lower: NDArray[np.int64]
@@ -148,7 +157,10 @@ class Bounds(Frozen):
         check_feasible(bad, self.lower.sum(axis=1), self.upper.sum(axis=1), self.total, self.joint)
 
     def __repr__(self) -> str:
-        return f"<Bounds: {len(self.lower):,} units, {self.groups} groups, {known_in_words(self.total, self.joint)}>"
+        return (
+            f"<Bounds: {len(self.lower):,} units, {self.groups} groups,"
+            f" {known_in_words(self.total, self.joint)}>"
+        )
 
     @property
     def groups(self) -> int:
@@ -161,7 +173,9 @@ class Bounds(Frozen):
         return self.some(slice(start, stop))
 
     def some(self, keep: Keep) -> Bounds:
-        """Those of some units; the others of a part with a joint total, if any, must hold nobody."""
+        """Those of some units; the others of a part with a joint total, if any, must hold
+        nobody.
+        """
         return Bounds(
             self.group,
             self.lower[keep],
@@ -174,10 +188,14 @@ class Bounds(Frozen):
         )
 
     def excess(self, held: NDArray[Any]) -> NDArray[np.float64]:
-        """How far sums ``held`` ``(units, groups)`` over each subset of the groups exceed its reach, ``(units, 2^groups)``."""
+        """How far sums ``held`` ``(units, groups)`` over each subset of the groups exceed its
+        reach, ``(units, 2^groups)``.
+        """
         subset = np.arange(1 << self.groups)
         reach = np.full(len(subset), np.inf) if self.reach is None else self.reach
-        return np.asarray(held @ ((subset >> np.arange(self.groups)[:, None]) & 1) - reach, dtype=np.float64)
+        return np.asarray(
+            held @ ((subset >> np.arange(self.groups)[:, None]) & 1) - reach, dtype=np.float64
+        )
 
     def by_part(self) -> Bounds:
         r"""The same with each part with a joint total as one unit.
@@ -194,19 +212,27 @@ class Bounds(Frozen):
 def check_feasible(
     bad: NDArray[np.bool_], low: Ints, high: Ints, total: Ints | None, joint: JointTotals | None
 ) -> None:
-    """Of units ``(units,)``: where a lower bound is above the upper one, the sums of the lower bounds of all groups and of
-    the upper ones, and the totals. Raises :class:`InfeasibleError` that names the first unit with no way to meet them."""
+    """Of units ``(units,)``: where a lower bound is above the upper one, the sums of the lower
+    bounds of all groups and of the upper ones, and the totals. Raises :class:`InfeasibleError` that
+    names the first unit with no way to meet them."""
     if total is not None:
         bad = bad | (low > total) | (high < total)
     if joint is not None:
         bad = bad | ((joint.sums(low) > joint.total) | (joint.sums(high) < joint.total))[joint.part]
     if bad.any():
         raise InfeasibleError(
-            f"no histogram meets the constraints of unit number {int(np.argmax(bad))} ({int(bad.sum())} such units)",
+            f"no histogram meets the constraints of unit number {int(np.argmax(bad))}"
+            f" ({int(bad.sum())} such units)",
             where="constraints",
             remedy="compare its total with its facilities and housing units",
         )
 
 
 def known_in_words(total: Ints | None, joint: JointTotals | None) -> str:
-    return "totals known" if total is not None else "joint totals known" if joint is not None else "no total known"
+    return (
+        "totals known"
+        if total is not None
+        else "joint totals known"
+        if joint is not None
+        else "no total known"
+    )

@@ -1,10 +1,11 @@
 """No copy of this process's memory: the truth and the noise key must not reach a core dump.
 
-A crash can write the memory of a process to disk: into its folder, or through a program of the system such as
-``systemd-coredump`` or ``apport``, which keeps it for months where administrators read it. Two settings prevent that, and one
-is not enough. The limit ``RLIMIT_CORE`` of 0 stops a file, but Linux ignores it where ``core_pattern`` names a program
-(core(5)). ``PR_SET_DUMPABLE`` of 0 stops both, and no other process of the same user can attach to the process and read its
-memory; only Linux has it. Neither survives the start of another program, so every worker calls this again.
+A crash can write the memory of a process to disk: into its folder, or through a program of the
+system such as ``systemd-coredump`` or ``apport``, which keeps it for months where administrators
+read it. Two settings prevent that, and one is not enough. The limit ``RLIMIT_CORE`` of 0 stops a
+file, but Linux ignores it where ``core_pattern`` names a program (core(5)). ``PR_SET_DUMPABLE`` of
+0 stops both, and no other process of the same user can attach to the process and read its memory;
+only Linux has it. Neither survives the start of another program, so every worker calls this again.
 """
 
 from __future__ import annotations
@@ -30,12 +31,17 @@ def forbid() -> None:
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if sys.platform == "linux" and ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0):
-        raise PrivacyError("core dumps cannot be turned off, and one would hold the truth", where="prctl",
-                           remedy="allow PR_SET_DUMPABLE in the sandbox that das runs in")  # fmt: skip
+        raise PrivacyError(
+            "core dumps cannot be turned off, and one would hold the truth",
+            where="prctl",
+            remedy="allow PR_SET_DUMPABLE in the sandbox that das runs in",
+        )
     _done = True
 
 
 def forbidden() -> bool:
     """What the system says of this process."""
     limited = resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
-    return limited and (sys.platform != "linux" or ctypes.CDLL(None).prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) == 0)
+    return limited and (
+        sys.platform != "linux" or ctypes.CDLL(None).prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) == 0
+    )

@@ -1,18 +1,20 @@
 r"""The least and the most that a sum of cells can be, by what is public of a unit.
 
-A unit's histogram is whole numbers :math:`x_k \ge 0`, none at structural zeros, with :math:`l_g \le \sum_{k \in g} x_k \le h_g` for the groups g
-of one partition and, where its total is known, :math:`\sum_k x_k = t`. For a sum c of cells call A the groups of which some possible
-cell is in c, and W those of which all are. Then the sum is at least, and at most,
+A unit's histogram is whole numbers :math:`x_k \ge 0`, none at structural zeros, with :math:`l_g \le
+\sum_{k \in g} x_k \le h_g` for the groups g of one partition and, where its total is known,
+:math:`\sum_k x_k = t`. For a sum c of cells call A the groups of which some possible cell is in c,
+and W those of which all are. Then the sum is at least, and at most,
 
 .. math:: \max\Bigl(\sum_{g \in W} l_g,\; t - \sum_{g \notin W} h_g\Bigr), \qquad
           \min\Bigl(\sum_{g \in A} h_g,\; t - \sum_{g \notin A} l_g\Bigr),
 
-and both are reached. *Proof* for the most: the cells of g in c hold all of g if g is in A, and nothing otherwise, so the sum is
-:math:`\sum_{g \in A} y_g` with any :math:`l \le y \le h`, :math:`\sum y = t`; that is largest with the other groups at their least, unless the
-groups in A are full before. The least is t less the most of the other cells, whose A is the complement of W. ∎
+and both are reached. *Proof* for the most: the cells of g in c hold all of g if g is in A, and
+nothing otherwise, so the sum is :math:`\sum_{g \in A} y_g` with any :math:`l \le y \le h`,
+:math:`\sum y = t`; that is largest with the other groups at their least, unless the groups in A are
+full before. The least is t less the most of the other cells, whose A is the complement of W. ∎
 
-Where both are the same, the count is *certain*: an impossible combination, an invariant, a place where nobody can be.
-"""
+Where both are the same, the count is *certain*: an impossible combination, an invariant, a place
+where nobody can be."""
 
 from __future__ import annotations
 
@@ -26,9 +28,12 @@ from das.model.spine import Spine
 Ints = NDArray[np.int64]
 
 
-def count_range(bounds: LevelBounds, columns: NDArray[np.bool_], start: int, stop: int) -> tuple[Ints, Ints]:
-    """Least and most of sums of cells ``columns`` ``(columns, cells)`` in units ``start:stop``, ``(units, columns)`` both. Of units whose
-    total is known together with that of others, the total of all is the most."""
+def count_range(
+    bounds: LevelBounds, columns: NDArray[np.bool_], start: int, stop: int
+) -> tuple[Ints, Ints]:
+    """Least and most of sums of cells ``columns`` ``(columns, cells)`` in units ``start:stop``,
+    ``(units, columns)`` both. Of units whose total is known together with that of others, the total
+    of all is the most."""
     here = slice(start, stop)
     some, whole = _touched(bounds, columns), ~_touched(bounds, ~columns)
     lower, upper = bounds.limits.some(here)
@@ -39,14 +44,21 @@ def count_range(bounds: LevelBounds, columns: NDArray[np.bool_], start: int, sto
     if bounds.total is not None:
         total = bounds.total[here, None]
         others = total - upper @ (~whole).T.astype(np.int64)
-        least, most = np.maximum(least, others), np.minimum(most, total - lower @ (~some).T.astype(np.int64))
+        least, most = (
+            np.maximum(least, others),
+            np.minimum(most, total - lower @ (~some).T.astype(np.int64)),
+        )
     if bounds.joint is not None:
         most = np.minimum(most, bounds.joint.total[bounds.joint.part[here], None])
     return least, most
 
 
-def range_of_areas(lowest: LevelBounds, spine: Spine, areas: Areas, columns: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """The same of areas of the lowest units, ``(areas, columns)`` both: sums of what their units can have."""
+def range_of_areas(
+    lowest: LevelBounds, spine: Spine, areas: Areas, columns: NDArray[np.bool_]
+) -> tuple[Ints, Ints]:
+    """The same of areas of the lowest units, ``(areas, columns)`` both: sums of what their units
+    can have.
+    """
     ends = np.zeros((2, len(areas), len(columns)), dtype=np.int64)
     for start, stop in spine.batches(spine.levels[-1], len(columns)):
         here = np.flatnonzero((areas.unit >= start) & (areas.unit < stop))

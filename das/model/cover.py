@@ -17,8 +17,8 @@ NOWHERE = -1
 
 @dataclass(frozen=True, eq=False)
 class Cover(Frozen):
-    """Unit ``unit[i]`` of level number ``depth[i]`` lies in place ``place[i]``, as does nothing above it. In the order of the
-    places; each place is the disjoint union of its units."""
+    """Unit ``unit[i]`` of level number ``depth[i]`` lies in place ``place[i]``, as does nothing
+    above it. In the order of the places; each place is the disjoint union of its units."""
 
     place: Ints
     depth: Ints
@@ -26,8 +26,8 @@ class Cover(Frozen):
 
     @staticmethod
     def of(spine: Spine, home: Ints) -> Cover:
-        """``home`` ``(lowest units,)``: the place that each lies in, or :data:`NOWHERE`. One pass up the tree: a unit lies
-        in a place if all its children do."""
+        """``home`` ``(lowest units,)``: the place that each lies in, or :data:`NOWHERE`. One pass
+        up the tree: a unit lies in a place if all its children do."""
         homes = [np.asarray(home, dtype=np.int64)]
         for depth in range(len(spine) - 1, 0, -1):
             starts = spine.children(spine.levels[depth])[:-1]

@@ -1,4 +1,6 @@
-"""Rows of the evaluation and of a sweep: one frozen value for a line of each of their files of errors."""
+"""Rows of the evaluation and of a sweep: one frozen value for a line of each of their files of
+errors.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +12,24 @@ from das.model.closed import Closed
 #: Classes of the true count: their names, and the first count of each.
 CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
 FIRST = (0, 1, 10, 100, 1000, 10000)
-#: Where numbers come from: noisy measurements, published counts, unbiased full-information estimates.
+#: Where numbers come from: noisy measurements, published counts, unbiased full-information
+#: estimates.
 
 
 @dataclass(frozen=True, repr=False)
 class ErrorRow(Closed):
     """Errors of one query at one level over one class of true counts: a line of ``errors.csv``.
 
-    ``source`` is ``nmf``, ``postprocessed`` or ``estimates``; ``bin`` is ``all`` or a class of the true count; ``n`` the
-    number of (unit, answer) pairs; ``bias`` the mean of published minus true; ``p50``, ``p95``, ``max``
-    are of the absolute error; ``tvd`` is 1 - L1/(2N) for ``bin = all`` (JASON JSR-19-2F, section 6.1).
+    ``source`` is ``nmf``, ``postprocessed`` or ``estimates``; ``bin`` is ``all`` or a class of the
+    true count; ``n`` the number of (unit, answer) pairs; ``bias`` the mean of published minus true;
+    ``p50``, ``p95``, ``max`` are of the absolute error; ``tvd`` is 1 - L1/(2N) for ``bin = all``
+    (JASON JSR-19-2F, section 6.1).
 
-    ``mape``, ``malpe``, ``cv`` are in percent, as the Bureau defines them. ``bias_se`` is the standard error of
-    ``bias`` over ``clusters`` clusters, ``bias_low`` and ``bias_high`` its interval at 95 %. ``expected_mae`` and
-    ``expected_rmse`` are those of the noise alone, and ``mae_z`` how many of its standard deviations ``mae`` is
-    away. ``coverage`` is that of the 90 % intervals of the estimates. ``None``: not defined for this row.
-    """
+    ``mape``, ``malpe``, ``cv`` are in percent, as the Bureau defines them. ``bias_se`` is the
+    standard error of ``bias`` over ``clusters`` clusters, ``bias_low`` and ``bias_high`` its
+    interval at 95 %. ``expected_mae`` and ``expected_rmse`` are those of the noise alone, and
+    ``mae_z`` how many of its standard deviations ``mae`` is away. ``coverage`` is that of the 90 %
+    intervals of the estimates. ``None``: not defined for this row."""
 
     level: str
     query: str
@@ -58,8 +62,9 @@ class ErrorRow(Closed):
 
 @dataclass(frozen=True, repr=False)
 class CoverageRow(Closed):
-    """How often the intervals of a table at one level hold the truth: a line of ``intervals.csv``. ``by`` says whether ``size`` is a class of the
-    ``published`` count or of the ``true`` one; of ``n`` counts the ``coverage``, and the mean ``width`` of the interval."""
+    """How often the intervals of a table at one level hold the truth: a line of ``intervals.csv``.
+    ``by`` says whether ``size`` is a class of the ``published`` count or of the ``true`` one; of
+    ``n`` counts the ``coverage``, and the mean ``width`` of the interval."""
 
     level: str
     table: str
@@ -72,11 +77,11 @@ class CoverageRow(Closed):
 
 @dataclass(frozen=True, repr=False)
 class TableRow(Closed):
-    """Errors of one column of a published table over the geographies of one kind: a line of ``tables.csv``.
+    """Errors of one column of a published table over the geographies of one kind: a line of
+    ``tables.csv``.
 
-    The columns and size classes are those of the Bureau's Detailed Summary Metrics; ``me`` is the mean error,
-    ``shares`` the total absolute error of shares, for ``size`` all.
-    """
+    The columns and size classes are those of the Bureau's Detailed Summary Metrics; ``me`` is the
+    mean error, ``shares`` the total absolute error of shares, for ``size`` all."""
 
     geography: str
     table: str
@@ -98,10 +103,11 @@ class TableRow(Closed):
 
 @dataclass(frozen=True, repr=False)
 class ImpossibleRow(Closed):
-    """How many units of the lowest level meet a condition that they should not: a line of ``impossible.csv``.
+    """How many units of the lowest level meet a condition that they should not: a line of
+    ``impossible.csv``.
 
-    ``of_true`` units are in the universe of the condition in the truth, ``of_published`` as published.
-    """
+    ``of_true`` units are in the universe of the condition in the truth, ``of_published`` as
+    published."""
 
     condition: str
     level: str
@@ -113,11 +119,12 @@ class ImpossibleRow(Closed):
 
 @dataclass(frozen=True, repr=False)
 class FigureRow(Closed):
-    """Errors of one line of a figure of the demographic file over the ``n`` units of a level: a line of ``figures.csv``.
+    """Errors of one line of a figure of the demographic file over the ``n`` units of a level: a
+    line of ``figures.csv``.
 
-    ``mae``, ``rmse``, ``mape`` (in percent) are the Bureau's measures, ``bias`` is the mean of published minus true. Beside them is
-    what the Bureau found of its own run over ``official_n`` units, where it says so.
-    """
+    ``mae``, ``rmse``, ``mape`` (in percent) are the Bureau's measures, ``bias`` is the mean of
+    published minus true. Beside them is what the Bureau found of its own run over ``official_n``
+    units, where it says so."""
 
     level: str
     figure: str
@@ -136,9 +143,8 @@ class FigureRow(Closed):
 class Comparison(Closed):
     """Noisy measurements beside published counts, of one query, level and class of the true count.
 
-    ``ratio`` is the MAE of the published counts over that of the noisy measurements; biases with their
-    intervals at 95 %. ``None`` where there is nothing to compare with.
-    """
+    ``ratio`` is the MAE of the published counts over that of the noisy measurements; biases with
+    their intervals at 95 %. ``None`` where there is nothing to compare with."""
 
     level: str
     query: str
@@ -160,8 +166,8 @@ class Comparison(Closed):
 class TwoErrorsRow(Closed):
     """Errors of two estimates, a and b, of one query at one level, over ``n`` (unit, answer) pairs.
 
-    ``difference`` is the MAE of b less that of a, with its interval at 95 % over clusters of siblings.
-    """
+    ``difference`` is the MAE of b less that of a, with its interval at 95 % over clusters of
+    siblings."""
 
     level: str
     query: str
@@ -179,8 +185,9 @@ class TwoErrorsRow(Closed):
 
 @dataclass(frozen=True)
 class DifferenceRow:
-    """How the published counts b differ from a, of one query at one level: ``differ`` of ``n`` answers do; mean and
-    root mean square of |b - a|, the largest, and the mean of b - a. Nothing in it depends on the truth."""
+    """How the published counts b differ from a, of one query at one level: ``differ`` of ``n``
+    answers do; mean and root mean square of |b - a|, the largest, and the mean of b - a. Nothing in
+    it depends on the truth."""
 
     level: str
     query: str
@@ -194,7 +201,9 @@ class DifferenceRow:
 
 @dataclass(frozen=True, repr=False)
 class SweepRow(Closed):
-    """One line of a sweep: budget (rho or epsilon), method and number of the run, and a row of its errors."""
+    """One line of a sweep: budget (rho or epsilon), method and number of the run, and a row of its
+    errors.
+    """
 
     budget: Fraction
     method: str
@@ -204,10 +213,11 @@ class SweepRow(Closed):
 
 @dataclass(frozen=True, repr=False)
 class SummaryRow(Closed):
-    """One line of the summary of a sweep: means over its repeats, with intervals at 95 % where there are several.
+    """One line of the summary of a sweep: means over its repeats, with intervals at 95 % where
+    there are several.
 
-    ``difference`` is the MAE of the published counts less that of the noisy measurements of the same run.
-    """
+    ``difference`` is the MAE of the published counts less that of the noisy measurements of the
+    same run."""
 
     budget: Fraction
     method: str
@@ -232,11 +242,11 @@ class SummaryRow(Closed):
 
 @dataclass(frozen=True, repr=False)
 class PairedRow(Closed):
-    """One line of ``paired.csv``: published counts of two methods from the same noise, over the repeats of a sweep.
+    """One line of ``paired.csv``: published counts of two methods from the same noise, over the
+    repeats of a sweep.
 
-    ``mae`` is of ``method``, ``mae_against`` of ``against``; ``difference`` is the first less the second, with its
-    interval at 95 % where there are several repeats.
-    """
+    ``mae`` is of ``method``, ``mae_against`` of ``against``; ``difference`` is the first less the
+    second, with its interval at 95 % where there are several repeats."""
 
     budget: Fraction
     level: str

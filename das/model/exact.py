@@ -6,7 +6,9 @@ import re
 from fractions import Fraction
 from typing import Any
 
-_NUMBER = re.compile(r"\s*[+-]?(\d+\s*/\s*\d+|\d+(\.\d*)?([eE][+-]?\d{1,4})?|\.\d+([eE][+-]?\d{1,4})?)\s*")
+_NUMBER = re.compile(
+    r"\s*[+-]?(\d+\s*/\s*\d+|\d+(\.\d*)?([eE][+-]?\d{1,4})?|\.\d+([eE][+-]?\d{1,4})?)\s*"
+)
 
 #: Beyond it, and below its inverse, there are no floats to state epsilon in.
 LARGEST = Fraction(10**300)
@@ -17,8 +19,14 @@ def exact(value: Any) -> Fraction:
     if isinstance(value, Fraction):
         return value
     if isinstance(value, bool) or not isinstance(value, int | str):
-        kind = "a float, which is not exact" if isinstance(value, float) else f"a {type(value).__name__}"
-        raise ValueError(f'{value!r} is {kind}: write it as a string such as "1/4" or "0.25", or as an integer')
+        kind = (
+            "a float, which is not exact"
+            if isinstance(value, float)
+            else f"a {type(value).__name__}"
+        )
+        raise ValueError(
+            f'{value!r} is {kind}: write it as a string such as "1/4" or "0.25", or as an integer'
+        )
     if isinstance(value, str) and not _NUMBER.fullmatch(value):
         raise ValueError(f'{value!r} is not a number: write "1/4", "0.25", "1e-10" or an integer')
     try:

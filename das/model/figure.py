@@ -19,7 +19,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class Curves:
-    """A panel of lines. ``marks``: vertical or horizontal reference lines, each ``(axis, value, words)``."""
+    """A panel of lines. ``marks``: vertical or horizontal reference lines, each ``(axis, value,
+    words)``.
+    """
 
     title: str
     x_label: str

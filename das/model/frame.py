@@ -1,8 +1,9 @@
-"""Columns of what a user has in memory: a data frame of any library, or a mapping of names to arrays.
+"""Columns of what a user has in memory: a data frame of any library, or a mapping of names to
+arrays.
 
-A frame is asked for its names and for single columns; nothing here imports the library that made it. Columns are taken
-as they stand or refused: a code that was read as a number has lost its zeros, and no rule can give them back.
-"""
+A frame is asked for its names and for single columns; nothing here imports the library that made
+it. Columns are taken as they stand or refused: a code that was read as a number has lost its zeros,
+and no rule can give them back."""
 
 from __future__ import annotations
 
@@ -23,31 +24,51 @@ def names(frame: Frame, where: str) -> list[str]:
     """The names of its columns."""
     found: Any = frame
     if not isinstance(frame, Mapping):
-        found = getattr(frame, "column_names", None)  # Arrow, whose columns are the columns themselves
+        found = getattr(
+            frame, "column_names", None
+        )  # Arrow, whose columns are the columns themselves
         found = getattr(frame, "columns", None) if found is None else found
         if found is None or not hasattr(frame, "__getitem__"):
-            raise InputError(f"this is a {type(frame).__name__}, and no table", where=where,
-                             remedy="give a data frame, or a mapping of names to arrays")  # fmt: skip
+            raise InputError(
+                f"this is a {type(frame).__name__}, and no table",
+                where=where,
+                remedy="give a data frame, or a mapping of names to arrays",
+            )
     return [str(name) for name in found]
 
 
 def column(frame: Frame, name: str, where: str) -> NDArray[Any]:
-    """One column, ``(rows,)``, in the dtype that it has; bytes, as :mod:`das.model.codes` has them, as text."""
+    """One column, ``(rows,)``, in the dtype that it has; bytes, as :mod:`das.model.codes` has them,
+    as text.
+    """
     known = names(frame, where)
     if name not in known:
-        raise InputError(f"there is no column {name!r}", where=where, remedy=f"its columns are {', '.join(known[:30])}")
+        raise InputError(
+            f"there is no column {name!r}",
+            where=where,
+            remedy=f"its columns are {', '.join(known[:30])}",
+        )
     values = np.asarray(frame[name])
     if values.ndim != 1:
-        raise InputError(f"column {name!r} has {values.ndim} dimensions", where=where, remedy="give one value a row")
+        raise InputError(
+            f"column {name!r} has {values.ndim} dimensions",
+            where=where,
+            remedy="give one value a row",
+        )
     return text(values) if values.dtype.kind == "S" else values
 
 
 def rows(frame: Frame, where: str) -> int:
-    """How many rows it has. Raises :class:`InputError` for none, and for columns of several lengths."""
+    """How many rows it has. Raises :class:`InputError` for none, and for columns of several
+    lengths.
+    """
     sizes = {len(frame[name]) for name in names(frame, where)}
     if len(sizes) > 1:
-        raise InputError(f"its columns have {min(sizes)} to {max(sizes)} values", where=where,
-                         remedy="give columns of one length")  # fmt: skip
+        raise InputError(
+            f"its columns have {min(sizes)} to {max(sizes)} values",
+            where=where,
+            remedy="give columns of one length",
+        )
     return sizes.pop() if sizes else 0
 
 
@@ -58,17 +79,30 @@ def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind != "O":
         return np.zeros(len(values), dtype=bool)
     kinds = {type(v) for v in values.tolist()}
-    if not any(k is type(None) or issubclass(k, float) or k.__name__ in ("NAType", "NaTType") for k in kinds):
+    if not any(
+        k is type(None) or issubclass(k, float) or k.__name__ in ("NAType", "NaTType")
+        for k in kinds
+    ):
         return np.zeros(len(values), dtype=bool)
-    return np.array([v is None or type(v).__name__ in ("NAType", "NaTType") or (isinstance(v, float) and v != v)
-                     for v in values.tolist()])  # fmt: skip
+    return np.array(
+        [
+            v is None
+            or type(v).__name__ in ("NAType", "NaTType")
+            or (isinstance(v, float) and v != v)
+            for v in values.tolist()
+        ]
+    )
 
 
 def present(values: NDArray[Any], name: str, where: str) -> NDArray[Any]:
     """The same, if no value is missing."""
     if (lost := missing(values)).any():
-        raise InputError(f"{name!r} has no value in {int(lost.sum()):,} of {len(values):,} rows, the first of them number "
-                         f"{int(lost.argmax())}", where=where, remedy="drop these rows, or give them a code of their own")  # fmt: skip
+        raise InputError(
+            f"{name!r} has no value in {int(lost.sum()):,} of {len(values):,} rows, the first of"
+            f" them number {int(lost.argmax())}",
+            where=where,
+            remedy="drop these rows, or give them a code of their own",
+        )
     return values
 
 
@@ -80,11 +114,17 @@ def texts(frame: Frame, name: str, where: str) -> NDArray[np.str_]:
     if values.dtype.kind == "T":  # NumPy's own strings of any length
         values = values.astype(np.str_)
     if values.dtype.kind != "U":
-        raise InputError(f"column {name!r} is not text", where=where,
-                         remedy='codes are text, such as "04": read the column as text (pandas: dtype=str)')  # fmt: skip
+        raise InputError(
+            f"column {name!r} is not text",
+            where=where,
+            remedy='codes are text, such as "04": read the column as text (pandas: dtype=str)',
+        )
     if (values == "").any():
-        raise InputError(f"{name!r} is empty in {int((values == '').sum()):,} of {len(values):,} rows", where=where,
-                         remedy="give every row a code")  # fmt: skip
+        raise InputError(
+            f"{name!r} is empty in {int((values == '').sum()):,} of {len(values):,} rows",
+            where=where,
+            remedy="give every row a code",
+        )
     return values
 
 
@@ -94,8 +134,15 @@ def counts(frame: Frame, name: str, where: str) -> NDArray[np.int64]:
     if values.dtype.kind == "O" and all(isinstance(v, int) for v in values.tolist()):
         values = values.astype(np.int64)
     if values.dtype.kind not in "iu":
-        raise InputError(f"column {name!r} is not of whole numbers", where=where, remedy="give counts as integers")
+        raise InputError(
+            f"column {name!r} is not of whole numbers",
+            where=where,
+            remedy="give counts as integers",
+        )
     if (values < 0).any():
-        raise InputError(f"{name!r} is negative in row number {int((values < 0).argmax())}", where=where,
-                         remedy="give counts of 0 or more")  # fmt: skip
+        raise InputError(
+            f"{name!r} is negative in row number {int((values < 0).argmax())}",
+            where=where,
+            remedy="give counts of 0 or more",
+        )
     return values.astype(np.int64)

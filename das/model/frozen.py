@@ -1,8 +1,7 @@
 """Values that stay what they are: arrays read-only, mappings closed, equality by value.
 
-``frozen=True`` of a dataclass closes its attributes alone: ``spine.parent[0][3] = 7`` would go through, and ``==`` would
-end in NumPy's complaint that the truth of an array is ambiguous.
-"""
+``frozen=True`` of a dataclass closes its attributes alone: ``spine.parent[0][3] = 7`` would go
+through, and ``==`` would end in NumPy's complaint that the truth of an array is ambiguous."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ V = TypeVar("V")
 class Frozen:
     """What a frozen dataclass derives from that holds arrays or mappings.
 
-    When it is made, after its own ``__post_init__``, each array becomes a read-only view (nothing is copied, and whoever
-    made the array can write it still), each mapping a closed one, in tuples too. With ``eq=False`` in the declaration,
-    two of one class are equal if all that is compared in them is, arrays value by value, and they have no hash.
-    """
+    When it is made, after its own ``__post_init__``, each array becomes a read-only view (nothing
+    is copied, and whoever made the array can write it still), each mapping a closed one, in tuples
+    too. With ``eq=False`` in the declaration, two of one class are equal if all that is compared in
+    them is, arrays value by value, and they have no hash."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 

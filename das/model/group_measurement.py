@@ -16,11 +16,12 @@ UNMEASURED = -1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupMeasurement(Frozen):
-    """Group ``g = r * iterations + i`` is that of the r-th of ``regions`` and the i-th iteration of the level.
+    """Group ``g = r * iterations + i`` is that of the r-th of ``regions`` and the i-th iteration of
+    the level.
 
-    ``only`` ``(iterations,)``: those of which a total alone is measured. ``first`` ``(groups,)``: the first stage, 0 where there is
-    none. ``size`` ``(groups,)`` is that of the table of each group, and its answers are ``values[indptr[g] : indptr[g + 1]]``.
-    """
+    ``only`` ``(iterations,)``: those of which a total alone is measured. ``first`` ``(groups,)``:
+    the first stage, 0 where there is none. ``size`` ``(groups,)`` is that of the table of each
+    group, and its answers are ``values[indptr[g] : indptr[g + 1]]``."""
 
     regions: NDArray[np.bytes_]
     only: NDArray[np.bool_]
@@ -32,9 +33,17 @@ class GroupMeasurement(Frozen):
     def __post_init__(self) -> None:
         groups = len(self.regions) * len(self.only)
         if not len(self.first) == len(self.size) == len(self.indptr) - 1 == groups:
-            raise ReleaseError("measurements are not of as many groups as there are", where="groups")
-        if self.indptr[0] != 0 or self.indptr[-1] != len(self.values) or (np.diff(self.indptr) < 0).any():
-            raise ReleaseError("measurements have not as many answers as they should", where="groups")
+            raise ReleaseError(
+                "measurements are not of as many groups as there are", where="groups"
+            )
+        if (
+            self.indptr[0] != 0
+            or self.indptr[-1] != len(self.values)
+            or (np.diff(self.indptr) < 0).any()
+        ):
+            raise ReleaseError(
+                "measurements have not as many answers as they should", where="groups"
+            )
 
     @property
     def iterations(self) -> int:

@@ -1,4 +1,6 @@
-"""Records as population groups see them: where somebody lives, what codes of race and ethnicity they wrote, their cell of each table."""
+"""Records as population groups see them: where somebody lives, what codes of race and ethnicity
+they wrote, their cell of each table.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ LEAVES = {table.name: table.leaves for product in PRODUCTS.values() for table in
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupRecords(Closed, Frozen):
-    """Of each record, ``(n,)``: ``block``, its number among those of a :class:`das.model.population.Regions`; ``codes`` of race ``(n, 8)``
-    in the order that they were written in, 0 for none; the code of ``ethnicity``; and by table the leaf ``cells[table]`` that it is in.
-    """
+    """Of each record, ``(n,)``: ``block``, its number among those of a
+    :class:`das.model.population.Regions`; ``codes`` of race ``(n, 8)`` in the order that they were
+    written in, 0 for none; the code of ``ethnicity``; and by table the leaf ``cells[table]`` that
+    it is in."""
 
     block: NDArray[np.int32]
     codes: NDArray[np.int16]
@@ -43,7 +46,9 @@ class GroupRecords(Closed, Frozen):
                 raise InputError("a code of race or ethnicity has not four digits", where="records")
         for table, cell in self.cells.items():
             if n and not 0 <= cell.min() <= cell.max() < LEAVES[table]:
-                raise InputError("a cell that its table does not have", where=f"records, table {table}")
+                raise InputError(
+                    "a cell that its table does not have", where=f"records, table {table}"
+                )
 
     def __len__(self) -> int:
         return len(self.block)
@@ -56,5 +61,8 @@ class GroupRecords(Closed, Frozen):
             np.concatenate([np.zeros(0, dtype=np.int32), *(p.block for p in given)]),
             np.concatenate([np.zeros((0, RACE_CODES), dtype=np.int16), *(p.codes for p in given)]),
             np.concatenate([np.zeros(0, dtype=np.int16), *(p.ethnicity for p in given)]),
-            {t: np.concatenate([np.zeros(0, dtype=np.int8), *(p.cells[t] for p in given)]) for t in tables},
+            {
+                t: np.concatenate([np.zeros(0, dtype=np.int8), *(p.cells[t] for p in given)])
+                for t in tables
+            },
         )

@@ -1,4 +1,6 @@
-"""Totals of population groups that were published before: they decide the sizes of tables that are measured later."""
+"""Totals of population groups that were published before: they decide the sizes of tables that are
+measured later.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,10 @@ from das.model.population import ACROSS, Regions
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupTotals(Frozen):
-    """By type of region, of each group, ``(groups,)``: the id of its ``region``, the number of its ``iteration`` among those of a
-    :class:`das.model.population.Iterations`, and its published ``count``, which may be negative. In the order of regions, then of
-    iterations; each group once."""
+    """By type of region, of each group, ``(groups,)``: the id of its ``region``, the number of its
+    ``iteration`` among those of a :class:`das.model.population.Iterations`, and its published
+    ``count``, which may be negative. In the order of regions, then of iterations; each group
+    once."""
 
     region: Mapping[str, Codes]
     iteration: Mapping[str, NDArray[np.int32]]
@@ -30,22 +33,41 @@ class GroupTotals(Frozen):
         for kind, region in self.region.items():
             iteration = self.iteration[kind]
             if not len(region) == len(iteration) == len(self.count[kind]):
-                raise InputError("regions, iterations and counts differ in length", where=f"totals of groups, {kind}")
-            later = (region[1:] > region[:-1]) | ((region[1:] == region[:-1]) & (iteration[1:] > iteration[:-1]))
+                raise InputError(
+                    "regions, iterations and counts differ in length",
+                    where=f"totals of groups, {kind}",
+                )
+            later = (region[1:] > region[:-1]) | (
+                (region[1:] == region[:-1]) & (iteration[1:] > iteration[:-1])
+            )
             if not later.all():
-                raise InputError("groups are not sorted, or one is there twice", where=f"totals of groups, {kind}")
+                raise InputError(
+                    "groups are not sorted, or one is there twice",
+                    where=f"totals of groups, {kind}",
+                )
 
     def refuse_others(self, regions: Regions, where: object) -> None:
-        """Raises :class:`InputError` where no group is in any of the ``regions``: the totals are of another place."""
+        """Raises :class:`InputError` where no group is in any of the ``regions``: the totals are of
+        another place.
+        """
         if not any(
-            np.isin(region, regions.ids[kind]).any() for kind, region in self.region.items() if kind in regions.ids
+            np.isin(region, regions.ids[kind]).any()
+            for kind, region in self.region.items()
+            if kind in regions.ids
         ):
-            raise InputError("has no group in any region of the geography", where=where,
-                             remedy="give the totals of the same states")  # fmt: skip
+            raise InputError(
+                "has no group in any region of the geography",
+                where=where,
+                remedy="give the totals of the same states",
+            )
 
     def states_without(self, regions: Regions) -> list[str]:
         """States of which no region has a group: nothing of them would be measured."""
-        within = [np.unique(r.astype("S2")) for kind, r in self.region.items() if kind not in ACROSS and len(r)]
+        within = [
+            np.unique(r.astype("S2"))
+            for kind, r in self.region.items()
+            if kind not in ACROSS and len(r)
+        ]
         return [s.decode() for s in regions.states if not any(s in r for r in within)]
 
     def __len__(self) -> int:

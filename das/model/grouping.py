@@ -31,7 +31,9 @@ class Grouping:
     def __post_init__(self) -> None:
         where = f"grouping {self.name!r} of attribute {self.attribute!r}"
         if len(set(self.groups)) != len(self.groups):
-            raise SpecError("two groups have the same name", where=where, remedy="name each group differently")
+            raise SpecError(
+                "two groups have the same name", where=where, remedy="name each group differently"
+            )
         if set(self.index) != set(range(len(self.groups))):
             raise SpecError(
                 f"the {len(self.groups)} groups are not all used, or a level points outside them",
@@ -44,7 +46,11 @@ class Grouping:
 
     def labelled(self, title: str | None, labels: Mapping[str, str], where: str) -> Grouping:
         """The same with another title and other labels of some groups."""
-        return replace(self, title=title or self.title, labels=exchanged(self.groups, self.labels, labels, where))
+        return replace(
+            self,
+            title=title or self.title,
+            labels=exchanged(self.groups, self.labels, labels, where),
+        )
 
     @property
     def is_total(self) -> bool:
@@ -56,13 +62,21 @@ class Grouping:
 
     @staticmethod
     def of(
-        name: str, attribute: str, levels: Sequence[str], groups: Mapping[str, Sequence[str]], where: str
+        name: str,
+        attribute: str,
+        levels: Sequence[str],
+        groups: Mapping[str, Sequence[str]],
+        where: str,
     ) -> Grouping:
-        """From the levels that each group has. Raises :class:`SpecError` unless each level is in exactly one."""
+        """From the levels that each group has. Raises :class:`SpecError` unless each level is in
+        exactly one.
+        """
         home = {level: i for i, members in enumerate(groups.values()) for level in members}
         listed = [level for members in groups.values() for level in members]
         if sorted(listed) != sorted(levels):
-            odd = sorted(set(listed) ^ set(levels)) or sorted({x for x in listed if listed.count(x) > 1})
+            odd = sorted(set(listed) ^ set(levels)) or sorted(
+                {x for x in listed if listed.count(x) > 1}
+            )
             raise SpecError(f"each level must be in exactly one group; see {odd[0]!r}", where=where)
         return Grouping(name, attribute, tuple(groups), tuple(home[x] for x in levels))
 
@@ -71,5 +85,9 @@ class Grouping:
         return Grouping(TOTAL, attribute, (TOTAL,), (0,) * len(levels))
 
     @staticmethod
-    def detailed(attribute: str, levels: tuple[str, ...], title: str = "", labels: tuple[str, ...] = ()) -> Grouping:
-        return Grouping(DETAILED, attribute, levels, tuple(range(len(levels))), title or attribute, labels)
+    def detailed(
+        attribute: str, levels: tuple[str, ...], title: str = "", labels: tuple[str, ...] = ()
+    ) -> Grouping:
+        return Grouping(
+            DETAILED, attribute, levels, tuple(range(len(levels))), title or attribute, labels
+        )

@@ -21,9 +21,8 @@ class Histogram(Closed, Frozen):
     """Counts of one level: compressed rows of int64 counts > 0, read-only.
 
     Unit ``u`` has cells ``cell[indptr[u]:indptr[u+1]]``, increasing, with counts ``count[...]``.
-    The full array would be units x ``cells``: 130 GB for the nation's blocks in the redistricting schema;
-    a block has a dozen positive cells, so this takes 1 GB.
-    """
+    The full array would be units x ``cells``: 130 GB for the nation's blocks in the redistricting
+    schema; a block has a dozen positive cells, so this takes 1 GB."""
 
     cells: int
     indptr: NDArray[np.int64]
@@ -33,9 +32,13 @@ class Histogram(Closed, Frozen):
     def __post_init__(self) -> None:
         fit = len(self.cell) == len(self.count) == self.indptr[-1] and self.indptr[0] == 0
         if not fit or (np.diff(self.indptr) < 0).any():
-            raise InputError("row pointers, cells and counts do not fit together", where="histogram")
+            raise InputError(
+                "row pointers, cells and counts do not fit together", where="histogram"
+            )
         if self.count.dtype != np.int64 or (len(self.count) and self.count.min() <= 0):
-            raise InputError("counts must be positive int64 (zero cells are left out)", where="histogram")
+            raise InputError(
+                "counts must be positive int64 (zero cells are left out)", where="histogram"
+            )
         if len(self.cell) and not (self.cell.min() >= 0 and self.cell.max() < self.cells):
             raise InputError("a cell outside the schema", where="histogram")
         step = np.diff(self.cell) <= 0
@@ -46,7 +49,11 @@ class Histogram(Closed, Frozen):
 
     @staticmethod
     def of(
-        units: int, cells: int, unit: NDArray[np.int64], cell: NDArray[np.int64], count: NDArray[np.int64]
+        units: int,
+        cells: int,
+        unit: NDArray[np.int64],
+        cell: NDArray[np.int64],
+        count: NDArray[np.int64],
     ) -> Histogram:
         """From triplets in any order; counts of one (unit, cell) are added, zeros left out."""
         for name, value, most in (("unit", unit, units), ("cell", cell, cells)):
@@ -80,7 +87,9 @@ class Histogram(Closed, Frozen):
     def rows(self, start: int, stop: int) -> Histogram:
         """The units ``start:stop`` (a view)."""
         a, b = self.indptr[start], self.indptr[stop]
-        return Histogram(self.cells, self.indptr[start : stop + 1] - a, self.cell[a:b], self.count[a:b])
+        return Histogram(
+            self.cells, self.indptr[start : stop + 1] - a, self.cell[a:b], self.count[a:b]
+        )
 
     def some(self, units: NDArray[np.int64]) -> Histogram:
         """The units of these numbers, in this order."""
@@ -108,14 +117,21 @@ class Histogram(Closed, Frozen):
         return {level: out[level] for level in spine.levels}
 
     def answer(self, query: Query) -> NDArray[np.int64]:
-        """``Q h`` for every unit, shape ``(units, answers)``, int64. Costs units x answers, not x cells."""
+        """``Q h`` for every unit, shape ``(units, answers)``, int64. Costs units x answers, not x
+        cells.
+        """
         if not isinstance(query, Query):
-            raise InputError(f"this is a {type(query).__name__}, and no query", where="histogram",
-                             remedy='give one of the schema, such as schema.query("total")')  # fmt: skip
+            raise InputError(
+                f"this is a {type(query).__name__}, and no query",
+                where="histogram",
+                remedy='give one of the schema, such as schema.query("total")',
+            )
         return self.sparse(query).dense()
 
     def sparse(self, query: Query) -> SparseAnswers:
-        """The same, held sparse: costs the stored counts alone, a sort of them where the query adds cells up."""
+        """The same, held sparse: costs the stored counts alone, a sort of them where the query adds
+        cells up.
+        """
         at = self.unit * query.answers + query.at(self.cell)
         count = self.count
         if (at[1:] <= at[:-1]).any():
@@ -126,7 +142,12 @@ class Histogram(Closed, Frozen):
 
     def to_arrays(self) -> dict[str, NDArray[np.int64]]:
         """As a file holds it."""
-        return {"cells": np.array(self.cells), "indptr": self.indptr, "cell": self.cell, "count": self.count}
+        return {
+            "cells": np.array(self.cells),
+            "indptr": self.indptr,
+            "cell": self.cell,
+            "count": self.count,
+        }
 
     @staticmethod
     def of_arrays(arrays: Mapping[str, NDArray[np.int64]]) -> Histogram:
@@ -145,7 +166,9 @@ class Histogram(Closed, Frozen):
     def concatenate(parts: list[Histogram]) -> Histogram:
         """One below the other, in order."""
         offset = np.cumsum([0, *(p.indptr[-1] for p in parts)])
-        indptr = np.concatenate([[0], *(p.indptr[1:] + o for p, o in zip(parts, offset, strict=False))])
+        indptr = np.concatenate(
+            [[0], *(p.indptr[1:] + o for p, o in zip(parts, offset, strict=False))]
+        )
         return Histogram(
             parts[0].cells,
             indptr.astype(np.int64),

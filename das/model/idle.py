@@ -1,24 +1,28 @@
 r"""Draws that buy nothing: what they measure is published exactly.
 
-**Which.** Let every place v of level L publish :math:`Q x_v` without noise. The draw of query q at level :math:`\ell` is
-*idle* in a unit u if
+**Which.** Let every place v of level L publish :math:`Q x_v` without noise. The draw of query q at
+level :math:`\ell` is *idle* in a unit u if
 
-1. u is a disjoint union of places of L: :math:`\ell` is L or above, and u has no part of a place of L without the rest;
-2. of the cells that can occur, all that are in one answer of Q are in one of q: :math:`q = A Q` but for structural zeros.
+1. u is a disjoint union of places of L: :math:`\ell` is L or above, and u has no part of a place of
+   L without the rest;
+2. of the cells that can occur, all that are in one answer of Q are in one of q: :math:`q = A Q` but
+   for structural zeros.
 
-**Why.** Then :math:`q x_u = A \sum_{v \subseteq u} Q x_v` is known, and the measurement :math:`m = q x_u + z` tells the noise
-z, which depends on nothing else: given what is exact, m has one distribution whatever the histograms are. In least squares
-it adds the same constant for every x that keeps the exact counts.
+**Why.** Then :math:`q x_u = A \sum_{v \subseteq u} Q x_v` is known, and the measurement :math:`m =
+q x_u + z` tells the noise z, which depends on nothing else: given what is exact, m has one
+distribution whatever the histograms are. In least squares it adds the same constant for every x
+that keeps the exact counts.
 
-**Why no others.** Exact counts of a universe nest, so of those of L and below the finest says all that is known of u. If it
-has an answer with two cells that can occur in different answers of q, or knows of u only together with other units, then
-one person more in one of them and one less in the other changes nothing that is exact, and the mean of m. Bounds by
-buildings leave room for such a pair, but in single units.
+**Why no others.** Exact counts of a universe nest, so of those of L and below the finest says all
+that is known of u. If it has an answer with two cells that can occur in different answers of q, or
+knows of u only together with other units, then one person more in one of them and one less in the
+other changes nothing that is exact, and the mean of m. Bounds by buildings leave room for such a
+pair, but in single units.
 
-The same draws drop out of the guarantee between neighbours that agree on what is exact (:mod:`das.accounting.agreeing`, which
-leaves structural zeros aside). Of an exact count that is no total, the unbiased estimates of full information make no use;
-they do of an idle draw. No published count does.
-"""
+The same draws drop out of the guarantee between neighbours that agree on what is exact
+(:mod:`das.accounting.agreeing`, which leaves structural zeros aside). Of an exact count that is no
+total, the unbiased estimates of full information make no use; they do of an idle draw. No published
+count does."""
 
 from __future__ import annotations
 
@@ -38,11 +42,12 @@ from das.model.ways import Ways
 
 @dataclass(frozen=True)
 class Idle:
-    """A ``draw`` whose answers follow from what is ``known``, level and query of exact counts; its ``share`` of the budget.
+    """A ``draw`` whose answers follow from what is ``known``, level and query of exact counts; its
+    ``share`` of the budget.
 
-    ``everywhere``: in every unit that it measures. Otherwise places of the known level may be in two units, and it is idle
-    in ``units`` of the ``of`` units that it measures; both ``None`` as long as there is no tree.
-    """
+    ``everywhere``: in every unit that it measures. Otherwise places of the known level may be in
+    two units, and it is idle in ``units`` of the ``of`` units that it measures; both ``None`` as
+    long as there is no tree."""
 
     draw: Draw
     known: tuple[str, str]
@@ -59,13 +64,17 @@ class Idle:
 
 
 def idle(universe: Planned, levels: Sequence[str], split: Collection[str] = ()) -> tuple[Idle, ...]:
-    """The draws of a universe's plan that buy nothing, or may in some units: where at the levels ``split`` a place may be in
-    two units. ``levels`` are all of the tree, root first."""
+    """The draws of a universe's plan that buy nothing, or may in some units: where at the levels
+    ``split`` a place may be in two units. ``levels`` are all of the tree, root first."""
     parts = set(split) - {levels[-1]}  # the lowest units are whole
     found = []
     for draw in universe.plan.draws:
-        known = [(lv, q) for lv, q in universe.exact.counts if levels.index(lv) >= levels.index(draw.level)
-                 and follows(universe.schema, draw.query, q)]  # fmt: skip
+        known = [
+            (lv, q)
+            for lv, q in universe.exact.counts
+            if levels.index(lv) >= levels.index(draw.level)
+            and follows(universe.schema, draw.query, q)
+        ]
         if known:
             whole = [at for at in known if at[0] not in parts or draw.level not in parts]
             share = draw.cost / universe.plan.cost
@@ -74,15 +83,19 @@ def idle(universe: Planned, levels: Sequence[str], split: Collection[str] = ()) 
 
 
 def idle_on(universe: Planned, tree: MeasuredSpine, published: Spine) -> tuple[Idle, ...]:
-    """As :func:`idle`, where the tree is known that the universe is measured over: of each level and query that is idle in
-    some unit the draws of all classes."""
-    found = [i.on(tree, published) for i in idle(universe.on(Ways.of(tree)), tree.spine.levels, tree.split)]
+    """As :func:`idle`, where the tree is known that the universe is measured over: of each level
+    and query that is idle in some unit the draws of all classes."""
+    found = [
+        i.on(tree, published)
+        for i in idle(universe.on(Ways.of(tree)), tree.spine.levels, tree.split)
+    ]
     some = {(i.draw.level, i.draw.query) for i in found if i.units}
     return tuple(i for i in found if (i.draw.level, i.draw.query) in some)
 
 
 def follows(schema: Schema, query: str, known: str) -> bool:
-    """Whether each answer of ``query`` is a sum of answers of ``known``, for records that can occur.
+    """Whether each answer of ``query`` is a sum of answers of ``known``, for records that can
+    occur.
 
     >>> from das.model.schema import PL94
     >>> follows(PL94, "total", "hispanic"), follows(PL94, "hispanic", "total")

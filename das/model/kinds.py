@@ -1,8 +1,8 @@
 """Kinds of records, declared: persons, housing units. A further one is one more declaration here.
 
-Whatever tells one universe from another where its name, files or words are concerned is a field of its kind; a kind that
-nobody declared, such as one under ``[universes]`` of a configuration, has those that follow from its name.
-"""
+Whatever tells one universe from another where its name, files or words are concerned is a field of
+its kind; a kind that nobody declared, such as one under ``[universes]`` of a configuration, has
+those that follow from its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from das.model.tabulation import general
 
 @dataclass(frozen=True)
 class RecordKind:
-    """``name`` stands in the ledger, the statement and the names of files. Absent, the others follow from it."""
+    """``name`` stands in the ledger, the statement and the names of files. Absent, the others
+    follow from it.
+    """
 
     name: str
     records: str = ""  #: how a reader calls its records
@@ -75,15 +77,21 @@ class RecordKind:
 
     def publication(self, schema: Schema) -> Publication:
         """How its records are published, if they have these attributes."""
-        known = self.published(schema) or Publication(schema, labelled(schema, self.name, self.serial))
+        known = self.published(schema) or Publication(
+            schema, labelled(schema, self.name, self.serial)
+        )
         chain = known.chain if known.schema.dwelling == schema.dwelling else None
-        return Publication(schema, known.microdata, chain, known.tables or general(schema, self.letter))
+        return Publication(
+            schema, known.microdata, chain, known.tables or general(schema, self.letter)
+        )
 
 
 def _together(records: str) -> str:
-    return (f"Records of {records} and persons are different records: the guarantee of each is about one of its own, the "
-            f"total about one of each. What changes one record of {records} and several persons, such as a household that "
-            "comes or goes, costs more than the total.")  # fmt: skip
+    return (
+        f"Records of {records} and persons are different records: the guarantee of each is about"
+        f" one of its own, the total about one of each. What changes one record of {records} and"
+        " several persons, such as a household that comes or goes, costs more than the total."
+    )
 
 
 def _dhc_persons() -> Publication:
@@ -102,11 +110,19 @@ PERSONS = RecordKind(
     late=(("dhcp", _dhc_persons),),
 )
 HOUSING = RecordKind(
-    "housing", records="housing units", folder="units", table="housing", letter="U", dwellings=True,
-    publications=(REDISTRICTING_UNITS,), formerly="units",
-    together="The total is about one record of each universe. Someone who moves from one housing unit to a vacant one "
-             "changes two records of housing units.",
-)  # fmt: skip
+    "housing",
+    records="housing units",
+    folder="units",
+    table="housing",
+    letter="U",
+    dwellings=True,
+    publications=(REDISTRICTING_UNITS,),
+    formerly="units",
+    together=(
+        "The total is about one record of each universe. Someone who moves from one housing unit to"
+        " a vacant one changes two records of housing units."
+    ),
+)
 
 #: Those that are declared, by name. Any other follows from its name.
 KINDS: Mapping[str, RecordKind] = {kind.name: kind for kind in (PERSONS, HOUSING)}
@@ -122,5 +138,7 @@ def kind_of(name: str) -> RecordKind:
 
 
 def kind_with(schema: Schema) -> RecordKind:
-    """The kind of records that are published with these attributes; persons, where there is none."""
+    """The kind of records that are published with these attributes; persons, where there is
+    none.
+    """
     return next((k for k in KINDS.values() if k.published(schema)), PERSONS)

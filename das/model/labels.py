@@ -22,19 +22,26 @@ def checked(
     """
     labels = labels or codes
     if len(labels) != len(codes) or len(set(labels)) != len(labels):
-        raise SpecError(f"{len(labels)} labels, {len(set(labels))} of them different, for {len(codes)} codes",
-                        where=where, remedy="give each code a label of its own")  # fmt: skip
+        raise SpecError(
+            f"{len(labels)} labels, {len(set(labels))} of them different, for {len(codes)} codes",
+            where=where,
+            remedy="give each code a label of its own",
+        )
     return title or name, labels
 
 
-def exchanged(codes: tuple[str, ...], labels: tuple[str, ...], new: Mapping[str, str], where: str) -> tuple[str, ...]:
+def exchanged(
+    codes: tuple[str, ...], labels: tuple[str, ...], new: Mapping[str, str], where: str
+) -> tuple[str, ...]:
     """``labels`` with those of some codes replaced.
 
     Raises:
         SpecError: a label for a code that there is not.
     """
     if unknown := [c for c in new if c not in codes]:
-        raise SpecError(f"no level {unknown[0]!r} to label", where=where, remedy=f"there are {', '.join(codes)}")
+        raise SpecError(
+            f"no level {unknown[0]!r} to label", where=where, remedy=f"there are {', '.join(codes)}"
+        )
     return tuple(new.get(c, label) for c, label in zip(codes, labels, strict=True))
 
 

@@ -12,7 +12,9 @@ from das.model.budget import Draw, UnitPath, dearest, through
 
 @dataclass(frozen=True)
 class Event(Draw):
-    """One line of the ledger: a draw that was made, of ``units`` units of a universe with ``answers`` answers each."""
+    """One line of the ledger: a draw that was made, of ``units`` units of a universe with
+    ``answers`` answers each.
+    """
 
     universe: str
     units: int
@@ -22,17 +24,25 @@ class Event(Draw):
     def of(draw: Draw, universe: str, units: int, answers: int) -> Event:
         """That ``draw`` was made."""
         return Event(
-            draw.level, draw.query, draw.mechanism, draw.parameter, draw.cost, universe, units, answers,
-            unit_class=draw.unit_class, stability=draw.stability,
-        )  # fmt: skip
+            draw.level,
+            draw.query,
+            draw.mechanism,
+            draw.parameter,
+            draw.cost,
+            universe,
+            units,
+            answers,
+            unit_class=draw.unit_class,
+            stability=draw.stability,
+        )
 
 
 class Ledger:
     """Append-only record of what is drawn. The cost of its dearest path never exceeds its budget.
 
-    ``write`` is called with each event before :meth:`append` returns, and so before its first draw: a
-    ledger on disk is never behind. ``spent`` are the events of an earlier, interrupted process. ``paths`` are those of
-    the plan; they may be left out where each level has one class of units.
+    ``write`` is called with each event before :meth:`append` returns, and so before its first draw:
+    a ledger on disk is never behind. ``spent`` are the events of an earlier, interrupted process.
+    ``paths`` are those of the plan; they may be left out where each level has one class of units.
     """
 
     def __init__(
@@ -64,7 +74,10 @@ class Ledger:
             raise PrivacyError(f"{where} costs {event.cost}, not positive", where="ledger")
         after = self._cost([*self._events, event])
         if after > self.budget:
-            raise PrivacyError(f"measuring {where} would spend {after} of a budget of {self.budget}", where="ledger")
+            raise PrivacyError(
+                f"measuring {where} would spend {after} of a budget of {self.budget}",
+                where="ledger",
+            )
         if self._write is not None:
             self._write(event)
         self._events.append(event)

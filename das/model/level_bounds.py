@@ -17,9 +17,10 @@ from das.model.spine import Spine
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelBounds(Frozen):
-    """:class:`das.model.constraint.Bounds` of a whole level, with the same attributes, but that ``limits`` stands for
-    ``lower`` and ``upper``: packed, for a level may have millions of units. What computes takes :meth:`rows`, batch by
-    batch. ``reach`` is there only above the known totals, dense: 2 kB a unit in eight groups.
+    """:class:`das.model.constraint.Bounds` of a whole level, with the same attributes, but that
+    ``limits`` stands for ``lower`` and ``upper``: packed, for a level may have millions of units.
+    What computes takes :meth:`rows`, batch by batch. ``reach`` is there only above the known
+    totals, dense: 2 kB a unit in eight groups.
 
     Raises :class:`InfeasibleError` where no histogram meets the constraints of some unit.
     """
@@ -39,17 +40,24 @@ class LevelBounds(Frozen):
             raise InputError("bounds of different shapes", where="bounds")
         low, high, row = self.limits.lower, self.limits.upper, self.limits.row
         bad: NDArray[np.bool_] = np.any(low > high, axis=1)
-        check_feasible(bad[row], low.sum(axis=1)[row], high.sum(axis=1)[row], self.total, self.joint)
+        check_feasible(
+            bad[row], low.sum(axis=1)[row], high.sum(axis=1)[row], self.total, self.joint
+        )
 
     @staticmethod
     def of(b: Bounds) -> LevelBounds:
-        return LevelBounds(b.group, Limits.of(b.lower, b.upper), b.total, b.possible, b.reach, b.joint, b.exact)
+        return LevelBounds(
+            b.group, Limits.of(b.lower, b.upper), b.total, b.possible, b.reach, b.joint, b.exact
+        )
 
     def __len__(self) -> int:
         return len(self.limits)
 
     def __repr__(self) -> str:
-        return f"<LevelBounds: {len(self):,} units, {self.groups} groups, {known_in_words(self.total, self.joint)}>"
+        return (
+            f"<LevelBounds: {len(self):,} units, {self.groups} groups,"
+            f" {known_in_words(self.total, self.joint)}>"
+        )
 
     @property
     def groups(self) -> int:
@@ -63,7 +71,9 @@ class LevelBounds(Frozen):
     @property
     def able(self) -> NDArray[np.bool_]:
         """The units that may hold somebody, ``(units,)``."""
-        rows: NDArray[np.bool_] = np.any(self.limits.upper[:, np.unique(self.group[self.possible])] > 0, axis=1)
+        rows: NDArray[np.bool_] = np.any(
+            self.limits.upper[:, np.unique(self.group[self.possible])] > 0, axis=1
+        )
         able = rows[self.limits.row]
         if self.joint is not None:
             able &= self.joint.total[self.joint.part] > 0
@@ -76,7 +86,9 @@ class LevelBounds(Frozen):
         return self.some(slice(start, stop))
 
     def some(self, keep: Keep) -> Bounds:
-        """Those of some units; the others of a part with a joint total, if any, must hold nobody."""
+        """Those of some units; the others of a part with a joint total, if any, must hold
+        nobody.
+        """
         return Bounds(
             self.group,
             *self.limits.some(keep),
@@ -107,12 +119,18 @@ class LevelBounds(Frozen):
         )
 
     @staticmethod
-    def subtree(bounds: Mapping[str, LevelBounds], spine: Spine, level: str, unit: int) -> dict[str, LevelBounds]:
-        """Those of a unit of ``level`` and of everything below it, numbered as in :meth:`das.model.spine.Spine.subtree`."""
+    def subtree(
+        bounds: Mapping[str, LevelBounds], spine: Spine, level: str, unit: int
+    ) -> dict[str, LevelBounds]:
+        """Those of a unit of ``level`` and of everything below it, numbered as in
+        :meth:`das.model.spine.Spine.subtree`.
+        """
         return {here: bounds[here].part(*ends) for here, ends in spine.extent(level, unit).items()}
 
     def by_part(self) -> LevelBounds:
-        """The same with each part with a joint total as one unit (:meth:`das.model.constraint.Bounds.by_part`)."""
+        """The same with each part with a joint total as one unit
+        (:meth:`das.model.constraint.Bounds.by_part`).
+        """
         if self.joint is None:
             return self
         whole = self.limits.add_up(self.joint.part, len(self.joint.total))

@@ -1,4 +1,6 @@
-"""Lower and upper bounds of many units in little room: each distinct row once, and for each unit which it has."""
+"""Lower and upper bounds of many units in little room: each distinct row once, and for each unit
+which it has.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from das.model.frozen import Frozen
 Ints = NDArray[np.int64]
 Keep = slice | NDArray[np.bool_] | NDArray[np.intp]
 
-#: More than everybody; small enough that its sum over ten million blocks and all groups fits 64 bits.
+#: More than everybody; small enough that its sum over ten million blocks and all groups fits 64
+#: bits.
 NO_LIMIT = 1 << 34
 #: Values held at once where a level is walked in pieces: 32 MB.
 _MOST_VALUES = 1 << 22
@@ -24,12 +27,13 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Limits(Frozen):
-    """Bounds ``(units, groups)`` of all units of a level, packed: unit ``u`` has ``lower[row[u]]`` and ``upper[row[u]]``.
+    """Bounds ``(units, groups)`` of all units of a level, packed: unit ``u`` has ``lower[row[u]]``
+    and ``upper[row[u]]``.
 
-    ``lower``, ``upper``: ``(distinct rows, groups)``; ``row``: ``(units,)`` int32. Those of blocks repeat: a number of
-    housing units, and hardly ever a facility. Eight million blocks, with rows by the ten thousand, take 32 MB and 2 MB of
-    rows in eight groups (6 MB in thirty), where two arrays ``(units, groups)`` take 1 GB (4 GB).
-    """
+    ``lower``, ``upper``: ``(distinct rows, groups)``; ``row``: ``(units,)`` int32. Those of blocks
+    repeat: a number of housing units, and hardly ever a facility. Eight million blocks, with rows
+    by the ten thousand, take 32 MB and 2 MB of rows in eight groups (6 MB in thirty), where two
+    arrays ``(units, groups)`` take 1 GB (4 GB)."""
 
     lower: Ints
     upper: Ints
@@ -43,8 +47,8 @@ class Limits(Frozen):
 
     @staticmethod
     def of(lower: Ints, upper: Ints) -> Limits:
-        """From ``(units, groups)`` both. The rows are in the order in which units first have them, so that equal bounds
-        are equal values."""
+        """From ``(units, groups)`` both. The rows are in the order in which units first have them,
+        so that equal bounds are equal values."""
         if lower.shape != upper.shape:
             raise InputError("bounds of different shapes", where="bounds")
         rows, row = packed(lower, upper)
@@ -69,7 +73,9 @@ class Limits(Frozen):
         return Limits(self.lower[used[:, 0]], self.upper[used[:, 0]], row)
 
     def add_up(self, home: NDArray[np.integer[Any]], homes: int) -> Limits:
-        """Sums over the units of each home, ``home`` ``(units,)``, of which each of the ``homes`` has one or more."""
+        """Sums over the units of each home, ``home`` ``(units,)``, of which each of the ``homes``
+        has one or more.
+        """
 
         def summed(bound: Ints) -> Ints:
             return add_up(lambda keep: bound[self.row[keep]], self.groups, home, homes)
@@ -78,7 +84,9 @@ class Limits(Frozen):
 
 
 def packed(*columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """The distinct rows of arrays ``(units, columns)`` side by side, as units first have them, and each unit's number."""
+    """The distinct rows of arrays ``(units, columns)`` side by side, as units first have them, and
+    each unit's number.
+    """
     found, row = [], np.empty(len(columns[0]), dtype=np.int32)
     number = 0
     for here in pieces(len(row), sum(c.shape[1] for c in columns)):
@@ -93,14 +101,20 @@ def packed(*columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
 
 
 def pieces(units: int, width: int) -> Iterator[slice]:
-    """Slices of ``units`` rows of ``width`` values, in order, each of which is small; one where there is no unit."""
+    """Slices of ``units`` rows of ``width`` values, in order, each of which is small; one where
+    there is no unit.
+    """
     size = max(1, _MOST_VALUES // max(1, width))
     for start in range(0, max(1, units), size):
         yield slice(start, min(start + size, units))
 
 
-def add_up(rows: Callable[[Keep], Ints], width: int, home: NDArray[np.integer[Any]], homes: int) -> Ints:
-    """Sums ``(homes, width)`` of what ``rows`` gives of some units, ``(units, width)``, asked for piece by piece."""
+def add_up(
+    rows: Callable[[Keep], Ints], width: int, home: NDArray[np.integer[Any]], homes: int
+) -> Ints:
+    """Sums ``(homes, width)`` of what ``rows`` gives of some units, ``(units, width)``, asked for
+    piece by piece.
+    """
     order = None if (np.diff(home) >= 0).all() else np.argsort(home, kind="stable")
     out = np.zeros((homes, width), dtype=np.int64)
     for here in pieces(len(home), width):
@@ -112,9 +126,13 @@ def add_up(rows: Callable[[Keep], Ints], width: int, home: NDArray[np.integer[An
 
 
 def _distinct(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """By a key of each row, which sorts faster than rows do; should two rows have the same key, by the rows themselves."""
+    """By a key of each row, which sorts faster than rows do; should two rows have the same key, by
+    the rows themselves.
+    """
     factors = np.cumprod(np.full(rows.shape[1], _ODD))
-    _, first, number = np.unique(rows.astype(np.uint64) @ factors, return_index=True, return_inverse=True)
+    _, first, number = np.unique(
+        rows.astype(np.uint64) @ factors, return_index=True, return_inverse=True
+    )
     if not np.array_equal(rows[first][number], rows):
         _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     place = np.argsort(np.argsort(first))

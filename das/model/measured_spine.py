@@ -1,10 +1,10 @@
 r"""The tree that the units of one universe are measured over, and how each of them is.
 
-What is published stands on the tabulation spine (:class:`das.model.spine.Spine`). What is measured may stand on another
-tree of the same lowest units, or of some of them: an optimised spine, whose block groups keep together what people ask
-about, and which leaves out blocks without a structure. Persons and housing units each have their own. They meet the
-published spine at its lowest units, and nowhere else.
-"""
+What is published stands on the tabulation spine (:class:`das.model.spine.Spine`). What is measured
+may stand on another tree of the same lowest units, or of some of them: an optimised spine, whose
+block groups keep together what people ask about, and which leaves out blocks without a structure.
+Persons and housing units each have their own. They meet the published spine at its lowest units,
+and nowhere else."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ from das.model.spine import Spine
 
 Ints = NDArray[np.int64]
 
-#: The fan-out of production: of n blocks of a tract that lie in the same areas at most isqrt(n) + FANOUT + 1 are in one
-#: block group of an optimised spine.
+#: The fan-out of production: of n blocks of a tract that lie in the same areas at most isqrt(n) +
+#: FANOUT + 1 are in one block group of an optimised spine.
 FANOUT = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeasuredSpine(Frozen):
-    """``spine`` is the tree. ``place`` ``(lowest units,)``: of each of its lowest units the number of the lowest unit of the
-    published spine that it is. ``last`` has for each level, root first, an array ``(units,)``: a unit at depth i is
-    measured with the shares of the levels i to ``last``, and with none where that is -1
-    (:mod:`das.model.chains`); or it is empty, and all units of a level are measured alike. ``shares``: false where nobody
-    says with which shares, of another publisher's measurements: then ``last`` is the unit's own depth, or less."""
+    """``spine`` is the tree. ``place`` ``(lowest units,)``: of each of its lowest units the number
+    of the lowest unit of the published spine that it is. ``last`` has for each level, root first,
+    an array ``(units,)``: a unit at depth i is measured with the shares of the levels i to
+    ``last``, and with none where that is -1 (:mod:`das.model.chains`); or it is empty, and all
+    units of a level are measured alike. ``shares``: false where nobody says with which shares, of
+    another publisher's measurements: then ``last`` is the unit's own depth, or less."""
 
     spine: Spine
     place: Ints
@@ -47,7 +48,9 @@ class MeasuredSpine(Frozen):
 
     def __post_init__(self) -> None:
         if len(self.place) != len(self.spine.codes[-1]):
-            raise InputError("lowest units and their places differ in number", where="measured spine")
+            raise InputError(
+                "lowest units and their places differ in number", where="measured spine"
+            )
         if np.bincount(self.place).max(initial=0) > 1:
             raise InputError("two lowest units are one place", where="measured spine")
         if self.last and list(map(len, self.last)) != list(map(len, self.spine.codes)):
@@ -56,15 +59,20 @@ class MeasuredSpine(Frozen):
             self._check_chains()
 
     def _check_chains(self) -> None:
-        """A unit without a share is the only child of one whose chain goes on to it; any other begins a chain."""
+        """A unit without a share is the only child of one whose chain goes on to it; any other
+        begins a chain.
+        """
         for depth, (above, here) in enumerate(pairwise(self.last), 1):
             parent = self.spine.parent[depth]
             reached = np.maximum(above, self._reached[depth - 1])[parent] >= depth
             single = np.bincount(parent)[parent] == 1
             strange = (here >= len(self.last)) | ((here >= 0) & (here < depth))
             if (reached != (here < depth)).any() or (reached & ~single).any() or strange.any():
-                raise InputError("shares do not add up to 1 on every path", where=f"measured spine, {self.spine.levels[depth]}",
-                                 remedy="only those of an only child go to its parent")  # fmt: skip
+                raise InputError(
+                    "shares do not add up to 1 on every path",
+                    where=f"measured spine, {self.spine.levels[depth]}",
+                    remedy="only those of an only child go to its parent",
+                )
         if self.last and (self.last[0] < 0).any():
             raise InputError("the root is not measured", where="measured spine")
 
@@ -84,10 +92,14 @@ class MeasuredSpine(Frozen):
 
     @staticmethod
     def of_measured(spine: Spine, measured: Sequence[NDArray[np.bool_]]) -> MeasuredSpine:
-        """The published spine itself, of which some units are measured, ``(units,)`` of each level: nobody says how."""
+        """The published spine itself, of which some units are measured, ``(units,)`` of each level:
+        nobody says how.
+        """
         if all(here.all() for here in measured):
             return MeasuredSpine.of(spine)
-        last = tuple(np.where(here, depth, -1).astype(np.int8) for depth, here in enumerate(measured))
+        last = tuple(
+            np.where(here, depth, -1).astype(np.int8) for depth, here in enumerate(measured)
+        )
         return MeasuredSpine(spine, np.arange(len(spine.codes[-1])), last, shares=False)
 
     @staticmethod
@@ -103,7 +115,8 @@ class MeasuredSpine(Frozen):
 
     def __repr__(self) -> str:
         some = [
-            f"{level} {int(self.measured(level).sum()):,} of {self.spine.units(level):,}" for level in self.spine.levels
+            f"{level} {int(self.measured(level).sum()):,} of {self.spine.units(level):,}"
+            for level in self.spine.levels
         ]
         return f"<MeasuredSpine: {', '.join(some)}>"
 
@@ -119,23 +132,32 @@ class MeasuredSpine(Frozen):
     def measured(self, level: str) -> NDArray[np.bool_]:
         """The units of a level that are measured, ``(units,)``."""
         depth = self.spine.index(level)
-        return np.ones(len(self.spine.codes[depth]), dtype=bool) if self.alike else self.last[depth] >= depth
+        return (
+            np.ones(len(self.spine.codes[depth]), dtype=bool)
+            if self.alike
+            else self.last[depth] >= depth
+        )
 
     def classes(self, level: str) -> Mapping[str, NDArray[np.bool_]]:
-        """The classes of a level's units that there are, each with its units ``(units,)``; of those that are not measured
-        last."""
+        """The classes of a level's units that there are, each with its units ``(units,)``; of those
+        that are not measured last."""
         depth = self.spine.index(level)
         if self.alike:
             return {ALL: np.ones(len(self.spine.codes[depth]), dtype=bool)}
         if not self.shares:
-            both = {chains.MEASURED: self.last[depth] == depth, chains.UNMEASURED: self.last[depth] != depth}
+            both = {
+                chains.MEASURED: self.last[depth] == depth,
+                chains.UNMEASURED: self.last[depth] != depth,
+            }
             return {name: units for name, units in both.items() if units.any()}
         found = sorted(np.unique(self.last[depth]).tolist(), key=lambda end: (end < depth, end))
-        return {chains.name(self.level_names(), depth, end): self.last[depth] == end for end in found}
+        return {
+            chains.name(self.level_names(), depth, end): self.last[depth] == end for end in found
+        }
 
     def within(self, level: str, published: Spine) -> Ints:
-        """The published unit of a level that each unit of the tree's lies in, ``(units,)``; :data:`das.model.cover.NOWHERE`
-        where it lies in several."""
+        """The published unit of a level that each unit of the tree's lies in, ``(units,)``;
+        :data:`das.model.cover.NOWHERE` where it lies in several."""
         if self.alike:
             return np.arange(published.units(level))
         below = self.spine.up(self.spine.levels[-1], level)
@@ -148,25 +170,38 @@ class MeasuredSpine(Frozen):
         """The levels down to ``level``."""
         spine = self.spine.truncated(level)
         return MeasuredTrunk(
-            spine, self.within(level, published), self.last[: len(spine)], self.shares, self.spine.levels
+            spine,
+            self.within(level, published),
+            self.last[: len(spine)],
+            self.shares,
+            self.spine.levels,
         )
 
     def restricted(self, level: str, units: Ints, start: int, stop: int) -> MeasuredSpine:
-        """Some units of ``level``, which increase, with what is above them and everything below: the part of this tree over
-        the published lowest units ``start:stop``, which are numbered from there."""
+        """Some units of ``level``, which increase, with what is above them and everything below:
+        the part of this tree over the published lowest units ``start:stop``, which are numbered
+        from there."""
         kept, spine = self.spine.kept(level, units), self.spine.restricted(level, units)
         place = self.place[kept[-1]] - start
         if len(place) and not (place.min() >= 0 and place.max() < stop - start):
-            raise InputError("a lowest unit lies outside of the part", where=f"measured spine, {level}")
+            raise InputError(
+                "a lowest unit lies outside of the part", where=f"measured spine, {level}"
+            )
         last = tuple(x[here] for x, here in zip(self.last, kept, strict=False))
         return MeasuredSpine(spine, place, last, self.shares)
 
     @cached_property
     def usual(self) -> UnitPath:
-        """Of each level that has measured units the class that most of them have; of two as common the plainer."""
+        """Of each level that has measured units the class that most of them have; of two as common
+        the plainer.
+        """
         out = []
         for level in self.spine.levels:
-            sizes = {name: int(where.sum()) for name, where in self.classes(level).items() if name != chains.UNMEASURED}
+            sizes = {
+                name: int(where.sum())
+                for name, where in self.classes(level).items()
+                if name != chains.UNMEASURED
+            }
             out += [(level, max(sizes, key=sizes.__getitem__))] if sizes else []
         return tuple(out)
 
@@ -177,11 +212,15 @@ class MeasuredSpine(Frozen):
 
     @cached_property
     def split(self) -> tuple[str, ...]:
-        """The levels at which two units may be parts of one place: their codes differ in the first digit alone
-        (:meth:`das.model.constraint.JointTotals.of_places`)."""
+        """The levels at which two units may be parts of one place: their codes differ in the first
+        digit alone (:meth:`das.model.constraint.JointTotals.of_places`)."""
         if self.alike:
             return ()
-        return tuple(lv for lv, codes in zip(self.spine.levels[1:], self.spine.codes[1:], strict=True) if _alike(codes))
+        return tuple(
+            lv
+            for lv, codes in zip(self.spine.levels[1:], self.spine.codes[1:], strict=True)
+            if _alike(codes)
+        )
 
     @cached_property
     def paths(self) -> tuple[UnitPath, ...]:
@@ -193,18 +232,27 @@ class MeasuredSpine(Frozen):
         levels = self.spine.levels
         if self.alike:
             return ((tuple((level, ALL) for level in levels), len(self.place)),)
-        key, base = np.zeros(len(self.place), dtype=np.int64), len(levels) + 1  # a number a path, in its ends' order
+        key, base = (
+            np.zeros(len(self.place), dtype=np.int64),
+            len(levels) + 1,
+        )  # a number a path, in its ends' order
         for depth, level in enumerate(levels):
             if key.max(initial=0) > np.iinfo(np.int64).max // base - 1:
                 key = np.unique(key, return_inverse=True)[1]
             key = key * base + self.last[depth][self.spine.up(levels[-1], level)] + 1
         _, some, counts = np.unique(key, return_index=True, return_counts=True)
-        rows = np.stack([self.last[d][self.spine.up(levels[-1], lv)[some]] for d, lv in enumerate(levels)], axis=1)
-        return tuple((chains.path(levels, row), n) for row, n in zip(rows.tolist(), counts.tolist(), strict=True))
+        rows = np.stack(
+            [self.last[d][self.spine.up(levels[-1], lv)[some]] for d, lv in enumerate(levels)],
+            axis=1,
+        )
+        return tuple(
+            (chains.path(levels, row), n)
+            for row, n in zip(rows.tolist(), counts.tolist(), strict=True)
+        )
 
     def whole(self, level: str, of: str, published: Spine) -> NDArray[np.bool_]:
-        """The units of a level that are made up of whole published units of the level ``of``, ``(units,)``: a county in two
-        branches makes up neither of its two units."""
+        """The units of a level that are made up of whole published units of the level ``of``,
+        ``(units,)``: a county in two branches makes up neither of its two units."""
         out = np.ones(self.spine.units(level), dtype=bool)
         if self.alike:
             return out
@@ -215,37 +263,49 @@ class MeasuredSpine(Frozen):
         return out
 
     def numbers(self, places: Ints) -> Ints:
-        """Which of the tree's lowest units each of some places is, -1 where it is none: the inverse of ``place``."""
-        at = np.full(max(places.max(initial=-1), self.place.max(initial=-1)) + 1, -1, dtype=np.int64)
+        """Which of the tree's lowest units each of some places is, -1 where it is none: the inverse
+        of ``place``.
+        """
+        at = np.full(
+            max(places.max(initial=-1), self.place.max(initial=-1)) + 1, -1, dtype=np.int64
+        )
         at[self.place] = np.arange(len(self.place))
         return at[places]
 
     def published(self, lowest: Histogram, places: int) -> Histogram:
-        """A histogram of the lowest units as one of the ``places`` of the published spine: nobody is where the tree has no
-        unit."""
-        return Histogram.of(places, lowest.cells, self.place[lowest.unit], lowest.cell, lowest.count)
+        """A histogram of the lowest units as one of the ``places`` of the published spine: nobody
+        is where the tree has no unit."""
+        return Histogram.of(
+            places, lowest.cells, self.place[lowest.unit], lowest.cell, lowest.count
+        )
 
     def of_published(self, lowest: Histogram) -> Histogram:
-        """A histogram of the published lowest units as one of the tree's. Raises :class:`InputError` where somebody is
-        outside of it."""
+        """A histogram of the published lowest units as one of the tree's. Raises
+        :class:`InputError` where somebody is outside of it."""
         unit = self.numbers(lowest.unit)
         if (unit < 0).any():
-            raise InputError("there are records in places without a housing unit or a facility, which the optimised spine "
-                             "leaves out", where="geography.spine",
-                             remedy='mend the input, or set geography.spine = "tabulation"')  # fmt: skip
+            raise InputError(
+                "there are records in places without a housing unit or a facility, which the"
+                " optimised spine leaves out",
+                where="geography.spine",
+                remedy='mend the input, or set geography.spine = "tabulation"',
+            )
         return Histogram.of(len(self.place), lowest.cells, unit, lowest.cell, lowest.count)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeasuredTrunk(MeasuredSpine):
-    """The upper levels of a measured tree, of whose levels ``every`` has the names. ``place`` is the published unit of the lowest of
-    them that each of its units lies in; several may be in one, as the two branches of a county are."""
+    """The upper levels of a measured tree, of whose levels ``every`` has the names. ``place`` is
+    the published unit of the lowest of them that each of its units lies in; several may be in one,
+    as the two branches of a county are."""
 
     every: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.place) != len(self.spine.codes[-1]):
-            raise InputError("lowest units and their places differ in number", where="measured trunk")
+            raise InputError(
+                "lowest units and their places differ in number", where="measured trunk"
+            )
 
     def level_names(self) -> tuple[str, ...]:
         return self.every

@@ -17,9 +17,8 @@ from das.model.frozen import Frozen
 class Measurement(Frozen):
     """Noisy answers of one query for the units ``start : start + len(values)`` of one level.
 
-    ``values`` has shape ``(units, answers)`` (int64, may be negative); ``variance`` shape ``(units,)``, float, infinite where a
-    unit was not measured.
-    """
+    ``values`` has shape ``(units, answers)`` (int64, may be negative); ``variance`` shape
+    ``(units,)``, float, infinite where a unit was not measured."""
 
     numbers: ClassVar[type[np.generic]] = np.int64  #: what the values are
 
@@ -32,35 +31,49 @@ class Measurement(Frozen):
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.variance.shape != self.values.shape[:1]:
             raise InputError(
-                "values must be (units, answers) and variance (units,)", where=f"{self.level}/{self.query}"
+                "values must be (units, answers) and variance (units,)",
+                where=f"{self.level}/{self.query}",
             )
         if self.values.dtype != self.numbers or self.variance.dtype.kind != "f":
             raise InputError(
-                f"values must be {np.dtype(self.numbers)} and variance floats", where=f"{self.level}/{self.query}"
+                f"values must be {np.dtype(self.numbers)} and variance floats",
+                where=f"{self.level}/{self.query}",
             )
         if not (self.variance > 0).all():
             raise InputError("a variance is not positive", where=f"{self.level}/{self.query}")
 
     def __repr__(self) -> str:
         units, answers = self.values.shape
-        return f"<Measurement: {self.query!r} at {self.level}, {units:,} units x {answers:,} answers>"
+        return (
+            f"<Measurement: {self.query!r} at {self.level}, {units:,} units x {answers:,} answers>"
+        )
 
     def as_published(self) -> Measurement:
-        """With the variance that the files of a release state (:func:`published_variance`): estimates of both agree in every bit."""
+        """With the variance that the files of a release state (:func:`published_variance`):
+        estimates of both agree in every bit.
+        """
         return type(self)(
-            self.level, self.query, self.start, self.values, published_variance(self.variance).astype(np.float64)
+            self.level,
+            self.query,
+            self.start,
+            self.values,
+            published_variance(self.variance).astype(np.float64),
         )
 
     def rows(self, start: int, stop: int) -> Measurement:
         """That of the units ``start:stop`` of the level, which must be among its own."""
         if not self.start <= start <= stop <= self.start + len(self.values):
-            raise InputError(f"units {start} to {stop} are not all measured", where=f"{self.level}/{self.query}")
+            raise InputError(
+                f"units {start} to {stop} are not all measured", where=f"{self.level}/{self.query}"
+            )
         here = slice(start - self.start, stop - self.start)
         return type(self)(self.level, self.query, start, self.values[here], self.variance[here])
 
 
 def published_variance(variance: NDArray[np.float64]) -> NDArray[np.float32]:
-    """In single precision. What is below that (1e-70 occurs at rho = 1000) is published as the least that it holds."""
+    """In single precision. What is below that (1e-70 occurs at rho = 1000) is published as the
+    least that it holds.
+    """
     return np.maximum(variance.astype(np.float32), np.finfo(np.float32).tiny)
 
 
@@ -71,7 +84,9 @@ class PooledMeasurement(Measurement):
 
 
 class MeasurementSource(Protocol):
-    """Where estimation reads measurements from: a slice of units at a time, numbered as in their level."""
+    """Where estimation reads measurements from: a slice of units at a time, numbered as in their
+    level.
+    """
 
     def queries(self, level: str) -> tuple[str, ...]:
         """Names of the queries measured at ``level``."""
@@ -82,14 +97,15 @@ class MeasurementSource(Protocol):
         ...
 
     def part(self, level: str, start: int, stop: int) -> MeasurementSource:
-        """What a task carries that reads units ``start:stop`` of ``level`` alone: it stands for itself, is small to
-        pickle, and answers as this source does."""
+        """What a task carries that reads units ``start:stop`` of ``level`` alone: it stands for
+        itself, is small to pickle, and answers as this source does."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Measurements(Frozen):
-    """A source in memory: by level and query, the measurement of the units of a level, or of a slice of them.
+    """A source in memory: by level and query, the measurement of the units of a level, or of a
+    slice of them.
 
     >>> total = Measurement("State", "total", 0, np.array([[7], [3]]), np.array([2.0, 2.0]))
     >>> Measurements.of([total]).read("State", "total", 1, 2).values
@@ -101,11 +117,15 @@ class Measurements(Frozen):
     def __post_init__(self) -> None:
         for (level, query), m in self.held.items():
             if (level, query) != (m.level, m.query):
-                raise InputError(f"is held as that of {level}/{query}", where=f"{m.level}/{m.query}")
+                raise InputError(
+                    f"is held as that of {level}/{query}", where=f"{m.level}/{m.query}"
+                )
 
     @staticmethod
     def of(measurements: Iterable[Measurement]) -> Measurements:
-        """From measurements in any order; those of one level and query are slices that follow each other."""
+        """From measurements in any order; those of one level and query are slices that follow each
+        other.
+        """
         found: dict[tuple[str, str], list[Measurement]] = {}
         for m in measurements:
             found.setdefault((m.level, m.query), []).append(m)
@@ -117,12 +137,17 @@ class Measurements(Frozen):
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
         if (level, query) not in self.held:
             known = ", ".join(self.queries(level)) or "nothing"
-            raise InputError(f"query {query!r} is not measured at level {level!r}", where="measurements",
-                             remedy=f"measured there: {known}")  # fmt: skip
+            raise InputError(
+                f"query {query!r} is not measured at level {level!r}",
+                where="measurements",
+                remedy=f"measured there: {known}",
+            )
         return self.held[level, query].rows(start, stop)
 
     def part(self, level: str, start: int, stop: int) -> Measurements:
-        return Measurements({(level, q): self.read(level, q, start, stop) for q in self.queries(level)})
+        return Measurements(
+            {(level, q): self.read(level, q, start, stop) for q in self.queries(level)}
+        )
 
 
 def _joined(pieces: list[Measurement]) -> Measurement:
@@ -137,5 +162,7 @@ def _joined(pieces: list[Measurement]) -> Measurement:
         if m.values.shape[1] != first.values.shape[1]:
             raise InputError("slices have different numbers of answers", where=where)
         end += len(m.values)
-    values, variance = (np.concatenate([getattr(m, a) for m in (first, *others)]) for a in ("values", "variance"))
+    values, variance = (
+        np.concatenate([getattr(m, a) for m in (first, *others)]) for a in ("values", "variance")
+    )
     return Measurement(first.level, first.query, first.start, values, variance)

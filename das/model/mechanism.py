@@ -1,17 +1,19 @@
 r"""What a mechanism is: integer noise on each answer, and what an answer costs.
 
-Each mechanism has three entries: its object in :data:`das.model.mechanisms.MECHANISMS`, with the exact algebra of what it
-costs and the facts of its distribution; its sampler in :data:`das.noise.samplers.SAMPLERS`, which draws it; and its forms
-in :data:`das.accounting.document.FORMS`, for its ledger lines in a privacy statement have names of their own. With these a
-configuration may name it. All else asks a mechanism what it needs, but for a few that are of one by what they do: exact
-composition (:mod:`das.accounting.draws`) and its figures are of discrete Gaussian noise, and so are the measurements that
-the Census Bureau published; and a bare number, ``rho`` or ``epsilon`` (``Plan.of_rho``, ``Plan.of_epsilon``, ``das.risk``),
-means the discrete Gaussian or the two-sided geometric. ``tests/test_architecture.py`` lists them.
+Each mechanism has three entries: its object in :data:`das.model.mechanisms.MECHANISMS`, with the
+exact algebra of what it costs and the facts of its distribution; its sampler in
+:data:`das.noise.samplers.SAMPLERS`, which draws it; and its forms in
+:data:`das.accounting.document.FORMS`, for its ledger lines in a privacy statement have names of
+their own. With these a configuration may name it. All else asks a mechanism what it needs, but for
+a few that are of one by what they do: exact composition (:mod:`das.accounting.draws`) and its
+figures are of discrete Gaussian noise, and so are the measurements that the Census Bureau
+published; and a bare number, ``rho`` or ``epsilon`` (``Plan.of_rho``, ``Plan.of_epsilon``,
+``das.risk``), means the discrete Gaussian or the two-sided geometric.
+``tests/test_architecture.py`` lists them.
 
-The *parameter* of a noise is the exact number that says how wide it is: :math:`\sigma^2` or the Laplace scale b.
-A mechanism is paid for in one *currency*, ``rho`` (zero-concentrated differential privacy) or ``epsilon`` (pure); costs
-in one currency add up, costs in two do not.
-"""
+The *parameter* of a noise is the exact number that says how wide it is: :math:`\sigma^2` or the
+Laplace scale b. A mechanism is paid for in one *currency*, ``rho`` (zero-concentrated differential
+privacy) or ``epsilon`` (pure); costs in one currency add up, costs in two do not."""
 
 from __future__ import annotations
 
@@ -26,12 +28,13 @@ RHO, EPSILON = "rho", "epsilon"
 
 @dataclass(frozen=True, repr=False)
 class Mechanism(ABC):
-    """One kind of noise. Two of the same name are equal; ``str`` is the name, as in a configuration.
+    """One kind of noise. Two of the same name are equal; ``str`` is the name, as in a
+    configuration.
 
-    ``says`` is the name in words; ``symbol`` is what files call the parameter, ``title`` what people do. The noise of an answer that costs
-    :math:`r` has :math:`P[X = x] \\propto e^{-r |x|^k}`, k the ``power``. ``wide`` are the standard errors that a
-    95 % margin of a sum of such noise has, at most.
-    """
+    ``says`` is the name in words; ``symbol`` is what files call the parameter, ``title`` what
+    people do. The noise of an answer that costs :math:`r` has :math:`P[X = x] \\propto e^{-r
+    |x|^k}`, k the ``power``. ``wide`` are the standard errors that a 95 % margin of a sum of such
+    noise has, at most."""
 
     name: ClassVar[str]
     says: ClassVar[str]
@@ -54,20 +57,27 @@ class Mechanism(ABC):
 
     @abstractmethod
     def parameter(self, cost: Fraction, answers: int) -> Fraction:
-        """The parameter that ``cost`` buys where ``answers`` answers differ by 1 between two data sets."""
+        """The parameter that ``cost`` buys where ``answers`` answers differ by 1 between two data
+        sets.
+        """
 
     @abstractmethod
     def cost(self, parameter: Fraction, answers: int) -> Fraction:
-        """What it costs that ``answers`` answers with this noise differ by 1 between two data sets: the inverse of
+        """What it costs that ``answers`` answers with this noise differ by 1 between two data sets:
+        the inverse of
         :meth:`parameter`."""
 
     @abstractmethod
     def variance(self, parameter: Fraction) -> float:
-        """The variance of one answer's noise, as it is published beside it. Nothing private depends on it."""
+        """The variance of one answer's noise, as it is published beside it. Nothing private depends
+        on it.
+        """
 
     @abstractmethod
     def continuous_variance(self, parameter: Fraction) -> Fraction:
-        """The variance of the continuous noise of this parameter, exactly: to choose by, not to publish."""
+        """The variance of the continuous noise of this parameter, exactly: to choose by, not to
+        publish.
+        """
 
     @abstractmethod
     def with_variance(self, variance: float) -> Fraction:

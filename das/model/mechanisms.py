@@ -3,10 +3,10 @@ r"""The mechanisms that there are.
 *Discrete Gaussian*, zCDP: answers with noise :math:`N_Z(0, \sigma^2)`, s of which differ by 1, cost
 :math:`\rho = s/(2\sigma^2)` (Canonne, Kamath and Steinke 2020, theorem 4).
 
-*Two-sided geometric*, pure differential privacy: noise :math:`P[X = x] = \frac{1-q}{1+q} q^{|x|}`, :math:`q = e^{-1/b}`.
-As :math:`|x + 1| - |x| \le 1`, the probability of a value changes by a factor of :math:`e^{1/b}` at most where one
-answer differs by 1, and answers are independent: s of them cost :math:`\varepsilon = s/b`.
-"""
+*Two-sided geometric*, pure differential privacy: noise :math:`P[X = x] = \frac{1-q}{1+q} q^{|x|}`,
+:math:`q = e^{-1/b}`. As :math:`|x + 1| - |x| \le 1`, the probability of a value changes by a factor
+of :math:`e^{1/b}` at most where one answer differs by 1, and answers are independent: s of them
+cost :math:`\varepsilon = s/b`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ import numpy as np
 
 from das.model.mechanism import EPSILON, RHO, Mechanism
 
-#: From this standard deviation the first two terms of Euler and Maclaurin do: the next is p(0)/(120 sigma^2).
+#: From this standard deviation the first two terms of Euler and Maclaurin do: the next is p(0)/(120
+#: sigma^2).
 _WIDE = 100.0
 
 
@@ -43,7 +44,9 @@ class _DiscreteGaussian(Mechanism):
 
     def variance(self, parameter: Fraction) -> float:
         """A little below sigma^2 where that is small, equal for practical purposes above 2."""
-        s = float(max(parameter, Fraction(1, 1000)))  # below, it is less than 1e-200: no noise, but still positive
+        s = float(
+            max(parameter, Fraction(1, 1000))
+        )  # below, it is less than 1e-200: no noise, but still positive
         if s > 100:
             return s
         k = range(1, int(14 * s**0.5) + 3)
@@ -57,16 +60,17 @@ class _DiscreteGaussian(Mechanism):
         return Fraction(variance)
 
     def mean_abs(self, variance: float) -> float:
-        r""":math:`\sum_x |x| p(x)`, which tends to :math:`\sigma\sqrt{2/\pi}` from below: by Euler and Maclaurin, the
-        kink of \|x\| costs :math:`p(0)/6`. From a variance of 1, it is :math:`\sigma^2` to seven digits; below,
+        r""":math:`\sum_x |x| p(x)`, which tends to :math:`\sigma\sqrt{2/\pi}` from below: by Euler
+        and Maclaurin, the kink of \|x\| costs :math:`p(0)/6`. From a variance of 1, it is
+        :math:`\sigma^2` to seven digits; below,
         :math:`\sigma^2` is solved for."""
         if variance >= _WIDE**2:
             return sqrt(2 * variance / pi) - 1 / (6 * sqrt(2 * pi * variance))
         return _sums(variance if variance >= 1 else _solve(variance))[0]
 
     def margin(self, parameter: Fraction, coverage: float = 0.95) -> int:
-        """Summed term by term; beyond a variance of 10^6 the continuous quantile, rounded up: the two agree there to
-        less than one."""
+        """Summed term by term; beyond a variance of 10^6 the continuous quantile, rounded up: the
+        two agree there to less than one."""
         s = float(max(parameter, Fraction(1, 1000)))
         if s > 1e6:
             return ceil(NormalDist().inv_cdf((1 + coverage) / 2) * s**0.5)
@@ -97,7 +101,9 @@ class _TwoSidedGeometric(Mechanism):
 
     def variance(self, parameter: Fraction) -> float:
         """2 q / (1 - q)^2."""
-        x = -1 / float(max(parameter, Fraction(1, 500)))  # below, it is less than 1e-200: no noise, but still positive
+        x = -1 / float(
+            max(parameter, Fraction(1, 500))
+        )  # below, it is less than 1e-200: no noise, but still positive
         return 2 * exp(x) / expm1(x) ** 2
 
     def continuous_variance(self, parameter: Fraction) -> Fraction:
@@ -125,7 +131,9 @@ MECHANISMS: Mapping[str, Mechanism] = {m.name: m for m in (DISCRETE_GAUSSIAN, GE
 
 
 def _sums(sigma_sq: float) -> tuple[float, float]:
-    """E|X| and E[X^2] of the discrete Gaussian, term by term: the terms beyond 14 sigma are below 1e-40."""
+    """E|X| and E[X^2] of the discrete Gaussian, term by term: the terms beyond 14 sigma are below
+    1e-40.
+    """
     x = np.arange(1, ceil(14 * sqrt(sigma_sq)) + 2, dtype=np.float64)
     p = 2 * np.exp(-(x**2) / (2 * sigma_sq))
     whole = 1 + p.sum()
@@ -133,7 +141,9 @@ def _sums(sigma_sq: float) -> tuple[float, float]:
 
 
 def _solve(variance: float) -> float:
-    """The parameter of a discrete Gaussian of a small variance, by bisection: the variance grows with it."""
+    """The parameter of a discrete Gaussian of a small variance, by bisection: the variance grows
+    with it.
+    """
     low, high = 1e-3, 1.1
     for _ in range(60):
         middle = (low + high) / 2

@@ -21,16 +21,17 @@ WHOLE = ((GEOCODE, 0),)
 
 @dataclass(frozen=True, eq=False)
 class CodedColumn(Frozen):
-    """A coded column: ``values`` are its codes, and ``index`` says which of them a cell has: ``index[k]`` of cell ``k``, or,
-    ``by`` some attributes (:meth:`Schema.steps`), ``index[i, j, ...]`` of their levels.
+    """A coded column: ``values`` are its codes, and ``index`` says which of them a cell has:
+    ``index[k]`` of cell ``k``, or, ``by`` some attributes (:meth:`Schema.steps`), ``index[i, j,
+    ...]`` of their levels.
 
-    ``decodes`` names the attribute that the column carries: ``levels[i]`` is the level that code ``i``
-    means (-1 where a record is of no cell of the schema). A column without it follows from the others, and ``labels``
-    say what its codes mean.
+    ``decodes`` names the attribute that the column carries: ``levels[i]`` is the level that code
+    ``i`` means (-1 where a record is of no cell of the schema). A column without it follows from
+    the others, and ``labels`` say what its codes mean.
 
-    In a file of records of several schemas, whose cells follow each other, it has ``parts``: the first cell of each, and
-    its own column; ``index`` is then which of ``values`` each code of the parts is, one part after the other.
-    """
+    In a file of records of several schemas, whose cells follow each other, it has ``parts``: the
+    first cell of each, and its own column; ``index`` is then which of ``values`` each code of the
+    parts is, one part after the other."""
 
     name: str
     values: tuple[str, ...]
@@ -45,30 +46,45 @@ class CodedColumn(Frozen):
     def of(name: str, schema: Schema, attribute: str, codes: tuple[str, ...]) -> CodedColumn:
         """With one code for each level of ``attribute``."""
         every = tuple(range(len(codes)))
-        return CodedColumn(name, codes, np.array(every), attribute, every, by=schema.steps((attribute,)))
+        return CodedColumn(
+            name, codes, np.array(every), attribute, every, by=schema.steps((attribute,))
+        )
 
     @staticmethod
     def follows(
-        name: str, schema: Schema, by: Sequence[str], code: NDArray[np.str_], says: Mapping[str, str]
+        name: str,
+        schema: Schema,
+        by: Sequence[str],
+        code: NDArray[np.str_],
+        says: Mapping[str, str],
     ) -> CodedColumn:
-        """One that follows from the attributes ``by``: ``code[i, j, ...]`` is that of their levels, and ``says`` has what
-        each code means. Raises ``KeyError`` for a code that it does not have."""
+        """One that follows from the attributes ``by``: ``code[i, j, ...]`` is that of their levels,
+        and ``says`` has what each code means. Raises ``KeyError`` for a code that it does not
+        have."""
         known = {value: i for i, value in enumerate(says)}
-        index = np.array([known[x] for x in code.ravel().tolist()], dtype=np.int64).reshape(code.shape)
-        return CodedColumn(name, tuple(says), index, labels=tuple(says.values()), by=schema.steps(by))
+        index = np.array([known[x] for x in code.ravel().tolist()], dtype=np.int64).reshape(
+            code.shape
+        )
+        return CodedColumn(
+            name, tuple(says), index, labels=tuple(says.values()), by=schema.steps(by)
+        )
 
     @staticmethod
     def constant(name: str, value: str, label: str) -> CodedColumn:
         """With one code for all cells."""
-        return CodedColumn(name, (value,), np.zeros(1, dtype=np.int64), labels=(label,), by=((1, 1),))
+        return CodedColumn(
+            name, (value,), np.zeros(1, dtype=np.int64), labels=(label,), by=((1, 1),)
+        )
 
     @staticmethod
     def joined(parts: Sequence[tuple[int, CodedColumn]], says: Mapping[str, str]) -> CodedColumn:
-        """One of several, with the first cell of each; ``says`` has what each code means. Raises ``KeyError`` for a code that
-        it does not have."""
+        """One of several, with the first cell of each; ``says`` has what each code means. Raises
+        ``KeyError`` for a code that it does not have."""
         known = {value: i for i, value in enumerate(says)}
         index = np.array([known[x] for _, c in parts for x in c.values], dtype=np.int64)
-        return CodedColumn(parts[0][1].name, tuple(says), index, labels=tuple(says.values()), parts=tuple(parts))
+        return CodedColumn(
+            parts[0][1].name, tuple(says), index, labels=tuple(says.values()), parts=tuple(parts)
+        )
 
     def meaning(self, schema: Schema) -> dict[str, str]:
         """What each of its codes means."""
@@ -99,14 +115,14 @@ class CodedColumn(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class MicrodataForm(Frozen):
-    """The columns of a file. Its header is ``before``, those of the place, ``after``; each column is one of the place,
-    the serial number of the record (``EPNUM``), one of ``columns``, one of ``constants``, or the name of the run.
+    """The columns of a file. Its header is ``before``, those of the place, ``after``; each column
+    is one of the place, the serial number of the record (``EPNUM``), one of ``columns``, one of
+    ``constants``, or the name of the run.
 
-    ``geography`` gives name and width of each part of the code of a place, taken from its right end; ``sole`` where a
-    code has no more than these. Places with other codes have one column, ``geocode``. ``says`` are words for columns
-    that carry no attribute. With ``facilities`` each facility of group quarters is a record, too, of no cell of the
-    schema: one past the last.
-    """
+    ``geography`` gives name and width of each part of the code of a place, taken from its right
+    end; ``sole`` where a code has no more than these. Places with other codes have one column,
+    ``geocode``. ``says`` are words for columns that carry no attribute. With ``facilities`` each
+    facility of group quarters is a record, too, of no cell of the schema: one past the last."""
 
     title: str
     columns: tuple[CodedColumn, ...]
@@ -120,7 +136,9 @@ class MicrodataForm(Frozen):
 
 
 def labelled(schema: Schema, universe: str, serial: bool) -> MicrodataForm:
-    """That of any schema: ``geocode``, where wanted a serial number, and one column of labels for each attribute."""
+    """That of any schema: ``geocode``, where wanted a serial number, and one column of labels for
+    each attribute.
+    """
     columns = tuple(CodedColumn.of(a.name, schema, a.name, a.levels) for a in schema.attributes)
     after = ((SERIAL,) if serial else ()) + tuple(c.name for c in columns)
     return MicrodataForm(f"microdata, {universe}, schema {schema.name}", columns, (), after)

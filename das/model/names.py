@@ -13,10 +13,11 @@ from das.errors import InputError
 from das.model.codes import Codes, characters, encoded, of_characters
 from das.model.frozen import Frozen
 
-#: Digits of a standard code by level: state 2, county 3, tract 6, block group 1. A block's has its own rule.
+#: Digits of a standard code by level: state 2, county 3, tract 6, block group 1. A block's has its
+#: own rule.
 DIGITS = {"State": 2, "County": 5, "Tract": 11, "Block_Group": 12}
-#: Digits of a block's code here (block group and four digits, whose first is the block group's), and the position of
-#: the digit that the GEOID has once only.
+#: Digits of a block's code here (block group and four digits, whose first is the block group's),
+#: and the position of the digit that the GEOID has once only.
 BLOCK, TWICE = 16, 11
 
 
@@ -32,14 +33,18 @@ class Names(Frozen):
         if len(self.codes) != len(self.names):
             raise InputError("codes and names differ in number", where="names of places")
         if (self.codes[1:] <= self.codes[:-1]).any():
-            raise InputError("a code occurs twice, or codes are not sorted", where="names of places")
+            raise InputError(
+                "a code occurs twice, or codes are not sorted", where="names of places"
+            )
 
     @staticmethod
     def of(codes: Codes | NDArray[np.str_], names: NDArray[np.str_]) -> Names:
-        """From pairs in any order, of which each code's first one holds. Blanks around a name are cut, and what
-        cannot be printed on one line becomes a blank."""
+        """From pairs in any order, of which each code's first one holds. Blanks around a name are
+        cut, and what cannot be printed on one line becomes a blank."""
         unique, first = np.unique(encoded(codes), return_index=True)
-        found = np.strings.strip(_printable(names[first])) if len(first) else np.zeros(0, dtype="<U1")
+        found = (
+            np.strings.strip(_printable(names[first])) if len(first) else np.zeros(0, dtype="<U1")
+        )
         return Names(unique, shrunk(found))
 
     def at(self, codes: Codes | NDArray[np.str_]) -> NDArray[np.str_]:
@@ -57,7 +62,9 @@ def merged(parts: Iterable[Mapping[str, Names]]) -> dict[str, Names]:
     out = {}
     for field in dict.fromkeys(f for p in parts for f in p):
         here = [p[field] for p in parts if field in p]
-        out[field] = Names.of(np.concatenate([n.codes for n in here]), np.concatenate([n.names for n in here]))
+        out[field] = Names.of(
+            np.concatenate([n.codes for n in here]), np.concatenate([n.names for n in here])
+        )
     return out
 
 
@@ -77,7 +84,9 @@ def plain(names: NDArray[np.str_]) -> NDArray[np.str_]:
     out = np.strings.lower(names)
     odd = (_points(out) > 127).any(axis=1)
     if odd.any():
-        out[odd] = ["".join(c for c in normalize("NFD", n) if not combining(c)) for n in out[odd].tolist()]
+        out[odd] = [
+            "".join(c for c in normalize("NFD", n) if not combining(c)) for n in out[odd].tolist()
+        ]
     return out
 
 
@@ -92,16 +101,19 @@ def _printable(names: NDArray[np.str_]) -> NDArray[np.str_]:
     odd = unprintable(names)
     if odd.any():
         names = names.copy()
-        names[odd] = ["".join(c if c.isprintable() else " " for c in n) for n in names[odd].tolist()]
+        names[odd] = [
+            "".join(c if c.isprintable() else " " for c in n) for n in names[odd].tolist()
+        ]
     return names
 
 
 def geoids(level: str, codes: Codes) -> Codes:
-    """The standard GEOID of each unit, which joins to TIGER and to block-assignment files: state 2 digits, county 5,
-    tract 11, block group 12, block 15. Empty for a level whose codes are not all of that form.
+    """The standard GEOID of each unit, which joins to TIGER and to block-assignment files: state 2
+    digits, county 5, tract 11, block group 12, block 15. Empty for a level whose codes are not all
+    of that form.
 
-    In the Bureau's noisy measurement files the 16 digits of a block end a longer code, whose second and third
-    character are the state's.
+    In the Bureau's noisy measurement files the 16 digits of a block end a longer code, whose second
+    and third character are the state's.
 
     >>> geoids("Block", encoded(["4400701020022003"]))
     array([b'440070102002003'], dtype='|S15')
@@ -124,4 +136,6 @@ def geoids(level: str, codes: Codes) -> Codes:
 
 def _points(texts: NDArray[np.str_]) -> NDArray[np.uint32]:
     """Code points, ``(n, width)``, zeros behind a shorter text."""
-    return np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), texts.dtype.itemsize // 4)
+    return (
+        np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), texts.dtype.itemsize // 4)
+    )

@@ -1,4 +1,6 @@
-"""Places with a code for each level, as a tree: units in order, their parents, and the lowest unit of each place."""
+"""Places with a code for each level, as a tree: units in order, their parents, and the lowest unit
+of each place.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,15 @@ from das.model.codes import Codes, text
 Indices = NDArray[np.int64]
 
 
-def nested(levels: Sequence[str], codes: Sequence[Codes]) -> tuple[tuple[Codes, ...], tuple[Indices, ...], Indices]:
-    """``codes[l]``, of shape ``(places,)``, is the code of each place at level ``l``, root first; places may be listed in
-    any order, and several may be in one lowest unit.
+def nested(
+    levels: Sequence[str], codes: Sequence[Codes]
+) -> tuple[tuple[Codes, ...], tuple[Indices, ...], Indices]:
+    """``codes[l]``, of shape ``(places,)``, is the code of each place at level ``l``, root first;
+    places may be listed in any order, and several may be in one lowest unit.
 
-    Returns the codes and the parents of the units of each level, as :class:`das.model.spine.Spine` has them, and the
-    lowest unit of each place. Raises :class:`InputError` naming the unit where a level does not nest in the one above.
-    """
+    Returns the codes and the parents of the units of each level, as :class:`das.model.spine.Spine`
+    has them, and the lowest unit of each place. Raises :class:`InputError` naming the unit where a
+    level does not nest in the one above."""
     for name, code in zip(levels, codes, strict=True):
         _check_codes(name, code)
     order = np.lexsort(codes[::-1])
@@ -45,7 +49,8 @@ def _check_codes(name: str, codes: Codes) -> None:
     for sign in (b",", b'"', b"\n", b"\r"):
         if (odd := np.strings.find(codes, sign) >= 0).any():
             raise InputError(
-                f"code {str(text(codes[odd])[0])!r} of level {name!r} has a comma, a quote or a line break in it",
+                f"code {str(text(codes[odd])[0])!r} of level {name!r} has a comma, a quote or a"
+                " line break in it",
                 where="geography",
                 remedy="use codes without them; names can be joined to the results afterwards",
             )
@@ -71,8 +76,11 @@ def _check_nested(
     code = unique[counts > 1][0]
     homes = text(above[-1][parent[codes == code][:2]])
     raise InputError(
-        f"{name} {code.decode()} lies in more than one {levels[len(above) - 1]}: {homes[0]} and {homes[1]}",
+        f"{name} {code.decode()} lies in more than one {levels[len(above) - 1]}: {homes[0]} and"
+        f" {homes[1]}",
         where="geography",
-        remedy=f"mend the input, or make {name} of whole codes: those of the level above and its own together (in a "
-        f"configuration, a product under [geography.define])",
+        remedy=(
+            f"mend the input, or make {name} of whole codes: those of the level above and its own"
+            " together (in a configuration, a product under [geography.define])"
+        ),
     )

@@ -1,13 +1,17 @@
 """What every output of a seeded run says, decided here and nowhere else.
 
-Whoever knows the seed can draw the noise again and subtract it, so that no guarantee holds for anything that was
-computed from it. Outputs carry that in one of four forms, whatever else they are:
+Whoever knows the seed can draw the noise again and subtract it, so that no guarantee holds for
+anything that was computed from it. Outputs carry that in one of four forms, whatever else they are:
 
-* text and pages begin with a sentence (:data:`WARNING`, or :data:`PLANNED` where nothing was drawn yet);
-* an object (JSON, the privacy statement) has ``"private": false`` and the sentence as ``"warning"`` (:func:`marked`);
-* rows (CSV, lists in JSON) have a last column :data:`COLUMN`, which says :data:`CELL` in each (:func:`marked_rows`): a
-  comment line is no CSV, and a row that is cut out, sorted or joined keeps its column;
-* Parquet files that somebody can take from their folder (measurements, fixed counts, microdata) say it in their metadata, under
+* text and pages begin with a sentence (:data:`WARNING`, or :data:`PLANNED` where nothing was drawn
+  yet);
+* an object (JSON, the privacy statement) has ``"private": false`` and the sentence as ``"warning"``
+  (:func:`marked`);
+* rows (CSV, lists in JSON) have a last column :data:`COLUMN`, which says :data:`CELL` in each
+  (:func:`marked_rows`): a comment line is no CSV, and a row that is cut out, sorted or joined keeps
+  its column;
+* Parquet files that somebody can take from their folder (measurements, fixed counts, microdata) say
+  it in their metadata, under
   :data:`COLUMN`.
 
 A private output has none of these, and no output but a private one is called fit to be published.
@@ -18,9 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
-#: Of noise of which nobody says who drew it, and how: measurement files by themselves, and those of another publisher.
+#: Of noise of which nobody says who drew it, and how: measurement files by themselves, and those of
+#: another publisher.
 UNKNOWN: Final = "unknown"
-#: Whether an output is private. What is unknown is not called private, and carries no warning that it was seeded.
+#: Whether an output is private. What is unknown is not called private, and carries no warning that
+#: it was seeded.
 Private: TypeAlias = bool | Literal["unknown"]
 
 COLUMN = "NOT PRIVATE"
@@ -28,16 +34,16 @@ CELL = "seeded"
 #: Of figures that a seed makes void: what they would be.
 WITHOUT = "what it would be without the seed"
 WARNING = (
-    f"{COLUMN}: this run was seeded. Whoever knows the seed can draw its noise again and subtract it: no guarantee "
-    "holds for any output of it. Publish nothing of it."
+    f"{COLUMN}: this run was seeded. Whoever knows the seed can draw its noise again and subtract"
+    " it: no guarantee holds for any output of it. Publish nothing of it."
 )
 PLANNED = (
-    f"{COLUMN}: this configuration has a seed, and a run of it protects nobody. Every epsilon here is {WITHOUT}: delete "
-    "run.seed."
+    f"{COLUMN}: this configuration has a seed, and a run of it protects nobody. Every epsilon here"
+    f" is {WITHOUT}: delete run.seed."
 )
 UNSTATED = (
-    "whether these measurements are private is not known: their files do not say who drew the noise, and how. Their "
-    "publisher states the guarantee."
+    "whether these measurements are private is not known: their files do not say who drew the"
+    " noise, and how. Their publisher states the guarantee."
 )
 
 

@@ -1,21 +1,24 @@
-r"""The passes of a level where nobody names any: a rule from queries and variances alone, hence public.
+r"""The passes of a level where nobody names any: a rule from queries and variances alone, hence
+public.
 
-Non-negativity biases sums. Where a unit has nobody in most of its cells, their estimates are the positive parts of their
-noise, and sum to something; a query over them is pulled away from its own measurement by up to
-:math:`z\,\sigma_q^2/\sigma_d` with :math:`z` of 2 or 3. A query that is estimated in an earlier pass is free of that. The
-price: what its cells say of it is lost, :math:`n_q \sigma_d^2` against :math:`\sigma_q^2`, with :math:`n_q` cells to an answer.
-With :math:`g = n_q \sigma_d^2 / \sigma_q^2` a pass of its own has :math:`1 + 1/g` times the variance of both together. So a
-query is *precise* if g is at least 16 (3 % of a standard error), where the cells are the finest query of the level.
+Non-negativity biases sums. Where a unit has nobody in most of its cells, their estimates are the
+positive parts of their noise, and sum to something; a query over them is pulled away from its own
+measurement by up to :math:`z\,\sigma_q^2/\sigma_d` with :math:`z` of 2 or 3. A query that is
+estimated in an earlier pass is free of that. The price: what its cells say of it is lost,
+:math:`n_q \sigma_d^2` against :math:`\sigma_q^2`, with :math:`n_q` cells to an answer. With
+:math:`g = n_q \sigma_d^2 / \sigma_q^2` a pass of its own has :math:`1 + 1/g` times the variance of
+both together. So a query is *precise* if g is at least 16 (3 % of a standard error), where the
+cells are the finest query of the level.
 
-* The total, where it is precise, has the first pass at every level; unless another query's sum says a quarter as much
-  of it, or more.
-* At the root, all other precise queries have the next pass, together. Further down the sums over the children are given,
-  and the cells that the parent has: the bias is then within the noise, and estimating everything together gains more.
+* The total, where it is precise, has the first pass at every level; unless another query's sum says
+  a quarter as much of it, or more.
+* At the root, all other precise queries have the next pass, together. Further down the sums over
+  the children are given, and the cells that the parent has: the bias is then within the noise, and
+  estimating everything together gains more.
 * Everything else follows in one pass.
 
-This gives the passes that production chose for redistricting, level by level: totals first but at blocks, where the
-total is nearly all noise, and at the nation, where nothing is precise.
-"""
+This gives the passes that production chose for redistricting, level by level: totals first but at
+blocks, where the total is nearly all noise, and at the nation, where nothing is precise."""
 
 from __future__ import annotations
 
@@ -23,18 +26,27 @@ from collections.abc import Mapping
 
 from das.model.query import Query
 
-#: How many times more precise than the sum of its cells a query must be, and the total than that of any other query.
+#: How many times more precise than the sum of its cells a query must be, and the total than that of
+#: any other query.
 PRECISE, PRECISE_TOTAL = 16, 4
 
 
-def by_rule(measured: Mapping[str, tuple[Query, float]], *, root: bool) -> tuple[tuple[str, ...], ...]:
-    """The passes of a level from its queries, by name, with the variance of an answer to each; ``root`` if it is the
-    first of the tree."""
+def by_rule(
+    measured: Mapping[str, tuple[Query, float]], *, root: bool
+) -> tuple[tuple[str, ...], ...]:
+    """The passes of a level from its queries, by name, with the variance of an answer to each;
+    ``root`` if it is the first of the tree."""
     precise = []
     for name, (query, variance) in measured.items():
-        finer = {q.answers: q.answers / query.answers * v for q, v in measured.values() if _finer(q, query)}
+        finer = {
+            q.answers: q.answers / query.answers * v
+            for q, v in measured.values()
+            if _finer(q, query)
+        }
         if finer and finer[max(finer)] >= PRECISE * variance:
-            precise.append((name, query.answers == 1 and min(finer.values()) >= PRECISE_TOTAL * variance))
+            precise.append(
+                (name, query.answers == 1 and min(finer.values()) >= PRECISE_TOTAL * variance)
+            )
     first = [name for name, alone in precise if alone]
     second = [name for name, alone in precise if root and not alone]
     rest = [name for name in measured if name not in (*first, *second)]

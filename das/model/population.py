@@ -1,24 +1,29 @@
-r"""Population groups: who lives somewhere (a region) and is of some race or ethnicity (an iteration).
+r"""Population groups: who lives somewhere (a region) and is of some race or ethnicity (an
+iteration).
 
-A person writes down up to eight codes of race, and one of ethnicity. A *characteristic iteration* is a group that codes belong to:
-*Albanian alone*, *European alone or in any combination*, *Costa Rican*. With :math:`A(c)` and :math:`C(c)` the iterations "alone" and
-"in combination" that the race code c is of, and :math:`E(q)` those of the ethnicity code q, a person with race codes R is in
+A person writes down up to eight codes of race, and one of ethnicity. A *characteristic iteration*
+is a group that codes belong to: *Albanian alone*, *European alone or in any combination*, *Costa
+Rican*. With :math:`A(c)` and :math:`C(c)` the iterations "alone" and "in combination" that the race
+code c is of, and :math:`E(q)` those of the ethnicity code q, a person with race codes R is in
 
 .. math:: \bigcap_{c \in R} A(c) \;\cup\; \bigcup_{c \in R} C(c) \;\cup\; E(q).
 
-A *population group level* is a type of region and a level of iterations: detailed groups of tracts. Each is measured by itself,
-for all its iterations in all its regions, whether anybody is there or not: what is measured is public.
+A *population group level* is a type of region and a level of iterations: detailed groups of tracts.
+Each is measured by itself, for all its iterations in all its regions, whether anybody is there or
+not: what is measured is public.
 
-*Stability.* With r codes of race that are read, and at most :math:`h_A`, :math:`h_C`, :math:`h_E` iterations of a kind that one code
-is of, a person is in as many groups of a level as
+*Stability.* With r codes of race that are read, and at most :math:`h_A`, :math:`h_C`, :math:`h_E`
+iterations of a kind that one code is of, a person is in as many groups of a level as
 
 .. math:: s = \max\bigl(r h_C,\; h_A + \max_a \min(r h_C, |\textstyle\bigcup_{c \in a} C(c)|)\bigr) + h_E
 
-at most, a ranging over the iterations "alone", and c over the codes of each. For whoever is in none of these is in :math:`r h_C` "in
-combination"; and whoever is in one, a, has codes of a only, and is in :math:`h_A` of these, and in those "in combination" that codes
-of a are of. Where the iterations come in pairs, alone and in combination of the same codes, each code in one pair, that is
-:math:`\max(2, r) + h_E`, which codes of r different groups attain. The source has :math:`\max(h_A, h_C) \max(2, r) + h_E` for all tables:
-too little where they do not come in pairs, as a person with two codes can then be in three groups.
+at most, a ranging over the iterations "alone", and c over the codes of each. For whoever is in none
+of these is in :math:`r h_C` "in combination"; and whoever is in one, a, has codes of a only, and is
+in :math:`h_A` of these, and in those "in combination" that codes of a are of. Where the iterations
+come in pairs, alone and in combination of the same codes, each code in one pair, that is
+:math:`\max(2, r) + h_E`, which codes of r different groups attain. The source has :math:`\max(h_A,
+h_C) \max(2, r) + h_E` for all tables: too little where they do not come in pairs, as a person with
+two codes can then be in three groups.
 
 Source: Haney et al. (2024), *SafeTab-P*, sections 2.3, 3.2 and 5.2.
 """
@@ -58,7 +63,9 @@ RACE_CODES = 8
 
 
 class Kind(IntEnum):
-    """What makes somebody one of an iteration: all race codes, one of them, or the ethnicity code."""
+    """What makes somebody one of an iteration: all race codes, one of them, or the ethnicity
+    code.
+    """
 
     ALONE = 0
     COMBINATION = 1
@@ -69,7 +76,11 @@ class Kind(IntEnum):
 class GroupLevel:
     """A population group level: a type of ``region``, and a ``level`` of iterations.
 
-    >>> GroupLevel("PR-TRACT", 2).name, GroupLevel("PR-TRACT", 2).key, str(GroupLevel("PR-TRACT", 2))
+    >>> (
+    ...     GroupLevel("PR-TRACT", 2).name,
+    ...     GroupLevel("PR-TRACT", 2).key,
+    ...     str(GroupLevel("PR-TRACT", 2)),
+    ... )
     ('PR-TRACT detailed', '(PR-TRACT, 2)', 'level_2_pr_tract')
     """
 
@@ -101,10 +112,10 @@ class GroupLevel:
 class Iterations(Frozen):
     """The characteristic iterations, and which codes are of each.
 
-    By iteration, ``(iterations,)``: its four digits ``code`` and its ``name``; ``level``, of which 0 is never tabulated; ``kind``;
-    ``detailed_only`` (of nations and states alone, and without tables) and ``coarse_only`` (below states alone). By pair,
-    ``(pairs,)``: ``race_code`` is of the iteration ``member``.
-    """
+    By iteration, ``(iterations,)``: its four digits ``code`` and its ``name``; ``level``, of which
+    0 is never tabulated; ``kind``; ``detailed_only`` (of nations and states alone, and without
+    tables) and ``coarse_only`` (below states alone). By pair, ``(pairs,)``: ``race_code`` is of the
+    iteration ``member``."""
 
     code: NDArray[np.str_]
     name: NDArray[np.str_]
@@ -119,10 +130,14 @@ class Iterations(Frozen):
         if len(np.unique(self.code)) != len(self.code):
             raise InputError("two iterations have the same code", where="iterations")
         if (self.detailed_only & self.coarse_only).any():
-            raise InputError("an iteration is of fine regions only, and of coarse ones only", where="iterations")
+            raise InputError(
+                "an iteration is of fine regions only, and of coarse ones only", where="iterations"
+            )
         if len(self.member) and not (0 <= self.member.min() <= self.member.max() < len(self.code)):
             raise InputError("a code is of an iteration that is not there", where="iterations")
-        if len(self.race_code) and not (NO_CODE < self.race_code.min() <= self.race_code.max() < MOST_CODES):
+        if len(self.race_code) and not (
+            NO_CODE < self.race_code.min() <= self.race_code.max() < MOST_CODES
+        ):
             raise InputError("a code of race or ethnicity has not four digits", where="iterations")
 
     def __len__(self) -> int:
@@ -139,13 +154,15 @@ class Iterations(Frozen):
         return np.flatnonzero(self.level > 0).astype(np.int32)
 
     def codes_of(self, kind: Kind, among: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Which of the iterations ``among`` that are of a kind each code is of: ``(codes, h)``, as places in ``among``, padded
-        with -1. h is 1 or more."""
+        """Which of the iterations ``among`` that are of a kind each code is of: ``(codes, h)``, as
+        places in ``among``, padded with -1. h is 1 or more."""
         place = np.full(len(self), -1, dtype=np.int32)
         place[among] = np.arange(len(among), dtype=np.int32)
         kept = (place[self.member] >= 0) & (self.kind[self.member] == kind)
         many = max(1, len(among))
-        code, at = np.divmod(np.unique(self.race_code[kept].astype(np.int64) * many + place[self.member[kept]]), many)
+        code, at = np.divmod(
+            np.unique(self.race_code[kept].astype(np.int64) * many + place[self.member[kept]]), many
+        )
         first = np.flatnonzero(np.diff(code, prepend=-1))
         times = np.diff(np.append(first, len(code)))
         out = np.full((MOST_CODES, max(1, int(times.max(initial=0)))), -1, dtype=np.int32)
@@ -153,11 +170,15 @@ class Iterations(Frozen):
         return out
 
     def stability(self, at: GroupLevel, race_codes: int) -> int:
-        """In how many groups of a level a person can be, of whom ``race_codes`` codes of race are read."""
+        """In how many groups of a level a person can be, of whom ``race_codes`` codes of race are
+        read.
+        """
         return self.most(self.of(at), race_codes)
 
     def most(self, among: NDArray[np.int32], race_codes: int, ethnic: bool = True) -> int:
-        """In how many of the iterations ``among`` a person of so many codes of race can be; of ethnicity too, or not."""
+        """In how many of the iterations ``among`` a person of so many codes of race can be; of
+        ethnicity too, or not.
+        """
         if (key := among.tobytes()) not in self._largest:  # with every plan it is asked for again
             self._largest[key] = self._largest_of(among)
         alone, combined, together, ethnicity = self._largest[key]
@@ -170,7 +191,9 @@ class Iterations(Frozen):
         alone, combined, ethnic = (self.codes_of(kind, among) for kind in Kind)
         code, place = np.nonzero(alone >= 0)
         besides = combined[code]  # (codes "alone", h): iterations that are a person's, too
-        pairs = np.unique((alone[code, place].astype(np.int64)[:, None] * MOST_CODES + besides)[besides >= 0])
+        pairs = np.unique(
+            (alone[code, place].astype(np.int64)[:, None] * MOST_CODES + besides)[besides >= 0]
+        )
         together = np.bincount(pairs // MOST_CODES, minlength=1).max()
         return _most(alone), _most(combined), int(together), _most(ethnic)
 
@@ -187,12 +210,12 @@ def _most(of: NDArray[np.int32]) -> int:
 def groups_of(
     iterations: Iterations, at: GroupLevel, codes: NDArray[np.int16], ethnicity: NDArray[np.int16]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The iterations that people with some codes are in, at a level: ``indptr`` ``(people + 1,)`` and places in
+    """The iterations that people with some codes are in, at a level: ``indptr`` ``(people + 1,)``
+    and places in
     :meth:`Iterations.of`, each once, those of one after those of the other.
 
-    ``codes`` ``(people, up to 8)``, of which 0 is none; ``ethnicity`` ``(people,)``. Costs a few operations a code, so ask of distinct
-    combinations.
-    """
+    ``codes`` ``(people, up to 8)``, of which 0 is none; ``ethnicity`` ``(people,)``. Costs a few
+    operations a code, so ask of distinct combinations."""
     among = iterations.of(at)
     alone, combined, ethnic = (iterations.codes_of(kind, among) for kind in Kind)
     given = codes != NO_CODE
@@ -212,8 +235,9 @@ def groups_of(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Regions(Frozen):
-    """Where blocks lie: of each type of region the sorted ids ``ids[type]``, and ``of_block[type]`` ``(blocks,)``, which of them a
-    block is in, or -1. ``block`` are the blocks' codes, sorted; ``state`` the first two digits of each."""
+    """Where blocks lie: of each type of region the sorted ids ``ids[type]``, and ``of_block[type]``
+    ``(blocks,)``, which of them a block is in, or -1. ``block`` are the blocks' codes, sorted;
+    ``state`` the first two digits of each."""
 
     block: NDArray[np.bytes_]
     ids: Mapping[str, NDArray[np.bytes_]]
@@ -223,8 +247,12 @@ class Regions(Frozen):
         if len(self.block) and not (self.block[:-1] < self.block[1:]).all():
             raise InputError("blocks are not sorted, or one is there twice", where="geography")
         for kind, of in self.of_block.items():
-            if len(of) != len(self.block) or (len(of) and not -1 <= of.min() <= of.max() < len(self.ids[kind])):
-                raise InputError("a block is in a region that is not there", where=f"geography, {kind}")
+            if len(of) != len(self.block) or (
+                len(of) and not -1 <= of.min() <= of.max() < len(self.ids[kind])
+            ):
+                raise InputError(
+                    "a block is in a region that is not there", where=f"geography, {kind}"
+                )
 
     @cached_property
     def state(self) -> NDArray[np.bytes_]:
@@ -234,14 +262,20 @@ class Regions(Frozen):
     def number(self) -> NDArray[np.int64]:
         """The blocks' codes as numbers, in the same order."""
         out = np.zeros(len(self.block), dtype=np.int64)
-        for digit in characters(self.block).T:  # one after the other: a matrix of them would take 1 GB of a nation
+        for digit in characters(
+            self.block
+        ).T:  # one after the other: a matrix of them would take 1 GB of a nation
             out = out * 10 + (digit - ord("0"))
         return out
 
     def find(self, number: NDArray[np.int64]) -> NDArray[np.int32]:
         """Where blocks are that are given by the numbers of their codes, or -1."""
         at = np.searchsorted(self.number, number)
-        there = self.number.take(at, mode="clip") == number if len(self.block) else np.zeros(len(number), dtype=bool)
+        there = (
+            self.number.take(at, mode="clip") == number
+            if len(self.block)
+            else np.zeros(len(number), dtype=bool)
+        )
         return np.where(there, at, -1).astype(np.int32)
 
     @property

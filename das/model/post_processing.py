@@ -17,11 +17,13 @@ PRIORS: tuple[str, ...] = get_args(PriorName)
 
 @dataclass(frozen=True)
 class PostProcessing:
-    """``name`` is the run's; ``private`` says that nobody else can draw its noise again; ``universes``, persons first.
+    """``name`` is the run's; ``private`` says that nobody else can draw its noise again;
+    ``universes``, persons first.
 
-    ``method`` and ``tolerance`` (persons by which a later pass may move the answers of an earlier one) are those of the
-    estimation; ``prior`` is what is assumed of the lowest units of the persons; ``tables``, ``csv`` and ``report`` say what is written beside the microdata. Of budgets it knows nothing.
-    """
+    ``method`` and ``tolerance`` (persons by which a later pass may move the answers of an earlier
+    one) are those of the estimation; ``prior`` is what is assumed of the lowest units of the
+    persons; ``tables``, ``csv`` and ``report`` say what is written beside the microdata. Of budgets
+    it knows nothing."""
 
     name: str
     private: Private
@@ -42,4 +44,7 @@ class PostProcessing:
         for u in self.universes:
             if name == u.name:
                 return u
-        raise InputError(f"there is no universe {name!r}", remedy=f"it has {', '.join(u.name for u in self.universes)}")
+        raise InputError(
+            f"there is no universe {name!r}",
+            remedy=f"it has {', '.join(u.name for u in self.universes)}",
+        )

@@ -1,5 +1,6 @@
-"""What a table of persons looks like: for each column, its values and which row has which. Confidential: it is the
-table; only a draft of a configuration is made from it, and its user is told what of the data stands in that."""
+"""What a table of persons looks like: for each column, its values and which row has which.
+Confidential: it is the table; only a draft of a configuration is made from it, and its user is told
+what of the data stands in that."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from das.model.frozen import Frozen
 
 @dataclass(frozen=True, eq=False)
 class ColumnProfile(Frozen):
-    """``values`` are the distinct values but the empty one; row ``i`` has number ``index[i]`` of them, -1 for none."""
+    """``values`` are the distinct values but the empty one; row ``i`` has number ``index[i]`` of
+    them, -1 for none.
+    """
 
     name: str
     values: tuple[str, ...] = field(repr=False)
@@ -32,7 +35,9 @@ class ColumnProfile(Frozen):
     @property
     def whole(self) -> bool:
         """True if all values are whole numbers, none negative."""
-        return bool(self.values) and all(v.isascii() and v.isdigit() and len(v) < 10 for v in self.values)
+        return bool(self.values) and all(
+            v.isascii() and v.isdigit() and len(v) < 10 for v in self.values
+        )
 
     def nests_in(self, *coarse: ColumnProfile) -> bool:
         """True if each value occurs with one combination of those of ``coarse`` only."""

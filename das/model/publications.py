@@ -1,9 +1,10 @@
-"""The publications that this system follows, as data: how the records of a schema are rounded, tabulated and listed.
+"""The publications that this system follows, as data: how the records of a schema are rounded,
+tabulated and listed.
 
-Sources: the 2010 P.L. 94-171 technical documentation, segments 1 and 2 (order and labels of tables P1 to P4 and H1), that
-of 2020, segment 3 (P5); the redistricting microdata detail file of the 2020 production system, persons and units; the
-1940 file of the 2018 end-to-end test. The rounding chains are the Bureau's.
-"""
+Sources: the 2010 P.L. 94-171 technical documentation, segments 1 and 2 (order and labels of tables
+P1 to P4 and H1), that of 2020, segment 3 (P5); the redistricting microdata detail file of the 2020
+production system, persons and units; the 1940 file of the 2018 end-to-end test. The rounding chains
+are the Bureau's."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ from das.model.tabulation import LabelledWhere, Tabulation, Where
 
 @dataclass(frozen=True, eq=False)
 class Publication:
-    """How the records of ``schema`` are published. ``chain``: nested queries, fine to coarse, whose sums rounding keeps,
-    ``None`` where those of the measured queries are kept in its stead; ``tables``: none, where it has those of any schema."""
+    """How the records of ``schema`` are published. ``chain``: nested queries, fine to coarse, whose
+    sums rounding keeps, ``None`` where those of the measured queries are kept in its stead;
+    ``tables``: none, where it has those of any schema."""
 
     schema: Schema
     microdata: MicrodataForm
@@ -27,7 +29,8 @@ class Publication:
     tables: tuple[Tabulation, ...] = ()
 
 
-# --- tables ------------------------------------------------------------------------------------------
+# --- tables
+# ------------------------------------------------------------------------------------------
 
 _NUMBER = {2: "two races", 3: "three races", 4: "four races", 5: "five races", 6: "six races"}
 ADULTS: Where = {"votingage": ("18-and-over",)}
@@ -42,7 +45,9 @@ def _redistricting() -> tuple[Tabulation, ...]:
         Tabulation("P2", origin, columns=by_origin_and_race({})),
         Tabulation("P3", "Race" + for_adults, columns=by_race(ADULTS)),
         Tabulation("P4", origin + for_adults, columns=by_origin_and_race(ADULTS)),
-        Tabulation("P5", "Group quarters population by major group quarters type", columns=_by_quarters()),
+        Tabulation(
+            "P5", "Group quarters population by major group quarters type", columns=_by_quarters()
+        ),
     )
 
 
@@ -54,7 +59,12 @@ def by_race(of: Where) -> tuple[LabelledWhere, ...]:
 def by_origin_and_race(of: Where) -> tuple[LabelledWhere, ...]:
     """The same of those not of Hispanic origin, after the two origins: 73 columns."""
     hispanic, other = ({**of, "hispanic": (level,)} for level in ("hispanic", "not-hispanic"))
-    return ("Total", of), ("Hispanic or Latino", hispanic), ("Not Hispanic or Latino", other), *_races(other)
+    return (
+        ("Total", of),
+        ("Hispanic or Latino", hispanic),
+        ("Not Hispanic or Latino", other),
+        *_races(other),
+    )
 
 
 def _races(of: Where) -> list[LabelledWhere]:
@@ -83,27 +93,53 @@ def _by_quarters() -> tuple[LabelledWhere, ...]:
 
 
 _OCCUPANCY = (
-    Tabulation("H1", "Occupancy status",
-               columns=(("Total", {}), ("Occupied", {"h1": ("occupied",)}), ("Vacant", {"h1": ("vacant",)}))),
-)  # fmt: skip
+    Tabulation(
+        "H1",
+        "Occupancy status",
+        columns=(
+            ("Total", {}),
+            ("Occupied", {"h1": ("occupied",)}),
+            ("Vacant", {"h1": ("vacant",)}),
+        ),
+    ),
+)
 
-# --- microdata ---------------------------------------------------------------------------------------
+# --- microdata
+# ---------------------------------------------------------------------------------------
 
-TABULATION = (("TABBLKST", 2), ("TABBLKCOU", 3), ("TABTRACTCE", 6), ("TABBLKGRPCE", 1), ("TABBLK", 4))
+TABULATION = (
+    ("TABBLKST", 2),
+    ("TABBLKCOU", 3),
+    ("TABTRACTCE", 6),
+    ("TABBLKGRPCE", 1),
+    ("TABBLK", 4),
+)
 _ENUMERATION = (("STATE", 2), ("COUNTY", 4), ("ENUMDIST", 4))
 HEAD = ("SCHEMA_TYPE_CODE", BUILD)
 #: The codes of RTYPE of persons.
 WHERE_LIVING = {"3": "person in a housing unit", "5": "person in group quarters"}
 #: What columns hold that carry no attribute.
 SAYS = {
-    GEOCODE: "code of the unit, as in spine.parquet", SERIAL: "number of the person, from 0; it means nothing else",
-    "SCHEMA_TYPE_CODE": "kind of file", BUILD: "name of the run",
-    "TABBLKST": "state (FIPS)", "TABBLKCOU": "county (FIPS)", "TABTRACTCE": "census tract", "TABBLKGRPCE": "block group",
-    "TABBLK": "block", "STATE": "state", "COUNTY": "county", "ENUMDIST": "enumeration district",
-    "RTYPE": "kind of record", "EUID": "unit of the person: there are no unit records",
-    "QREL": "relationship: not measured", "QSEX": "sex: not measured", "QSPANX": "Hispanic origin, in detail: not measured",
-    "CIT": "citizenship: not measured", **{f"QRACE{i}": "race, in detail: not measured" for i in range(1, 9)},
-}  # fmt: skip
+    GEOCODE: "code of the unit, as in spine.parquet",
+    SERIAL: "number of the person, from 0; it means nothing else",
+    "SCHEMA_TYPE_CODE": "kind of file",
+    BUILD: "name of the run",
+    "TABBLKST": "state (FIPS)",
+    "TABBLKCOU": "county (FIPS)",
+    "TABTRACTCE": "census tract",
+    "TABBLKGRPCE": "block group",
+    "TABBLK": "block",
+    "STATE": "state",
+    "COUNTY": "county",
+    "ENUMDIST": "enumeration district",
+    "RTYPE": "kind of record",
+    "EUID": "unit of the person: there are no unit records",
+    "QREL": "relationship: not measured",
+    "QSEX": "sex: not measured",
+    "QSPANX": "Hispanic origin, in detail: not measured",
+    "CIT": "citizenship: not measured",
+    **{f"QRACE{i}": "race, in detail: not measured" for i in range(1, 9)},
+}
 
 
 def _where_living(schema: Schema) -> CodedColumn:
@@ -120,28 +156,47 @@ def _redistricting_persons() -> MicrodataForm:
         CodedColumn.of("CENRACE", PL94, "cenrace", tuple(f"{i:02d}" for i in range(1, 64))),
     )
     after = (SERIAL, *(c.name for c in columns))
-    return MicrodataForm("redistricting microdata detail file, persons", columns, HEAD, after, TABULATION,
-                         constants={"SCHEMA_TYPE_CODE": "MPD"})  # fmt: skip
+    return MicrodataForm(
+        "redistricting microdata detail file, persons",
+        columns,
+        HEAD,
+        after,
+        TABULATION,
+        constants={"SCHEMA_TYPE_CODE": "MPD"},
+    )
 
 
 def _redistricting_units() -> MicrodataForm:
     # cells: 0 vacant, 1 occupied; 2 a group-quarters facility, of which the file tells no type
     columns = (
-        CodedColumn("RTYPE", ("2", "4"), np.array([0, 0, 1]), labels=("housing unit", "group-quarters facility")),
+        CodedColumn(
+            "RTYPE",
+            ("2", "4"),
+            np.array([0, 0, 1]),
+            labels=("housing unit", "group-quarters facility"),
+        ),
         CodedColumn("HH_STATUS", ("0", "1", "2"), np.array([2, 1, 0]), "h1", (-1, 1, 0)),
     )
     after = tuple(c.name for c in columns)
-    return MicrodataForm("redistricting microdata detail file, units", columns, HEAD, after, TABULATION,
-                         constants={"SCHEMA_TYPE_CODE": "MUD"}, facilities=True)  # fmt: skip
+    return MicrodataForm(
+        "redistricting microdata detail file, units",
+        columns,
+        HEAD,
+        after,
+        TABULATION,
+        constants={"SCHEMA_TYPE_CODE": "MUD"},
+        facilities=True,
+    )
 
 
 def _e2e_1940_persons() -> MicrodataForm:
-    """The 23 PER columns, and after them ``GQTYPE`` of the UNIT file (000 in a household, else 100 x type + 1).
+    """The 23 PER columns, and after them ``GQTYPE`` of the UNIT file (000 in a household, else 100
+    x type + 1).
 
-    In the 1940 files a person's type of group quarters stands in the unit record that EUID names. This file
-    has no unit records, so EUID is 0 and the type is written beside the person: nothing of the histogram is
-    lost. Codes for what is not measured are those of the 1940 file (QREL 99, QSEX 9, QSPANX 9999, ...).
-    """
+    In the 1940 files a person's type of group quarters stands in the unit record that EUID names.
+    This file has no unit records, so EUID is 0 and the type is written beside the person: nothing
+    of the histogram is lost. Codes for what is not measured are those of the 1940 file (QREL 99,
+    QSEX 9, QSPANX 9999, ...)."""
     s = E2E_1940
     columns = (
         _where_living(s),
@@ -151,16 +206,43 @@ def _e2e_1940_persons() -> MicrodataForm:
         CodedColumn.of("GQTYPE", s, "hhgq", ("000", *(f"{i}01" for i in range(1, 8)))),
     )
     races = tuple(f"QRACE{i}" for i in range(1, 9))
-    constants = {"SCHEMA_TYPE_CODE": "MPD1940", BUILD: "3.1.4", "EUID": "0", "QREL": "99", "QSEX": "9"}
+    constants = {
+        "SCHEMA_TYPE_CODE": "MPD1940",
+        BUILD: "3.1.4",
+        "EUID": "0",
+        "QREL": "99",
+        "QSEX": "9",
+    }
     constants |= {"QSPANX": "9999", **dict.fromkeys(races, "9999"), "CIT": "9"}
-    after = ("EUID", SERIAL, "RTYPE", "QREL", "QSEX", "QAGE", "CENHISP", "CENRACE", "QSPANX", *races, "CIT", "GQTYPE")
-    return MicrodataForm("1940 microdata detail file, persons", columns, HEAD, after, _ENUMERATION, True, constants)
+    after = (
+        "EUID",
+        SERIAL,
+        "RTYPE",
+        "QREL",
+        "QSEX",
+        "QAGE",
+        "CENHISP",
+        "CENRACE",
+        "QSPANX",
+        *races,
+        "CIT",
+        "GQTYPE",
+    )
+    return MicrodataForm(
+        "1940 microdata detail file, persons", columns, HEAD, after, _ENUMERATION, True, constants
+    )
 
 
-# --- the publications --------------------------------------------------------------------------------
+# --- the publications
+# --------------------------------------------------------------------------------
 
 REDISTRICTING_PERSONS = Publication(
-    PL94, _redistricting_persons(), ("hhgq * hispanic * cenrace", "hhgq * hispanic"), _redistricting()
+    PL94,
+    _redistricting_persons(),
+    ("hhgq * hispanic * cenrace", "hhgq * hispanic"),
+    _redistricting(),
 )
 REDISTRICTING_UNITS = Publication(H1, _redistricting_units(), (), _OCCUPANCY)
-E2E_1940_PERSONS = Publication(E2E_1940, _e2e_1940_persons(), ("hhgq * hispanic * race", "hhgq * hispanic"))
+E2E_1940_PERSONS = Publication(
+    E2E_1940, _e2e_1940_persons(), ("hhgq * hispanic * race", "hhgq * hispanic")
+)

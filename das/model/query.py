@@ -77,7 +77,8 @@ class Query:
         return order, starts
 
     def answer(self, dense: NDArray[np.generic]) -> NDArray[np.generic]:
-        """``Q h`` along the last axis: ``(..., cells) -> (..., answers)``, in the dtype of ``dense``.
+        """``Q h`` along the last axis: ``(..., cells) -> (..., answers)``, in the dtype of
+        ``dense``.
 
         >>> from das.model.schema import PL94
         >>> import numpy as np
@@ -94,8 +95,8 @@ class Query:
         return answers[..., self.index]
 
     def sums(self, other: Query) -> bool:
-        """Whether each answer of this query is a sum of answers of ``other``: attribute by attribute, no group of
-        ``other`` lies across two groups of this one.
+        """Whether each answer of this query is a sum of answers of ``other``: attribute by
+        attribute, no group of ``other`` lies across two groups of this one.
 
         >>> from das.model.schema import PL94
         >>> (
@@ -105,7 +106,9 @@ class Query:
         (True, False)
         """
         pairs = zip(self.groupings, other.groupings, strict=True)
-        return all(len(set(zip(fine.index, g.index, strict=True))) == len(fine.groups) for g, fine in pairs)
+        return all(
+            len(set(zip(fine.index, g.index, strict=True))) == len(fine.groups) for g, fine in pairs
+        )
 
     def labels(self) -> list[tuple[str, ...]]:
         """The group names of each answer, in C order: a list of ``answers`` tuples."""

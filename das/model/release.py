@@ -19,9 +19,9 @@ from das.model.spine import Spine
 
 @dataclass(frozen=True, eq=False)
 class Release(Frozen):
-    """Integer histograms by level: every parent is the exact sum of its children, every bound exact. ``certificates``
-    say of each level how well it was estimated and rounded; none where nobody knows. ``prior``: what was assumed of the
-    lowest units, if anything was."""
+    """Integer histograms by level: every parent is the exact sum of its children, every bound
+    exact. ``certificates`` say of each level how well it was estimated and rounded; none where
+    nobody knows. ``prior``: what was assumed of the lowest units, if anything was."""
 
     spine: Spine
     histograms: Mapping[str, Histogram]
@@ -33,11 +33,17 @@ class Release(Frozen):
         for depth, level in enumerate(self.spine.levels):
             h = self.histograms[level]
             if h.units != len(self.spine.codes[depth]):
-                raise PrivacyError("a histogram has another number of units than its level", where=level)
+                raise PrivacyError(
+                    "a histogram has another number of units than its level", where=level
+                )
             if depth:
                 above = self.spine.levels[depth - 1]
-                if not h.up(self.spine.parent[depth], self.spine.units(above)).same_as(self.histograms[above]):
-                    raise PrivacyError(f"the units of {level!r} do not add up to {above!r}", where="release")
+                if not h.up(self.spine.parent[depth], self.spine.units(above)).same_as(
+                    self.histograms[above]
+                ):
+                    raise PrivacyError(
+                        f"the units of {level!r} do not add up to {above!r}", where="release"
+                    )
             self._check_bounds(level, h, self.bounds[level])
 
     @staticmethod

@@ -18,8 +18,23 @@ from das.model.labels import checked, exchanged
 from das.model.query import Query
 
 #: Columns of the published files, which no attribute may overwrite.
-RESERVED = ("label", "geocode", "query_name", "query_shape", "value", "variance", "sign", "plb", "standard_error", "level",
-            "query", "EPNUM", "RTYPE", "State", "County")  # fmt: skip
+RESERVED = (
+    "label",
+    "geocode",
+    "query_name",
+    "query_shape",
+    "value",
+    "variance",
+    "sign",
+    "plb",
+    "standard_error",
+    "level",
+    "query",
+    "EPNUM",
+    "RTYPE",
+    "State",
+    "County",
+)
 
 
 @dataclass(frozen=True)
@@ -53,24 +68,35 @@ class Attribute:
                 where="schema",
                 remedy="avoid '*', 'total' and 'detailed', which name queries",
             )
-        title, labels = checked(self.name, self.levels, self.title, self.labels, f"attribute {self.name!r}")
+        title, labels = checked(
+            self.name, self.levels, self.title, self.labels, f"attribute {self.name!r}"
+        )
         object.__setattr__(self, "title", title)
         object.__setattr__(self, "labels", labels)
 
     @staticmethod
     def of(name: str, levels: int | Sequence[str] | Mapping[str, str]) -> Attribute:
-        """With a list of codes, a mapping of codes to labels, or a number n for the levels 0 to n - 1."""
+        """With a list of codes, a mapping of codes to labels, or a number n for the levels 0 to n -
+        1.
+        """
         if isinstance(levels, int):
             levels = [str(level) for level in range(levels)]
         if isinstance(levels, str) or not all(isinstance(level, str) for level in levels):
-            raise SpecError(f"its levels are {levels!r}", where=f"attribute {name!r}",
-                            remedy="give a list of texts, texts with their labels, or the number of levels")  # fmt: skip
+            raise SpecError(
+                f"its levels are {levels!r}",
+                where=f"attribute {name!r}",
+                remedy="give a list of texts, texts with their labels, or the number of levels",
+            )
         labels = tuple(levels.values()) if isinstance(levels, Mapping) else ()
         return Attribute(name, tuple(levels), labels=labels)
 
     def labelled(self, title: str | None, labels: Mapping[str, str], where: str) -> Attribute:
         """The same with another title and other labels of some levels."""
-        return replace(self, title=title or self.title, labels=exchanged(self.levels, self.labels, labels, where))
+        return replace(
+            self,
+            title=title or self.title,
+            labels=exchanged(self.levels, self.labels, labels, where),
+        )
 
     def detailed(self) -> Grouping:
         """Every level by itself."""
@@ -85,12 +111,11 @@ MOST_CELLS = 10**9
 class Schema(Frozen):
     """Attributes, named groupings of them, and the combinations that cannot occur.
 
-    ``recodes`` are groupings that queries may name beside the attributes themselves.
-    ``impossible`` lists structural zeros, each a mapping from an attribute or grouping to those of its levels or groups
-    that never occur *together*; they are public and cost no budget.
-    ``dwelling`` names the attribute that says where a person lives, its level 0 being a household in a
-    housing unit and each other level one type of group quarters; it is what facility counts bound.
-    """
+    ``recodes`` are groupings that queries may name beside the attributes themselves. ``impossible``
+    lists structural zeros, each a mapping from an attribute or grouping to those of its levels or
+    groups that never occur *together*; they are public and cost no budget. ``dwelling`` names the
+    attribute that says where a person lives, its level 0 being a household in a housing unit and
+    each other level one type of group quarters; it is what facility counts bound."""
 
     name: str
     attributes: tuple[Attribute, ...]
@@ -106,18 +131,30 @@ class Schema(Frozen):
         if not names:
             raise SpecError("a schema needs at least one attribute", where=where)
         if len(set(taken)) != len(taken):
-            raise SpecError("two attributes or groupings have the same name", where=where, remedy="rename one of them")
+            raise SpecError(
+                "two attributes or groupings have the same name",
+                where=where,
+                remedy="rename one of them",
+            )
         object.__setattr__(self, "_names", {n: i for i, n in enumerate(names)})
         for g in self.recodes:
             if not g.name or "*" in g.name or g.name in ("total", DETAILED):
-                raise SpecError(f"{g.name!r} cannot name a grouping", where=where, remedy="it names a query")
+                raise SpecError(
+                    f"{g.name!r} cannot name a grouping", where=where, remedy="it names a query"
+                )
             if len(g.index) != len(self.attribute(g.attribute).levels):
-                raise SpecError(f"grouping {g.name!r} does not cover the levels of {g.attribute!r}", where=where)
+                raise SpecError(
+                    f"grouping {g.name!r} does not cover the levels of {g.attribute!r}", where=where
+                )
         if self.dwelling is not None:
             self.attribute(self.dwelling)
         if self.cells > MOST_CELLS:
-            raise SpecError(f"some 10^{math.log10(self.cells):.0f} cells, and {MOST_CELLS:,} are the most that a histogram can have" , where=where,
-                            remedy="use fewer attributes, or coarser ones")  # fmt: skip
+            raise SpecError(
+                f"some 10^{math.log10(self.cells):.0f} cells, and {MOST_CELLS:,} are the most that"
+                " a histogram can have",
+                where=where,
+                remedy="use fewer attributes, or coarser ones",
+            )
         _ = self._never
 
     @staticmethod
@@ -129,26 +166,40 @@ class Schema(Frozen):
         impossible: Sequence[Mapping[str, Sequence[str]]] = (),
         dwelling: str | None = None,
     ) -> Schema:
-        """From each attribute's levels: a list of codes, a mapping of codes to labels, or a number n for the levels 0 to
-        n - 1. ``groupings``: by name an attribute, and the levels of each group. Raises :class:`SpecError`.
+        """From each attribute's levels: a list of codes, a mapping of codes to labels, or a number
+        n for the levels 0 to n - 1. ``groupings``: by name an attribute, and the levels of each
+        group. Raises :class:`SpecError`.
 
         >>> adult = ("age", {"minor": range(18), "adult": range(18, 120)})
-        >>> Schema.of("people", {"age": 120, "sex": {"m": "Male", "f": "Female"}}, groupings={"votingage": adult})
+        >>> Schema.of(
+        ...     "people",
+        ...     {"age": 120, "sex": {"m": "Male", "f": "Female"}},
+        ...     groupings={"votingage": adult},
+        ... )
         <Schema 'people': age 120 x sex 2 = 240 cells>
         """
         if not isinstance(attributes, Mapping):
-            raise SpecError(f"its attributes are {attributes!r}", where=f"schema {name!r}",
-                            remedy='give a mapping of names to levels, such as {"age": 120, "sex": ["f", "m"]}')  # fmt: skip
+            raise SpecError(
+                f"its attributes are {attributes!r}",
+                where=f"schema {name!r}",
+                remedy='give a mapping of names to levels, such as {"age": 120, "sex": ["f", "m"]}',
+            )
         own = tuple(Attribute.of(key, levels) for key, levels in attributes.items())
         known = {a.name: a.levels for a in own}
         recodes = []
         for key, (attribute, groups) in (groupings or {}).items():
             where = f"schema {name!r}, grouping {key!r}"
             if attribute not in known:
-                raise SpecError(f"no attribute {attribute!r}", where=where, remedy=f"there are {', '.join(known)}")
+                raise SpecError(
+                    f"no attribute {attribute!r}",
+                    where=where,
+                    remedy=f"there are {', '.join(known)}",
+                )
             members = {group: [str(x) for x in levels] for group, levels in groups.items()}
             recodes.append(Grouping.of(key, attribute, known[attribute], members, where))
-        zeros = tuple({a: tuple(map(str, levels)) for a, levels in rule.items()} for rule in impossible)
+        zeros = tuple(
+            {a: tuple(map(str, levels)) for a, levels in rule.items()} for rule in impossible
+        )
         return Schema(name, own, tuple(recodes), zeros, dwelling)
 
     def __repr__(self) -> str:
@@ -208,7 +259,9 @@ class Schema(Frozen):
         known = [*self._names, *(g.name for g in self.recodes)]
         if unknown := [name for rule in self.impossible for name in rule if name not in known]:
             raise SpecError(
-                f"no attribute {unknown[0]!r}, and no grouping", where=where, remedy=f"there are {', '.join(known)}"
+                f"no attribute {unknown[0]!r}, and no grouping",
+                where=where,
+                remedy=f"there are {', '.join(known)}",
             )
         try:
             return tuple(map(self.box, self.impossible))
@@ -222,7 +275,9 @@ class Schema(Frozen):
 
     @cached_property
     def possible(self) -> NDArray[np.bool_]:
-        """False at the structural zeros, shape ``(cells,)``. What no rule tells apart is worked out once."""
+        """False at the structural zeros, shape ``(cells,)``. What no rule tells apart is worked out
+        once.
+        """
         told = self.restricted
         out = np.ones([n if i in told else 1 for i, n in enumerate(self.shape)], dtype=bool)
         for box in self._never:
@@ -232,32 +287,44 @@ class Schema(Frozen):
         return out
 
     def box(self, conditions: Mapping[str, tuple[str, ...]]) -> tuple[NDArray[np.bool_], ...]:
-        """Of each attribute the levels, ``(levels,)``, that meet every condition: an attribute or grouping, and the
-        levels or groups of which it has one. The cells that meet them all are the product. Raises :class:`SpecError`.
+        """Of each attribute the levels, ``(levels,)``, that meet every condition: an attribute or
+        grouping, and the levels or groups of which it has one. The cells that meet them all are the
+        product. Raises :class:`SpecError`.
 
-        >>> [int(mask.sum()) for mask in PL94.box({"hhinstlevels": ("institutional",), "votingage": ("under-18",)})]
+        >>> [
+        ...     int(mask.sum())
+        ...     for mask in PL94.box(
+        ...         {"hhinstlevels": ("institutional",), "votingage": ("under-18",)}
+        ...     )
+        ... ]
         [4, 1, 2, 63]
         """
         out = [np.ones(n, dtype=bool) for n in self.shape]
         for name, wanted in conditions.items():
             grouping = self._factor(name, name)
             if unknown := [x for x in wanted if x not in grouping.groups]:
-                raise SpecError(f"{name!r} has no level {unknown[0]!r}", where=f"schema {self.name!r}",
-                                remedy=f"its levels are {', '.join(grouping.groups[:20])}")  # fmt: skip
+                raise SpecError(
+                    f"{name!r} has no level {unknown[0]!r}",
+                    where=f"schema {self.name!r}",
+                    remedy=f"its levels are {', '.join(grouping.groups[:20])}",
+                )
             chosen = set(wanted)
             member = np.array([group in chosen for group in grouping.groups])
             out[self.axis(grouping.attribute)] &= member[np.asarray(grouping.index)]
         return tuple(out)
 
     def where(self, conditions: Mapping[str, tuple[str, ...]]) -> NDArray[np.bool_]:
-        """The cells, ``(cells,)``, that meet every condition, as :meth:`box` has them. Raises :class:`SpecError`."""
+        """The cells, ``(cells,)``, that meet every condition, as :meth:`box` has them. Raises
+        :class:`SpecError`.
+        """
         out = np.ones(1, dtype=bool)
         for mask in self.box(conditions):
             out = (out[:, None] & mask).ravel()
         return out
 
     def query(self, name: str) -> Query:
-        """The query that ``name`` spells: ``total``, ``detailed``, or attributes and recodes joined by ``" * "``.
+        """The query that ``name`` spells: ``total``, ``detailed``, or attributes and recodes joined
+        by ``" * "``.
 
         Factors may stand in any order; answers are always in C order of the schema.
         """
@@ -269,7 +336,9 @@ class Schema(Frozen):
             for factor in name.split(" * "):
                 grouping = self._factor(factor, name)
                 if grouping.attribute in seen:
-                    raise SpecError(f"attribute {grouping.attribute!r} occurs twice", where=f"query {name!r}")
+                    raise SpecError(
+                        f"attribute {grouping.attribute!r} occurs twice", where=f"query {name!r}"
+                    )
                 seen.add(grouping.attribute)
                 groupings[self.axis(grouping.attribute)] = grouping
         return Query(name, tuple(groupings))
@@ -288,16 +357,26 @@ class Schema(Frozen):
         )
 
 
-# --- the schemas of the publications -----------------------------------------------------------------
+# --- the schemas of the publications
+# -----------------------------------------------------------------
 
 RACES = ("White", "Black", "AIAN", "Asian", "NHPI", "SOR")
 #: The 63 combinations of one to six races: by number of races, then lexicographic over ``RACES``.
 CENRACE = tuple("+".join(c) for n in range(1, 7) for c in combinations(RACES, n))
 
-_RACE_LABELS = dict(zip(RACES, (
-    "White", "Black or African American", "American Indian and Alaska Native", "Asian",
-    "Native Hawaiian and Other Pacific Islander", "Some other race",
-)))  # fmt: skip
+_RACE_LABELS = dict(
+    zip(
+        RACES,
+        (
+            "White",
+            "Black or African American",
+            "American Indian and Alaska Native",
+            "Asian",
+            "Native Hawaiian and Other Pacific Islander",
+            "Some other race",
+        ),
+    )
+)
 
 
 def _race_label(combination: str) -> str:
@@ -307,16 +386,36 @@ def _race_label(combination: str) -> str:
 
 _HHGQ = Attribute(
     "hhgq",
-    ("household", "correctional", "juvenile", "nursing", "other-institutional", "college", "military",
-     "other-noninstitutional"),
+    (
+        "household",
+        "correctional",
+        "juvenile",
+        "nursing",
+        "other-institutional",
+        "college",
+        "military",
+        "other-noninstitutional",
+    ),
     "Group quarters",
-    ("Household", "Correctional facilities for adults", "Juvenile facilities",
-     "Nursing facilities/Skilled-nursing facilities", "Other institutional facilities",
-     "College/University student housing", "Military quarters", "Other noninstitutional facilities"),
-)  # fmt: skip
-_VOTINGAGE = Attribute("votingage", ("under-18", "18-and-over"), "Voting age", ("Under 18 years", "18 years and over"))
+    (
+        "Household",
+        "Correctional facilities for adults",
+        "Juvenile facilities",
+        "Nursing facilities/Skilled-nursing facilities",
+        "Other institutional facilities",
+        "College/University student housing",
+        "Military quarters",
+        "Other noninstitutional facilities",
+    ),
+)
+_VOTINGAGE = Attribute(
+    "votingage", ("under-18", "18-and-over"), "Voting age", ("Under 18 years", "18 years and over")
+)
 _HISPANIC = Attribute(
-    "hispanic", ("not-hispanic", "hispanic"), "Hispanic origin", ("Not Hispanic or Latino", "Hispanic or Latino")
+    "hispanic",
+    ("not-hispanic", "hispanic"),
+    "Hispanic origin",
+    ("Not Hispanic or Latino", "Hispanic or Latino"),
 )
 _CENRACE = Attribute("cenrace", CENRACE, "Race", tuple(map(_race_label, CENRACE)))
 
@@ -325,32 +424,67 @@ PL94 = Schema(
     "pl94",
     (_HHGQ, _VOTINGAGE, _HISPANIC, _CENRACE),
     recodes=(
-        Grouping("hhinstlevels", "hhgq", ("household", "institutional", "noninstitutional"), (0, 1, 1, 1, 1, 2, 2, 2),
-                 "Major group quarters type",
-                 ("Household", "Institutional group quarters", "Noninstitutional group quarters")),
+        Grouping(
+            "hhinstlevels",
+            "hhgq",
+            ("household", "institutional", "noninstitutional"),
+            (0, 1, 1, 1, 1, 2, 2, 2),
+            "Major group quarters type",
+            ("Household", "Institutional group quarters", "Noninstitutional group quarters"),
+        ),
     ),
     impossible=({"hhgq": ("nursing",), "votingage": ("under-18",)},),
     dwelling="hhgq",
-)  # fmt: skip
+)
 
 #: Housing units: vacant or occupied.
-H1 = Schema("h1", (Attribute("h1", ("vacant", "occupied"), "Occupancy status", ("Vacant", "Occupied")),))
+H1 = Schema(
+    "h1", (Attribute("h1", ("vacant", "occupied"), "Occupancy status", ("Vacant", "Occupied")),)
+)
 
 #: The 2018 end-to-end test on 1940 data, 8 x 2 x 2 x 6 = 192 cells.
 E2E_1940 = Schema(
     "1940-e2e",
     (
-        Attribute("hhgq", ("household", "correctional", "mental", "elderly-handicapped-poor", "military", "college",
-                           "rooming-house", "other"),
-                  "Group quarters",
-                  ("Household", "Correctional institutions", "Mental institutions",
-                   "Institutions for the elderly, handicapped and poor", "Military", "College dormitory",
-                   "Rooming house", "Other group quarters")),
+        Attribute(
+            "hhgq",
+            (
+                "household",
+                "correctional",
+                "mental",
+                "elderly-handicapped-poor",
+                "military",
+                "college",
+                "rooming-house",
+                "other",
+            ),
+            "Group quarters",
+            (
+                "Household",
+                "Correctional institutions",
+                "Mental institutions",
+                "Institutions for the elderly, handicapped and poor",
+                "Military",
+                "College dormitory",
+                "Rooming house",
+                "Other group quarters",
+            ),
+        ),
         _VOTINGAGE,
         _HISPANIC,
-        Attribute("race", ("White", "Black", "AIAN", "Chinese", "Japanese", "Other-Asian-or-PI"), "Race",
-                  ("White", "Black", "American Indian or Alaska Native", "Chinese", "Japanese",
-                   "Other Asian or Pacific Islander")),
+        Attribute(
+            "race",
+            ("White", "Black", "AIAN", "Chinese", "Japanese", "Other-Asian-or-PI"),
+            "Race",
+            (
+                "White",
+                "Black",
+                "American Indian or Alaska Native",
+                "Chinese",
+                "Japanese",
+                "Other Asian or Pacific Islander",
+            ),
+        ),
     ),
     dwelling="hhgq",
-)  # fmt: skip
+)

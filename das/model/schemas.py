@@ -44,6 +44,13 @@ def _tenvacgq() -> Schema:
     return TENVACGQ
 
 
-SCHEMAS: Mapping[str, Schema] = _Named({
-    "pl94": lambda: PL94, "h1": lambda: H1, "1940-e2e": lambda: E2E_1940, "dhcp": _dhcp, "dhch": _dhch, "tenvacgq": _tenvacgq,
-})  # fmt: skip
+SCHEMAS: Mapping[str, Schema] = _Named(
+    {
+        "pl94": lambda: PL94,
+        "h1": lambda: H1,
+        "1940-e2e": lambda: E2E_1940,
+        "dhcp": _dhcp,
+        "dhch": _dhch,
+        "tenvacgq": _tenvacgq,
+    }
+)

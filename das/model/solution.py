@@ -16,13 +16,15 @@ from das.model.frozen import Frozen
 class Status(Enum):
     OPTIMAL = "optimal"  #: within the tolerance asked for
     INACCURATE = "inaccurate"  #: feasible to the tolerance, the gap is larger than asked for
-    WIDENED = "widened"  #: rounding: some value is not the floor or ceiling, none such being feasible
+    WIDENED = (
+        "widened"  #: rounding: some value is not the floor or ceiling, none such being feasible
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Solution(Frozen):
-    """``x`` of shape ``(children, cells)``; ``gap`` the relative duality gap; ``residual`` the largest
-    violation of a constraint, in persons."""
+    """``x`` of shape ``(children, cells)``; ``gap`` the relative duality gap; ``residual`` the
+    largest violation of a constraint, in persons."""
 
     x: NDArray[np.generic]
     status: Status
@@ -42,8 +44,11 @@ class Certificate:
     worst_gap: float = 0.0
     worst_residual: float = 0.0
     iterations: int = 0
-    mended: int = 0  #: parents that could not be shared out and were changed before their children were estimated,
-    moved: int = 0  #: and the persons in them who changed their dwelling group (the failsafe: see docs/estimation.md)
+    # : parents that could not be shared out and were changed before their children were estimated,
+    mended: int = 0
+    # : and the persons in them who changed their dwelling group (the failsafe: see
+    # docs/estimation.md)
+    moved: int = 0
 
     def add(self, s: Solution) -> Certificate:
         return self.merge(
@@ -78,7 +83,9 @@ class Certificates:
     rounding: Certificate = Certificate()
 
     def merge(self, other: Certificates) -> Certificates:
-        return Certificates(self.estimation.merge(other.estimation), self.rounding.merge(other.rounding))
+        return Certificates(
+            self.estimation.merge(other.estimation), self.rounding.merge(other.rounding)
+        )
 
     @staticmethod
     def of(given: Mapping[str, Mapping[str, Any]]) -> Certificates:

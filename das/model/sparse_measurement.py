@@ -1,8 +1,8 @@
 """Noisy answers of which some were asked for, and who has them.
 
-Of a schema of a million cells an estimate looks at few answers. A source tells those that it is asked for; what it told is a
-measurement of these alone. *Coordinates* are pairs of a unit of the level and an answer of the query, ``cells`` for short: of the query
-``detailed`` they are the cells.
+Of a schema of a million cells an estimate looks at few answers. A source tells those that it is
+asked for; what it told is a measurement of these alone. *Coordinates* are pairs of a unit of the
+level and an answer of the query, ``cells`` for short: of the query ``detailed`` they are the cells.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ Ints = NDArray[np.int64]
 
 
 class SparseSource(Protocol):
-    """Answers on request: the same whenever they are asked for. Units are numbered as in their level."""
+    """Answers on request: the same whenever they are asked for. Units are numbered as in their
+    level.
+    """
 
     def queries(self, level: str) -> tuple[str, ...]:
         """Names of the queries measured at ``level``."""
@@ -37,26 +39,37 @@ class SparseSource(Protocol):
         ...
 
     def answers(self, level: str, query: str, units: Ints, cells: Ints) -> Ints:
-        """The answers ``(n,)`` at some coordinates: ``cells`` ``(n,)`` of ``units`` ``(n,)``, in any order. Raises
+        """The answers ``(n,)`` at some coordinates: ``cells`` ``(n,)`` of ``units`` ``(n,)``, in
+        any order. Raises
         :class:`das.errors.DasError` for those that there are not."""
         ...
 
 
-def places(units: NDArray[np.integer], cells: NDArray[np.integer], shape: tuple[int, int], where: str) -> Ints:
-    """Of coordinates the places in the array ``shape`` in C order, ``(n,)``. Raises :class:`InputError` for what are none."""
+def places(
+    units: NDArray[np.integer], cells: NDArray[np.integer], shape: tuple[int, int], where: str
+) -> Ints:
+    """Of coordinates the places in the array ``shape`` in C order, ``(n,)``. Raises
+    :class:`InputError` for what are none.
+    """
     for what, given, most in (("unit", units, shape[0]), ("answer", cells, shape[1])):
         if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) != len(units):
-            raise InputError("units and answers are not two lists of integers, equally long", where=where)
+            raise InputError(
+                "units and answers are not two lists of integers, equally long", where=where
+            )
         if len(given) and not (int(given.min()) >= 0 and int(given.max()) < most):
-            raise InputError(f"there is no {what} {int(given.min() if given.min() < 0 else given.max())} of {most}",
-                             where=where)  # fmt: skip
+            raise InputError(
+                f"there is no {what} {int(given.min() if given.min() < 0 else given.max())} of"
+                f" {most}",
+                where=where,
+            )
     return units.astype(np.int64) * shape[1] + cells.astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseMeasurement(Frozen):
-    """Of the noisy answers ``(units, answers)`` of one query at one level, in C order, the elements ``at`` (increasing) and what they
-    are, ``values`` (int64, may be negative). ``variance``: shape ``(units,)``, infinite where a unit was not measured, and has none."""
+    """Of the noisy answers ``(units, answers)`` of one query at one level, in C order, the elements
+    ``at`` (increasing) and what they are, ``values`` (int64, may be negative). ``variance``: shape
+    ``(units,)``, infinite where a unit was not measured, and has none."""
 
     level: str
     query: str
@@ -67,9 +80,17 @@ class SparseMeasurement(Frozen):
 
     def __post_init__(self) -> None:
         where = f"{self.level}/{self.query}"
-        if any(x.dtype != np.int64 or x.ndim != 1 for x in (self.at, self.values)) or len(self.at) != len(self.values):
-            raise InputError("coordinates and values are not int64, as many as one another", where=where)
-        if self.variance.ndim != 1 or self.variance.dtype.kind != "f" or not (self.variance > 0).all():
+        if any(x.dtype != np.int64 or x.ndim != 1 for x in (self.at, self.values)) or len(
+            self.at
+        ) != len(self.values):
+            raise InputError(
+                "coordinates and values are not int64, as many as one another", where=where
+            )
+        if (
+            self.variance.ndim != 1
+            or self.variance.dtype.kind != "f"
+            or not (self.variance > 0).all()
+        ):
             raise InputError("variances must be floats (units,), each positive", where=where)
         if len(self.at) and not (self.at[0] >= 0 and self.at[-1] < len(self.variance) * self.cells):
             raise InputError("a coordinate of no unit", where=where)
@@ -80,9 +101,16 @@ class SparseMeasurement(Frozen):
 
     @staticmethod
     def of(
-        level: str, query: str, shape: tuple[int, int], at: Ints, values: Ints, variance: NDArray[np.float64]
+        level: str,
+        query: str,
+        shape: tuple[int, int],
+        at: Ints,
+        values: Ints,
+        variance: NDArray[np.float64],
     ) -> SparseMeasurement:
-        """From coordinates in any order, some of them several times. Raises :class:`InputError` where one has two values."""
+        """From coordinates in any order, some of them several times. Raises :class:`InputError`
+        where one has two values.
+        """
         order = np.argsort(at, kind="stable")
         at, values = at[order], values[order]
         new = np.ones(len(at), dtype=bool)
@@ -92,7 +120,10 @@ class SparseMeasurement(Frozen):
         return SparseMeasurement(level, query, shape[1], at[new], values[new], variance)
 
     def __repr__(self) -> str:
-        return f"<SparseMeasurement: {self.query!r} at {self.level}, {len(self.at):,} answers of {len(self.variance):,} units>"
+        return (
+            f"<SparseMeasurement: {self.query!r} at {self.level}, {len(self.at):,} answers of"
+            f" {len(self.variance):,} units>"
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -111,7 +142,9 @@ class SparseMeasurement(Frozen):
     @property
     def indptr(self) -> Ints:
         """Row pointers: unit ``u`` has ``at[indptr[u]:indptr[u+1]]``."""
-        return np.searchsorted(self.at, np.arange(len(self.variance) + 1) * self.cells).astype(np.int64)
+        return np.searchsorted(self.at, np.arange(len(self.variance) + 1) * self.cells).astype(
+            np.int64
+        )
 
     def answers(self, units: Ints, cells: Ints) -> Ints:
         """Those at some coordinates, which must all be known."""
@@ -123,9 +156,13 @@ class SparseMeasurement(Frozen):
         if not known.all():
             unit, cell = divmod(int(asked[np.argmin(known)]), self.cells)
             raise InputError(
-                f"{np.count_nonzero(~known):,} of {len(known):,} answers were not revealed, as answer {cell} of unit {unit}", where=where,
-                remedy="no other can be known any more: estimate from those that were, as the run did",
-            )  # fmt: skip
+                f"{np.count_nonzero(~known):,} of {len(known):,} answers were not revealed, as"
+                f" answer {cell} of unit {unit}",
+                where=where,
+                remedy=(
+                    "no other can be known any more: estimate from those that were, as the run did"
+                ),
+            )
         return self.values[found]
 
 
@@ -165,13 +202,17 @@ class SparseMeasurements(Frozen):
 
 def not_measured(level: str, query: str, known: Iterable[str]) -> InputError:
     """That a level does not have a query, but the ``known``."""
-    return InputError(f"query {query!r} is not measured at level {level!r}", where="measurements",
-                      remedy=f"measured there: {', '.join(known) or 'nothing'}")  # fmt: skip
+    return InputError(
+        f"query {query!r} is not measured at level {level!r}",
+        where="measurements",
+        remedy=f"measured there: {', '.join(known) or 'nothing'}",
+    )
 
 
 class Recorded:
-    """A source that remembers what it was asked, and said: that is what a release must have. Its variances are those that the files of a
-    release state (:func:`das.model.measurement.published_variance`): estimates of both agree in every bit."""
+    """A source that remembers what it was asked, and said: that is what a release must have. Its
+    variances are those that the files of a release state
+    (:func:`das.model.measurement.published_variance`): estimates of both agree in every bit."""
 
     def __init__(self, source: SparseSource) -> None:
         self._source = source
@@ -188,8 +229,12 @@ class Recorded:
         return values
 
     def of(self, level: str) -> Iterator[SparseMeasurement]:
-        """All that was said of a level, of each of its queries, also of those of which nothing was asked."""
+        """All that was said of a level, of each of its queries, also of those of which nothing was
+        asked.
+        """
         for query in self.queries(level):
             said = [(np.zeros(0, dtype=np.int64),) * 2, *self._said.get((level, query), [])]
             at, values = (np.concatenate(parts) for parts in zip(*said, strict=True))
-            yield SparseMeasurement.of(level, query, self.shape(level, query), at, values, self.variance(level, query))
+            yield SparseMeasurement.of(
+                level, query, self.shape(level, query), at, values, self.variance(level, query)
+            )

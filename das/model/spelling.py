@@ -42,15 +42,21 @@ def named(wanted: str, known: Sequence[str], what: str, where: object = None) ->
     same = [name for name in known if key(name) == key(wanted)]
     if len(same) == 1:
         return same[0]
-    raise InputError(f"no {what} {wanted!r}", where=where, remedy=near(wanted, same or known, f"{what}s"))
+    raise InputError(
+        f"no {what} {wanted!r}", where=where, remedy=near(wanted, same or known, f"{what}s")
+    )
 
 
 def near(wanted: str, known: Sequence[str], what: str) -> str:
-    """Advice: the names that are like ``wanted``, and those that there are, of ``what`` (levels, queries)."""
+    """Advice: the names that are like ``wanted``, and those that there are, of ``what`` (levels,
+    queries).
+    """
     by_key = {key(name): name for name in known}
     like = [by_key[k] for k in get_close_matches(key(wanted), list(by_key), n=3, cutoff=0.7)]
     more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
-    listed = f"the {what} are {', '.join(known[:LISTED])}{more}" if known else f"there are no {what}"
+    listed = (
+        f"the {what} are {', '.join(known[:LISTED])}{more}" if known else f"there are no {what}"
+    )
     return f"did you mean {' or '.join(like)}? {listed}" if like else listed
 
 
@@ -69,7 +75,8 @@ def product(wanted: str, known: Sequence[str], where: object = None) -> str:
 
 
 def query(wanted: str, schema: Schema, known: Sequence[str] = (), where: object = None) -> str:
-    """Any query of a schema: one of ``known``, or else a product in the order of the schema's attributes.
+    """Any query of a schema: one of ``known``, or else a product in the order of the schema's
+    attributes.
 
     Raises:
         InputError: a factor that is neither an attribute nor a grouping of the schema.
@@ -77,10 +84,17 @@ def query(wanted: str, schema: Schema, known: Sequence[str] = (), where: object 
     for name in known:
         if product_key(name) == product_key(wanted):
             return name
-    grouping = {g.name: g.attribute for g in schema.recodes} | {a.name: a.name for a in schema.attributes}
+    grouping = {g.name: g.attribute for g in schema.recodes} | {
+        a.name: a.name for a in schema.attributes
+    }
     if key(wanted) in ("total", DETAILED):
         return key(wanted)
-    factors = [named(f.strip(), ["total", DETAILED, *grouping], "attribute", where) for f in wanted.split("*")]
+    factors = [
+        named(f.strip(), ["total", DETAILED, *grouping], "attribute", where)
+        for f in wanted.split("*")
+    ]
     if odd := [f for f in factors if f not in grouping]:
-        raise InputError(f"{odd[0]!r} is a query by itself", where=where, remedy="leave the other factors out")
+        raise InputError(
+            f"{odd[0]!r} is a query by itself", where=where, remedy="leave the other factors out"
+        )
     return SIGN.join(sorted(factors, key=lambda f: schema.axis(grouping[f])))

@@ -23,13 +23,12 @@ from das.model.nesting import nested
 class Spine(Frozen):
     """One root; for each level the unit codes and, for each unit, the number of its parent.
 
-    ``codes[l]`` has shape ``(units of level l,)`` (bytes, :mod:`das.model.codes`; texts that are given are made so);
-    ``parent[l]`` the same shape with numbers of level
-    ``l - 1`` (all zero at the root level). Units stand in the order of their parents, and by code within
-    a parent, so the children of a unit are a slice. Codes are unique within a level. Levels are stored,
-    never inferred from the length of a code. ``names[l]``, of the shape of ``codes[l]``, are the names of the units,
-    empty where there is none; without any argument, all are.
-    """
+    ``codes[l]`` has shape ``(units of level l,)`` (bytes, :mod:`das.model.codes`; texts that are
+    given are made so); ``parent[l]`` the same shape with numbers of level ``l - 1`` (all zero at
+    the root level). Units stand in the order of their parents, and by code within a parent, so the
+    children of a unit are a slice. Codes are unique within a level. Levels are stored, never
+    inferred from the length of a code. ``names[l]``, of the shape of ``codes[l]``, are the names of
+    the units, empty where there is none; without any argument, all are."""
 
     levels: tuple[str, ...]
     codes: tuple[Codes, ...]
@@ -43,7 +42,10 @@ class Spine(Frozen):
         if len(set(self.levels)) != len(self.levels):
             raise InputError("two levels have the same name", where="spine")
         if len(self.codes[0]) != 1:
-            raise InputError(f"level {self.levels[0]!r} has {len(self.codes[0])} units, not one root", where="spine")
+            raise InputError(
+                f"level {self.levels[0]!r} has {len(self.codes[0])} units, not one root",
+                where="spine",
+            )
         above = 1
         for name, codes, parent in zip(self.levels, self.codes, self.parent, strict=True):
             where = f"spine, level {name!r}"
@@ -53,7 +55,10 @@ class Spine(Frozen):
                 raise InputError("a code occurs twice", where=where)
             step = np.diff(parent, prepend=-1, append=above)
             if ((step < 0) | (step > 1)).any() or step[0] != 1 or step[-1] != 1:
-                raise InputError("units are not in the order of their parents, or a parent has no child", where=where)
+                raise InputError(
+                    "units are not in the order of their parents, or a parent has no child",
+                    where=where,
+                )
             if ((codes[1:] < codes[:-1]) & (parent[1:] == parent[:-1])).any():
                 raise InputError("siblings are not in the order of their codes", where=where)
             above = len(codes)
@@ -66,18 +71,26 @@ class Spine(Frozen):
             raise InputError("levels and names differ in number", where="spine")
         for level, codes, names in zip(self.levels, self.codes, self.names, strict=True):
             if len(names) != len(codes):
-                raise InputError("codes and names differ in length", where=f"spine, level {level!r}")
+                raise InputError(
+                    "codes and names differ in length", where=f"spine, level {level!r}"
+                )
             if (odd := unprintable(names)).any():
-                raise InputError(f"the name of unit {text(codes[odd])[0]} has a control character in it",
-                                 where=f"spine, level {level!r}")  # fmt: skip
+                raise InputError(
+                    f"the name of unit {text(codes[odd])[0]} has a control character in it",
+                    where=f"spine, level {level!r}",
+                )
 
     @staticmethod
-    def from_frame(frame: Frame, levels: Sequence[str], names: Mapping[str, str] | None = None) -> Spine:
-        """The tree over ``frame``, a data frame or a mapping of columns with a row or more for each unit of the lowest
-        level. ``levels``, root first, name columns of codes (texts); if the first is no column, it is a root above all.
-        ``names``: of some levels the column with the names of their units.
+    def from_frame(
+        frame: Frame, levels: Sequence[str], names: Mapping[str, str] | None = None
+    ) -> Spine:
+        """The tree over ``frame``, a data frame or a mapping of columns with a row or more for each
+        unit of the lowest level. ``levels``, root first, name columns of codes (texts); if the
+        first is no column, it is a root above all. ``names``: of some levels the column with the
+        names of their units.
 
-        Raises :class:`InputError` for a column that is missing or not of codes, and for levels that do not nest.
+        Raises :class:`InputError` for a column that is missing or not of codes, and for levels that
+        do not nest.
 
         >>> places = {"County": ["b", "a", "b"], "Block": ["b2", "a1", "b1"]}
         >>> spine = Spine.from_frame(places, ["State", "County", "Block"])
@@ -86,16 +99,25 @@ class Spine(Frozen):
         """
         where = "places of the spine"
         if isinstance(levels, str) or not levels:
-            raise InputError(f"levels are {levels!r}", where=where, remedy="give a list of columns, root first")
+            raise InputError(
+                f"levels are {levels!r}", where=where, remedy="give a list of columns, root first"
+            )
         if not (number := tables.rows(frame, where)):
-            raise InputError("there is no place", where=where, remedy="give a row for each unit of the lowest level")
+            raise InputError(
+                "there is no place",
+                where=where,
+                remedy="give a row for each unit of the lowest level",
+            )
         known = tables.names(frame, where)
         root = [] if levels[0] in known else [np.full(number, encoded(levels[0]))]
         codes = root + [encoded(tables.texts(frame, level, where)) for level in levels[len(root) :]]
         units, parents, _ = nested(levels, codes)
         if odd := set(names or {}) - set(levels):
-            raise InputError(f"names of {sorted(odd)[0]!r}, which is no level", where=where,
-                             remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
+            raise InputError(
+                f"names of {sorted(odd)[0]!r}, which is no level",
+                where=where,
+                remedy=f"the levels are {', '.join(levels)}",
+            )
         called = [blank(len(u)) for u in units]
         for level, column in (names or {}).items():
             at = list(levels).index(level)
@@ -106,8 +128,8 @@ class Spine(Frozen):
         return len(self.levels)
 
     def unlike(self, other: Spine) -> str:
-        """In what first the places of another spine are not those of this: nothing where they are the same places under
-        the same, whatever they are called."""
+        """In what first the places of another spine are not those of this: nothing where they are
+        the same places under the same, whatever they are called."""
         if self.levels != other.levels:
             return f"its levels are {', '.join(other.levels)}, not {', '.join(self.levels)}"
         for depth, level in enumerate(self.levels):
@@ -116,20 +138,31 @@ class Spine(Frozen):
                 return f"it has {len(theirs):,} units of {level}, not {len(mine):,}"
             if not np.array_equal(mine, theirs):
                 at = int((mine != theirs).argmax())
-                return f"its {level} number {at} is {other.code(level, at)!r}, not {self.code(level, at)!r}"
+                return (
+                    f"its {level} number {at} is {other.code(level, at)!r}, not"
+                    f" {self.code(level, at)!r}"
+                )
             if not np.array_equal(self.parent[depth], other.parent[depth]):
                 at = int((self.parent[depth] != other.parent[depth]).argmax())
-                return f"its {level} {self.code(level, at)!r} lies in another {self.levels[depth - 1]}"
+                return (
+                    f"its {level} {self.code(level, at)!r} lies in another {self.levels[depth - 1]}"
+                )
         return ""
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{level} {len(codes):,}" for level, codes in zip(self.levels, self.codes, strict=True))
+        sizes = ", ".join(
+            f"{level} {len(codes):,}" for level, codes in zip(self.levels, self.codes, strict=True)
+        )
         return f"<Spine: {sizes}>"
 
     def index(self, level: str) -> int:
         """The depth of a level, 0 at the root."""
         if level not in self.levels:
-            raise InputError(f"no level {level!r}", where="spine", remedy=f"its levels are {', '.join(self.levels)}")
+            raise InputError(
+                f"no level {level!r}",
+                where="spine",
+                remedy=f"its levels are {', '.join(self.levels)}",
+            )
         return self.levels.index(level)
 
     def units(self, level: str) -> int:
@@ -139,11 +172,14 @@ class Spine(Frozen):
     def _starts(self) -> tuple[NDArray[np.int64], ...]:
         sizes = [1, *(len(c) for c in self.codes[:-1])]
         return tuple(
-            np.searchsorted(p, np.arange(n + 1)).astype(np.int64) for n, p in zip(sizes, self.parent, strict=True)
+            np.searchsorted(p, np.arange(n + 1)).astype(np.int64)
+            for n, p in zip(sizes, self.parent, strict=True)
         )
 
     def title(self, level: str, unit: int) -> str:
-        """How a page calls a unit: its name and, in brackets, its code; its code where it has no name."""
+        """How a page calls a unit: its name and, in brackets, its code; its code where it has no
+        name.
+        """
         depth = self.index(level)
         name, code = str(self.names[depth][unit]), self.code(level, unit)
         return f"{name} ({code})" if name else code
@@ -176,7 +212,9 @@ class Spine(Frozen):
         return sorted_places(self.codes[depth], self.orders[depth], encoded(codes))
 
     def up(self, level: str, to: str) -> NDArray[np.int64]:
-        """For each unit of ``level`` the number of its ancestor at level ``to`` (itself if they are the same)."""
+        """For each unit of ``level`` the number of its ancestor at level ``to`` (itself if they are
+        the same).
+        """
         low, high = self.index(level), self.index(to)
         if high > low:
             raise InputError(f"level {to!r} is below {level!r}", where="spine")
@@ -186,7 +224,9 @@ class Spine(Frozen):
         return out
 
     def extent(self, level: str, unit: int) -> dict[str, tuple[int, int]]:
-        """For ``level`` and each level below it, the units ``(start, stop)`` that lie in a unit of ``level``."""
+        """For ``level`` and each level below it, the units ``(start, stop)`` that lie in a unit of
+        ``level``.
+        """
         depth = self.index(level)
         out = {level: (unit, unit + 1)}
         for above, here in pairwise(self.levels[depth:]):
@@ -214,14 +254,18 @@ class Spine(Frozen):
     def restricted(self, level: str, units: NDArray[np.int64]) -> Spine:
         """Some units of ``level``, which increase, with what is above them and everything below."""
         kept = self.kept(level, units)
-        parent = [np.searchsorted(above, self.parent[depth][here])
-                  for depth, (above, here) in enumerate(pairwise(kept), 1)]  # fmt: skip
+        parent = [
+            np.searchsorted(above, self.parent[depth][here])
+            for depth, (above, here) in enumerate(pairwise(kept), 1)
+        ]
         codes = tuple(c[here] for c, here in zip(self.codes, kept, strict=True))
         names = tuple(n[here] for n, here in zip(self.names, kept, strict=True))
         return Spine(self.levels, codes, (np.zeros(1, dtype=np.int64), *parent), names)
 
     def kept(self, level: str, units: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Of each level the units that are left of this tree where some of ``level`` are kept, with what is above and below."""
+        """Of each level the units that are left of this tree where some of ``level`` are kept, with
+        what is above and below.
+        """
         depth, out = self.index(level), [np.asarray(units, dtype=np.int64)]
         for at in range(depth, 0, -1):
             out.insert(0, np.unique(self.parent[at][out[0]]))
@@ -234,16 +278,22 @@ class Spine(Frozen):
 
     @staticmethod
     def joined(parts: Sequence[Spine]) -> tuple[Spine, list[list[NDArray[np.int64]]]]:
-        """Trees that have the root in common, and no other unit, as one; and of each, level by level, which unit each of its
-        own is there. Raises :class:`InputError` where they are not such."""
+        """Trees that have the root in common, and no other unit, as one; and of each, level by
+        level, which unit each of its own is there. Raises :class:`InputError` where they are not
+        such."""
         first = parts[0]
-        if any(p.levels != first.levels or not np.array_equal(p.codes[0], first.codes[0]) for p in parts):
+        if any(
+            p.levels != first.levels or not np.array_equal(p.codes[0], first.codes[0])
+            for p in parts
+        ):
             raise InputError("the trees have other levels, or another root", where="spine")
         at = [[np.zeros(1, dtype=np.int64)] for _ in parts]
         codes, parents, names = [first.codes[0]], [np.zeros(1, dtype=np.int64)], [first.names[0]]
         for depth in range(1, len(first)):
             code = np.concatenate([p.codes[depth] for p in parts])
-            parent = np.concatenate([here[-1][p.parent[depth]] for p, here in zip(parts, at, strict=True)])
+            parent = np.concatenate(
+                [here[-1][p.parent[depth]] for p, here in zip(parts, at, strict=True)]
+            )
             order = np.lexsort((code, parent)) if depth == 1 else np.argsort(parent, kind="stable")
             place = np.empty(len(order), dtype=np.int64)
             place[order] = np.arange(len(order))
@@ -256,8 +306,9 @@ class Spine(Frozen):
         return Spine(first.levels, tuple(codes), tuple(parents), tuple(names)), at
 
     def batches(self, level: str, answers: int, limit: int = 1 << 22) -> Iterator[tuple[int, int]]:
-        """Slices ``(start, stop)`` of the units of ``level`` in order, none splitting a family of siblings,
-        each with at most ``limit`` values at ``answers`` a unit (or one family, where that alone is larger).
+        """Slices ``(start, stop)`` of the units of ``level`` in order, none splitting a family of
+        siblings, each with at most ``limit`` values at ``answers`` a unit (or one family, where
+        that alone is larger).
 
         A function of the spine alone, so that every stage walks the same slices.
         """
@@ -282,8 +333,8 @@ def order_of(codes: Codes) -> NDArray[np.int64] | None:
 
 
 def sorted_places(known: Codes, order: NDArray[np.int64] | None, codes: Codes) -> NDArray[np.int64]:
-    """:func:`places` among codes of which the order is known. A run of them in their order, as files have it, is found at a
-    glance, whatever their number."""
+    """:func:`places` among codes of which the order is known. A run of them in their order, as
+    files have it, is found at a glance, whatever their number."""
     if not len(codes):
         return np.zeros(0, dtype=np.int64)
     first = min(int(np.searchsorted(known, codes[0], sorter=order)), len(known) - 1)

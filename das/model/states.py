@@ -10,7 +10,9 @@ from das.model.names import Names
 
 
 class State(NamedTuple):
-    """A state or equivalent: postal abbreviation, FIPS code, census division (0 = none) and name."""
+    """A state or equivalent: postal abbreviation, FIPS code, census division (0 = none) and
+    name.
+    """
 
     usps: str
     fips: str

@@ -1,18 +1,20 @@
 r"""Strategies: what is measured at which cost, and the outer passes in which a level is estimated.
 
-An *outer pass* goes all the way to integers, where the passes of :mod:`das.model.passes` are parts of one least squares. It
-estimates the queries of its own by least squares, rounds the sums of a chain of nested queries together, and *freezes* the
-finest of these: whatever a later pass does splits the frozen counts. So with :math:`F_1, F_2, \dots` the frozen queries, each a
-sum of the next and the last the cells themselves, pass :math:`i` solves
+An *outer pass* goes all the way to integers, where the passes of :mod:`das.model.passes` are parts
+of one least squares. It estimates the queries of its own by least squares, rounds the sums of a
+chain of nested queries together, and *freezes* the finest of these: whatever a later pass does
+splits the frozen counts. So with :math:`F_1, F_2, \dots` the frozen queries, each a sum of the next
+and the last the cells themselves, pass :math:`i` solves
 
 .. math:: \min_{x \ge 0} \sum_{q \in \text{pass } i} \sum_c \rho_q \|Q_q x_c - m_{qc}\|^2
           \quad\text{with}\quad \sum_c x_c = p, \quad F_{i-1} x_c = f_{i-1,c},
 
-and :math:`f_{i,c}` are the integers that :math:`F_i x_c` is rounded to. Once the cells of one frozen count are all that a
-later pass can exchange, it falls into one small problem for each of them.
+and :math:`f_{i,c}` are the integers that :math:`F_i x_c` is rounded to. Once the cells of one
+frozen count are all that a later pass can exchange, it falls into one small problem for each of
+them.
 
-Source: the Bureau's production code of 2020 (``strategies.py``: ``L2_measure_in_pass``, ``rounder``, one inner pass to each).
-"""
+Source: the Bureau's production code of 2020 (``strategies.py``: ``L2_measure_in_pass``,
+``rounder``, one inner pass to each)."""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ from das.model.schema import Schema
 
 @dataclass(frozen=True)
 class OuterPass:
-    """The ``queries`` of its least squares, and the ``chain`` of nested queries, fine to coarse, whose sums are rounded
-    together."""
+    """The ``queries`` of its least squares, and the ``chain`` of nested queries, fine to coarse,
+    whose sums are rounded together."""
 
     queries: tuple[str, ...]
     chain: tuple[str, ...]
@@ -44,12 +46,12 @@ class OuterPass:
 
 @dataclass(frozen=True)
 class Strategy(Frozen):
-    """Of records with the attributes of ``schema``: ``rho[level][query]`` of each answer at each level, root first, and the
-    ``outer`` passes, the same at all levels.
+    """Of records with the attributes of ``schema``: ``rho[level][query]`` of each answer at each
+    level, root first, and the ``outer`` passes, the same at all levels.
 
-    Raises :class:`SpecError` for queries that the schema does not have, a query that is measured and not in one pass, or the
-    other way round, a chain that does not nest, and passes that do not end with the cells.
-    """
+    Raises :class:`SpecError` for queries that the schema does not have, a query that is measured
+    and not in one pass, or the other way round, a chain that does not nest, and passes that do not
+    end with the cells."""
 
     schema: Schema
     rho: Mapping[str, Mapping[str, Fraction]]
@@ -61,14 +63,24 @@ class Strategy(Frozen):
         for level, queries in self.rho.items():
             if sorted(queries) != sorted(used):
                 odd = sorted(set(queries) ^ set(used)) or [q for q in used if used.count(q) > 1]
-                raise SpecError(f"{odd[0]!r} is measured at {level!r} or in a pass, and not once in both", where=where)
+                raise SpecError(
+                    f"{odd[0]!r} is measured at {level!r} or in a pass, and not once in both",
+                    where=where,
+                )
         every = [*(name for p in reversed(self.outer) for name in p.chain)]
         for fine, coarse in pairwise(map(self.schema.query, every)):
             if not coarse.sums(fine):
-                raise SpecError(f"{coarse.name!r} is no sum of {fine.name!r}", where=where,
-                                remedy="nest what is rounded, in each pass and from pass to pass")  # fmt: skip
+                raise SpecError(
+                    f"{coarse.name!r} is no sum of {fine.name!r}",
+                    where=where,
+                    remedy="nest what is rounded, in each pass and from pass to pass",
+                )
         if not every or self.schema.query(every[0]).answers != self.schema.cells:
-            raise SpecError("the last pass does not end with the cells", where=where, remedy="round 'detailed' in it")
+            raise SpecError(
+                "the last pass does not end with the cells",
+                where=where,
+                remedy="round 'detailed' in it",
+            )
 
     @property
     def cost(self) -> Fraction:
@@ -83,13 +95,20 @@ class Strategy(Frozen):
     @property
     def allocation(self) -> Allocation:
         """The shares of :attr:`cost` by level, and in each level by query."""
-        of_level = {level: sum(queries.values(), Fraction(0)) for level, queries in self.rho.items()}
+        of_level = {
+            level: sum(queries.values(), Fraction(0)) for level, queries in self.rho.items()
+        }
         return Allocation(
             {level: rho / self.cost for level, rho in of_level.items()},
-            {level: {q: r / of_level[level] for q, r in queries.items()} for level, queries in self.rho.items()},
+            {
+                level: {q: r / of_level[level] for q, r in queries.items()}
+                for level, queries in self.rho.items()
+            },
         )
 
     def plan(self) -> Plan:
-        """Discrete Gaussian noise of this cost, of bounded neighbours, on a tree where no unit is an only child."""
+        """Discrete Gaussian noise of this cost, of bounded neighbours, on a tree where no unit is
+        an only child.
+        """
         shares = self.allocation
         return Plan.of_rho(self.cost, shares.levels, shares.queries)

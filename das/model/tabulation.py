@@ -13,14 +13,16 @@ LARGEST_CROSS = 1000
 
 #: Of some attributes or groupings, the levels (or groups) of which a record must have one.
 Where = Mapping[str, tuple[str, ...]]
-#: A column: its label, and which records it counts. Of several conditions it counts a record once for each that it meets.
+#: A column: its label, and which records it counts. Of several conditions it counts a record once
+#: for each that it meets.
 LabelledWhere = tuple[str, Where | tuple[Where, ...]]
 
 
 @dataclass(frozen=True)
 class Tabulation(Frozen):
-    """The answers to ``query``, after their ``total`` where it is wanted; or ``columns`` with a label and a condition
-    each; of the records that meet ``where``. Without a ``title`` it has that of its query."""
+    """The answers to ``query``, after their ``total`` where it is wanted; or ``columns`` with a
+    label and a condition each; of the records that meet ``where``. Without a ``title`` it has that
+    of its query."""
 
     name: str
     title: str
@@ -31,14 +33,19 @@ class Tabulation(Frozen):
 
 
 def general(schema: Schema, letter: str) -> tuple[Tabulation, ...]:
-    """The tables of any schema: the total, ``<letter>0``, one for each attribute, ``<letter>1``, ``<letter>2``, ..., and
-    the full cross of all attributes if that has at most 1,000 cells.
+    """The tables of any schema: the total, ``<letter>0``, one for each attribute, ``<letter>1``,
+    ``<letter>2``, ..., and the full cross of all attributes if that has at most 1,000 cells.
 
-    >>> [(t.name, t.query) for t in general(Schema.of("people", {"age": 2, "sex": ["f", "m"]}), "T")]
+    >>> [
+    ...     (t.name, t.query)
+    ...     for t in general(Schema.of("people", {"age": 2, "sex": ["f", "m"]}), "T")
+    ... ]
     [('T0', 'total'), ('T1', 'age'), ('T2', 'sex'), ('T3', 'age * sex')]
     """
     names = [a.name for a in schema.attributes]
     queries = ["total", *names]
     if len(names) > 1 and schema.cells <= LARGEST_CROSS:
         queries.append(" * ".join(names))
-    return tuple(Tabulation(f"{letter}{i}", "", query, total=False) for i, query in enumerate(queries))
+    return tuple(
+        Tabulation(f"{letter}{i}", "", query, total=False) for i, query in enumerate(queries)
+    )

@@ -1,9 +1,8 @@
 """A universe: one kind of record, and everything that the stages ask of it.
 
-Persons are always there and come first; housing units, and any that a configuration defines, are counted over the
-same tree, measured and post-processed each by itself. What differs between them is in these values: no code asks for
-a universe by its name.
-"""
+Persons are always there and come first; housing units, and any that a configuration defines, are
+counted over the same tree, measured and post-processed each by itself. What differs between them is
+in these values: no code asks for a universe by its name."""
 
 from __future__ import annotations
 
@@ -23,9 +22,9 @@ from das.model.ways import Ways
 
 @dataclass(frozen=True)
 class Exact:
-    """What of a universe is published exactly: the totals of level ``total`` and of those above it, ``queries`` (level
-    and query) of units and of those above them, and what its dwellings say of their inhabitants. ``None`` and ``False``:
-    nothing."""
+    """What of a universe is published exactly: the totals of level ``total`` and of those above it,
+    ``queries`` (level and query) of units and of those above them, and what its dwellings say of
+    their inhabitants. ``None`` and ``False``: nothing."""
 
     total: str | None = None
     housing_units: bool = False
@@ -34,25 +33,33 @@ class Exact:
 
     @property
     def counts(self) -> tuple[tuple[str, str], ...]:
-        """Level and query of what is counted exactly. Bounds, which are of buildings, are none of it."""
+        """Level and query of what is counted exactly. Bounds, which are of buildings, are none of
+        it.
+        """
         total = () if self.total is None else ((self.total, "total"),)
         return tuple(dict.fromkeys((*total, *self.queries)))
 
 
 @dataclass(frozen=True)
 class Universe(Frozen):
-    """Records of one ``kind`` with the attributes of ``schema``. ``own_tables`` are those of a configuration, beside those
-    of the publication."""
+    """Records of one ``kind`` with the attributes of ``schema``. ``own_tables`` are those of a
+    configuration, beside those of the publication."""
 
     kind: RecordKind
     schema: Schema
-    passes: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)  #: of each level, for estimation
+    passes: Mapping[str, tuple[tuple[str, ...], ...]] = field(
+        default_factory=dict
+    )  #: of each level, for estimation
     chain: tuple[str, ...] = ()  #: of nested queries, fine to coarse, whose sums rounding keeps
-    margins: bool = False  #: with no chain, rounding keeps the sums of measured queries in its stead
+    margins: bool = (
+        False  #: with no chain, rounding keeps the sums of measured queries in its stead
+    )
     objective: str = "nearest"
     exact: Exact = Exact()
     own_tables: tuple[Tabulation, ...] = ()
-    noise: tuple[QueryNoise, ...] = ()  #: of what is measured, level by level; where units differ, that of most of them
+    noise: tuple[
+        QueryNoise, ...
+    ] = ()  #: of what is measured, level by level; where units differ, that of most of them
 
     @property
     def name(self) -> str:
@@ -80,7 +87,9 @@ class Universe(Frozen):
 
     @property
     def draws(self) -> tuple[QueryNoise, ...]:
-        """The noise of all classes of units; that of :attr:`noise` where nobody says how they differ."""
+        """The noise of all classes of units; that of :attr:`noise` where nobody says how they
+        differ.
+        """
         return self.noise
 
     @property
@@ -95,14 +104,17 @@ class Universe(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Planned(Universe):
-    """A universe with the plan by which it is measured: the draws are its noise, where units of a level are measured
-    differently those of the class that is the ``usual`` one there. What comes after measurement has no need of a plan.
+    """A universe with the plan by which it is measured: the draws are its noise, where units of a
+    level are measured differently those of the class that is the ``usual`` one there. What comes
+    after measurement has no need of a plan.
 
-    ``own``: what each level's own share of the budget measures, of all levels, whether the tree has units that are measured
-    with it alone or not. A small tree may have none: then the plan, which has the tree's paths only, does not say it."""
+    ``own``: what each level's own share of the budget measures, of all levels, whether the tree has
+    units that are measured with it alone or not. A small tree may have none: then the plan, which
+    has the tree's paths only, does not say it."""
 
     plan: Plan
-    usual: UnitPath = ()  #: of each level of which units are measured; left out, the plan's first path
+    # : of each level of which units are measured; left out, the plan's first path
+    usual: UnitPath = ()
     own: tuple[Draw, ...] = ()  #: left out, the draws on the plan's first path
 
     def __post_init__(self) -> None:

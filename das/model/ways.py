@@ -12,8 +12,9 @@ from das.model.measured_spine import MeasuredSpine
 
 @dataclass(frozen=True, eq=False)
 class Ways(Frozen):
-    """``units``: how many units of each class each level has. ``places_on``: how many lowest units there are on each path; ``usual``: of each level that has measured units the class
-    that most of them have; ``split``: the levels at which two units may be parts of one place
+    """``units``: how many units of each class each level has. ``places_on``: how many lowest units
+    there are on each path; ``usual``: of each level that has measured units the class that most of
+    them have; ``split``: the levels at which two units may be parts of one place
     (:class:`das.model.measured_spine.MeasuredSpine` has them all)."""
 
     units: Mapping[str, Mapping[str, int]]
@@ -24,7 +25,8 @@ class Ways(Frozen):
     @staticmethod
     def of(tree: MeasuredSpine) -> Ways:
         units = {
-            level: {name: int(here.sum()) for name, here in tree.classes(level).items()} for level in tree.spine.levels
+            level: {name: int(here.sum()) for name, here in tree.classes(level).items()}
+            for level in tree.spine.levels
         }
         return Ways(units, dict(tree.places_on), tree.usual, tree.split)
 

@@ -23,16 +23,18 @@ def noisy_answers(
     draws: Sequence[tuple[Draw, NDArray[np.bool_]]],
     entropy: Entropy,
 ) -> Iterator[Measurement]:
-    """The answers of the units ``rows``, which begin at ``start`` of their level, to each query in turn, with independent noise of
-    each of the ``draws`` on the units ``(units,)`` that are its own. The order of the draws is part of the scheme of the noise
-    (:mod:`das.noise.label`)."""
+    """The answers of the units ``rows``, which begin at ``start`` of their level, to each query in
+    turn, with independent noise of each of the ``draws`` on the units ``(units,)`` that are its
+    own. The order of the draws is part of the scheme of the noise (:mod:`das.noise.label`)."""
     for name, query in queries.items():
         values, variance = rows.answer(query), np.full(rows.units, np.inf)
         kept = np.zeros(rows.units, dtype=bool)
         for d, of_class in draws:
             if d.query == name:
                 here = np.flatnonzero(of_class)
-                values[here] += _noise(d, len(here) * query.answers, entropy).reshape(len(here), query.answers)
+                values[here] += _noise(d, len(here) * query.answers, entropy).reshape(
+                    len(here), query.answers
+                )
                 variance[here], kept[here] = d.variance, True
         values[~kept] = 0  # nothing was drawn for these, and nothing is said of them
         yield Measurement(level, name, start, values, variance)

@@ -4,17 +4,17 @@ r"""The discrete Gaussian :math:`N_Z(0, \sigma^2)`, exactly, for every rational 
 
 Sampled by :mod:`das.noise.inverse_cdf`, whose proof asks for one thing only: integers around
 :math:`2^n F(k)`. They come from :math:`q = e^{-1/2\sigma^2}` (bracketed) and the recurrence
-:math:`g_{k+1} = g_k q^{2k+1}`, :math:`g_0 = 1`, every product rounded outwards in fixed point. Beyond
-:math:`K` the ratios :math:`g_{k+1}/g_k = q^{2k+1}` are at most :math:`q^{2K+1}`, so
+:math:`g_{k+1} = g_k q^{2k+1}`, :math:`g_0 = 1`, every product rounded outwards in fixed point.
+Beyond :math:`K` the ratios :math:`g_{k+1}/g_k = q^{2k+1}` are at most :math:`q^{2K+1}`, so
 
 .. math:: \sum_{k > K} g_k \le g_K \frac{q^{2K+1}}{1 - q^{2K+1}}.
 
-Variances beyond :data:`LARGEST` are drawn one at a time by :mod:`das.noise.rejection`: exact as well, some
-hundreds of times slower, and without a table.
+Variances beyond :data:`LARGEST` are drawn one at a time by :mod:`das.noise.rejection`: exact as
+well, some hundreds of times slower, and without a table.
 
-Source: Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy* (2020), for the
-distribution and its privacy; the sampler of this module is not theirs, that of the large variances is.
-"""
+Source: Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy* (2020), for
+the distribution and its privacy; the sampler of this module is not theirs, that of the large
+variances is."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ from das.noise import rejection
 from das.noise.entropy import Entropy
 from das.noise.inverse_cdf import InverseCdf, exp_minus, symmetric
 
-#: Beyond this variance the table of thresholds (about 30 sigma of them) no longer pays: there it takes a
-#: quarter of a second and 60 MB to make.
+#: Beyond this variance the table of thresholds (about 30 sigma of them) no longer pays: there it
+#: takes a quarter of a second and 60 MB to make.
 LARGEST = Fraction(10**8)
 #: Beyond this one, a draw may not fit an int64: sigma is 2^50, and 2^62 is 4,096 of it.
 _HOPELESS = Fraction(2**100)
 
 
 def weights(sigma_sq: Fraction, n: int) -> tuple[list[int], list[int], int]:
-    """Brackets of ``exp(-k^2 / (2 sigma_sq))`` for k = 0..K, and a bound of the rest, for ``n``-bit thresholds."""
+    """Brackets of ``exp(-k^2 / (2 sigma_sq))`` for k = 0..K, and a bound of the rest, for ``n``-bit
+    thresholds.
+    """
     root = isqrt(sigma_sq.numerator // sigma_sq.denominator) + 1  # > sigma
     top = root * (isqrt(2 * n) + 3)  # exp(-K^2 / 2 sigma^2) < exp(-n) < 2^-n
     p = n + 64 + 2 * top.bit_length()
@@ -61,7 +63,9 @@ def _sampler(sigma_sq: Fraction) -> InverseCdf:
 
 
 def inverse(sigma_sq: Fraction) -> InverseCdf | None:
-    """What inverts the distribution of this variance, if a table of it pays: else draws are made by :func:`one`."""
+    """What inverts the distribution of this variance, if a table of it pays: else draws are made by
+    :func:`one`.
+    """
     return None if sigma_sq > LARGEST else _sampler(sigma_sq)
 
 
@@ -71,9 +75,14 @@ def one(sigma_sq: Fraction, entropy: Entropy) -> int:
 
 
 def refuse(sigma_sq: Fraction) -> None:
-    """Raises where noise of this variance cannot be drawn: not exact, not positive, or beyond 64 bits."""
+    """Raises where noise of this variance cannot be drawn: not exact, not positive, or beyond 64
+    bits.
+    """
     if not isinstance(sigma_sq, Fraction):
-        raise TypeError(f"sigma_sq must be a Fraction, not {type(sigma_sq).__name__}: privacy depends on it exactly")
+        raise TypeError(
+            f"sigma_sq must be a Fraction, not {type(sigma_sq).__name__}: privacy depends on it"
+            " exactly"
+        )
     if sigma_sq <= 0:
         raise ValueError(f"sigma_sq must be positive, not {sigma_sq}")
     if sigma_sq > _HOPELESS:
@@ -87,8 +96,8 @@ def refuse(sigma_sq: Fraction) -> None:
 def sample(sigma_sq: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
     """``size`` independent draws of N_Z(0, sigma_sq), int64.
 
-    ``sigma_sq`` is the variance parameter, an exact ``Fraction``; a float raises ``TypeError``, since the
-    guarantee depends on the number.
+    ``sigma_sq`` is the variance parameter, an exact ``Fraction``; a float raises ``TypeError``,
+    since the guarantee depends on the number.
 
     >>> from das.noise.entropy import seeded
     >>> int(abs(sample(Fraction(1, 100), 1000, seeded(1))).max())  # P[X != 0] is about 4e-22

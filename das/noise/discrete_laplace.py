@@ -1,4 +1,5 @@
-r"""The two-sided geometric (discrete Laplace) distribution, exactly, for every rational scale :math:`b`.
+r"""The two-sided geometric (discrete Laplace) distribution, exactly, for every rational scale
+:math:`b`.
 
 .. math:: P[X = x] = \frac{1 - q}{1 + q} q^{|x|}, \qquad q = e^{-1/b}, \quad x \in \mathbb{Z}.
 
@@ -30,8 +31,12 @@ _HOPELESS = Fraction(2**50)
 
 
 def weights(scale: Fraction, n: int) -> tuple[list[int], list[int], int]:
-    """Brackets of ``exp(-k / scale)`` for k = 0..K, and a bound of the rest, for ``n``-bit thresholds."""
-    top = -(-7 * n * (scale.numerator // scale.denominator + 1) // 10)  # exp(-K / b) <= exp(-0.7 n) < 2^-n
+    """Brackets of ``exp(-k / scale)`` for k = 0..K, and a bound of the rest, for ``n``-bit
+    thresholds.
+    """
+    top = -(
+        -7 * n * (scale.numerator // scale.denominator + 1) // 10
+    )  # exp(-K / b) <= exp(-0.7 n) < 2^-n
     p = n + 64 + 2 * top.bit_length()
     q_lo, q_hi = exp_minus(1 / scale, p)
     g_lo, g_hi = [1 << p], [1 << p]
@@ -48,7 +53,9 @@ def _sampler(scale: Fraction) -> InverseCdf:
 
 
 def inverse(scale: Fraction) -> InverseCdf | None:
-    """What inverts the distribution of this scale, if a table of it pays: else draws are made by :func:`one`."""
+    """What inverts the distribution of this scale, if a table of it pays: else draws are made by
+    :func:`one`.
+    """
     return None if scale > LARGEST else _sampler(scale)
 
 
@@ -58,9 +65,13 @@ def one(scale: Fraction, entropy: Entropy) -> int:
 
 
 def refuse(scale: Fraction) -> None:
-    """Raises where noise of this scale cannot be drawn: not exact, not positive, or beyond 64 bits."""
+    """Raises where noise of this scale cannot be drawn: not exact, not positive, or beyond 64
+    bits.
+    """
     if not isinstance(scale, Fraction):
-        raise TypeError(f"scale must be a Fraction, not {type(scale).__name__}: privacy depends on it exactly")
+        raise TypeError(
+            f"scale must be a Fraction, not {type(scale).__name__}: privacy depends on it exactly"
+        )
     if scale <= 0:
         raise ValueError(f"scale must be positive, not {scale}")
     if scale > _HOPELESS:
@@ -72,7 +83,9 @@ def refuse(scale: Fraction) -> None:
 
 
 def sample(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
-    """``size`` independent draws with P[X = x] proportional to exp(-|x| / scale), int64. Floats are refused."""
+    """``size`` independent draws with P[X = x] proportional to exp(-|x| / scale), int64. Floats are
+    refused.
+    """
     refuse(scale)
     if (table := inverse(scale)) is None:
         return np.fromiter((one(scale, entropy) for _ in range(size)), np.int64, count=size)

@@ -1,29 +1,31 @@
 r"""Exact sampling by inverting a distribution function whose values are known only by brackets.
 
-Let :math:`X` take integer values with distribution function :math:`F`, and :math:`U = 0.b_1b_2\ldots` be
-uniform. Then :math:`X = \min\{k : U < F(k)\}` has distribution :math:`F`. Bits of :math:`U` are revealed
-as they are needed.
+Let :math:`X` take integer values with distribution function :math:`F`, and :math:`U =
+0.b_1b_2\ldots` be uniform. Then :math:`X = \min\{k : U < F(k)\}` has distribution :math:`F`. Bits
+of :math:`U` are revealed as they are needed.
 
 **Claim.** The value returned is :math:`F^{-1}(U)` exactly, almost surely.
 
 *Proof.* A prefix :math:`w` of :math:`n` bits says :math:`U \in [w, w+1)/2^n`. Let integers
-:math:`l_k \le 2^n F(k) \le h_k` be given. If :math:`w + 1 \le l_k` then :math:`U < F(k)`, whatever the
-later bits; if :math:`w \ge h_k` then :math:`U \ge F(k)`. When for some :math:`k` both
-:math:`w \ge h_{k-1}` and :math:`w + 1 \le l_k` hold, then :math:`F(k-1) \le U < F(k)`, that is
-:math:`X = k`; this is the only rule by which a value is returned. A prefix that satisfies it for no
-:math:`k` is extended by further independent bits and brackets are computed afresh for the longer prefix;
-it is never guessed. As brackets shrink to points with growing :math:`n`, the set of :math:`U` that stay
-undecided forever is contained in the countable set of values of :math:`F`, of measure 0. ∎
+:math:`l_k \le 2^n F(k) \le h_k` be given. If :math:`w + 1 \le l_k` then :math:`U < F(k)`, whatever
+the later bits; if :math:`w \ge h_k` then :math:`U \ge F(k)`. When for some :math:`k` both :math:`w
+\ge h_{k-1}` and :math:`w + 1 \le l_k` hold, then :math:`F(k-1) \le U < F(k)`, that is :math:`X =
+k`; this is the only rule by which a value is returned. A prefix that satisfies it for no :math:`k`
+is extended by further independent bits and brackets are computed afresh for the longer prefix; it
+is never guessed. As brackets shrink to points with growing :math:`n`, the set of :math:`U` that
+stay undecided forever is contained in the countable set of values of :math:`F`, of measure 0. ∎
 
-Nothing in the proof needs the brackets to be tight: a loose bracket costs work, not correctness. Brackets
-come from integer arithmetic with outward rounding; no float is anywhere on this path.
+Nothing in the proof needs the brackets to be tight: a loose bracket costs work, not correctness.
+Brackets come from integer arithmetic with outward rounding; no float is anywhere on this path.
 
-*Work.* The first 16 bits decide all but a small share of draws through a table (of a discrete Gaussian, all but 1.1 % at
-:math:`\sigma^2 = 10^4`, but 41 % alone at :math:`10^8`); the rest are extended to 64 bits and decided by binary search; once in about 10^17 draws, to 128 bits in Python integers.
+*Work.* The first 16 bits decide all but a small share of draws through a table (of a discrete
+Gaussian, all but 1.1 % at :math:`\sigma^2 = 10^4`, but 41 % alone at :math:`10^8`); the rest are
+extended to 64 bits and decided by binary search; once in about 10^17 draws, to 128 bits in Python
+integers.
 
-*Two sources of bits, one rule.* Draws in bulk take their bits from one stream, in turn (:meth:`InverseCdf.sample`); noise on request
-has bits of its own for each coordinate (:mod:`das.noise.coordinates`). Both are decided by :meth:`InverseCdf.invert`.
-"""
+*Two sources of bits, one rule.* Draws in bulk take their bits from one stream, in turn
+(:meth:`InverseCdf.sample`); noise on request has bits of its own for each coordinate
+(:mod:`das.noise.coordinates`). Both are decided by :meth:`InverseCdf.invert`."""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ from numpy.typing import NDArray
 
 from das.noise.entropy import Entropy
 
-#: ``brackets(n)`` returns ``(first, lo, hi)``: lo[i] <= 2^n F(first + i) <= hi[i], both non-decreasing.
+#: ``brackets(n)`` returns ``(first, lo, hi)``: lo[i] <= 2^n F(first + i) <= hi[i], both
+#: non-decreasing.
 Brackets = Callable[[int], tuple[int, list[int], list[int]]]
 
 _BLOCK = 1 << 17  # draws at a time: tables and bits stay in cache
@@ -76,8 +79,9 @@ class InverseCdf:
     def __init__(self, brackets: Brackets) -> None:
         self._brackets = brackets
         self._first, lo, hi = brackets(64)
-        # 2^64 does not fit 64 bits. Clipping it to 2^64 - 1 leaves the two tests of the proof unchanged for
-        # every prefix but 2^64 - 1 itself, and that prefix is always extended (see _search).
+        # 2^64 does not fit 64 bits. Clipping it to 2^64 - 1 leaves the two tests of the proof
+        # unchanged for every prefix but 2^64 - 1 itself, and that prefix is always extended (see
+        # _search).
         self._lo = np.array([min(x, _TOP) for x in lo], dtype=np.uint64)
         self._hi = np.array([min(x, _TOP) for x in hi], dtype=np.uint64)
         self._table, self._undecided = self._first_level()
@@ -95,7 +99,9 @@ class InverseCdf:
     def _search(
         self, first: NDArray[np.uint64], last: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Values for 64-bit prefixes known to lie in ``[first, last]``, and where they are decided."""
+        """Values for 64-bit prefixes known to lie in ``[first, last]``, and where they are
+        decided.
+        """
         i = np.searchsorted(self._hi, first, side="right")  # the first threshold with hi > w
         inside = (i > 0) & (i < len(self._lo)) & (last < np.uint64(_TOP))
         decided = inside & (last < self._lo[np.minimum(i, len(self._lo) - 1)])
@@ -110,14 +116,18 @@ class InverseCdf:
         return out
 
     def invert(self, prefix: NDArray[np.uint16], more: MoreBits, out: NDArray[np.int64]) -> None:
-        """Into ``out`` ``(n,)`` the value of each of some draws, whose first 16 bits ``(n,)`` are these."""
+        """Into ``out`` ``(n,)`` the value of each of some draws, whose first 16 bits ``(n,)`` are
+        these.
+        """
         drawn = np.take(self._table, prefix)
         out[:] = drawn
         again = np.flatnonzero(drawn == self._undecided)
         if len(again):
             out[again] = self._second_level(prefix[again], again, more)
 
-    def _second_level(self, prefix: NDArray[np.uint16], draw: NDArray[np.intp], more: MoreBits) -> NDArray[np.int64]:
+    def _second_level(
+        self, prefix: NDArray[np.uint16], draw: NDArray[np.intp], more: MoreBits
+    ) -> NDArray[np.int64]:
         word = (prefix.astype(np.uint64) << np.uint64(48)) | (more.words(draw) >> np.uint64(16))
         value, decided = self._search(word, word)
         for i in np.flatnonzero(~decided):
@@ -139,9 +149,9 @@ def exp_minus(x: Fraction, bits: int) -> tuple[int, int]:
     r"""Integers ``lo <= 2^bits exp(-x) <= hi`` for ``x >= 0``, a few units apart.
 
     :math:`e^{-x} = (e^{-y})^{2^h}` with :math:`y = x/2^h \le 1/2`; the alternating Taylor series of
-    :math:`e^{-y}`, whose remainder is at most its first omitted term, then :math:`h` squarings, every
-    division rounded outwards. A squaring doubles a relative error: ``h + 8`` guard bits absorb it.
-    """
+    :math:`e^{-y}`, whose remainder is at most its first omitted term, then :math:`h` squarings,
+    every division rounded outwards. A squaring doubles a relative error: ``h + 8`` guard bits
+    absorb it."""
     h = max(0, (2 * x.numerator // x.denominator).bit_length())
     work = bits + h + 8
     y = x / (1 << h)
@@ -159,10 +169,12 @@ def exp_minus(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def symmetric(weights: Callable[[int], tuple[list[int], list[int], int]]) -> Brackets:
-    r"""Brackets of :math:`F` from brackets of unnormalised weights of a distribution symmetric about 0.
+    r"""Brackets of :math:`F` from brackets of unnormalised weights of a distribution symmetric
+    about 0.
 
-    ``weights(n)`` returns ``(g_lo, g_hi, tail)`` in one fixed-point unit: brackets of :math:`g_1..g_K`
-    relative to :math:`g_0 = 2^P` (``g[0]`` is that unit itself), and ``tail`` at least
+    ``weights(n)`` returns ``(g_lo, g_hi, tail)`` in one fixed-point unit: brackets of
+    :math:`g_1..g_K` relative to :math:`g_0 = 2^P` (``g[0]`` is that unit itself), and ``tail`` at
+    least
     :math:`\sum_{k > K} g_k`. With :math:`A_k = \sum_{j \ge k} g_j` and :math:`S = g_0 + 2A_1`:
     :math:`F(-k) = A_k/S` and :math:`F(k - 1) = 1 - A_k/S`.
     """

@@ -1,35 +1,38 @@
-r"""The same two distributions by rejection, one draw at a time: for scales at which tables no longer pay.
+r"""The same two distributions by rejection, one draw at a time: for scales at which tables no
+longer pay.
 
-Integers only, and memory that does not grow with the scale. Everything is made of uniform integers below some
-:math:`n`: as many bits as :math:`n - 1` has, drawn again until the number is below :math:`n`. A Bernoulli of
-probability :math:`a/b` asks whether a uniform integer below :math:`b` is below :math:`a`.
+Integers only, and memory that does not grow with the scale. Everything is made of uniform integers
+below some :math:`n`: as many bits as :math:`n - 1` has, drawn again until the number is below
+:math:`n`. A Bernoulli of probability :math:`a/b` asks whether a uniform integer below :math:`b` is
+below :math:`a`.
 
 *Bernoulli of* :math:`e^{-\gamma}`, :math:`0 \le \gamma \le 1`. Toss coins of probability
-:math:`\gamma/1, \gamma/2, \gamma/3, \ldots` until one fails; the first :math:`k` all succeed with probability
-:math:`\gamma^k/k!`, so the :math:`k`-th is the first to fail with probability
-:math:`\gamma^{k-1}/(k-1)! - \gamma^k/k!`. Summed over odd :math:`k` this is
-:math:`1 - \gamma + \gamma^2/2! - \ldots = e^{-\gamma}`: return whether the number of tosses is odd. A larger
+:math:`\gamma/1, \gamma/2, \gamma/3, \ldots` until one fails; the first :math:`k` all succeed with
+probability :math:`\gamma^k/k!`, so the :math:`k`-th is the first to fail with probability
+:math:`\gamma^{k-1}/(k-1)! - \gamma^k/k!`. Summed over odd :math:`k` this is :math:`1 - \gamma +
+\gamma^2/2! - \ldots = e^{-\gamma}`: return whether the number of tosses is odd. A larger
 :math:`\gamma` is cut into ones and a rest, :math:`e^{-\gamma} = (e^{-1})^{\lfloor\gamma\rfloor}
 e^{-(\gamma - \lfloor\gamma\rfloor)}`, and the first part to fail ends it.
 
 *Discrete Laplace of scale* :math:`t/s`. A uniform :math:`U` in :math:`0..t-1` kept with probability
-:math:`e^{-U/t}`, and :math:`V` successes of probability :math:`e^{-1}` in a row, make
-:math:`X = U + tV` with :math:`P[X = x] \propto e^{-U/t}e^{-V} = e^{-x/t}` on :math:`x \ge 0`. Then
-:math:`Y = \lfloor X/s \rfloor` gathers :math:`s` neighbours: :math:`P[Y = y] \propto e^{-ys/t}`. A fair sign,
-with :math:`-0` sent back to the start so that 0 is not counted twice, gives
-:math:`P[\pm Y = z] \propto e^{-|z|s/t}`.
+:math:`e^{-U/t}`, and :math:`V` successes of probability :math:`e^{-1}` in a row, make :math:`X = U
++ tV` with :math:`P[X = x] \propto e^{-U/t}e^{-V} = e^{-x/t}` on :math:`x \ge 0`. Then :math:`Y =
+\lfloor X/s \rfloor` gathers :math:`s` neighbours: :math:`P[Y = y] \propto e^{-ys/t}`. A fair sign,
+with :math:`-0` sent back to the start so that 0 is not counted twice, gives :math:`P[\pm Y = z]
+\propto e^{-|z|s/t}`.
 
-*Discrete Gaussian.* With :math:`t = \lfloor\sigma\rfloor + 1`, propose :math:`Y` from the discrete Laplace of
-scale :math:`t` and keep it with probability :math:`e^{-(|Y| - \sigma^2/t)^2/2\sigma^2}`. The square opens to
+*Discrete Gaussian.* With :math:`t = \lfloor\sigma\rfloor + 1`, propose :math:`Y` from the discrete
+Laplace of scale :math:`t` and keep it with probability :math:`e^{-(|Y| - \sigma^2/t)^2/2\sigma^2}`.
+The square opens to
 :math:`Y^2/2\sigma^2 - |Y|/t + \sigma^2/2t^2`, so what is kept has
 :math:`P[Y = y] \propto e^{-|y|/t} e^{-y^2/2\sigma^2 + |y|/t} = e^{-y^2/2\sigma^2}`; about 1.3
 proposals are made for a draw where :math:`\sigma` is large.
 
-Each acceptance test compares integers, so the distributions are exact for uniform bits. The time of a draw depends on
-what is drawn, as with every sampler by rejection.
+Each acceptance test compares integers, so the distributions are exact for uniform bits. The time of
+a draw depends on what is drawn, as with every sampler by rejection.
 
-Source: Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy* (2020), algorithms 1-3.
-"""
+Source: Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy* (2020),
+algorithms 1-3."""
 
 from __future__ import annotations
 
@@ -83,13 +86,17 @@ def discrete_gaussian(sigma_sq: Fraction, entropy: Entropy) -> int:
 
 def _exact(name: str, value: object) -> None:
     if not isinstance(value, Fraction):
-        raise TypeError(f"{name} must be a Fraction, not {type(value).__name__}: privacy depends on it exactly")
+        raise TypeError(
+            f"{name} must be a Fraction, not {type(value).__name__}: privacy depends on it exactly"
+        )
 
 
 def _bernoulli_exp(a: int, b: int, entropy: Entropy) -> bool:
     """True with probability exp(-a/b)."""
     whole, rest = divmod(a, b)
-    return all(_first_failure_is_odd(1, 1, entropy) for _ in range(whole)) and _first_failure_is_odd(rest, b, entropy)
+    return all(
+        _first_failure_is_odd(1, 1, entropy) for _ in range(whole)
+    ) and _first_failure_is_odd(rest, b, entropy)
 
 
 def _first_failure_is_odd(a: int, b: int, entropy: Entropy) -> bool:

@@ -33,8 +33,11 @@ class Sampler(Protocol):
         ...
 
 
-#: Of what the samplers make of given bits, all of them together. Another number for the same bits is another version: both
-#: published would be two functions of one noise.
+#: Of what the samplers make of given bits, all of them together. Another number for the same bits
+#: is another version: both published would be two functions of one noise.
 VERSION = "1"
 
-SAMPLERS: Mapping[str, Sampler] = {"discrete-gaussian": discrete_gaussian, "geometric": discrete_laplace}
+SAMPLERS: Mapping[str, Sampler] = {
+    "discrete-gaussian": discrete_gaussian,
+    "geometric": discrete_laplace,
+}

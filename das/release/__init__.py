@@ -1,1 +1,3 @@
-"""A release, from its own folder alone: what is made of its measurements, and what is said of it."""
+"""A release, from its own folder alone: what is made of its measurements, and what is said of
+it.
+"""

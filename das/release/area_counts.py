@@ -1,5 +1,6 @@
-"""Counts of any areas of blocks, and what is computed from them: as published, with intervals from replicates where the release has any
-(:mod:`das.release.replicated`), and as all measurements say, with standard errors and intervals.
+"""Counts of any areas of blocks, and what is computed from them: as published, with intervals from
+replicates where the release has any (:mod:`das.release.replicated`), and as all measurements say,
+with standard errors and intervals.
 
 Like ``das.release.post``, nothing here can see the truth.
 """
@@ -35,15 +36,19 @@ from das.replicates.area_functions import FUNCTIONS, for_all_at_once, other_side
 
 #: What intervals hold, where nobody says otherwise: as the Bureau states its margins.
 COVERAGE = 0.9
-#: Of the redistricting tables, what a page shows unasked: the voting-age population, by Hispanic origin and race.
+#: Of the redistricting tables, what a page shows unasked: the voting-age population, by Hispanic
+#: origin and race.
 VOTING_AGE = tuple(f"P004{number:04d}" for number in (1, 2, 5, 6, 7, 8, 9, 10, 11))
-#: Standard errors that the margin of a normal estimate has at 95 %, of which ``Universe.wide`` may be a little more.
+#: Standard errors that the margin of a normal estimate has at 95 %, of which ``Universe.wide`` may
+#: be a little more.
 _NORMAL = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """A sum of cells ``(cells,)`` of one universe; ``field`` is that of a table's column, or a query's name and answer."""
+    """A sum of cells ``(cells,)`` of one universe; ``field`` is that of a table's column, or a
+    query's name and answer.
+    """
 
     universe: Universe
     field: str
@@ -57,7 +62,9 @@ class Statistic:
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """What is computed from ``counts`` of areas by one of :data:`das.replicates.area_functions.FUNCTIONS`."""
+    """What is computed from ``counts`` of areas by one of
+    :data:`das.replicates.area_functions.FUNCTIONS`.
+    """
 
     function: str
     counts: tuple[Statistic, ...]
@@ -68,7 +75,9 @@ class Computed:
 
     @property
     def label(self) -> str:
-        """In words, and with the fields: that of adults is called a total in the table of adults, too."""
+        """In words, and with the fields: that of adults is called a total in the table of adults,
+        too.
+        """
         return f"{self.function}: {' / '.join(f'{s.label} ({s.field})' for s in self.counts)}"
 
     def of(self, counts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
@@ -104,28 +113,40 @@ class Replicated:
         within: Range | None = None,
         raised: bool = False,
     ) -> Replicated:
-        """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that hold for all of them at once; ``within`` and
-        ``raised`` as of :func:`das.replicates.interval`."""
+        """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that
+        hold for all of them at once; ``within`` and ``raised`` as of
+        :func:`das.replicates.interval`."""
         errors = ReplicateErrors.of(value, replicates)
         factor = for_all_at_once(value, replicates, coverage, rule) if together else None
         made = interval(value, errors, coverage, rule, factor, within=within, raised=raised)
         return Replicated(errors, made, other_side(value, replicates) if side else None)
 
     def row(self, i: int) -> ReplicatesSay:
-        """Ends, error, bias, and how often on the other side; nothing where the value is no number in some replicate."""
+        """Ends, error, bias, and how often on the other side; nothing where the value is no number
+        in some replicate.
+        """
         if not np.isfinite(self.errors.rmse[i]):
             return UNTOLD
         lower, upper, rmse, bias = (
-            x[i].item() for x in (self.interval.lower, self.interval.upper, self.errors.rmse, self.errors.bias)
+            x[i].item()
+            for x in (self.interval.lower, self.interval.upper, self.errors.rmse, self.errors.bias)
         )
-        return lower, upper, rmse, bias, None if self.other_side is None else float(self.other_side[i])
+        return (
+            lower,
+            upper,
+            rmse,
+            bias,
+            None if self.other_side is None else float(self.other_side[i]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class AreaColumn:
-    """A statistic of each area, arrays ``(areas,)``: ``value`` as published, and what its replicates say; ``estimate`` and ``error`` its unbiased
-    estimate from all measurements and the standard error of that, NaN where nothing at the lowest level tells it; the ends ``low`` and
-    ``high`` of the interval about it, ``high`` negative where there is none. What is certain is its own estimate and interval, without error."""
+    """A statistic of each area, arrays ``(areas,)``: ``value`` as published, and what its
+    replicates say; ``estimate`` and ``error`` its unbiased estimate from all measurements and the
+    standard error of that, NaN where nothing at the lowest level tells it; the ends ``low`` and
+    ``high`` of the interval about it, ``high`` negative where there is none. What is certain is its
+    own estimate and interval, without error."""
 
     statistic: Statistic
     value: NDArray[np.int64]
@@ -144,7 +165,18 @@ class AreaColumn:
         """That of area i."""
         s, seen = self.statistic, self.replicated.row(i) if self.replicated else UNTOLD
         place = areas.code(i), str(areas.called[i]), blocks
-        row = AreaRow(*place, s.universe.name, s.field, s.label, int(self.value[i]), *seen, None, None, None, None)
+        row = AreaRow(
+            *place,
+            s.universe.name,
+            s.field,
+            s.label,
+            int(self.value[i]),
+            *seen,
+            None,
+            None,
+            None,
+            None,
+        )
         if not self.known[i]:
             return row
         return replace(
@@ -188,8 +220,9 @@ class ComputedColumn:
 
 @dataclass(frozen=True, eq=False)
 class AreaCounts:
-    """Of some areas of a release; intervals hold the true count with probability ``coverage``, each by itself, or from replicates for all
-    areas at once, as was asked for. ``published``: of each universe that is asked for, how many records the release has in all."""
+    """Of some areas of a release; intervals hold the true count with probability ``coverage``, each
+    by itself, or from replicates for all areas at once, as was asked for. ``published``: of each
+    universe that is asked for, how many records the release has in all."""
 
     areas: Areas
     coverage: float
@@ -205,7 +238,10 @@ class AreaCounts:
         out = []
         for i in range(len(self.areas)):
             out += [c.row(i, self.areas, int(units[i])) for c in self.columns]
-            out += [c.row(i, (self.areas.code(i), str(self.areas.called[i]), int(units[i]))) for c in each]
+            out += [
+                c.row(i, (self.areas.code(i), str(self.areas.called[i]), int(units[i])))
+                for c in each
+            ]
         together = ("", f"all {len(self.areas):,} areas", len(np.unique(self.areas.unit)))
         return [*out, *(c.row(0, together) for c in self.computed if c not in each)]
 
@@ -219,9 +255,9 @@ def counts(
     rule: str = "ct",
     together: bool = False,
 ) -> AreaCounts:
-    """The statistics of areas of the lowest units of ``release.spine``. ``rule``: how replicates become intervals
-    (:mod:`das.replicates.rules`); ``together``: such that those of all areas hold at once. Raises :class:`InputError` for a coverage
-    that is none."""
+    """The statistics of areas of the lowest units of ``release.spine``. ``rule``: how replicates
+    become intervals (:mod:`das.replicates.rules`); ``together``: such that those of all areas hold
+    at once. Raises :class:`InputError` for a coverage that is none."""
     check_coverage(coverage)
     said = partial(Replicated.of, coverage=coverage, rule=rule, together=together)
     plain = [a for a in asked if isinstance(a, Statistic)]
@@ -245,12 +281,23 @@ def counts(
             low, high = margins.ends(np.clip(rounded, least, most), margin, least, most)
             for j, (key, s) in enumerate(of_u.items()):
                 drawn[key] = again = None if replicates is None else replicates[:, :, j]
-                told = None if again is None else said(value[:, j], again, within=(least[:, j], most[:, j]))
-                found[key] = AreaColumn(s, value[:, j], told, about[:, j], error[:, j], low[:, j], high[:, j])
-    computed = [_column(a, [found[s.key].value for s in a.counts], [drawn[s.key] for s in a.counts], said)
-                for a in asked if isinstance(a, Computed)]  # fmt: skip
+                told = (
+                    None
+                    if again is None
+                    else said(value[:, j], again, within=(least[:, j], most[:, j]))
+                )
+                found[key] = AreaColumn(
+                    s, value[:, j], told, about[:, j], error[:, j], low[:, j], high[:, j]
+                )
+    computed = [
+        _column(a, [found[s.key].value for s in a.counts], [drawn[s.key] for s in a.counts], said)
+        for a in asked
+        if isinstance(a, Computed)
+    ]
     number = max((len(d) for d in drawn.values() if d is not None), default=0)
-    return AreaCounts(areas, coverage, tuple(found[s.key] for s in plain), tuple(computed), everybody, number)
+    return AreaCounts(
+        areas, coverage, tuple(found[s.key] for s in plain), tuple(computed), everybody, number
+    )
 
 
 def _column(
@@ -266,22 +313,29 @@ def _column(
     again = np.array([asked.of(one) for one in zip(*there, strict=True)])
     function = FUNCTIONS[asked.function]
     told = said(of, again, side=asked.function == "share", raised=function.raised)
-    return ComputedColumn(asked, of, replace(told, interval=told.interval.clipped(function.least, function.most)))
+    return ComputedColumn(
+        asked, of, replace(told, interval=told.interval.clipped(function.least, function.most))
+    )
 
 
 def wide(coverage: float, at_95: float) -> float:
-    """Standard errors that an interval of ``coverage`` has to either side: of a normal estimate, or as many more as noise of
-    a longer tail has at 95 %, where it has ``at_95`` (:attr:`das.model.universe.Universe.wide`)."""
+    """Standard errors that an interval of ``coverage`` has to either side: of a normal estimate, or
+    as many more as noise of a longer tail has at 95 %, where it has ``at_95``
+    (:attr:`das.model.universe.Universe.wide`)."""
     return NormalDist().inv_cdf((1 + coverage) / 2) * max(1.0, at_95 / _NORMAL)
 
 
-def _published(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
+def _published(
+    release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], int]:
     """Sums of the published counts, ``(areas, columns)``, and how many records there are in all."""
     h = microdata.read(release.folder / "microdata" / u.kind.folder, u, release.spine.codes[-1])
     return _sums(h, areas, cells), int(h.count.sum())
 
 
-def _replicates(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+def _replicates(
+    release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]
+) -> NDArray[np.int64] | None:
     """The same of each replicate, ``(replicates, areas, columns)``, where the release has any."""
     found = [_sums(h, areas, cells) for h in replicates_of(release, u)]
     return np.stack(found) if found else None
@@ -290,7 +344,10 @@ def _replicates(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bo
 def _sums(h: Histogram, areas: Areas, cells: NDArray[np.bool_]) -> NDArray[np.int64]:
     inside = areas.histogram(h)
     rows = np.repeat(np.arange(inside.units), np.diff(inside.indptr))
-    sums = [np.bincount(rows, weights=inside.count * c[inside.cell], minlength=inside.units) for c in cells]
+    sums = [
+        np.bincount(rows, weights=inside.count * c[inside.cell], minlength=inside.units)
+        for c in cells
+    ]
     return np.stack(sums, axis=1).astype(np.int64)
 
 
@@ -302,12 +359,14 @@ def _estimated(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.boo
     return estimates(source, tree.spine, bounds, u.schema, cells, area, unit, len(areas), exact)
 
 
-# --- what is asked for ---------------------------------------------------------------------------------------
+# --- what is asked for
+# ---------------------------------------------------------------------------------------
 
 
 def statistics(release: Opened, asked: Sequence[str]) -> list[Statistic | Computed]:
-    """Statistics by what a person types: a table (``P2``), a column of one (``P0020002``), or a query (``votingage * hispanic``),
-    after the name of its universe and a colon where it is not of persons; or a function of one or two of them, ``share:P0040002/P0040001``
+    """Statistics by what a person types: a table (``P2``), a column of one (``P0020002``), or a
+    query (``votingage * hispanic``), after the name of its universe and a colon where it is not of
+    persons; or a function of one or two of them, ``share:P0040002/P0040001``
     (:mod:`das.replicates.area_functions`). Without any: the total of each universe.
 
     Raises:
@@ -332,19 +391,26 @@ def _computed(release: Opened, function: str, counted: str, text: str) -> Comput
     where, wanted = f"--statistics {text}", FUNCTIONS[function].counts
     if len(names) != wanted or not all(names):
         example = "/".join(["P0040002", "P0040001"][:wanted])
-        raise UserError(f"{function} is of {wanted} count{'s' * (wanted > 1)}", where=where,
-                        remedy=f"write such as {function}:{example}")  # fmt: skip
+        raise UserError(
+            f"{function} is of {wanted} count{'s' * (wanted > 1)}",
+            where=where,
+            remedy=f"write such as {function}:{example}",
+        )
     found = [_statistics(release, name) for name in names]
     for name, several in zip(names, found, strict=True):
         if len(several) > 1:
             raise UserError(
-                f"{name} is {len(several)} counts", where=where, remedy=f"name one of them, such as {several[0].field}"
+                f"{name} is {len(several)} counts",
+                where=where,
+                remedy=f"name one of them, such as {several[0].field}",
             )
     return Computed(function, tuple(one for (one,) in found))
 
 
 def unasked(release: Opened) -> list[str]:
-    """What a page shows where nothing is asked for: totals and, where there is a table P4, the voting-age population."""
+    """What a page shows where nothing is asked for: totals and, where there is a table P4, the
+    voting-age population.
+    """
     there = {f for t in tables.of(release.after.persons) for f in t.columns}
     others = (f"{u.name}:total" for u in release.after.universes[1:])
     return ["total", *(f for f in VOTING_AGE if f in there), *others]
@@ -354,21 +420,31 @@ def _statistics(release: Opened, text: str) -> list[Statistic]:
     where, every = f"--statistics {text}", release.after.universes
     head, colon, wanted = text.rpartition(":")
     if colon and head.strip() not in [u.name for u in every]:
-        raise UserError(f"no universe {head.strip()!r}", where=where,
-                        remedy=near(head.strip(), [u.name for u in every], "universes"))  # fmt: skip
+        raise UserError(
+            f"no universe {head.strip()!r}",
+            where=where,
+            remedy=near(head.strip(), [u.name for u in every], "universes"),
+        )
     among = [u for u in every if not colon or u.name == head.strip()]
     known: list[str] = []
     for u in among:
         for t in tables.of(u, release.assigned(u.name)):
-            chosen = [j for j, f in enumerate(t.columns) if key(wanted) in (key(t.name), key(f)) and not t.repeats(j)]
+            chosen = [
+                j
+                for j, f in enumerate(t.columns)
+                if key(wanted) in (key(t.name), key(f)) and not t.repeats(j)
+            ]
             if chosen:
                 return [Statistic(u, t.columns[j], t.said(j), t.mask(j)) for j in chosen]
             known.append(t.name)
     try:
         return _of_query(among[0], query(wanted.strip(), among[0].schema, (), where))
     except UserError as error:
-        raise UserError(f"no table, column or query {wanted.strip()!r}", where=where,
-                        remedy=f"the tables are {', '.join(known) or 'none'}; as a query: {error.remedy}") from None  # fmt: skip
+        raise UserError(
+            f"no table, column or query {wanted.strip()!r}",
+            where=where,
+            remedy=f"the tables are {', '.join(known) or 'none'}; as a query: {error.remedy}",
+        ) from None
 
 
 def _of_query(u: Universe, name: str) -> list[Statistic]:
@@ -376,4 +452,7 @@ def _of_query(u: Universe, name: str) -> list[Statistic]:
     q = u.schema.query(name)
     there = np.unique(q.index[u.schema.possible]).tolist()
     words = q.captions()
-    return [Statistic(u, name if q.answers == 1 else f"{name}[{i}]", words[i], q.index == i) for i in there]
+    return [
+        Statistic(u, name if q.answers == 1 else f"{name}[{i}]", words[i], q.index == i)
+        for i in there
+    ]

@@ -1,4 +1,6 @@
-"""The page of some areas of a release: which counts it shows, in which tables, and whether they are a plan."""
+"""The page of some areas of a release: which counts it shows, in which tables, and whether they are
+a plan.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +18,44 @@ from das.report.area_page import AreaCell, AreaSection, ComputedLine, PlanSummar
 def page(release: Opened, found: AreaCounts) -> str:
     """The page as HTML."""
     sections = []
-    for (records, table), group in groupby(found.columns, key=lambda c: (c.statistic.universe.records, _table(c))):
+    for (records, table), group in groupby(
+        found.columns, key=lambda c: (c.statistic.universe.records, _table(c))
+    ):
         columns = list(group)
         part = columns[0].statistic.cells
         whole = all((c.statistic.cells <= part).all() for c in columns) and len(columns) > 1
         title = f"{records.capitalize()}{f', {table}' if table else ''}"
         labels = tuple(c.statistic.label for c in columns)
-        rows = tuple((found.areas.title(i), tuple(_cell(c, i) for c in columns)) for i in range(len(found.areas)))
+        rows = tuple(
+            (found.areas.title(i), tuple(_cell(c, i) for c in columns))
+            for i in range(len(found.areas))
+        )
         sections.append(AreaSection(title, labels, rows, shares=whole))
-    return area_html(release.after.name, found.areas.kind, len(found.areas), found.coverage, sections, _plan(release, found),
-                     _computed(found), private=release.after.private)  # fmt: skip
+    return area_html(
+        release.after.name,
+        found.areas.kind,
+        len(found.areas),
+        found.coverage,
+        sections,
+        _plan(release, found),
+        _computed(found),
+        private=release.after.private,
+    )
 
 
 def _computed(found: AreaCounts) -> list[ComputedLine]:
     fields = {c.computed.field for c in found.computed}
-    return [ComputedLine(f"{r.name} ({r.area})" if r.name and r.area else r.name or r.area, r.label,
-                         r.value if isfinite(r.value) else None, r.lower, r.upper)
-            for r in found.rows() if r.field in fields]  # fmt: skip
+    return [
+        ComputedLine(
+            f"{r.name} ({r.area})" if r.name and r.area else r.name or r.area,
+            r.label,
+            r.value if isfinite(r.value) else None,
+            r.lower,
+            r.upper,
+        )
+        for r in found.rows()
+        if r.field in fields
+    ]
 
 
 def _table(column: AreaColumn) -> str:
@@ -44,10 +67,17 @@ def _table(column: AreaColumn) -> str:
 
 
 def _plan(release: Opened, found: AreaCounts) -> PlanSummary | None:
-    """Where areas of persons do not overlap and have in them every unit in which somebody is published."""
+    """Where areas of persons do not overlap and have in them every unit in which somebody is
+    published.
+    """
     persons = release.after.persons
     total = next(
-        (c for c in found.columns if c.statistic.universe.name == persons.name and c.statistic.cells.all()), None
+        (
+            c
+            for c in found.columns
+            if c.statistic.universe.name == persons.name and c.statistic.cells.all()
+        ),
+        None,
     )
     if (
         total is None

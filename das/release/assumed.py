@@ -10,13 +10,18 @@ from das.model.prior import Dispersion, HousingPrior
 from das.model.schema import Schema
 
 NAME = "prior.json"  #: in a release that assumes something: see :mod:`das.model.prior`
-SAYS = ("the lowest units were taken to share the households of their parent as they share its housing units, and a group of m "
-        "expected persons to have the variance linear m + quadratic m^2, as the noisy measurements say")  # fmt: skip
+SAYS = (
+    "the lowest units were taken to share the households of their parent as they share its housing"
+    " units, and a group of m expected persons to have the variance linear m + quadratic m^2, as"
+    " the noisy measurements say"
+)
 
 
 @dataclass(frozen=True)
 class ListedSpread:
-    """How one query spreads, with words for it: ``answer`` is the answer that has numbers of its own, empty for the others."""
+    """How one query spreads, with words for it: ``answer`` is the answer that has numbers of its
+    own, empty for the others.
+    """
 
     query: str
     title: str
@@ -31,8 +36,13 @@ def listed(prior: HousingPrior, schema: Schema) -> list[ListedSpread]:
     for s in prior.spreads:
         query = schema.query(s.query)
         captions = query.captions() if s.own else []
-        rows: list[tuple[str, Dispersion]] = [("", s.common), *((captions[a], own) for a, own in sorted(s.own.items()))]
-        out += [ListedSpread(s.query, query.title, answer, d.linear, d.quadratic) for answer, d in rows]
+        rows: list[tuple[str, Dispersion]] = [
+            ("", s.common),
+            *((captions[a], own) for a, own in sorted(s.own.items())),
+        ]
+        out += [
+            ListedSpread(s.query, query.title, answer, d.linear, d.quadratic) for answer, d in rows
+        ]
     return out
 
 

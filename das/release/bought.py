@@ -1,8 +1,9 @@
-"""What the budget of a release buys: how well everything that was measured is told by all measurements together.
+"""What the budget of a release buys: how well everything that was measured is told by all
+measurements together.
 
-Variances are those of :mod:`das.design`: of the best linear unbiased estimates from the measurements of all levels, over the
-release's own tree and structures. They are functions of the specification and of public structure, and of no count.
-"""
+Variances are those of :mod:`das.design`: of the best linear unbiased estimates from the
+measurements of all levels, over the release's own tree and structures. They are functions of the
+specification and of public structure, and of no count."""
 
 from __future__ import annotations
 
@@ -20,22 +21,26 @@ from das.estimate.modes import Modes
 from das.model.universe import Planned, Universe
 from das.release.post import Opened
 
-#: What a page waits for: units of all levels; and units above the lowest level, times multiplications for each. Beyond
-#: these nothing is said. Rhode Island has 26,247 and 17 million, and takes half a second.
+#: What a page waits for: units of all levels; and units above the lowest level, times
+#: multiplications for each. Beyond these nothing is said. Rhode Island has 26,247 and 17 million,
+#: and takes half a second.
 UNITS, WORK = 200_000, 200_000_000
 
 
 @dataclass(frozen=True)
 class Bought:
-    """Of a level and query: the standard deviation of one answer from all measurements together, in persons; 0 where it is
-    published exactly. ``nothing``: no estimate would be worse without its measurement."""
+    """Of a level and query: the standard deviation of one answer from all measurements together, in
+    persons; 0 where it is published exactly. ``nothing``: no estimate would be worse without its
+    measurement."""
 
     deviation: float
     nothing: bool
 
 
 def bought(release: Opened, u: Universe) -> Mapping[LevelQuery, Bought]:
-    """Of all that was measured; empty of a part of a release, where it takes too long, or where the measurements do not tell every cell apart."""
+    """Of all that was measured; empty of a part of a release, where it takes too long, or where the
+    measurements do not tell every cell apart.
+    """
     tree = release.tree(u)
     if release.part is not None or not (
         tree.alike or all(n.mechanism.currency == "rho" for n in u.noise)

@@ -1,9 +1,10 @@
-"""A release of the demographic file, opened from its folder alone: what is tied, what was revealed, and what follows from these.
+"""A release of the demographic file, opened from its folder alone: what is tied, what was revealed,
+and what follows from these.
 
-Like :mod:`das.release.post`, nothing here can see the truth. Persons have the published redistricting counts of every block, and nobody
-is in a type of group quarters of which the block has no facility; units are the published occupied and vacant ones, and the
-facilities; households are the units of each tenure. So units are estimated before households.
-"""
+Like :mod:`das.release.post`, nothing here can see the truth. Persons have the published
+redistricting counts of every block, and nobody is in a type of group quarters of which the block
+has no facility; units are the published occupied and vacant ones, and the facilities; households
+are the units of each tenure. So units are estimated before households."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ class EstimatedDhc:
 
 @dataclass(frozen=True, eq=False)
 class OpenedDhc:
-    """``tied``: of persons and of units what every lowest unit has exactly, ``(units, answers)``."""
+    """``tied``: of persons and of units what every lowest unit has exactly, ``(units,
+    answers)``.
+    """
 
     folder: Path
     spec: DhcSpec
@@ -69,12 +72,18 @@ class OpenedDhc:
 
     def source(self, u: DhcUniverse) -> RevealedReader:
         """What was revealed of a universe."""
-        return RevealedReader(run_directory.nmf_folder(self.folder, u.name), self.spine, private=self.spec.run.private)
+        return RevealedReader(
+            run_directory.nmf_folder(self.folder, u.name), self.spine, private=self.spec.run.private
+        )
 
     def ties(self, u: DhcUniverse, homes: Histogram | None = None) -> Tied:
-        """What is tied of a universe; of households it follows from the published units, ``homes``."""
+        """What is tied of a universe; of households it follows from the published units,
+        ``homes``.
+        """
         if u.rests is None:
-            return Tied.of(u.schema, u.tie, self.tied[u.name], self.spine, self.able if u.housed else None)
+            return Tied.of(
+                u.schema, u.tie, self.tied[u.name], self.spine, self.able if u.housed else None
+            )
         if homes is None:
             raise ValueError(f"{u.name} rest on {u.rests}")
         return Tied.of(u.schema, u.tie, tenures(homes), self.spine)
@@ -82,12 +91,15 @@ class OpenedDhc:
     def events(self, u: DhcUniverse, level: str) -> tuple[Event, ...]:
         """What measuring a level draws: all answers to all queries, however few are looked at."""
         return tuple(
-            Event.of(d, u.name, self.spine.units(level), u.schema.query(d.query).answers) for d in u.plan.at(level)
+            Event.of(d, u.name, self.spine.units(level), u.schema.query(d.query).answers)
+            for d in u.plan.at(level)
         )
 
     @property
     def able(self) -> NDArray[np.bool_]:
-        """Where somebody can live, by lowest unit and level of ``relgq``: at home, or where there is a facility."""
+        """Where somebody can live, by lowest unit and level of ``relgq``: at home, or where there
+        is a facility.
+        """
         away = self.facilities > 0
         home = len(DHCP.attribute("relgq").levels) - len(quarters.TYPES)
         return np.concatenate([np.ones((len(away), home), dtype=bool), away], axis=1)
@@ -104,10 +116,14 @@ class OpenedDhc:
         homes = None if u.rests is None else done[u.rests].counts[self.spine.levels[-1]]
         every = Upward(source, self.spine, self.spec.estimation.most)
         try:
-            found = refined(every, self.spine, u.schema, u.strategy.outer, self.ties(u, homes), pool, progress)
+            found = refined(
+                every, self.spine, u.schema, u.strategy.outer, self.ties(u, homes), pool, progress
+            )
         except InfeasibleError as error:  # what is tied contradicts itself, or the schema
             raise ReleaseError(
-                f"what is tied of {u.name} cannot be: {error.what}", where=self.folder, remedy=ALTERED
+                f"what is tied of {u.name} cannot be: {error.what}",
+                where=self.folder,
+                remedy=ALTERED,
             ) from None
         return EstimatedDhc(*found)
 
@@ -116,12 +132,14 @@ def tenures(units: Histogram) -> Histogram:
     """Households of each tenure, by the published units."""
     group = np.array(TENVACGQ.query(strategy.UNITS_TENURE).groupings[0].index)[units.cell]
     here = group < len(TENURE.levels)
-    return Histogram.of(units.units, len(TENURE.levels), units.unit[here], group[here], units.count[here])
+    return Histogram.of(
+        units.units, len(TENURE.levels), units.unit[here], group[here], units.count[here]
+    )
 
 
 def units_tied(homes: Histogram, facilities: Ints) -> Histogram:
-    """Published vacant and occupied units (``h1``: vacant first), and the facilities of each block: the answers to the query that is tied of
-    units."""
+    """Published vacant and occupied units (``h1``: vacant first), and the facilities of each block:
+    the answers to the query that is tied of units."""
     counts = homes.dense()
     every = np.concatenate([counts[:, [1]], counts[:, [0]], facilities], axis=1)
     block, answer = np.nonzero(every)
@@ -143,14 +161,21 @@ def is_dhc_release(release: Path) -> bool:
 
 
 def open_dhc(release: Path) -> OpenedDhc:
-    """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete release."""
+    """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete
+    release.
+    """
     path = release / SPEC
     spec = parse_dhc(run_directory.read_text(path, "release specification"), where=str(path))
     spine = spine_file.read(release / SPINE)
     spec.lower(spine.levels)
     tied = {
-        u.name: tied_file.read(release / tied_file.name(u.name), spine, u.schema.query(u.tie).answers,
-                               private=spec.run.private)
-        for u in spec.universes if u.rests is None
-    }  # fmt: skip
+        u.name: tied_file.read(
+            release / tied_file.name(u.name),
+            spine,
+            u.schema.query(u.tie).answers,
+            private=spec.run.private,
+        )
+        for u in spec.universes
+        if u.rests is None
+    }
     return OpenedDhc(release, spec, spine, tied)

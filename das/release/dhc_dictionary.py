@@ -1,7 +1,8 @@
-"""``dictionary.csv`` of a release of the DHC: what its microdata and tables, its measurements, their columns and codes mean.
+"""``dictionary.csv`` of a release of the DHC: what its microdata and tables, its measurements,
+their columns and codes mean.
 
-The lines are those of :mod:`das.release.dictionary`: a function of the tree and of the specification, not of any count.
-"""
+The lines are those of :mod:`das.release.dictionary`: a function of the tree and of the
+specification, not of any count."""
 
 from __future__ import annotations
 
@@ -19,11 +20,16 @@ from das.spec.dhc import DhcUniverse
 
 #: Of every release, those that this has, too.
 FILES = {
-    name: says for name, says in dictionary.FILES
+    name: says
+    for name, says in dictionary.FILES
     if name in ("spec.toml", "privacy.json", "privacy.html", "ledger.jsonl", "spine.parquet", NAME)
-} | {"report.html": "the counts at a glance, how they were made, and what to be careful about"}  # fmt: skip
+} | {"report.html": "the counts at a glance, how they were made, and what to be careful about"}
 #: How a reader calls the records of each universe.
-RECORDS = {"persons": "persons", "units": "housing units and facilities of group quarters", "households": "households"}
+RECORDS = {
+    "persons": "persons",
+    "units": "housing units and facilities of group quarters",
+    "households": "households",
+}
 #: And those of each folder of microdata, with its columns.
 MICRODATA = {
     "persons": (RECORDS["persons"], person_form),
@@ -31,7 +37,9 @@ MICRODATA = {
 }
 #: Columns of what was revealed of the measurements, but for those of the attributes.
 REVEALED = {name: NMF[name] for name in ("geocode", "query_name", "query_shape", "variance")} | {
-    "cell": "which answers were revealed, a list of their numbers in C order, from 0 (measurements)",
+    "cell": (
+        "which answers were revealed, a list of their numbers in C order, from 0 (measurements)"
+    ),
     "value": "these answers, a list as long; of a constraint all of them, in C order",
 }
 #: Of units, whose housing units and facilities are published exactly beside them.
@@ -65,9 +73,13 @@ def entries(opened: OpenedDhc) -> Iterator[DictionaryLine]:
         yield from _lines(u.name, dictionary.of_schema(schema))
         if u.name in MICRODATA:
             records, form = MICRODATA[u.name]
-            yield from _lines(u.name, dictionary.of_microdata(form(), schema, u.name, records, spine, out.csv))
+            yield from _lines(
+                u.name, dictionary.of_microdata(form(), schema, u.name, records, spine, out.csv)
+            )
         if out.tables:
-            yield from _lines(u.name, dictionary.of_tables(tables_of(u.name), RECORDS[u.name], spine, {}, private))
+            yield from _lines(
+                u.name, dictionary.of_tables(tables_of(u.name), RECORDS[u.name], spine, {}, private)
+            )
         yield from _lines(u.name, _measurements(u))
 
 
@@ -81,14 +93,20 @@ def _measurements(u: DhcUniverse) -> Iterator[dictionary.LineParts]:
         yield "query", "", "", query, u.schema.query(query).title
     file, what = (
         f"{u.kind.file('nmf')}/*.parquet",
-        f"noisy measurements of {RECORDS[u.name]}: of all that was drawn the answers that were looked at",
+        (
+            f"noisy measurements of {RECORDS[u.name]}: of all that was drawn the answers that were"
+            " looked at"
+        ),
     )
     yield "file", file, "", "", what + (", and what is published exactly" if u.exact else "")
     yield from dictionary.of_answers(file, u.schema, REVEALED | (EXACT if u.exact else {}))
     if u.rests is None:
         file, what = (
             tied.name(u.name),
-            f"counts of the lowest units that {RECORDS[u.name]} have exactly: answers to {u.tie}; 0 where there is no row",
+            (
+                f"counts of the lowest units that {RECORDS[u.name]} have exactly: answers to"
+                f" {u.tie}; 0 where there is no row"
+            ),
         )
         yield "file", file, "", "", what
         yield from (("column", file, name, "", says) for name, says in TIED.items())

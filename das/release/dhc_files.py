@@ -1,15 +1,18 @@
-"""What a release of the DHC publishes of its counts: microdata of persons and of units, and the 65 tables.
+"""What a release of the DHC publishes of its counts: microdata of persons and of units, and the 65
+tables.
 
-All of it is a function of published counts, of three universes over one tree: ``persons`` (``dhcp``), ``units`` (``tenvacgq``) and
-``households`` (``dhch``). Under ``out`` come
+All of it is a function of published counts, of three universes over one tree: ``persons``
+(``dhcp``), ``units`` (``tenvacgq``) and ``households`` (``dhch``). Under ``out`` come
 
-* ``microdata/persons``: a row for each person, 16 fields; ``microdata/units``: one for each household, vacant unit and facility, 27
-  fields. What is read of them again are the counts of the lowest level, exactly (:func:`read_counts`).
-* ``tables/<Table>_<Level>.csv``: as every release has them, of the levels that each is published for (:func:`levels_of`).
+* ``microdata/persons``: a row for each person, 16 fields; ``microdata/units``: one for each
+  household, vacant unit and facility, 27 fields. What is read of them again are the counts of the
+  lowest level, exactly (:func:`read_counts`).
+* ``tables/<Table>_<Level>.csv``: as every release has them, of the levels that each is published
+  for (:func:`levels_of`).
 
-Block tables are CSV files like all others, for they are small: of the 25,181 blocks of Rhode Island the 33 tables are 67 MB, those of all
-other levels 4 MB, and the microdata 7 MB. No array of units by cells is made: a table costs the stored counts, and its own size.
-"""
+Block tables are CSV files like all others, for they are small: of the 25,181 blocks of Rhode Island
+the 33 tables are 67 MB, those of all other levels 4 MB, and the microdata 7 MB. No array of units
+by cells is made: a table costs the stored counts, and its own size."""
 
 from __future__ import annotations
 
@@ -34,8 +37,13 @@ from das.tables import Table, table
 #: By level and universe of a release.
 DhcCounts = Mapping[str, Mapping[str, Histogram]]
 #: How each universe is published, and in which order.
-PUBLISHED = {"persons": publications.persons, "units": publications.units, "households": publications.households}
-#: The last level that tables of these letters are published for, where the tree has it; else the last but one. Others go down to the end.
+PUBLISHED = {
+    "persons": publications.persons,
+    "units": publications.units,
+    "households": publications.households,
+}
+#: The last level that tables of these letters are published for, where the tree has it; else the
+#: last but one. Others go down to the end.
 LAST = {"PCO": "County", "PCT": "Tract", "HCT": "Tract"}
 _PERSONS, _UNITS = (Path("microdata", folder) for folder in ("persons", "units"))
 
@@ -51,20 +59,32 @@ def write(
     tables: bool = True,
     progress: Progress = SILENT,
 ) -> None:
-    """Write microdata and, unless they are not wanted, ``tables`` under ``out``. ``counts`` are those of each universe by level.
+    """Write microdata and, unless they are not wanted, ``tables`` under ``out``. ``counts`` are
+    those of each universe by level.
 
-    ``name`` is that of the release; with ``csv`` the microdata are there as text, too. Not ``private``: every file says so.
+    ``name`` is that of the release; with ``csv`` the microdata are there as text, too. Not
+    ``private``: every file says so.
 
     Raises:
-        InputError: a universe or level that is missing, or of other units or cells; households of a tenure that are not the
-            occupied units of it: nothing is written then.
+        InputError: a universe or level that is missing, or of other units or cells; households of a
+            tenure that are not the occupied units of it: nothing is written then.
     """
     check(spine, counts)
     progress.stage("microdata", 2)
     lowest, codes = {u: levels[spine.levels[-1]] for u, levels in counts.items()}, spine.codes[-1]
-    unit_records.write(out / _UNITS, lowest["units"], lowest["households"], codes, build=name, csv=csv, private=private)
+    unit_records.write(
+        out / _UNITS,
+        lowest["units"],
+        lowest["households"],
+        codes,
+        build=name,
+        csv=csv,
+        private=private,
+    )
     progress.advance()
-    writing.write(out / _PERSONS, lowest["persons"], codes, _persons(), build=name, csv=csv, private=private)
+    writing.write(
+        out / _PERSONS, lowest["persons"], codes, _persons(), build=name, csv=csv, private=private
+    )
     progress.advance()
     if tables:
         write_tables(out / "tables", spine, counts, private=private, progress=progress)
@@ -73,7 +93,9 @@ def write(
 def write_tables(
     folder: Path, spine: Spine, counts: DhcCounts, *, private: Private, progress: Progress = SILENT
 ) -> list[Path]:
-    """The tables of all universes and levels, each level of a universe whole or not at all; returns their files."""
+    """The tables of all universes and levels, each level of a universe whole or not at all; returns
+    their files.
+    """
     todo = [
         (u, level, [t for t in tables_of(u) if level in levels_of(t, spine)])
         for u in PUBLISHED
@@ -82,8 +104,15 @@ def write_tables(
     progress.stage("tables", sum(len(chosen) for _, _, chosen in todo))
     out = []
     for universe, level, chosen in todo:
-        out += table_files.write(folder, level, spine.codes[spine.index(level)], chosen, counts[universe][level],
-                                 beside=table_files.identifiers(spine, level), private=private)  # fmt: skip
+        out += table_files.write(
+            folder,
+            level,
+            spine.codes[spine.index(level)],
+            chosen,
+            counts[universe][level],
+            beside=table_files.identifiers(spine, level),
+            private=private,
+        )
         progress.advance(len(chosen))
     return out
 
@@ -92,7 +121,8 @@ def read_counts(out: Path, spine: Spine) -> dict[str, Histogram]:
     """The counts of the lowest level, by universe, from the microdata under ``out``.
 
     Raises:
-        InputError: microdata that are damaged, incomplete, of other blocks, or contradict themselves.
+        InputError: microdata that are damaged, incomplete, of other blocks, or contradict
+            themselves.
     """
     codes = spine.codes[-1]
     units, households = unit_records.read(out / _UNITS, codes)
@@ -108,18 +138,20 @@ def tables_of(universe: str) -> tuple[Table, ...]:
 
 
 def levels_of(table: Table, spine: Spine) -> tuple[str, ...]:
-    """The levels that a table is published for: ``P`` and ``H`` all, ``PCT`` and ``HCT`` to the tracts, ``PCO`` to the counties.
+    """The levels that a table is published for: ``P`` and ``H`` all, ``PCT`` and ``HCT`` to the
+    tracts, ``PCO`` to the counties.
 
     >>> tree = Spine.from_frame(
-    ...     {"County": ["1"], "Tract": ["11"], "Block": ["111"]}, ["State", "County", "Tract", "Block"]
+    ...     {"County": ["1"], "Tract": ["11"], "Block": ["111"]},
+    ...     ["State", "County", "Tract", "Block"],
     ... )
     >>> {
     ...     t.name: levels_of(t, tree)
     ...     for t in tables_of("units") + tables_of("persons")
     ...     if t.name in ("H1", "PCT8", "PCO1")
     ... }
-    {'H1': ('State', 'County', 'Tract', 'Block'), 'PCT8': ('State', 'County', 'Tract'), 'PCO1': ('State', 'County')}
-    """
+    {'H1': ('State', 'County', 'Tract', 'Block'), 'PCT8': ('State', 'County', 'Tract'), 'PCO1':
+    ('State', 'County')}"""
     last = LAST.get(table.name.rstrip("0123456789"))
     if last is None:
         return spine.levels
@@ -132,16 +164,22 @@ def check(spine: Spine, counts: DhcCounts) -> None:
         for level in spine.levels:
             h = counts.get(universe, {}).get(level)
             if h is None:
-                raise InputError(f"there are no counts of {universe} at level {level!r}", where="counts of the DHC",
-                                 remedy="give those of every level of the tree")  # fmt: skip
+                raise InputError(
+                    f"there are no counts of {universe} at level {level!r}",
+                    where="counts of the DHC",
+                    remedy="give those of every level of the tree",
+                )
             _fits(h, publication(), spine.units(level), f"{universe}, {level}")
 
 
 def _fits(h: Histogram, publication: Publication, units: int, where: str) -> None:
     cells = publication.schema.cells
     if (h.units, h.cells) != (units, cells):
-        raise InputError(f"{h.units:,} units of {h.cells:,} cells, not {units:,} of {cells:,}", where=where,
-                         remedy="give the counts of this tree")  # fmt: skip
+        raise InputError(
+            f"{h.units:,} units of {h.cells:,} cells, not {units:,} of {cells:,}",
+            where=where,
+            remedy="give the counts of this tree",
+        )
 
 
 def _persons() -> Universe:

@@ -29,8 +29,14 @@ SHOWN = "County"
 #: Answers of the largest query whose noise is told.
 FEW = 100
 #: The types of household that a reader tells apart; alone is the last but one.
-KINDS = ("Married, own children", "Married, no own children", "Cohabiting couple", "One parent, own children", "Living alone",
-         "Others")  # fmt: skip
+KINDS = (
+    "Married, own children",
+    "Married, no own children",
+    "Cohabiting couple",
+    "One parent, own children",
+    "Living alone",
+    "Others",
+)
 TENURE_WORDS = ("Owned, with a mortgage", "Owned, free and clear", "Rented", "No cash rent")
 
 Ints = NDArray[np.int64]
@@ -46,17 +52,24 @@ def write(
     private: Private,
     universes: Sequence[DhcUniverse] = (),
 ) -> None:
-    """Write the page under ``out``. ``certificates`` are those of the estimation by universe and level, empty where they are not at hand;
-    ``privacy`` the statement of the release, if there is one; ``universes`` say how all was measured, if the noise is to be told. Raises :class:`InputError` for counts of another tree."""
+    """Write the page under ``out``. ``certificates`` are those of the estimation by universe and
+    level, empty where they are not at hand; ``privacy`` the statement of the release, if there is
+    one; ``universes`` say how all was measured, if the noise is to be told. Raises
+    :class:`InputError` for counts of another tree."""
     check(spine, counts)
     root, lowest = spine.levels[0], spine.levels[-1]
     levels = [(level, spine.units(level)) for level in spine.levels]
     page = dhc_html(
-        _facts(name, privacy, private), levels, profiles(spine, counts), odd(counts, lowest), certificates=certificates,
+        _facts(name, privacy, private),
+        levels,
+        profiles(spine, counts),
+        odd(counts, lowest),
+        certificates=certificates,
         householders=int(counts["persons"][root].answer(DHCP.query("relgq_4_groups"))[0, 0]),
-        says=privacy.says if privacy else (), privacy_page=privacy is not None,
+        says=privacy.says if privacy else (),
+        privacy_page=privacy is not None,
         noise=[line for u in universes for line in margins(u)],
-    )  # fmt: skip
+    )
     atomic.write_text(out / NAME, page)
 
 
@@ -65,12 +78,18 @@ def margins(u: DhcUniverse) -> Iterator[NoiseMargins]:
     for query in (u.schema.query(name) for p in u.strategy.outer for name in p.queries):
         if query.answers <= FEW:
             yield NoiseMargins(
-                u.name, query.title, query.answers, tuple(d.margin() for d in u.plan.draws if d.query == query.name)
+                u.name,
+                query.title,
+                query.answers,
+                tuple(d.margin() for d in u.plan.draws if d.query == query.name),
             )
 
 
 def _facts(name: str, privacy: Document | None, private: Private) -> Facts:
-    words = "relationship, sex, age, origin and race of persons; types of households; tenure and vacancy of units"
+    words = (
+        "relationship, sex, age, origin and race of persons; types of households; tenure and"
+        " vacancy of units"
+    )
     if privacy is None:
         return {"name": name, "schema": words, "private": private, "apart": False}
     return facts(name, DHCP, privacy) | {"schema": words, "private": private}
@@ -81,17 +100,29 @@ def profiles(spine: Spine, counts: DhcCounts) -> PlaceProfiles:
     root = spine.levels[0]
     level = SHOWN if SHOWN in spine.levels[1:] else spine.levels[min(1, len(spine) - 1)]
     every = [level] if level != root else []
-    of = {u: Histogram.concatenate([levels[lv] for lv in (root, *every)]) for u, levels in counts.items()}
+    of = {
+        u: Histogram.concatenate([levels[lv] for lv in (root, *every)])
+        for u, levels in counts.items()
+    }
     names = [_called(spine, lv, i) for lv in (root, *every) for i in range(spine.units(lv))]
     ages = of["persons"].answer(DHCP.query("sex * age")).reshape(len(names), 2, -1)
-    order = np.array([0, *(1 + np.argsort(-ages[1:].sum(axis=(1, 2)), kind="stable"))], dtype=np.int64)
+    order = np.array(
+        [0, *(1 + np.argsort(-ages[1:].sum(axis=(1, 2)), kind="stable"))], dtype=np.int64
+    )
     units = of["units"].answer(TENVACGQ.query("detailed"))[order]
     vacant, away = len(TENURES), TENVACGQ.cells - 24
     return PlaceProfiles(
-        level, tuple(names[i] for i in order), ages[order], of["persons"].answer(DHCP.query("relgq_4_groups"))[order, 2:].sum(axis=1),
-        units[:, :vacant], TENURE_WORDS, _types(of["households"])[order], KINDS, units[:, vacant:away].sum(axis=1),
+        level,
+        tuple(names[i] for i in order),
+        ages[order],
+        of["persons"].answer(DHCP.query("relgq_4_groups"))[order, 2:].sum(axis=1),
+        units[:, :vacant],
+        TENURE_WORDS,
+        _types(of["households"])[order],
+        KINDS,
+        units[:, vacant:away].sum(axis=1),
         units[:, away:].sum(axis=1),
-    )  # fmt: skip
+    )
 
 
 def _called(spine: Spine, level: str, unit: int) -> str:
@@ -112,16 +143,34 @@ def _types(h: Histogram) -> Ints:
 
 
 def odd(counts: DhcCounts, lowest: str) -> list[OddUnits]:
-    """What hardly is so, of how many units of the ``lowest`` level it is published. Of persons those in households count."""
+    """What hardly is so, of how many units of the ``lowest`` level it is published. Of persons
+    those in households count.
+    """
     persons, households = counts["persons"][lowest], counts["households"][lowest].totals()
-    of = persons.answer(DHCP.query("relgq_4_groups"))  # householders, others with them, two classes of group quarters
+    of = persons.answer(
+        DHCP.query("relgq_4_groups")
+    )  # householders, others with them, two classes of group quarters
     home, away = of[:, :2].sum(axis=1), of[:, 2:].sum(axis=1)
     adult, lived = persons.answer(DHCP.query("votingage"))[:, 1], home + away > 0
     return [
-        OddUnits("persons in households, and no household", int(((home > 0) & (households == 0)).sum()), int((home > 0).sum())),
-        OddUnits("households, and nobody in them", int(((home == 0) & (households > 0)).sum()), int((households > 0).sum())),
-        OddUnits("fewer persons in households than households", int(((home > 0) & (home < households)).sum()),
-                 int((households > 0).sum())),
-        OddUnits("nobody of 18 years and over, and no group quarters", int((lived & (adult == 0) & (away == 0)).sum()),
-                 int(lived.sum())),
-    ]  # fmt: skip
+        OddUnits(
+            "persons in households, and no household",
+            int(((home > 0) & (households == 0)).sum()),
+            int((home > 0).sum()),
+        ),
+        OddUnits(
+            "households, and nobody in them",
+            int(((home == 0) & (households > 0)).sum()),
+            int((households > 0).sum()),
+        ),
+        OddUnits(
+            "fewer persons in households than households",
+            int(((home > 0) & (home < households)).sum()),
+            int((households > 0).sum()),
+        ),
+        OddUnits(
+            "nobody of 18 years and over, and no group quarters",
+            int((lived & (adult == 0) & (away == 0)).sum()),
+            int(lived.sum()),
+        ),
+    ]

@@ -1,5 +1,5 @@
-"""What is published of the demographic file, from its estimates: microdata, tables, dictionary and page, under a seal. Nothing here can see
-the truth."""
+"""What is published of the demographic file, from its estimates: microdata, tables, dictionary and
+page, under a seal. Nothing here can see the truth."""
 
 from __future__ import annotations
 
@@ -15,21 +15,40 @@ from das.stages import Stages
 
 
 def publish(
-    opened: OpenedDhc, done: Mapping[str, EstimatedDhc], privacy: Document, stages: Stages, progress: Progress
+    opened: OpenedDhc,
+    done: Mapping[str, EstimatedDhc],
+    privacy: Document,
+    stages: Stages,
+    progress: Progress,
 ) -> None:
     """Write it into the folder of the release, and seal it."""
     spec, out = opened.spec, opened.folder
     counts = {name: e.counts for name, e in done.items()}
     with stages("microdata and tables"):
-        dhc_files.write(out, opened.spine, counts, name=spec.run.name, private=spec.run.private, csv=spec.output.csv,
-                        tables=spec.output.tables, progress=progress)  # fmt: skip
+        dhc_files.write(
+            out,
+            opened.spine,
+            counts,
+            name=spec.run.name,
+            private=spec.run.private,
+            csv=spec.output.csv,
+            tables=spec.output.tables,
+            progress=progress,
+        )
     dhc_dictionary.write(opened)
     if spec.output.report:
         with stages.page("report of the release", out / dhc_page.NAME):
             progress.stage("report of the release", None)
             certificates = {name: e.certificates for name, e in done.items()}
             dhc_page.write(
-                out, spec.run.name, opened.spine, counts, certificates, privacy, spec.run.private, spec.universes
+                out,
+                spec.run.name,
+                opened.spine,
+                counts,
+                certificates,
+                privacy,
+                spec.run.private,
+                spec.universes,
             )
     with stages("seal"):
         seal(out, privacy, spec.run.name, LedgerFile(out / "ledger.jsonl").entries.files())

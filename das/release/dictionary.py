@@ -1,10 +1,11 @@
-"""``dictionary.csv``: what every file of a release, each of its columns and each code in them means.
+"""``dictionary.csv``: what every file of a release, each of its columns and each code in them
+means.
 
-One line for each thing, ``universe, kind, file, column, code, label``. A file with its columns and their codes follows
-what they speak of: the levels of the tree, and of each universe the attributes with their levels, the groupings with
-their groups, and the queries. ``file`` is a path with ``*`` where there are several of one kind. It is a function of
-the specification and of the codes of the lowest level, so verification writes it again.
-"""
+One line for each thing, ``universe, kind, file, column, code, label``. A file with its columns and
+their codes follows what they speak of: the levels of the tree, and of each universe the attributes
+with their levels, the groupings with their groups, and the queries. ``file`` is a path with ``*``
+where there are several of one kind. It is a function of the specification and of the codes of the
+lowest level, so verification writes it again."""
 
 from __future__ import annotations
 
@@ -39,25 +40,54 @@ FILES = (
     ("privacy.html", "the privacy statement, for people"),
     (
         "ledger.jsonl",
-        "one line for every draw of noise, written before it was made, and for every part that was measured (not of another publisher's)",
+        (
+            "one line for every draw of noise, written before it was made, and for every part that"
+            " was measured (not of another publisher's)"
+        ),
     ),
-    ("report.html", "look up a place: its published counts, its noisy measurements, and their intervals"),
-    ("worse-than-measured.json", "measured queries whose published counts are further off than their noise explains"),
+    (
+        "report.html",
+        "look up a place: its published counts, its noisy measurements, and their intervals",
+    ),
+    (
+        "worse-than-measured.json",
+        "measured queries whose published counts are further off than their noise explains",
+    ),
     (NAME, f"this file; {csv_text.SAYS}"),
     ("spine.parquet", "the tree of places, root first"),
-    (areas.NAME, "the areas off the tree that the input knew, with the units of the lowest level in each; if any"),
+    (
+        areas.NAME,
+        (
+            "the areas off the tree that the input knew, with the units of the lowest level in"
+            " each; if any"
+        ),
+    ),
 )
 PRIOR = (
     assumed.NAME,
-    "what was assumed of the lowest units beside their measurements, and from how many noisy answers it was found",
+    (
+        "what was assumed of the lowest units beside their measurements, and from how many noisy"
+        " answers it was found"
+    ),
 )
-SPINE = ("level of the tree", "code of the unit, unique in its level", "code of the unit above it",
-         "name of the unit, where it has one", "the Bureau's standard identifier, which joins to TIGER")  # fmt: skip
+SPINE = (
+    "level of the tree",
+    "code of the unit, unique in its level",
+    "code of the unit above it",
+    "name of the unit, where it has one",
+    "the Bureau's standard identifier, which joins to TIGER",
+)
 #: Of a tree that was measured and is not the published one; with the columns of that.
-MEASURED = ("levels whose budget the unit was measured with; unmeasured: that of its parent holds its own",
-            "of a unit of the lowest level, its code in spine.parquet")  # fmt: skip
-AREAS = ("kind of area, such as Place", "code of the area", "name of the area, where it has one",
-         "code of a unit of the lowest level in it")  # fmt: skip
+MEASURED = (
+    "levels whose budget the unit was measured with; unmeasured: that of its parent holds its own",
+    "of a unit of the lowest level, its code in spine.parquet",
+)
+AREAS = (
+    "kind of area, such as Place",
+    "code of the area",
+    "name of the area, where it has one",
+    "code of a unit of the lowest level in it",
+)
 CODE = SAYS[PLACE_CODE]
 #: Beside the code, where any unit of the level has them.
 PLACES = {GEOID: SPINE[4], PLACE: SPINE[3]}
@@ -65,7 +95,9 @@ PLACES = {GEOID: SPINE[4], PLACE: SPINE[3]}
 NMF = {
     "geocode": CODE,
     "query_name": "what was asked, followed by _dpq (a measurement) or _con (a constraint)",
-    "query_shape": "number of groups along each attribute, in their order; 1 where it is summed out",
+    "query_shape": (
+        "number of groups along each attribute, in their order; 1 where it is summed out"
+    ),
     "value": "the answers, a list in C order: groups of the last attribute follow each other first",
     "variance": "variance of the noise of each answer (measurements)",
     "sign": "relation of the count to the value (constraints)",
@@ -87,7 +119,8 @@ class DictionaryLine:
     label: str
 
 
-#: By universe, attributes that were made up by a rule, each with a sentence: the ``assigned`` of the statement.
+#: By universe, attributes that were made up by a rule, each with a sentence: the ``assigned`` of
+#: the statement.
 Assigned = Mapping[str, Mapping[str, str]]
 
 
@@ -107,11 +140,16 @@ def written(entries: Iterable[DictionaryLine], private: Private) -> str:
 def entries(
     after: PostProcessing, spine: Spine, assigned: Assigned, apart: Collection[str] = ()
 ) -> list[DictionaryLine]:
-    """Every line of the dictionary of a release. ``apart``: the universes whose measured tree has a file of its own."""
+    """Every line of the dictionary of a release. ``apart``: the universes whose measured tree has a
+    file of its own.
+    """
     files = FILES if after.prior == "none" else (*FILES, PRIOR)
     out = [DictionaryLine("", "file", name, "", "", says) for name, says in files]
     out += of_tree(spine)
-    out += [DictionaryLine("", "column", areas.NAME, c, "", says) for c, says in zip(areas.COLUMNS, AREAS, strict=True)]
+    out += [
+        DictionaryLine("", "column", areas.NAME, c, "", says)
+        for c, says in zip(areas.COLUMNS, AREAS, strict=True)
+    ]
     for u in after.universes:
         made_up = assigned.get(u.name, {})
         parts = [_attributes(u), _measurements(u, u.name in apart), _microdata(u, spine, after)]
@@ -144,20 +182,40 @@ def of_schema(schema: Schema) -> Iterator[LineParts]:
     """Of attributes with their levels and groupings with their groups."""
     for a in schema.attributes:
         yield "attribute", "", a.name, "", a.title
-        yield from (("level", "", a.name, code, label) for code, label in zip(a.levels, a.labels, strict=True))
+        yield from (
+            ("level", "", a.name, code, label)
+            for code, label in zip(a.levels, a.labels, strict=True)
+        )
     for g in schema.recodes:
         yield "grouping", "", g.name, "", f"{g.title} (a coarser view of {g.attribute})"
-        yield from (("group", "", g.name, code, label) for code, label in zip(g.groups, g.labels, strict=True))
+        yield from (
+            ("group", "", g.name, code, label)
+            for code, label in zip(g.groups, g.labels, strict=True)
+        )
 
 
 def _measurements(u: Universe, apart: bool) -> Iterator[LineParts]:
     file = f"{u.kind.file('nmf')}/*.parquet"
-    yield "file", file, "", "", f"noisy measurements of {u.records}, and what is published exactly of them"
+    yield (
+        "file",
+        file,
+        "",
+        "",
+        f"noisy measurements of {u.records}, and what is published exactly of them",
+    )
     yield from of_answers(file, u.schema, NMF | _measured_code(u, apart))
     if apart:
         tree = _tree(u)
-        yield "file", tree, "", "", f"the tree that {u.records} were measured over, whose codes the measurements have"
-        columns = zip((*spine_file.COLUMNS, *measured_spine.COLUMNS), (*SPINE, *MEASURED), strict=True)
+        yield (
+            "file",
+            tree,
+            "",
+            "",
+            f"the tree that {u.records} were measured over, whose codes the measurements have",
+        )
+        columns = zip(
+            (*spine_file.COLUMNS, *measured_spine.COLUMNS), (*SPINE, *MEASURED), strict=True
+        )
         yield from (("column", tree, c, "", says) for c, says in columns)
 
 
@@ -176,10 +234,17 @@ def _estimates(u: Universe, apart: bool) -> Iterator[LineParts]:
         file,
         "",
         "",
-        f"unbiased estimates of {u.records} from all measurements together{MEASURED_UNITS if apart else ''}",
+        (
+            f"unbiased estimates of {u.records} from all measurements"
+            f" together{MEASURED_UNITS if apart else ''}"
+        ),
     )
-    said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")} | _measured_code(u, apart)
-    yield from of_answers(file, u.schema, said | {"standard_error": "standard error of each estimate"})
+    said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")} | _measured_code(
+        u, apart
+    )
+    yield from of_answers(
+        file, u.schema, said | {"standard_error": "standard error of each estimate"}
+    )
 
 
 def of_answers(file: str, schema: Schema, columns: Mapping[str, str]) -> Iterator[LineParts]:
@@ -206,27 +271,51 @@ def of_microdata(
         for name in plan.order:
             column = coded.get(name)
             attribute = column and column.decodes
-            yield "column", file, name, "", schema.attribute(attribute).title if attribute else says[name]
+            yield (
+                "column",
+                file,
+                name,
+                "",
+                schema.attribute(attribute).title if attribute else says[name],
+            )
             if column:
-                yield from (("code", file, name, code, x) for code, x in column.meaning(schema).items())
+                yield from (
+                    ("code", file, name, code, x) for code, x in column.meaning(schema).items()
+                )
 
 
 def of_tables(
-    tables: Iterable[Table], records: str, spine: Spine, made_up: Mapping[str, str], private: Private
+    tables: Iterable[Table],
+    records: str,
+    spine: Spine,
+    made_up: Mapping[str, str],
+    private: Private,
 ) -> Iterator[LineParts]:
-    """Of published tables: their columns. ``made_up``: sentences on attributes that were made up by a rule."""
+    """Of published tables: their columns. ``made_up``: sentences on attributes that were made up by
+    a rule.
+    """
     places = {c for level in spine.levels for c in identifiers(spine, level)}
     for table in tables:
         file = f"tables/{table.name}_*.csv"
-        yield "file", file, "", "", f"{table.name}: {table.title} ({records}), one row for each unit of a level"
+        yield (
+            "file",
+            file,
+            "",
+            "",
+            f"{table.name}: {table.title} ({records}), one row for each unit of a level",
+        )
         yield "column", file, GEOCODE, "", CODE
         yield from (("column", file, c, "", says) for c, says in PLACES.items() if c in places)
-        yield from (("column", file, f, "", x) for f, x in zip(table.columns, table.labels, strict=True))
+        yield from (
+            ("column", file, f, "", x) for f, x in zip(table.columns, table.labels, strict=True)
+        )
         yield from marks(file, [made_up[a] for a in table.assigned], private)
 
 
 def marks(file: str, made_up: Sequence[str], private: Private) -> Iterator[LineParts]:
-    """Of the columns after all others: what was ``made_up`` by a rule, and that the noise was seeded."""
+    """Of the columns after all others: what was ``made_up`` by a rule, and that the noise was
+    seeded.
+    """
     if made_up:
         yield "column", file, NOT_COUNTED, "", " ".join(made_up)
     if not private:

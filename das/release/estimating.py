@@ -1,4 +1,5 @@
-"""Everything after measurement, as one piece of work: of a run that goes on, or of a release that somebody published.
+"""Everything after measurement, as one piece of work: of a run that goes on, or of a release that
+somebody published.
 
 Like ``das.release.post``, nothing here can see the truth.
 """
@@ -54,8 +55,8 @@ AFTERWARDS = ("estimation", "rounding", "output")
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """What post-processing makes: published histograms and certificates, by universe and level; and what its page
-    shows, where it has one, for another page of the same."""
+    """What post-processing makes: published histograms and certificates, by universe and level; and
+    what its page shows, where it has one, for another page of the same."""
 
     published: Mapping[str, Mapping[str, Histogram]]
     certificates: Mapping[str, Mapping[str, Certificates]]
@@ -64,9 +65,10 @@ class Made:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run has written, and how well it did (``rows`` by universe; empty without the truth). ``notes``: what
-    of published files could not be taken over as it stands, and pages that could not be made. ``was_finished``: this was to resume a run that had
-    ended, and nothing was done. ``private``: the noise was not seeded."""
+    """What a run has written, and how well it did (``rows`` by universe; empty without the truth).
+    ``notes``: what of published files could not be taken over as it stands, and pages that could
+    not be made. ``was_finished``: this was to resume a run that had ended, and nothing was done.
+    ``private``: the noise was not seeded."""
 
     directory: RunDirectory
     rows: Mapping[str, Sequence[ErrorRow]] = field(repr=False)
@@ -77,36 +79,57 @@ class Outcome:
 
 
 def estimate_from(
-    release: Path, out: Path, *, changes: Sequence[str] = (), workers: int = 1, progress: Progress | None = None
+    release: Path,
+    out: Path,
+    *,
+    changes: Sequence[str] = (),
+    workers: int = 1,
+    progress: Progress | None = None,
 ) -> Outcome:
-    """Everything after measurement, from the files of a release alone: of ours, or in the Bureau's layout.
+    """Everything after measurement, from the files of a release alone: of ours, or in the Bureau's
+    layout.
 
-    ``out/release`` is a whole release: it has the same measurements, ledger and statement. ``changes``
-    (``dotted.key=value``) change how it is estimated, rounded and written, such as ``estimation.method=topdown``;
-    what is measured stays. What stops it leaves nothing in ``out``; what another process has begun there stays.
-    """
+    ``out/release`` is a whole release: it has the same measurements, ledger and statement.
+    ``changes`` (``dotted.key=value``) change how it is estimated, rounded and written, such as
+    ``estimation.method=topdown``; what is measured stays. What stops it leaves nothing in ``out``;
+    what another process has begun there stays."""
     refuse_within_import()
     progress, directory = progress or Silent(), RunDirectory(out)
     directory.refuse_if_taken()
     if not published_layout.is_published(release) and not (release / "spec.toml").is_file():
-        raise ReleaseError("this is no release: it has no spec.toml, and no folders <Level>.parquet", where=release,
-                           remedy="give the folder release/ of a run, or noisy measurement files in the "
-                                  "Bureau's layout")  # fmt: skip
+        raise ReleaseError(
+            "this is no release: it has no spec.toml, and no folders <Level>.parquet",
+            where=release,
+            remedy=(
+                "give the folder release/ of a run, or noisy measurement files in the "
+                "Bureau's layout"
+            ),
+        )
     with executor(workers) as pool:
         directory.create(confidential=False)  # ours from here on: nobody else's is ever deleted
         try:
             return _estimate_from(release, directory, changes, pool, workers, progress)
-        except InfeasibleError as error:  # what was published contradicts itself: the fault is in the input
+        except (
+            InfeasibleError
+        ) as error:  # what was published contradicts itself: the fault is in the input
             directory.remove()
-            raise ReleaseError(f"its constraints cannot be met together: {error.what}", where=release,
-                               remedy="the release is altered: get it again from where it was published") from None  # fmt: skip
+            raise ReleaseError(
+                f"its constraints cannot be met together: {error.what}",
+                where=release,
+                remedy="the release is altered: get it again from where it was published",
+            ) from None
         except BaseException:
             directory.remove()
             raise
 
 
 def _estimate_from(
-    given: Path, directory: RunDirectory, changes: Sequence[str], pool: Executor, workers: int, progress: Progress
+    given: Path,
+    directory: RunDirectory,
+    changes: Sequence[str],
+    pool: Executor,
+    workers: int,
+    progress: Progress,
 ) -> Outcome:
     stages, release = Stages(), given
     if published_layout.is_published(given):
@@ -119,7 +142,9 @@ def _estimate_from(
     if release == given:
         with stages("take over"):
             adopt(release, directory.release)
-            taken = digests(directory.release) | {"spec.toml": run_directory.file_digest(release / "spec.toml")}
+            taken = digests(directory.release) | {
+                "spec.toml": run_directory.file_digest(release / "spec.toml")
+            }
             check_taken(release, taken, privacy)
     atomic.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
     seal(directory.release, privacy, opened.after.name)
@@ -152,15 +177,22 @@ def _estimate_from(
 
 
 def _changed(spec: Spec, changes: Sequence[str]) -> Spec:
-    """The specification with changes that leave alone what was measured. Raises :class:`UserError` for others."""
+    """The specification with changes that leave alone what was measured. Raises :class:`UserError`
+    for others.
+    """
     if not changes:
         return spec
     new = specification.of_release(specification.dump(spec), where="--set", overrides=changes)
     for name, key in type(spec).model_fields.items():
         if name not in AFTERWARDS and getattr(new, name) != getattr(spec, name):
-            raise UserError(f"{key.alias or name} was settled when this release was measured", where="--set",
-                            remedy=f"what can change afterwards is in {', '.join(AFTERWARDS)}; for anything else, "
-                                   "run again: that measures again")  # fmt: skip
+            raise UserError(
+                f"{key.alias or name} was settled when this release was measured",
+                where="--set",
+                remedy=(
+                    f"what can change afterwards is in {', '.join(AFTERWARDS)}; for anything else, "
+                    "run again: that measures again"
+                ),
+            )
     return new
 
 
@@ -171,29 +203,47 @@ def post_processed(release: Path, workers: int) -> tuple[Made, Stages]:
         return post_process(open_release(release), release, pool, stages, Silent()), stages
 
 
-def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, progress: Progress) -> Made:
-    """Estimate, round, and write under ``out`` what is published of it. The pool ends with the estimates: its memory is
-    free for what follows, and counted in the record of the stage."""
+def post_process(
+    opened: Opened, out: Path, pool: Executor, stages: Stages, progress: Progress
+) -> Made:
+    """Estimate, round, and write under ``out`` what is published of it. The pool ends with the
+    estimates: its memory is free for what follows, and counted in the record of the stage."""
     results: dict[str, Release] = {}
     with stages("estimate and round"):
         for u in opened.after.universes:
             results[u.name] = estimate(opened, u, pool, progress, out)
         pool.shutdown()
     with stages("microdata and tables"):
-        published = {u.name: publish(opened, u, results[u.name], out, progress) for u in opened.after.universes}
+        published = {
+            u.name: publish(opened, u, results[u.name], out, progress)
+            for u in opened.after.universes
+        }
     certificates = {name: r.certificates for name, r in results.items()}
     with stages("residuals"):
-        sums = [s for u in opened.after.universes
-                for s in residual_sums(u, opened.source(u), results[u.name].histograms)]  # fmt: skip
+        sums = [
+            s
+            for u in opened.after.universes
+            for s in residual_sums(u, opened.source(u), results[u.name].histograms)
+        ]
     prior = results[opened.after.persons.name].prior
-    return _described(replace(opened, folder=out), opened.spine, published, certificates, sums, prior, stages, progress)
+    return _described(
+        replace(opened, folder=out),
+        opened.spine,
+        published,
+        certificates,
+        sums,
+        prior,
+        stages,
+        progress,
+    )
 
 
 def post_process_cut(
     root: Path, spec: Spec, engine: Engine, choice: EngineChoice, stages: Stages, progress: Progress
 ) -> Made:
-    """The same of a release that is cut into shards, in the folder ``release`` of ``root``: by tasks over its partitions for
-    the ``engine`` of this ``choice``. ``spec`` knows the classes of units that there are."""
+    """The same of a release that is cut into shards, in the folder ``release`` of ``root``: by
+    tasks over its partitions for the ``engine`` of this ``choice``. ``spec`` knows the classes of
+    units that there are."""
     desk = by_shard.Desk(root)
     tasks = partial(by_shard.tasks, desk, choice.size)
     with stages("collect"):
@@ -228,14 +278,16 @@ def _described(
     stages: Stages,
     progress: Progress,
 ) -> Made:
-    """What a release says of itself, in its folder: its dictionary (of a ``spine`` with all its levels), what is worse than
-    measured, its page; and its seal."""
+    """What a release says of itself, in its folder: its dictionary (of a ``spine`` with all its
+    levels), what is worse than measured, its page; and its seal."""
     out, after = opened.folder, opened.after
     assigned = {u.name: opened.assigned(u.name) for u in after.universes}
     atomic.write_text(out / dictionary.NAME, dictionary.text(after, spine, assigned, opened.apart))
     persons = after.persons
     if prior is not None:
-        atomic.write_json(out / assumed.NAME, marked(assumed.document(prior, persons.schema), after.private))
+        atomic.write_json(
+            out / assumed.NAME, marked(assumed.document(prior, persons.schema), after.private)
+        )
     found = misfits(sums, sum(len(u.noise) for u in after.universes))
     atomic.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, after.private))
     shown = None
@@ -244,7 +296,11 @@ def _described(
             progress.stage("report of the release", None)
             shown = release_report.shown(opened, published)
             release_report.write(
-                opened, shown, out, found, [] if prior is None else assumed.listed(prior, persons.schema)
+                opened,
+                shown,
+                out,
+                found,
+                [] if prior is None else assumed.listed(prior, persons.schema),
             )
     with stages("seal"):
         seal(out, statement.read(out), after.name, LedgerFile(out / "ledger.jsonl").entries.files())

@@ -1,9 +1,9 @@
-"""Estimates of population groups, with intervals, from a release's folder alone: all its measurements, also of groups that its tables
-leave out.
+"""Estimates of population groups, with intervals, from a release's folder alone: all its
+measurements, also of groups that its tables leave out.
 
-Three walks, of which no more than a state and the nation are in memory: each state says what it knows of itself; states meet in the
-nation; and in each state what comes of them goes down. The statistics are in :mod:`das.detailed`.
-"""
+Three walks, of which no more than a state and the nation are in memory: each state says what it
+knows of itself; states meet in the nation; and in each state what comes of them goes down. The
+statistics are in :mod:`das.detailed`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ TOGETHER = 256
 
 @dataclass(frozen=True)
 class RunKinds:
-    """Types of regions of a run: those that states and what is below them add up to, from the top; and those that make no such sums."""
+    """Types of regions of a run: those that states and what is below them add up to, from the top;
+    and those that make no such sums.
+    """
 
     nation: str | None
     state: str
@@ -54,32 +56,43 @@ KINDS: Mapping[str, RunKinds] = {
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Iterations that are done together: their numbers; sums and bundles by their places among these."""
+    """Iterations that are done together: their numbers; sums and bundles by their places among
+    these.
+    """
 
     columns: NDArray[np.int32]
     sums: tuple[tuple[int, tuple[int, ...]], ...]
     bundles: tuple[Bundle, ...]
 
 
-def estimate(opened: OpenedGroups, out: Path, *, integers: bool = False, csv: bool = False) -> dict[str, int]:
-    """Write the estimates of a release into the folder ``out``, in place of estimates that are there. Returns how many rows each type
-    of region has.
+def estimate(
+    opened: OpenedGroups, out: Path, *, integers: bool = False, csv: bool = False
+) -> dict[str, int]:
+    """Write the estimates of a release into the folder ``out``, in place of estimates that are
+    there. Returns how many rows each type of region has.
 
     Raises:
         UserError: the release is one of households; or ``out`` holds something else.
     """
     if not opened.spec.parameters.product.staged:
         raise UserError(
-            "estimates are of persons: a release of households has no first stage, and no measurements of groups whose totals "
-            "were not published", where=opened.folder, remedy="take its tables, and its measurements with their noise",
-        )  # fmt: skip
+            "estimates are of persons: a release of households has no first stage, and no"
+            " measurements of groups whose totals were not published",
+            where=opened.folder,
+            remedy="take its tables, and its measurements with their noise",
+        )
     out = place(out, opened.folder)
     rows: dict[str, int] = {}
     with atomic.folder(out) as draft:
         for run in opened.spec.parameters.runs:
             for kind, n in _RunEstimates(opened, run, draft, integers, csv).write().items():
                 rows[kind] = rows.get(kind, 0) + n
-        said = {"release": opened.spec.run.name, "rows": rows, "coverage": 0.95, "integers": integers}
+        said = {
+            "release": opened.spec.run.name,
+            "rows": rows,
+            "coverage": 0.95,
+            "integers": integers,
+        }
         atomic.write_json(draft / SUMMARY, marked(said, opened.spec.run.private))
     return rows
 
@@ -87,8 +100,16 @@ def estimate(opened: OpenedGroups, out: Path, *, integers: bool = False, csv: bo
 class _RunEstimates:
     """One run's regions."""
 
-    def __init__(self, opened: OpenedGroups, run: str, folder: Path, integers: bool, csv: bool) -> None:
-        self.opened, self.kinds, self.folder, self.integers, self.csv = opened, KINDS[run], folder, integers, csv
+    def __init__(
+        self, opened: OpenedGroups, run: str, folder: Path, integers: bool, csv: bool
+    ) -> None:
+        self.opened, self.kinds, self.folder, self.integers, self.csv = (
+            opened,
+            KINDS[run],
+            folder,
+            integers,
+            csv,
+        )
         self.iterations, self.regions = opened.spec.parameters.iterations, opened.regions
         self.plans = {
             k: tuple(p for p in opened.spec.plans if p.at.region == k and len(ids))
@@ -108,12 +129,16 @@ class _RunEstimates:
 
     @cached_property
     def chain(self) -> tuple[str, ...]:
-        """Types of regions that add up, from the states down; those below that are not measured are passed over."""
+        """Types of regions that add up, from the states down; those below that are not measured are
+        passed over.
+        """
         return self.kinds.state, *(k for k in self.kinds.below if self.plans.get(k))
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Of several names of a region the one that it is estimated under: the lowest, as iterations are the most there."""
+        """Of several names of a region the one that it is estimated under: the lowest, as
+        iterations are the most there.
+        """
         return *reversed(self.chain), *(k for k in self.kinds.beside if self.plans.get(k))
 
     @cached_property
@@ -135,10 +160,13 @@ class _RunEstimates:
         for columns in parts:
             place = {int(c): i for i, c in enumerate(columns)}
             inside = [s for s in added if s.whole in place]
-            out.append(Chunk(
-                columns, tuple((place[s.whole], tuple(place[p] for p in s.parts)) for s in inside),
-                tuple(tuple(place[i] for i in b) for b in bundles(inside)),
-            ))  # fmt: skip
+            out.append(
+                Chunk(
+                    columns,
+                    tuple((place[s.whole], tuple(place[p] for p in s.parts)) for s in inside),
+                    tuple(tuple(place[i] for i in b) for b in bundles(inside)),
+                )
+            )
         return out
 
     @cached_property
@@ -147,7 +175,8 @@ class _RunEstimates:
         nation = (self.kinds.nation,) if self.kinds.nation else ()
         return all(len(self.plans.get(k, ())) == 2 for k in (*nation, *self.chain))
 
-    # --- walks ---------------------------------------------------------------------------------------------------
+    # --- walks
+    # ---------------------------------------------------------------------------------------------------
 
     def write(self) -> dict[str, int]:
         across = "AIANNH" if self.plans.get("AIANNH") and "AIANNH" in self.kinds.beside else None
@@ -172,7 +201,9 @@ class _RunEstimates:
                     )
         return self.rows
 
-    def _nation(self, areas: Sequence[LevelSource]) -> dict[tuple[int, int], tuple[Above, Wholes | None]]:
+    def _nation(
+        self, areas: Sequence[LevelSource]
+    ) -> dict[tuple[int, int], tuple[Above, Wholes | None]]:
         """What the nation makes of its states: by state and chunk."""
         usa = self._sources(str(self.kinds.nation), 0)
         wanted = self._tables_everywhere(usa)
@@ -194,12 +225,18 @@ class _RunEstimates:
         return out
 
     def _national(
-        self, usa: Sequence[LevelSource], chunk: Chunk, said: Sequence[tuple[Above, NDArray[np.int8]]], singles: Ints
+        self,
+        usa: Sequence[LevelSource],
+        chunk: Chunk,
+        said: Sequence[tuple[Above, NDArray[np.int8]]],
+        singles: Ints,
     ) -> tuple[Forest, Layer]:
         known = KnownTotals(
             *(
                 np.concatenate(x)
-                for x in zip(*((a.known.value, a.known.work, a.known.true) for a, _ in said), strict=True)
+                for x in zip(
+                    *((a.known.value, a.known.work, a.known.true) for a, _ in said), strict=True
+                )
             )
         )
         states = {(row, b): s for row, (a, _) in enumerate(said) for (_, b), s in a.states.items()}
@@ -208,18 +245,28 @@ class _RunEstimates:
         jointly[singles] = True
         for bundle in chunk.bundles:
             jointly[list(bundle)] = True
-        top = self._layer(str(self.kinds.nation), usa, chunk, self.regions.ids[str(self.kinds.nation)])
+        top = self._layer(
+            str(self.kinds.nation), usa, chunk, self.regions.ids[str(self.kinds.nation)]
+        )
         bottom = Outline(
             self._measured(self.kinds.state, chunk),
             np.where(jointly, size, np.minimum(size, 0)),
             self.table,
             Above(known, states),
         )
-        forest = Forest([top, bottom], [np.zeros(len(size), dtype=np.int64)], chunk.sums, chunk.bundles)
+        forest = Forest(
+            [top, bottom], [np.zeros(len(size), dtype=np.int64)], chunk.sums, chunk.bundles
+        )
         forest.fall()
         return forest, top
 
-    def _down(self, tree: _StateTree, chunk: Chunk, top: tuple[Above, Wholes | None] | None, files: _PartFiles) -> None:
+    def _down(
+        self,
+        tree: _StateTree,
+        chunk: Chunk,
+        top: tuple[Above, Wholes | None] | None,
+        files: _PartFiles,
+    ) -> None:
         forest, layers = tree.forest(chunk)
         above, given = top or (None, None)
         forest.fall(above)
@@ -243,9 +290,15 @@ class _RunEstimates:
                 )
 
     def _alone(
-        self, kind: str, sources: Sequence[LevelSource], rows: Ints, ids: NDArray[np.bytes_], chunk: Chunk, files: _PartFiles,
+        self,
+        kind: str,
+        sources: Sequence[LevelSource],
+        rows: Ints,
+        ids: NDArray[np.bytes_],
+        chunk: Chunk,
+        files: _PartFiles,
         guests: Sequence[tuple[Layer, Ints, Ints]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Regions that are part of no sum."""
         layer = self._layer(kind, sources, chunk, ids, rows)
         layer.guests.extend(guests)
@@ -258,19 +311,31 @@ class _RunEstimates:
         for guest, host, own in layer.guests:
             files.write(forest, 0, guest, chunk, whole, host, own)
 
-    # --- parts ---------------------------------------------------------------------------------------------------
+    # --- parts
+    # ---------------------------------------------------------------------------------------------------
 
-    def _sources(self, kind: str, shard: int, ids: NDArray[np.bytes_] | None = None) -> tuple[LevelSource, ...]:
+    def _sources(
+        self, kind: str, shard: int, ids: NDArray[np.bytes_] | None = None
+    ) -> tuple[LevelSource, ...]:
         ids = self.regions.ids[kind] if ids is None else ids
         out = tuple(LevelSource(p, self.opened.part(p, shard)) for p in self.plans.get(kind, ()))
         for source in out:
             if not np.array_equal(source.measured.regions, ids):
-                raise ReleaseError(f"the measurements of {source.plan.level} are not of the regions of regions.parquet",
-                                   where=self.opened.folder, remedy="take an undamaged copy of the release")  # fmt: skip
+                raise ReleaseError(
+                    f"the measurements of {source.plan.level} are not of the regions of"
+                    " regions.parquet",
+                    where=self.opened.folder,
+                    remedy="take an undamaged copy of the release",
+                )
         return out
 
     def _layer(
-        self, kind: str, sources: Sequence[LevelSource], chunk: Chunk, ids: NDArray[np.bytes_], rows: Ints | None = None
+        self,
+        kind: str,
+        sources: Sequence[LevelSource],
+        chunk: Chunk,
+        ids: NDArray[np.bytes_],
+        rows: Ints | None = None,
     ) -> Layer:
         return Layer.made(kind, self.table, ids, sources, self.iterations, chunk.columns, rows)
 
@@ -286,7 +351,9 @@ class _RunEstimates:
         for source, plan in zip(usa, self.plans.get(str(self.kinds.nation), ()), strict=True):
             members = self.iterations.of(plan.at)
             having = source.measured.size > 0
-            for other in (p for p in self.plans.get(self.kinds.state, ()) if p.at.level == plan.at.level):
+            for other in (
+                p for p in self.plans.get(self.kinds.state, ()) if p.at.level == plan.at.level
+            ):
                 for shard, _ in self.states:
                     having = having & (self.opened.part(other, shard).size > 0)
                 out |= set(members[having].tolist())
@@ -295,14 +362,17 @@ class _RunEstimates:
     def _singles(self, chunk: Chunk, wanted: set[int]) -> Ints:
         bundled = {i for b in chunk.bundles for i in b}
         return np.array(
-            [i for i, c in enumerate(chunk.columns.tolist()) if c in wanted and i not in bundled], dtype=np.int64
+            [i for i, c in enumerate(chunk.columns.tolist()) if c in wanted and i not in bundled],
+            dtype=np.int64,
         )
 
 
 class _StateTree:
     """The measurements of one state, and its tree."""
 
-    def __init__(self, run: _RunEstimates, shard: int, state: bytes, areas: Sequence[LevelSource]) -> None:
+    def __init__(
+        self, run: _RunEstimates, shard: int, state: bytes, areas: Sequence[LevelSource]
+    ) -> None:
         self.run, self.state = run, state
         beside = [k for k in run.kinds.beside if k != "AIANNH" and run.plans.get(k)]
         self.sources = {
@@ -332,12 +402,17 @@ class _StateTree:
             layers.append(layer)
         used = [i for i, layer in enumerate(layers) if i == 0 or layer.measured.any()]
         last = max(used)
-        return Forest(layers[: last + 1], self.parents[:last], chunk.sums, chunk.bundles), layers[: last + 1]
+        return (
+            Forest(layers[: last + 1], self.parents[:last], chunk.sums, chunk.bundles),
+            layers[: last + 1],
+        )
 
     def guests(
         self, kind: str, chunk: Chunk, some: NDArray[np.int32], rows: Ints | None = None
     ) -> list[tuple[Layer, Ints, Ints]]:
-        """Regions of other types that are the same as some of these, with measurements of their own."""
+        """Regions of other types that are the same as some of these, with measurements of their
+        own.
+        """
         run, out = self.run, []
         mine = some if rows is None else some[rows]
         for guest, (of, number) in run.hosts.items():
@@ -346,7 +421,13 @@ class _StateTree:
             if here.any() and self.sources.get(guest):
                 every = theirs if guest != "AIANNH" else np.arange(len(run.regions.ids[guest]))
                 layer = run._layer(guest, self.sources[guest], chunk, run.regions.ids[guest][every])
-                out.append((layer, np.searchsorted(mine, number[theirs[here]]), np.searchsorted(every, theirs[here])))
+                out.append(
+                    (
+                        layer,
+                        np.searchsorted(mine, number[theirs[here]]),
+                        np.searchsorted(every, theirs[here]),
+                    )
+                )
         return out
 
 
@@ -384,15 +465,23 @@ class _PartFiles:
             self.files[layer.kind].write(_rows(found, layer, codes, run.table))
 
 
-def _rows(found: Estimates, layer: Layer, codes: NDArray[np.bytes_], table: AdaptiveTable) -> EstimateRows:
+def _rows(
+    found: Estimates, layer: Layer, codes: NDArray[np.bytes_], table: AdaptiveTable
+) -> EstimateRows:
     groups, times = found.value.shape
     labels = np.array(found.labels, dtype="S")
     return EstimateRows(
-        layer.kind, np.repeat(layer.regions[found.row], times), np.repeat(codes[found.column], times),
+        layer.kind,
+        np.repeat(layer.regions[found.row], times),
+        np.repeat(codes[found.column], times),
         {c: np.tile(labels[:, i], groups) for i, c in enumerate(table.columns)},
-        found.value.ravel(), found.error.ravel(), found.lower.ravel(), found.upper.ravel(), np.repeat(found.matters, times),
+        found.value.ravel(),
+        found.error.ravel(),
+        found.lower.ravel(),
+        found.upper.ravel(),
+        np.repeat(found.matters, times),
         None if found.count is None else found.count.ravel(),
-    )  # fmt: skip
+    )
 
 
 def _of_state(forest: Forest, row: int, whole: Wholes | None) -> tuple[Above, Wholes | None]:

@@ -1,4 +1,6 @@
-"""``release/report.html`` of population groups, from what a release is known by. Nothing here can see the truth."""
+"""``release/report.html`` of population groups, from what a release is known by. Nothing here can
+see the truth.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,13 @@ def write(opened: OpenedGroups, privacy: OwnStatement, published: PublishedGroup
     """Write the page beside the tables; ``published`` is what these have."""
     p = opened.spec.parameters
     rows = [_listed(opened, o, published) for run in p.runs for o in outlooks(p, run)]
-    what = f"{p.product.name} by population group ({len(p.iterations.tabulated):,} iterations, {len(opened.regions.block):,} blocks)"
-    page = groups_html(group_facts(opened.spec.run.name, what, privacy), rows, published.rows, privacy.says)
+    what = (
+        f"{p.product.name} by population group ({len(p.iterations.tabulated):,} iterations,"
+        f" {len(opened.regions.block):,} blocks)"
+    )
+    page = groups_html(
+        group_facts(opened.spec.run.name, what, privacy), rows, published.rows, privacy.says
+    )
     atomic.write_text(opened.folder / NAME, page)
 
 
@@ -31,9 +38,16 @@ def _listed(opened: OpenedGroups, outlook: LevelOutlook, published: PublishedGro
     regions = len(opened.regions.ids[plan.at.region])
     iterations = len(opened.spec.parameters.iterations.of(plan.at))
     return ListedLevel(
-        plan.at.name, plan.table.name, regions, iterations, decimal(plan.cost), plan.stability,
-        {words[q]: s.margin for q, s in outlook.stages.items()}, outlook.suppression, _found(outlook, published),
-    )  # fmt: skip
+        plan.at.name,
+        plan.table.name,
+        regions,
+        iterations,
+        decimal(plan.cost),
+        plan.stability,
+        {words[q]: s.margin for q, s in outlook.stages.items()},
+        outlook.suppression,
+        _found(outlook, published),
+    )
 
 
 def _found(outlook: LevelOutlook, published: PublishedGroups) -> dict[str, int]:

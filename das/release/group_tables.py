@@ -1,8 +1,10 @@
-"""What is published of population groups as the programs of 2020 publish it: sums of the noisy cells, and small totals left out.
+"""What is published of population groups as the programs of 2020 publish it: sums of the noisy
+cells, and small totals left out.
 
-Of a group with a table the total is the sum of its noisy cells: the first stage is not used. Of one below the states with a total alone,
-the total is published if it is larger than noise on nobody is with probability ``chance``. Whoever wants all that was measured, or
-better totals, reads the measurements (:mod:`das.detailed`).
+Of a group with a table the total is the sum of its noisy cells: the first stage is not used. Of one
+below the states with a total alone, the total is published if it is larger than noise on nobody is
+with probability ``chance``. Whoever wants all that was measured, or better totals, reads the
+measurements (:mod:`das.detailed`).
 
 Source: Haney et al. (2024), *SafeTab-P*, section 5.3.
 """
@@ -38,7 +40,9 @@ class PublishedTotals:
 
 @dataclass(frozen=True, eq=False)
 class PublishedCells:
-    """Of groups with tables of one ``size`` the ``count`` of each of the ``cells``, ``(groups, cells)``."""
+    """Of groups with tables of one ``size`` the ``count`` of each of the ``cells``, ``(groups,
+    cells)``.
+    """
 
     size: int
     cells: tuple[tuple[str, ...], ...]
@@ -69,8 +73,9 @@ def cells(m: GroupMeasurement, plan: LevelPlan, parameters: Parameters) -> Itera
 
 
 def rows_of(table: AdaptiveTable, size: int) -> tuple[tuple[tuple[str, ...], ...], Ints]:
-    """The cells that a table of a size has as published, and of which of its answers each is the sum, ``(cells, answers)``: its answers,
-    and every sum of ``table.sums`` that is a sum of them."""
+    """The cells that a table of a size has as published, and of which of its answers each is the
+    sum, ``(cells, answers)``: its answers, and every sum of ``table.sums`` that is a sum of
+    them."""
     answers, of = table.answers[size], table.sizes[size]
     labels, member = list(table.cells[size]), [*np.eye(answers, dtype=np.int64)]
     for label, leaves in table.sums:
@@ -84,7 +89,9 @@ def rows_of(table: AdaptiveTable, size: int) -> tuple[tuple[tuple[str, ...], ...
 
 @dataclass(eq=False)
 class FoundGroups:
-    """Of a level, how many groups have a table of each size, ``(sizes,)``, and how many are published."""
+    """Of a level, how many groups have a table of each size, ``(sizes,)``, and how many are
+    published.
+    """
 
     sizes: Ints
     published: int = 0
@@ -99,12 +106,14 @@ class PublishedGroups:
 
 
 def rows(opened: OpenedGroups, found: dict[str, FoundGroups]) -> Iterator[GroupRows]:
-    """All that is published, level after level, of any number of states no more at a time than one part of the measurements. What was
-    found is counted on the way."""
+    """All that is published, level after level, of any number of states no more at a time than one
+    part of the measurements. What was found is counted on the way."""
     parameters = opened.spec.parameters
     for plan in opened.spec.plans:
         codes = encoded(opened.codes[plan.level])
-        of = found.setdefault(plan.level, FoundGroups(np.zeros(len(plan.table.sizes), dtype=np.int64)))
+        of = found.setdefault(
+            plan.level, FoundGroups(np.zeros(len(plan.table.sizes), dtype=np.int64))
+        )
         for m in opened.measured(plan):
             there = m.size[m.size != UNMEASURED]
             of.sizes += np.bincount(there, minlength=len(of.sizes))
@@ -116,21 +125,44 @@ def rows(opened: OpenedGroups, found: dict[str, FoundGroups]) -> Iterator[GroupR
                 of.published += len(there)
             for part in cells(m, plan, parameters):
                 name = plan.table.name if plan.first else sized(plan.table, part.size)
-                group, labels = np.repeat(part.group, len(part.cells)), np.array(part.cells, dtype="S")
-                words = {c: np.tile(labels[:, i], len(part.group)) for i, c in enumerate(plan.table.columns)}
+                group, labels = (
+                    np.repeat(part.group, len(part.cells)),
+                    np.array(part.cells, dtype="S"),
+                )
+                words = {
+                    c: np.tile(labels[:, i], len(part.group))
+                    for i, c in enumerate(plan.table.columns)
+                }
                 yield _rows(name, plan, m, codes, group, part.count.ravel(), words)
 
 
 def _rows(
-    table: str, plan: LevelPlan, m: GroupMeasurement, codes: Codes, group: Ints, count: Ints, cells: dict[str, Codes]
+    table: str,
+    plan: LevelPlan,
+    m: GroupMeasurement,
+    codes: Codes,
+    group: Ints,
+    count: Ints,
+    cells: dict[str, Codes],
 ) -> GroupRows:
-    return GroupRows(table, plan.at.region, m.regions[group // m.iterations], codes[group % m.iterations], count, cells)
+    return GroupRows(
+        table,
+        plan.at.region,
+        m.regions[group // m.iterations],
+        codes[group % m.iterations],
+        count,
+        cells,
+    )
 
 
 def publish(opened: OpenedGroups) -> PublishedGroups:
     """Write the tables of a release."""
     p, found = opened.spec.parameters, dict[str, FoundGroups]()
     written = output.write(
-        opened.folder / TABLES, p.product, p.runs, rows(opened, found), private=opened.spec.run.private
+        opened.folder / TABLES,
+        p.product,
+        p.runs,
+        rows(opened, found),
+        private=opened.spec.run.private,
     )
     return PublishedGroups(written, found)

@@ -1,4 +1,5 @@
-"""A release of population groups, opened from its folder alone: parameters, blocks, measurements, and what is published of them.
+"""A release of population groups, opened from its folder alone: parameters, blocks, measurements,
+and what is published of them.
 
 Like :mod:`das.release.post`, nothing here can see the truth.
 """
@@ -46,8 +47,9 @@ class OpenedGroups:
         return self.spec.universes[0].name
 
     def shards(self, plan: LevelPlan) -> tuple[int, ...]:
-        """The parts that a level is measured in: states, by their numbers from 1, or 0 for all of it. One that no block is in a region
-        of has a part without groups: its budget is spent on nothing, and counted."""
+        """The parts that a level is measured in: states, by their numbers from 1, or 0 for all of
+        it. One that no block is in a region of has a part without groups: its budget is spent on
+        nothing, and counted."""
         if plan.at.region in ACROSS:
             return (0,)
         states = enumerate(self.regions.states, 1)
@@ -62,24 +64,42 @@ class OpenedGroups:
         return {c: n * len(ids) for c, n in self.spec.classes(plan).items()}
 
     def events(self, plan: LevelPlan) -> tuple[Event, ...]:
-        """What measuring a level draws, over all its regions. A draw of cells has as many answers as the largest table, at most."""
-        units, answers = self.units(plan), {ONLY: 1, FIRST: 1, plan.table.name: plan.table.answers[-1]}
-        return tuple(Event.of(d, self.name, units[d.unit_class], answers[d.query])
-                     for d in plan.draws if d.unit_class in units)  # fmt: skip
+        """What measuring a level draws, over all its regions. A draw of cells has as many answers
+        as the largest table, at most.
+        """
+        units, answers = (
+            self.units(plan),
+            {ONLY: 1, FIRST: 1, plan.table.name: plan.table.answers[-1]},
+        )
+        return tuple(
+            Event.of(d, self.name, units[d.unit_class], answers[d.query])
+            for d in plan.draws
+            if d.unit_class in units
+        )
 
     def sizes(self, plan: LevelPlan, ids: NDArray[np.bytes_]) -> NDArray[np.int8] | None:
-        """The size of each group's table in some regions where an earlier release decides it; -1 where that has no such group."""
+        """The size of each group's table in some regions where an earlier release decides it; -1
+        where that has no such group.
+        """
         if plan.first:
             return None
         if self.totals is None:
-            raise ReleaseError(f"there is no {totals_file.FILE}, which decides how much is asked", where=self.folder)
+            raise ReleaseError(
+                f"there is no {totals_file.FILE}, which decides how much is asked",
+                where=self.folder,
+            )
         iterations = self.spec.parameters.iterations.of(plan.at)
         kind = plan.at.region
-        region, iteration = self.totals.region.get(kind, ids[:0]), self.totals.iteration.get(kind, iterations[:0])
+        region, iteration = (
+            self.totals.region.get(kind, ids[:0]),
+            self.totals.iteration.get(kind, iterations[:0]),
+        )
         if not len(ids):
             return np.zeros(0, dtype=np.int8)
         at, of = np.searchsorted(ids, region), np.searchsorted(iterations, iteration)
-        there = (ids.take(at, mode="clip") == region) & (iterations.take(of, mode="clip") == iteration)
+        there = (ids.take(at, mode="clip") == region) & (
+            iterations.take(of, mode="clip") == iteration
+        )
         out = np.full(len(ids) * len(iterations), UNMEASURED, dtype=np.int8)
         if there.any():
             out[at[there] * len(iterations) + of[there]] = plan.size(self.totals.count[kind][there])
@@ -102,8 +122,8 @@ class OpenedGroups:
         return measurements.part(root, plan, shard, iterations.code[members], only)
 
     def _root(self, plan: LevelPlan) -> Path:
-        """The folder of all measurements. Raises :class:`ReleaseError` where files of a level say that they were seeded, and the
-        specification does not."""
+        """The folder of all measurements. Raises :class:`ReleaseError` where files of a level say
+        that they were seeded, and the specification does not."""
         root = run_directory.nmf_folder(self.folder, self.name)
         for path in measurements.paths(root, plan):
             refuse_marked(path, self.spec.run.private)
@@ -121,9 +141,12 @@ def is_groups(release: Path) -> bool:
     return (release / regions_file.NAME).is_file()
 
 
-def write_public(release: Path, spec: DetailedSpec, given: Path, regions: Regions, totals: Path | None = None) -> None:
-    """What a release rests on, but for its measurements. ``given`` is the folder of parameters, and ``totals`` the file of those
-    that were published before, where they decide the sizes of tables."""
+def write_public(
+    release: Path, spec: DetailedSpec, given: Path, regions: Regions, totals: Path | None = None
+) -> None:
+    """What a release rests on, but for its measurements. ``given`` is the folder of parameters, and
+    ``totals`` the file of those that were published before, where they decide the sizes of
+    tables."""
     parameter_files.copy(given, release / PARAMETERS)
     if totals is not None:
         totals_file.copy(totals, release / totals_file.FILE)
@@ -141,5 +164,7 @@ def open_groups(release: Path) -> OpenedGroups:
     totals = totals_file.totals(file, parameters) if file.is_file() else None
     regions = regions_file.read(release)
     if lost := [p.at.region for p in spec.plans if p.at.region not in regions.ids]:
-        raise ReleaseError(f"has no regions of the type {lost[0]}", where=release / regions_file.NAME, remedy=LOST)
+        raise ReleaseError(
+            f"has no regions of the type {lost[0]}", where=release / regions_file.NAME, remedy=LOST
+        )
     return OpenedGroups(release, spec, regions, totals)

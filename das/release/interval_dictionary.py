@@ -1,8 +1,8 @@
-"""``intervals/dictionary.csv``: what every file of the intervals of a release means, each of its columns, and each code in them.
+"""``intervals/dictionary.csv``: what every file of the intervals of a release means, each of its
+columns, and each code in them.
 
-The lines of :mod:`das.release.dictionary`. The dictionary of a release is sealed with it, and says nothing of what is added later. Files are
-named from ``intervals/`` on.
-"""
+The lines of :mod:`das.release.dictionary`. The dictionary of a release is sealed with it, and says
+nothing of what is added later. Files are named from ``intervals/`` on."""
 
 from __future__ import annotations
 
@@ -19,11 +19,20 @@ from das.release.replicated import PAGE, Tabulated
 from das.tables import Table
 
 FILES = (
-    (replicates.MANIFEST, "how the intervals were made, of which release, and the digests of all other files here"),
+    (
+        replicates.MANIFEST,
+        "how the intervals were made, of which release, and the digests of all other files here",
+    ),
     (NAME, "this file"),
-    (PAGE, "look up a place: its published counts with their intervals, and its noisy measurements"),
+    (
+        PAGE,
+        "look up a place: its published counts with their intervals, and its noisy measurements",
+    ),
 )
-PLACE = "the Bureau's standard identifier, which joins to TIGER; of a level that has none, the code of the unit"
+PLACE = (
+    "the Bureau's standard identifier, which joins to TIGER; of a level that has none, the code of"
+    " the unit"
+)
 #: Columns of intervals, in their order.
 COLUMNS = {
     GEOID: PLACE,
@@ -42,9 +51,15 @@ COLUMNS = {
 
 
 def text(of: Tabulated, tables: Collection[str], *, paged: bool) -> str:
-    """The file, of intervals of the ``tables`` of these names; beside a page, if it is ``paged``."""
+    """The file, of intervals of the ``tables`` of these names; beside a page, if it is
+    ``paged``.
+    """
     private = of.private
-    out = [DictionaryLine("", "file", name, "", "", says) for name, says in FILES if paged or name != PAGE]
+    out = [
+        DictionaryLine("", "file", name, "", "", says)
+        for name, says in FILES
+        if paged or name != PAGE
+    ]
     for u in of.universes:
         made_up = of.assigned(u)
         lines = list(_replicates(u, private))
@@ -62,22 +77,39 @@ def _table(u: Universe, table: Table, made_up: list[str], private: Private) -> I
         file,
         "",
         "",
-        f"{table.name}: {table.title} ({u.records}), one row for each count that is not 0 everywhere",
+        (
+            f"{table.name}: {table.title} ({u.records}), one row for each count that is not 0"
+            " everywhere"
+        ),
     )
     for column, says in COLUMNS.items():
         yield "column", file, column, "", says
-    yield from (("code", file, "variable", name, x) for name, x in zip(table.columns, table.labels, strict=True))
+    yield from (
+        ("code", file, "variable", name, x)
+        for name, x in zip(table.columns, table.labels, strict=True)
+    )
     yield from (("code", file, BASIS, word, says) for word, says in BASES.items())
     yield from marks(file, made_up, private)
 
 
 def _replicates(u: Universe, private: Private) -> Iterator[LineParts]:
     file = f"{replicates.NAME}/{u.kind.folder}/replicate=*/part-*.parquet"
-    yield "file", file, "", "", (f"replicates of {u.records}, and as number 000 the release: one row for each cell of a unit of "
-                                 "the lowest level in which anybody is")  # fmt: skip
+    yield (
+        "file",
+        file,
+        "",
+        "",
+        (
+            f"replicates of {u.records}, and as number 000 the release: one row for each cell of a"
+            " unit of the lowest level in which anybody is"
+        ),
+    )
     yield "column", file, GEOID, "", PLACE
     for a in u.schema.attributes:
         yield "column", file, a.name, "", a.title
-        yield from (("code", file, a.name, code, label) for code, label in zip(a.levels, a.labels, strict=True))
+        yield from (
+            ("code", file, a.name, code, label)
+            for code, label in zip(a.levels, a.labels, strict=True)
+        )
     yield "column", file, replicates.COUNT, "", "how many there are in the cell"
     yield from marks(file, [], private)

@@ -1,8 +1,8 @@
-"""What is written beside the intervals of a release: a page to look them up on, and what each file and column means.
+"""What is written beside the intervals of a release: a page to look them up on, and what each file
+and column means.
 
-The page of the release is sealed, and stays as it is: the one here is the same look-up, with one column more. Like ``das.release.post``,
-nothing here can see the truth.
-"""
+The page of the release is sealed, and stays as it is: the one here is the same look-up, with one
+column more. Like ``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
 
@@ -29,18 +29,30 @@ CountsByLevel = Mapping[str, Histogram]
 
 
 def write(of: Tabulated, out: Path, asked: AskedIntervals, tables: Collection[str]) -> None:
-    """Into ``out``, which has the replicates, and intervals of ``tables``. Of the demographic file there is no page."""
+    """Into ``out``, which has the replicates, and intervals of ``tables``. Of the demographic file
+    there is no page.
+    """
     paged = isinstance(of.opened, Opened)
-    atomic.write_text(out / interval_dictionary.NAME, interval_dictionary.text(of, set(tables), paged=paged))
+    atomic.write_text(
+        out / interval_dictionary.NAME, interval_dictionary.text(of, set(tables), paged=paged)
+    )
     if isinstance(of.opened, Opened):
         _page(of.opened, out, asked, of.says(asked.rule))
 
 
 def _page(opened: Opened, out: Path, asked: AskedIntervals, says: Sequence[str]) -> None:
     held = {u.name: _held(opened, out, u, asked.count) for u in opened.after.universes}
-    shown = replicated(opened, page.shown(opened, {name: found[0] for name, found in held.items()}), held, asked)
+    shown = replicated(
+        opened, page.shown(opened, {name: found[0] for name, found in held.items()}), held, asked
+    )
     html = interval_html(
-        shown, opened.after.name, asked.coverage, asked.count, ENOUGH, says, private=opened.after.private
+        shown,
+        opened.after.name,
+        asked.coverage,
+        asked.count,
+        ENOUGH,
+        says,
+        private=opened.after.private,
     )
     atomic.write_text(out / PAGE, html)
 
@@ -48,13 +60,16 @@ def _page(opened: Opened, out: Path, asked: AskedIntervals, says: Sequence[str])
 def replicated(
     opened: Opened, shown: Shown, held: Mapping[str, Sequence[CountsByLevel]], asked: AskedIntervals
 ) -> Shown:
-    """What a page shows, with the interval of every published answer; ``held`` are the counts of the release and of its replicates, by
-    universe."""
+    """What a page shows, with the interval of every published answer; ``held`` are the counts of
+    the release and of its replicates, by universe."""
     lowest, schemas = opened.spine.levels[-1], {u.name: u.schema for u in opened.after.universes}
     bounds = {u.name: opened.published_bounds(u) for u in opened.after.universes}
     kinds = {areas.kind: areas for areas in shown.areas}
-    off = {(name, areas.kind): [areas.histogram(levels[lowest]) for levels in found]
-           for name, found in held.items() for areas in shown.areas}  # fmt: skip
+    off = {
+        (name, areas.kind): [areas.histogram(levels[lowest]) for levels in found]
+        for name, found in held.items()
+        for areas in shown.areas
+    }
 
     def of(a: Answers) -> Answers:
         query, found = schemas[a.universe].query(a.query), held[a.universe]

@@ -1,11 +1,11 @@
 """Intervals from a folder of replicates, a part of the tree at a time.
 
-Of each part the counts of the release and of all replicates are read, made intervals of, and added up to the level above, down to up. What
-a part has at the level at which the tree is cut is kept, and together they are what the levels above are added up from. So memory
-grows with a part times the number of replicates, not with the tree, and every row is what it is without a cut. The rule that holds by
-true value looks at all cells of a level at once: for it the tree is one part. Like
-``das.release.post``, nothing here can see the truth.
-"""
+Of each part the counts of the release and of all replicates are read, made intervals of, and added
+up to the level above, down to up. What a part has at the level at which the tree is cut is kept,
+and together they are what the levels above are added up from. So memory grows with a part times the
+number of replicates, not with the tree, and every row is what it is without a cut. The rule that
+holds by true value looks at all cells of a level at once: for it the tree is one part. Like
+``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ from das.release.replicated import BY_TRUTH, AskedIntervals, Tabulated, file_of
 from das.release.replicated_counts import ReplicatedCounts
 from das.tables import Table
 
-#: Lowest units of a part times the files that are read of it, unless one unit alone has more: about twelve counts each.
+#: Lowest units of a part times the files that are read of it, unless one unit alone has more: about
+#: twelve counts each.
 PART = 1 << 23
 Ints = NDArray[np.int64]
 #: Units ``start`` to ``stop`` of a level.
@@ -65,23 +66,32 @@ class _Writing:
         return tuple(replicates.codes_of(self.spine, level) for level in self.spine.levels)
 
     def tree(self, depth: int, slices: Sequence[Slice]) -> None:
-        """All levels, part by part down from ``depth``. Raises :class:`ReleaseError` where a file has units that the tree has not."""
+        """All levels, part by part down from ``depth``. Raises :class:`ReleaseError` where a file
+        has units that the tree has not.
+        """
         tops = [self.part(depth, top, whole=len(slices) == 1) for top in slices]
-        found = [Histogram.concatenate(list(parts)) for parts in zip(*(top for top, _ in tops), strict=True)]
+        found = [
+            Histogram.concatenate(list(parts))
+            for parts in zip(*(top for top, _ in tops), strict=True)
+        ]
         for path, read in zip(self.paths, np.sum([read for _, read in tops], axis=0), strict=True):
             if read != replicates.rows(path):
                 raise replicates.foreign(path)
         self.upward(depth, found)
 
     def part(self, depth: int, top: Slice, *, whole: bool) -> tuple[list[Histogram], list[int]]:
-        """Units ``top`` of the level at ``depth`` and everything below; returns their counts, and how many were read of each file. Those of the
-        level itself have their intervals with those of all parts."""
+        """Units ``top`` of the level at ``depth`` and everything below; returns their counts, and
+        how many were read of each file. Those of the level itself have their intervals with those
+        of all parts."""
         at = [top]
         for level in self.spine.levels[depth + 1 :]:
             ends = self.spine.children(level)
             at.append((int(ends[at[-1][0]]), int(ends[at[-1][1]])))
         codes = self.codes[-1][slice(*at[-1])]
-        found = [replicates.read(path, codes, self.universe.schema, part=not whole) for path in self.paths]
+        found = [
+            replicates.read(path, codes, self.universe.schema, part=not whole)
+            for path in self.paths
+        ]
         read = [len(h.count) for h in found]
         for d in range(len(self.spine) - 1, depth, -1):
             here, (first, last) = at[d - depth], at[d - depth - 1]
@@ -100,9 +110,16 @@ class _Writing:
             found = above or found
 
     def rows(
-        self, depth: int, first: int, found: Sequence[Histogram], above: Sequence[Histogram] | None, parent: Ints
+        self,
+        depth: int,
+        first: int,
+        found: Sequence[Histogram],
+        above: Sequence[Histogram] | None,
+        parent: Ints,
     ) -> None:
-        """Intervals of the units of a level from ``first`` on: of the release, the first of ``found``, from its replicates."""
+        """Intervals of the units of a level from ``first`` on: of the release, the first of
+        ``found``, from its replicates.
+        """
         level = self.spine.levels[depth]
         for table, writer in self.tables.get(level, ()):
             bounds = self.bounds.get(level)
@@ -110,21 +127,32 @@ class _Writing:
                 bounds = bounds.part(first, first + found[0].units)
             exact = self.of.exact(self.universe, table, level)
             counts = ReplicatedCounts(table, found, above, parent, bounds, exact, self.of.rests)
-            for start, value, spread, made, basis in counts.intervals(self.asked.coverage, self.asked.rule):
+            for start, value, spread, made, basis in counts.intervals(
+                self.asked.coverage, self.asked.rule
+            ):
                 codes = self.codes[depth][first + start : first + start + len(value)]
-                writer.add(IntervalRows(codes, value, spread, made, basis, tuple(BASES), basis != NOT_COVERED))
+                writer.add(
+                    IntervalRows(
+                        codes, value, spread, made, basis, tuple(BASES), basis != NOT_COVERED
+                    )
+                )
             self.progress.advance()
 
 
 def write_intervals(
     of: Tabulated, out: Path, said: Mapping[str, Any], asked: AskedIntervals, progress: Progress
 ) -> dict[str, int]:
-    """From the replicates in a folder that was begun with ``said``; its manifest then has all digests. Tables and levels that are there of
-    the same replicates, coverage and rule stay. Returns the rows of each file that was written."""
+    """From the replicates in a folder that was begun with ``said``; its manifest then has all
+    digests. Tables and levels that are there of the same replicates, coverage and rule stay.
+    Returns the rows of each file that was written."""
     chosen = of.chosen(asked.tables, asked.levels)
-    most = of.spine.units(of.spine.levels[-1]) if asked.rule == BY_TRUTH else PART // (asked.count + 1)
+    most = (
+        of.spine.units(of.spine.levels[-1]) if asked.rule == BY_TRUTH else PART // (asked.count + 1)
+    )
     depth, slices = parts_of(of.spine, max(1, most))
-    progress.stage("intervals", sum(len(slices) if of.spine.index(lv) > depth else 1 for _, _, lv in chosen))
+    progress.stage(
+        "intervals", sum(len(slices) if of.spine.index(lv) > depth else 1 for _, _, lv in chosen)
+    )
     with ExitStack() as stack:
         writers = {
             (table.name, level): stack.enter_context(
@@ -134,7 +162,10 @@ def write_intervals(
         }
         for u in {u.name: u for u, _, _ in chosen}.values():
             mine = [(table, level) for other, table, level in chosen if other.name == u.name]
-            by_level = {level: [(t, writers[t.name, lv]) for t, lv in mine if lv == level] for _, level in mine}
+            by_level = {
+                level: [(t, writers[t.name, lv]) for t, lv in mine if lv == level]
+                for _, level in mine
+            }
             paths = [replicates.path_of(out, u.kind.folder, n) for n in range(asked.count + 1)]
             _Writing(of, u, paths, by_level, of.bounds(u), asked, progress).tree(depth, slices)
     rows = {file_of(table, level): writers[table.name, level].rows for _, table, level in chosen}
@@ -151,7 +182,9 @@ def write_intervals(
 
 
 def _before(out: Path, told: Mapping[str, Any]) -> dict[str, int]:
-    """The rows of the files that a folder has of the same replicates, coverage and rule, as ``told``; all others go."""
+    """The rows of the files that a folder has of the same replicates, coverage and rule, as
+    ``told``; all others go.
+    """
     manifest = out / replicates.MANIFEST
     said = run_directory.read_json(manifest) if manifest.is_file() else {}
     if any(said.get(key) != value for key, value in told.items()):
@@ -160,8 +193,9 @@ def _before(out: Path, told: Mapping[str, Any]) -> dict[str, int]:
 
 
 def parts_of(spine: Spine, most: int) -> tuple[int, list[Slice]]:
-    """The depth at which a tree is cut, and the units of that level that each part has: the first level of which no unit has more than
-    ``most`` lowest units, and as many that follow each other as have no more together."""
+    """The depth at which a tree is cut, and the units of that level that each part has: the first
+    level of which no unit has more than ``most`` lowest units, and as many that follow each other
+    as have no more together."""
     ends = [np.arange(spine.units(spine.levels[-1]) + 1)]
     for level in spine.levels[:0:-1]:
         ends.insert(0, ends[0][spine.children(level)])

@@ -1,10 +1,11 @@
-"""The interval at 95 % that a release gives of every count: from all that it says of the count's own unit.
+"""The interval at 95 % that a release gives of every count: from all that it says of the count's
+own unit.
 
-At the levels of ``estimates/`` (full information) from the measurements of all levels together, for the sums that are
-there; otherwise from the unit's own measurements (:mod:`das.estimate.margins`). What is certain, by invariants, structures and
-impossible combinations (:mod:`das.model.count_range`), is its own interval; no interval reaches below zero, nor above a known total. Like
-``das.release.post``, nothing here can see the truth.
-"""
+At the levels of ``estimates/`` (full information) from the measurements of all levels together, for
+the sums that are there; otherwise from the unit's own measurements (:mod:`das.estimate.margins`).
+What is certain, by invariants, structures and impossible combinations
+(:mod:`das.model.count_range`), is its own interval; no interval reaches below zero, nor above a
+known total. Like ``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
 
@@ -48,9 +49,10 @@ class Intervals:
         stop: int | None = None,
         wanted: NDArray[np.bool_] | None = None,
     ) -> tuple[Ints, Ints]:
-        """Estimates of sums of cells ``(columns, cells)`` in units ``start:stop``, rounded, and brought to where the count can be; and their
-        margins, both ``(units, columns)``. The margin is 0 of what is certain, and ``UNKNOWN`` where nothing determines the sum, and of
-        batches without a unit that is ``wanted``, ``(units of the level,)``."""
+        """Estimates of sums of cells ``(columns, cells)`` in units ``start:stop``, rounded, and
+        brought to where the count can be; and their margins, both ``(units, columns)``. The margin
+        is 0 of what is certain, and ``UNKNOWN`` where nothing determines the sum, and of batches
+        without a unit that is ``wanted``, ``(units of the level,)``."""
         spine = self.release.spine
         stop = spine.units(level) if stop is None else stop
         value = np.zeros((stop - start, len(columns)), dtype=np.int64)
@@ -68,14 +70,18 @@ class Intervals:
                 value[here, own], margin[here, own] = self._whole(*found)
             for j, (query, answer) in informed.items():
                 v, e = self._estimates.read(level, query, a, b)
-                value[here, j], margin[here, j] = self._whole(v[:, answer], e[:, answer].astype(np.float64))
+                value[here, j], margin[here, j] = self._whole(
+                    v[:, answer], e[:, answer].astype(np.float64)
+                )
             least, most = count_range(self._bounds[level], columns, a, b)
             margin[here][least == most] = 0
             value[here] = np.clip(value[here], least, most)
         return value, margin
 
     def most(self, level: str, start: int = 0, stop: int | None = None) -> Ints | None:
-        """The known totals of units, ``(units,)``: no count of theirs is more. Nothing where none is known."""
+        """The known totals of units, ``(units,)``: no count of theirs is more. Nothing where none
+        is known.
+        """
         total = self._bounds[level].total
         return None if total is None else total[start:stop]
 
@@ -87,7 +93,9 @@ class Intervals:
         stop: int | None = None,
         wanted: NDArray[np.bool_] | None = None,
     ) -> tuple[Ints, Ints]:
-        """Both ends of the intervals of :meth:`read`, ``(units, columns)``; ``UNKNOWN`` at the upper end where there is none."""
+        """Both ends of the intervals of :meth:`read`, ``(units, columns)``; ``UNKNOWN`` at the
+        upper end where there is none.
+        """
         value, margin = self.read(level, columns, start, stop, wanted)
         most = self.most(level, start, stop)
         limit = np.full(len(value), NO_LIMIT) if most is None else most
@@ -112,8 +120,12 @@ class Intervals:
     def _level(self, level: str) -> LevelMargins:
         if level not in self._levels:
             bounds = self._bounds[level]
-            exact = known_queries(self.release.source(self.universe), self.universe.schema, {level: bounds})
-            self._levels[level] = LevelMargins.of(level, self.universe.schema, self._measured, bounds, exact.get(level))
+            exact = known_queries(
+                self.release.source(self.universe), self.universe.schema, {level: bounds}
+            )
+            self._levels[level] = LevelMargins.of(
+                level, self.universe.schema, self._measured, bounds, exact.get(level)
+            )
         return self._levels[level]
 
     @cached_property
@@ -126,14 +138,25 @@ class Intervals:
 
     @cached_property
     def _estimates(self) -> EstimateReader:
-        return EstimateReader(folder_of(self.release.folder, self.universe.name), self.release.spine, self.release.part)
+        return EstimateReader(
+            folder_of(self.release.folder, self.universe.name),
+            self.release.spine,
+            self.release.part,
+        )
 
 
-def known_queries(measured: NmfReader, schema: Schema, bounds: Mapping[str, LevelBounds]) -> dict[str, Query]:
-    """At levels whose bounds are exact, the query that is known exactly: the bounds' groups are its answers."""
+def known_queries(
+    measured: NmfReader, schema: Schema, bounds: Mapping[str, LevelBounds]
+) -> dict[str, Query]:
+    """At levels whose bounds are exact, the query that is known exactly: the bounds' groups are its
+    answers.
+    """
     exact = {level: b for level, b in bounds.items() if b.exact}
     if not exact:
         return {}
     names = {n for level in measured.spine.levels for n in measured.constraints(level)}
     every = [schema.query(n) for n in sorted(names)]
-    return {level: next(q for q in every if np.array_equal(q.index, b.group)) for level, b in exact.items()}
+    return {
+        level: next(q for q in every if np.array_equal(q.index, b.group))
+        for level, b in exact.items()
+    }

@@ -1,7 +1,8 @@
-"""``release/report.html``, from the files of a release and the counts that were published from them.
+"""``release/report.html``, from the files of a release and the counts that were published from
+them.
 
-Like ``das.release.post``, nothing here can see the truth; ``das estimate --from`` writes the same page again.
-"""
+Like ``das.release.post``, nothing here can see the truth; ``das estimate --from`` writes the same
+page again."""
 
 from __future__ import annotations
 
@@ -38,56 +39,105 @@ def answers(
     level: str | Areas,
     query: str,
 ) -> Answers:
-    """The answers to one query at one level, or of areas across the levels, as the pages have them."""
-    found, asked = _published(release, universe, published[universe.name]), universe.schema.query(query)
+    """The answers to one query at one level, or of areas across the levels, as the pages have
+    them.
+    """
+    found, asked = (
+        _published(release, universe, published[universe.name]),
+        universe.schema.query(query),
+    )
     if isinstance(level, str):
         return read(found, [asked], level)[0]
     lowest = release.spine.levels[-1]
-    return across(found, asked, level.kind, level.histogram(found.published[lowest]).answer(asked), lowest)
+    return across(
+        found, asked, level.kind, level.histogram(found.published[lowest]).answer(asked), lowest
+    )
 
 
-def _published(release: Opened, u: Universe, published: Mapping[str, Histogram]) -> PublishedUniverse:
-    exact = exact_queries(privacy_statement.read(release.folder), u.name, release.spec.geography.levels)
-    return PublishedUniverse(u.name, u.schema, u.noise, published, release.noisy(u), exact,
-                 Intervals(release, u).read, release.assigned(u.name))  # fmt: skip
+def _published(
+    release: Opened, u: Universe, published: Mapping[str, Histogram]
+) -> PublishedUniverse:
+    exact = exact_queries(
+        privacy_statement.read(release.folder), u.name, release.spec.geography.levels
+    )
+    return PublishedUniverse(
+        u.name,
+        u.schema,
+        u.noise,
+        published,
+        release.noisy(u),
+        exact,
+        Intervals(release, u).read,
+        release.assigned(u.name),
+    )
 
 
-def write(release: Opened, what: Shown, out: Path, worse: Sequence[Any] = (), prior: Sequence[Any] = ()) -> None:
-    """Write the page under ``out``. ``worse``: what is published worse than it was measured, with the fields of
-    :class:`das.release.residuals.Misfit`; ``prior``: what was assumed of the lowest units, with those of
-    :class:`das.release.assumed.ListedSpread`."""
+def write(
+    release: Opened, what: Shown, out: Path, worse: Sequence[Any] = (), prior: Sequence[Any] = ()
+) -> None:
+    """Write the page under ``out``. ``worse``: what is published worse than it was measured, with
+    the fields of :class:`das.release.residuals.Misfit`; ``prior``: what was assumed of the lowest
+    units, with those of :class:`das.release.assumed.ListedSpread`."""
     privacy, after = privacy_statement.read(release.folder), release.after
     draws = {u.name: _draws(release, u) for u in after.universes}
-    page = release_html(what, facts(after.name, after.persons.schema, privacy, apart=bool(release.apart)), draws, says=privacy.says,
-                        privacy_page=(out / "privacy.html").is_file(), worse=worse, prior=prior)  # fmt: skip
+    page = release_html(
+        what,
+        facts(after.name, after.persons.schema, privacy, apart=bool(release.apart)),
+        draws,
+        says=privacy.says,
+        privacy_page=(out / "privacy.html").is_file(),
+        worse=worse,
+        prior=prior,
+    )
     atomic.write_text(out / NAME, page)
 
 
-def exact_queries(privacy: Stated, universe: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """By level, the queries that are invariant: where the statement says so, and at all levels above, as sums."""
-    said = [(levels.index(c.level), c.query) for c in privacy.outside
-            if (c.universe, c.sign) == (universe, "=")]  # fmt: skip
+def exact_queries(
+    privacy: Stated, universe: str, levels: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """By level, the queries that are invariant: where the statement says so, and at all levels
+    above, as sums.
+    """
+    said = [
+        (levels.index(c.level), c.query)
+        for c in privacy.outside
+        if (c.universe, c.sign) == (universe, "=")
+    ]
     return {level: tuple(q for depth, q in said if depth >= i) for i, level in enumerate(levels)}
 
 
 def _draws(release: Opened, u: Universe) -> list[ListedDraw]:
-    """The share of each is what its noise costs of all: of another publisher's measurements it is what variances imply."""
+    """The share of each is what its noise costs of all: of another publisher's measurements it is
+    what variances imply.
+    """
     costs = [n.mechanism.cost(n.parameter, 1) for n in u.noise]
     buys, units = bought(release, u), _units(release, u)
     return [
-        ListedDraw(u.name, n.level, n.query, u.schema.query(n.query).title, units[n.level],
-                   u.schema.query(n.query).answers, float(cost / sum(costs)), n.margin(),
-                   buys[n.level, n.query].deviation if buys else None, bool(buys) and buys[n.level, n.query].nothing)
+        ListedDraw(
+            u.name,
+            n.level,
+            n.query,
+            u.schema.query(n.query).title,
+            units[n.level],
+            u.schema.query(n.query).answers,
+            float(cost / sum(costs)),
+            n.margin(),
+            buys[n.level, n.query].deviation if buys else None,
+            bool(buys) and buys[n.level, n.query].nothing,
+        )
         for n, cost in zip(u.noise, costs, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _units(release: Opened, u: Universe) -> dict[str, int]:
-    """How many units of each level were measured: of a part of a release, as the ledger has it for the whole."""
+    """How many units of each level were measured: of a part of a release, as the ledger has it for
+    the whole.
+    """
     if release.part is None:
         return {level: int(release.tree(u).measured(level).sum()) for level in release.spine.levels}
     drawn = {(e.level, e.query, e.unit_class): e.units for e in release.events(u)}
     first = {level: query for level, query, _ in reversed(drawn)}
     return {
-        level: sum(n for (lv, q, _), n in drawn.items() if (lv, q) == (level, query)) for level, query in first.items()
+        level: sum(n for (lv, q, _), n in drawn.items() if (lv, q) == (level, query))
+        for level, query in first.items()
     }

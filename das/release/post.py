@@ -1,8 +1,7 @@
 """After measurement: from the files of a release alone to microdata and tables.
 
-Nothing here can see the truth: the only inputs are the folder of a release and where to write. ``das run``
-and ``das estimate --from`` are the same code from here on.
-"""
+Nothing here can see the truth: the only inputs are the folder of a release and where to write.
+``das run`` and ``das estimate --from`` are the same code from here on."""
 
 from __future__ import annotations
 
@@ -65,8 +64,9 @@ StatedBounds = Mapping[str, tuple[str, NDArray[np.int64]]]
 
 @dataclass(frozen=True)
 class Opened:
-    """A release as its files say it: the resolved specification and the spine. Of one that is cut into a trunk and ``shards``
-    (:mod:`das.model.shards`), ``part`` says which of these it is: the trunk (0) or a shard; without it, the whole."""
+    """A release as its files say it: the resolved specification and the spine. Of one that is cut
+    into a trunk and ``shards`` (:mod:`das.model.shards`), ``part`` says which of these it is: the
+    trunk (0) or a shard; without it, the whole."""
 
     folder: Path
     spec: Spec
@@ -89,16 +89,21 @@ class Opened:
 
     @property
     def after(self) -> PostProcessing:
-        """What is done with the measurements: all that post-processing asks of the specification."""
+        """What is done with the measurements: all that post-processing asks of the
+        specification.
+        """
         return self.spec.after
 
     @property
     def run(self) -> RunSpec:
-        """The specification of the run that measured it, with its plan. Raises :class:`UserError` where another
-        publisher measured, whose budget nobody states."""
+        """The specification of the run that measured it, with its plan. Raises :class:`UserError`
+        where another publisher measured, whose budget nobody states."""
         if not isinstance(self.spec, RunSpec):
-            raise UserError("these measurements came from another publisher: their budget is not known",
-                            where=self.folder, remedy="give a release that das run made")  # fmt: skip
+            raise UserError(
+                "these measurements came from another publisher: their budget is not known",
+                where=self.folder,
+                remedy="give a release that das run made",
+            )
         return self.spec
 
     def changed(self, spec: Spec) -> Opened:
@@ -113,7 +118,9 @@ class Opened:
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """The universes whose measured units are not all the published ones, or not all measured alike."""
+        """The universes whose measured units are not all the published ones, or not all measured
+        alike.
+        """
         return tuple(name for name, tree in self.trees.items() if not tree.alike)
 
     def source(self, universe: Universe) -> NmfReader:
@@ -122,25 +129,33 @@ class Opened:
         return NmfReader(root, tree.spine, tree.measured, self.part, private=self.after.private)
 
     def noisy(self, universe: Universe) -> MeasurementSource:
-        """The measurements of published units: sums of those that were measured, where these are others."""
+        """The measurements of published units: sums of those that were measured, where these are
+        others.
+        """
         tree, source = self.tree(universe), self.source(universe)
         return source if tree.alike else Summed(source, tree, self.spine, universe.schema)
 
     def areas(self) -> tuple[Areas, ...]:
-        """The areas off the spine that the input knew; none in a release of another publisher, nor in a trunk."""
+        """The areas off the spine that the input knew; none in a release of another publisher, nor
+        in a trunk.
+        """
         path = self.folder / areas_file.NAME
         if self.part is None:
             return areas_file.read(path, self.spine)
         return areas_file.read_shard(path, self.part, self.spine) if self.part else ()
 
     def assigned(self, universe: str) -> dict[str, str]:
-        """Attributes of a universe that were made up by a rule, each with a sentence; none where nothing is stated."""
+        """Attributes of a universe that were made up by a rule, each with a sentence; none where
+        nothing is stated.
+        """
         if not (self.folder / NAME).is_file():
             return {}
         return dict(privacy_statement.read(self.folder).assigned_of(universe))
 
     def bounds(self, universe: Universe) -> dict[str, LevelBounds]:
-        """Of the units that were measured, from the constraint rows of the noisy measurement files."""
+        """Of the units that were measured, from the constraint rows of the noisy measurement
+        files.
+        """
         return self.known(universe).bounds(universe.schema, self.tree(universe).spine)
 
     def known(self, universe: Universe) -> Invariants:
@@ -148,8 +163,8 @@ class Opened:
         return known_of(universe.schema, self.tree(universe).spine, self._constraints(universe))
 
     def published_bounds(self, universe: Universe) -> dict[str, LevelBounds]:
-        """Of published units, from the same rows: nobody is where the tree has no unit, and the total of a place in two
-        units is known."""
+        """Of published units, from the same rows: nobody is where the tree has no unit, and the
+        total of a place in two units is known."""
         tree = self.tree(universe)
         if tree.alike:
             return self.bounds(universe)
@@ -162,7 +177,9 @@ class Opened:
         reader, lowest = self.source(universe), self.spec.geography.levels[-1]
         found: dict[str, StatedBounds] = {level: reader.constraints(level) for level in self.levels}
         sums = (
-            set() if self.tree(universe).alike else {name for level, name in self._listed(universe) if level == lowest}
+            set()
+            if self.tree(universe).alike
+            else {name for level, name in self._listed(universe) if level == lowest}
         )
         for level in (level for level in found if level != lowest):
             found[level] = {name: bound for name, bound in found[level].items() if name not in sums}
@@ -170,12 +187,20 @@ class Opened:
         return found
 
     def exact(self, universe: Universe) -> dict[tuple[str, str], NDArray[np.int64]]:
-        """The counts of queries that are published without noise, ``(units, answers)``, by level and query."""
+        """The counts of queries that are published without noise, ``(units, answers)``, by level
+        and query.
+        """
         outside = privacy_statement.read(self.folder).outside
-        listed = [(c.level, c.constraint) for c in outside
-                  if (c.universe, c.sign, c.constraint) == (universe.name, "=", c.query)]  # fmt: skip
+        listed = [
+            (c.level, c.constraint)
+            for c in outside
+            if (c.universe, c.sign, c.constraint) == (universe.name, "=", c.query)
+        ]
         source = self.source(universe)
-        found = {level: source.constraints(level) for level in dict.fromkeys(level for level, _ in listed)}
+        found = {
+            level: source.constraints(level)
+            for level in dict.fromkeys(level for level, _ in listed)
+        }
         return {(level, query): found[level][query][1] for level, query in listed}
 
     def events(self, universe: Universe) -> tuple[Event, ...]:
@@ -187,7 +212,8 @@ class Opened:
         """By level the queries that units were asked anywhere, as the ledger has them."""
         every = dict.fromkeys((e.level, e.query) for e in self.events(universe))
         return {
-            level: tuple(query for lv, query in every if lv == level) for level in dict.fromkeys(lv for lv, _ in every)
+            level: tuple(query for lv, query in every if lv == level)
+            for level in dict.fromkeys(lv for lv, _ in every)
         }
 
     def _listed(self, universe: Universe) -> set[tuple[str, str]]:
@@ -195,15 +221,26 @@ class Opened:
         outside = privacy_statement.read(self.folder).outside
         return {(c.level, c.constraint) for c in outside if c.universe == universe.name}
 
-    def _check_constraints(self, universe: Universe, found: Mapping[str, Mapping[str, object]]) -> None:
+    def _check_constraints(
+        self, universe: Universe, found: Mapping[str, Mapping[str, object]]
+    ) -> None:
         """The constraints that the privacy statement lists are those of the files."""
         listed = {(level, name) for level, name in self._listed(universe) if level in found}
         there = {(level, name) for level, names in found.items() for name in names}
         for level, name in sorted(listed ^ there):
             where = run_directory.nmf_folder(self.folder, universe.name)
-            state = "is in privacy.json, but not in the files" if (level, name) in listed else "is not in privacy.json"
-            raise ReleaseError(f"constraint {name!r} of level {level!r} {state}", where=where,
-                               remedy="the release is incomplete or altered: get it again from where it was published")  # fmt: skip
+            state = (
+                "is in privacy.json, but not in the files"
+                if (level, name) in listed
+                else "is not in privacy.json"
+            )
+            raise ReleaseError(
+                f"constraint {name!r} of level {level!r} {state}",
+                where=where,
+                remedy=(
+                    "the release is incomplete or altered: get it again from where it was published"
+                ),
+            )
 
 
 def known_of(schema: Schema, spine: Spine, found: Mapping[str, StatedBounds]) -> Invariants:
@@ -216,13 +253,20 @@ def known_of(schema: Schema, spine: Spine, found: Mapping[str, StatedBounds]) ->
         if "joint_total" in names:
             codes = spine.codes[spine.index(level)]
             joint = level, JointTotals.of_places(codes, names["joint_total"][1][:, 0])
-        counts += [(level, schema.query(name), bound) for name, (_, bound) in names.items()
-                   if name not in (*ends, "joint_total")]  # fmt: skip
+        counts += [
+            (level, schema.query(name), bound)
+            for name, (_, bound) in names.items()
+            if name not in (*ends, "joint_total")
+        ]
     return Invariants(limits, tuple(counts), joint)
 
 
-def published_known(schema: Schema, known: Invariants, tree: MeasuredSpine, published: Spine) -> Invariants:
-    """What is known of published units from what is of those that were measured: where there is none of these is nobody."""
+def published_known(
+    schema: Schema, known: Invariants, tree: MeasuredSpine, published: Spine
+) -> Invariants:
+    """What is known of published units from what is of those that were measured: where there is
+    none of these is nobody.
+    """
     places, limits = len(published.codes[-1]), known.limits
     if limits is None and all(query.name == "total" for _, query, _ in known.counts):
         limits = unlimited(len(tree.place), groups_of(schema)[1])
@@ -240,28 +284,40 @@ def published_known(schema: Schema, known: Invariants, tree: MeasuredSpine, publ
 
 
 def open_release(folder: Path) -> Opened:
-    """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete release."""
+    """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete
+    release.
+    """
     spec = _spec(folder)
     spine = spine_file.read(folder / "spine.parquet")
-    trees = {u.name: tree_file.read(run_directory.nmf_folder(folder, u.name) / tree_file.NAME, spine)
-             for u in spec.after.universes}  # fmt: skip
+    trees = {
+        u.name: tree_file.read(run_directory.nmf_folder(folder, u.name) / tree_file.NAME, spine)
+        for u in spec.after.universes
+    }
     if spine.levels != spec.geography.levels:
-        raise ReleaseError(f"its levels are {', '.join(spine.levels)}, those of spec.toml "
-                           f"{', '.join(spec.geography.levels)}", where=folder / "spine.parquet",
-                           remedy="the release is altered: get it again from where it was published")  # fmt: skip
+        raise ReleaseError(
+            f"its levels are {', '.join(spine.levels)}, those of spec.toml "
+            f"{', '.join(spec.geography.levels)}",
+            where=folder / "spine.parquet",
+            remedy="the release is altered: get it again from where it was published",
+        )
     return Opened(folder, spec, spine, trees).changed(spec)
 
 
 def open_part(folder: Path, part: int) -> Opened:
-    """The trunk (0) of a release that is cut, or a shard of it: nothing else of it is read. Raises as :func:`open_release`."""
+    """The trunk (0) of a release that is cut, or a shard of it: nothing else of it is read. Raises
+    as :func:`open_release`.
+    """
     spec, path = _spec(folder), folder / "spine.parquet"
     shards = spine_file.read_shards(path)
     spine = spine_file.read_shard(path, part) if part else spine_file.read_trunk(path)
     trees: dict[str, MeasuredSpine] = {}
     for u in spec.after.universes:
         tree = run_directory.nmf_folder(folder, u.name) / tree_file.NAME
-        trees[u.name] = (tree_file.read_shard(tree, part, spine) if part
-                         else tree_file.read_trunk(tree, spine, spec.geography.levels))  # fmt: skip
+        trees[u.name] = (
+            tree_file.read_shard(tree, part, spine)
+            if part
+            else tree_file.read_trunk(tree, spine, spec.geography.levels)
+        )
     return Opened(folder, spec, spine, trees, shards, part)
 
 
@@ -285,26 +341,38 @@ def estimate(
     *,
     source: MeasurementSource | None = None,
 ) -> Release:
-    """Integer histograms of every level of the tree that was measured, with their certificates. ``source`` takes the place of the
-    release's own measurements.
+    """Integer histograms of every level of the tree that was measured, with their certificates.
+    ``source`` takes the place of the release's own measurements.
 
-    Full-information estimation also writes its unbiased estimates, under ``out`` where that is given.
-    """
+    Full-information estimation also writes its unbiased estimates, under ``out`` where that is
+    given."""
     after, method = release.after, Passes(universe.passes, release.after.tolerance)
     housing = after.prior != "none" and universe == after.persons
     tree, bounds = release.tree(universe), release.bounds(universe)
     source = source or release.source(universe)
     if after.method != "full-information" or len(tree.spine) == 1:
         pooled = Pooled.of(source, tree.spine, bounds, universe.schema, tree.measured)
-        return topdown(pooled, tree.spine, bounds, universe, method, pool, progress, housing_prior=housing)
+        return topdown(
+            pooled, tree.spine, bounds, universe, method, pool, progress, housing_prior=housing
+        )
 
     def keep(known: Collapsed) -> None:
         if out is not None:
             progress.stage(f"unbiased estimates: {universe.name}", None)
             write_estimates(known, universe, out, private=after.private)
 
-    return full_information(source, tree.spine, bounds, universe, method, pool, progress, tolerance=after.tolerance,
-                            housing_prior=housing, keep=keep)  # fmt: skip
+    return full_information(
+        source,
+        tree.spine,
+        bounds,
+        universe,
+        method,
+        pool,
+        progress,
+        tolerance=after.tolerance,
+        housing_prior=housing,
+        keep=keep,
+    )
 
 
 def write_estimates(
@@ -316,19 +384,26 @@ def write_estimates(
     shard: int = 0,
     private: Private,
 ) -> None:
-    """Unbiased estimates of every level of a part above the lowest, with their standard errors. ``above``: of a shard what they
-    are of its units of the trunk."""
+    """Unbiased estimates of every level of a part above the lowest, with their standard errors.
+    ``above``: of a shard what they are of its units of the trunk."""
     folder = folder_of(release, universe.name)
     for level, rows in groupby(known.unbiased(above), key=itemgetter(0)):
-        estimates.write(folder, level, universe.schema, known.spine, (row[1:] for row in rows), shard=shard,
-                        private=private)  # fmt: skip
+        estimates.write(
+            folder,
+            level,
+            universe.schema,
+            known.spine,
+            (row[1:] for row in rows),
+            shard=shard,
+            private=private,
+        )
 
 
 def publish(
     release: Opened, universe: Universe, result: Release, out: Path, progress: Progress
 ) -> Mapping[str, Histogram]:
-    """Write microdata and tables under ``out``, and read the microdata back: it must give the histogram again. Returns
-    what was published, level by level of the published spine."""
+    """Write microdata and tables under ``out``, and read the microdata back: it must give the
+    histogram again. Returns what was published, level by level of the published spine."""
     spine = release.spine
     codes = spine.codes[-1]
     histograms = on_published(release, universe, result)
@@ -336,24 +411,42 @@ def publish(
     folder = out / "microdata" / universe.kind.folder
     h = histograms[spine.levels[-1]]
     facilities = structures(release) if universe.microdata.facilities else None
-    microdata.write(folder, h, codes, universe, structures=facilities,
-                    build=release.after.name, csv=release.after.csv, private=release.after.private)  # fmt: skip
+    microdata.write(
+        folder,
+        h,
+        codes,
+        universe,
+        structures=facilities,
+        build=release.after.name,
+        csv=release.after.csv,
+        private=release.after.private,
+    )
     if not microdata_reading.read(folder, universe, codes).same_as(h):
-        raise PrivacyError("the microdata do not tabulate to the histogram they were made from", where=folder)
+        raise PrivacyError(
+            "the microdata do not tabulate to the histogram they were made from", where=folder
+        )
     if not release.after.tables:
         return histograms
     progress.stage(f"tables: {universe.name}", len(spine))
     published = tables.of(universe, release.assigned(universe.name))
     for level, level_codes in zip(spine.levels, spine.codes, strict=True):
-        published_tables.write(out / "tables", level, level_codes, published, histograms[level],
-                               beside=published_tables.identifiers(spine, level),
-                               private=release.after.private)  # fmt: skip
+        published_tables.write(
+            out / "tables",
+            level,
+            level_codes,
+            published,
+            histograms[level],
+            beside=published_tables.identifiers(spine, level),
+            private=release.after.private,
+        )
         progress.advance()
     return histograms
 
 
 def on_published(release: Opened, universe: Universe, result: Release) -> Mapping[str, Histogram]:
-    """Two trees of the same blocks: the lowest units of what was measured, added up the published spine."""
+    """Two trees of the same blocks: the lowest units of what was measured, added up the published
+    spine.
+    """
     tree, spine = release.tree(universe), release.spine
     if tree.alike:
         return result.histograms
@@ -361,7 +454,9 @@ def on_published(release: Opened, universe: Universe, result: Release) -> Mappin
 
 
 def structures(release: Opened) -> NDArray[np.int64] | None:
-    """Facilities of each block, from the bounds on persons; housing units are in the units' own totals."""
+    """Facilities of each block, from the bounds on persons; housing units are in the units' own
+    totals.
+    """
     persons = release.after.persons
     found = release.source(persons).constraints(release.spine.levels[-1])
     lower = found.get(f"{persons.schema.dwelling}_total_lb")

@@ -1,13 +1,15 @@
-"""Intervals from replicates that somebody else made and published: as the Census Bureau, for the 2010 and 2020 censuses.
+"""Intervals from replicates that somebody else made and published: as the Census Bureau, for the
+2010 and 2020 censuses.
 
-    microdata of the release and of each replicate -> counts of persons by block, as replicates of ours -> intervals
+    microdata of the release and of each replicate -> counts of persons by block, as replicates of
+    ours -> intervals
 
-Nothing is drawn and nothing estimated: the errors of the replicates about the release are those of the algorithm that its publisher
-ran. A block in which none of them has anybody is unknown, and 0 in all. The files say nothing but persons; of housing units there are no
-intervals.
+Nothing is drawn and nothing estimated: the errors of the replicates about the release are those of
+the algorithm that its publisher ran. A block in which none of them has anybody is unknown, and 0 in
+all. The files say nothing but persons; of housing units there are no intervals.
 
-A release need not be there, and what is counted is public: like ``das.release.post``, nothing here can see the truth.
-"""
+A release need not be there, and what is counted is public: like ``das.release.post``, nothing here
+can see the truth."""
 
 from __future__ import annotations
 
@@ -67,7 +69,8 @@ def make(
 
     Raises:
         InputError: a line that is none of such a file.
-        UserError: ``out`` has something else in it, or intervals of other files; no such table or level.
+        UserError: ``out`` has something else in it, or intervals of other files; no such table or
+            level.
     """
     chosen_of(_TABLES, LEVELS, asked.tables, asked.levels)  # before anything is read
     seeded = any(COLUMN in ppmf_persons.header(m).names for files in found for m in files)
@@ -88,25 +91,40 @@ def make(
 
 
 def _check_totals(found: Sequence[Sequence[Member]], out: Path) -> None:
-    """Every replicate has the persons of each State that the release has: they are invariant. Raises :class:`InputError`."""
-    release, *others = (replicates.populations(replicates.path_of(out, PERSONS.folder, n)) for n in range(len(found)))
+    """Every replicate has the persons of each State that the release has: they are invariant.
+    Raises :class:`InputError`.
+    """
+    release, *others = (
+        replicates.populations(replicates.path_of(out, PERSONS.folder, n))
+        for n in range(len(found))
+    )
     for number, persons in enumerate(others, 1):
-        if odd := sorted(state for state in {*release, *persons} if release.get(state) != persons.get(state)):
-            raise InputError(f"has {persons.get(odd[0], 0):,} persons in State {odd[0]}, and the release, number 0, has "
-                             f"{release.get(odd[0], 0):,}", where=", ".join(m.name for m in found[number]),
-                             remedy="State totals are the same in all: give replicates of this release, and whole files; then "
-                             f"take {out} away")  # fmt: skip
+        if odd := sorted(
+            state for state in {*release, *persons} if release.get(state) != persons.get(state)
+        ):
+            raise InputError(
+                f"has {persons.get(odd[0], 0):,} persons in State {odd[0]}, and the release, number"
+                f" 0, has {release.get(odd[0], 0):,}",
+                where=", ".join(m.name for m in found[number]),
+                remedy=(
+                    "State totals are the same in all: give replicates of this release, and whole"
+                    f" files; then take {out} away"
+                ),
+            )
 
 
 def open_intervals(out: Path) -> Tabulated | None:
-    """What the intervals in a folder are of; nothing where it has none that :func:`make` wrote. Raises :class:`ReleaseError`
-    where they are not whole, or altered."""
+    """What the intervals in a folder are of; nothing where it has none that :func:`make` wrote.
+    Raises :class:`ReleaseError` where they are not whole, or altered."""
     manifest = out / replicates.MANIFEST
     if not manifest.is_file() or _OF not in (said := run_directory.read_json(manifest)):
         return None
     replicates.check(out)
     return Tabulated(
-        spine_file.read(out / replicates.SPINE), _TABLES, False if said.get("private") is False else UNKNOWN, _BESIDE
+        spine_file.read(out / replicates.SPINE),
+        _TABLES,
+        False if said.get("private") is False else UNKNOWN,
+        _BESIDE,
     )
 
 
@@ -120,8 +138,11 @@ def _said(found: Sequence[Sequence[Member]], progress: Progress) -> dict[str, An
     digests = [sorted(str(source["sha256"]) for source in files) for files in listed.values()]
     for number, one in enumerate(digests):
         if one in digests[:number]:
-            raise InputError(f"numbers {digests.index(one)} and {number} are the same files", where=found[number][0].name,
-                             remedy="give each replicate once")  # fmt: skip
+            raise InputError(
+                f"numbers {digests.index(one)} and {number} are the same files",
+                where=found[number][0].name,
+                remedy="give each replicate once",
+            )
     digest = sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
     return {_OF: digest, "records": PERSONS.name, "version": __version__, "sources": listed}
 
@@ -131,7 +152,9 @@ def _counted(found: Sequence[Sequence[Member]], out: Path, private: Private, num
     persons = ppmf_persons.count(found[number])
     codes = geoids(LEVELS[-1], ppmf_persons.fields(persons.place)[LEVELS[-1]])
     h = Histogram.of(len(codes), PL94.cells, persons.block, persons.cell, persons.number)
-    replicates.write(replicates.path_of(out, PERSONS.folder, number), codes, PL94, h, private=private)
+    replicates.write(
+        replicates.path_of(out, PERSONS.folder, number), codes, PL94, h, private=private
+    )
 
 
 def _spine(out: Path, files: int) -> Spine:
@@ -142,12 +165,15 @@ def _spine(out: Path, files: int) -> Spine:
         try:
             place = np.union1d(place, replicates.units(path).astype(np.int64))
         except ValueError:
-            raise ReleaseError("has GEOIDs that are no numbers", where=path, remedy="take the folder away") from None
+            raise ReleaseError(
+                "has GEOIDs that are no numbers", where=path, remedy="take the folder away"
+            ) from None
     fields = ppmf_persons.fields(place)
     codes = [np.full(len(place), encoded(LEVELS[0])), *(fields[level] for level in LEVELS[1:])]
     units, parents, _ = nested(LEVELS, codes)
     called = state_names()
     names = [
-        called[level].at(of) if level in called else blank(len(of)) for level, of in zip(LEVELS, units, strict=True)
+        called[level].at(of) if level in called else blank(len(of))
+        for level, of in zip(LEVELS, units, strict=True)
     ]
     return Spine(LEVELS, units, parents, tuple(names))

@@ -19,8 +19,8 @@ from das.tables import Table
 
 @dataclass(frozen=True, eq=False)
 class ReleasedTables:
-    """``tables`` by name. Of a release whose measurements were drawn whole also what was ``opened``, by table the ``universe`` that it
-    counts, and ``areas`` across the levels."""
+    """``tables`` by name. Of a release whose measurements were drawn whole also what was
+    ``opened``, by table the ``universe`` that it counts, and ``areas`` across the levels."""
 
     folder: Path
     spine: Spine
@@ -32,7 +32,9 @@ class ReleasedTables:
 
     @staticmethod
     def of(release: Path) -> ReleasedTables:
-        """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete release."""
+        """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete
+        release.
+        """
         if is_dhc_release(release):
             dhc = open_dhc(release)
             every = {t.name: t for u in dhc.spec.universes for t in dhc_files.tables_of(u.name)}
@@ -41,8 +43,15 @@ class ReleasedTables:
 
     @staticmethod
     def of_opened(opened: Opened) -> ReleasedTables:
-        each = [(u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name))]
+        each = [
+            (u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name))
+        ]
         return ReleasedTables(
-            opened.folder, opened.spine, {t.name: t for _, t in each}, opened.after.private, opened.areas(), opened,
+            opened.folder,
+            opened.spine,
+            {t.name: t for _, t in each},
+            opened.after.private,
+            opened.areas(),
+            opened,
             {t.name: u for u, t in each},
-        )  # fmt: skip
+        )

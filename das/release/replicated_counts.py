@@ -1,5 +1,5 @@
-"""Counts of one table, of the release and of its replicates, and the intervals that follow from them. Like ``das.release.post``, nothing
-here can see the truth."""
+"""Counts of one table, of the release and of its replicates, and the intervals that follow from
+them. Like ``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 #: Values of a table that are held at once, of each sum.
 BATCH = 1 << 22
-#: From which unit on, published values, the errors of the replicates and the intervals, and what they rest on (:data:`das.release.interval_basis.BASES`),
-#: ``(units, columns)`` each.
+#: From which unit on, published values, the errors of the replicates and the intervals, and what
+#: they rest on (:data:`das.release.interval_basis.BASES`), ``(units, columns)`` each.
 CountedIntervals = tuple[int, Ints, ReplicateErrors, ReplicateInterval, NDArray[np.int8]]
 
 
 @dataclass(frozen=True, eq=False)
 class ReplicatedCounts(Frozen):
-    """Of units of one level that follow each other: the release, the first of ``found``, and its replicates; of the level ``above``, if
-    there is one, the same, and the ``parent`` there of each unit. ``bounds`` of the units say what is certain, and where a count cannot be.
-    Walked some units at a time."""
+    """Of units of one level that follow each other: the release, the first of ``found``, and its
+    replicates; of the level ``above``, if there is one, the same, and the ``parent`` there of each
+    unit. ``bounds`` of the units say what is certain, and where a count cannot be. Walked some
+    units at a time."""
 
     table: Table
     found: Sequence[Histogram]
@@ -54,26 +55,42 @@ class ReplicatedCounts(Frozen):
         """Of all units of a ``level`` of a tree."""
         depth = spine.index(level)
         above = [of[spine.levels[depth - 1]] for of in levels] if depth else None
-        return ReplicatedCounts(table, [of[level] for of in levels], above, spine.parent[depth], bounds)
+        return ReplicatedCounts(
+            table, [of[level] for of in levels], above, spine.parent[depth], bounds
+        )
 
     def intervals(self, coverage: float, rule: str) -> Iterator[CountedIntervals]:
-        """In the order of the units. By the rule that holds by true value, the units must be all of their level."""
+        """In the order of the units. By the rule that holds by true value, the units must be all of
+        their level.
+        """
         by_truth = regions(self, len(self.table.columns), coverage) if rule == BY_TRUTH else None
         for start, stop in self._slices():
             value, within = self._values(self.found[0], start, stop), self.within(start, stop)
-            spread = ReplicateErrors.over(value, (self._values(h, start, stop) for h in self.found[1:]))
+            spread = ReplicateErrors.over(
+                value, (self._values(h, start, stop) for h in self.found[1:])
+            )
             made = interval(value, spread, coverage, "ct" if by_truth else rule, within=within)
             if by_truth:
                 made = by_truth.widened(made, self._shown(0, start, stop), self._able(start, stop))
                 made = made if within is None else made.clipped(*within)
-            yield start, value, spread, made, bases(spread, ~self._able(start, stop), rests=self.rests)
+            yield (
+                start,
+                value,
+                spread,
+                made,
+                bases(spread, ~self._able(start, stop), rests=self.rests),
+            )
 
     def within(self, start: int, stop: int) -> tuple[Ints, Ints] | None:
-        """The least and the most that each count can be, ``(units, columns)`` both; nothing where nothing is known."""
+        """The least and the most that each count can be, ``(units, columns)`` both; nothing where
+        nothing is known.
+        """
         if self.bounds is None:
             return None
         columns = range(len(self.table.columns))
-        least, most = count_range(self.bounds, np.stack([self.table.mask(j) for j in columns]), start, stop)
+        least, most = count_range(
+            self.bounds, np.stack([self.table.mask(j) for j in columns]), start, stop
+        )
         return least, most * np.array(
             [self.table.times(j).max() for j in columns]
         )  # a record may be counted several times
@@ -99,7 +116,9 @@ class ReplicatedCounts(Frozen):
         if self.above is not None:
             parent = self.parent[start:stop]
             first = int(parent[0])
-            above = self.table.values(self.above[number].rows(first, int(parent[-1]) + 1))[parent - first]
+            above = self.table.values(self.above[number].rows(first, int(parent[-1]) + 1))[
+                parent - first
+            ]
         return ShownCounts(value, above, here.totals())
 
     def _able(self, start: int, stop: int) -> Mask:
@@ -107,4 +126,8 @@ class ReplicatedCounts(Frozen):
         within, shape = self.within(start, stop), (stop - start, len(self.table.columns))
         if within is not None:
             return np.asarray(within[0] < within[1])
-        return np.ones(shape, dtype=bool) if self.exact is None else np.broadcast_to(~self.exact, shape)
+        return (
+            np.ones(shape, dtype=bool)
+            if self.exact is None
+            else np.broadcast_to(~self.exact, shape)
+        )

@@ -1,13 +1,15 @@
-"""Replicates of a release: the algorithm is run again on what it published, with noise that is public.
+"""Replicates of a release: the algorithm is run again on what it published, with noise that is
+public.
 
-The published histogram stands in for the truth; plan, invariants, bounds, estimation and rounding are those of the release. Its
-noise is a function of a seed that anybody may know, and has nothing to do with the noise of the release: so replicates tell
-nothing that the release does not, cost no budget, and come out the same for whoever makes them (:mod:`das.replicates.errors` says
-what they tell).
+The published histogram stands in for the truth; plan, invariants, bounds, estimation and rounding
+are those of the release. Its noise is a function of a seed that anybody may know, and has nothing
+to do with the noise of the release: so replicates tell nothing that the release does not, cost no
+budget, and come out the same for whoever makes them (:mod:`das.replicates.errors` says what they
+tell).
 
-A function of the release, the seed and the number: the same files for any number of workers. What was made before is kept, so
-whatever stops it, it goes on. Like ``das.release.post``, nothing here can see the truth.
-"""
+A function of the release, the seed and the number: the same files for any number of workers. What
+was made before is kept, so whatever stops it, it goes on. Like ``das.release.post``, nothing here
+can see the truth."""
 
 from __future__ import annotations
 
@@ -34,7 +36,14 @@ from das.release import dhc_files, dhc_replicates
 from das.release.dhc import OpenedDhc
 from das.release.interval_writing import write_intervals
 from das.release.post import Opened, estimate, on_published
-from das.release.replicated import AnyOpened, AskedIntervals, Tabulated, begin, digest_of, open_either
+from das.release.replicated import (
+    AnyOpened,
+    AskedIntervals,
+    Tabulated,
+    begin,
+    digest_of,
+    open_either,
+)
 from das.release.seal import seal_intervals
 from das.version import __version__
 
@@ -44,8 +53,9 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Redrawn:
-    """A source of measurements of ``counts``, which are public, by level of the tree. Each chunk of units is drawn when it is asked for, from
-    a stream that is named by seed, replicate, universe, level and units: the same whoever asks, in which order, and however often."""
+    """A source of measurements of ``counts``, which are public, by level of the tree. Each chunk of
+    units is drawn when it is asked for, from a stream that is named by seed, replicate, universe,
+    level and units: the same whoever asks, in which order, and however often."""
 
     universe: str
     schema: Schema
@@ -86,13 +96,30 @@ class Redrawn:
             if at == start:
                 return found
         held[:-1] = []
-        codes, classes = self.tree.spine.codes[self.tree.spine.index(level)], self.tree.classes(level)
-        draws = [(d, classes[d.unit_class][start:stop]) for d in self.plan.at(level) if d.unit_class in classes]
-        label = ChunkLabel(self.universe, level, self.replicate, bytes(codes[start]), bytes(codes[stop - 1]),
-                           b"replicate", VERSION, b"")  # fmt: skip
+        codes, classes = (
+            self.tree.spine.codes[self.tree.spine.index(level)],
+            self.tree.classes(level),
+        )
+        draws = [
+            (d, classes[d.unit_class][start:stop])
+            for d in self.plan.at(level)
+            if d.unit_class in classes
+        ]
+        label = ChunkLabel(
+            self.universe,
+            level,
+            self.replicate,
+            bytes(codes[start]),
+            bytes(codes[stop - 1]),
+            b"replicate",
+            VERSION,
+            b"",
+        )
         queries = {q: self.schema.query(q) for q in self.queries(level)}
         bits = entropy.seeded(self.seed).chunk(label)
-        drawn = noisy_answers(level, start, self.counts[level].rows(start, stop), queries, draws, bits)
+        drawn = noisy_answers(
+            level, start, self.counts[level].rows(start, stop), queries, draws, bits
+        )
         held.append((start, Measurements.of(m.as_published() for m in drawn)))
         return held[-1][1]
 
@@ -103,17 +130,23 @@ def published(release: AnyOpened) -> dict[str, Histogram]:
         return dhc_files.read_counts(release.folder, release.spine)
     codes = release.spine.codes[-1]
     return {
-        u.name: microdata.read(release.folder / "microdata" / u.kind.folder, u, codes) for u in release.after.universes
+        u.name: microdata.read(release.folder / "microdata" / u.kind.folder, u, codes)
+        for u in release.after.universes
     }
 
 
 def plans_of(release: Opened) -> dict[str, Plan]:
-    """What was measured, by universe. Raises :class:`UserError` for measurements of another publisher."""
+    """What was measured, by universe. Raises :class:`UserError` for measurements of another
+    publisher.
+    """
     return {u.name: u.plan for u in release.run.universes}
 
 
-def replicate(release: AnyOpened, counts: Mapping[str, Histogram], number: int, seed: int) -> dict[str, Histogram]:
-    """The replicate ``number`` of published ``counts``: what the algorithm publishes of the lowest level if they are the truth.
+def replicate(
+    release: AnyOpened, counts: Mapping[str, Histogram], number: int, seed: int
+) -> dict[str, Histogram]:
+    """The replicate ``number`` of published ``counts``: what the algorithm publishes of the lowest
+    level if they are the truth.
 
     Raises:
         UserError: measurements of another publisher, whose budget nobody states.
@@ -130,18 +163,25 @@ def replicate(release: AnyOpened, counts: Mapping[str, Histogram], number: int, 
     return out
 
 
-# --- a folder of them ---------------------------------------------------------------------------------------
+# --- a folder of them
+# ---------------------------------------------------------------------------------------
 
 
 def make(
-    release: Path, out: Path, asked: AskedIntervals, *, workers: int, resume: bool, progress: Progress
+    release: Path,
+    out: Path,
+    asked: AskedIntervals,
+    *,
+    workers: int,
+    resume: bool,
+    progress: Progress,
 ) -> dict[str, int]:
-    """Write ``out``; returns the rows of each table and level. Where there are more replicates already than are asked for, they all
-    count.
+    """Write ``out``; returns the rows of each table and level. Where there are more replicates
+    already than are asked for, they all count.
 
     Raises:
-        UserError: ``out`` has something else in it, or intervals of another seed or release; no such table or level; or it is the
-            release's own folder, and the release is signed.
+        UserError: ``out`` has something else in it, or intervals of another seed or release; no
+            such table or level; or it is the release's own folder, and the release is signed.
     """
     own = out.resolve() == (release / INTERVALS).resolve()
     if own:
@@ -160,12 +200,20 @@ def make(
         if not first.exists():
             codes = replicates.codes_of(opened.spine, opened.spine.levels[-1])
             replicates.write(first, codes, u.schema, counts[u.name], private=of.private)
-    left = [n for n in range(1, asked.count + 1)
-            if not all(replicates.path_of(out, u.kind.folder, n).exists() for u in of.universes)]  # fmt: skip
+    left = [
+        n
+        for n in range(1, asked.count + 1)
+        if not all(replicates.path_of(out, u.kind.folder, n).exists() for u in of.universes)
+    ]
     progress.stage("replicates", asked.count)
     progress.advance(asked.count - len(left))
     with executor(min(workers, max(len(left), 1))) as pool:
-        for _ in in_order(pool, partial(_made, release, digest_of(release), out, asked.seed), left, ahead=2 * workers):
+        for _ in in_order(
+            pool,
+            partial(_made, release, digest_of(release), out, asked.seed),
+            left,
+            ahead=2 * workers,
+        ):
             progress.advance()
     rows = write_intervals(of, out, said, asked, progress)
     if own:

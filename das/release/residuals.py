@@ -1,21 +1,24 @@
 r"""Where published counts are worse than what was measured, from a release alone.
 
-Let a query have the answers :math:`i = 1, \dots, n` with noise :math:`z_i \sim (0, \sigma^2)`, and let the published answers be
-off by :math:`e_i`. The residuals are known: :math:`r_i = z_i - e_i`. As estimates follow their measurements, errors do not
-run against the noise (:math:`\sum e_i z_i \ge 0` in expectation), so
+Let a query have the answers :math:`i = 1, \dots, n` with noise :math:`z_i \sim (0, \sigma^2)`, and
+let the published answers be off by :math:`e_i`. The residuals are known: :math:`r_i = z_i - e_i`.
+As estimates follow their measurements, errors do not run against the noise (:math:`\sum e_i z_i \ge
+0` in expectation), so
 
 .. math:: E\,\tfrac1n \sum r_i^2 \le \sigma^2 + \overline{e^2} .
 
-If publishing was no worse than measuring, :math:`\overline{e^2} \le \sigma^2`, then :math:`\sum r_i^2 / \sigma^2` is at most a
-noncentral chi-square X of n degrees with noncentrality n: mean 2n, variance 6n. By Chernoff's inequality, for x > 2n,
+If publishing was no worse than measuring, :math:`\overline{e^2} \le \sigma^2`, then :math:`\sum
+r_i^2 / \sigma^2` is at most a noncentral chi-square X of n degrees with noncentrality n: mean 2n,
+variance 6n. By Chernoff's inequality, for x > 2n,
 
 .. math:: \ln P(X \ge x) \le \min_t \Big( \frac{nt}{1 - 2t} - \frac n2 \ln(1 - 2t) - tx \Big), \qquad
-          1 - 2t = u = \frac{n + \sqrt{n^2 + 4nx}}{2x} \text{ at the minimum, where } x u^2 = n u + n,
+          1 - 2t = u = \frac{n + \sqrt{n^2 + 4nx}}{2x} \text{ at the minimum, where } x u^2 = n u +
+          n,
 
-which is :func:`log_tail`. A query is listed where that is so small that all queries of a release together raise a false alarm in at
-most one of a thousand. Then :math:`\overline{e^2}` is at least :math:`\overline{r^2} - \sigma^2`, and that is stated. What is not
-listed can still be worse by less than this can show.
-"""
+which is :func:`log_tail`. A query is listed where that is so small that all queries of a release
+together raise a false alarm in at most one of a thousand. Then :math:`\overline{e^2}` is at least
+:math:`\overline{r^2} - \sigma^2`, and that is stated. What is not listed can still be worse by less
+than this can show."""
 
 from __future__ import annotations
 
@@ -35,8 +38,9 @@ _ROUNDING = 1 / 12  # whole numbers are off by as much
 
 @dataclass(frozen=True)
 class Misfit:
-    """A query that is published worse than it was measured: its answers, the standard deviation of its noise (over
-    units that differ, the root of the mean variance), and the least root mean square error that fits the residuals."""
+    """A query that is published worse than it was measured: its answers, the standard deviation of
+    its noise (over units that differ, the root of the mean variance), and the least root mean
+    square error that fits the residuals."""
 
     universe: str
     level: str
@@ -48,8 +52,9 @@ class Misfit:
 
 @dataclass(frozen=True)
 class ResidualSums:
-    """Of the measured units of a query at a level: how many ``answers``, the sum of squared residuals, the same in
-    variances, and the sum of variances. They add up over parts of a tree; whole numbers are exact up to 2^53."""
+    """Of the measured units of a query at a level: how many ``answers``, the sum of squared
+    residuals, the same in variances, and the sum of variances. They add up over parts of a tree;
+    whole numbers are exact up to 2^53."""
 
     universe: str
     level: str
@@ -63,9 +68,14 @@ class ResidualSums:
 def residual_sums(
     universe: Universe, source: MeasurementSource, published: Mapping[str, Histogram]
 ) -> list[ResidualSums]:
-    """Of each query of each level that is ``published``: units as they were measured, of a tree or of a part of it."""
-    return [_sums(universe, source, level, name, published[level])
-            for level in published for name in source.queries(level)]  # fmt: skip
+    """Of each query of each level that is ``published``: units as they were measured, of a tree or
+    of a part of it.
+    """
+    return [
+        _sums(universe, source, level, name, published[level])
+        for level in published
+        for name in source.queries(level)
+    ]
 
 
 def merged(sums: Iterable[ResidualSums]) -> list[ResidualSums]:
@@ -74,8 +84,13 @@ def merged(sums: Iterable[ResidualSums]) -> list[ResidualSums]:
     for s in sums:
         key = s.universe, s.level, s.query
         o = out.get(key, ResidualSums(*key, 0, 0.0, 0.0, 0.0))
-        out[key] = ResidualSums(*key, o.answers + s.answers, o.squares + s.squares, o.scaled + s.scaled,
-                                o.variances + s.variances)  # fmt: skip
+        out[key] = ResidualSums(
+            *key,
+            o.answers + s.answers,
+            o.squares + s.squares,
+            o.scaled + s.scaled,
+            o.variances + s.variances,
+        )
     universes = list(dict.fromkeys(s.universe for s in out.values()))
     return sorted(out.values(), key=lambda s: universes.index(s.universe))
 
@@ -83,14 +98,23 @@ def merged(sums: Iterable[ResidualSums]) -> list[ResidualSums]:
 def misfits(sums: Iterable[ResidualSums], tests: int) -> list[Misfit]:
     """The queries that are listed, of ``tests`` that are looked at in all."""
     return [
-        Misfit(s.universe, s.level, s.query, s.answers, (s.variances / s.answers) ** 0.5,
-               (max(s.squares - s.variances, 0.0) / s.answers) ** 0.5)
-        for s in sums if s.answers and log_tail(s.scaled, s.answers) < log(FALSE_ALARM / tests)
-    ]  # fmt: skip
+        Misfit(
+            s.universe,
+            s.level,
+            s.query,
+            s.answers,
+            (s.variances / s.answers) ** 0.5,
+            (max(s.squares - s.variances, 0.0) / s.answers) ** 0.5,
+        )
+        for s in sums
+        if s.answers and log_tail(s.scaled, s.answers) < log(FALSE_ALARM / tests)
+    ]
 
 
 def log_tail(x: float, n: int) -> float:
-    """A bound of ln P(X >= x) for a noncentral chi-square X of n degrees with noncentrality n; 0 up to its mean."""
+    """A bound of ln P(X >= x) for a noncentral chi-square X of n degrees with noncentrality n; 0 up
+    to its mean.
+    """
     if x <= 2 * n:
         return 0.0
     u = (n + sqrt(n * n + 4 * n * x)) / (2 * x)
@@ -98,7 +122,9 @@ def log_tail(x: float, n: int) -> float:
     return n * t / u - n / 2 * log(u) - t * x
 
 
-def _sums(universe: Universe, source: MeasurementSource, level: str, name: str, published: Histogram) -> ResidualSums:
+def _sums(
+    universe: Universe, source: MeasurementSource, level: str, name: str, published: Histogram
+) -> ResidualSums:
     query = universe.schema.query(name)
     n, squares, scaled, variances = 0, 0.0, 0.0, 0.0
     step = max(1, (1 << 22) // query.answers)

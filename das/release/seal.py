@@ -1,8 +1,8 @@
-"""A release is sealed: its privacy statement digests all that it holds, itself and its page included.
+"""A release is sealed: its privacy statement digests all that it holds, itself and its page
+included.
 
-Whoever alters a file can alter its digest too: a seal finds accidents, and what was altered without care. What a
-statement says is computed again by :mod:`das.release.verify`, not believed.
-"""
+Whoever alters a file can alter its digest too: a seal finds accidents, and what was altered without
+care. What a statement says is computed again by :mod:`das.release.verify`, not believed."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ S = TypeVar("S", bound=Stated)
 
 
 def seal(release: Path, said: S, name: str, known: Mapping[str, str] | None = None) -> S:
-    """Write the statement ``said`` and its page, with the digests of all that is there now; returns it as written.
-    Files whose digest is ``known``, by their paths, are not read again."""
+    """Write the statement ``said`` and its page, with the digests of all that is there now; returns
+    it as written. Files whose digest is ``known``, by their paths, are not read again."""
     whole = said.sealed(digests(release, known), software())
     atomic.write_text(release / PAGE, page(whole, name))
-    whole = whole.sealed({**whole.digests, PAGE: run_directory.file_digest(release / PAGE)}, whole.software)
+    whole = whole.sealed(
+        {**whole.digests, PAGE: run_directory.file_digest(release / PAGE)}, whole.software
+    )
     whole = whole.sealed({**whole.digests, NAME: own_digest(whole)}, whole.software)
     statement.write(release, whole)
     return whole
 
 
 def seal_intervals(release: Path) -> None:
-    """Take the list of the intervals that were made for a release under its seal. All else stays as it was sealed: the page shows
-    what the release had before."""
+    """Take the list of the intervals that were made for a release under its seal. All else stays as
+    it was sealed: the page shows what the release had before."""
     said = statement.read(release)
     digest = run_directory.file_digest(release / INTERVALS_LIST)
     said = said.sealed({**said.digests, INTERVALS_LIST: digest}, said.software)

@@ -1,9 +1,9 @@
 """The noise that each column of a published table carries as it was measured, from the plan alone.
 
-A number for each kind of measured unit, so that what is published is a sum over its parts, however many: for
-``das tables --noise`` and areas. The best linear estimate of a unit has no more (:mod:`das.estimate.margins`; a test holds
-one to the other): where a unit's own count and interval are asked for, that is right, and it reads the measurements.
-"""
+A number for each kind of measured unit, so that what is published is a sum over its parts, however
+many: for ``das tables --noise`` and areas. The best linear estimate of a unit has no more
+(:mod:`das.estimate.margins`; a test holds one to the other): where a unit's own count and interval
+are asked for, that is right, and it reads the measurements."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ KnownQueries = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, eq=False)
 class TableNoise(Frozen):
-    """Of the columns of a table, as the units of ``tree`` were measured. By level, root first, ``kind`` ``(units,)`` numbers
-    the rows of ``variance`` ``(kinds, columns)``. ``exact`` ``(columns,)``: by level of the ``published`` spine the columns
-    that are known of its units."""
+    """Of the columns of a table, as the units of ``tree`` were measured. By level, root first,
+    ``kind`` ``(units,)`` numbers the rows of ``variance`` ``(kinds, columns)``. ``exact``
+    ``(columns,)``: by level of the ``published`` spine the columns that are known of its units."""
 
     tree: MeasuredSpine
     published: Spine
@@ -44,17 +44,20 @@ class TableNoise(Frozen):
     exact: tuple[NDArray[np.bool_], ...]
 
     @staticmethod
-    def of(universe: Universe, table: Table, tree: MeasuredSpine, published: Spine, exact: KnownQueries) -> TableNoise:
-        r"""A query tells a column if the column is the sum of some of its answers, :math:`n_q` of them, with variance
-        :math:`n_q \sigma_q^2`. Noise of different queries is independent, so the mean of these sums, weighted by precision,
-        has
+    def of(
+        universe: Universe, table: Table, tree: MeasuredSpine, published: Spine, exact: KnownQueries
+    ) -> TableNoise:
+        r"""A query tells a column if the column is the sum of some of its answers, :math:`n_q` of
+        them, with variance :math:`n_q \sigma_q^2`. Noise of different queries is independent, so
+        the mean of these sums, weighted by precision, has
 
         .. math:: 1 / \sum_q (n_q \sigma_q^2)^{-1} .
 
-        Where the total is exact, the total less the other answers tells the column a second time. 0 where the column
-        follows from ``exact`` queries; infinite where no query tells it.
-        """
-        names = {n.query for n in universe.draws} | {q for queries in exact.values() for q in queries}
+        Where the total is exact, the total less the other answers tells the column a second time. 0
+        where the column follows from ``exact`` queries; infinite where no query tells it."""
+        names = {n.query for n in universe.draws} | {
+            q for queries in exact.values() for q in queries
+        }
         told = {name: _answers(table, universe.schema.query(name)) for name in names}
         kind, variance = [], []
         for level in tree.spine.levels:
@@ -62,20 +65,26 @@ class TableNoise(Frozen):
             kind.append(np.argmax([units for units, _, _ in found], axis=0))
             variance.append(np.stack([_variance(told, noise, known) for _, noise, known in found]))
         sure = (
-            np.any([np.isfinite(told[name][0]) for name in exact[level]], axis=0)
-            if exact[level] else np.zeros(len(table.columns), dtype=bool)
+            (
+                np.any([np.isfinite(told[name][0]) for name in exact[level]], axis=0)
+                if exact[level]
+                else np.zeros(len(table.columns), dtype=bool)
+            )
             for level in published.levels
-        )  # fmt: skip
+        )
         return TableNoise(tree, published, tuple(kind), tuple(variance), tuple(sure))
 
     def of_level(self, level: str) -> Floats:
-        """Variances of the published units of a level, ``(units, columns)``: of each unit's own measurements or, where the
-        units that were measured are others, of the sum over the fewest that make it up."""
+        """Variances of the published units of a level, ``(units, columns)``: of each unit's own
+        measurements or, where the units that were measured are others, of the sum over the fewest
+        that make it up."""
         depth = self.published.index(level)
         if self.tree.alike:
             return self.variance[depth][self.kind[depth]]
         out = np.zeros((self.published.units(level), self.variance[0].shape[1]))
-        cover = Cover.of(self.tree.spine, self.published.up(self.published.levels[-1], level)[self.tree.place])
+        cover = Cover.of(
+            self.tree.spine, self.published.up(self.published.levels[-1], level)[self.tree.place]
+        )
         for at, (kind, variance) in enumerate(zip(self.kind, self.variance, strict=True)):
             here = cover.depth == at
             np.add.at(out, cover.place[here], variance[kind[cover.unit[here]]])
@@ -83,7 +92,9 @@ class TableNoise(Frozen):
         return out
 
     def of_areas(self, areas: Areas, columns: int) -> Floats:
-        """Variances of the first ``columns`` of areas, ``(areas, columns)``: of the sums with the least noise."""
+        """Variances of the first ``columns`` of areas, ``(areas, columns)``: of the sums with the
+        least noise.
+        """
         each = (
             areas.noise(self.tree, [v[k, j] for k, v in zip(self.kind, self.variance, strict=True)])
             for j in range(columns)
@@ -94,18 +105,30 @@ class TableNoise(Frozen):
 def _kinds(
     universe: Universe, tree: MeasuredSpine, published: Spine, exact: KnownQueries, level: str
 ) -> Iterator[tuple[NDArray[np.bool_], list[QueryNoise], list[str]]]:
-    """The units of a level that are measured alike and of which the same is known: which, their noise, exact queries."""
-    lowest = {q: next(lv for lv in reversed(published.levels) if q in exact[lv]) for q in exact[level]}
+    """The units of a level that are measured alike and of which the same is known: which, their
+    noise, exact queries.
+    """
+    lowest = {
+        q: next(lv for lv in reversed(published.levels) if q in exact[lv]) for q in exact[level]
+    }
     known = {q: tree.whole(level, of, published) for q, of in lowest.items()}
     for unit_class, units in tree.classes(level).items():
         asked = (ALL, unit_class) if unit_class != chains.UNMEASURED else (unit_class,)
         noise = [n for n in universe.draws if n.level == level and n.unit_class in asked]
-        for sure in sorted(set(zip(*(k[units].tolist() for k in known.values()), strict=True))) if known else [()]:
-            same = np.all([units, *(k == s for k, s in zip(known.values(), sure, strict=True))], axis=0)
+        for sure in (
+            sorted(set(zip(*(k[units].tolist() for k in known.values()), strict=True)))
+            if known
+            else [()]
+        ):
+            same = np.all(
+                [units, *(k == s for k, s in zip(known.values(), sure, strict=True))], axis=0
+            )
             yield same, noise, [q for q, s in zip(known, sure, strict=True) if s]
 
 
-def _variance(told: Mapping[str, tuple[Floats, Floats]], noise: Iterable[QueryNoise], exact: Sequence[str]) -> Floats:
+def _variance(
+    told: Mapping[str, tuple[Floats, Floats]], noise: Iterable[QueryNoise], exact: Sequence[str]
+) -> Floats:
     """Of one unit's columns, ``(columns,)``."""
     precision = np.zeros(len(next(iter(told.values()))[0]))
     with np.errstate(divide="ignore"):
@@ -120,12 +143,12 @@ def _variance(told: Mapping[str, tuple[Floats, Floats]], noise: Iterable[QueryNo
 
 
 def _answers(table: Table, query: Query) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """By column, how many answers lie inside it, and how many outside; infinite where one lies across, or where the column
-    counts records more than once.
+    """By column, how many answers lie inside it, and how many outside; infinite where one lies
+    across, or where the column counts records more than once.
 
-    A cell of the one query is a product of groups, of the other, too: what an answer has of the table's is the product of what
-    its groups have of the table's groups. Groups that have of the same are worked out once.
-    """
+    A cell of the one query is a product of groups, of the other, too: what an answer has of the
+    table's is the product of what its groups have of the table's groups. Groups that have of the
+    same are worked out once."""
     touched, alike = zip(*map(_touched, query.groupings, table.query.groupings), strict=True)
     size = reduce(np.multiply.outer, alike)
     number = np.empty(len(table.columns))
@@ -137,7 +160,9 @@ def _answers(table: Table, query: Query) -> tuple[NDArray[np.float64], NDArray[n
 
 
 def _touched(groups: Grouping, other: Grouping) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which groups of ``other`` have a level of a group, ``(patterns, groups of other)``, and how many groups have each pattern."""
+    """Which groups of ``other`` have a level of a group, ``(patterns, groups of other)``, and how
+    many groups have each pattern.
+    """
     out = np.zeros((len(groups.groups), len(other.groups)), dtype=bool)
     out[list(groups.index), list(other.index)] = True
     patterns, number = np.unique(out, axis=0, return_counts=True)

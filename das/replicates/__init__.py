@@ -1,6 +1,15 @@
-"""What replicates of a release say of its errors: intervals of counts, and of what is computed from several counts."""
+"""What replicates of a release say of its errors: intervals of counts, and of what is computed from
+several counts.
+"""
 
 from das.replicates.errors import ReplicateErrors
 from das.replicates.rules import RULES, ReplicateInterval, check_coverage, check_rule, interval
 
-__all__ = ["RULES", "ReplicateErrors", "ReplicateInterval", "check_coverage", "check_rule", "interval"]
+__all__ = [
+    "RULES",
+    "ReplicateErrors",
+    "ReplicateInterval",
+    "check_coverage",
+    "check_rule",
+    "interval",
+]

@@ -1,21 +1,24 @@
-r"""What analysts compute from counts of areas, as functions of arrays ``(areas,)``, and the multiplier that holds for all areas at once.
+r"""What analysts compute from counts of areas, as functions of arrays ``(areas,)``, and the
+multiplier that holds for all areas at once.
 
-=================  ========================================================================  ===============
-statistic          of counts :math:`a_d`, :math:`b_d` of areas d                             of
-=================  ========================================================================  ===============
-``share``          :math:`a_d / b_d`                                                         each area
-``difference``     :math:`a_d - b_d`                                                         each area
-``rank``           1, and the number of areas with a larger :math:`a`                        each area
-``deviation``      :math:`(\max a_d - \min a_d) / \bar a`, of a plan of districts            all together
-``dissimilarity``  :math:`\tfrac12 \sum_d |a_d / \sum a - b_d / \sum b|`, of segregation     all together
-=================  ========================================================================  ===============
+=================  ========================================================================
+=============== statistic          of counts :math:`a_d`, :math:`b_d` of areas d
+of =================  ========================================================================
+=============== ``share``          :math:`a_d / b_d`
+each area ``difference``     :math:`a_d - b_d`
+each area ``rank``           1, and the number of areas with a larger :math:`a`
+each area ``deviation``      :math:`(\max a_d - \min a_d) / \bar a`, of a plan of districts
+all together ``dissimilarity``  :math:`\tfrac12 \sum_d |a_d / \sum a - b_d / \sum b|`, of
+segregation     all together =================
+========================================================================  ===============
 
-Noise makes areas look more different than they are: the replicates of a deviation or of a dissimilarity lie above the published value,
-and their bias is subtracted where it is half a standard deviation or more. An index needs that warning beside its interval. And it needs
-another one: of districts that were drawn to be equal in published counts the deviation is published too small, and the true one lies where the
-replicates do. A share, a difference and a rank are moved to either side, and nothing is subtracted from them (:mod:`das.replicates.rules`). No
-interval begins or ends where the statistic cannot be.
-"""
+Noise makes areas look more different than they are: the replicates of a deviation or of a
+dissimilarity lie above the published value, and their bias is subtracted where it is half a
+standard deviation or more. An index needs that warning beside its interval. And it needs another
+one: of districts that were drawn to be equal in published counts the deviation is published too
+small, and the true one lies where the replicates do. A share, a difference and a rank are moved to
+either side, and nothing is subtracted from them (:mod:`das.replicates.rules`). No interval begins
+or ends where the statistic cannot be."""
 
 from __future__ import annotations
 
@@ -33,8 +36,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class AreaFunction:
-    """A ``function`` of one or two counts by area; ``each`` says whether of each area, or of all together. It is ``least`` at the least,
-    and ``most`` at the most. ``raised``: noise makes it larger."""
+    """A ``function`` of one or two counts by area; ``each`` says whether of each area, or of all
+    together. It is ``least`` at the least, and ``most`` at the most. ``raised``: noise makes it
+    larger."""
 
     counts: int
     each: bool
@@ -81,7 +85,9 @@ def dissimilarity(a: Floats, b: Floats) -> Floats:
     >>> dissimilarity(np.array([5.0, 0.0]), np.array([0.0, 7.0]))
     array([1.])
     """
-    return np.array([np.abs(a / a.sum() - b / b.sum()).sum() / 2 if a.any() and b.any() else np.nan])
+    return np.array(
+        [np.abs(a / a.sum() - b / b.sum()).sum() / 2 if a.any() and b.any() else np.nan]
+    )
 
 
 FUNCTIONS: Mapping[str, AreaFunction] = {
@@ -94,22 +100,26 @@ FUNCTIONS: Mapping[str, AreaFunction] = {
 
 
 def other_side(value: Floats, replicates: Floats, of: float = 0.5) -> Floats:
-    """How often a rerun of the algorithm would find a share on the other side of ``of``: the part of the replicates ``(s, areas)`` that are
-    there. No probability about the truth."""
+    """How often a rerun of the algorithm would find a share on the other side of ``of``: the part
+    of the replicates ``(s, areas)`` that are there. No probability about the truth."""
     return ((replicates > of) != (value > of)).mean(axis=0)
 
 
 def for_all_at_once(
-    value: NDArray[np.int64] | Floats, replicates: NDArray[np.int64] | Floats, coverage: float, rule: str
+    value: NDArray[np.int64] | Floats,
+    replicates: NDArray[np.int64] | Floats,
+    coverage: float,
+    rule: str,
 ) -> float:
-    r"""How many root mean squared errors wide the intervals of all areas are, so that all hold together: an order statistic, and the
-    rule's own k at least.
+    r"""How many root mean squared errors wide the intervals of all areas are, so that all hold
+    together: an order statistic, and the rule's own k at least.
 
-    The score of replicate i ``(s, areas)`` is :math:`\max_d |q_{d,i} - q_{d,0}| / \mathrm{rmse}_{d,-i}`, with the errors of the *other*
-    replicates: what the truth is held against is an error that it has no part in. If the truth's error is like theirs, its score is as likely
-    to have any place among the s + 1, so the one at place :math:`\lceil (s + 1) c \rceil` of s is not exceeded with probability c or more. Where that is
-    more than s (fewer replicates than :math:`c / (1 - c)`) it is the largest, which holds with s / (s + 1) alone.
-    """
+    The score of replicate i ``(s, areas)`` is :math:`\max_d |q_{d,i} - q_{d,0}| /
+    \mathrm{rmse}_{d,-i}`, with the errors of the *other* replicates: what the truth is held against
+    is an error that it has no part in. If the truth's error is like theirs, its score is as likely
+    to have any place among the s + 1, so the one at place :math:`\lceil (s + 1) c \rceil` of s is
+    not exceeded with probability c or more. Where that is more than s (fewer replicates than
+    :math:`c / (1 - c)`) it is the largest, which holds with s / (s + 1) alone."""
     own = RULES[rule][0](coverage, len(replicates))
     square = np.asarray(replicates - value, dtype=np.float64) ** 2
     square = square[:, (square > 0).any(axis=0)]
@@ -119,5 +129,7 @@ def for_all_at_once(
     with np.errstate(divide="ignore", invalid="ignore"):
         score = np.sort(np.sqrt(np.where(square > 0, square / others, 0.0)).max(axis=1))
     place = min(ceil(round((len(score) + 1) * coverage, 9)), len(score))
-    finite = score[np.isfinite(score)]  # an area that one replicate alone moves has no errors of others
+    finite = score[
+        np.isfinite(score)
+    ]  # an area that one replicate alone moves has no errors of others
     return max(own, float(finite[min(place, len(finite)) - 1])) if len(finite) else own

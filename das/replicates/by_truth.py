@@ -1,34 +1,43 @@
 r"""Intervals of small counts that hold by *true* value as well, as narrow as such intervals can be.
 
-By published value the Bureau's rule holds. By true value it cannot: most true counts of 1 to 4 in blocks are published as 0, like nearly all
-true zeros, and the interval of a 0 without a positive replicate is 0 to 0. Which zeros may be small counts is told by what lies around them:
-what the parent has of the same column, how many persons the unit has, how common the column is. Call that the context, c.
+By published value the Bureau's rule holds. By true value it cannot: most true counts of 1 to 4 in
+blocks are published as 0, like nearly all true zeros, and the interval of a 0 without a positive
+replicate is 0 to 0. Which zeros may be small counts is told by what lies around them: what the
+parent has of the same column, how many persons the unit has, how common the column is. Call that
+the context, c.
 
-**Derivation.** Let :math:`P_t(v, c)` be the law of published value and context over the cells whose true count is t, and m that over all
-cells. A confidence set that holds by true value is :math:`S(v, c) = \{t: (v, c) \in A_t\}` with regions of acceptance
+**Derivation.** Let :math:`P_t(v, c)` be the law of published value and context over the cells whose
+true count is t, and m that over all cells. A confidence set that holds by true value is :math:`S(v,
+c) = \{t: (v, c) \in A_t\}` with regions of acceptance
 :math:`P_t(A_t) \ge \gamma` for each t. Its mean size over all cells is
 
 .. math:: \mathrm{E}_m |S| = \sum_{v, c} m(v, c) \sum_t [(v, c) \in A_t] = \sum_t m(A_t),
 
-so the narrowest has, for each t by itself, the region of least m among those with :math:`P_t(A_t) \ge \gamma`: by the lemma of Neyman and
-Pearson that of the largest :math:`P_t(v, c) / m(v, c)` (Pratt, 1961). Where a share :math:`\pi_t` of the cells has the true count t,
-:math:`\pi_t P_t / m` is the share of t among the cells that show (v, c): each t accepts what speaks for it most. ∎
+so the narrowest has, for each t by itself, the region of least m among those with :math:`P_t(A_t)
+\ge \gamma`: by the lemma of Neyman and Pearson that of the largest :math:`P_t(v, c) / m(v, c)`
+(Pratt, 1961). Where a share :math:`\pi_t` of the cells has the true count t, :math:`\pi_t P_t / m`
+is the share of t among the cells that show (v, c): each t accepts what speaks for it most. ∎
 
-*What is estimated, and what holds.* The laws, from replicates: what was published stands for the truth, t, and each replicate shows the (v, c) of each of its
-cells; all units of a level and columns of a table together make up :math:`P_t` and m. So the theorem is about a truth that is like the publication, over the
-cells of one table and level together: not of each column, and not of a truth that is less smooth than what was published of it. Real truth is. A block of five people
-is published as empty more often than a block that was published with five is found empty again. With :math:`\gamma = c`, the coverage asked for, P1
-held .79 of the true fives of blocks where .90 was said. So a cell may be missed only a fifth as often as was asked:
+*What is estimated, and what holds.* The laws, from replicates: what was published stands for the
+truth, t, and each replicate shows the (v, c) of each of its cells; all units of a level and columns
+of a table together make up :math:`P_t` and m. So the theorem is about a truth that is like the
+publication, over the cells of one table and level together: not of each column, and not of a truth
+that is less smooth than what was published of it. Real truth is. A block of five people is
+published as empty more often than a block that was published with five is found empty again. With
+:math:`\gamma = c`, the coverage asked for, P1 held .79 of the true fives of blocks where .90 was
+said. So a cell may be missed only a fifth as often as was asked:
 
 .. math:: \gamma = 1 - (1 - c) / 5,
 
-chosen by trial, as the Bureau chose its five degrees of freedom; what it holds by table and by true count is measured (``docs/intervals.md``,
-``python -m benchmarks.intervals``). Regions are of whole classes, so they hold somewhat more than :math:`\gamma`.
+chosen by trial, as the Bureau chose its five degrees of freedom; what it holds by table and by true
+count is measured (``docs/intervals.md``, ``python -m benchmarks.intervals``). Regions are of whole
+classes, so they hold somewhat more than :math:`\gamma`.
 
-*What comes of it.* Tests of t up to :data:`LARGEST` are these, and those of larger counts the rule's own; the interval is from the least to the
-largest t that is accepted, and the rule's own interval besides, so that it holds by published value wherever the rule does. A cell
-that public bounds forbid to be positive, and a column that no replicate has moved, is left as it is: zeros by structure and
-invariants have no width, and say nothing about others.
+*What comes of it.* Tests of t up to :data:`LARGEST` are these, and those of larger counts the
+rule's own; the interval is from the least to the largest t that is accepted, and the rule's own
+interval besides, so that it holds by published value wherever the rule does. A cell that public
+bounds forbid to be positive, and a column that no replicate has moved, is left as it is: zeros by
+structure and invariants have no width, and say nothing about others.
 
 Source: Pratt (1961), *Length of confidence intervals*, J. Amer. Statist. Assoc. 56, 549-567.
 """
@@ -49,11 +58,13 @@ Mask = NDArray[np.bool_]
 
 #: True counts up to this one are tested here.
 LARGEST = 24
-#: How many times less than asked for a true count may be missed over the replicates: what is published is smoother than the truth.
+#: How many times less than asked for a true count may be missed over the replicates: what is
+#: published is smoother than the truth.
 CAUTION = 5
 #: Published counts from this one on are one class.
 MANY = 61
-#: Where the classes of context begin: what the parent has of the column, and the persons (or records) of the unit.
+#: Where the classes of context begin: what the parent has of the column, and the persons (or
+#: records) of the unit.
 OF_PARENT = np.array([1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 500])
 OF_UNIT = np.array([1, 3, 6, 11, 25, 60, 150])
 #: And those of the mean of a column over the units of the level: powers of four from 1/256 on.
@@ -63,8 +74,8 @@ _CONTEXTS = (len(OF_PARENT) + 1) * (len(OF_UNIT) + 1) * (len(OF_COLUMN) + 1)
 
 @dataclass(frozen=True, eq=False)
 class ShownCounts(Frozen):
-    """What one publication shows of some units: ``value`` and, of each unit's parent, ``above``, both ``(units, columns)``; ``population``
-    ``(units,)``, how many records the unit has."""
+    """What one publication shows of some units: ``value`` and, of each unit's parent, ``above``,
+    both ``(units, columns)``; ``population`` ``(units,)``, how many records the unit has."""
 
     value: Ints
     above: Ints
@@ -73,8 +84,9 @@ class ShownCounts(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class TrueValueRegions(Frozen):
-    """Of each class of what is shown, ``(classes,)``: the least and the largest true count that accepts it, and whether any does; how
-    common each column is, ``(columns,)``; and which columns some replicate has moved."""
+    """Of each class of what is shown, ``(classes,)``: the least and the largest true count that
+    accepts it, and whether any does; how common each column is, ``(columns,)``; and which columns
+    some replicate has moved."""
 
     least: Ints
     largest: Ints
@@ -83,7 +95,9 @@ class TrueValueRegions(Frozen):
     moved: Mask
 
     def widened(self, made: ReplicateInterval, shown: ShownCounts, able: Mask) -> ReplicateInterval:
-        """The intervals ``made`` by a rule, widened where ``able`` ``(units, columns)``: where the count may be positive at all."""
+        """The intervals ``made`` by a rule, widened where ``able`` ``(units, columns)``: where the
+        count may be positive at all.
+        """
         of = _classes(shown, self.common)
         wider = able & self.moved & self.accepted[of]
         lower = np.where(wider, np.minimum(made.lower, self.least[of]), made.lower)
@@ -95,8 +109,9 @@ class TrueValueRegions(Frozen):
 def regions(
     shown: Iterable[tuple[Ints, Mask, Iterable[ShownCounts]]], columns: int, coverage: float
 ) -> TrueValueRegions:
-    """From some units at a time: the published counts, which stand for the truth, and where they may be positive, both ``(units, columns)``; and
-    what each replicate shows of the units. ``shown`` is gone through twice, and so no iterator."""
+    """From some units at a time: the published counts, which stand for the truth, and where they
+    may be positive, both ``(units, columns)``; and what each replicate shows of the units.
+    ``shown`` is gone through twice, and so no iterator."""
     units, total, moved = 0, np.zeros(columns, dtype=np.int64), np.zeros(columns, dtype=bool)
     for true, _, replicates in shown:
         units, total = units + len(true), total + true.sum(axis=0)
@@ -115,11 +130,15 @@ def regions(
             seen += pairs.reshape(seen.shape)
     accepts = np.array([_accepts(row, every, 1 - (1 - coverage) / CAUTION) for row in seen])
     accepted = np.asarray(accepts.any(axis=0))
-    return TrueValueRegions(accepts.argmax(axis=0), LARGEST - accepts[::-1].argmax(axis=0), accepted, common, moved)
+    return TrueValueRegions(
+        accepts.argmax(axis=0), LARGEST - accepts[::-1].argmax(axis=0), accepted, common, moved
+    )
 
 
 def _accepts(seen: Ints, every: Ints, coverage: float) -> Mask:
-    """The classes with the largest share of one true count, until they hold the ``coverage`` of its cells; those of equal share together."""
+    """The classes with the largest share of one true count, until they hold the ``coverage`` of its
+    cells; those of equal share together.
+    """
     out, there = np.zeros(len(seen), dtype=bool), np.flatnonzero(seen)
     share = seen[there] / every[there]
     order = np.argsort(-share, kind="stable")
@@ -132,6 +151,10 @@ def _accepts(seen: Ints, every: Ints, coverage: float) -> Mask:
 
 def _classes(shown: ShownCounts, common: Ints) -> Ints:
     """The class of each cell, ``(units, columns)``, from 0: of its value and its context."""
-    out = np.minimum(shown.value, MANY) * (len(OF_PARENT) + 1) + np.searchsorted(OF_PARENT, shown.above, side="right")
-    out = out * (len(OF_UNIT) + 1) + np.searchsorted(OF_UNIT, shown.population, side="right")[:, None]
+    out = np.minimum(shown.value, MANY) * (len(OF_PARENT) + 1) + np.searchsorted(
+        OF_PARENT, shown.above, side="right"
+    )
+    out = (
+        out * (len(OF_UNIT) + 1) + np.searchsorted(OF_UNIT, shown.population, side="right")[:, None]
+    )
     return out * (len(OF_COLUMN) + 1) + common

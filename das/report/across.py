@@ -1,4 +1,6 @@
-"""Errors of areas off the spine, such as places: of the sums of their blocks' published counts. Confidential."""
+"""Errors of areas off the spine, such as places: of the sums of their blocks' published counts.
+Confidential.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +38,17 @@ def errors(shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]) -> list[Ac
             size = np.abs(error)
             half, most = (int(np.quantile(size, q, method="inverted_cdf")) for q in (0.5, 0.95))
             largest = int(size.argmax())
-            out.append(Across(areas.kind, a.records, len(error), float(size.mean()), half, most, int(size[largest]),
-                              float(error.mean()), areas.title(largest)))  # fmt: skip
+            out.append(
+                Across(
+                    areas.kind,
+                    a.records,
+                    len(error),
+                    float(size.mean()),
+                    half,
+                    most,
+                    int(size[largest]),
+                    float(error.mean()),
+                    areas.title(largest),
+                )
+            )
     return out

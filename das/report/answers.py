@@ -1,4 +1,6 @@
-"""What a page can carry of a release: the answers to small queries at every level, noisy beside published."""
+"""What a page can carry of a release: the answers to small queries at every level, noisy beside
+published.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
 
-#: Answers that a page carries at most, over all units of all levels: some seven megabytes with noise and truth.
+#: Answers that a page carries at most, over all units of all levels: some seven megabytes with
+#: noise and truth.
 ROOM = 3_000_000
 #: The largest query that is shown, and the largest where that is too much for the units of a level.
 LARGEST, SMALL = 64, 10
@@ -37,8 +40,9 @@ IntervalsOf = Callable[[str, NDArray[np.bool_]], tuple[Ints, Ints]]
 
 @dataclass(frozen=True, eq=False)
 class PublishedUniverse:
-    """One universe as a release has it. ``exact``: by level, the queries that are published without noise; ``intervals``
-    of its counts at 95 %; ``assigned``: attributes that were made up by a rule, so that the title of what tells their levels apart says that it is no count."""
+    """One universe as a release has it. ``exact``: by level, the queries that are published without
+    noise; ``intervals`` of its counts at 95 %; ``assigned``: attributes that were made up by a
+    rule, so that the title of what tells their levels apart says that it is no count."""
 
     name: str
     schema: Schema
@@ -51,8 +55,14 @@ class PublishedUniverse:
 
     def title(self, query: Query) -> str:
         """The words for a query."""
-        resting = [g.attribute for g in query.groupings if g.attribute in self.assigned and not g.is_total]
-        return f"{query.title} ({NOT_COUNTED}: {' and '.join(resting)} assigned)" if resting else query.title
+        resting = [
+            g.attribute for g in query.groupings if g.attribute in self.assigned and not g.is_total
+        ]
+        return (
+            f"{query.title} ({NOT_COUNTED}: {' and '.join(resting)} assigned)"
+            if resting
+            else query.title
+        )
 
     def is_exact(self, query: Query, level: str) -> bool:
         """Whether the answers at ``level`` follow from what is published without noise there."""
@@ -63,13 +73,15 @@ class PublishedUniverse:
 class Answers:
     """One query at one level: ``published`` and ``noisy`` of shape ``(units, answers)``.
 
-    ``title`` and ``labels`` are the words for the query and for each answer. ``margin`` of shape ``(units,)`` is that of
-    one noisy answer at 95 %, -1 where a unit was not measured; without any measurement it and ``noisy`` are ``None``.
-    ``exact``: the published answers are invariants. ``middle`` and ``within`` are the interval at 95 % of each answer, from
-    all that is known of its unit: the unbiased estimate, brought to where the count can be, and what the true count is off it at most, -1 where
-    nothing determines it; ``None`` off the spine. It is cut at 0 and, where all answers of a unit add up to what is known (``limited``), at that. ``lower`` and ``upper`` are the ends of the intervals of the published answers from replicates,
-    where there are any. Nothing in it depends on the truth.
-    """
+    ``title`` and ``labels`` are the words for the query and for each answer. ``margin`` of shape
+    ``(units,)`` is that of one noisy answer at 95 %, -1 where a unit was not measured; without any
+    measurement it and ``noisy`` are ``None``. ``exact``: the published answers are invariants.
+    ``middle`` and ``within`` are the interval at 95 % of each answer, from all that is known of its
+    unit: the unbiased estimate, brought to where the count can be, and what the true count is off
+    it at most, -1 where nothing determines it; ``None`` off the spine. It is cut at 0 and, where
+    all answers of a unit add up to what is known (``limited``), at that. ``lower`` and ``upper``
+    are the ends of the intervals of the published answers from replicates, where there are any.
+    Nothing in it depends on the truth."""
 
     universe: str
     level: str
@@ -91,21 +103,29 @@ class Answers:
         noisy_fits = self.noisy is None or self.noisy.shape == self.published.shape
         margin_fits = self.margin is None or self.margin.shape == (units,)
         if len(self.labels) != answers or not noisy_fits or not margin_fits:
-            raise InputError("labels, counts and noise differ in shape", where=f"{self.level}, {self.query}")
+            raise InputError(
+                "labels, counts and noise differ in shape", where=f"{self.level}, {self.query}"
+            )
         pairs = ((self.noisy, self.margin), (self.middle, self.within), (self.lower, self.upper))
         if any((one is None) != (other is None) for one, other in pairs):
             raise InputError("noise goes with its margin", where=f"{self.level}, {self.query}")
         intervals = (self.middle, self.within, self.lower, self.upper)
         if any(x is not None and x.shape != self.published.shape for x in intervals):
-            raise InputError("counts and intervals differ in shape", where=f"{self.level}, {self.query}")
+            raise InputError(
+                "counts and intervals differ in shape", where=f"{self.level}, {self.query}"
+            )
 
     def interval(self, unit: int, answer: int) -> tuple[int, int] | None:
-        """Both ends of the interval from all that is known of a unit; ``None`` where there is none."""
+        """Both ends of the interval from all that is known of a unit; ``None`` where there is
+        none.
+        """
         if self.middle is None or self.within is None or self.within[unit, answer] < 0:
             return None
         middle, within = int(self.middle[unit, answer]), int(self.within[unit, answer])
         high = middle + within
-        return max(middle - within, 0), min(high, int(self.published[unit].sum())) if self.limited else high
+        return max(middle - within, 0), min(
+            high, int(self.published[unit].sum())
+        ) if self.limited else high
 
     @property
     def key(self) -> AnswerKey:
@@ -119,13 +139,15 @@ class Answers:
     @property
     def measured(self) -> NDArray[np.bool_]:
         """Which units have a noisy value, ``(units,)``."""
-        return np.zeros(len(self.published), dtype=bool) if self.margin is None else self.margin >= 0
+        return (
+            np.zeros(len(self.published), dtype=bool) if self.margin is None else self.margin >= 0
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The total of every level, and at the levels ``whole`` what the look-up has beside it; the published answers of the
-    ``areas`` off the spine, whose kind is their level."""
+    """The total of every level, and at the levels ``whole`` what the look-up has beside it; the
+    published answers of the ``areas`` off the spine, whose kind is their level."""
 
     spine: Spine
     answers: tuple[Answers, ...]
@@ -144,13 +166,16 @@ class Shown:
 
 
 def gather(
-    spine: Spine, universes: Sequence[PublishedUniverse], room: int = ROOM, areas: Sequence[Areas] = ()
+    spine: Spine,
+    universes: Sequence[PublishedUniverse],
+    room: int = ROOM,
+    areas: Sequence[Areas] = (),
 ) -> Shown:
     """From the root down, the richest choice of queries that there is still room for.
 
-    All queries with at most 64 answers; else those with at most 10; else the totals. A level whose totals are
-    too many keeps them for the figures, but is not among ``whole``. Kinds of areas come last, while there is room.
-    """
+    All queries with at most 64 answers; else those with at most 10; else the totals. A level whose
+    totals are too many keeps them for the figures, but is not among ``whole``. Kinds of areas come
+    last, while there is room."""
     found: list[Answers] = []
     whole = []
     for level in spine.levels:
@@ -177,8 +202,12 @@ def gather(
 
 
 def _queries(universe: PublishedUniverse, level: str, most: int) -> Iterator[Query]:
-    """The total, every attribute by itself, and what was measured; of the small ones, small ones first."""
-    names = dict.fromkeys(["total", *(a.name for a in universe.schema.attributes), *universe.noisy.queries(level)])
+    """The total, every attribute by itself, and what was measured; of the small ones, small ones
+    first.
+    """
+    names = dict.fromkeys(
+        ["total", *(a.name for a in universe.schema.attributes), *universe.noisy.queries(level)]
+    )
     queries = [q for q in map(universe.schema.query, names) if q.answers <= most]
     seen = set()
     for q in sorted(queries, key=lambda q: q.answers):
@@ -192,31 +221,66 @@ def read(universe: PublishedUniverse, queries: Sequence[Query], level: str) -> l
     masks = [q.index[None, :] == np.arange(q.answers)[:, None] for q in queries]
     middle, within = universe.intervals(level, np.concatenate(masks))
     ends = np.cumsum([q.answers for q in queries])[:-1]
-    sides = zip(queries, np.split(middle, ends, axis=1), np.split(within, ends, axis=1), strict=True)
+    sides = zip(
+        queries, np.split(middle, ends, axis=1), np.split(within, ends, axis=1), strict=True
+    )
     return [_read(universe, query, level, m, w) for query, m, w in sides]
 
 
-def _read(universe: PublishedUniverse, query: Query, level: str, middle: Ints, within: Ints) -> Answers:
+def _read(
+    universe: PublishedUniverse, query: Query, level: str, middle: Ints, within: Ints
+) -> Answers:
     noisy, margins = None, None
-    same = [n for n in universe.noisy.queries(level) if universe.schema.query(n).groupings == query.groupings]
+    same = [
+        n
+        for n in universe.noisy.queries(level)
+        if universe.schema.query(n).groupings == query.groupings
+    ]
     if same:
         m = universe.noisy.read(level, same[0], 0, universe.published[level].units)
         noisy, margins = m.values, _margins(universe.noise, level, same[0], m.variance)
-    return Answers(universe.name, level, query.name, universe.title(query), tuple(query.captions()),
-                   universe.published[level].answer(query), noisy, margins, universe.is_exact(query, level), middle, within,
-                   limited=universe.is_exact(universe.schema.query("total"), level))  # fmt: skip
-
-
-def across(universe: PublishedUniverse, query: Query, kind: str, published: Ints, lowest: str) -> Answers:
-    """The answers of areas, sums of units of the ``lowest`` level, which were not measured themselves."""
-    exact = universe.is_exact(query, lowest)
     return Answers(
-        universe.name, kind, query.name, universe.title(query), tuple(query.captions()), published, None, None, exact
+        universe.name,
+        level,
+        query.name,
+        universe.title(query),
+        tuple(query.captions()),
+        universe.published[level].answer(query),
+        noisy,
+        margins,
+        universe.is_exact(query, level),
+        middle,
+        within,
+        limited=universe.is_exact(universe.schema.query("total"), level),
     )
 
 
-def _margins(noise: Sequence[QueryNoise], level: str, query: str, variance: NDArray[np.float64]) -> Ints:
-    """Of each unit. Where all units have one variance it is that of the noise, whose parameter is exact."""
+def across(
+    universe: PublishedUniverse, query: Query, kind: str, published: Ints, lowest: str
+) -> Answers:
+    """The answers of areas, sums of units of the ``lowest`` level, which were not measured
+    themselves.
+    """
+    exact = universe.is_exact(query, lowest)
+    return Answers(
+        universe.name,
+        kind,
+        query.name,
+        universe.title(query),
+        tuple(query.captions()),
+        published,
+        None,
+        None,
+        exact,
+    )
+
+
+def _margins(
+    noise: Sequence[QueryNoise], level: str, query: str, variance: NDArray[np.float64]
+) -> Ints:
+    """Of each unit. Where all units have one variance it is that of the noise, whose parameter is
+    exact.
+    """
     distinct, at = np.unique(variance, return_inverse=True)
     own = next((n for n in noise if (n.level, n.query) == (level, query)), None)
     if own is None:  # of no unit

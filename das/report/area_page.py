@@ -1,4 +1,6 @@
-"""The page of some areas: a plan's ideal population and deviations, and counts with what the measurements say of them."""
+"""The page of some areas: a plan's ideal population and deviations, and counts with what the
+measurements say of them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ WIDE = 0.1
 
 @dataclass(frozen=True)
 class AreaCell:
-    """One count of one area: the ``estimate`` and the ends of its interval, ``None`` where there is none."""
+    """One count of one area: the ``estimate`` and the ends of its interval, ``None`` where there is
+    none.
+    """
 
     published: int
     estimate: int | None = None
@@ -27,7 +31,11 @@ class AreaCell:
 
     @property
     def outside(self) -> bool:
-        return self.low is not None and self.high is not None and not self.low <= self.published <= self.high
+        return (
+            self.low is not None
+            and self.high is not None
+            and not self.low <= self.published <= self.high
+        )
 
     @property
     def wide(self) -> bool:
@@ -38,8 +46,8 @@ class AreaCell:
 
 @dataclass(frozen=True)
 class AreaSection:
-    """One table of the page: ``rows`` are areas by their titles, with a cell for each of ``columns``. ``shares``: each cell is
-    part of the first of its row, whose share is shown."""
+    """One table of the page: ``rows`` are areas by their titles, with a cell for each of
+    ``columns``. ``shares``: each cell is part of the first of its row, whose share is shown."""
 
     title: str
     columns: tuple[str, ...]
@@ -57,7 +65,9 @@ class AreaSection:
 
 @dataclass(frozen=True)
 class ComputedLine:
-    """What is computed of one area, or of all together: the published value, and the ends of its interval where there is one."""
+    """What is computed of one area, or of all together: the published value, and the ends of its
+    interval where there is one.
+    """
 
     area: str
     what: str
@@ -68,7 +78,9 @@ class ComputedLine:
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """Districts by their titles with their populations; ``exact``: the population of all of them is no estimate."""
+    """Districts by their titles with their populations; ``exact``: the population of all of them is
+    no estimate.
+    """
 
     districts: tuple[tuple[str, AreaCell], ...]
     exact: bool
@@ -91,10 +103,26 @@ class PlanSummary:
 
 
 def area_html(
-    name: str, kind: str, areas: int, coverage: float, sections: Sequence[AreaSection], plan: PlanSummary | None,
-    computed: Sequence[ComputedLine] = (), *, private: Private,
-) -> str:  # fmt: skip
+    name: str,
+    kind: str,
+    areas: int,
+    coverage: float,
+    sections: Sequence[AreaSection],
+    plan: PlanSummary | None,
+    computed: Sequence[ComputedLine] = (),
+    *,
+    private: Private,
+) -> str:
     """``name`` is that of the release. The same arguments give the same page."""
     page = environment().get_template("areas.html")
-    return page.render(name=name, kind=kind, areas=areas, coverage=100 * coverage, sections=sections, plan=plan, computed=computed,
-                       private=private, wide=100 * WIDE)  # fmt: skip
+    return page.render(
+        name=name,
+        kind=kind,
+        areas=areas,
+        coverage=100 * coverage,
+        sections=sections,
+        plan=plan,
+        computed=computed,
+        private=private,
+        wide=100 * WIDE,
+    )

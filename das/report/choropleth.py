@@ -30,9 +30,9 @@ LISTED = 1000
 
 @dataclass(frozen=True, eq=False)
 class Choropleth:
-    """``values[i]`` is the number of unit ``i``, NaN where it has none; ``shapes[i]`` are its rings, none where there is
-    no boundary of it. ``signed``: numbers are differences, and zero is the middle. ``lacks`` says in words what has no
-    number or no boundary."""
+    """``values[i]`` is the number of unit ``i``, NaN where it has none; ``shapes[i]`` are its
+    rings, none where there is no boundary of it. ``signed``: numbers are differences, and zero is
+    the middle. ``lacks`` says in words what has no number or no boundary."""
 
     title: str
     says: Sequence[str]
@@ -46,7 +46,8 @@ class Choropleth:
 
 
 def classes(values: NDArray[np.float64], signed: bool) -> list[tuple[float, float, str]]:
-    """Lowest and highest value, both included, and colour of each class that occurs, from the lowest. Whole numbers.
+    """Lowest and highest value, both included, and colour of each class that occurs, from the
+    lowest. Whole numbers.
 
     >>> [c[:2] for c in classes(np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 8, 9]), False)]
     [(0.0, 1.0), (2.0, 3.0), (4.0, 5.0), (6.0, 7.0), (8.0, 9.0)]
@@ -59,13 +60,19 @@ def classes(values: NDArray[np.float64], signed: bool) -> list[tuple[float, floa
     if signed:
         middle = np.median(np.abs(known[known != 0])) if known.any() else 1.0
         group = np.sign(known) * (1 + (np.abs(known) > middle)) * (known != 0)
-        return [(float(known[group == g].min()), float(known[group == g].max()), BOTH[int(g) + 2])
-                for g in (-2, -1, 0, 1, 2) if (group == g).any()]  # fmt: skip
+        return [
+            (float(known[group == g].min()), float(known[group == g].max()), BOTH[int(g) + 2])
+            for g in (-2, -1, 0, 1, 2)
+            if (group == g).any()
+        ]
     cuts = np.unique(np.quantile(known, [0.2, 0.4, 0.6, 0.8], method="higher"))
     at = np.searchsorted(cuts, known, side="right")
     found = np.unique(at)
     shades = BLUES[-len(found) :] if len(found) > 1 else BLUES[2:3]
-    return [(float(known[at == k].min()), float(known[at == k].max()), c) for k, c in zip(found, shades, strict=True)]
+    return [
+        (float(known[at == k].min()), float(known[at == k].max()), c)
+        for k, c in zip(found, shades, strict=True)
+    ]
 
 
 def _drawn(data: Choropleth, *, alone: bool) -> Figure:
@@ -75,13 +82,23 @@ def _drawn(data: Choropleth, *, alone: bool) -> Figure:
     found = classes(data.values, data.signed)
     legend = []
     for low, high, colour in found:
-        inside = [s for s, v in zip(data.shapes, data.values, strict=True) if low <= v <= high and len(s)]
+        inside = [
+            s for s, v in zip(data.shapes, data.values, strict=True) if low <= v <= high and len(s)
+        ]
         _fill(ax, inside, colour)
         words = whole(low) if low == high else f"{whole(low)} to {whole(high)}"
-        legend.append(Patch(facecolor=colour, edgecolor=INK, linewidth=0.4, label=f"{words} ({len(inside):,})"))
-    if blank := [s for s, v in zip(data.shapes, data.values, strict=True) if np.isnan(v) and len(s)]:
+        legend.append(
+            Patch(
+                facecolor=colour, edgecolor=INK, linewidth=0.4, label=f"{words} ({len(inside):,})"
+            )
+        )
+    if blank := [
+        s for s, v in zip(data.shapes, data.values, strict=True) if np.isnan(v) and len(s)
+    ]:
         _fill(ax, blank, NONE)
-        legend.append(Patch(facecolor=NONE, edgecolor=INK, linewidth=0.4, label=f"no number ({len(blank):,})"))
+        legend.append(
+            Patch(facecolor=NONE, edgecolor=INK, linewidth=0.4, label=f"no number ({len(blank):,})")
+        )
     ax.set_aspect("equal")
     ax.autoscale_view()
     ax.set_axis_off()
@@ -94,7 +111,10 @@ def _drawn(data: Choropleth, *, alone: bool) -> Figure:
 
 
 def _fill(ax: mpl.axes.Axes, shapes: Sequence[Sequence[NDArray[np.float64]]], colour: str) -> None:
-    outlines = [Outline.make_compound_path(*(Outline(ring, closed=True) for ring in rings)) for rings in shapes]
+    outlines = [
+        Outline.make_compound_path(*(Outline(ring, closed=True) for ring in rings))
+        for rings in shapes
+    ]
     if outlines:
         ax.add_collection(PathCollection(outlines, facecolor=colour, edgecolor=INK, linewidth=0.3))
         ax.update_datalim(np.concatenate([ring for rings in shapes for ring in rings]))
@@ -115,7 +135,14 @@ def map_page(data: Choropleth) -> str:
     """The map with its numbers, on one page that needs no network."""
     order = np.argsort(-np.abs(np.nan_to_num(data.values, nan=-1)), kind="stable")[:LISTED].tolist()
     rows = [(data.units[i], None if np.isnan(data.values[i]) else data.values[i]) for i in order]
-    return environment().get_template("map.html").render(
-        data=data, private=data.private, rows=rows, more=len(data.units) - len(rows),
-        figure=Markup(svg(_drawn(data, alone=False), "map", data.title)),
-    )  # fmt: skip
+    return (
+        environment()
+        .get_template("map.html")
+        .render(
+            data=data,
+            private=data.private,
+            rows=rows,
+            more=len(data.units) - len(rows),
+            figure=Markup(svg(_drawn(data, alone=False), "map", data.title)),
+        )
+    )

@@ -1,4 +1,6 @@
-"""Panels of curves for print: colours of Okabe and Ito, with dashes and markers that tell the same."""
+"""Panels of curves for print: colours of Okabe and Ito, with dashes and markers that tell the
+same.
+"""
 
 from __future__ import annotations
 
@@ -27,24 +29,38 @@ def draw(figure: FigureData, kind: str) -> bytes:
     for panel, ax in zip(figure.panels, np.atleast_1d(fig.subplots(1, count)), strict=True):
         _curves(ax, panel)
     handles = {
-        str(h.get_label()): h for ax in fig.axes for h in ax.get_lines() if not str(h.get_label()).startswith("_")
+        str(h.get_label()): h
+        for ax in fig.axes
+        for h in ax.get_lines()
+        if not str(h.get_label()).startswith("_")
     }
-    fig.legend(handles=list(handles.values()), loc="outside lower left", ncols=2 * count if len(handles) > 4 else 4,
-               frameon=False, fontsize=8, handlelength=3)  # fmt: skip
+    fig.legend(
+        handles=list(handles.values()),
+        loc="outside lower left",
+        ncols=2 * count if len(handles) > 4 else 4,
+        frameon=False,
+        fontsize=8,
+        handlelength=3,
+    )
     return saved(fig, figure.name, kind)
 
 
 def saved(fig: Figure, name: str, kind: str) -> bytes:
     """A drawing as a file of that kind, without the time that it was made at."""
     out = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "pdf.fonttype": 42}), any_glyph():
+    with (
+        mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "pdf.fonttype": 42}),
+        any_glyph(),
+    ):
         clean = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {"Software": None}}
         fig.savefig(out, format=kind, dpi=200, metadata=clean[kind])
     return out.getvalue()
 
 
 def _curves(ax: Axes, panel: Curves) -> None:
-    several = len({c.dashed for c in panel.curves}) > 1  # dashes tell the kinds apart, colours the curves of a kind
+    several = (
+        len({c.dashed for c in panel.curves}) > 1
+    )  # dashes tell the kinds apart, colours the curves of a kind
     count = {True: 0, False: 0}
     for i, curve in enumerate(panel.curves):
         n = count[curve.dashed] if several else i
@@ -52,16 +68,38 @@ def _curves(ax: Axes, panel: Curves) -> None:
         dash = ((0, (2, 1.5)) if curve.dashed else "-") if several else _DASHES[n]
         marker = _MARKERS[n] if curve.points or (several and len(panel.curves) > 3) else None
         every = 1 if curve.points else max(len(curve.x) // 8, 1)
-        ax.plot(curve.x, curve.y, linestyle=dash, color=_COLOURS[n], marker=marker, markevery=every, label=curve.label,
-                linewidth=1.5, markersize=4.5, markerfacecolor="white" if curve.dashed else _COLOURS[n])  # fmt: skip
+        ax.plot(
+            curve.x,
+            curve.y,
+            linestyle=dash,
+            color=_COLOURS[n],
+            marker=marker,
+            markevery=every,
+            label=curve.label,
+            linewidth=1.5,
+            markersize=4.5,
+            markerfacecolor="white" if curve.dashed else _COLOURS[n],
+        )
     for axis, value, words in panel.marks:
-        (ax.axvline if axis == "x" else ax.axhline)(value, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
+        (ax.axvline if axis == "x" else ax.axhline)(
+            value, color=INK, linewidth=0.9, linestyle=(0, (4, 3))
+        )
         where = (value, 0.7) if axis == "x" else (0.98, value)
-        ax.annotate(words, where, (2, 0) if axis == "x" else (3, -9), textcoords="offset points", fontsize=7.5,
-                    rotation=90 if axis == "x" else 0, va="center" if axis == "x" else "baseline",
-                    xycoords=ax.get_xaxis_transform() if axis == "x" else ax.get_yaxis_transform(),
-                    ha="left" if axis == "x" else "right")  # fmt: skip
-    for scale, is_log, ticks in ((ax.set_xscale, panel.log_x, ax.xaxis), (ax.set_yscale, panel.log_y, ax.yaxis)):
+        ax.annotate(
+            words,
+            where,
+            (2, 0) if axis == "x" else (3, -9),
+            textcoords="offset points",
+            fontsize=7.5,
+            rotation=90 if axis == "x" else 0,
+            va="center" if axis == "x" else "baseline",
+            xycoords=ax.get_xaxis_transform() if axis == "x" else ax.get_yaxis_transform(),
+            ha="left" if axis == "x" else "right",
+        )
+    for scale, is_log, ticks in (
+        (ax.set_xscale, panel.log_x, ax.xaxis),
+        (ax.set_yscale, panel.log_y, ax.yaxis),
+    ):
         if is_log:
             scale("log")
             ticks.set_major_formatter(FuncFormatter(format_plain))

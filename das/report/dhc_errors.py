@@ -1,4 +1,6 @@
-"""``confidential/report.html`` of the demographic file: its errors beside those that the Bureau found of its own run."""
+"""``confidential/report.html`` of the demographic file: its errors beside those that the Bureau
+found of its own run.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ from das.report.template import environment
 
 @dataclass(frozen=True, repr=False)
 class LevelSummary(Closed):
-    """Of the lines of a level that the Bureau has numbers of: how many, the median of our MAE over its, and how many are beyond
-    twice its. ``n`` units here, ``official_n`` there."""
+    """Of the lines of a level that the Bureau has numbers of: how many, the median of our MAE over
+    its, and how many are beyond twice its. ``n`` units here, ``official_n`` there."""
 
     level: str
     n: int
@@ -33,7 +35,9 @@ class LevelSummary(Closed):
 
 @dataclass(frozen=True, repr=False)
 class FigureTable(Closed):
-    """A figure: ``levels`` with whether the Bureau has numbers of it there; by label, the row of each level."""
+    """A figure: ``levels`` with whether the Bureau has numbers of it there; by label, the row of
+    each level.
+    """
 
     title: str
     universe: str
@@ -47,17 +51,31 @@ def dhc_errors_html(
     odd: Sequence[ImpossibleRow] = (),
     queries: Mapping[str, Sequence[ErrorRow]] | None = None,
 ) -> str:
-    """The page. ``rows`` and ``odd`` as :func:`das.evaluate.dhc.figures` and :func:`das.evaluate.dhc_impossible.dhc_impossible` give
-    them; ``queries``: errors of what was measured, by universe. It needs no network and no other file; the same arguments give the same
+    """The page. ``rows`` and ``odd`` as :func:`das.evaluate.dhc.figures` and
+    :func:`das.evaluate.dhc_impossible.dhc_impossible` give them; ``queries``: errors of what was
+    measured, by universe. It needs no network and no other file; the same arguments give the same
     page."""
-    small = {u: [r for r in of if r.bin == "all" and r.query != "total"] for u, of in (queries or {}).items()}
+    small = {
+        u: [r for r in of if r.bin == "all" and r.query != "total"]
+        for u, of in (queries or {}).items()
+    }
     beside = [r for r in rows if r.official_mae]
-    return environment().get_template("dhc_errors.html").render(
-        private=facts["private"], facts=facts, summaries=summaries(rows), figures=_tables(rows),
-        picture=Markup(against_official(beside)) if any(r.mae for r in beside) else None, hidden=sum(not r.mae for r in beside),
-        ratio=ratio, odd=[(r, official.IMPOSSIBLE.get((r.condition, r.level))) for r in odd],
-        queries=small, titles={u: titles(SCHEMAS[u], {r.query for r in of}) for u, of in small.items()},
-    )  # fmt: skip
+    return (
+        environment()
+        .get_template("dhc_errors.html")
+        .render(
+            private=facts["private"],
+            facts=facts,
+            summaries=summaries(rows),
+            figures=_tables(rows),
+            picture=Markup(against_official(beside)) if any(r.mae for r in beside) else None,
+            hidden=sum(not r.mae for r in beside),
+            ratio=ratio,
+            odd=[(r, official.IMPOSSIBLE.get((r.condition, r.level))) for r in odd],
+            queries=small,
+            titles={u: titles(SCHEMAS[u], {r.query for r in of}) for u, of in small.items()},
+        )
+    )
 
 
 def ratio(row: FigureRow) -> float | None:
@@ -73,7 +91,14 @@ def summaries(rows: Sequence[FigureRow]) -> list[LevelSummary]:
         ratios = [x for r in here if (x := ratio(r)) is not None]
         if ratios:
             out.append(
-                LevelSummary(level, here[0].n, official_n, len(ratios), median(ratios), sum(x > 2 for x in ratios))
+                LevelSummary(
+                    level,
+                    here[0].n,
+                    official_n,
+                    len(ratios),
+                    median(ratios),
+                    sum(x > 2 for x in ratios),
+                )
             )
     return out
 
@@ -87,22 +112,40 @@ def _tables(rows: Sequence[FigureRow]) -> list[FigureTable]:
             lines.setdefault(r.label, []).append(r)
         levels = {r.level: r.official_n is not None for r in mine}
         if mine:
-            out.append(FigureTable(figure.tabulation.title, figure.universe, list(levels.items()), lines))
+            out.append(
+                FigureTable(figure.tabulation.title, figure.universe, list(levels.items()), lines)
+            )
     return out
 
 
 def against_official(rows: Sequence[FigureRow]) -> str:
-    """A mark for each line with errors on both sides: the Bureau's MAE, and ours above it; by level."""
-    from das.report import figures  # matplotlib is loaded where something is drawn, and not by every command
+    """A mark for each line with errors on both sides: the Bureau's MAE, and ours above it; by
+    level.
+    """
+    from das.report import (
+        figures,
+    )  # matplotlib is loaded where something is drawn, and not by every command
 
     with mpl.rc_context(figures.STYLE):
         fig, ax = figures.figure(5.6, 5.2)
         for level, (colour, marker, _) in zip(official.UNITS, figures.SERIES, strict=True):
-            here = [(r.official_mae, r.mae) for r in rows if r.level == level and r.official_mae and r.mae]
+            here = [
+                (r.official_mae, r.mae)
+                for r in rows
+                if r.level == level and r.official_mae and r.mae
+            ]
             if here:
-                ax.plot(*zip(*here, strict=True), marker, color=colour, label=level_words(level), markersize=5,
-                        markerfacecolor="none")  # fmt: skip
-        ends = [f(x for r in rows if r.mae for x in (r.official_mae or 0, r.mae)) for f in (min, max)]
+                ax.plot(
+                    *zip(*here, strict=True),
+                    marker,
+                    color=colour,
+                    label=level_words(level),
+                    markersize=5,
+                    markerfacecolor="none",
+                )
+        ends = [
+            f(x for r in rows if r.mae for x in (r.official_mae or 0, r.mae)) for f in (min, max)
+        ]
         ax.plot(ends, ends, color=figures.INK, linewidth=0.8)
         for axis, scale in ((ax.xaxis, ax.set_xscale), (ax.yaxis, ax.set_yscale)):
             scale("log")
@@ -110,4 +153,6 @@ def against_official(rows: Sequence[FigureRow]) -> str:
         figures.x_label(ax, "mean absolute error of the Bureau’s run (log scale)")
         ax.set_ylabel("mean absolute error here (log scale)")
         figures.finish(fig, ax, "Every line of every figure")
-        return figures.svg(fig, "official", "Mean absolute errors of this run against those of the Bureau’s")
+        return figures.svg(
+            fig, "official", "Mean absolute errors of this run against those of the Bureau’s"
+        )

@@ -44,26 +44,46 @@ def pyramid(places: PlaceProfiles) -> str:
     ax.set_ylim(0, LAST + 1)
     ax.axvline(0, color="white", linewidth=0.8)
     for x, word, colour in ((-1.28, "men", MALE), (1.28, "women", FEMALE)):
-        ax.annotate(f"{word}\n{int((men if x < 0 else women).sum()):,}", (x * most, LAST - 1), ha="left" if x < 0 else "right",
-                    va="top", color=colour, fontweight="bold")  # fmt: skip
+        ax.annotate(
+            f"{word}\n{int((men if x < 0 else women).sum()):,}",
+            (x * most, LAST - 1),
+            ha="left" if x < 0 else "right",
+            va="top",
+            color=colour,
+            fontweight="bold",
+        )
     _ages_of_life(ax, men + women, 1.28 * most)
     _symmetric(ax, lambda x: f"{abs(x):,.0f}")
     ax.set_yticks([*range(0, LAST, 10), LAST], [*map(str, range(0, LAST, 10)), f"{LAST}+"])
     ax.set_ylabel("age")
     ax.set_xlabel("persons of each year of age")
     middle = median_age(places.ages[0].sum(axis=0))
-    finish(fig, ax, places.names[0] + ("" if middle is None else f": half are younger than {middle:.1f}"), legend=False)
+    finish(
+        fig,
+        ax,
+        places.names[0] + ("" if middle is None else f": half are younger than {middle:.1f}"),
+        legend=False,
+    )
     return svg(fig, "pyramid", f"Age pyramid of {places.names[0]}")
 
 
 def _ages_of_life(ax: Axes, by_age: Ints, x: float) -> None:
     total = int(by_age.sum())
-    for first, stop, word in ((0, 18, "under 18"), (18, 65, "18 to 64"), (65, len(by_age), "65 and over")):
+    for first, stop, word in (
+        (0, 18, "under 18"),
+        (18, 65, "18 to 64"),
+        (65, len(by_age), "65 and over"),
+    ):
         if first:
             ax.axhline(first, color=INK, linewidth=0.6, linestyle=(0, (1, 2)))
         if total:
-            ax.annotate(f"{word}\n{100 * int(by_age[first:stop].sum()) / total:.1f} %", (x, (first + min(stop, 85)) / 2), ha="right",
-                        va="center", fontsize=8)  # fmt: skip
+            ax.annotate(
+                f"{word}\n{100 * int(by_age[first:stop].sum()) / total:.1f} %",
+                (x, (first + min(stop, 85)) / 2),
+                ha="right",
+                va="center",
+                fontsize=8,
+            )
 
 
 @mpl.rc_context(STYLE)
@@ -82,10 +102,28 @@ def pyramids(places: PlaceProfiles) -> str:
             continue
         edges = np.array([*_EDGES, 90])
         for sign, sex, colour in ((-1, 0, MALE), (1, 1, FEMALE)):
-            ax.stairs(sign * share[i + 1, sex], edges, orientation="horizontal", fill=True, color=colour, alpha=0.75)
-            ax.stairs(sign * share[0, sex], edges, orientation="horizontal", color=INK, linewidth=0.9, baseline=None)
+            ax.stairs(
+                sign * share[i + 1, sex],
+                edges,
+                orientation="horizontal",
+                fill=True,
+                color=colour,
+                alpha=0.75,
+            )
+            ax.stairs(
+                sign * share[0, sex],
+                edges,
+                orientation="horizontal",
+                color=INK,
+                linewidth=0.9,
+                baseline=None,
+            )
         ax.set_xlim(-most, most)
-        ax.set_title(f"{short(places.names[i + 1], 1)}\n{int(places.persons[i + 1]):,}", fontsize=9, loc="left")
+        ax.set_title(
+            f"{short(places.names[i + 1], 1)}\n{int(places.persons[i + 1]):,}",
+            fontsize=9,
+            loc="left",
+        )
         ax.set_yticks([0, 20, 40, 60, 80])
         ax.tick_params(labelbottom=i + columns >= n)
         _symmetric(ax, lambda x: f"{abs(100 * x):.3g} %")
@@ -109,7 +147,9 @@ def _symmetric(ax: Axes, words: Callable[[float], str]) -> None:
 
 @mpl.rc_context(STYLE)
 def shares(names: Sequence[str], counts: Ints, labels: Sequence[str], title: str, name: str) -> str:
-    """A bar for each unit, of the shares of its households in classes, with their number at its end."""
+    """A bar for each unit, of the shares of its households in classes, with their number at its
+    end.
+    """
     total = counts.sum(axis=1)
     share = counts / np.maximum(total, 1)[:, None]
     left = np.cumsum(share, axis=1) - share
@@ -126,10 +166,18 @@ def shares(names: Sequence[str], counts: Ints, labels: Sequence[str], title: str
             linewidth=0.5,
         )
         for y in np.flatnonzero(share[:, j] >= _SAID).tolist():
-            ax.annotate(f"{100 * share[y, j]:.0f}", (left[y, j] + share[y, j] / 2, y), ha="center", va="center_baseline",
-                        color=ink, fontsize=8)  # fmt: skip
+            ax.annotate(
+                f"{100 * share[y, j]:.0f}",
+                (left[y, j] + share[y, j] / 2, y),
+                ha="center",
+                va="center_baseline",
+                color=ink,
+                fontsize=8,
+            )
     for y, households in enumerate(total.tolist()):
-        ax.annotate(f"{households:,}", (1.01, y), va="center_baseline", fontsize=8, annotation_clip=False)
+        ax.annotate(
+            f"{households:,}", (1.01, y), va="center_baseline", fontsize=8, annotation_clip=False
+        )
     ax.set_xlim(0, 1)
     if len(names) > 1:
         ax.axhline(0.5, color=RULE, linewidth=0.8)

@@ -1,5 +1,5 @@
-"""``release/report.html`` of the DHC: who lives where and how, at a glance; what is guaranteed, how sure the estimation was, and what to
-be careful about.
+"""``release/report.html`` of the DHC: who lives where and how, at a glance; what is guaranteed, how
+sure the estimation was, and what to be careful about.
 
 A function of published values alone.
 """
@@ -25,11 +25,13 @@ LINES, PYRAMIDS, LISTED = 8, 8, 120
 
 @dataclass(frozen=True, eq=False)
 class PlaceProfiles(Frozen):
-    """What the page shows of some units, the root first and then those of a ``level``, the largest first.
+    """What the page shows of some units, the root first and then those of a ``level``, the largest
+    first.
 
-    ``ages`` are persons by sex (male first) and year of age, ``(units, 2, ages)``; ``away`` those of them in group quarters,
-    ``(units,)``; ``tenure`` and ``types`` households, ``(units, classes)``, by classes that have ``*_labels``; ``vacant`` units and
-    ``facilities`` of group quarters, ``(units,)``."""
+    ``ages`` are persons by sex (male first) and year of age, ``(units, 2, ages)``; ``away`` those
+    of them in group quarters, ``(units,)``; ``tenure`` and ``types`` households, ``(units,
+    classes)``, by classes that have ``*_labels``; ``vacant`` units and ``facilities`` of group
+    quarters, ``(units,)``."""
 
     level: str
     names: tuple[str, ...]
@@ -53,14 +55,29 @@ class PlaceProfiles(Frozen):
     def first(self, units: int) -> PlaceProfiles:
         """The root and so many units."""
         n = units + 1
-        return PlaceProfiles(self.level, self.names[:n], self.ages[:n], self.away[:n], self.tenure[:n], self.tenure_labels,
-                             self.types[:n], self.type_labels, self.vacant[:n], self.facilities[:n])  # fmt: skip
+        return PlaceProfiles(
+            self.level,
+            self.names[:n],
+            self.ages[:n],
+            self.away[:n],
+            self.tenure[:n],
+            self.tenure_labels,
+            self.types[:n],
+            self.type_labels,
+            self.vacant[:n],
+            self.facilities[:n],
+        )
 
 
 def median_age(by_age: Ints) -> float | None:
-    """Of persons by year of age ``(ages,)``, the ages of a year spread evenly over it: half are younger. Of nobody, none.
+    """Of persons by year of age ``(ages,)``, the ages of a year spread evenly over it: half are
+    younger. Of nobody, none.
 
-    >>> median_age(np.array([0, 2, 2])), median_age(np.array([0, 0, 4])), median_age(np.zeros(3, dtype=int))
+    >>> (
+    ...     median_age(np.array([0, 2, 2])),
+    ...     median_age(np.array([0, 0, 4])),
+    ...     median_age(np.zeros(3, dtype=int)),
+    ... )
     (2.0, 2.5, None)
     """
     total = int(by_age.sum())
@@ -90,16 +107,33 @@ class PlaceLine:
 
 
 def lines(p: PlaceProfiles) -> list[PlaceLine]:
-    """One for each unit. The first two classes of tenure are the owners; the last type but one lives alone."""
+    """One for each unit. The first two classes of tenure are the owners; the last type but one
+    lives alone.
+    """
     by_age = p.ages.sum(axis=1)
     out = []
     for i, name in enumerate(p.names):
-        persons, homes, units = int(p.persons[i]), int(p.households[i]), int(p.households[i] + p.vacant[i])
-        out.append(PlaceLine(
-            name, persons, median_age(by_age[i]), _share(by_age[i, :18].sum(), persons), _share(by_age[i, 65:].sum(), persons),
-            int(p.away[i]), homes, _share(persons - p.away[i], homes), _share(p.tenure[i, :2].sum(), homes),
-            _share(p.types[i, -2], homes), units, _share(p.vacant[i], units),
-        ))  # fmt: skip
+        persons, homes, units = (
+            int(p.persons[i]),
+            int(p.households[i]),
+            int(p.households[i] + p.vacant[i]),
+        )
+        out.append(
+            PlaceLine(
+                name,
+                persons,
+                median_age(by_age[i]),
+                _share(by_age[i, :18].sum(), persons),
+                _share(by_age[i, 65:].sum(), persons),
+                int(p.away[i]),
+                homes,
+                _share(persons - p.away[i], homes),
+                _share(p.tenure[i, :2].sum(), homes),
+                _share(p.types[i, -2], homes),
+                units,
+                _share(p.vacant[i], units),
+            )
+        )
     return out
 
 
@@ -109,7 +143,9 @@ def _share(part: int | np.integer, of: int) -> float | None:
 
 @dataclass(frozen=True)
 class OddUnits:
-    """How many units of the lowest level are published as what is hardly so, ``of`` those that could be: in words."""
+    """How many units of the lowest level are published as what is hardly so, ``of`` those that
+    could be: in words.
+    """
 
     says: str
     units: int
@@ -122,7 +158,9 @@ class OddUnits:
 
 @dataclass(frozen=True)
 class NoiseMargins:
-    """What was asked of which ``records``, in words, how many ``answers`` it has, and of each level the margin at 95 % of the noise of one."""
+    """What was asked of which ``records``, in words, how many ``answers`` it has, and of each level
+    the margin at 95 % of the noise of one.
+    """
 
     records: str
     says: str
@@ -131,26 +169,62 @@ class NoiseMargins:
 
 
 def dhc_html(
-    facts: Facts, levels: Sequence[tuple[str, int]], places: PlaceProfiles, odd: Sequence[OddUnits], *,
-    certificates: Mapping[str, Mapping[str, Certificates]], householders: int, says: Sequence[str] = (), privacy_page: bool = False,
+    facts: Facts,
+    levels: Sequence[tuple[str, int]],
+    places: PlaceProfiles,
+    odd: Sequence[OddUnits],
+    *,
+    certificates: Mapping[str, Mapping[str, Certificates]],
+    householders: int,
+    says: Sequence[str] = (),
+    privacy_page: bool = False,
     noise: Sequence[NoiseMargins] = (),
-) -> str:  # fmt: skip
-    """``levels`` with their numbers of units; ``certificates`` by universe and level; ``householders`` of the root, as persons have
-    them; ``says`` what a reader of the privacy statement must know. The same arguments give the same page."""
-    from das.report import dhc_figures  # matplotlib is loaded where something is drawn, and not by every command
+) -> str:
+    """``levels`` with their numbers of units; ``certificates`` by universe and level;
+    ``householders`` of the root, as persons have them; ``says`` what a reader of the privacy
+    statement must know. The same arguments give the same page."""
+    from das.report import (
+        dhc_figures,
+    )  # matplotlib is loaded where something is drawn, and not by every command
 
     listed = lines(places.first(LISTED))
     some = places.first(LINES)
-    return environment().get_template("dhc.html").render(
-        confidential=False, private=facts["private"], facts=facts, levels=levels, says=says, privacy_page=privacy_page, noise=noise,
-        root=listed[0], listed=listed, left_out=len(places.names) - len(listed), level=places.level, facilities=int(places.facilities[0]),
-        pyramid=Markup(dhc_figures.pyramid(places)),
-        pyramids=Markup(dhc_figures.pyramids(places.first(PYRAMIDS))) if len(places.names) > 1 else "",
-        tenure=Markup(dhc_figures.shares(some.names, some.tenure, some.tenure_labels, "Tenure", "tenure")),
-        types=Markup(dhc_figures.shares(some.names, some.types, some.type_labels, "Household types", "types")),
-        drawn=len(some.names) - 1, pyramids_drawn=min(PYRAMIDS, len(places.names) - 1), odd=odd, householders=householders,
-        worst={universe: worst(of.values()) for universe, of in certificates.items()}, certificates=certificates,
-    )  # fmt: skip
+    return (
+        environment()
+        .get_template("dhc.html")
+        .render(
+            confidential=False,
+            private=facts["private"],
+            facts=facts,
+            levels=levels,
+            says=says,
+            privacy_page=privacy_page,
+            noise=noise,
+            root=listed[0],
+            listed=listed,
+            left_out=len(places.names) - len(listed),
+            level=places.level,
+            facilities=int(places.facilities[0]),
+            pyramid=Markup(dhc_figures.pyramid(places)),
+            pyramids=Markup(dhc_figures.pyramids(places.first(PYRAMIDS)))
+            if len(places.names) > 1
+            else "",
+            tenure=Markup(
+                dhc_figures.shares(some.names, some.tenure, some.tenure_labels, "Tenure", "tenure")
+            ),
+            types=Markup(
+                dhc_figures.shares(
+                    some.names, some.types, some.type_labels, "Household types", "types"
+                )
+            ),
+            drawn=len(some.names) - 1,
+            pyramids_drawn=min(PYRAMIDS, len(places.names) - 1),
+            odd=odd,
+            householders=householders,
+            worst={universe: worst(of.values()) for universe, of in certificates.items()},
+            certificates=certificates,
+        )
+    )
 
 
 def worst(of: Iterable[Certificates]) -> Certificate:

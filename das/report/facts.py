@@ -26,7 +26,9 @@ class Stage(TypedDict):
 
 
 class Epsilon(TypedDict):
-    """An (epsilon, delta) statement of the same guarantee. A number is shown rounded up, text as it is."""
+    """An (epsilon, delta) statement of the same guarantee. A number is shown rounded up, text as it
+    is.
+    """
 
     method: str
     delta: str
@@ -34,7 +36,9 @@ class Epsilon(TypedDict):
 
 
 class Guarantee(TypedDict):
-    """A guarantee, of all universes together: who its neighbours are, and epsilon at several deltas, or ``pure``."""
+    """A guarantee, of all universes together: who its neighbours are, and epsilon at several
+    deltas, or ``pure``.
+    """
 
     says: str
     epsilon: Sequence[Epsilon]
@@ -42,8 +46,9 @@ class Guarantee(TypedDict):
 
 
 class Facts(TypedDict):
-    """What a page says beside the numbers. ``rho`` (discrete Gaussian) or ``pure_epsilon`` (geometric) is
-    the budget, exact fractions as text; ``guarantee`` is that of another publisher, in words."""
+    """What a page says beside the numbers. ``rho`` (discrete Gaussian) or ``pure_epsilon``
+    (geometric) is the budget, exact fractions as text; ``guarantee`` is that of another publisher,
+    in words."""
 
     name: str
     schema: str
@@ -64,9 +69,10 @@ class Facts(TypedDict):
 
 @dataclass(frozen=True)
 class ListedDraw:
-    """One draw as the page lists it. ``title`` is the query in words; ``share`` is that of the budget of its universe; ``margin`` at
-    95 %. ``deviation``: the standard deviation of one answer from all measurements together, where it is known; ``nothing``:
-    no estimate would be worse without this draw."""
+    """One draw as the page lists it. ``title`` is the query in words; ``share`` is that of the
+    budget of its universe; ``margin`` at 95 %. ``deviation``: the standard deviation of one answer
+    from all measurements together, where it is known; ``nothing``: no estimate would be worse
+    without this draw."""
 
     universe: str
     level: str
@@ -89,18 +95,22 @@ def facts(
     *,
     apart: bool = False,
 ) -> Facts:
-    """From the privacy statement and, for the confidential page, the stages and the certificates by level. ``apart``: what
-    was measured are other units than those that are published."""
+    """From the privacy statement and, for the confidential page, the stages and the certificates by
+    level. ``apart``: what was measured are other units than those that are published."""
     out: Facts = {
         "name": name,
         "schema": f"{schema.name} ({', '.join(a.title for a in schema.attributes)})",
         "private": privacy.private,
         "mechanism": privacy.mechanism,
         "apart": apart,
-        "invariants": [c.says or f"{c.constraint} of {c.universe}, {c.level}" for c in privacy.outside],
+        "invariants": [
+            c.says or f"{c.constraint} of {c.universe}, {c.level}" for c in privacy.outside
+        ],
     }
     if stages:
-        out["stages"] = [Stage(name=s["name"], seconds=s["seconds"], peak_mb=s["peak_mb"]) for s in stages]
+        out["stages"] = [
+            Stage(name=s["name"], seconds=s["seconds"], peak_mb=s["peak_mb"]) for s in stages
+        ]
     if certificates:
         out["certificates"] = certificates
     _promise(out, privacy)
@@ -109,14 +119,22 @@ def facts(
 
 def group_facts(name: str, what: str, privacy: Document) -> Facts:
     """Of a release of population groups; ``what`` is measured is said in words."""
-    out: Facts = {"name": name, "schema": what, "private": privacy.private, "mechanism": privacy.mechanism, "apart": False,
-                  "invariants": []}  # fmt: skip
+    out: Facts = {
+        "name": name,
+        "schema": what,
+        "private": privacy.private,
+        "mechanism": privacy.mechanism,
+        "apart": False,
+        "invariants": [],
+    }
     _promise(out, privacy)
     return out
 
 
 def _promise(out: Facts, privacy: Document) -> None:
-    """The guarantee: of all universes together, or in the words of whoever published the measurements."""
+    """The guarantee: of all universes together, or in the words of whoever published the
+    measurements.
+    """
     if isinstance(privacy, ForeignStatement):
         out["guarantee"] = privacy.guarantee
         return
@@ -132,16 +150,25 @@ def _promise(out: Facts, privacy: Document) -> None:
 
 def _epsilons(rows: Sequence[Epsilons]) -> list[Epsilon]:
     return [
-        Epsilon(method=said, delta=delta_text(row.delta), epsilon=row.pld[1] if m == "pld" else getattr(row, m))
+        Epsilon(
+            method=said,
+            delta=delta_text(row.delta),
+            epsilon=row.pld[1] if m == "pld" else getattr(row, m),
+        )
         for row in rows
         for m, said in METHODS.items()
     ]
 
 
 def decimal(value: Fraction) -> str:
-    """A budget as a reader meets it: five digits, rounded up. The exact fraction is in the privacy statement.
+    """A budget as a reader meets it: five digits, rounded up. The exact fraction is in the privacy
+    statement.
 
-    >>> decimal(Fraction(46066969010197, 17508174012729)), decimal(Fraction(2)), decimal(Fraction(1, 10**6))
+    >>> (
+    ...     decimal(Fraction(46066969010197, 17508174012729)),
+    ...     decimal(Fraction(2)),
+    ...     decimal(Fraction(1, 10**6)),
+    ... )
     ('2.6312', '2', '0.000001')
     """
     places = 0

@@ -1,4 +1,6 @@
-"""Figures of the report as inline SVG: text stays text, colours of Okabe and Ito, shapes tell the same as colours."""
+"""Figures of the report as inline SVG: text stays text, colours of Okabe and Ito, shapes tell the
+same as colours.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from das.model.labels import level_words
 NOISY, PUBLISHED = "#D55E00", "#0072B2"
 SERIES = (("#0072B2", "s", "-"), ("#D55E00", "o", "--"), ("#009E73", "^", ":"))
 INK, RULE = "#222222", "#d4d4d4"
-#: Queries of the bias figure, as far as they were measured, coarse to fine; three of them are drawn.
+#: Queries of the bias figure, as far as they were measured, coarse to fine; three of them are
+#: drawn.
 BIAS_QUERIES = ("total", "hispanic * cenrace", "h1", "votingage * hispanic * race", "detailed")
 BIAS_LEVELS = 3
 CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
@@ -34,7 +37,8 @@ CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
 #: The room at the edges of a figure, in inches.
 EDGE = 0.04
 
-#: Characters of a line beside an axis or below a figure, and lines there; more is left out. The axis keeps its room.
+#: Characters of a line beside an axis or below a figure, and lines there; more is left out. The
+#: axis keeps its room.
 LINE, LINES = 24, 2
 
 STYLE: dict[Any, Any] = {
@@ -58,17 +62,27 @@ STYLE: dict[Any, Any] = {
 
 @mpl.rc_context(STYLE)
 def total_by_level(rows: Sequence[ErrorRow]) -> str:
-    """Mean absolute error of the total population by level, measured and published, on a log scale."""
-    return _dumbbells([r for r in rows if r.query == "total"], "level", "total population", "totals")
+    """Mean absolute error of the total population by level, measured and published, on a log
+    scale.
+    """
+    return _dumbbells(
+        [r for r in rows if r.query == "total"], "level", "total population", "totals"
+    )
 
 
 @mpl.rc_context(STYLE)
 def queries_by_level(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> list[str]:
-    """One panel for each level: mean absolute error of every query but the total. ``titles`` are words for queries."""
+    """One panel for each level: mean absolute error of every query but the total. ``titles`` are
+    words for queries.
+    """
     levels = list(dict.fromkeys(r.level for r in rows if r.query != "total"))
     return [
         _dumbbells(
-            [r for r in rows if r.level == level and r.query != "total"], "query", level_words(level), f"q{i}", titles
+            [r for r in rows if r.level == level and r.query != "total"],
+            "query",
+            level_words(level),
+            f"q{i}",
+            titles,
         )
         for i, level in enumerate(levels)
     ]
@@ -76,14 +90,19 @@ def queries_by_level(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> lis
 
 @mpl.rc_context(STYLE)
 def bias_by_class(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> list[str]:
-    """One panel for each of the lowest levels: mean signed error of the published counts by true count."""
+    """One panel for each of the lowest levels: mean signed error of the published counts by true
+    count.
+    """
     rows = [r for r in rows if r.source == "postprocessed" and r.bin != "all"]
     levels = list(dict.fromkeys(r.level for r in rows))[-BIAS_LEVELS:]
     present = {r.query for r in rows}
     queries = [q for q in BIAS_QUERIES if q in present] or sorted(present)
     queries = queries[:1] + queries[1:][-2:]
     words = {q: titles.get(q, q) for q in queries}
-    return [_bias([r for r in rows if r.level == lv], words, level_words(lv), f"b{i}") for i, lv in enumerate(levels)]
+    return [
+        _bias([r for r in rows if r.level == lv], words, level_words(lv), f"b{i}")
+        for i, lv in enumerate(levels)
+    ]
 
 
 @mpl.rc_context(STYLE)
@@ -112,8 +131,12 @@ def short(text: str, lines: int = LINES) -> str:
     return "\n".join(textwrap.wrap(text, LINE, max_lines=lines, placeholder=" …")) or text[:LINE]
 
 
-def _dumbbells(rows: list[ErrorRow], by: str, title: str, name: str, titles: Mapping[str, str] | None = None) -> str:
-    """A line for each level or query, from the error of the measurement to the error as published."""
+def _dumbbells(
+    rows: list[ErrorRow], by: str, title: str, name: str, titles: Mapping[str, str] | None = None
+) -> str:
+    """A line for each level or query, from the error of the measurement to the error as
+    published.
+    """
     keys = list(dict.fromkeys(getattr(r, by) for r in rows))
     if not keys:
         return ""
@@ -132,11 +155,20 @@ def _dumbbells(rows: list[ErrorRow], by: str, title: str, name: str, titles: Map
         if at:
             y_at, x_at = zip(*((y, max(v, low)) for y, v in at), strict=True)
             face = "white" if source == "nmf" else colour
-            (points,) = ax.plot(x_at, y_at, marker, color=colour, markerfacecolor=face, markersize=6, label=label)
+            (points,) = ax.plot(
+                x_at, y_at, marker, color=colour, markerfacecolor=face, markersize=6, label=label
+            )
             points.set(clip_on=False, zorder=3)
         for y, v in at:
             if v == 0:
-                ax.annotate("no error", (low, y), (8, 0), textcoords="offset points", va="center", fontsize=8)
+                ax.annotate(
+                    "no error",
+                    (low, y),
+                    (8, 0),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=8,
+                )
     ax.set_xscale("log")
     ax.set_xlim(low, high)
     log_ticks(ax.xaxis)
@@ -159,12 +191,15 @@ def _decade(values: list[float]) -> float:
 
 
 def log_ticks(axis: Axis) -> None:
-    """Ticks of a logarithmic axis whose limits stand: powers of ten, and where these are few, 2 and 5 between
-    them, or even steps; at least two have their number. None without a number: they take a third of the time to draw."""
+    """Ticks of a logarithmic axis whose limits stand: powers of ten, and where these are few, 2 and
+    5 between them, or even steps; at least two have their number. None without a number: they take
+    a third of the time to draw."""
     low, high = axis.get_view_interval()
     if high < 100 * low:
         axis.set_major_locator(
-            MaxNLocator(5, steps=[1, 2, 5, 10]) if high < 5 * low else LogLocator(subs=(1.0, 2.0, 5.0))
+            MaxNLocator(5, steps=[1, 2, 5, 10])
+            if high < 5 * low
+            else LogLocator(subs=(1.0, 2.0, 5.0))
         )
     axis.set_major_formatter(FuncFormatter(format_plain))
     axis.set_minor_locator(NullLocator())
@@ -198,12 +233,29 @@ def _bias(rows: list[ErrorRow], queries: Mapping[str, str], title: str, name: st
         at = {r.bin: r.bias for r in rows if r.query == query}
         x = [i for i, c in enumerate(occurring) if c in at]
         y = [at[occurring[i]] for i in x]
-        ax.plot(x, y, line, marker=marker, color=colour, label=queries[query], linewidth=1.3, markersize=5)
+        ax.plot(
+            x,
+            y,
+            line,
+            marker=marker,
+            color=colour,
+            label=queries[query],
+            linewidth=1.3,
+            markersize=5,
+        )
         for r in rows:
             if r.query == query and r.bias_low is not None and r.bias_high is not None:
-                ax.vlines(occurring.index(r.bin), r.bias_low, r.bias_high, color=colour, linewidth=1)
+                ax.vlines(
+                    occurring.index(r.bin), r.bias_low, r.bias_high, color=colour, linewidth=1
+                )
     ax.axhline(0, color=INK, linewidth=0.8)
-    shown = [v for r in rows if r.query in queries for v in (r.bias, r.bias_low, r.bias_high) if v is not None]
+    shown = [
+        v
+        for r in rows
+        if r.query in queries
+        for v in (r.bias, r.bias_low, r.bias_high)
+        if v is not None
+    ]
     ax.set_yscale("symlog", linthresh=0.1)
     ax.set_ylim(-_decade([-b for b in shown]), _decade(shown))
     ax.yaxis.set_major_formatter(FuncFormatter(format_plain))
@@ -216,8 +268,9 @@ def _bias(rows: list[ErrorRow], queries: Mapping[str, str], title: str, name: st
 
 
 class OneLook(LayoutEngine):
-    """The axes take the room that their words, and a legend below them, leave. Matplotlib's constrained layout finds the same for any
-    number of axes, and looks twice: that takes as long as drawing."""
+    """The axes take the room that their words, and a legend below them, leave. Matplotlib's
+    constrained layout finds the same for any number of axes, and looks twice: that takes as long as
+    drawing."""
 
     _adjust_compatible = False
     _colorbar_gridspec = False
@@ -226,7 +279,10 @@ class OneLook(LayoutEngine):
         (ax,) = fig.axes
         inner, width, height = ax.get_window_extent(), fig.bbox.width, fig.bbox.height
         outer = ax.get_tightbbox() or inner
-        edge, legend = EDGE * fig.dpi, max((x.get_window_extent().y1 for x in fig.legends), default=0.0)
+        edge, legend = (
+            EDGE * fig.dpi,
+            max((x.get_window_extent().y1 for x in fig.legends), default=0.0),
+        )
         left, low = edge + inner.x0 - outer.x0, legend + edge + inner.y0 - outer.y0
         right, high = width - edge - (outer.x1 - inner.x1), height - edge - (outer.y1 - inner.y1)
         ax.set_position((left / width, low / height, (right - left) / width, (high - low) / height))
@@ -238,20 +294,30 @@ def figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def y_words(ax: Axes, words: Sequence[str]) -> None:
-    """Words at 0, 1, 2, ... of the vertical axis, from the top, each line set by itself: it ends at the axis whatever
-    the font of the reader."""
+    """Words at 0, 1, 2, ... of the vertical axis, from the top, each line set by itself: it ends at
+    the axis whatever the font of the reader."""
     ax.set_yticks(range(len(words)), [""] * len(words))
     ax.set_ylim(len(words) - 0.4, -0.6)
     ax.grid(axis="y", visible=False)
     for y, word in enumerate(words):
         lines = word.splitlines()
         for i, line in enumerate(lines):
-            ax.annotate(line, (0, y), (-6, 10 * ((len(lines) - 1) / 2 - i)), xycoords=ax.get_yaxis_transform(),
-                        textcoords="offset points", ha="right", va="center_baseline", annotation_clip=False)  # fmt: skip
+            ax.annotate(
+                line,
+                (0, y),
+                (-6, 10 * ((len(lines) - 1) / 2 - i)),
+                xycoords=ax.get_yaxis_transform(),
+                textcoords="offset points",
+                ha="right",
+                va="center_baseline",
+                annotation_clip=False,
+            )
 
 
 def x_label(ax: Axes, text: str) -> None:
-    """Ends where the axis ends: what is longer than the axis reaches below the words at its left, and is not cut."""
+    """Ends where the axis ends: what is longer than the axis reaches below the words at its left,
+    and is not cut.
+    """
     ax.set_xlabel(text, loc="right")
 
 
@@ -277,22 +343,33 @@ def finish(fig: Figure, ax: Axes, title: str, columns: int = 3, *, legend: bool 
 
 @contextmanager
 def any_glyph() -> Iterator[None]:
-    """Text stays text, which the browser has a font for; that ours has no glyph for it only makes its width a guess."""
+    """Text stays text, which the browser has a font for; that ours has no glyph for it only makes
+    its width a guess.
+    """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from", category=UserWarning)
+        warnings.filterwarnings(
+            "ignore", message=r"Glyph \d+ .* missing from", category=UserWarning
+        )
         yield
 
 
 def svg(fig: Figure, name: str, description: str) -> str:
-    """The figure as an ``<svg>`` element: same figure, same text; identifiers unique on the page."""
+    """The figure as an ``<svg>`` element: same figure, same text; identifiers unique on the
+    page.
+    """
     out = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name}), any_glyph():
-        # as savefig does, but that it draws everything twice where the layout depends on what is drawn
-        FigureCanvasSVG(fig).print_svg(out, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        # as savefig does, but that it draws everything twice where the layout depends on what is
+        # drawn
+        FigureCanvasSVG(fig).print_svg(
+            out, metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
+        )
     text = out.getvalue()
     text = text[text.index("<svg") :]
     used = set(re.findall(r"#([\w.-]+)", text))
-    text = re.sub(r' id="([\w.-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", text)
+    text = re.sub(
+        r' id="([\w.-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", text
+    )
     text = re.sub(r"(url\(|href=\")#([\w.-]+)", lambda m: f"{m[1]}#{name}-{m[2]}", text)
     text = re.sub(r"font-family: [^;\"]*;? ?", "", text)  # the page's own
     return text.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)

@@ -11,7 +11,14 @@ from das.report.figures import RULE, STYLE, figure, finish, log_ticks, svg, x_la
 from das.report.group_page import ABSENT, ListedLevel
 
 #: By how groups come out: left out, with a total only, and with a table of each size.
-_LOOKS = (("#222222", "x"), ("#777777", "o"), ("#0072B2", "s"), ("#009E73", "^"), ("#D55E00", "D"), ("#CC79A7", "v"))
+_LOOKS = (
+    ("#222222", "x"),
+    ("#777777", "o"),
+    ("#0072B2", "s"),
+    ("#009E73", "^"),
+    ("#D55E00", "D"),
+    ("#CC79A7", "v"),
+)
 
 
 @mpl.rc_context(STYLE)
@@ -34,4 +41,6 @@ def outcomes(levels: Sequence[ListedLevel], table: str) -> str:
     y_words(ax, [lv.level for lv in levels])
     x_label(ax, "groups (log scale)")
     finish(fig, ax, f"How groups came out: table {table}")
-    return svg(fig, f"groups-{table}", f"Numbers of groups by level and by the size of their table {table}")
+    return svg(
+        fig, f"groups-{table}", f"Numbers of groups by level and by the size of their table {table}"
+    )

@@ -1,4 +1,5 @@
-"""``release/intervals/index.html``: the look-up of a release, with an interval beside every published count.
+"""``release/intervals/index.html``: the look-up of a release, with an interval beside every
+published count.
 
 A function of published values alone, and so as public as they are.
 """
@@ -16,23 +17,34 @@ from das.report.template import environment
 
 
 def interval_html(
-    shown: Shown, name: str, coverage: float, replicates: int, enough: int, says: Sequence[str], *, private: Private
+    shown: Shown,
+    name: str,
+    coverage: float,
+    replicates: int,
+    enough: int,
+    says: Sequence[str],
+    *,
+    private: Private,
 ) -> str:
-    """``shown`` has intervals at ``coverage`` from so many ``replicates``; ``enough`` would do for all that is computed of them. ``says``
-    must stand beside them.
+    """``shown`` has intervals at ``coverage`` from so many ``replicates``; ``enough`` would do for
+    all that is computed of them. ``says`` must stand beside them.
 
     The same arguments give the same page: it holds no time and no name of a machine.
     """
-    return environment().get_template("intervals.html").render(
-        confidential=False,
-        to_release="../",
-        private=private,
-        name=name,
-        percent=f"{100 * coverage:g}",
-        replicates=replicates,
-        enough=enough,
-        says=says,
-        areas=[a.kind for a in shown.areas],
-        lookup=Markup(lookup.data(shown, coverage=coverage)),
-        left_out=[lv for lv in shown.spine.levels if lv not in shown.whole],
-    )  # fmt: skip
+    return (
+        environment()
+        .get_template("intervals.html")
+        .render(
+            confidential=False,
+            to_release="../",
+            private=private,
+            name=name,
+            percent=f"{100 * coverage:g}",
+            replicates=replicates,
+            enough=enough,
+            says=says,
+            areas=[a.kind for a in shown.areas],
+            lookup=Markup(lookup.data(shown, coverage=coverage)),
+            left_out=[lv for lv in shown.spine.levels if lv not in shown.whole],
+        )
+    )

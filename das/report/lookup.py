@@ -1,9 +1,8 @@
 """The look-up of a page: numbers of many units, packed small enough to stand in one HTML file.
 
-Each array becomes a string: zigzag (0, -1, 1, -2, ... to 0, 1, 2, 3, ...), as many bytes as the largest number
-needs, all first bytes before all second ones, deflated, base64. Counts of blocks are mostly zeros, and take a
-fifth of a byte each. ``lookup.js`` reads it back.
-"""
+Each array becomes a string: zigzag (0, -1, 1, -2, ... to 0, 1, 2, 3, ...), as many bytes as the
+largest number needs, all first bytes before all second ones, deflated, base64. Counts of blocks are
+mostly zeros, and take a fifth of a byte each. ``lookup.js`` reads it back."""
 
 from __future__ import annotations
 
@@ -23,23 +22,37 @@ from das.report.answers import AnswerKey, Answers, Shown
 Ints = NDArray[np.int64]
 
 
-def data(shown: Shown, true: Mapping[AnswerKey, Ints] | None = None, coverage: float | None = None) -> str:
-    """JSON for a ``<script>`` element: level by level codes, names (where there are any), parents and answers
-    (``(answers, units)`` each). ``geoid``: the codes of the level have a GEOID, or are it. ``areas`` off the spine
-    are told likewise, but for parents. ``coverage`` is that of intervals from replicates, where there are any."""
+def data(
+    shown: Shown, true: Mapping[AnswerKey, Ints] | None = None, coverage: float | None = None
+) -> str:
+    """JSON for a ``<script>`` element: level by level codes, names (where there are any), parents
+    and answers (``(answers, units)`` each). ``geoid``: the codes of the level have a GEOID, or are
+    it. ``areas`` off the spine are told likewise, but for parents. ``coverage`` is that of
+    intervals from replicates, where there are any."""
 
     def told(kind: str, place: dict[str, Any]) -> dict[str, Any]:
-        return place | {"queries": [_query(a, None if true is None else true[a.key]) for a in shown.at(kind)]}
+        return place | {
+            "queries": [_query(a, None if true is None else true[a.key]) for a in shown.at(kind)]
+        }
 
     levels = [told(level, _places(shown.spine, level)) for level in shown.whole]
-    areas = [told(a.kind, {"name": a.kind, "geoid": False} | _called(a.codes, a.called)) for a in shown.areas]
+    areas = [
+        told(a.kind, {"name": a.kind, "geoid": False} | _called(a.codes, a.called))
+        for a in shown.areas
+    ]
     replicated = {} if coverage is None else {"coverage": f"{100 * coverage:g}%"}
-    return json.dumps({"levels": levels, "areas": areas} | replicated, separators=(",", ":")).replace("<", "\\u003c")
+    return json.dumps(
+        {"levels": levels, "areas": areas} | replicated, separators=(",", ":")
+    ).replace("<", "\\u003c")
 
 
 def _places(spine: Spine, level: str) -> dict[str, Any]:
     depth = spine.index(level)
-    out = {"name": level, "parent": pack(spine.parent[depth]), "geoid": bool(spine.geoids(level)[0])}
+    out = {
+        "name": level,
+        "parent": pack(spine.parent[depth]),
+        "geoid": bool(spine.geoids(level)[0]),
+    }
     return out | _called(spine.codes[depth], spine.names[depth])
 
 
@@ -52,8 +65,13 @@ def _texts(values: NDArray[np.str_]) -> str:
 
 
 def _query(a: Answers, true: Ints | None) -> dict[str, Any]:
-    out: dict[str, Any] = {"records": a.records, "name": a.query, "title": a.title, "labels": a.labels,
-                           "exact": a.exact}  # fmt: skip
+    out: dict[str, Any] = {
+        "records": a.records,
+        "name": a.query,
+        "title": a.title,
+        "labels": a.labels,
+        "exact": a.exact,
+    }
     out["published"] = pack(a.published.T)
     if a.noisy is not None:
         out |= {"noisy": pack(a.noisy.T), "measured": pack(a.measured.astype(np.int64))}
@@ -75,7 +93,9 @@ def _query(a: Answers, true: Ints | None) -> dict[str, Any]:
 def pack(values: Ints) -> str:
     """Any integers, in C order.
 
-    >>> zlib.decompress(base64.b64decode(pack(np.array([[0, -3], [300, 5]])))).hex(" ")  # width; low bytes; high bytes
+    >>> zlib.decompress(base64.b64decode(pack(np.array([[0, -3], [300, 5]])))).hex(
+    ...     " "
+    ... )  # width; low bytes; high bytes
     '02 00 05 58 0a 00 00 02 00'
     """
     flat = np.ascontiguousarray(values, dtype=np.int64).ravel()
@@ -86,6 +106,8 @@ def pack(values: Ints) -> str:
 
 
 def _deflated(raw: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
-    """Of noise, runs and frequencies are all there is to find: ``Z_RLE`` is ten times as fast, and as small."""
+    """Of noise, runs and frequencies are all there is to find: ``Z_RLE`` is ten times as fast, and
+    as small.
+    """
     packer = zlib.compressobj(6, strategy=strategy)
     return base64.b64encode(packer.compress(raw) + packer.flush()).decode("ascii")

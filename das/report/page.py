@@ -1,4 +1,6 @@
-"""``confidential/report.html``: the errors of a run and what it knows of itself, laid out on one page."""
+"""``confidential/report.html``: the errors of a run and what it knows of itself, laid out on one
+page.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ from das.report.worst import Place, places
 
 @dataclass(frozen=True, repr=False)
 class ByPlace(Closed):
-    """What the page has of single places, laid out: the distributions of errors, the worst places, areas off the spine and
-    the look-up. A tenth of the memory of the answers that it is made from."""
+    """What the page has of single places, laid out: the distributions of errors, the worst places,
+    areas off the spine and the look-up. A tenth of the memory of the answers that it is made
+    from."""
 
     spread_figures: list[Markup]
     worst: Mapping[str, list[tuple[str, list[Place]]]]
@@ -34,12 +37,17 @@ class ByPlace(Closed):
 
 def by_place(shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]) -> ByPlace:
     """From what is shown of a release and the true answers for each of its keys."""
-    from das.report import error_figures  # matplotlib is loaded where something is drawn, and not by every command
+    from das.report import (
+        error_figures,
+    )  # matplotlib is loaded where something is drawn, and not by every command
 
     return ByPlace(
-        _all(error_figures.spread_of_totals(shown, true)), places(shown, true), across.errors(shown, true),
-        Markup(lookup.data(shown, true)), [lv for lv in shown.spine.levels if lv not in shown.whole],
-    )  # fmt: skip
+        _all(error_figures.spread_of_totals(shown, true)),
+        places(shown, true),
+        across.errors(shown, true),
+        Markup(lookup.data(shown, true)),
+        [lv for lv in shown.spine.levels if lv not in shown.whole],
+    )
 
 
 def html(
@@ -49,8 +57,8 @@ def html(
     of_places: ByPlace | None = None,
     schemas: Mapping[str, Schema] | None = None,
 ) -> str:
-    """The page. ``rows`` are the errors of persons, ``others`` those of other universes, by name. Queries are called
-    as in ``schemas``, by universe, persons first, where that is given.
+    """The page. ``rows`` are the errors of persons, ``others`` those of other universes, by name.
+    Queries are called as in ``schemas``, by universe, persons first, where that is given.
 
     It needs no network and no other file. The same arguments give the same page.
     """
@@ -58,7 +66,10 @@ def html(
 
     persons = [r for r in rows if r.bin == "all"]
     totals = _pairs(r for r in persons if r.query == "total")
-    words = {u: titles(s, {r.query for r in (others or {}).get(u, rows)}) for u, s in (schemas or {}).items()}
+    words = {
+        u: titles(s, {r.query for r in (others or {}).get(u, rows)})
+        for u, s in (schemas or {}).items()
+    }
     said = next(iter(words.values()), {})
     page = environment().get_template("page.html")
     return page.render(
@@ -68,8 +79,12 @@ def html(
         levels=[(r.level, r.n) for r, _ in totals],
         rows=rows,
         totals=totals,
-        worse=[(r, noisy) for r, noisy in _pairs(persons) if noisy is not None and r.rmse > noisy.rmse],
-        detailed={r.level: r for r in persons if r.query == "detailed" and r.source == "postprocessed"},
+        worse=[
+            (r, noisy) for r, noisy in _pairs(persons) if noisy is not None and r.rmse > noisy.rmse
+        ],
+        detailed={
+            r.level: r for r in persons if r.query == "detailed" and r.source == "postprocessed"
+        },
         titles=said,
         others=[
             (kind_of(u).records, words.get(u, {}), _pairs(r for r in rs if r.bin == "all"))
@@ -95,4 +110,8 @@ def _all(drawn: Iterable[str]) -> list[Markup]:
 def _pairs(rows: Iterable[ErrorRow]) -> list[tuple[ErrorRow, ErrorRow | None]]:
     """Each postprocessed row with the row of the noisy measurements, if there is one."""
     by_key = {(r.level, r.query, r.source): r for r in rows}
-    return [(r, by_key.get((lv, q, "nmf"))) for (lv, q, source), r in by_key.items() if source == "postprocessed"]
+    return [
+        (r, by_key.get((lv, q, "nmf")))
+        for (lv, q, source), r in by_key.items()
+        if source == "postprocessed"
+    ]

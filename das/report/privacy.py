@@ -1,4 +1,6 @@
-"""``release/privacy.html``: the privacy statement for people. Formats ``privacy.json``; computes nothing."""
+"""``release/privacy.html``: the privacy statement for people. Formats ``privacy.json``; computes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,22 @@ USUAL = Fraction(1, 10**10)
 
 
 def privacy_page(privacy: Stated, name: str) -> str:
-    """One self-contained page, safe to publish beside the statement that it shows. Where noisy measurements came
-    from another publisher there is no ledger, and the page says so."""
+    """One self-contained page, safe to publish beside the statement that it shows. Where noisy
+    measurements came from another publisher there is no ledger, and the page says so."""
     env = environment(approx=approx, bound=bound, parts=parts, decimal=decimal, delta=delta)
-    figure = Markup(_curve(_points(privacy.curve))) if isinstance(privacy, GaussianStatement) else ""
+    figure = (
+        Markup(_curve(_points(privacy.curve))) if isinstance(privacy, GaussianStatement) else ""
+    )
     return env.get_template("privacy.html").render(
-        name=name, privacy=privacy, private=privacy.private, methods=METHODS, usual=USUAL, figure=figure,
-        drawn=isinstance(privacy, Statement), mechanism=MECHANISMS[privacy.mechanism],
-    )  # fmt: skip
+        name=name,
+        privacy=privacy,
+        private=privacy.private,
+        methods=METHODS,
+        usual=USUAL,
+        figure=figure,
+        drawn=isinstance(privacy, Statement),
+        mechanism=MECHANISMS[privacy.mechanism],
+    )
 
 
 def approx(value: Fraction) -> str:
@@ -58,13 +68,18 @@ def parts(spending: Mapping[str, Fraction]) -> Iterator[tuple[str, Fraction, str
 def _points(rows: Sequence[Epsilons]) -> tuple[tuple[tuple[float, float], ...], ...]:
     """Of each method, pairs of delta and epsilon."""
     return tuple(
-        tuple((float(r.delta), r.pld[1] if key == "pld" else getattr(r, key)) for r in rows) for key in METHODS
+        tuple((float(r.delta), r.pld[1] if key == "pld" else getattr(r, key)) for r in rows)
+        for key in METHODS
     )
 
 
 @lru_cache(maxsize=8)
 def _curve(points: tuple[tuple[tuple[float, float], ...], ...]) -> str:
-    """Epsilon against delta, by each method. A release is sealed when it is measured, and again when it is complete."""
-    from das.report import figures  # matplotlib is loaded where something is drawn, and not by every command
+    """Epsilon against delta, by each method. A release is sealed when it is measured, and again
+    when it is complete.
+    """
+    from das.report import (
+        figures,
+    )  # matplotlib is loaded where something is drawn, and not by every command
 
     return figures.epsilon_by_delta(dict(zip(METHODS.values(), points, strict=True)))

@@ -1,7 +1,8 @@
-"""``release/report.html``: what was measured and guaranteed, and the published numbers beside the noisy ones.
+"""``release/report.html``: what was measured and guaranteed, and the published numbers beside the
+noisy ones.
 
-A function of published values alone, and so as public as they are: no argument of it knows the truth.
-"""
+A function of published values alone, and so as public as they are: no argument of it knows the
+truth."""
 
 from __future__ import annotations
 
@@ -24,15 +25,24 @@ OUTSIDE = "\u2691 outside "
 
 
 def release_html(
-    shown: Shown, facts: Facts, draws: Mapping[str, Sequence[ListedDraw]], *, says: Sequence[str] = (),
-    privacy_page: bool = False, worse: Sequence[Any] = (), prior: Sequence[Any] = (),
-) -> str:  # fmt: skip
-    """``draws`` are the measurements by universe, persons first; ``says`` what a reader of the privacy statement must know;
-    ``worse`` the queries that are published worse than they were measured; ``prior`` how the lowest units were assumed to spread.
+    shown: Shown,
+    facts: Facts,
+    draws: Mapping[str, Sequence[ListedDraw]],
+    *,
+    says: Sequence[str] = (),
+    privacy_page: bool = False,
+    worse: Sequence[Any] = (),
+    prior: Sequence[Any] = (),
+) -> str:
+    """``draws`` are the measurements by universe, persons first; ``says`` what a reader of the
+    privacy statement must know; ``worse`` the queries that are published worse than they were
+    measured; ``prior`` how the lowest units were assumed to spread.
 
     The same arguments give the same page: it holds no time and no name of a machine.
     """
-    from das.report import release_figures  # matplotlib is loaded where something is drawn, and not by every command
+    from das.report import (
+        release_figures,
+    )  # matplotlib is loaded where something is drawn, and not by every command
 
     persons = next(iter(draws.values()))
     page = environment().get_template("release.html")
@@ -64,16 +74,25 @@ def _grid(draws: Sequence[ListedDraw]) -> dict[str, Any]:
     levels = list(dict.fromkeys(d.level for d in draws))
     queries = {d.query: d.answers for d in sorted(draws, key=lambda d: d.answers)}
     titles = {d.query: d.title for d in draws}
-    return {"levels": levels, "queries": queries, "titles": titles, "at": {(d.query, d.level): d for d in draws}}
+    return {
+        "levels": levels,
+        "queries": queries,
+        "titles": titles,
+        "at": {(d.query, d.level): d for d in draws},
+    }
 
 
 def _total(a: Answers) -> dict[str, Any]:
     published = a.published[:, 0]
     return {
-        "records": a.records, "level": a.level, "units": len(published), "least": published.min(),
-        "middle": int(np.quantile(published, 0.5, method="inverted_cdf")), "most": published.max(),
+        "records": a.records,
+        "level": a.level,
+        "units": len(published),
+        "least": published.min(),
+        "middle": int(np.quantile(published, 0.5, method="inverted_cdf")),
+        "most": published.max(),
         "says": "exact" if a.exact else _margin(a),
-    }  # fmt: skip
+    }
 
 
 def _margin(a: Answers) -> str:
@@ -99,7 +118,9 @@ def _root(shown: Shown) -> list[dict[str, Any]]:
 
 
 def _cells(a: Answers, unit: int, answer: int) -> tuple[int, str, str]:
-    """Published, noisy and the interval from all that is known; a published count that lies outside is marked."""
+    """Published, noisy and the interval from all that is known; a published count that lies outside
+    is marked.
+    """
     published = int(a.published[unit, answer])
     noisy = _number(int(a.noisy[unit, answer])) if a.noisy is not None and a.measured[unit] else ""
     return published, noisy or ("exact" if a.exact else "not measured"), _interval(a, unit, answer)
@@ -122,7 +143,9 @@ def _number(value: int) -> str:
 
 
 def _listed(shown: Shown, level: str) -> dict[str, Any]:
-    """The units of a small level: totals with their noise, and the published answers of small queries."""
+    """The units of a small level: totals with their noise, and the published answers of small
+    queries.
+    """
     totals = [a for a in shown.at(level) if a.query == "total"]
     others = [a for a in shown.at(level) if 1 < len(a.labels) <= SMALL]
     return {
@@ -130,8 +153,11 @@ def _listed(shown: Shown, level: str) -> dict[str, Any]:
         "totals": [a.records for a in totals],
         "groups": [(f"{a.title} ({a.records})", a.labels) for a in others],
         "rows": [
-            (shown.spine.title(level, u), [_cells(a, u, 0) for a in totals],
-             [(int(v), i == 0) for a in others for i, v in enumerate(a.published[u])])
+            (
+                shown.spine.title(level, u),
+                [_cells(a, u, 0) for a in totals],
+                [(int(v), i == 0) for a in others for i, v in enumerate(a.published[u])],
+            )
             for u in range(shown.spine.units(level))
         ],
-    }  # fmt: skip
+    }

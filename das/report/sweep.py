@@ -1,4 +1,6 @@
-"""The page of a sweep: error against budget, noisy measurements and their theory beside published counts."""
+"""The page of a sweep: error against budget, noisy measurements and their theory beside published
+counts.
+"""
 
 from __future__ import annotations
 
@@ -27,24 +29,42 @@ DELTA = Fraction(1, 10**10)
 LINES = dict(zip(METHODS, ("-", "--", "-.", ":"), strict=False))
 
 
-def sweep_page(rows: Sequence[SummaryRow], name: str, plan: Plan, statement: Mapping[str, Any]) -> str:
-    """One self-contained page. ``plan`` is that of the configuration as it stands; its budget is marked.
-    ``statement`` says what all runs together cost."""
+def sweep_page(
+    rows: Sequence[SummaryRow], name: str, plan: Plan, statement: Mapping[str, Any]
+) -> str:
+    """One self-contained page. ``plan`` is that of the configuration as it stands; its budget is
+    marked. ``statement`` says what all runs together cost."""
     currency = plan.mechanism.currency
     every = [r for r in rows if r.bin == "all"]
     levels = list(dict.fromkeys(r.level for r in every))
     budgets = sorted({r.budget for r in rows})
     epsilon = {b: tight(b, DELTA) for b in budgets} if currency == RHO else {}
-    panels = [Markup(_panel([r for r in every if r.level == level], plan, epsilon, f"s{i}"))
-              for i, level in enumerate(levels)]  # fmt: skip
+    panels = [
+        Markup(_panel([r for r in every if r.level == level], plan, epsilon, f"s{i}"))
+        for i, level in enumerate(levels)
+    ]
     noisy = {(r.budget, r.method, r.level, r.query): r for r in every if r.source == "nmf"}
-    published = [(r, noisy.get((r.budget, r.method, r.level, r.query))) for r in every if r.source == "postprocessed"]
-    return environment().get_template("sweep.html").render(
-        name=name, private=statement["private"], currency=currency, panels=panels, epsilon={b: upward(e) for b, e in epsilon.items()},
-        budgets=budgets, repeats=max(r.repeats for r in rows), statement=statement,
-        rows=[(r, n) for r, n in published if r.query in drawn(every)],
-        together=upward(statement["epsilon"]["zcdp-tight"]) if currency == RHO else None,
-    )  # fmt: skip
+    published = [
+        (r, noisy.get((r.budget, r.method, r.level, r.query)))
+        for r in every
+        if r.source == "postprocessed"
+    ]
+    return (
+        environment()
+        .get_template("sweep.html")
+        .render(
+            name=name,
+            private=statement["private"],
+            currency=currency,
+            panels=panels,
+            epsilon={b: upward(e) for b, e in epsilon.items()},
+            budgets=budgets,
+            repeats=max(r.repeats for r in rows),
+            statement=statement,
+            rows=[(r, n) for r, n in published if r.query in drawn(every)],
+            together=upward(statement["epsilon"]["zcdp-tight"]) if currency == RHO else None,
+        )
+    )
 
 
 def drawn(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
@@ -54,13 +74,21 @@ def drawn(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
 
 
 @mpl.rc_context(figures.STYLE)
-def _panel(rows: Sequence[SummaryRow], plan: Plan, epsilon: Mapping[Fraction, float], name: str) -> str:
+def _panel(
+    rows: Sequence[SummaryRow], plan: Plan, epsilon: Mapping[Fraction, float], name: str
+) -> str:
     level = rows[0].level
     fig, ax = figures.figure(4.6, 3.9)
     for query, (colour, marker, _) in zip(drawn(rows), figures.SERIES, strict=False):
-        _theory(ax, [r for r in rows if r.query == query and r.source == "nmf"], colour, marker, query)
+        _theory(
+            ax, [r for r in rows if r.query == query and r.source == "nmf"], colour, marker, query
+        )
         for method in dict.fromkeys(r.method for r in rows):
-            here = [r for r in rows if (r.query, r.method, r.source) == (query, method, "postprocessed") and r.mae > 0]
+            here = [
+                r
+                for r in rows
+                if (r.query, r.method, r.source) == (query, method, "postprocessed") and r.mae > 0
+            ]
             _line(ax, here, colour, marker, f"{query}, {method}", LINES[method])
     if ax.has_data():
         ax.axvline(float(plan.cost), color=figures.INK, linewidth=0.8, linestyle="-.")
@@ -78,22 +106,40 @@ def _theory(ax: Axes, noisy: Sequence[SummaryRow], colour: str, marker: str, que
     """Open marks: measured; dotted: what the noise alone must give."""
     at = sorted((float(r.budget), r.mae) for r in noisy if r.mae > 0)
     if at:
-        ax.plot(*zip(*at, strict=True), marker, color=colour, markerfacecolor="white", label=f"{query}, noisy",
-                markersize=5)  # fmt: skip
+        ax.plot(
+            *zip(*at, strict=True),
+            marker,
+            color=colour,
+            markerfacecolor="white",
+            label=f"{query}, noisy",
+            markersize=5,
+        )
     known = sorted({(float(r.budget), r.expected_mae) for r in noisy if r.expected_mae})
     if known:
         ax.plot(*zip(*known, strict=True), ":", color=colour, linewidth=1.1)
 
 
-def _line(ax: Axes, rows: Sequence[SummaryRow], colour: str, marker: str, label: str, line: str) -> None:
+def _line(
+    ax: Axes, rows: Sequence[SummaryRow], colour: str, marker: str, label: str, line: str
+) -> None:
     if not rows:
         return
     rows = sorted(rows, key=lambda r: r.budget)
     mae = [r.mae for r in rows]
     low = [r.mae - max(r.mae_low, r.mae / 10) if r.mae_low is not None else 0.0 for r in rows]
     high = [r.mae_high - r.mae if r.mae_high is not None else 0.0 for r in rows]
-    ax.errorbar([float(r.budget) for r in rows], mae, yerr=[[max(0.0, x) for x in low], high], color=colour,
-                linestyle=line, marker=marker, label=label, linewidth=1.3, markersize=5, capsize=2)  # fmt: skip
+    ax.errorbar(
+        [float(r.budget) for r in rows],
+        mae,
+        yerr=[[max(0.0, x) for x in low], high],
+        color=colour,
+        linestyle=line,
+        marker=marker,
+        label=label,
+        linewidth=1.3,
+        markersize=5,
+        capsize=2,
+    )
 
 
 def _privacy(ax: Axes, epsilon: Mapping[Fraction, float]) -> None:

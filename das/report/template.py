@@ -16,8 +16,9 @@ from das.report.facts import Epsilon
 
 @cache
 def environment(**more: Callable[..., object]) -> jinja2.Environment:
-    """All text that a template is given is escaped, unless it is ``Markup``; a name that it lacks is an error. ``more`` are filters
-    beside ours. There is one environment in a process, so that each template is compiled once."""
+    """All text that a template is given is escaped, unless it is ``Markup``; a name that it lacks
+    is an error. ``more`` are filters beside ours. There is one environment in a process, so that
+    each template is compiled once."""
     out = jinja2.Environment(
         loader=jinja2.PackageLoader("das.report", ""),
         autoescape=True,
@@ -27,7 +28,11 @@ def environment(**more: Callable[..., object]) -> jinja2.Environment:
     )
     filters = (figure, upward, whole, signed, clock, by_delta)
     out.filters |= {f.__name__: f for f in filters} | more
-    out.filters |= {"words": level_words, "inside": level_inside, "called": lambda name: kind_of(name).records}
+    out.filters |= {
+        "words": level_words,
+        "inside": level_inside,
+        "called": lambda name: kind_of(name).records,
+    }
     out.globals |= {"warning": WARNING, "without": WITHOUT}
     return out
 

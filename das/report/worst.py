@@ -18,8 +18,8 @@ LISTED = 8
 
 @dataclass(frozen=True, repr=False)
 class Place(Closed):
-    """One count of one unit, whose name comes before its code in ``title``; ``noisy`` is ``None`` where it was not
-    measured."""
+    """One count of one unit, whose name comes before its code in ``title``; ``noisy`` is ``None``
+    where it was not measured."""
 
     code: str
     title: str
@@ -33,7 +33,9 @@ class Place(Closed):
         return self.published - self.true
 
 
-def places(shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]) -> dict[str, list[tuple[str, list[Place]]]]:
+def places(
+    shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]
+) -> dict[str, list[tuple[str, list[Place]]]]:
     """By level, lowest first, the tables with their captions; levels without an error have none."""
     out = {}
     for level in reversed(shown.spine.levels):
@@ -48,8 +50,12 @@ def places(shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]) -> dict[st
     return out
 
 
-def _worst(chosen: Sequence[Answers], true: Mapping[AnswerKey, NDArray[np.int64]], spine: Spine) -> list[Place]:
-    """The largest errors, the worst one of each unit; ties in the order of the queries and units."""
+def _worst(
+    chosen: Sequence[Answers], true: Mapping[AnswerKey, NDArray[np.int64]], spine: Spine
+) -> list[Place]:
+    """The largest errors, the worst one of each unit; ties in the order of the queries and
+    units.
+    """
     found = []
     for a in chosen:
         error = np.abs(a.published - true[a.key])
@@ -57,9 +63,19 @@ def _worst(chosen: Sequence[Answers], true: Mapping[AnswerKey, NDArray[np.int64]
             unit, i = divmod(int(at), error.shape[1])
             if error[unit, i]:
                 noisy = int(a.noisy[unit, i]) if a.noisy is not None and a.measured[unit] else None
-                what = a.records if a.query == "total" else f"{a.labels[i]} ({a.title}, {a.records})"
-                found.append(Place(spine.code(a.level, unit), spine.title(a.level, unit), what,
-                                   int(true[a.key][unit, i]), noisy, int(a.published[unit, i])))  # fmt: skip
+                what = (
+                    a.records if a.query == "total" else f"{a.labels[i]} ({a.title}, {a.records})"
+                )
+                found.append(
+                    Place(
+                        spine.code(a.level, unit),
+                        spine.title(a.level, unit),
+                        what,
+                        int(true[a.key][unit, i]),
+                        noisy,
+                        int(a.published[unit, i]),
+                    )
+                )
     found.sort(key=lambda p: -abs(p.error))
     by_unit = {p.code: p for p in reversed(found)}
     return [p for p in found if by_unit[p.code] is p][:LISTED]

@@ -1,9 +1,9 @@
 """What an intruder learns from published counts.
 
-One count: :mod:`das.risk.one_level`. The same bit in several counts: :mod:`das.risk.joint`. The levels above:
-:mod:`das.risk.hierarchy`, on the exact sums of :mod:`das.risk.recursion`. The unique persons of a run:
-:mod:`das.risk.exposure`. Everybody's record from the published tables: :mod:`das.risk.table_attack`.
-"""
+One count: :mod:`das.risk.one_level`. The same bit in several counts: :mod:`das.risk.joint`. The
+levels above: :mod:`das.risk.hierarchy`, on the exact sums of :mod:`das.risk.recursion`. The unique
+persons of a run: :mod:`das.risk.exposure`. Everybody's record from the published tables:
+:mod:`das.risk.table_attack`."""
 
 from das.risk.decisions import Decisions, Truth, decision_map, decisions
 from das.risk.hierarchy import hierarchical_posterior, levels_posterior, upper_posterior

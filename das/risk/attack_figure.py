@@ -18,17 +18,39 @@ def attack_figure(reports: Sequence[Report]) -> FigureData:
         ("baseline, without the block's traits", lambda r: r.baseline.agreement, False),
         ("what the guarantee allows beside it", lambda r: r.allowed, True),
     )
-    agreement = [Curve(name, cost, [of(r) for r in reports], dashed=dashed, points=True) for name, of, dashed in kinds]
+    agreement = [
+        Curve(name, cost, [of(r) for r in reports], dashed=dashed, points=True)
+        for name, of, dashed in kinds
+    ]
     uniques = [
-        Curve("unique persons: attack", cost, [r.attack.uniques_found for r in reports], points=True),
-        Curve("unique persons: baseline", cost, [r.baseline.uniques_found for r in reports], points=True),
+        Curve(
+            "unique persons: attack", cost, [r.attack.uniques_found for r in reports], points=True
+        ),
+        Curve(
+            "unique persons: baseline",
+            cost,
+            [r.baseline.uniques_found for r in reports],
+            points=True,
+        ),
     ]
     part = [100 * p for p in PARTS]
-    shown = [reports[0], *reports[1:-1][-4:], *reports[-1:]][: max(1, len(reports))] if len(reports) > 6 else reports
-    sure = [Curve(f"{r.currency} = {r.cost:.4g}", part, list(r.attack.precision), points=True) for r in shown]
+    shown = (
+        [reports[0], *reports[1:-1][-4:], *reports[-1:]][: max(1, len(reports))]
+        if len(reports) > 6
+        else reports
+    )
+    sure = [
+        Curve(f"{r.currency} = {r.cost:.4g}", part, list(r.attack.precision), points=True)
+        for r in shown
+    ]
     currency = reports[0].currency
-    return FigureData("attack", [
-        Curves("Records recovered", currency, "fraction of persons", agreement, log_x=True),
-        Curves("Unique in their block", currency, "fraction recovered", uniques, log_x=True),
-        Curves("The surest guesses", "surest % of the guesses", "fraction right", sure, log_x=True),
-    ])  # fmt: skip
+    return FigureData(
+        "attack",
+        [
+            Curves("Records recovered", currency, "fraction of persons", agreement, log_x=True),
+            Curves("Unique in their block", currency, "fraction recovered", uniques, log_x=True),
+            Curves(
+                "The surest guesses", "surest % of the guesses", "fraction right", sure, log_x=True
+            ),
+        ],
+    )

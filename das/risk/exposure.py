@@ -1,20 +1,22 @@
 r"""From a run: how exposed its unique persons are, by what was really published of them.
 
-*Unique* is meant as in Kazan and Reiter (2022, section 4.2): a person is unique at a level, in a query, if her unit of
-that level has the true count 1 in the answer that she falls in; in their study the query is ``detailed`` and the level
-the lowest. The intruder knows everybody else in the unit, so that ``known`` = 0, sees the noisy answer of this one
-query, and believes with probability p that she is there.
+*Unique* is meant as in Kazan and Reiter (2022, section 4.2): a person is unique at a level, in a
+query, if her unit of that level has the true count 1 in the answer that she falls in; in their
+study the query is ``detailed`` and the level the lowest. The intruder knows everybody else in the
+unit, so that ``known`` = 0, sees the noisy answer of this one query, and believes with probability
+p that she is there.
 
-*Uniques at several levels* (supplement S1.3): a unique of the lowest level who is also unique in the units above it, up
-to some level without a gap. The intruder knows that, and weighs one noisy answer a level (:mod:`das.risk.joint`).
+*Uniques at several levels* (supplement S1.3): a unique of the lowest level who is also unique in
+the units above it, up to some level without a gap. The intruder knows that, and weighs one noisy
+answer a level (:mod:`das.risk.joint`).
 
-*Units are those that were measured*, and each answer is weighed with the noise of its own unit. Where the shares of only
-children went to their parents (:mod:`das.model.chains`), an only child that is not measured is on no rung of the ladder:
-the unit above it, which holds the same records, is.
+*Units are those that were measured*, and each answer is weighed with the noise of its own unit.
+Where the shares of only children went to their parents (:mod:`das.model.chains`), an only child
+that is not measured is on no rung of the ladder: the unit above it, which holds the same records,
+is.
 
-:func:`exposure` and :func:`ladder` open the truth, and what they return is confidential; :func:`outlook` needs the plan
-alone, and is public.
-"""
+:func:`exposure` and :func:`ladder` open the truth, and what they return is confidential;
+:func:`outlook` needs the plan alone, and is public."""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ from das.model.schema import Schema
 from das.risk import joint, one_level
 from das.risk.noise import Floats, evidence, log_odds
 
-REASON = "the unique persons of a run are the targets whose risk is measured, for confidential/ only"
+REASON = (
+    "the unique persons of a run are the targets whose risk is measured, for confidential/ only"
+)
 #: Classes of the population of a unit: their names, and the first of each.
 CLASSES = ("1", "2-9", "10-99", "100-999", "1000-9999", "10000+")
 _FIRST = np.array([1, 2, 10, 100, 1000, 10000])
@@ -46,9 +50,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the plan alone says of an intruder with this prior, on a query at a level or, in a ladder, at ``levels`` of a
-    path from its lowest one up to this: average posterior of the truth, over the prior, and how often 0-1 loss finds it.
-    ``unit_class``: of the units that he looks at, those of a ladder from the lowest up."""
+    """What the plan alone says of an intruder with this prior, on a query at a level or, in a
+    ladder, at ``levels`` of a path from its lowest one up to this: average posterior of the truth,
+    over the prior, and how often 0-1 loss finds it. ``unit_class``: of the units that he looks at,
+    those of a ladder from the lowest up."""
 
     level: str
     unit_class: str
@@ -62,9 +67,10 @@ class Outlook:
 
 @dataclass(frozen=True, repr=False)
 class ExposureRow(Closed):
-    """The unique persons of a level and query in units of one class of population (``bin``; ``all``), and the
-    intruder's posterior of the truth over them, by what was published: mean, quantiles, the largest; ``risk``: its
-    mean over the prior; ``decided``: the share of whom he finds."""
+    """The unique persons of a level and query in units of one class of population (``bin``;
+    ``all``), and the intruder's posterior of the truth over them, by what was published: mean,
+    quantiles, the largest; ``risk``: its mean over the prior; ``decided``: the share of whom he
+    finds."""
 
     level: str
     query: str
@@ -81,7 +87,9 @@ class ExposureRow(Closed):
 
 
 def outlook(plan: Plan, priors: Sequence[float], *, query: str = "detailed") -> list[Outlook]:
-    """Every draw of the plan for an intruder who sees it alone, then the ladders of ``query`` up the paths of the plan."""
+    """Every draw of the plan for an intruder who sees it alone, then the ladders of ``query`` up
+    the paths of the plan.
+    """
     single = [o for d in plan.draws for o in _outlook(plan, [d], priors)]
     ladders = [_ladder_draws(plan, path, query) for path in plan.paths]
     each = dict.fromkeys(rungs[:n] for rungs in ladders for n in range(2, len(rungs) + 1))
@@ -99,8 +107,9 @@ def exposure(
     prior: float,
     queries: Sequence[str] | None = None,
 ) -> list[ExposureRow]:
-    """For each level and each of ``queries`` measured there (default: all): rows for all its uniques, and by class of
-    the unit's population. ``truth`` is over the ``tree``; units that were not measured are left out. Confidential."""
+    """For each level and each of ``queries`` measured there (default: all): rows for all its
+    uniques, and by class of the unit's population. ``truth`` is over the ``tree``; units that were
+    not measured are left out. Confidential."""
     rows = []
     for level, name in dict.fromkeys((d.level, d.query) for d in plan.draws):
         if level in tree.spine.levels and (queries is None or name in queries):
@@ -109,8 +118,12 @@ def exposure(
             seen, cost = _published(noisy, plan, tree, schema.query(name), level, unit, answer)
             there = np.isfinite(cost)
             size = np.searchsorted(_FIRST, histogram.totals()[unit[there]], side="right") - 1
-            after = one_level.posterior(seen[there], prior=prior, neighbours=plan.neighbours,
-                                        **{plan.mechanism.currency: cost[there]})  # fmt: skip
+            after = one_level.posterior(
+                seen[there],
+                prior=prior,
+                neighbours=plan.neighbours,
+                **{plan.mechanism.currency: cost[there]},
+            )
             rows += _rows(level, name, prior, 1, after, size)
     return rows
 
@@ -125,9 +138,9 @@ def ladder(
     prior: float,
     query: str = "detailed",
 ) -> list[ExposureRow]:
-    """Persons who are unique in ``query`` in their units of the lowest levels, by n = 2, 3, ... noisy answers: rows for each
-    level that the last of these is of, and each n. Units that are not measured are no rung; one that is measured
-    without ``query`` ends the ladder. Confidential."""
+    """Persons who are unique in ``query`` in their units of the lowest levels, by n = 2, 3, ...
+    noisy answers: rows for each level that the last of these is of, and each n. Units that are not
+    measured are no rung; one that is measured without ``query`` ends the ladder. Confidential."""
     spine, asked, rows = tree.spine, schema.query(query), []
     lowest = truth[spine.levels[-1]].open(REASON)
     unit, answer = uniques(lowest, asked)
@@ -154,7 +167,11 @@ def ladder(
 def uniques(histogram: Histogram, query: Query) -> tuple[Ints, Ints]:
     """The (unit, answer) pairs with the count 1."""
     answers = Histogram.of(
-        histogram.units, query.answers, histogram.unit, query.index[histogram.cell].astype(np.int64), histogram.count
+        histogram.units,
+        query.answers,
+        histogram.unit,
+        query.index[histogram.cell].astype(np.int64),
+        histogram.count,
     )
     one = answers.count == 1
     return answers.unit[one], answers.cell[one]
@@ -179,10 +196,16 @@ def _costs(plan: Plan, tree: MeasuredSpine, level: str, query: str) -> Floats:
 
 
 def _published(
-    noisy: MeasurementSource, plan: Plan, tree: MeasuredSpine, query: Query, level: str, unit: Ints, answer: Ints
+    noisy: MeasurementSource,
+    plan: Plan,
+    tree: MeasuredSpine,
+    query: Query,
+    level: str,
+    unit: Ints,
+    answer: Ints,
 ) -> tuple[Ints, Floats]:
-    """The noisy answer of each pair, and what it cost: NaN where its unit was not measured. Streams over batches of
-    units."""
+    """The noisy answer of each pair, and what it cost: NaN where its unit was not measured. Streams
+    over batches of units."""
     seen, cost = np.zeros(len(unit), dtype=np.int64), _costs(plan, tree, level, query.name)[unit]
     for start, stop in tree.spine.batches(level, query.answers):
         here = np.flatnonzero((unit >= start) & (unit < stop) & np.isfinite(cost))
@@ -193,14 +216,31 @@ def _published(
     return seen, cost
 
 
-def _rows(level: str, query: str, prior: float, levels: int, after: Floats, size: Ints) -> list[ExposureRow]:
-    classes = [("all", np.ones(len(size), dtype=bool)), *((c, size == i) for i, c in enumerate(CLASSES))]
+def _rows(
+    level: str, query: str, prior: float, levels: int, after: Floats, size: Ints
+) -> list[ExposureRow]:
+    classes = [
+        ("all", np.ones(len(size), dtype=bool)),
+        *((c, size == i) for i, c in enumerate(CLASSES)),
+    ]
     return [
-        ExposureRow(level, query, name, prior, levels, int(which.sum()), float(a.mean()),
-                    float(np.quantile(a, 0.5)), float(np.quantile(a, 0.95)), float(a.max()), float(a.mean() / prior),
-                    float((a > 0.5).mean()))
-        for name, which in classes if len(a := after[which])
-    ]  # fmt: skip
+        ExposureRow(
+            level,
+            query,
+            name,
+            prior,
+            levels,
+            int(which.sum()),
+            float(a.mean()),
+            float(np.quantile(a, 0.5)),
+            float(np.quantile(a, 0.95)),
+            float(a.max()),
+            float(a.mean() / prior),
+            float((a > 0.5).mean()),
+        )
+        for name, which in classes
+        if len(a := after[which])
+    ]
 
 
 def _outlook(plan: Plan, draws: Sequence[Draw], priors: Sequence[float]) -> list[Outlook]:
@@ -212,10 +252,18 @@ def _outlook(plan: Plan, draws: Sequence[Draw], priors: Sequence[float]) -> list
     average = joint.joint_marginal_posterior(prior=np.array(priors), **costs)
     classes = ", ".join(dict.fromkeys(d.unit_class for d in draws))
     return [
-        Outlook(draws[-1].level, classes, draws[0].query, p, len(draws), float(a), float(a / p),
-                joint.joint_decision_probability(prior=p, **costs))
+        Outlook(
+            draws[-1].level,
+            classes,
+            draws[0].query,
+            p,
+            len(draws),
+            float(a),
+            float(a / p),
+            joint.joint_decision_probability(prior=p, **costs),
+        )
         for p, a in zip(priors, average, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _ladder_draws(plan: Plan, path: UnitPath, query: str) -> tuple[Draw, ...]:

@@ -1,17 +1,20 @@
-r"""The intruder who sees the same bit in several published counts (Kazan and Reiter 2022, supplement S1.3 and S5).
+r"""The intruder who sees the same bit in several published counts (Kazan and Reiter 2022,
+supplement S1.3 and S5).
 
-Each count :math:`X_i^*` is :math:`k_i` or :math:`k_i + 1` plus independent noise of rate :math:`r_i`. Three attacks have
-this form:
+Each count :math:`X_i^*` is :math:`k_i` or :math:`k_i + 1` plus independent noise of rate
+:math:`r_i`. Three attacks have this form:
 
-* the target is known to be unique at several levels, so that every level's count turns on the same bit (S1.3);
-* several releases from the same records (S5): each begins with the posterior of the one before, and the product of
-  their risks telescopes to the risk of all;
-* an unknown attribute, when the intruder looks at *both* cells in which the target may be: the other cell's count has
-  :math:`k' + 1` or :math:`k'` the other way round, and by symmetry says as much again. Two counts of cost
-  :math:`\rho` are what the bounded neighbour relation charges :math:`\rho` for when each has :math:`\sigma^2 = 1/\rho`.
+* the target is known to be unique at several levels, so that every level's count turns on the same
+  bit (S1.3);
+* several releases from the same records (S5): each begins with the posterior of the one before, and
+  the product of their risks telescopes to the risk of all;
+* an unknown attribute, when the intruder looks at *both* cells in which the target may be: the
+  other cell's count has :math:`k' + 1` or :math:`k'` the other way round, and by symmetry says as
+  much again. Two counts of cost :math:`\rho` are what the bounded neighbour relation charges
+  :math:`\rho` for when each has :math:`\sigma^2 = 1/\rho`.
 
-The evidence :math:`\Lambda = \operatorname{logit} p + \sum_i r_i (2 u_i - 1)` adds up. Its average over what may be
-published is an :math:`\ell`-fold sum. We evaluate it through
+The evidence :math:`\Lambda = \operatorname{logit} p + \sum_i r_i (2 u_i - 1)` adds up. Its average
+over what may be published is an :math:`\ell`-fold sum. We evaluate it through
 
 .. math:: \operatorname{expit}(x) = \tfrac12 + \tfrac12 \tanh(x/2), \qquad
           \tanh(x) = \int_0^\infty \frac{\sin(\omega x)}{\sinh(\pi\omega/2)} d\omega,
@@ -19,13 +22,14 @@ published is an :math:`\ell`-fold sum. We evaluate it through
 so that, the noise being independent, with :math:`\varphi_i(\omega) = E[e^{i\omega r_i(2u_i - 1)}]`
 
 .. math:: E[\operatorname{expit}\Lambda] = \tfrac12 + \tfrac12 \int_0^\infty \operatorname{Im}\Big(
-          e^{i\omega \operatorname{logit}(p)/2} \prod_i \varphi_i(\omega/2)\Big) \frac{d\omega}{\sinh(\pi\omega/2)} .
+          e^{i\omega \operatorname{logit}(p)/2} \prod_i \varphi_i(\omega/2)\Big)
+          \frac{d\omega}{\sinh(\pi\omega/2)} .
 
-*Error.* The midpoint rule with step :math:`h` replaces tanh by its antiperiodic sum of period :math:`2\pi/h`: where
-:math:`|\Lambda/2| \le M` that is off by less than :math:`5 e^{-2(2\pi/h - M)}`; h is chosen to make it below 1e-15.
-The integral beyond :math:`\Omega` is below :math:`2 e^{-\pi\Omega/2}`: below 1e-14 at :math:`\Omega = 22`. Noise
-beyond :data:`das.risk.noise.NEAR` adds at most 1e-15 a count. All together below 1e-12.
-"""
+*Error.* The midpoint rule with step :math:`h` replaces tanh by its antiperiodic sum of period
+:math:`2\pi/h`: where :math:`|\Lambda/2| \le M` that is off by less than :math:`5 e^{-2(2\pi/h -
+M)}`; h is chosen to make it below 1e-15. The integral beyond :math:`\Omega` is below :math:`2
+e^{-\pi\Omega/2}`: below 1e-14 at :math:`\Omega = 22`. Noise beyond :data:`das.risk.noise.NEAR` adds
+at most 1e-15 a count. All together below 1e-12."""
 
 from __future__ import annotations
 
@@ -38,7 +42,18 @@ from scipy.special import expit
 from das.errors import InputError
 from das.model.budget import Neighbours
 from das.model.mechanism import Mechanism
-from das.risk.noise import NEAR, TIE, Floats, Noise, Number, Numbers, evidence, floats, log_odds, rates
+from das.risk.noise import (
+    NEAR,
+    TIE,
+    Floats,
+    Noise,
+    Number,
+    Numbers,
+    evidence,
+    floats,
+    log_odds,
+    rates,
+)
 
 _OMEGA = 22.0
 _MOST_ATOMS = 1 << 23
@@ -54,7 +69,8 @@ def joint_posterior(
     known: Numbers = 0,
     neighbours: Neighbours = Neighbours.UNBOUNDED,
 ) -> Floats:
-    """``P[X = known + 1 | x]`` for counts ``x`` of shape ``(..., counts)`` with one cost each: equation (S1.1).
+    """``P[X = known + 1 | x]`` for counts ``x`` of shape ``(..., counts)`` with one cost each:
+    equation (S1.1).
 
     ``known`` may differ by count (shape ``(counts,)``).
     """
@@ -72,7 +88,8 @@ def joint_marginal_posterior(
     epsilon: Sequence[Number] | None = None,
     neighbours: Neighbours = Neighbours.UNBOUNDED,
 ) -> Floats:
-    """The posterior of the truth, averaged over all that may be published. ``prior`` may be an array.
+    """The posterior of the truth, averaged over all that may be published. ``prior`` may be an
+    array.
 
     >>> one = joint_marginal_posterior(rho=[0.1], prior=0.5)
     >>> bool(one < joint_marginal_posterior(rho=[0.1, 0.25], prior=0.5))
@@ -84,8 +101,11 @@ def joint_marginal_posterior(
     largest = (np.abs(finite).max() + sum(np.abs(said).max() for said, _ in atoms)) / 2
     h = 2 * np.pi / (largest + 20)
     if _OMEGA / h * max(len(said) for said, _ in atoms) > _MOST_TERMS:
-        raise InputError("noise as wide, or counts as sure, as these are not averaged", where="risk",
-                         remedy="the first say next to nothing, the second everything: leave them out")  # fmt: skip
+        raise InputError(
+            "noise as wide, or counts as sure, as these are not averaged",
+            where="risk",
+            remedy="the first say next to nothing, the second everything: leave them out",
+        )
     omega = (np.arange(int(_OMEGA / h) + 1) + 0.5) * h
     phi = np.ones(len(omega), dtype=np.complex128)
     for said, p in atoms:
@@ -104,9 +124,9 @@ def joint_decision_probability(
 ) -> float:
     """How often 0-1 loss decides for the truth ``known + 1``.
 
-    The counts are split into two halves; the evidence of each half is enumerated, one half sorted, and every value of
-    the other meets its threshold in it: exact, for six counts in a fraction of a second.
-    """
+    The counts are split into two halves; the evidence of each half is enumerated, one half sorted,
+    and every value of the other meets its threshold in it: exact, for six counts in a fraction of a
+    second."""
     atoms = _atoms(*_costs(rho, epsilon, neighbours))
     (first, p), (second, q) = _sum(atoms[::2]), _sum(atoms[1::2])
     order = np.argsort(second)
@@ -126,7 +146,9 @@ def _costs(
 
 
 def _atoms(mechanism: Mechanism, rate: Floats) -> list[tuple[Floats, Floats]]:
-    """For each count the values of its evidence, and their probabilities when the target is there."""
+    """For each count the values of its evidence, and their probabilities when the target is
+    there.
+    """
     out = []
     for r in rate:
         noise = Noise(mechanism, float(r))
@@ -140,7 +162,10 @@ def _sum(atoms: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, NDArray[np.flo
     total, weight = np.zeros(1), np.ones(1)
     for said, p in atoms:
         if len(total) * len(said) > _MOST_ATOMS:
-            raise InputError("too many counts with too wide a noise to enumerate", where="risk",
-                             remedy="leave out those with the least cost: they say the least")  # fmt: skip
+            raise InputError(
+                "too many counts with too wide a noise to enumerate",
+                where="risk",
+                remedy="leave out those with the least cost: they say the least",
+            )
         total, weight = np.add.outer(total, said).ravel(), np.multiply.outer(weight, p).ravel()
     return total, weight

@@ -1,13 +1,15 @@
 r"""The noise as an intruder weighs it: the probability of each value, and what a noisy count says.
 
-With the *rate* :math:`r` of a noise, the discrete Gaussian is :math:`P[Z = z] \propto e^{-r z^2}` with
-:math:`r = 1/(2\sigma^2)`, the two-sided geometric :math:`P[Z = z] \propto e^{-r|z|}` with :math:`r = 1/b`. In both
+With the *rate* :math:`r` of a noise, the discrete Gaussian is :math:`P[Z = z] \propto e^{-r z^2}`
+with :math:`r = 1/(2\sigma^2)`, the two-sided geometric :math:`P[Z = z] \propto e^{-r|z|}` with
+:math:`r = 1/b`. In both
 
 .. math:: r = \text{cost} / s,
 
-where the cost is :math:`\rho` or :math:`\varepsilon`, and :math:`s` the sensitivity: 1 when neighbours differ by one
-record added or removed, 2 when one is replaced. Kazan and Reiter (2022) take the former
-(:math:`\sigma^2 = 1/2\rho`), the 2020 production system the latter (:math:`\sigma^2 = 1/\rho`).
+where the cost is :math:`\rho` or :math:`\varepsilon`, and :math:`s` the sensitivity: 1 when
+neighbours differ by one record added or removed, 2 when one is replaced. Kazan and Reiter (2022)
+take the former (:math:`\sigma^2 = 1/2\rho`), the 2020 production system the latter (:math:`\sigma^2
+= 1/\rho`).
 
 Nothing is released here, so floats are good enough.
 """
@@ -32,12 +34,14 @@ Number = Fraction | int | float
 #: One number or many, exact or not.
 Numbers = ArrayLike | Fraction | Sequence[Fraction | int | float]
 Floats = NDArray[np.float64]
-#: Values are summed as far as their probability is above e^-FAR times the largest: relative precision in any tail.
+#: Values are summed as far as their probability is above e^-FAR times the largest: relative
+#: precision in any tail.
 FAR = 700.0
 #: The same where absolute precision is enough: what is left out is below 1e-15.
 NEAR = 40.0
 _MOST = 1 << 20
-#: Log-odds this close to 0 are a tie, so that rounding does not decide it; a tie is decided for "not there".
+#: Log-odds this close to 0 are a tie, so that rounding does not decide it; a tie is decided for
+#: "not there".
 TIE = 1e-12
 
 
@@ -48,7 +52,8 @@ def floats(x: Numbers) -> Floats:
 def rates(
     rho: Numbers | None, epsilon: Numbers | None, neighbours: Neighbours
 ) -> tuple[Mechanism, NDArray[np.float64]]:
-    """The mechanism and rate of a cost: ``rho`` (discrete Gaussian) or ``epsilon`` (geometric), a number or an array.
+    """The mechanism and rate of a cost: ``rho`` (discrete Gaussian) or ``epsilon`` (geometric), a
+    number or an array.
 
     Raises :class:`InputError` for both or neither, and for a cost that is not positive and finite.
     """
@@ -71,7 +76,8 @@ def log_odds(prior: Numbers) -> Floats:
 
 
 def evidence(above: Numbers, mechanism: Mechanism, rate: float | Floats) -> Floats:
-    r"""What a noisy count says for :math:`X = k + 1` against :math:`X = k`, with ``above`` :math:`= u = x^* - k`:
+    r"""What a noisy count says for :math:`X = k + 1` against :math:`X = k`, with ``above`` :math:`=
+    u = x^* - k`:
 
     .. math:: \log\frac{P[Z = u - 1]}{P[Z = u]} = r(2u - 1) \text{ (Gaussian)}, \quad r(|u| - |u - 1|) \text{ (geometric)}.
     """
@@ -88,19 +94,28 @@ class Noise:
     rate: float
 
     def half_width(self, far: float) -> int:
-        """The least K with every ``|z| > K`` less likely than ``e^-far`` times the likeliest value."""
+        """The least K with every ``|z| > K`` less likely than ``e^-far`` times the likeliest
+        value.
+        """
         width = (far / self.rate) ** (1 / self.mechanism.power)
         if not width < _MOST:
-            raise InputError(f"noise as wide as this (rate {self.rate:.3g}) is not summed", where="risk",
-                             remedy="such a measurement says next to nothing: the posterior is the prior")  # fmt: skip
+            raise InputError(
+                f"noise as wide as this (rate {self.rate:.3g}) is not summed",
+                where="risk",
+                remedy="such a measurement says next to nothing: the posterior is the prior",
+            )
         return int(width)
 
     def pmf(self, far: float = FAR) -> tuple[NDArray[np.int64], Floats]:
-        """The values ``-K..K`` and their probabilities. What is left out is below ``(2 + K / far) e^-far``."""
+        """The values ``-K..K`` and their probabilities. What is left out is below ``(2 + K / far)
+        e^-far``.
+        """
         return _pmf(self, far)
 
     def survival(self, threshold: ArrayLike) -> Floats:
-        """``P[Z >= threshold]`` for integers, precise in relative terms down to 1e-300; 0 beyond."""
+        """``P[Z >= threshold]`` for integers, precise in relative terms down to 1e-300; 0
+        beyond.
+        """
         z, p = self.pmf()
         above = np.append(np.cumsum(p[::-1])[::-1], 0.0)
         at = np.clip(np.asarray(threshold) - z[0], 0, len(z)).astype(np.int64)

@@ -1,18 +1,20 @@
 r"""The intruder who looks at one published count (Kazan and Reiter 2022, section 3.1).
 
-Of one cell of one unit he knows that :math:`k` records other than his target's are in it (``known``). The true count
-:math:`X` is then :math:`k + 1` if the target is there, which he believes with probability :math:`p` (``prior``), or
-:math:`k`. He sees :math:`X^* = X + Z`. With :math:`u = x^* - k` and the rate :math:`r` of :mod:`das.risk.noise`,
+Of one cell of one unit he knows that :math:`k` records other than his target's are in it
+(``known``). The true count :math:`X` is then :math:`k + 1` if the target is there, which he
+believes with probability :math:`p` (``prior``), or :math:`k`. He sees :math:`X^* = X + Z`. With
+:math:`u = x^* - k` and the rate :math:`r` of :mod:`das.risk.noise`,
 
 .. math:: \operatorname{logit} P[X = k + 1 \mid x^*] = \operatorname{logit} p + r(2u - 1)
 
-(equations 10-12). Only :math:`u` matters, so a target who is one of several is as exposed as a unique one
-(supplement, S1.1). Whether he took part, lied, or has an attribute are the same question with another meaning of
+(equations 10-12). Only :math:`u` matters, so a target who is one of several is as exposed as a
+unique one (supplement, S1.1). Whether he took part, lied, or has an attribute are the same question
+with another meaning of
 :math:`p` (S1.2), as long as the intruder looks at one cell; see :mod:`das.risk.joint` for two.
 
-In every function the cost is ``rho`` (discrete Gaussian) or ``epsilon`` (geometric), ``neighbours`` says which
-convention it is counted in (unbounded: :math:`\sigma^2 = 1/2\rho`), and all numbers may be arrays, which broadcast.
-"""
+In every function the cost is ``rho`` (discrete Gaussian) or ``epsilon`` (geometric), ``neighbours``
+says which convention it is counted in (unbounded: :math:`\sigma^2 = 1/2\rho`), and all numbers may
+be arrays, which broadcast."""
 
 from __future__ import annotations
 
@@ -82,7 +84,8 @@ def marginal_posterior(
     epsilon: Numbers | None = None,
     neighbours: Neighbours = UNBOUNDED,
 ) -> Floats:
-    """The posterior of the truth, averaged over what may be published when the target is there: equation (14).
+    """The posterior of the truth, averaged over what may be published when the target is there:
+    equation (14).
 
     >>> round(float(marginal_posterior(rho=0.0992263542, prior=0.5)), 4)
     0.5237
@@ -114,7 +117,8 @@ def decision_probability(
     epsilon: Numbers | None = None,
     neighbours: Neighbours = UNBOUNDED,
 ) -> Floats:
-    """How often an intruder with 0-1 loss decides for ``known + 1`` when that is the truth: equations (18), (19).
+    """How often an intruder with 0-1 loss decides for ``known + 1`` when that is the truth:
+    equations (18), (19).
 
     A posterior of exactly 1/2 is decided for ``known``.
 
@@ -139,5 +143,8 @@ def _each(
     """``value`` at every pair of a broadcast grid of rates and priors."""
     mechanism, rate = rates(rho, epsilon, neighbours)
     rate, odds = np.broadcast_arrays(rate, log_odds(prior))
-    out = [value(Noise(mechanism, float(r)), float(o)) for r, o in zip(rate.flat, odds.flat, strict=True)]
+    out = [
+        value(Noise(mechanism, float(r)), float(o))
+        for r, o in zip(rate.flat, odds.flat, strict=True)
+    ]
     return np.array(out).reshape(rate.shape)[()]

@@ -1,7 +1,8 @@
-"""What an intruder believes of the count one level up, given the count below (Kazan and Reiter 2022, S4).
+"""What an intruder believes of the count one level up, given the count below (Kazan and Reiter
+2022, S4).
 
-A prior gives ``log P[X' = x' | X = x]`` for the count ``X'`` of the larger unit, and the least and the largest
-``x'`` that it allows. Any object with these three does; nothing in it may be above 0.
+A prior gives ``log P[X' = x' | X = x]`` for the count ``X'`` of the larger unit, and the least and
+the largest ``x'`` that it allows. Any object with these three does; nothing in it may be above 0.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class UpperPrior(Protocol):
 
 @dataclass(frozen=True)
 class Uniform:
-    """Uniform on ``x, x + 1, ..., high``; without ``high`` the improper prior of the paper, 1 everywhere."""
+    """Uniform on ``x, x + 1, ..., high``; without ``high`` the improper prior of the paper, 1
+    everywhere.
+    """
 
     high: int | None = None
     low: int = 0
@@ -77,7 +80,9 @@ class WeightedPrior:
     def __post_init__(self) -> None:
         w = np.asarray(self.weights, dtype=np.float64)
         if w.ndim != 1 or not len(w) or not (np.isfinite(w) & (w >= 0)).all() or not w.sum() > 0:
-            raise InputError("weights are a list of numbers >= 0, not all 0", where="prior of the upper count")
+            raise InputError(
+                "weights are a list of numbers >= 0, not all 0", where="prior of the upper count"
+            )
 
     @property
     def low(self) -> int:

@@ -19,12 +19,13 @@ PARTS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 @dataclass(frozen=True, repr=False)
 class Score(Closed):
-    """``agreement``: sum over units and cells of min(true, guessed), over persons. ``expected``: what the intruder
-    expected of it. ``precision``: the part that is right of the surest 1%, 5%, ... of his guesses.
+    """``agreement``: sum over units and cells of min(true, guessed), over persons. ``expected``:
+    what the intruder expected of it. ``precision``: the part that is right of the surest 1%, 5%,
+    ... of his guesses.
 
     A *unique* is a person whose record nobody else in the unit has: ``uniques`` of them are there,
-    ``uniques_found`` is the part whose record is guessed; ``claims`` is how often he guesses a record just
-    once in a unit, ``claims_right`` the part of these where that is a unique person.
+    ``uniques_found`` is the part whose record is guessed; ``claims`` is how often he guesses a
+    record just once in a unit, ``claims_right`` the part of these where that is a unique person.
     """
 
     persons: int
@@ -56,7 +57,9 @@ def score(truth: Histogram, guess: GuessedRecords, parts: Sequence[float] = PART
     surest = np.argsort(-guess.confidence, kind="stable")
     found = np.cumsum(right[surest])
     sizes = [max(1, round(p * guessed)) for p in parts]
-    claimed = Histogram.of(truth.units, truth.cells, guess.unit, guess.cell, np.ones(guessed, dtype=np.int64))
+    claimed = Histogram.of(
+        truth.units, truth.cells, guess.unit, guess.cell, np.ones(guessed, dtype=np.int64)
+    )
     single, once = truth.count == 1, claimed.count == 1
     have = count_at(claimed, truth.unit[single], truth.cell[single]) > 0
     true = count_at(truth, claimed.unit[once], claimed.cell[once]) == 1
@@ -75,9 +78,9 @@ def score(truth: Histogram, guess: GuessedRecords, parts: Sequence[float] = PART
 
 @dataclass(frozen=True, repr=False)
 class Report(Closed):
-    """An attack on one run. ``variance`` is that of the noise as the intruder knows it; ``allowed`` what the
-    guarantee allows beside the baseline: with a success of ``baseline.agreement`` without a record, no more than
-    that with it."""
+    """An attack on one run. ``variance`` is that of the noise as the intruder knows it; ``allowed``
+    what the guarantee allows beside the baseline: with a success of ``baseline.agreement`` without
+    a record, no more than that with it."""
 
     run: str
     budget: str

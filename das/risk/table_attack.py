@@ -1,29 +1,33 @@
 r"""An intruder who reads the published tables of the blocks and writes down everybody's record.
 
-*What the tables determine.* A column is a sum of cells; a query is determined if each of its answers is a combination
-of columns (:func:`determines`). P1 to P4 determine voting age by Hispanic origin by race, 252 numbers a block; P5 with
-the total determines the dwelling type; nothing ties the two. So the intruder knows, for each block, a published count
-:math:`y_v` of every combination :math:`v` of *traits*, and the persons :math:`q_g` in each type of dwelling.
+*What the tables determine.* A column is a sum of cells; a query is determined if each of its
+answers is a combination of columns (:func:`determines`). P1 to P4 determine voting age by Hispanic
+origin by race, 252 numbers a block; P5 with the total determines the dwelling type; nothing ties
+the two. So the intruder knows, for each block, a published count :math:`y_v` of every combination
+:math:`v` of *traits*, and the persons :math:`q_g` in each type of dwelling.
 
-*How sure he may be.* The published count is the true one, :math:`T_v`, and noise whose variance :math:`s^2` is
-public. Before he looks at the block he expects what its surroundings have, the block itself taken out:
+*How sure he may be.* The published count is the true one, :math:`T_v`, and noise whose variance
+:math:`s^2` is public. Before he looks at the block he expects what its surroundings have, the block
+itself taken out:
 
 .. math:: p_v^{(l)} = \frac{n^{(l)}_v - y_v + \kappa\, p_v^{(l-1)}}{n^{(l)} - y + \kappa} ,
 
-from the root (even before it) down to the parent of the block; and :math:`T_v \sim \text{BetaBinomial}(N, A p_v,
-A(1 - p_v))` with :math:`N` the published population, because neighbours are alike. Bayes' rule gives
+from the root (even before it) down to the parent of the block; and :math:`T_v \sim
+\text{BetaBinomial}(N, A p_v, A(1 - p_v))` with :math:`N` the published population, because
+neighbours are alike. Bayes' rule gives
 
 .. math:: P[T_v = t \mid y_v] \propto P[T_v = t]\; e^{-(y_v - t)^2 / 2 s^2} .
 
-*The guess.* A multiset with :math:`g_v` copies of each record agrees with the truth in :math:`\sum_v \min(T_v, g_v)
-= \sum_v \sum_{k=1}^{g_v} [T_v \ge k]` records. Its expectation is greatest for the :math:`N` pairs :math:`(v, k)` with
-the largest :math:`P[T_v \ge k \mid y]`, and that probability is the confidence of record number :math:`k`. Dwellings
-are dealt out by the published counts, the commonest type to the surest records; they are taken as independent of the
+*The guess.* A multiset with :math:`g_v` copies of each record agrees with the truth in
+:math:`\sum_v \min(T_v, g_v) = \sum_v \sum_{k=1}^{g_v} [T_v \ge k]` records. Its expectation is
+greatest for the :math:`N` pairs :math:`(v, k)` with the largest :math:`P[T_v \ge k \mid y]`, and
+that probability is the confidence of record number :math:`k`. Dwellings are dealt out by the
+published counts, the commonest type to the surest records; they are taken as independent of the
 traits, and structural zeros are kept.
 
-*Two others beside him.* With :math:`s^2 = \infty` he is the *baseline*: he knows the block's published population and
-dwellings, and its surroundings, but not its own traits. With :math:`s^2 = 0` he takes the tables *at face value*.
-"""
+*Two others beside him.* With :math:`s^2 = \infty` he is the *baseline*: he knows the block's
+published population and dwellings, and its surroundings, but not its own traits. With :math:`s^2 =
+0` he takes the tables *at face value*."""
 
 from __future__ import annotations
 
@@ -54,8 +58,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What the tables of one level say: ``traits``, a histogram of the cells of ``query``; ``dwellings``
-    ``(units, types)``; ``cell`` ``(traits, types)`` the cell of the schema that the two make."""
+    """What the tables of one level say: ``traits``, a histogram of the cells of ``query``;
+    ``dwellings`` ``(units, types)``; ``cell`` ``(traits, types)`` the cell of the schema that the
+    two make."""
 
     traits: Histogram
     dwellings: Ints
@@ -63,17 +68,27 @@ class Tables:
     possible: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
-        if len(self.dwellings) != self.traits.units or self.cell.shape != (self.traits.cells, self.dwellings.shape[1]):
-            raise InputError("traits, dwellings and cells do not fit together", where="table attack")
+        if len(self.dwellings) != self.traits.units or self.cell.shape != (
+            self.traits.cells,
+            self.dwellings.shape[1],
+        ):
+            raise InputError(
+                "traits, dwellings and cells do not fit together", where="table attack"
+            )
         wrong = np.flatnonzero(self.dwellings.sum(axis=1) != self.traits.totals())
         if len(wrong) or self.dwellings.min(initial=0) < 0:
-            raise InputError(f"the tables disagree on how many persons unit {wrong[:1]} has", where="table attack",
-                             remedy="give all tables of one release")  # fmt: skip
+            raise InputError(
+                f"the tables disagree on how many persons unit {wrong[:1]} has",
+                where="table attack",
+                remedy="give all tables of one release",
+            )
 
 
 @dataclass(frozen=True, eq=False)
 class GuessedRecords:
-    """Records, block by block and surest first: the ``nth`` (from 1) of its ``cell`` in ``unit``."""
+    """Records, block by block and surest first: the ``nth`` (from 1) of its ``cell`` in
+    ``unit``.
+    """
 
     unit: Ints
     cell: Ints
@@ -81,7 +96,8 @@ class GuessedRecords:
     confidence: Floats
 
 
-# --- reading -------------------------------------------------------------------------------------------------
+# --- reading
+# -------------------------------------------------------------------------------------------------
 
 
 def determines(columns: NDArray[np.generic], query: Query) -> Floats | None:
@@ -113,12 +129,17 @@ def read(columns: NDArray[np.generic], values: Ints, schema: Schema) -> Tables:
     if schema.dwelling is None or not names:
         raise InputError("they do not determine the records of a unit", where="table attack")
     traits_of, dwelling_of = schema.query(" * ".join(names)), schema.query(schema.dwelling)
-    total = np.concatenate([columns, np.ones((1, schema.cells))])  # the total is the sum of any partition
+    total = np.concatenate(
+        [columns, np.ones((1, schema.cells))]
+    )  # the total is the sum of any partition
     joint = determines(columns, traits_of)
     with_total = determines(total, dwelling_of)
     if joint is None or with_total is None:
-        raise InputError("they do not determine the traits, or not the dwellings", where="table attack",
-                         remedy="the attack wants P1 to P5, or a table of all attributes")  # fmt: skip
+        raise InputError(
+            "they do not determine the traits, or not the dwellings",
+            where="table attack",
+            remedy="the attack wants P1 to P5, or a table of all attributes",
+        )
     traits = _counts(values, joint)
     everybody = np.concatenate([values, traits.totals()[:, None]], axis=1)
     dwellings = np.rint(everybody @ with_total.T).astype(np.int64)
@@ -137,16 +158,21 @@ def _counts(values: Ints, r: Floats) -> Histogram:
         found.append((unit + start, cell, dense[unit, cell]))
     unit, cell, count = (np.concatenate(a) for a in zip(*found, strict=True))
     if (count < 0).any():
-        raise InputError("they contradict themselves: a count of traits is negative", where="table attack")
+        raise InputError(
+            "they contradict themselves: a count of traits is negative", where="table attack"
+        )
     return Histogram.of(units, cells, unit, cell, count)
 
 
-# --- the intruder --------------------------------------------------------------------------------------------
+# --- the intruder
+# --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """A unit and a combination of traits that it may have, with what is published and expected of it."""
+    """A unit and a combination of traits that it may have, with what is published and expected of
+    it.
+    """
 
     unit: Ints
     trait: Ints
@@ -156,8 +182,8 @@ class _Pairs:
 
 
 def guess(tables: Tables, spine: Spine, variance: float | None) -> GuessedRecords:
-    """The best guess of everybody's record in the units of the lowest level. ``variance`` is that of a published
-    count; 0 takes the tables at face value, ``None`` is the baseline."""
+    """The best guess of everybody's record in the units of the lowest level. ``variance`` is that
+    of a published count; 0 takes the tables at face value, ``None`` is the baseline."""
     if variance == 0:
         h = tables.traits
         unit, trait = np.repeat(h.unit, h.count), np.repeat(h.cell, h.count)
@@ -171,11 +197,16 @@ def guess(tables: Tables, spine: Spine, variance: float | None) -> GuessedRecord
 
 
 def _pairs(h: Histogram, spine: Spine, informed: bool) -> _Pairs:
-    """Every unit with every combination of traits that may be there. Unless ``informed``, nothing about the traits of
-    the unit is in what comes out."""
+    """Every unit with every combination of traits that may be there. Unless ``informed``, nothing
+    about the traits of the unit is in what comes out."""
     if len(spine) < 2 or spine.units(spine.levels[-1]) != h.units:
-        raise InputError("the tables are not of the lowest level of the spine", where="table attack")
-    around = [(above.dense(), spine.up(spine.levels[-1], level)) for level, above in _ancestors(h, spine).items()]
+        raise InputError(
+            "the tables are not of the lowest level of the spine", where="table attack"
+        )
+    around = [
+        (above.dense(), spine.up(spine.levels[-1], level))
+        for level, above in _ancestors(h, spine).items()
+    ]
     step = max(1, _AT_ONCE // h.cells)
     found = []
     for start in range(0, h.units, step):
@@ -184,7 +215,9 @@ def _pairs(h: Histogram, spine: Spine, informed: bool) -> _Pairs:
         share = np.full(own.shape, 1 / h.cells)
         for above, of in around:
             here = above[of[start : start + step]]
-            share = (here - own + SHRINK * share) / (here.sum(axis=1, keepdims=True) - persons + SHRINK)
+            share = (here - own + SHRINK * share) / (
+                here.sum(axis=1, keepdims=True) - persons + SHRINK
+            )
         published = own if informed else np.zeros_like(own)
         at = (persons > 0) & ((published > 0) | (persons * share > LEAST))
         unit, trait = np.nonzero(at)
@@ -202,12 +235,17 @@ def _ancestors(h: Histogram, spine: Spine) -> dict[str, Histogram]:
 
 
 def _chances(pairs: _Pairs, variance: float | None) -> Iterator[tuple[Ints, Ints, Ints, Floats]]:
-    """Unit, trait, number and P[T >= number | y] of every record that is probable enough, in portions."""
+    """Unit, trait, number and P[T >= number | y] of every record that is probable enough, in
+    portions.
+    """
     wide = np.inf if variance is None else _WIDTH * variance**0.5 + 1
-    # above the published count, or what is expected, nothing is probable but within the spread of either
+    # above the published count, or what is expected, nothing is probable but within the spread of
+    # either
     spread = np.sqrt(pairs.persons * pairs.share * (1 + pairs.persons / ALIKE)) * 6 + 10
     low = np.zeros(len(pairs.unit)) if variance is None else np.floor(pairs.published - wide)
-    high = np.minimum(pairs.published + wide, pairs.persons * pairs.share + pairs.published + spread)
+    high = np.minimum(
+        pairs.published + wide, pairs.persons * pairs.share + pairs.published + spread
+    )
     first = np.clip(low, 0, pairs.persons).astype(np.int64)
     last = np.clip(high, first, pairs.persons).astype(np.int64)
     certain = np.repeat(np.arange(len(first)), first)
@@ -222,12 +260,17 @@ def _chances(pairs: _Pairs, variance: float | None) -> Iterator[tuple[Ints, Ints
         begin += len(part)
         tail = _tails(pairs, part, first[part], last[part], variance)
         row, column = np.nonzero(tail >= LEAST)
-        yield pairs.unit[part[row]], pairs.trait[part[row]], first[part[row]] + column + 1, tail[row, column]
+        yield (
+            pairs.unit[part[row]],
+            pairs.trait[part[row]],
+            first[part[row]] + column + 1,
+            tail[row, column],
+        )
 
 
 def _tails(pairs: _Pairs, part: Ints, first: Ints, last: Ints, variance: float | None) -> Floats:
-    """P[T >= first + 1 + j | y] in column j. The prior runs up from ``first`` by the ratios of its probabilities,
-    P[t + 1] / P[t] = (N - t)(a + t) / ((t + 1)(b + N - t - 1)); constants cancel."""
+    """P[T >= first + 1 + j | y] in column j. The prior runs up from ``first`` by the ratios of its
+    probabilities, P[t + 1] / P[t] = (N - t)(a + t) / ((t + 1)(b + N - t - 1)); constants cancel."""
     n, share = pairs.persons[part, None], pairs.share[part, None]
     a, b = ALIKE * share, ALIKE * (1 - share)
     t = first[:, None] + np.arange(int((last - first).max()) + 1)
@@ -261,7 +304,8 @@ def _housed(tables: Tables, unit: Ints, trait: Ints, chance: Floats) -> GuessedR
     return GuessedRecords(unit, cell, nth, chance)
 
 
-# --- arrays --------------------------------------------------------------------------------------------------
+# --- arrays
+# --------------------------------------------------------------------------------------------------
 
 
 def _up_to(sizes: Ints) -> Ints:
@@ -273,7 +317,9 @@ def _up_to(sizes: Ints) -> Ints:
 def _rank(sorted_keys: Ints) -> Ints:
     """The place of each among its equals, from 0; equals stand together."""
     starts = np.flatnonzero(np.diff(sorted_keys, prepend=-1))
-    return np.arange(len(sorted_keys)) - np.repeat(starts, np.diff(np.append(starts, len(sorted_keys))))
+    return np.arange(len(sorted_keys)) - np.repeat(
+        starts, np.diff(np.append(starts, len(sorted_keys)))
+    )
 
 
 def count_at(h: Histogram, unit: Ints, cell: Ints) -> Ints:
@@ -281,4 +327,8 @@ def count_at(h: Histogram, unit: Ints, cell: Ints) -> Ints:
     keys = h.unit * h.cells + h.cell
     wanted = unit * h.cells + cell
     at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-    return np.where(keys[at] == wanted, h.count[at], 0) if len(keys) else np.zeros(len(wanted), dtype=np.int64)
+    return (
+        np.where(keys[at] == wanted, h.count[at], 0)
+        if len(keys)
+        else np.zeros(len(wanted), dtype=np.int64)
+    )

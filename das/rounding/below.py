@@ -24,8 +24,9 @@ def descendants(
 def below(
     spine: Spine, bounds: Mapping[str, LevelBounds], level: str, start: int, stop: int
 ) -> tuple[NDArray[np.int64], Bounds] | None:
-    """The units with known totals, or parts with joint totals, under units ``start:stop`` of ``level``: whose each is
-    (from 0, increasing), and their bounds. ``None`` at and below the lowest level with known totals."""
+    """The units with known totals, or parts with joint totals, under units ``start:stop`` of
+    ``level``: whose each is (from 0, increasing), and their bounds. ``None`` at and below the
+    lowest level with known totals."""
     known = [lv for lv in spine.levels if bounds[lv].known]
     if not known or spine.index(level) >= spine.index(known[-1]):
         return None

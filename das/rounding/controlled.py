@@ -1,9 +1,9 @@
 r"""Controlled rounding of an estimate by a network flow.
 
-Each count becomes its floor or ceiling, so that children sum to their parent exactly, bounds and known
-totals hold exactly, and the sums over a chain of nested queries (from cells to the total) stay as close
-as they can to their estimates. See :mod:`das.solve.network` for the problem and why it is a network.
-"""
+Each count becomes its floor or ceiling, so that children sum to their parent exactly, bounds and
+known totals hold exactly, and the sums over a chain of nested queries (from cells to the total)
+stay as close as they can to their estimates. See :mod:`das.solve.network` for the problem and why
+it is a network."""
 
 from __future__ import annotations
 
@@ -35,22 +35,25 @@ def round_estimate(
 ) -> tuple[Histogram, Certificate]:
     """The integers of one family: a histogram of its children, and the certificate.
 
-    ``bounds`` are those of the children. ``chain`` runs from fine to coarse and is nested; the dwelling
-    groups are put into it where they belong. ``below`` gives, where the children have descendants with known
-    totals, the child of each and their bounds (with joint totals, of whole parts: ``Bounds.by_part``).
+    ``bounds`` are those of the children. ``chain`` runs from fine to coarse and is nested; the
+    dwelling groups are put into it where they belong. ``below`` gives, where the children have
+    descendants with known totals, the child of each and their bounds (with joint totals, of whole
+    parts: ``Bounds.by_part``).
 
-    ``margins`` are queries that are no chain, whose sums are kept as near as floors and ceilings allow: those that nest
-    (coarse ones first) join the chain, and the network keeps them; those that cross have prices, found in a few rounds beside
-    a chain, and in more where there is none.
+    ``margins`` are queries that are no chain, whose sums are kept as near as floors and ceilings
+    allow: those that nest (coarse ones first) join the chain, and the network keeps them; those
+    that cross have prices, found in a few rounds beside a chain, and in more where there is none.
 
-    ``objective`` ``nearest`` compares with the estimates themselves. ``bureau-2020`` is that of the production
-    rounder: every sum of fractional parts is first rounded half to even, and the cells count twice (once as the
-    full cross of the attributes, once as ``detailed``); totals come first, as in its first pass.
-    """
+    ``objective`` ``nearest`` compares with the estimates themselves. ``bureau-2020`` is that of the
+    production rounder: every sum of fractional parts is first rounded half to even, and the cells
+    count twice (once as the full cross of the attributes, once as ``detailed``); totals come first,
+    as in its first pass."""
     bureau = objective == "bureau-2020"
     cells = len(bounds.group)
     if not len(estimate.cell):
-        return Histogram.of(len(estimate.x), cells, *(np.zeros(0, dtype=np.int64),) * 3), Certificate()
+        return Histogram.of(
+            len(estimate.x), cells, *(np.zeros(0, dtype=np.int64),) * 3
+        ), Certificate()
     few = bool(chain)
     chain, crossing = _nested(estimate.cell, bounds, chain, margins)
     links = _links(estimate.cell, bounds, chain, with_total=below is None)
@@ -63,14 +66,25 @@ def round_estimate(
         total = int(np.rint(estimate.x.sum())) if bounds.total is None else int(bounds.total.sum())
 
     def rounded_at(price: NDArray[np.float64] | None) -> Solution:
-        return round_children(estimate.x, estimate.parent, chain=links, drains=drains, total=total,
-                              parts=None if joint is None else joint.part, totals=None if joint is None else joint.total,
-                              cell_weight=2.0 if bureau else 1.0, integer_targets=bureau, price=price)  # fmt: skip
+        return round_children(
+            estimate.x,
+            estimate.parent,
+            chain=links,
+            drains=drains,
+            total=total,
+            parts=None if joint is None else joint.part,
+            totals=None if joint is None else joint.total,
+            cell_weight=2.0 if bureau else 1.0,
+            integer_targets=bureau,
+            price=price,
+        )
 
     solution = priced(rounded_at, estimate.x, estimate.cell, crossing, few=few)
     unit, position = np.nonzero(solution.x)
     ends = np.searchsorted(unit, np.arange(len(estimate.x) + 1))
-    rounded = Histogram(cells, ends, estimate.cell[position], solution.x[unit, position].astype(np.int64))
+    rounded = Histogram(
+        cells, ends, estimate.cell[position], solution.x[unit, position].astype(np.int64)
+    )
     # A rounding has no duality gap to report, and its distance to x is no violation.
     certificate = Certificate(solves=1, widened=Certificate().add(solution).widened)
     return rounded, certificate
@@ -79,7 +93,8 @@ def round_estimate(
 def _nested(
     cell: NDArray[np.int64], bounds: Bounds, chain: Sequence[Query], margins: Sequence[Margin]
 ) -> tuple[list[Query], list[Margin]]:
-    """The chain with all margins that nest in it and in the dwelling groups, fine to coarse; and the other margins.
+    """The chain with all margins that nest in it and in the dwelling groups, fine to coarse; and
+    the other margins.
 
     Coarse ones are tried first: they sum the most cells, so rounding loses most of them.
     """
@@ -87,15 +102,21 @@ def _nested(
     for m in sorted(margins, key=lambda m: m.query.answers):
         index = m.query.index[cell]
         others = [q.index[cell] for q in nested]
-        if _coarsens(index, bounds.group[cell]) and all(_coarsens(index, o) or _coarsens(o, index) for o in others):
+        if _coarsens(index, bounds.group[cell]) and all(
+            _coarsens(index, o) or _coarsens(o, index) for o in others
+        ):
             nested.append(m.query)
         else:
             crossing.append(m)
     return sorted(nested, key=lambda q: -np.count_nonzero(np.bincount(q.index[cell]))), crossing
 
 
-def _links(cell: NDArray[np.int64], bounds: Bounds, chain: Sequence[Query], *, with_total: bool) -> list[Link]:
-    """The chain on the cells at hand; with drains, it ends in the dwelling groups, which feed them."""
+def _links(
+    cell: NDArray[np.int64], bounds: Bounds, chain: Sequence[Query], *, with_total: bool
+) -> list[Link]:
+    """The chain on the cells at hand; with drains, it ends in the dwelling groups, which feed
+    them.
+    """
     dwelling = bounds.group[cell]
     finer = [q.index[cell] for q in chain if not _coarsens(dwelling, q.index[cell])]
     links = [Link(np.unique(i, return_inverse=True)[1]) for i in finer]

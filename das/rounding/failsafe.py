@@ -1,21 +1,24 @@
 r"""The failsafe: what is done where a parent's problem has no solution.
 
-The children of a parent must hold its counts p, and each is bound by the facilities and known totals below it.
-Should no histograms of the children (and of all descendants with known totals) do both, then p gives way: it is
-replaced by the nearest :math:`p'`, in :math:`\sum_k |p'_k - p_k|`, of which the problem can be solved, with the sum of p.
+The children of a parent must hold its counts p, and each is bound by the facilities and known
+totals below it. Should no histograms of the children (and of all descendants with known totals) do
+both, then p gives way: it is replaced by the nearest :math:`p'`, in :math:`\sum_k |p'_k - p_k|`, of
+which the problem can be solved, with the sum of p.
 
-* Only sums over the dwelling groups matter: within a group any counts can be shared out, cell by cell. So the least
-  change is the least number of persons who change their group, a flow (:mod:`das.solve.sharing`).
-* Those who do are taken from the group's cells in proportion, and keep their other attributes where the new group
-  has such a cell (a structural zero goes to the cell that differs in fewest attributes).
-* The same persons change in every ancestor. So each parent is again the sum of its children; known totals stay,
-  since nobody is added or lost; and when all parents of the level are mended, an ancestor is a sum of histograms that
-  can be shared out, hence can be, too.
+* Only sums over the dwelling groups matter: within a group any counts can be shared out, cell by
+  cell. So the least change is the least number of persons who change their group, a flow
+  (:mod:`das.solve.sharing`).
+* Those who do are taken from the group's cells in proportion, and keep their other attributes where
+  the new group has such a cell (a structural zero goes to the cell that differs in fewest
+  attributes).
+* The same persons change in every ancestor. So each parent is again the sum of its children; known
+  totals stay, since nobody is added or lost; and when all parents of the level are mended, an
+  ancestor is a sum of histograms that can be shared out, hence can be, too.
 
-It is a last resort. A parent that was rounded together with its descendants (:mod:`das.rounding.below`) always can be
-shared out; a unit without known totals below holds what its children hold, group by group, within the sums of their
-bounds. What it does is counted in the certificates.
-"""
+It is a last resort. A parent that was rounded together with its descendants
+(:mod:`das.rounding.below`) always can be shared out; a unit without known totals below holds what
+its children hold, group by group, within the sums of their bounds. What it does is counted in the
+certificates."""
 
 from __future__ import annotations
 
@@ -38,13 +41,17 @@ Ints = NDArray[np.int64]
 
 
 def mend(
-    schema: Schema, spine: Spine, bounds: Mapping[str, LevelBounds], published: Mapping[str, Histogram], level: str
+    schema: Schema,
+    spine: Spine,
+    bounds: Mapping[str, LevelBounds],
+    published: Mapping[str, Histogram],
+    level: str,
 ) -> tuple[dict[str, Histogram], Certificate]:
-    """``published`` (the levels from the root to ``level``) with the least changes that let every unit of ``level`` be
-    shared out among its descendants; and how many units and persons that took.
+    """``published`` (the levels from the root to ``level``) with the least changes that let every
+    unit of ``level`` be shared out among its descendants; and how many units and persons that took.
 
-    Raises :class:`InfeasibleError` where no change of groups is enough: known totals that are not met.
-    """
+    Raises :class:`InfeasibleError` where no change of groups is enough: known totals that are not
+    met."""
     out, changes = dict(published), []
     for unit in _suspects(published[level], bounds[level]):
         found = below(spine, bounds, level, unit, unit + 1)
@@ -55,7 +62,8 @@ def mend(
         moves = least_moves(_held(row, low)[0], low.lower, low.upper, low.total)
         if moves is None:
             raise InfeasibleError(
-                "its persons cannot be shared out among the units below with known totals, whatever their dwellings",
+                "its persons cannot be shared out among the units below with known totals, whatever"
+                " their dwellings",
                 where=f"{level} {spine.code(level, unit)}",
                 remedy="compare the known totals of the levels with each other",
             )
@@ -82,8 +90,9 @@ def _held(h: Histogram, bounds: Bounds) -> Ints:
 
 
 def _suspects(h: Histogram, bounds: LevelBounds) -> list[int]:
-    """Units that may not be shared out. Within their own bounds and the reach of every subset of groups they can be
-    (max-flow min-cut), and with all known sums (:mod:`das.geography.invariants`); where subsets are not listed, only a flow can tell."""
+    """Units that may not be shared out. Within their own bounds and the reach of every subset of
+    groups they can be (max-flow min-cut), and with all known sums
+    (:mod:`das.geography.invariants`); where subsets are not listed, only a flow can tell."""
     if bounds.exact:
         return []
     if bounds.groups > MOST_GROUPS:
@@ -95,7 +104,9 @@ def _suspects(h: Histogram, bounds: LevelBounds) -> list[int]:
 
 
 def _changed(row: Histogram, moves: Ints, schema: Schema, bounds: Bounds) -> tuple[Ints, Ints]:
-    """Cells and by how much their counts change, when ``moves[g, k]`` persons change from group g to k."""
+    """Cells and by how much their counts change, when ``moves[g, k]`` persons change from group g
+    to k.
+    """
     cell, count = row.cell, row.count.copy()
     cells, changes = [], []
     for g, k in np.argwhere(moves):
@@ -115,9 +126,11 @@ def _in_proportion(count: Ints, n: int) -> Ints:
 
 
 def _same_elsewhere(schema: Schema, bounds: Bounds, cell: Ints, group: int) -> Ints:
-    """For each cell the one of a dwelling group with the same other attributes or, where that is impossible, with as
-    many as can be."""
+    """For each cell the one of a dwelling group with the same other attributes or, where that is
+    impossible, with as many as can be."""
     labels = np.stack(np.unravel_index(cell, schema.shape))
     there = np.flatnonzero(bounds.possible & (bounds.group == group))
-    same = (np.stack(np.unravel_index(there, schema.shape))[:, None, :] == labels[:, :, None]).sum(axis=0)
+    same = (np.stack(np.unravel_index(there, schema.shape))[:, None, :] == labels[:, :, None]).sum(
+        axis=0
+    )
     return there[same.argmax(axis=1)]

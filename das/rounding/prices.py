@@ -1,19 +1,19 @@
 r"""Rounding that keeps margins which are no chain.
 
-A network keeps the sums over nested partitions (:mod:`das.rounding.controlled`). Those that cross them (age and
-occupation) it does not see, and the nearest integers lose rare levels: 300 cells of 0.2 become 300 zeros. So each sum
-:math:`g` of child :math:`c` has a *price* :math:`\pi_{cg}`, added to the cost of rounding up any of its cells, the
-multiplier of :math:`\sum_{k \in g} n_{ck} = \sum_{k \in g} x_{ck}` in the Lagrangian. At the right prices the sums
-hold as nearly as integers can. They are found by
-a few rounds of
+A network keeps the sums over nested partitions (:mod:`das.rounding.controlled`). Those that cross
+them (age and occupation) it does not see, and the nearest integers lose rare levels: 300 cells of
+0.2 become 300 zeros. So each sum :math:`g` of child :math:`c` has a *price* :math:`\pi_{cg}`, added
+to the cost of rounding up any of its cells, the multiplier of :math:`\sum_{k \in g} n_{ck} =
+\sum_{k \in g} x_{ck}` in the Lagrangian. At the right prices the sums hold as nearly as integers
+can. They are found by a few rounds of
 
 .. math:: \pi_{cg} \mathrel{+}= \theta\, \frac{\sum_{k \in g} (n_{ck} - x_{ck})}{s_{cg}},
 
-with :math:`s_{cg}` how many cells a price of 1 would turn, and a shorter :math:`\theta` after each round that made
-it worse; the best rounding of all rounds is kept. Each is one that the
-network could have given without prices: floors and ceilings, and every constraint exact. Where rounding alone leaves
-the sums well within the noise that they were measured with, as among a few children of few persons, that is enough.
-"""
+with :math:`s_{cg}` how many cells a price of 1 would turn, and a shorter :math:`\theta` after each
+round that made it worse; the best rounding of all rounds is kept. Each is one that the network
+could have given without prices: floors and ceilings, and every constraint exact. Where rounding
+alone leaves the sums well within the noise that they were measured with, as among a few children of
+few persons, that is enough."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ _SHORTER = 0.6  # the step of what has gone too far, as where many children shar
 
 @dataclass(frozen=True)
 class Margin:
-    """A query whose sums the rounding is to keep, and how near: the standard deviation of its noise counts."""
+    """A query whose sums the rounding is to keep, and how near: the standard deviation of its noise
+    counts.
+    """
 
     query: Query
     deviation: float
@@ -57,8 +59,9 @@ def priced(
     *,
     few: bool = False,
 ) -> Solution:
-    """The best of a few roundings of ``x`` ``(children, cells)`` by what it leaves of the ``margins`` on the cells
-    ``cell``; ``rounded`` gives the rounding at prices ``(children, cells)``; of ``FEW`` where few will do."""
+    """The best of a few roundings of ``x`` ``(children, cells)`` by what it leaves of the
+    ``margins`` on the cells ``cell``; ``rounded`` gives the rounding at prices ``(children,
+    cells)``; of ``FEW`` where few will do."""
     best = rounded(None)
     if not margins or best.status is not Status.OPTIMAL:
         return best
@@ -75,7 +78,9 @@ def priced(
             break
         for price, o, t in zip(prices, off, turns, strict=True):
             price += step * np.where(np.abs(o) > 0.5, o, 0.0) / t
-        found = rounded(np.sum([price[:, p] for price, p in zip(prices, parts, strict=True)], axis=0) + apart)
+        found = rounded(
+            np.sum([price[:, p] for price, p in zip(prices, parts, strict=True)], axis=0) + apart
+        )
         off, here = _off(np.asarray(found.x, dtype=float) - x, parts, margins)
         if here < least:
             best, least = found, here
@@ -84,7 +89,9 @@ def priced(
     return best
 
 
-def _off(rest: Array, parts: Sequence[NDArray[np.intp]], margins: Sequence[Margin]) -> tuple[list[Array], float]:
+def _off(
+    rest: Array, parts: Sequence[NDArray[np.intp]], margins: Sequence[Margin]
+) -> tuple[list[Array], float]:
     """What a rounding leaves of each margin's sums, and its squares in units of what is near."""
     off = [_sums(rest, p) for p in parts]
     return off, sum(float(np.sum((o / m.close) ** 2)) for o, m in zip(off, margins, strict=True))

@@ -1,4 +1,6 @@
-"""Solvers that know nothing of a census: a quadratic program over siblings, and a network rounding."""
+"""Solvers that know nothing of a census: a quadratic program over siblings, and a network
+rounding.
+"""
 
 from das.solve.children import children_qp, children_qps
 from das.solve.feasible import FEASIBLE

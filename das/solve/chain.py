@@ -1,4 +1,6 @@
-"""What a rounding is held to beside its parent: nested sums within each child, and what lies below the children."""
+"""What a rounding is held to beside its parent: nested sums within each child, and what lies below
+the children.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """One partition of the chain: ``group`` ``(cells,)``; bounds of its sums ``(children, groups)``; weight."""
+    """One partition of the chain: ``group`` ``(cells,)``; bounds of its sums ``(children,
+    groups)``; weight.
+    """
 
     group: NDArray[np.intp]
     lower: Ints | None = None
@@ -36,7 +40,9 @@ class Link:
         out = np.zeros(self.groups, dtype=np.intp)
         out[self.group] = coarse.group
         if not np.array_equal(out[self.group], coarse.group):
-            raise ValueError("the chain is not laminar: a group of one link straddles two groups of the next")
+            raise ValueError(
+                "the chain is not laminar: a group of one link straddles two groups of the next"
+            )
         return out
 
 
@@ -44,9 +50,9 @@ class Link:
 class Drains:
     """What lies below a child and must be fillable from it: its descendants with known totals.
 
-    The last link's groups of child ``c`` flow into the descendants ``d`` with ``child[d] = c``, at least
-    ``lower[d, g]`` and at most ``upper[d, g]`` of group ``g``, to a total of exactly ``total[d]``.
-    """
+    The last link's groups of child ``c`` flow into the descendants ``d`` with ``child[d] = c``, at
+    least ``lower[d, g]`` and at most ``upper[d, g]`` of group ``g``, to a total of exactly
+    ``total[d]``."""
 
     child: NDArray[np.intp]
     lower: Ints

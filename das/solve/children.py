@@ -5,29 +5,33 @@ r"""Least squares over the children of one parent.
    \quad\text{subject to}\quad \sum_c x_c = p,\quad x \ge 0,\quad l_c \le B x_c \le u_c,\quad
    \sum_{c \in s} 1'x_c = T_s .
 
-*Method.* Alternating directions (Boyd et al. 2011; the splitting of OSQP, Stellato et al. 2020) with
-copies :math:`z = x` and :math:`v = Bx`. All children share :math:`G` and :math:`B`, so the step in
+*Method.* Alternating directions (Boyd et al. 2011; the splitting of OSQP, Stellato et al. 2020)
+with copies :math:`z = x` and :math:`v = Bx`. All children share :math:`G` and :math:`B`, so the
+step in
 :math:`x` is one matrix product with :math:`A = (G + \rho(I + B'B))^{-1}`; the coupling
 :math:`\sum_c x_c = p` shifts every child by the same vector, because with one :math:`A`
 
 .. math:: x_c = A r_c + A\nu,\quad \sum_c x_c = p \;\Rightarrow\; A\nu = \tfrac1C\bigl(p - \sum_c A r_c\bigr),
 
-which needs no further solve. (Of several kinds of children each has an A of its own, and :math:`\nu` is found from the sum of
-all children's.) Cost: one factorisation of ``cells^3 / 3`` and ``2 C cells^2`` for each
-iteration; where G is a sum of partitions (:mod:`das.solve.partitions`), with the number of their answers for that of the cells. Each copy has its own :math:`\rho`, which follows the ratio of its residuals. Where totals of several
-children together are known (the parts :math:`s`), one more row of :math:`B` holds :math:`1'x_c`; its copy is projected by
-shifting all children of a part by :math:`(T_s - \sum_{c \in s} 1'x_c)/|s|`, so its multiplier is constant on a part.
+which needs no further solve. (Of several kinds of children each has an A of its own, and
+:math:`\nu` is found from the sum of all children's.) Cost: one factorisation of ``cells^3 / 3`` and
+``2 C cells^2`` for each iteration; where G is a sum of partitions (:mod:`das.solve.partitions`),
+with the number of their answers for that of the cells. Each copy has its own :math:`\rho`, which
+follows the ratio of its residuals. Where totals of several children together are known (the parts
+:math:`s`), one more row of :math:`B` holds :math:`1'x_c`; its copy is projected by shifting all
+children of a part by :math:`(T_s - \sum_{c \in s} 1'x_c)/|s|`, so its multiplier is constant on a
+part.
 
-*Many problems* are solved together, each with its own weights and certificate, until its own end (:mod:`das.solve.company`): an
-iteration of a small problem takes a microsecond, to tell numpy of it sixty. No answer depends on the company, to the last bit
-(:mod:`das.solve.layout`).
+*Many problems* are solved together, each with its own weights and certificate, until its own end
+(:mod:`das.solve.company`): an iteration of a small problem takes a microsecond, to tell numpy of it
+sixty. No answer depends on the company, to the last bit (:mod:`das.solve.layout`).
 
-*Start.* The minimum without bounds, clipped at 0. From an even split of the parent instead, the multipliers
-must first be built up, :math:`\rho` times a violation at a time: fifty times the iterations for a state's counties.
+*Start.* The minimum without bounds, clipped at 0. From an even split of the parent instead, the
+multipliers must first be built up, :math:`\rho` times a violation at a time: fifty times the
+iterations for a state's counties.
 
-*Certificate.* See :mod:`das.solve.certificate`. The iteration ends when the gap of the repaired point is within
-the tolerance and the copies agree.
-"""
+*Certificate.* See :mod:`das.solve.certificate`. The iteration ends when the gap of the repaired
+point is within the tolerance and the copies agree."""
 
 from __future__ import annotations
 
@@ -52,12 +56,17 @@ from das.solve.partitions import Partitions
 from das.solve.problem import CheckedQP, ChildrenQP
 
 _RELAX = 1.6  # over-relaxation
-_AGREE = 1e-3  # largest disagreement of the copies at which the certificate is looked at, in persons
+_AGREE = (
+    1e-3  # largest disagreement of the copies at which the certificate is looked at, in persons
+)
 _SMALL = 1e-5  # and above which a weight is raised
 _CHECK = 10  # iterations between looks at the residuals
 _FIRST = 2.5  # the first rho, in curvatures of one cell
 _BALANCE = 5.0  # a weight moves when its residuals differ by more than this,
-_ADAPT, _GROW = 30, 0.2  # at most every so many iterations, and ever more seldom, so that they settle
+_ADAPT, _GROW = (
+    30,
+    0.2,
+)  # at most every so many iterations, and ever more seldom, so that they settle
 _WIDEST = 1e8  # they stay within this factor of the typical curvature
 _SCALINGS = 8  # rounds by which an answer is moved into its bounds,
 _LEAST = 1e-3  # by this factor at most
@@ -81,28 +90,33 @@ def children_qp(
 ) -> Solution:
     """Solve the problem of the module.
 
-    ``gram`` is ``(cells, cells)``, shared, or ``(children, cells, cells)``, or shared :class:`Partitions`, or :class:`Layered` (solved by
+    ``gram`` is ``(cells, cells)``, shared, or ``(children, cells, cells)``, or shared
+    :class:`Partitions`, or :class:`Layered` (solved by
     :mod:`das.solve.dual`; iterations are steps of conjugate gradients), or :class:`Kinds` of
-    children; ``rhs`` ``(children, cells)``;
-    ``parent`` ``(cells,)``, or ``None`` for no coupling. ``groups`` is a partition of the cells (``(cells,)``
-    of group numbers) or, for rows that overlap, a 0/1 matrix ``(groups, cells)``; ``lower`` and ``upper``
-    bound their sums, ``(children, groups)``. Where ``support`` ``(children, cells)`` is False, x is 0. ``parts``
-    ``(children,)`` numbers the part of each child (-1: none), and ``totals`` ``(parts,)`` is what each part holds.
+    children; ``rhs`` ``(children, cells)``; ``parent`` ``(cells,)``, or ``None`` for no coupling.
+    ``groups`` is a partition of the cells (``(cells,)`` of group numbers) or, for rows that
+    overlap, a 0/1 matrix ``(groups, cells)``; ``lower`` and ``upper`` bound their sums,
+    ``(children, groups)``. Where ``support`` ``(children, cells)`` is False, x is 0. ``parts``
+    ``(children,)`` numbers the part of each child (-1: none), and ``totals`` ``(parts,)`` is what
+    each part holds.
 
-    ``x`` sums to ``parent`` and is >= 0 to rounding error; ``residual`` is its largest violation of a group
-    bound or a part's total. Raises :class:`das.errors.InfeasibleError` where bounds contradict the parent, the support or each other
-    one by one; where they do only together, the status is ``INACCURATE`` and the residual large.
-    """
+    ``x`` sums to ``parent`` and is >= 0 to rounding error; ``residual`` is its largest violation of
+    a group bound or a part's total. Raises :class:`das.errors.InfeasibleError` where bounds
+    contradict the parent, the support or each other one by one; where they do only together, the
+    status is ``INACCURATE`` and the residual large."""
     problem = ChildrenQP(gram, rhs, parent, groups, lower, upper, support, parts, totals)
     return children_qps([problem], tol=tol, max_iterations=max_iterations)[0]
 
 
-def children_qps(problems: Sequence[ChildrenQP], *, tol: float = 1e-6, max_iterations: int = 20_000) -> list[Solution]:
-    """The solution of each problem, the same to the last bit as :func:`children_qp` of it alone; ``seconds`` are its share of
-    those of the problems that it was solved with.
+def children_qps(
+    problems: Sequence[ChildrenQP], *, tol: float = 1e-6, max_iterations: int = 20_000
+) -> list[Solution]:
+    """The solution of each problem, the same to the last bit as :func:`children_qp` of it alone;
+    ``seconds`` are its share of those of the problems that it was solved with.
 
     Raises:
-        InfeasibleError: the first of the problems that contradicts itself, as :func:`children_qp` would.
+        InfeasibleError: the first of the problems that contradicts itself, as :func:`children_qp`
+            would.
     """
     began = perf_counter()
     large = [i for i, p in enumerate(problems) if isinstance(p.gram, Layered)]
@@ -115,17 +129,24 @@ def children_qps(problems: Sequence[ChildrenQP], *, tol: float = 1e-6, max_itera
         found = _Iteration(Company.of(some)).run(tol, max_iterations)
         seconds = spent + (perf_counter() - began) / len(number)
         for i, p, end in zip(number, some, found, strict=True):
-            # The reported status rests on the certificate alone, not on the iteration's own stopping rule.
-            status = Status.OPTIMAL if end.gap <= tol and end.residual <= FEASIBLE else Status.INACCURATE
+            # The reported status rests on the certificate alone, not on the iteration's own
+            # stopping rule.
+            status = (
+                Status.OPTIMAL if end.gap <= tol and end.residual <= FEASIBLE else Status.INACCURATE
+            )
             out[i] = Solution(end.x_of(p), status, end.gap, end.residual, end.iterations, seconds)
     return [out[i] for i in range(len(problems))]
 
 
 def _companies(problems: Mapping[int, CheckedQP]) -> Iterator[list[int]]:
-    """Which problems are solved together: of one sort, like shapes beside each other, not too many."""
+    """Which problems are solved together: of one sort, like shapes beside each other, not too
+    many.
+    """
     alone = [i for i, p in problems.items() if p.alone]
     yield from ([i] for i in alone)
-    keys = {i: (*sort(p), p.cells, len(p.size), p.children) for i, p in problems.items() if not p.alone}
+    keys = {
+        i: (*sort(p), p.cells, len(p.size), p.children) for i, p in problems.items() if not p.alone
+    }
     for _, like in groupby(sorted(keys, key=lambda i: (keys[i], i)), key=lambda i: keys[i][:3]):
         company, size = list[int](), 0
         for i in like:
@@ -140,14 +161,16 @@ def _companies(problems: Mapping[int, CheckedQP]) -> Iterator[list[int]]:
 
 @dataclass(eq=False)
 class _Copy:
-    """A copy of x, or of its sums, that keeps the bounds; ``dual`` is its multiplier over its ``weight``, rho, one of each
-    problem."""
+    """A copy of x, or of its sums, that keeps the bounds; ``dual`` is its multiplier over its
+    ``weight``, rho, one of each problem."""
 
     lines: Segments
     value: Array
     dual: Array
     weight: Array
-    off: Array = field(init=False)  #: of each problem, the largest disagreement with the original, in persons
+    off: Array = field(
+        init=False
+    )  #: of each problem, the largest disagreement with the original, in persons
     ratio: Array = field(init=False)  #: of the disagreement to the change of the copy
 
     def __post_init__(self) -> None:
@@ -174,10 +197,14 @@ class _Copy:
         self.value, self.dual = value, relaxed
 
     def reweigh(self, typical: Array) -> Mask:
-        """Move the weights to where the residuals call them, up only if persons are off. True where one moved."""
+        """Move the weights to where the residuals call them, up only if persons are off. True where
+        one moved.
+        """
         balanced = (self.ratio >= 1 / _BALANCE) & (self.ratio <= _BALANCE)
         moved = ~balanced & ~((self.ratio > 1) & (self.off <= _SMALL))
-        moved &= np.bincount(self.lines.problem, minlength=len(moved)) > 0  # where there is something to weigh
+        moved &= (
+            np.bincount(self.lines.problem, minlength=len(moved)) > 0
+        )  # where there is something to weigh
         if moved.any():
             new = self.weight * np.sqrt(np.clip(self.ratio, 1e-3, 1e3))
             new = np.where(moved, np.clip(new, typical / _WIDEST, typical * _WIDEST), self.weight)
@@ -194,7 +221,9 @@ class _Copy:
 
 @dataclass(frozen=True, eq=False)
 class _End:
-    """The answer to a problem: its blocks, with their kinds, and how good it is after so many iterations."""
+    """The answer to a problem: its blocks, with their kinds, and how good it is after so many
+    iterations.
+    """
 
     blocks: list[tuple[int, Array]]
     gap: float
@@ -209,7 +238,9 @@ class _End:
 
 
 class _Iteration:
-    """The state of all problems of a company. ``number`` tells which of those that it began with they are."""
+    """The state of all problems of a company. ``number`` tells which of those that it began with
+    they are.
+    """
 
     def __init__(self, company: Company) -> None:
         self.company, self.number = company, np.arange(company.layout.problems)
@@ -279,7 +310,10 @@ class _Iteration:
             v.follow(relaxed := v.relaxed(sums), self._within(relaxed))
         if look:
             apart = x - z.value
-            z.off, z.ratio = z.lines.largest(np.abs(apart)), balance(s, apart, z.each * (z.value - old_z))
+            z.off, z.ratio = (
+                z.lines.largest(np.abs(apart)),
+                balance(s, apart, z.each * (z.value - old_z)),
+            )
             apart = sums - v.value if len(v.value) else v.value
             change = v.weight * v.lines.norm(v.value - old_v)
             v.off = v.lines.largest(np.abs(apart))
@@ -292,10 +326,13 @@ class _Iteration:
             self.a = s.factored(self.z.weight, self.v.weight, self.a, moved)
             self.shares = s.shares(self.a, self.shares, moved)
 
-    # --- answers and certificates --------------------------------------------------------------------------
+    # --- answers and certificates
+    # --------------------------------------------------------------------------
 
     def _ended(self, ready: Mask, tol: float | None, k: int, ends: dict[int, _End]) -> Mask:
-        """Of the problems that are ``ready``, those whose certificate is good, or all; their answers to ``ends``."""
+        """Of the problems that are ``ready``, those whose certificate is good, or all; their
+        answers to ``ends``.
+        """
         x = self._repaired()
         gap, residual = self._certificate(x)
         near = ready & (residual > FEASIBLE) & (tol is None or gap <= tol)
@@ -324,19 +361,24 @@ class _Iteration:
         self.v = self.v.some(self.company.layout.sums, going)
 
     def _repaired(self) -> Array:
-        """The non-negative copies, each cell scaled so that its children sum to the parent exactly."""
+        """The non-negative copies, each cell scaled so that its children sum to the parent
+        exactly.
+        """
         return self._summed(self.z.value)
 
     def _scaled(self, x: Array) -> Array:
-        """Moved into the bounds of the sums by iterative scaling, and back to the parent. Where a parent has thousands of children,
-        each cell is a thousandth of a person off, and each sum of hundreds of cells some tenths: a step for the scaling, as
-        it adds no more than the copies disagree, and a thousand iterations for these."""
+        """Moved into the bounds of the sums by iterative scaling, and back to the parent. Where a
+        parent has thousands of children, each cell is a thousandth of a person off, and each sum of
+        hundreds of cells some tenths: a step for the scaling, as it adds no more than the copies
+        disagree, and a thousand iterations for these."""
         s = self.company
         overlap = np.maximum(s.back(s.size), 1.0)  # the rows that each variable is in
         for _ in range(_SCALINGS):
             sums = s.rows(x)
             factor = np.divide(self._within(sums), sums, out=np.ones_like(sums), where=sums > 0)
-            x = self._summed(x * np.exp(s.back(s.size * np.log(np.maximum(factor, _LEAST))) / overlap))
+            x = self._summed(
+                x * np.exp(s.back(s.size * np.log(np.maximum(factor, _LEAST))) / overlap)
+            )
         return x
 
     def _summed(self, z: Array) -> Array:
@@ -352,13 +394,17 @@ class _Iteration:
         return np.asarray(x)
 
     def _certificate(self, x: Array) -> tuple[Array, Array]:
-        """The relative gap of each problem at ``x``, and its largest violation of a group bound or of a part's total."""
+        """The relative gap of each problem at ``x``, and its largest violation of a group bound or
+        of a part's total.
+        """
         s = self.company
         sums = s.rows(x)
         above, below = sums - s.lower, s.upper - sums
         off = s.layout.sums.largest(np.maximum(-np.minimum(above, below), 0.0) * s.size)
         mu = self.v.multiplier
-        if s.joint is not None:  # an equality for each part: one multiplier, of either sign, shared by its children
+        if (
+            s.joint is not None
+        ):  # an equality for each part: one multiplier, of either sign, shared by its children
             at, parts = s.joint
             short = parts.sums(sums[at]) - parts.total
             off = np.maximum(off, np.abs(short).max() * s.size[at[0]])

@@ -21,13 +21,13 @@ FlatMap = Callable[[Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class Company:
-    """Problems that all have a parent or have none (``coupled``), all one matrix each or not (``shared``), and all definite
-    ones or not (``null`` is ``None``, or there is one).
+    """Problems that all have a parent or have none (``coupled``), all one matrix each or not
+    (``shared``), and all definite ones or not (``null`` is ``None``, or there is one).
 
-    ``rhs``, ``support`` (1 or 0; ``None`` where all are 1) and ``diagonal`` of the variables; ``lower``, ``upper`` and ``size`` of
-    the rows' sums; ``parent`` of each problem's cells; ``typical`` of the problems. ``joint`` has the places of the sums of
-    children of known joint totals, and those.
-    """
+    ``rhs``, ``support`` (1 or 0; ``None`` where all are 1) and ``diagonal`` of the variables;
+    ``lower``, ``upper`` and ``size`` of the rows' sums; ``parent`` of each problem's cells;
+    ``typical`` of the problems. ``joint`` has the places of the sums of children of known joint
+    totals, and those."""
 
     layout: Arrangement
     coupled: bool
@@ -53,7 +53,9 @@ class Company:
         first = problems[0]
         kinds = [p.kinds for p in problems]
         found = sorted(
-            (p.cells, len(p.size), len(k), i, j) for i, p in enumerate(problems) for j, k in enumerate(kinds[i])
+            (p.cells, len(p.size), len(k), i, j)
+            for i, p in enumerate(problems)
+            for j, k in enumerate(kinds[i])
         )
         cells, rows, children, problem, kind = np.array(found, dtype=np.intp).T
         layout = Arrangement(cells, rows, children, problem, kind, len(problems))
@@ -64,38 +66,62 @@ class Company:
 
         able = None
         if any(p.support is not None for p in problems):
-            able = flat(lambda p: np.ones(p.rhs.shape) if p.support is None else p.support.astype(float))
+            able = flat(
+                lambda p: np.ones(p.rhs.shape) if p.support is None else p.support.astype(float)
+            )
         gram, inverse, null, rows, back = _maps(layout, places)
         return Company(
-            layout=layout, coupled=first.parent is not None, shared=len(first.kinds) == 1,
-            rhs=flat(lambda p: p.rhs), support=able,
+            layout=layout,
+            coupled=first.parent is not None,
+            shared=len(first.kinds) == 1,
+            rhs=flat(lambda p: p.rhs),
+            support=able,
             diagonal=np.concatenate([np.repeat(_diagonal(p, j), len(k)) for p, k, j in places]),
-            lower=flat(lambda p: p.lower), upper=flat(lambda p: p.upper),
+            lower=flat(lambda p: p.lower),
+            upper=flat(lambda p: p.upper),
             size=np.concatenate([np.repeat(p.size, len(k)) for p, k, _ in places]),
-            parent=np.concatenate([np.zeros(p.cells) if p.parent is None else p.parent for p in problems]),
+            parent=np.concatenate(
+                [np.zeros(p.cells) if p.parent is None else p.parent for p in problems]
+            ),
             typical=np.array([p.curvature.typical for p in problems]),
-            gram=gram, inverse=inverse, null=null, rows=rows, back=back, joint=_joint(layout, first),
-        )  # fmt: skip
+            gram=gram,
+            inverse=inverse,
+            null=null,
+            rows=rows,
+            back=back,
+            joint=_joint(layout, first),
+        )
 
     def some(self, keep: Mask) -> Company:
         """Those of the problems that are kept, of more than one."""
-        variables, sums = (keep[lines.problem_of] for lines in (self.layout.entries, self.layout.sums))
+        variables, sums = (
+            keep[lines.problem_of] for lines in (self.layout.entries, self.layout.sums)
+        )
         return replace(
-            self, layout=self.layout.some(keep), rhs=self.rhs[variables],
-            support=None if self.support is None else self.support[variables], diagonal=self.diagonal[variables],
-            lower=self.lower[sums], upper=self.upper[sums], size=self.size[sums],
-            parent=self.parent[keep[self.layout.problem_of_cell]], typical=self.typical[keep],
-            gram=self.kept(self.gram, keep), inverse=self.kept(self.inverse, keep),
+            self,
+            layout=self.layout.some(keep),
+            rhs=self.rhs[variables],
+            support=None if self.support is None else self.support[variables],
+            diagonal=self.diagonal[variables],
+            lower=self.lower[sums],
+            upper=self.upper[sums],
+            size=self.size[sums],
+            parent=self.parent[keep[self.layout.problem_of_cell]],
+            typical=self.typical[keep],
+            gram=self.kept(self.gram, keep),
+            inverse=self.kept(self.inverse, keep),
             null=None if self.null is None else self.kept(self.null, keep),
-            rows=self.kept(self.rows, keep), back=self.kept(self.back, keep),
-        )  # fmt: skip
+            rows=self.kept(self.rows, keep),
+            back=self.kept(self.back, keep),
+        )
 
     def kept(self, matrices: FlatMap, keep: Mask) -> FlatMap:
         """Of one matrix for each block, those of the problems that are kept."""
         assert isinstance(matrices, BlockDiagonal)
         return matrices.some([keep[self.layout.problem[a:b]] for a, b in self.layout.runs])
 
-    # --- across the children of each problem ----------------------------------------------------------------
+    # --- across the children of each problem
+    # ----------------------------------------------------------------
 
     def over_children(self, x: Array) -> Array:
         """The sum of each cell of each problem, in the order of ``parent``."""
@@ -107,7 +133,9 @@ class Company:
         return cells[self.layout.cell_of_variable]
 
     def meet(self, x: Array, shares: FlatMap | None) -> Array:
-        """``x`` changed to sum to the parent: what is missing is shared out evenly, or by ``shares``, in place."""
+        """``x`` changed to sum to the parent: what is missing is shared out evenly, or by
+        ``shares``, in place.
+        """
         rest = self.parent - self.over_children(x)
         if shares is None:
             x += self.to_children(rest / self.layout.children_of_cell)
@@ -115,15 +143,20 @@ class Company:
             x += shares(rest[self.layout.cell_of])[self.layout.entries.of]
         return x
 
-    # --- matrices ---------------------------------------------------------------------------------------------
+    # --- matrices
+    # ---------------------------------------------------------------------------------------------
 
     def factored(
         self, diagonal: Array, weight: Array, old: FlatMap | None = None, moved: Mask | None = None
     ) -> FlatMap:
-        """A = (G + ``diagonal`` I + ``weight`` B'B)^-1; only of the problems that ``moved``, if there are ``old`` ones."""
+        """A = (G + ``diagonal`` I + ``weight`` B'B)^-1; only of the problems that ``moved``, if
+        there are ``old`` ones.
+        """
         if isinstance(self.gram, _OfPartitions):
             of = self.gram
-            return _Solve(of.matrix.plus(float(diagonal[0]), of.rows, float(weight[0])), of.children)
+            return _Solve(
+                of.matrix.plus(float(diagonal[0]), of.rows, float(weight[0])), of.children
+            )
         assert isinstance(self.gram, BlockDiagonal)
         assert isinstance(self.rows, BlockDiagonal)
         stacks: list[Array] = []
@@ -141,16 +174,25 @@ class Company:
             stacks.append(new)
         return old if isinstance(old, BlockDiagonal) else BlockDiagonal(stacks, self.gram.width)
 
-    def shares(self, matrix: FlatMap, old: FlatMap | None = None, moved: Mask | None = None) -> FlatMap | None:
-        """Of children of several kinds, what each takes of a rest at the least cost: A_c (sum A_c)^-1. ``None``: all the same."""
+    def shares(
+        self, matrix: FlatMap, old: FlatMap | None = None, moved: Mask | None = None
+    ) -> FlatMap | None:
+        """Of children of several kinds, what each takes of a rest at the least cost: A_c (sum
+        A_c)^-1. ``None``: all the same.
+        """
         if self.shared or not self.coupled:
             return None
         assert isinstance(matrix, BlockDiagonal)
-        out = old if isinstance(old, BlockDiagonal) else BlockDiagonal(
-            [np.empty_like(m) for m in matrix.stacks], [1] * len(matrix.stacks))  # fmt: skip
+        out = (
+            old
+            if isinstance(old, BlockDiagonal)
+            else BlockDiagonal([np.empty_like(m) for m in matrix.stacks], [1] * len(matrix.stacks))
+        )
         for i, places in enumerate(self.layout.places):
             if moved is None or moved[i]:
-                whole = inverse(np.sum([matrix.width[r] * matrix.stacks[r][k] for r, k in places], axis=0)[None])[0]
+                whole = inverse(
+                    np.sum([matrix.width[r] * matrix.stacks[r][k] for r, k in places], axis=0)[None]
+                )[0]
                 for r, k in places:
                     out.stacks[r][k] = matrix.stacks[r][k] @ whole
         return out
@@ -202,7 +244,13 @@ def _maps(
     p = places[0][0]
     if isinstance(p.curvature, PartitionsCurvature):
         g, c = p.curvature.gram, p.children
-        return _OfPartitions(g, p.rows, c), _Solve(g, c), None, _Sparse(p.rows, c), _Sparse(p.rows.T.tocsr(), c)
+        return (
+            _OfPartitions(g, p.rows, c),
+            _Solve(g, c),
+            None,
+            _Sparse(p.rows, c),
+            _Sparse(p.rows.T.tocsr(), c),
+        )
     width = [int(layout.children[a]) for a, _ in layout.runs]
 
     def stacked(of: Callable[[CheckedQP, int], Array]) -> BlockDiagonal:
@@ -213,11 +261,21 @@ def _maps(
         return stacked(lambda p, j: getattr(p.curvature, name)[j])
 
     rows = stacked(lambda p, _: p.rows)
-    return of("gram"), of("inverse"), None if p.curvature.null is None else of("null"), rows, rows.transposed
+    return (
+        of("gram"),
+        of("inverse"),
+        None if p.curvature.null is None else of("null"),
+        rows,
+        rows.transposed,
+    )
 
 
 def _diagonal(p: CheckedQP, kind: int) -> Array:
-    return p.curvature.diagonal if isinstance(p.curvature, PartitionsCurvature) else p.curvature.diagonal[kind]
+    return (
+        p.curvature.diagonal
+        if isinstance(p.curvature, PartitionsCurvature)
+        else p.curvature.diagonal[kind]
+    )
 
 
 def _joint(layout: Arrangement, p: CheckedQP) -> tuple[Index, Parts] | None:
@@ -225,6 +283,8 @@ def _joint(layout: Arrangement, p: CheckedQP) -> tuple[Index, Parts] | None:
     if not len(p.parts):
         return None
     last = np.cumsum(layout.rows) - 1
-    at = np.concatenate([layout.sums.start[i] + np.arange(layout.children[k]) for k, i in enumerate(last)])
+    at = np.concatenate(
+        [layout.sums.start[i] + np.arange(layout.children[k]) for k, i in enumerate(last)]
+    )
     order = np.concatenate([p.kinds[j] for j in layout.kind])
     return at, Parts(p.parts.part[order], p.parts.total / p.size[-1])

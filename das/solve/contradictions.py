@@ -15,10 +15,16 @@ _WHERE = "children_qp"
 
 
 def refuse_contradictions(
-    parent: Array | None, rows: Any, lower: Array, upper: Array, support: NDArray[np.bool_] | None, parts: Parts
+    parent: Array | None,
+    rows: Any,
+    lower: Array,
+    upper: Array,
+    support: NDArray[np.bool_] | None,
+    parts: Parts,
 ) -> None:
-    """Raise :class:`InfeasibleError`, naming child and group, part or cell, where one bound, one cell, one group or
-    one part's total alone rules out every answer. ``rows`` ``(groups, cells)``, dense or sparse, of 0 and 1; ``lower``, ``upper`` ``(children, groups)``.
+    """Raise :class:`InfeasibleError`, naming child and group, part or cell, where one bound, one
+    cell, one group or one part's total alone rules out every answer. ``rows`` ``(groups, cells)``,
+    dense or sparse, of 0 and 1; ``lower``, ``upper`` ``(children, groups)``.
 
     Constraints that contradict each other only together are left to the certificate.
     """
@@ -42,8 +48,12 @@ def _refuse(bad: NDArray[np.bool_], wanted: Array, what: str, limit: Array, why:
         raise InfeasibleError(message, where=_WHERE)
 
 
-def _most(parent: Array | None, rows: Any, support: NDArray[np.bool_] | None, children: int) -> Array:
-    """The most that each child can hold of each group: what the parent has in the cells of its support."""
+def _most(
+    parent: Array | None, rows: Any, support: NDArray[np.bool_] | None, children: int
+) -> Array:
+    """The most that each child can hold of each group: what the parent has in the cells of its
+    support.
+    """
     if support is None:
         held = np.full(rows.shape[0], np.inf) if parent is None else rows @ parent
         return np.broadcast_to(held, (children, rows.shape[0]))
@@ -53,14 +63,21 @@ def _most(parent: Array | None, rows: Any, support: NDArray[np.bool_] | None, ch
 
 
 def _refuse_parts(
-    parent: Array | None, rows: Any, lower: Array, upper: Array, support: NDArray[np.bool_] | None, parts: Parts
+    parent: Array | None,
+    rows: Any,
+    lower: Array,
+    upper: Array,
+    support: NDArray[np.bool_] | None,
+    parts: Parts,
 ) -> None:
     """A part's total against the bounds of its children, and the totals against the parent."""
     apart = bool((rows.sum(axis=0) <= 1).all())  # no cell in two groups: their bounds add up
     over = (lambda b: b.sum(axis=1)) if apart else (lambda b: b.max(axis=1, initial=0.0))
     least = parts.sums(over(np.maximum(lower, 0.0)))
     one = np.ones((1, rows.shape[1]))
-    high = _most(parent, one, support, len(lower))[:, 0]  # what its cells hold, or the bounds of all cells
+    high = _most(parent, one, support, len(lower))[
+        :, 0
+    ]  # what its cells hold, or the bounds of all cells
     if apart and (rows.sum(axis=0) == 1).all():
         high = np.minimum(high, upper.sum(axis=1))
     full = rows.sum(axis=1) == rows.shape[1]
@@ -70,17 +87,26 @@ def _refuse_parts(
     if (bad := (least > parts.total + slack) | (most < parts.total - slack)).any():
         s = int(np.flatnonzero(bad)[0])
         raise InfeasibleError(
-            f"part {s}: its total is {parts.total[s]:.6g}, its children together may hold {least[s]:.6g} to {most[s]:.6g}",
+            f"part {s}: its total is {parts.total[s]:.6g}, its children together may hold"
+            f" {least[s]:.6g} to {most[s]:.6g}",
             where=_WHERE,
         )
     if parent is None:
         return
-    held, known, loose = float(parent.sum()), float(parts.total.sum()), 1e-6 * (1 + float(parent.sum()))
+    held, known, loose = (
+        float(parent.sum()),
+        float(parts.total.sum()),
+        1e-6 * (1 + float(parent.sum())),
+    )
     if known > held + loose or (parts.bound.all() and known < held - loose):
-        raise InfeasibleError(f"the totals of the parts sum to {known:.6g}, the parent holds {held:.6g}", where=_WHERE)
+        raise InfeasibleError(
+            f"the totals of the parts sum to {known:.6g}, the parent holds {held:.6g}", where=_WHERE
+        )
 
 
-def _refuse_parent(parent: Array, rows: Any, lower: Array, upper: Array, support: NDArray[np.bool_] | None) -> None:
+def _refuse_parent(
+    parent: Array, rows: Any, lower: Array, upper: Array, support: NDArray[np.bool_] | None
+) -> None:
     if (parent < 0).any():
         _refuse_cell(parent < 0, "is negative")
     if support is not None and (lost := (parent > 0) & ~support.any(axis=0)).any():
@@ -94,7 +120,8 @@ def _refuse_parent(parent: Array, rows: Any, lower: Array, upper: Array, support
     if bad.any():
         g = int(np.flatnonzero(bad)[0])
         raise InfeasibleError(
-            f"group {g}: the parent holds {held[g]:.6g}, the children together may hold {least[g]:.6g} to {most[g]:.6g}",
+            f"group {g}: the parent holds {held[g]:.6g}, the children together may hold"
+            f" {least[g]:.6g} to {most[g]:.6g}",
             where=_WHERE,
         )
 

@@ -15,10 +15,14 @@ _SINGULAR = 1e-11  # eigenvalues below this part of the largest count as zero
 
 
 def inverse(matrices: Array, factors: Array | None = None) -> Array:
-    """Of positive definite matrices, ``(matrices, n, n)``; large ones by their Cholesky ``factors``."""
+    """Of positive definite matrices, ``(matrices, n, n)``; large ones by their Cholesky
+    ``factors``.
+    """
     if matrices.shape[1] <= _SMALL:
         return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
-    return np.stack([_inverse(m, None if factors is None else factors[i]) for i, m in enumerate(matrices)])
+    return np.stack(
+        [_inverse(m, None if factors is None else factors[i]) for i, m in enumerate(matrices)]
+    )
 
 
 def _inverse(matrix: Array, factor: Array | None) -> Array:
@@ -32,9 +36,10 @@ def _inverse(matrix: Array, factor: Array | None) -> Array:
 
 
 class Curvature:
-    """One matrix G of each kind of children, ``(kinds, cells, cells)``, and its inverse; where some G is singular, their
-    pseudo-inverses and the projections on what they do not see, ``null``. ``typical`` is the geometric mean of the (positive)
-    eigenvalues; ``diagonal`` ``(kinds, cells)``."""
+    """One matrix G of each kind of children, ``(kinds, cells, cells)``, and its inverse; where some
+    G is singular, their pseudo-inverses and the projections on what they do not see, ``null``.
+    ``typical`` is the geometric mean of the (positive) eigenvalues; ``diagonal`` ``(kinds,
+    cells)``."""
 
     def __init__(self, given: Array | Kinds, children: int) -> None:
         if isinstance(given, Kinds):
@@ -67,7 +72,9 @@ class Curvature:
         except np.linalg.LinAlgError:
             return None
         pivots = np.diagonal(factors, axis1=1, axis2=2)
-        definite = (pivots.min(axis=1, initial=np.inf) > 1e-5 * pivots.max(axis=1, initial=0.0)).all()
+        definite = (
+            pivots.min(axis=1, initial=np.inf) > 1e-5 * pivots.max(axis=1, initial=0.0)
+        ).all()
         return factors if definite else None
 
     def variances(self, rows: Array) -> Array:

@@ -1,31 +1,41 @@
-r"""Least squares over the children of one parent by its multipliers: for large families, without any matrix of the cells.
+r"""Least squares over the children of one parent by its multipliers: for large families, without
+any matrix of the cells.
 
-The problem of :mod:`das.solve.children` with :math:`G_c = D_c + \sum_r w_{rc} a_r a_r'` (:class:`das.solve.layered.Layered`): answers of one
-cell are the diagonal :math:`D_c`, all others 0/1 rows :math:`a_r`. With the sums :math:`t_{rc} = a_r'x_c` as variables of their own, let
-:math:`y` be the multipliers of all sums: of the measured rows, of the parent, of groups and of parts. Given these, every
-variable is by itself,
+The problem of :mod:`das.solve.children` with :math:`G_c = D_c + \sum_r w_{rc} a_r a_r'`
+(:class:`das.solve.layered.Layered`): answers of one cell are the diagonal :math:`D_c`, all others
+0/1 rows :math:`a_r`. With the sums :math:`t_{rc} = a_r'x_c` as variables of their own, let
+:math:`y` be the multipliers of all sums: of the measured rows, of the parent, of groups and of
+parts. Given these, every variable is by itself,
 
 .. math:: s = b + R'y, \qquad x(y) = [s]_+ / D, \qquad
           F(y) = \tfrac12 \sum D\,x(y)^2 + \tfrac12 y'Vy - e'y \;\to\; \min_y,
 
-where :math:`R` has the rows of all sums, :math:`V = \mathrm{diag}(1/w)` on measured rows and 0 on exact ones, whose values are :math:`e`. :math:`F` is convex and
-piecewise quadratic, has no constraint, and minus its minimum is that of the problem; its gradient :math:`Rx + Vy - e` says which
-sums do not hold, and its second derivatives are :math:`R_S D_S^{-1} R_S' + V`, with :math:`S` the variables that are positive: a tenth
-of all, as parents' cells hold fewer persons than there are children.
+where :math:`R` has the rows of all sums, :math:`V = \mathrm{diag}(1/w)` on measured rows and 0 on
+exact ones, whose values are :math:`e`. :math:`F` is convex and piecewise quadratic, has no
+constraint, and minus its minimum is that of the problem; its gradient :math:`Rx + Vy - e` says
+which sums do not hold, and its second derivatives are :math:`R_S D_S^{-1} R_S' + V`, with :math:`S`
+the variables that are positive: a tenth of all, as parents' cells hold fewer persons than there are
+children.
 
-*Newton's method*, with the generalised second derivatives (Qi & Sun 1993; Li, Sun & Toh 2020), ends in a few steps, but far from the end
-every step is wrong about who will be positive. So :math:`[s]_+` is smoothed over a width :math:`h` (:mod:`das.solve.smoothing`), as of an entropy beside the
-squares: for large :math:`h` the scaling of transport problems (Cuturi 2013), for :math:`h = 0` the problem. :math:`h` shrinks whenever a step was good,
-and the multipliers of the parent are then set to what makes its cells add up (Newton's method cell by cell). A sum between bounds :math:`l, u` is a
-variable with a proximal term: :math:`e = [v - y/\delta]_l^u`, whose centre v follows it (Rockafellar 1976); its corners are smoothed as well. Where bounded sums overlap, centres may go round
-in a circle: the status is then ``INACCURATE``.
+*Newton's method*, with the generalised second derivatives (Qi & Sun 1993; Li, Sun & Toh 2020), ends
+in a few steps, but far from the end every step is wrong about who will be positive. So
+:math:`[s]_+` is smoothed over a width :math:`h` (:mod:`das.solve.smoothing`), as of an entropy
+beside the squares: for large :math:`h` the scaling of transport problems (Cuturi 2013), for
+:math:`h = 0` the problem. :math:`h` shrinks whenever a step was good, and the multipliers of the
+parent are then set to what makes its cells add up (Newton's method cell by cell). A sum between
+bounds :math:`l, u` is a variable with a proximal term: :math:`e = [v - y/\delta]_l^u`, whose centre
+v follows it (Rockafellar 1976); its corners are smoothed as well. Where bounded sums overlap,
+centres may go round in a circle: the status is then ``INACCURATE``.
 
-*Steps* solve :math:`(R D^{-1} R' + V + \tau I_E) z = -\nabla F` by conjugate gradients; :math:`\tau`, on exact sums alone, keeps z small while steps
-come out short. They are preconditioned by the diagonal, and child by child by the inverse for the coarse queries, :math:`V + A D^{-1} A'` with some
-hundred rows. One product with R takes as many additions as there are queries for each variable; where few are positive, they alone. A line search
-finds a point where the derivative along z is small; F itself is not needed, so smoothing needs no integral.
+*Steps* solve :math:`(R D^{-1} R' + V + \tau I_E) z = -\nabla F` by conjugate gradients;
+:math:`\tau`, on exact sums alone, keeps z small while steps come out short. They are preconditioned
+by the diagonal, and child by child by the inverse for the coarse queries, :math:`V + A D^{-1} A'`
+with some hundred rows. One product with R takes as many additions as there are queries for each
+variable; where few are positive, they alone. A line search finds a point where the derivative along
+z is small; F itself is not needed, so smoothing needs no integral.
 
-Every variable needs a curvature of its own, :math:`D > 0`: where nothing measures all cells, a weak pull to even shares does. *Certificate.* See
+Every variable needs a curvature of its own, :math:`D > 0`: where nothing measures all cells, a weak
+pull to even shares does. *Certificate.* See
 :mod:`das.solve.dual_gap`.
 """
 
@@ -61,16 +71,20 @@ _ROUNDS = (0, 8, 24)  # by which an answer is moved into the bounds, if the gap 
 
 
 def solved(p: ChildrenQP, tol: float, limit: int) -> Solution:
-    """The solution of one problem; ``limit`` bounds the steps of conjugate gradients, which are its ``iterations``."""
+    """The solution of one problem; ``limit`` bounds the steps of conjugate gradients, which are its
+    ``iterations``.
+    """
     began = perf_counter()
     x, gap, residual, iterations = _Newton(DualProblem(p)).run(tol, limit)
     status = Status.OPTIMAL if gap <= tol and residual <= FEASIBLE else Status.INACCURATE
-    return Solution(np.ascontiguousarray(x.T), status, gap, residual, iterations, perf_counter() - began)
+    return Solution(
+        np.ascontiguousarray(x.T), status, gap, residual, iterations, perf_counter() - began
+    )
 
 
 class _Newton:
-    """The state: multipliers ``y``, potentials ``s`` (-inf where x is 0), how smooth (``answer``), and where sums
-    between bounds are held near (``centre``)."""
+    """The state: multipliers ``y``, potentials ``s`` (-inf where x is 0), how smooth (``answer``),
+    and where sums between bounds are held near (``centre``)."""
 
     def __init__(self, p: DualProblem) -> None:
         self.p, self.gap = p, Gap(p)
@@ -135,16 +149,22 @@ class _Newton:
         """Less or more smoothing, and damping, after a step of some length."""
         steady = self.tau <= _STEADY
         self.tau = max(
-            _LEAST_TAU, self.tau * (10 if length < 0.1 else 3 if length < 0.3 else 1 if length < _GOOD else 0.1)
+            _LEAST_TAU,
+            self.tau
+            * (10 if length < 0.1 else 3 if length < 0.3 else 1 if length < _GOOD else 0.1),
         )
         if length < _GOOD or not steady:
             return
         smoothing = self.answer.smoothing * _SHRINK
         self.centre = self.p.centred(self.y, self.centre)
-        self.answer = PositivePart(self.answer.curvature, self.answer.width, smoothing if smoothing > _SHARP else 0.0)
+        self.answer = PositivePart(
+            self.answer.curvature, self.answer.width, smoothing if smoothing > _SHARP else 0.0
+        )
 
     def _settle(self) -> None:
-        """The potentials, after the multipliers of the parent have been set to where its cells add up."""
+        """The potentials, after the multipliers of the parent have been set to where its cells add
+        up.
+        """
         p = self.p
         s = p.rows.spread(self.y)
         s += p.rhs
@@ -157,7 +177,9 @@ class _Newton:
 
 
 def _length(derivative: Callable[[float], float], first: float) -> float:
-    """How far to go: to where the derivative is small beside the ``first``, at 0, by false position."""
+    """How far to go: to where the derivative is small beside the ``first``, at 0, by false
+    position.
+    """
     low, below, high = 0.0, first, 1.0
     above = derivative(high)
     if abs(above) <= _WEAK * abs(first):
@@ -171,7 +193,9 @@ def _length(derivative: Callable[[float], float], first: float) -> float:
         return high
     length = high
     for _ in range(_TRIES):
-        length = low - below * (high - low) / (above - below) if above > below else 0.5 * (low + high)
+        length = (
+            low - below * (high - low) / (above - below) if above > below else 0.5 * (low + high)
+        )
         length = min(max(length, low + 0.1 * (high - low)), high - 0.1 * (high - low))
         here = derivative(length)
         if abs(here) <= _WEAK * abs(first):

@@ -1,21 +1,25 @@
 r"""How far an answer of :mod:`das.solve.dual` can be from the optimum.
 
-For any multipliers y, :math:`-F(y)` bounds the optimum from below. With :math:`s = b + R'y`, the value of an answer x that
-meets all exact sums is above it by
+For any multipliers y, :math:`-F(y)` bounds the optimum from below. With :math:`s = b + R'y`, the
+value of an answer x that meets all exact sums is above it by
 
 .. math:: P(x) + F(y) = \sum_{s > 0} \tfrac12 D (x - s/D)^2 + \sum_{s \le 0} \bigl(\tfrac12 D x^2 - s x\bigr)
-          + \sum_r \tfrac12 w_r (a_r'x + y_r/w_r)^2 + \sum_r y_r^+ (a_r'x - l_r) + y_r^- (u_r - a_r'x),
+          + \sum_r \tfrac12 w_r (a_r'x + y_r/w_r)^2 + \sum_r y_r^+ (a_r'x - l_r) + y_r^- (u_r -
+            a_r'x),
 
-terms that are none negative, the first two of the variables, the third of measured sums, the last of sums between bounds: no digits are lost.
-Violations of exact sums, which are within the stated residual, are counted with their sign and the absolute value is reported, as in :mod:`das.solve.certificate`.
+terms that are none negative, the first two of the variables, the third of measured sums, the last
+of sums between bounds: no digits are lost. Violations of exact sums, which are within the stated
+residual, are counted with their sign and the absolute value is reported, as in
+:mod:`das.solve.certificate`.
 
-*Relative to what.* To :math:`\max(1, \min(|P|, E))` as there, with :math:`E = \tfrac12 r'G^{-1}r`, :math:`r = Gx - b`. A medium row of n cells has
-:math:`w\,aa' \preceq w n I` on these, so with D' the diagonal that has these added, and the coarse rows A,
+*Relative to what.* To :math:`\max(1, \min(|P|, E))` as there, with :math:`E = \tfrac12 r'G^{-1}r`,
+:math:`r = Gx - b`. A medium row of n cells has :math:`w\,aa' \preceq w n I` on these, so with D'
+the diagonal that has these added, and the coarse rows A,
 
 .. math:: G \preceq D' + A'WA, \qquad E \ge \tfrac12 r'(D' + A'WA)^{-1} r,
 
-by Woodbury's identity with as many rows as A has. This bound is taken: the stated gap is the larger for it, never the smaller.
-"""
+by Woodbury's identity with as many rows as A has. This bound is taken: the stated gap is the larger
+for it, never the smaller."""
 
 from __future__ import annotations
 
@@ -38,7 +42,9 @@ class Gap:
         self.p = p
 
     def of(self, x: Array, y: Array, tol: float = np.inf) -> tuple[float, float]:
-        """The relative gap at ``x`` and the largest violation. A gap that is above ``tol`` of ``|P|`` is not put against E."""
+        """The relative gap at ``x`` and the largest violation. A gap that is above ``tol`` of
+        ``|P|`` is not put against E.
+        """
         p = self.p
         groups = p.rows.rows[p.measured :]
         low, high = p.bounds()
@@ -49,10 +55,14 @@ class Gap:
         kappa = p.rows.of_rows(y)[: p.measured]
         weight = np.broadcast_to(p.weight, t.shape)
         asked = weight > 0
-        loss += 0.5 * float((weight * (t + np.divide(kappa, weight, out=np.zeros(t.shape), where=asked)) ** 2).sum())
+        loss += 0.5 * float(
+            (weight * (t + np.divide(kappa, weight, out=np.zeros(t.shape), where=asked)) ** 2).sum()
+        )
         up, down = np.maximum(mu, 0.0), np.maximum(-mu, 0.0)
         loss += float((up * (sums - np.where(up > 0, np.maximum(low, 0.0), 0.0))).sum())
-        loss += float((down * (np.where(down > 0, self._upper, 0.0) - np.where(down > 0, sums, 0.0))).sum())
+        loss += float(
+            (down * (np.where(down > 0, self._upper, 0.0) - np.where(down > 0, sums, 0.0))).sum()
+        )
         residual = float(np.maximum(np.maximum(low - sums, sums - high), 0.0).max(initial=0.0))
         if len(p.parts):
             short = p.parts.sums(x.sum(axis=0)) - p.parts.total
@@ -99,7 +109,9 @@ class Gap:
 
     @cached_property
     def _factors(self) -> list[tuple[Array, Any, Any, NDArray[np.intp]]]:
-        """For each kind of children: D', coarse rows, the factor of W^-1 + A D'^-1 A', and who they are."""
+        """For each kind of children: D', coarse rows, the factor of W^-1 + A D'^-1 A', and who they
+        are.
+        """
         p = self.p
         weight = p.weight if p.weight.shape[1] > 1 else p.weight[:, :1]
         key = np.concatenate([weight, p.curvature], axis=0) if weight.shape[1] > 1 else weight

@@ -16,16 +16,19 @@ from das.solve.problem import ChildrenQP, sparse_rows
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_CORE = 256  #: most answers of the coarse queries, whose second derivatives are inverted child by child,
+# : most answers of the coarse queries, whose second derivatives are inverted child by child,
+_CORE = 256
 _CORES = 1 << 24  #: and most numbers of these inverses (130 MB)
-_SLACK = 0.01  #: what holds a sum between bounds near its last value, in typical curvatures of one of its cells
+# : what holds a sum between bounds near its last value, in typical curvatures of one of its cells
+_SLACK = 0.01
 _EQUAL = 1e-9  # bounds no further apart are one
 
 
 class DualProblem:
-    """Variables ``(cells, children)``: ``rhs``, ``curvature`` (one column where all children share it), ``able``; multipliers
-    flat, as :class:`Incidence` has them: ``inverse`` weights of measured sums (0: exact), ``held`` of exact sums, ``free`` those
-    that count. ``box`` are the places of sums between ``low`` and ``high``.
+    """Variables ``(cells, children)``: ``rhs``, ``curvature`` (one column where all children share
+    it), ``able``; multipliers flat, as :class:`Incidence` has them: ``inverse`` weights of measured
+    sums (0: exact), ``held`` of exact sums, ``free`` those that count. ``box`` are the places of
+    sums between ``low`` and ``high``.
 
     Raises:
         ValueError, InfeasibleError: as :class:`das.solve.problem.CheckedQP`.
@@ -38,8 +41,10 @@ class DualProblem:
         if not np.isfinite(self.rhs).all():
             raise ValueError("gram and rhs must be finite")
         if p.gram.cells != self.cells or p.gram.weight.shape[1] != self.children:
-            raise ValueError(f"gram has weights of {p.gram.weight.shape[1]} children and {p.gram.cells} cells, "
-                             f"rhs {self.children} and {self.cells}")  # fmt: skip
+            raise ValueError(
+                f"gram has weights of {p.gram.weight.shape[1]} children and {p.gram.cells} cells, "
+                f"rhs {self.children} and {self.cells}"
+            )
         self.parent = None if p.parent is None else np.asarray(p.parent, dtype=float)
         self.parts = Parts.of(p.parts, p.totals, self.children)
         groups = sparse_rows(p.groups, self.cells)
@@ -47,9 +52,15 @@ class DualProblem:
         refuse_contradictions(self.parent, groups, lower, upper, p.support, self.parts)
         self.lower, self.upper = lower.T, upper.T
         self.able = self._able(p.support, groups)
-        self.most = np.full(self.able.shape, np.inf) if self.parent is None else self.able * self.parent[:, None]
+        self.most = (
+            np.full(self.able.shape, np.inf)
+            if self.parent is None
+            else self.able * self.parent[:, None]
+        )
         self._measured(p.gram)
-        self.rows = Incidence(stacked([self.queries, groups], self.cells), self.children, self.parts)
+        self.rows = Incidence(
+            stacked([self.queries, groups], self.cells), self.children, self.parts
+        )
         self._multipliers(groups)
 
     def _able(self, support: Mask | None, groups: csr_array) -> Mask:
@@ -63,8 +74,9 @@ class DualProblem:
         return able & ~np.asarray(groups.T @ (self.upper <= 0) > 0)
 
     def _measured(self, gram: Layered) -> None:
-        """``queries`` ``(answers, cells)`` of several cells, those of coarse queries first (``core`` of them), their ``weight``
-        ``(answers, children)``, and the ``curvature`` that the other answers give."""
+        """``queries`` ``(answers, cells)`` of several cells, those of coarse queries first
+        (``core`` of them), their ``weight`` ``(answers, children)``, and the ``curvature`` that the
+        other answers give."""
         weight = np.asarray(gram.weight, dtype=float)
         if (weight == weight[:, :1]).all():
             weight = weight[:, :1]
@@ -82,7 +94,8 @@ class DualProblem:
         if (bad := (curvature <= 0) & self.able).any():
             cell, child = np.argwhere(bad)[0]
             raise ValueError(
-                f"child {child}, cell {cell}: layered matrices need a query of positive weight that tells it apart"
+                f"child {child}, cell {cell}: layered matrices need a query of positive weight that"
+                " tells it apart"
             )
         self.curvature = np.where(curvature > 0, curvature, 1.0)
         self.typical = float(np.median(self.curvature)) if curvature.size else 1.0
@@ -93,7 +106,9 @@ class DualProblem:
         self.inverse, self.held, self.free = y.copy(), y.copy(), y.astype(bool)
         weight = np.broadcast_to(self.weight, (measured, self.children))
         of_rows = rows.of_rows
-        of_rows(self.inverse)[:measured] = np.divide(1.0, weight, out=np.ones(weight.shape), where=weight > 0)
+        of_rows(self.inverse)[:measured] = np.divide(
+            1.0, weight, out=np.ones(weight.shape), where=weight > 0
+        )
         of_rows(self.free)[:measured] = (weight > 0) & (self.queries @ self.able > 0)
         low, high = np.maximum(self.lower, 0.0), np.minimum(self.upper, groups @ self.most)
         exact = high - low <= _EQUAL
@@ -116,14 +131,17 @@ class DualProblem:
         self.exact = self.free & (self.inverse == 0)
 
     def sums_wanted(self, y: Array, centre: Array, smoothing: float) -> tuple[Array, Array]:
-        r"""What each sum should be at the multipliers ``y``, and the negative slopes of that: exact sums their own; one between
-        bounds ``centre - y/stiff``, clipped to them, with the corners rounded over some persons."""
+        r"""What each sum should be at the multipliers ``y``, and the negative slopes of that: exact
+        sums their own; one between bounds ``centre - y/stiff``, clipped to them, with the corners
+        rounded over some persons."""
         wanted, slope = self.held.copy(), self.inverse.copy()
         if len(self.box):
             at = centre - y[self.box] / self.stiff
             if smoothing:
                 low, high = (at - self.low) / smoothing, (at - self.high) / smoothing
-                wanted[self.box] = self.low + smoothing * (np.logaddexp(0.0, low) - np.logaddexp(0.0, high))
+                wanted[self.box] = self.low + smoothing * (
+                    np.logaddexp(0.0, low) - np.logaddexp(0.0, high)
+                )
                 slope[self.box] = (expit(low) - expit(high)) / self.stiff
             else:
                 wanted[self.box] = np.clip(at, self.low, self.high)

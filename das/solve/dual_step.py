@@ -17,7 +17,9 @@ _MOST = 300  # steps for one system
 
 
 class NewtonSystem:
-    """The second derivatives, R diag(``slope``) R' + diag(``bend``), and what is near their inverse."""
+    """The second derivatives, R diag(``slope``) R' + diag(``bend``), and what is near their
+    inverse.
+    """
 
     def __init__(self, p: DualProblem, slope: Array, bend: Array) -> None:
         self.p, self.bend = p, bend

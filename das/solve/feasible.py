@@ -9,13 +9,17 @@ from das.solve.dual_problem import DualProblem
 
 Array = NDArray[np.float64]
 
-FEASIBLE = 1e-3  #: the largest violation of a bound by an answer that passes for feasible, in persons
+FEASIBLE = (
+    1e-3  #: the largest violation of a bound by an answer that passes for feasible, in persons
+)
 _LEAST = 1e-3  # a sum is scaled by this factor at most, or its inverse
 _ROUNDS = 5
 
 
 def repaired(p: DualProblem, x: Array, rounds: int = 0) -> Array:
-    """``x`` >= 0 with each cell scaled to the parent exactly, after some rounds of scaling into the bounds."""
+    """``x`` >= 0 with each cell scaled to the parent exactly, after some rounds of scaling into the
+    bounds.
+    """
     x = _summed(p, x)
     low, high = (np.nan_to_num(b, posinf=np.inf, neginf=-np.inf) for b in p.bounds())
     groups = p.rows.rows[p.measured :]
@@ -32,7 +36,9 @@ def repaired(p: DualProblem, x: Array, rounds: int = 0) -> Array:
 
 
 def started(p: DualProblem) -> Array:
-    """Where to start: what the parent, or else the measurements, give each child evenly, scaled into the bounds."""
+    """Where to start: what the parent, or else the measurements, give each child evenly, scaled
+    into the bounds.
+    """
     if p.parent is None:
         x = np.where(p.able, np.maximum(p.rhs, 0.0) / (p.curvature + p.queries.T @ p.weight), 0.0)
         return repaired(p, x + 1e-3 * p.able, _ROUNDS)

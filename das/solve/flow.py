@@ -1,4 +1,6 @@
-"""Minimum-cost flows with lower bounds, in integers: what the roundings and the failsafe are made of."""
+"""Minimum-cost flows with lower bounds, in integers: what the roundings and the failsafe are made
+of.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ class Flow:
 
     def add(self, tail: Ints, head: Ints, capacity: Ints, cost: NDArray[np.generic]) -> None:
         """Arcs ``tail -> head``; ``cost`` of each unit, rounded to an integer."""
-        for kept, new in ((self.tail, tail), (self.head, head), (self.capacity, capacity), (self.cost, np.rint(cost))):
+        for kept, new in (
+            (self.tail, tail),
+            (self.head, head),
+            (self.capacity, capacity),
+            (self.cost, np.rint(cost)),
+        ):
             kept.append(np.asarray(new, dtype=np.int64))
 
     def some(self, tail: Ints, head: Ints, capacity: Ints, cost: Array) -> None:
@@ -42,8 +49,8 @@ class Flow:
         self.some(tail, head, upper - lower, free)
 
     def solve(self, supply: Ints, sink: int) -> Ints | None:
-        """The cheapest flow of all ``supply`` ``(nodes,)`` into the ``sink``: that of each arc, or ``None`` where
-        there is none that keeps the lower bounds."""
+        """The cheapest flow of all ``supply`` ``(nodes,)`` into the ``sink``: that of each arc, or
+        ``None`` where there is none that keeps the lower bounds."""
         tail, head, capacity, cost = (
             np.concatenate(a) if a else np.zeros(0, dtype=np.int64)
             for a in (self.tail, self.head, self.capacity, self.cost)
@@ -59,6 +66,8 @@ class Flow:
         if status == flow.INFEASIBLE:
             return None
         if status != flow.OPTIMAL:
-            raise SolverError(f"the flow solver ended with status {status}", where="minimum-cost flow")
+            raise SolverError(
+                f"the flow solver ended with status {status}", where="minimum-cost flow"
+            )
         flows: Ints = flow.flows(np.arange(len(tail)))
         return None if (flows[forced] < capacity[forced]).any() else flows

@@ -1,8 +1,9 @@
-"""The sums that the variables of one parent's children are in, each with a multiplier: for :mod:`das.solve.dual`.
+"""The sums that the variables of one parent's children are in, each with a multiplier: for
+:mod:`das.solve.dual`.
 
-Variables are ``(cells, children)``: what is said of a cell lies together. A flat vector of multipliers has those of the rows (a
-query's answers, then the groups) for each child, ``rows x children``, of the cells (the parent), and of the parts.
-"""
+Variables are ``(cells, children)``: what is said of a cell lies together. A flat vector of
+multipliers has those of the rows (a query's answers, then the groups) for each child, ``rows x
+children``, of the cells (the parent), and of the parts."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ class Incidence:
 
     @property
     def own(self) -> int:
-        """The multipliers of rows of one child; those of the cells follow, then those of the parts."""
+        """The multipliers of rows of one child; those of the cells follow, then those of the
+        parts.
+        """
         return int(self.rows.shape[0]) * self.children
 
     @property
@@ -71,7 +74,9 @@ class Incidence:
         return np.concatenate([held.ravel(), x.sum(axis=1), parts])
 
     def of(self, cell: Index, child: Index) -> Any:
-        """The 0/1 matrix of some of the variables and their multipliers, ``(variables, size)``, sparse."""
+        """The 0/1 matrix of some of the variables and their multipliers, ``(variables, size)``,
+        sparse.
+        """
         each = np.diff(self.back.indptr)[cell]
         first = np.cumsum(each) - each
         place = np.repeat(self.back.indptr[cell] - first, each) + np.arange(int(each.sum()))
@@ -89,8 +94,8 @@ class Incidence:
 
 
 def of_index(index: Sequence[Index], cells: int) -> list[tuple[csr_array, Index]]:
-    """Of each partition, the answers of several cells as rows ``(answers, cells)``, and the cells that have an answer to
-    themselves."""
+    """Of each partition, the answers of several cells as rows ``(answers, cells)``, and the cells
+    that have an answer to themselves."""
     out = []
     for i in index:
         _, position, many = np.unique(i, return_inverse=True, return_counts=True)

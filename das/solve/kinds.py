@@ -12,11 +12,17 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """``matrices`` ``(kinds, cells, cells)``, and which of them is each child's, ``kind`` ``(children,)``."""
+    """``matrices`` ``(kinds, cells, cells)``, and which of them is each child's, ``kind``
+    ``(children,)``.
+    """
 
     matrices: Array
     kind: NDArray[np.intp]
 
     def __post_init__(self) -> None:
-        if self.matrices.ndim != 3 or not np.array_equal(np.unique(self.kind), np.arange(len(self.matrices))):
-            raise ValueError("matrices must be (kinds, cells, cells), and each kind that of a child")
+        if self.matrices.ndim != 3 or not np.array_equal(
+            np.unique(self.kind), np.arange(len(self.matrices))
+        ):
+            raise ValueError(
+                "matrices must be (kinds, cells, cells), and each kind that of a child"
+            )

@@ -1,11 +1,12 @@
-r"""Matrices of children that are weighted sums of partitions of the cells, each child with weights of its own.
+r"""Matrices of children that are weighted sums of partitions of the cells, each child with weights
+of its own.
 
 .. math:: G_c = \sum_q w_{qc} Q_q'Q_q,
 
-with 0/1 matrices :math:`Q_q` of one 1 in each column, given by the answer that each cell is in. No matrix is formed, and
-nothing is asked of the queries: none need tell all cells apart, and a child that was not asked one has the weight 0 there.
-What solves with them is :mod:`das.solve.dual`. Memory is that of the index, ``queries x cells``.
-"""
+with 0/1 matrices :math:`Q_q` of one 1 in each column, given by the answer that each cell is in. No
+matrix is formed, and nothing is asked of the queries: none need tell all cells apart, and a child
+that was not asked one has the weight 0 there. What solves with them is :mod:`das.solve.dual`.
+Memory is that of the index, ``queries x cells``."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Layered:
-    """``index`` of each query is the number of each cell's answer, ``(cells,)``; ``weight`` ``(queries, children)``."""
+    """``index`` of each query is the number of each cell's answer, ``(cells,)``; ``weight``
+    ``(queries, children)``.
+    """
 
     index: Sequence[Index]
     weight: Array
@@ -30,9 +33,18 @@ class Layered:
         weight = np.asarray(self.weight, dtype=float)
         if not np.isfinite(weight).all():
             raise ValueError("gram and rhs must be finite")
-        if weight.ndim != 2 or len(weight) != len(self.index) or not len(weight) or (weight < 0).any():
-            raise ValueError("weights must be (queries, children), none negative, and there must be some query")
-        if any(np.ndim(i) != 1 or len(i) != self.cells or np.min(i, initial=0) < 0 for i in self.index):
+        if (
+            weight.ndim != 2
+            or len(weight) != len(self.index)
+            or not len(weight)
+            or (weight < 0).any()
+        ):
+            raise ValueError(
+                "weights must be (queries, children), none negative, and there must be some query"
+            )
+        if any(
+            np.ndim(i) != 1 or len(i) != self.cells or np.min(i, initial=0) < 0 for i in self.index
+        ):
             raise ValueError("the index of each query must be (cells,) of numbers from 0")
 
     @property

@@ -1,12 +1,14 @@
-r"""Where the numbers of many problems are in one flat vector, and what acts on such a vector problem by problem.
+r"""Where the numbers of many problems are in one flat vector, and what acts on such a vector
+problem by problem.
 
-The children of a problem that share a matrix are a *block*: an array ``(cells, children)``, or ``(rows, children)`` of their sums.
-Arrangement follow each other in the vector, those of equal shape in a *run*, which one call of a matrix product serves.
+The children of a problem that share a matrix are a *block*: an array ``(cells, children)``, or
+``(rows, children)`` of their sums. Arrangement follow each other in the vector, those of equal
+shape in a *run*, which one call of a matrix product serves.
 
-*Company makes no difference.* What is said of a problem depends on its own numbers alone, to the last bit: all operations are
-element by element, sums over one line, sums of a problem's lines in their order, or one call of BLAS for one block. None
-adds up across problems, and no shape depends on who else is there.
-"""
+*Company makes no difference.* What is said of a problem depends on its own numbers alone, to the
+last bit: all operations are element by element, sums over one line, sums of a problem's lines in
+their order, or one call of BLAS for one block. None adds up across problems, and no shape depends
+on who else is there."""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def added(place: Index, values: Array, places: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """A flat vector in lines: ``width`` values in each, none empty, and the ``problem`` of ``problems`` that each is of."""
+    """A flat vector in lines: ``width`` values in each, none empty, and the ``problem`` of
+    ``problems`` that each is of.
+    """
 
     width: Index
     problem: Index
@@ -72,8 +76,8 @@ class Segments:
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """All blocks: their ``cells``, ``rows`` and ``children``, whose ``problem`` of ``problems`` each is, and the ``kind`` of its
-    children there; each ``(blocks,)``."""
+    """All blocks: their ``cells``, ``rows`` and ``children``, whose ``problem`` of ``problems``
+    each is, and the ``kind`` of its children there; each ``(blocks,)``."""
 
     cells: Index
     rows: Index
@@ -101,14 +105,20 @@ class Arrangement:
         return self._lines(self.rows)
 
     def _lines(self, height: Index) -> Segments:
-        return Segments(np.repeat(self.children, height), np.repeat(self.problem, height), self.problems)
+        return Segments(
+            np.repeat(self.children, height), np.repeat(self.problem, height), self.problems
+        )
 
     @cached_property
     def cell_of(self) -> Index:
-        """For each line of the variables, the place of its problem's cell among the cells of all problems."""
+        """For each line of the variables, the place of its problem's cell among the cells of all
+        problems.
+        """
         cells = self._cells
         first = np.cumsum(cells) - cells
-        within = np.arange(len(self.entries.width)) - np.repeat(np.cumsum(self.cells) - self.cells, self.cells)
+        within = np.arange(len(self.entries.width)) - np.repeat(
+            np.cumsum(self.cells) - self.cells, self.cells
+        )
         return np.repeat(first[self.problem], self.cells) + within
 
     @cached_property
@@ -151,19 +161,29 @@ class Arrangement:
         """Those of the problems that are kept."""
         here = keep[self.problem]
         number = np.cumsum(keep) - 1
-        return Arrangement(self.cells[here], self.rows[here], self.children[here], number[self.problem[here]], self.kind[here],
-                      int(keep.sum()))  # fmt: skip
+        return Arrangement(
+            self.cells[here],
+            self.rows[here],
+            self.children[here],
+            number[self.problem[here]],
+            self.kind[here],
+            int(keep.sum()),
+        )
 
 
 class BlockDiagonal:
-    """One matrix for each block, on vectors of ``width`` columns a block: ``stacks``, of each run, ``(blocks, p, q)``."""
+    """One matrix for each block, on vectors of ``width`` columns a block: ``stacks``, of each run,
+    ``(blocks, p, q)``.
+    """
 
     def __init__(self, stacks: Sequence[Array], width: Sequence[int]) -> None:
         self.stacks, self.width = list(stacks), list(width)
 
     @cached_property
     def _views(self) -> tuple[Array, Array, list[tuple[Array, Array, Array]]]:
-        """A vector to act on, one to act into, and for each run its matrices and its parts of both."""
+        """A vector to act on, one to act into, and for each run its matrices and its parts of
+        both.
+        """
         of, into = (sum(m.shape[0] * m.shape[side] * w for m, w in self._runs) for side in (2, 1))
         x, y = np.zeros(of), np.zeros(into)
         views, a, c = [], 0, 0
@@ -181,7 +201,9 @@ class BlockDiagonal:
 
     def __call__(self, x: Array) -> Array:
         if len(self.stacks) == 1:
-            return np.matmul(self.stacks[0], x.reshape(len(self.stacks[0]), -1, self.width[0])).ravel()
+            return np.matmul(
+                self.stacks[0], x.reshape(len(self.stacks[0]), -1, self.width[0])
+            ).ravel()
         held, out, views = self._views
         held[:] = x
         for m, of, into in views:
@@ -190,7 +212,9 @@ class BlockDiagonal:
 
     @property
     def transposed(self) -> BlockDiagonal:
-        return BlockDiagonal([np.ascontiguousarray(m.swapaxes(1, 2)) for m in self.stacks], self.width)
+        return BlockDiagonal(
+            [np.ascontiguousarray(m.swapaxes(1, 2)) for m in self.stacks], self.width
+        )
 
     def some(self, keep: Sequence[Mask]) -> BlockDiagonal:
         """Of each run, the blocks that are kept."""

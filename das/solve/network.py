@@ -1,19 +1,21 @@
 r"""Controlled rounding of siblings as a minimum-cost flow.
 
 Given fractional :math:`x` (children x cells) with :math:`\sum_c x_c = p` integer, find integers
-:math:`n_{ck} \in \{\lfloor x_{ck} \rfloor, \lceil x_{ck} \rceil\}`, :math:`\sum_c n_c = p`, that minimise
+:math:`n_{ck} \in \{\lfloor x_{ck} \rfloor, \lceil x_{ck} \rceil\}`, :math:`\sum_c n_c = p`, that
+minimise
 
 .. math:: \sum_{c,k} |n_{ck} - x_{ck}| + \sum_j w_j \sum_{c,g} \Bigl|\sum_{k \in g} (n_{ck} - x_{ck})\Bigr|
 
-over a *chain* of partitions :math:`j` of the cells, each coarser than the one before, with bounds on the
-sums of each; and, where the totals of several children together are known, :math:`\sum_{c \in s} 1'n_c = T_s`.
+over a *chain* of partitions :math:`j` of the cells, each coarser than the one before, with bounds
+on the sums of each; and, where the totals of several children together are known, :math:`\sum_{c
+\in s} 1'n_c = T_s`.
 
-*Why a network.* The parent's cells are one laminar family, the chain within each child another; so the
-constraint matrix is that of a flow from parent cells, through ever coarser groups of each child, to a
-sink. A part :math:`s` of the children is one more node, which all that its children hold flows into: the second
-family stays laminar. Each term is convex and piecewise linear with integer breakpoints, hence parallel arcs of
-increasing cost. A minimum-cost flow of integer capacities is integral: the optimum is exact, no branching.
-"""
+*Why a network.* The parent's cells are one laminar family, the chain within each child another; so
+the constraint matrix is that of a flow from parent cells, through ever coarser groups of each
+child, to a sink. A part :math:`s` of the children is one more node, which all that its children
+hold flows into: the second family stays laminar. Each term is convex and piecewise linear with
+integer breakpoints, hence parallel arcs of increasing cost. A minimum-cost flow of integer
+capacities is integral: the optimum is exact, no branching."""
 
 from __future__ import annotations
 
@@ -50,16 +52,17 @@ def round_children(
 ) -> Solution:
     """Round ``x`` ``(children, cells)`` to int64 with column sums exactly ``parent``.
 
-    ``chain`` runs from fine to coarse: links, or plain partitions ``(cells,)``; the default is none. Without a
-    ``parent`` (the root), ``total`` is the sum of everything. With ``drains`` the result is one that the
-    descendants can share out. With ``parts`` ``(children,)`` (-1: none) and ``totals`` ``(parts,)`` the children of a
-    part hold its total together. If no floors and ceilings satisfy the bounds, the status is ``WIDENED`` and the
-    result the nearest that does; if nothing does, :class:`InfeasibleError`.
+    ``chain`` runs from fine to coarse: links, or plain partitions ``(cells,)``; the default is
+    none. Without a ``parent`` (the root), ``total`` is the sum of everything. With ``drains`` the
+    result is one that the descendants can share out. With ``parts`` ``(children,)`` (-1: none) and
+    ``totals`` ``(parts,)`` the children of a part hold its total together. If no floors and
+    ceilings satisfy the bounds, the status is ``WIDENED`` and the result the nearest that does; if
+    nothing does, :class:`InfeasibleError`.
 
-    ``cell_weight`` weighs the first sum of the objective. With ``integer_targets`` every term compares with the
-    fractional part's sum *rounded half to even* in place of the sum itself: the Bureau's objective of 2020. ``price``
-    ``(children, cells)`` is added to the cost of rounding a cell up.
-    """
+    ``cell_weight`` weighs the first sum of the objective. With ``integer_targets`` every term
+    compares with the fractional part's sum *rounded half to even* in place of the sum itself: the
+    Bureau's objective of 2020. ``price`` ``(children, cells)`` is added to the cost of rounding a
+    cell up."""
     began = perf_counter()
     links = tuple(c if isinstance(c, Link) else Link(np.asarray(c)) for c in chain or ())
     if drains is not None and not links:
@@ -69,19 +72,23 @@ def round_children(
         raise ValueError("with drains, totals are those of the drains")
     x = np.asarray(x, dtype=float)
     for widen, status in ((False, Status.OPTIMAL), (True, Status.WIDENED)):
-        n = _Network(x, parent, links, drains, joint, total, widen, cell_weight, integer_targets, price).solve()
+        n = _Network(
+            x, parent, links, drains, joint, total, widen, cell_weight, integer_targets, price
+        ).solve()
         if n is not None:
-            return Solution(n, status, 0.0, float(np.abs(n - x).max(initial=0.0)), 1, perf_counter() - began)
+            return Solution(
+                n, status, 0.0, float(np.abs(n - x).max(initial=0.0)), 1, perf_counter() - began
+            )
     raise InfeasibleError("no integers satisfy the bounds", where="round_children")
 
 
 class _Network:
     """One flow problem. ``widen`` lets a count leave its floor and ceiling, at a price.
 
-    Nodes: the parent's cells (or one source); for each link in turn a node for each child and group; then
-    the drains or parts, if any; then the sink. What the floors already carry (``base``) does not flow through cells:
-    it only counts towards bounds, and where there are drains it enters at the last link.
-    """
+    Nodes: the parent's cells (or one source); for each link in turn a node for each child and
+    group; then the drains or parts, if any; then the sink. What the floors already carry (``base``)
+    does not flow through cells: it only counts towards bounds, and where there are drains it enters
+    at the last link."""
 
     def __init__(
         self,
@@ -107,7 +114,11 @@ class _Network:
         # last come the nodes that feed the drains; without drains, one node for each child
         self.links = (
             *chain,
-            chain[-1] if drains is not None else Link(np.zeros(self.cells, dtype=np.intp), weight=0.0),
+            (
+                chain[-1]
+                if drains is not None
+                else Link(np.zeros(self.cells, dtype=np.intp), weight=0.0)
+            ),
         )
         if parent is not None:
             self.supply = np.asarray(parent, dtype=np.int64) - self.base.sum(axis=0)
@@ -115,7 +126,9 @@ class _Network:
             self.supply = np.array([total - self.base.sum()], dtype=np.int64)
         else:
             raise ValueError("without a parent, the total must be given")
-        self.source = np.arange(self.cells) if parent is not None else np.zeros(self.cells, dtype=np.int64)
+        self.source = (
+            np.arange(self.cells) if parent is not None else np.zeros(self.cells, dtype=np.int64)
+        )
         self.flow = Flow()
 
     def solve(self) -> Ints | None:
@@ -136,24 +149,28 @@ class _Network:
         if self.drains is not None:
             sink, extra = self._drain(node, self.drains)
             demand += int(extra.sum())
-            if demand != self.drains.total.sum():  # with equal sums, no total can be exceeded unless one is missed
+            if (
+                demand != self.drains.total.sum()
+            ):  # with equal sums, no total can be exceeded unless one is missed
                 return None
         between = np.zeros(node - len(self.supply), dtype=np.int64)
         flows = self.flow.solve(np.concatenate([self.supply, between, extra]), sink)
         if flows is None:
             return None
         out = self.base.copy()
-        out[child, cell] += flows[: self.leaves].reshape(3 if self.widen else 1, len(child)).sum(axis=0)
+        out[child, cell] += (
+            flows[: self.leaves].reshape(3 if self.widen else 1, len(child)).sum(axis=0)
+        )
         return out
 
-    # --- arcs --------------------------------------------------------------------------------------------------
+    # --- arcs
+    # --------------------------------------------------------------------------------------------------
 
     def _leaves(self) -> tuple[Ints, Ints]:
         """Arcs from the parent's cells into the first link's groups: the first arcs of the network.
 
-        One for the rounding unit of each fraction. When widened, of each cell that may be positive, beside
-        one for what is below its floor and one for what is above its ceiling.
-        """
+        One for the rounding unit of each fraction. When widened, of each cell that may be positive,
+        beside one for what is below its floor and one for what is above its ceiling."""
         child, cell = np.nonzero(self._may_hold() if self.widen else self.fraction > 0)
         first = self.links[0]
         tail = self.source[cell]
@@ -178,7 +195,9 @@ class _Network:
         return out
 
     def _chain(self, links: Sequence[Link]) -> bool:
-        """Arcs from each link's groups to those of the next, or to the sink. False if its bounds cannot hold."""
+        """Arcs from each link's groups to those of the next, or to the sink. False if its bounds
+        cannot hold.
+        """
         node, found = len(self.supply), []
         for j, link in enumerate(links):
             held = link.sums(self.base)
@@ -187,11 +206,15 @@ class _Network:
             there = np.full(held.shape, node + held.size)
             if j + 1 < len(self.links):
                 after = self.links[j + 1]
-                there += np.arange(self.children)[:, None] * after.groups + link.home(after)[None, :]
+                there += (
+                    np.arange(self.children)[:, None] * after.groups + link.home(after)[None, :]
+                )
             else:  # a child flows into its part or, in none, into the sink that follows them
                 there += np.where(self.parts.bound, self.parts.part, len(self.parts))[:, None]
             slope = np.full(held.shape, link.weight * _UNIT)
-            found.append((np.full(held.shape, j), there, self.aim(link.sums(self.rest)), slope, lower, upper))
+            found.append(
+                (np.full(held.shape, j), there, self.aim(link.sums(self.rest)), slope, lower, upper)
+            )
             node += held.size
         link_of, head, target, slope, lower, upper = (
             np.concatenate([a.ravel() for a in each]) for each in zip(*found, strict=True)
@@ -201,13 +224,17 @@ class _Network:
         self._convex(link_of, head, target, slope, lower, upper)
         return True
 
-    def _convex(self, link: Ints, head: Ints, target: Array, slope: Array, lower: Ints, upper: Ints) -> None:
-        """From each node of the links an arc whose flow s costs ``slope * |s - target|``, with lower <= s <= upper (lower by
-        force)."""
+    def _convex(
+        self, link: Ints, head: Ints, target: Array, slope: Array, lower: Ints, upper: Ints
+    ) -> None:
+        """From each node of the links an arc whose flow s costs ``slope * |s - target|``, with
+        lower <= s <= upper (lower by force)."""
         base = np.floor(target).astype(np.int64)
         # the units 1..base have slope -1, unit base + 1 has 1 - 2f, and those beyond have +1
         cost = np.stack([-slope, slope * (1 - 2 * (target - base)), slope])
-        end = np.maximum.accumulate(np.maximum(np.minimum(np.stack([base, base + 1, upper]), upper), 0))
+        end = np.maximum.accumulate(
+            np.maximum(np.minimum(np.stack([base, base + 1, upper]), upper), 0)
+        )
         begin = np.concatenate([np.zeros_like(end[:1]), end[:-1]])
         forced = np.maximum(np.minimum(end, lower) - begin, 0)
         capacity = np.stack([forced, end - begin - forced], axis=1).reshape(6, -1)
@@ -225,7 +252,9 @@ class _Network:
         return bool((want >= 0).all())
 
     def _drain(self, node: int, drains: Drains) -> tuple[int, Ints]:
-        """Groups of each child into its descendants, each to its exact total: the sink, and what enters here."""
+        """Groups of each child into its descendants, each to its exact total: the sink, and what
+        enters here.
+        """
         groups, n = drains.lower.shape[1], len(drains.total)
         held = self.links[-1].sums(self.base).ravel()
         first = node + len(held)

@@ -2,15 +2,16 @@ r"""A matrix that is a weighted sum of partitions of the cells, one of which tel
 
 .. math:: G = \delta I + U W U', \qquad U = (Q_1', \dots, Q_m'), \quad W = \mathrm{diag}(w),
 
-with 0/1 matrices :math:`Q_q` that have one 1 in each column: the normal matrix of queries, the detailed one among them.
-It is never formed. With :math:`K = W^{-1} + U'U/\delta` (as many rows as the queries have answers, and not as there are cells)
+with 0/1 matrices :math:`Q_q` that have one 1 in each column: the normal matrix of queries, the
+detailed one among them. It is never formed. With :math:`K = W^{-1} + U'U/\delta` (as many rows as
+the queries have answers, and not as there are cells)
 
 .. math:: G^{-1} = \tfrac1\delta I - \tfrac1{\delta^2} U K^{-1} U', \qquad
           \log\det G = n \log\delta + \log\det K + \log\det W,
 
-by Woodbury's identity and the matrix determinant lemma. The step of :mod:`das.solve.children` adds a multiple of I and rows
-of bounds to G, and stays in this form. Memory is that of the queries: a matrix of 13,000 x 13,000 would be 1.3 GB.
-"""
+by Woodbury's identity and the matrix determinant lemma. The step of :mod:`das.solve.children` adds
+a multiple of I and rows of bounds to G, and stays in this form. Memory is that of the queries: a
+matrix of 13,000 x 13,000 would be 1.3 GB."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ _DENSE = 4096
 
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """``diagonal`` I plus, for each of ``rows`` ``(answers, cells)``, ``weight`` times the square of the row."""
+    """``diagonal`` I plus, for each of ``rows`` ``(answers, cells)``, ``weight`` times the square
+    of the row.
+    """
 
     diagonal: float
     rows: csr_array
@@ -41,13 +44,22 @@ class Partitions:
 
     def __post_init__(self) -> None:
         finite = np.isfinite(self.weight).all() and np.isfinite(self.diagonal)
-        if not finite or self.diagonal <= 0 or (self.weight <= 0).any() or self.weight.shape != self.rows.shape[:1]:
-            raise ValueError("a diagonal and weights must be positive and finite, one weight for each row")
+        if (
+            not finite
+            or self.diagonal <= 0
+            or (self.weight <= 0).any()
+            or self.weight.shape != self.rows.shape[:1]
+        ):
+            raise ValueError(
+                "a diagonal and weights must be positive and finite, one weight for each row"
+            )
 
     @staticmethod
-    def of(index: Sequence[NDArray[np.intp]], weight: Sequence[float], cells: int) -> Partitions | None:
-        """The sum over partitions ``index`` (the number of each cell's answer, ``(cells,)``) of ``weight`` times Q'Q.
-        ``None`` where no partition tells all cells apart."""
+    def of(
+        index: Sequence[NDArray[np.intp]], weight: Sequence[float], cells: int
+    ) -> Partitions | None:
+        """The sum over partitions ``index`` (the number of each cell's answer, ``(cells,)``) of
+        ``weight`` times Q'Q. ``None`` where no partition tells all cells apart."""
         diagonal, rows, weights = 0.0, [csr_array((0, cells))], [np.zeros(0)]
         for i, w in zip(index, weight, strict=True):
             at, position = np.unique(i, return_inverse=True)
@@ -56,9 +68,15 @@ class Partitions:
             if len(at) == cells:
                 diagonal += w
                 continue
-            rows.append(csr_array((np.ones(cells), (position, np.arange(cells))), shape=(len(at), cells)))
+            rows.append(
+                csr_array((np.ones(cells), (position, np.arange(cells))), shape=(len(at), cells))
+            )
             weights.append(np.full(len(at), float(w)))
-        return None if diagonal <= 0 else Partitions(diagonal, vstack(rows, format="csr"), np.concatenate(weights))
+        return (
+            None
+            if diagonal <= 0
+            else Partitions(diagonal, vstack(rows, format="csr"), np.concatenate(weights))
+        )
 
     @property
     def cells(self) -> int:
@@ -74,9 +92,15 @@ class Partitions:
         return _Positive(self.cross * (1 / self.diagonal) + diags_array(1 / self.weight))
 
     def plus(self, diagonal: float, rows: csr_array, weight: float) -> Partitions:
-        """This, ``diagonal`` I and ``weight`` times B'B. (Where there are no rows or nothing of a weight, just I.)"""
+        """This, ``diagonal`` I and ``weight`` times B'B. (Where there are no rows or nothing of a
+        weight, just I.)
+        """
         both = vstack([self.rows, rows], format="csr")
-        return Partitions(self.diagonal + diagonal, both, np.concatenate([self.weight, np.full(rows.shape[0], weight)]))
+        return Partitions(
+            self.diagonal + diagonal,
+            both,
+            np.concatenate([self.weight, np.full(rows.shape[0], weight)]),
+        )
 
     def times(self, x: Array) -> Array:
         """``G x_c``, ``(children, cells)``."""
@@ -95,13 +119,17 @@ class Partitions:
 
 
 class PartitionsCurvature:
-    """What :class:`das.solve.curvature.Curvature` is for a matrix, for :class:`Partitions`: definite, and shared."""
+    """What :class:`das.solve.curvature.Curvature` is for a matrix, for :class:`Partitions`:
+    definite, and shared.
+    """
 
     null = None
 
     def __init__(self, gram: Partitions) -> None:
         self.gram = gram
-        self.diagonal = gram.diagonal + np.asarray((gram.rows * gram.weight[:, None]).sum(axis=0)).ravel()
+        self.diagonal = (
+            gram.diagonal + np.asarray((gram.rows * gram.weight[:, None]).sum(axis=0)).ravel()
+        )
         log_det = gram.cells * np.log(gram.diagonal) + np.log(gram.weight).sum()
         if len(gram.weight):
             log_det += gram.k.log_determinant
@@ -129,4 +157,6 @@ class _Positive:
             self.log_determinant = float(np.log(np.abs(self._lu.U.diagonal())).sum())
 
     def solve(self, b: Array) -> Array:
-        return np.asarray(cho_solve(self._factor, b) if self._small else self._lu.solve(np.ascontiguousarray(b)))
+        return np.asarray(
+            cho_solve(self._factor, b) if self._small else self._lu.solve(np.ascontiguousarray(b))
+        )

@@ -1,4 +1,6 @@
-r"""Children whose totals are known only together: :math:`\sum_{c \in s} 1'x_c = T_s` for each part :math:`s` of them."""
+r"""Children whose totals are known only together: :math:`\sum_{c \in s} 1'x_c = T_s` for each part
+:math:`s` of them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """``part`` ``(children,)``: the part that each child is in, -1 for none; ``total`` ``(parts,)``."""
+    """``part`` ``(children,)``: the part that each child is in, -1 for none; ``total``
+    ``(parts,)``.
+    """
 
     part: NDArray[np.intp]
     total: NDArray[Any]
@@ -29,7 +33,8 @@ class Parts:
         inside = number.shape == (children,) and totals.ndim == 1 and number.dtype.kind in "iu"
         if not inside or not np.array_equal(np.unique(number[number >= 0]), np.arange(len(totals))):
             raise ValueError(
-                "parts must be (children,) of numbers from 0 or -1, and each number have a total and a child"
+                "parts must be (children,) of numbers from 0 or -1, and each number have a total"
+                " and a child"
             )
         return Parts(number.astype(np.intp), totals)
 
@@ -50,9 +55,13 @@ class Parts:
     def spread(self, values: Array, elsewhere: float) -> Array:
         """``(parts,)`` to ``(children,)``, evenly: a part's value over its number of children."""
         out = np.full(len(self.part), elsewhere)
-        out[self.bound] = (values / np.bincount(self.part[self.bound], minlength=len(self)))[self.part[self.bound]]
+        out[self.bound] = (values / np.bincount(self.part[self.bound], minlength=len(self)))[
+            self.part[self.bound]
+        ]
         return out
 
     def projected(self, held: Array) -> Array:
-        """The nearest child totals ``(children,)`` that meet those of the parts: each child of a part is shifted alike."""
+        """The nearest child totals ``(children,)`` that meet those of the parts: each child of a
+        part is shifted alike.
+        """
         return np.asarray(held + self.spread(self.total - self.sums(held), 0.0))

@@ -1,4 +1,6 @@
-"""One problem of least squares over the children of a parent, as it is given and as it is solved."""
+"""One problem of least squares over the children of a parent, as it is given and as it is
+solved.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ class ChildrenQP:
 
 
 class CheckedQP:
-    """A problem checked, its matrices factored, and the rows and their bounds in units that one weight serves.
+    """A problem checked, its matrices factored, and the rows and their bounds in units that one
+    weight serves.
 
     Raises:
         ValueError: something is not finite, or of another shape.
@@ -64,7 +67,8 @@ class CheckedQP:
         if len(self.parts):  # the last row
             rows = np.concatenate([rows, np.ones((1, self.cells))])
             low, high = (
-                np.pad(b, ((0, 0), (0, 1)), constant_values=inf) for b, inf in ((low, -np.inf), (high, np.inf))
+                np.pad(b, ((0, 0), (0, 1)), constant_values=inf)
+                for b, inf in ((low, -np.inf), (high, np.inf))
             )
         held: Any = csr_array(rows) if isinstance(p.gram, Partitions) else rows
         self.size = self._sizes(held)
@@ -84,8 +88,8 @@ class CheckedQP:
         return [np.flatnonzero(self.curvature.kind == k) for k in range(len(self.curvature.gram))]
 
     def _sizes(self, rows: Any) -> Array:
-        """What the rows are divided by, so that one weight serves all: the standard deviation of a row's sum in those
-        of a typical cell, sqrt(b'G^-1 b), but not far from its length."""
+        """What the rows are divided by, so that one weight serves all: the standard deviation of a
+        row's sum in those of a typical cell, sqrt(b'G^-1 b), but not far from its length."""
         if not rows.shape[0]:
             return np.zeros(0)
         variance = self.curvature.typical * self.curvature.variances(rows)
@@ -93,7 +97,9 @@ class CheckedQP:
         return np.asarray(np.sqrt(np.clip(variance, length / _SKEW, length * _SKEW)))
 
 
-def _curvature(gram: Array | Partitions | Kinds | Layered, children: int) -> Curvature | PartitionsCurvature:
+def _curvature(
+    gram: Array | Partitions | Kinds | Layered, children: int
+) -> Curvature | PartitionsCurvature:
     if isinstance(gram, Partitions):
         return PartitionsCurvature(gram)
     return Curvature(gram if isinstance(gram, Kinds) else np.asarray(gram, dtype=float), children)
@@ -105,7 +111,9 @@ def sparse_rows(groups: NDArray[np.generic] | None, cells: int) -> csr_array:
         return csr_array(_rows(groups, cells))
     g = np.asarray(groups)
     here = np.flatnonzero(g >= 0)
-    return csr_array((np.ones(len(here)), (g[here], here)), shape=(int(g.max(initial=-1)) + 1, cells))
+    return csr_array(
+        (np.ones(len(here)), (g[here], here)), shape=(int(g.max(initial=-1)) + 1, cells)
+    )
 
 
 def _rows(groups: NDArray[np.generic] | None, cells: int) -> Array:

@@ -1,12 +1,12 @@
 r"""Which persons must change their group so that a parent can be shared out: the least number.
 
-A parent holds :math:`y_g` persons of group g. Descendants d take at least :math:`l_{dg}` and at most :math:`h_{dg}` of
-each, and :math:`t_d` of all, exactly. Let :math:`m_{gk}` be the persons who change from group g to k. The least
-:math:`\sum_{g \ne k} m_{gk}` such that the groups :math:`y'_k = \sum_g m_{gk}` can be shared out is a minimum-cost
-flow, from g to k (cost 1 where they differ), from k to d within the bounds, and from d to a sink that takes
-:math:`t_d`; integral, since its capacities are. It is half of the least :math:`\sum_g |y'_g - y_g|`: each person who
-moves leaves one group and enters another.
-"""
+A parent holds :math:`y_g` persons of group g. Descendants d take at least :math:`l_{dg}` and at
+most :math:`h_{dg}` of each, and :math:`t_d` of all, exactly. Let :math:`m_{gk}` be the persons who
+change from group g to k. The least :math:`\sum_{g \ne k} m_{gk}` such that the groups :math:`y'_k =
+\sum_g m_{gk}` can be shared out is a minimum-cost flow, from g to k (cost 1 where they differ),
+from k to d within the bounds, and from d to a sink that takes :math:`t_d`; integral, since its
+capacities are. It is half of the least :math:`\sum_g |y'_g - y_g|`: each person who moves leaves
+one group and enters another."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from das.solve.flow import Flow, Ints
 def least_moves(held: Ints, lower: Ints, upper: Ints, total: Ints) -> Ints | None:
     """Persons who change from group to group, ``(groups, groups)`` with a diagonal of zeros.
 
-    ``held`` ``(groups,)``; ``lower``, ``upper`` ``(descendants, groups)``; ``total`` ``(descendants,)``. All zero if and only
-    if ``held`` can be shared out as it is; ``None`` where no change of groups lets it: the totals have another sum, or
-    a descendant's bounds leave no way to its total.
-    """
+    ``held`` ``(groups,)``; ``lower``, ``upper`` ``(descendants, groups)``; ``total``
+    ``(descendants,)``. All zero if and only if ``held`` can be shared out as it is; ``None`` where
+    no change of groups lets it: the totals have another sum, or a descendant's bounds leave no way
+    to its total."""
     n, groups = lower.shape
     if held.sum() != total.sum() or (lower > np.minimum(upper, total[:, None])).any():
         return None

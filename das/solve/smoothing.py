@@ -1,9 +1,9 @@
 r"""The positive part, and a smooth function in its place.
 
 Variables answer potentials by :math:`x = [s]_+ / d`. The smooth answer of width :math:`h` is
-:math:`x = h \log(1 + e^{s/h}) / d`: convex, increasing, at most :math:`h \log 2 / d` larger, with the slope
-:math:`1/(d (1 + e^{-s/h}))`. A width of 0 is the positive part itself, with the slope :math:`1/d` where s > 0.
-"""
+:math:`x = h \log(1 + e^{s/h}) / d`: convex, increasing, at most :math:`h \log 2 / d` larger, with
+the slope :math:`1/(d (1 + e^{-s/h}))`. A width of 0 is the positive part itself, with the slope
+:math:`1/d` where s > 0."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _NOTHING = -36.0  # exp(-36) is below the last digit of 1
-_TAIL = -8.0  #: widths below 0 beyond which a slope is left out of the second derivatives (it is 3e-4 of 1/d)
+_TAIL = (
+    -8.0
+)  #: widths below 0 beyond which a slope is left out of the second derivatives (it is 3e-4 of 1/d)
 _STEPS = 40  # of Newton's method for each cell
 _EXACT = 1e-11  # relative error at which they end
 
 
 @dataclass(frozen=True, eq=False)
 class PositivePart:
-    """``curvature`` d, and the ``width`` where the smoothing is 1, each ``(cells, children)`` or ``(cells, 1)``; ``smoothing``
-    multiplies it."""
+    """``curvature`` d, and the ``width`` where the smoothing is 1, each ``(cells, children)`` or
+    ``(cells, 1)``; ``smoothing`` multiplies it."""
 
     curvature: Array
     width: Array
@@ -50,11 +52,12 @@ class PositivePart:
         return np.where(u > tail, 1 / ((1 + np.exp(-np.maximum(u, tail))) * self.curvature), 0.0)
 
     def level(self, s: Array, total: Array) -> Array:
-        r"""What to add to the potentials of each cell for its variables to sum to ``total``: ``(cells,)``.
+        r"""What to add to the potentials of each cell for its variables to sum to ``total``:
+        ``(cells,)``.
 
-        The sum is convex and increasing. From a level where it is too large (one variable alone holds the total) Newton's
-        method comes down to the root and never passes it. Cells without a variable or a total stay.
-        """
+        The sum is convex and increasing. From a level where it is too large (one variable alone
+        holds the total) Newton's method comes down to the root and never passes it. Cells without a
+        variable or a total stay."""
         here = np.flatnonzero((total > 0) & np.isfinite(s).any(axis=1))
         out = np.zeros(len(total))
         s, total = s[here], total[here]

@@ -1,4 +1,6 @@
-"""A configuration is data, parsed once: unknown keys refused, all errors together, a digest on every output."""
+"""A configuration is data, parsed once: unknown keys refused, all errors together, a digest on
+every output.
+"""
 
 from das.model.post_processing import METHODS
 from das.spec.dhc import DhcSpec

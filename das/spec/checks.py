@@ -34,8 +34,11 @@ def check(spec: RunSpec) -> None:
         Columns.of(part.data.columns, u.schema, u.key("data.columns"))
     for u in spec.universes:
         if u.exact.total is not None and u.exact.total not in levels:
-            raise SpecError(f"{u.exact.total!r} is not a level", where=u.key("constraints.total"),
-                            remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
+            raise SpecError(
+                f"{u.exact.total!r} is not a level",
+                where=u.key("constraints.total"),
+                remedy=f"the levels are {', '.join(levels)}",
+            )
         check_chain(u)
         _check_invariants(u, levels)
     _check_tables(spec)
@@ -43,10 +46,14 @@ def check(spec: RunSpec) -> None:
     if spec.estimation.method == "full-information":
         for planned in spec.universes:
             schema = planned.schema
-            if not any(schema.query(d.query).answers == schema.cells for d in planned.plan.at(levels[-1])):
-                raise SpecError(f"full information needs the detailed query at {levels[-1]!r} ({planned.name})",
-                                where="estimation.method",
-                                remedy="measure 'detailed' there, or use the method 'topdown'")  # fmt: skip
+            if not any(
+                schema.query(d.query).answers == schema.cells for d in planned.plan.at(levels[-1])
+            ):
+                raise SpecError(
+                    f"full information needs the detailed query at {levels[-1]!r} ({planned.name})",
+                    where="estimation.method",
+                    remedy="measure 'detailed' there, or use the method 'topdown'",
+                )
     if spec.estimation.prior != "none":
         _check_prior(spec.persons, levels[-1])
     if spec.budget.target is not None:
@@ -57,25 +64,41 @@ def _check_prior(persons: Universe, lowest: str) -> None:
     """The buildings that it rests on are published, and the lowest units estimated cell by cell."""
     where, without = "estimation.prior", 'or leave it at "none"'
     if persons.schema.dwelling is None:
-        raise SpecError("the schema does not say who lives in a housing unit", where=where,
-                        remedy=f"name its attribute of dwelling, {without}")  # fmt: skip
+        raise SpecError(
+            "the schema does not say who lives in a housing unit",
+            where=where,
+            remedy=f"name its attribute of dwelling, {without}",
+        )
     if not (persons.exact.housing_units and persons.exact.group_quarters):
-        raise SpecError("it rests on housing units and facilities, which are not published", where=where,
-                        remedy=f"set constraints.housing_units and constraints.group_quarters to true, {without}")  # fmt: skip
+        raise SpecError(
+            "it rests on housing units and facilities, which are not published",
+            where=where,
+            remedy=(
+                f"set constraints.housing_units and constraints.group_quarters to true, {without}"
+            ),
+        )
     if DETAILED not in persons.passes[lowest][-1]:
-        raise SpecError(f"it needs the detailed query in the last pass of {lowest!r}", where=where,
-                        remedy=f"measure 'detailed' there, and estimate it last, {without}")  # fmt: skip
+        raise SpecError(
+            f"it needs the detailed query in the last pass of {lowest!r}",
+            where=where,
+            remedy=f"measure 'detailed' there, and estimate it last, {without}",
+        )
 
 
 def _check_levels(spec: RunSpec) -> None:
     levels = spec.geography.levels
     if wrong := [n for n in levels if not _FILE_NAME.fullmatch(n)]:
-        raise SpecError(f"{wrong[0]!r} cannot be part of a file name", where="geography.levels",
-                        remedy="begin with no dot, and leave out '/', '\\' and line breaks")  # fmt: skip
+        raise SpecError(
+            f"{wrong[0]!r} cannot be part of a file name",
+            where="geography.levels",
+            remedy="begin with no dot, and leave out '/', '\\' and line breaks",
+        )
     if len(set(levels)) != len(levels):
         raise SpecError("a level occurs twice", where="geography.levels")
     passes: list[tuple[str, Mapping[str, object]]] = [("estimation.passes", spec.estimation.passes)]
-    passes += [(f"universes.{name}.estimation.passes", u.estimation.passes) for name, u in spec.own.items()]
+    passes += [
+        (f"universes.{name}.estimation.passes", u.estimation.passes) for name, u in spec.own.items()
+    ]
     for table, keys in (("geography.define", spec.geography.define), *passes):
         check_keys(keys, levels, table)
 
@@ -86,25 +109,41 @@ def _check_spine(spec: RunSpec) -> None:
     if g.spine == "tabulation":
         for key in ("targets", "fanout", "geocodes", "digits"):
             if getattr(g, key) not in (None, ()):
-                raise SpecError("this is for an optimised spine", where=f"geography.{key}",
-                                remedy='delete it, or set geography.spine = "optimized"')  # fmt: skip
+                raise SpecError(
+                    "this is for an optimised spine",
+                    where=f"geography.{key}",
+                    remedy='delete it, or set geography.spine = "optimized"',
+                )
         return
     if g.levels[-2:] != LOWEST or "State" not in g.levels[:-2]:
-        raise SpecError("an optimised spine has a level State, and ends with Block_Group and Block",
-                        where="geography.levels", remedy='name them, or set geography.spine = "tabulation"')  # fmt: skip
+        raise SpecError(
+            "an optimised spine has a level State, and ends with Block_Group and Block",
+            where="geography.levels",
+            remedy='name them, or set geography.spine = "tabulation"',
+        )
     numbered = g.levels[g.levels.index("State") + 1 : -1]
     if odd := [level for level in g.digits or {} if level not in numbered]:
-        raise SpecError(f"units of {odd[0]!r} have no numbers", where="geography.digits",
-                        remedy=f"those of {', '.join(numbered)} have")  # fmt: skip
+        raise SpecError(
+            f"units of {odd[0]!r} have no numbers",
+            where="geography.digits",
+            remedy=f"those of {', '.join(numbered)} have",
+        )
     if twice := sorted({n for n in g.named if g.named.count(n) > 1}):
-        raise SpecError(f"{twice[0]!r} stands there twice", where="geography.targets",
-                        remedy="name it once; lists of blocks have different file names")  # fmt: skip
+        raise SpecError(
+            f"{twice[0]!r} stands there twice",
+            where="geography.targets",
+            remedy="name it once; lists of blocks have different file names",
+        )
 
 
 def check_keys(keys: Iterable[str], levels: Sequence[str], where: str) -> None:
     """A table by level has levels for its keys, and perhaps ``default``."""
     if extra := [k for k in keys if k not in levels and k != "default"]:
-        raise SpecError(f"{extra[0]!r} is not a level", where=where, remedy=f"the levels are {', '.join(levels)}")
+        raise SpecError(
+            f"{extra[0]!r} is not a level",
+            where=where,
+            remedy=f"the levels are {', '.join(levels)}",
+        )
 
 
 def _check_letters(spec: RunSpec) -> None:
@@ -112,33 +151,52 @@ def _check_letters(spec: RunSpec) -> None:
     letters = [u.kind.letter for u in spec.universes]
     for u in spec.universes[1:]:
         others = [p for kind in KINDS.values() if kind.name != u.name for p in kind.publications]
-        taken = {spec.persons.kind.letter, *(t.name.rstrip("0123456789") for p in others for t in p.tables)}
+        taken = {
+            spec.persons.kind.letter,
+            *(t.name.rstrip("0123456789") for p in others for t in p.tables),
+        }
         if letters.count(u.kind.letter) > 1 or u.kind.letter in taken:
-            raise SpecError(f"tables of another universe begin with {u.kind.letter!r}", where=u.key("letter"),
-                            remedy="give it other letters")  # fmt: skip
+            raise SpecError(
+                f"tables of another universe begin with {u.kind.letter!r}",
+                where=u.key("letter"),
+                remedy="give it other letters",
+            )
 
 
 def check_chain(u: Universe) -> None:
-    """Each query of the rounding chain is finer than the next; all of them tell dwelling groups apart."""
+    """Each query of the rounding chain is finer than the next; all of them tell dwelling groups
+    apart.
+    """
     schema = u.schema
     try:
         queries = [schema.query(name) for name in u.chain]
     except SpecError as error:
-        raise SpecError(f"{error.where}: {error.what}", where=u.key("rounding.chain"), remedy=error.remedy) from None
+        raise SpecError(
+            f"{error.where}: {error.what}", where=u.key("rounding.chain"), remedy=error.remedy
+        ) from None
     if schema.dwelling is not None and queries:
         queries.append(schema.query(schema.dwelling))
     for fine, coarse in pairwise(queries):
         if not coarse.sums(fine):
-            raise SpecError(f"{fine.name!r} does not tell the groups of {coarse.name!r} apart", where=u.key("rounding.chain"),
-                            remedy="nest the queries, fine to coarse, each naming the dwelling attribute")  # fmt: skip
+            raise SpecError(
+                f"{fine.name!r} does not tell the groups of {coarse.name!r} apart",
+                where=u.key("rounding.chain"),
+                remedy="nest the queries, fine to coarse, each naming the dwelling attribute",
+            )
 
 
 def _check_invariants(u: Universe, levels: tuple[str, ...]) -> None:
-    """Counts that are exact are nested among themselves and with the rounding's sums, or no network rounds them."""
+    """Counts that are exact are nested among themselves and with the rounding's sums, or no network
+    rounds them.
+    """
     where = u.key("constraints.invariants")
     for level, name in u.exact.queries:
         if level not in levels:
-            raise SpecError(f"{level!r} is not a level", where=where, remedy=f"the levels are {', '.join(levels)}")
+            raise SpecError(
+                f"{level!r} is not a level",
+                where=where,
+                remedy=f"the levels are {', '.join(levels)}",
+            )
         try:
             u.schema.query(name)
         except SpecError as error:
@@ -146,8 +204,11 @@ def _check_invariants(u: Universe, levels: tuple[str, ...]) -> None:
     if all(name == "total" for _, name in u.exact.queries):
         return
     if u.schema.dwelling is not None and (u.exact.housing_units or u.exact.group_quarters):
-        raise SpecError("beside bounds on dwellings only totals can be exact", where=where,
-                        remedy="set constraints.housing_units and constraints.group_quarters to false")  # fmt: skip
+        raise SpecError(
+            "beside bounds on dwellings only totals can be exact",
+            where=where,
+            remedy="set constraints.housing_units and constraints.group_quarters to false",
+        )
     queries = [u.schema.query(name) for name in dict.fromkeys(name for _, name in u.exact.counts)]
     for a in queries:
         for b in [*queries, *map(u.schema.query, u.chain)]:
@@ -155,19 +216,27 @@ def _check_invariants(u: Universe, levels: tuple[str, ...]) -> None:
                 chain = " (of rounding.chain)" if b.name in u.chain else ""
                 other = f"; or change {u.key('rounding.chain')} (to [], for none)" if chain else ""
                 raise SpecError(
-                    f"{a.name!r} and {b.name!r}{chain} cross: neither is a sum of the other", where=where,
-                    remedy="what is exact must be nested, such as total, sex and 'sex * age': only then is there a "
-                           f"rounding that meets all of it{other}",
-                )  # fmt: skip
+                    f"{a.name!r} and {b.name!r}{chain} cross: neither is a sum of the other",
+                    where=where,
+                    remedy=(
+                        "what is exact must be nested, such as total, sex and 'sex * age': only"
+                        f" then is there a rounding that meets all of it{other}"
+                    ),
+                )
 
 
 def _check_tables(spec: RunSpec) -> None:
-    """Names that can stand in the names of files and columns, and queries and conditions of the schema."""
+    """Names that can stand in the names of files and columns, and queries and conditions of the
+    schema.
+    """
     for name, asked in spec.tables.items():
         where = f"tables.{name}"
         if not _TABLE.fullmatch(name) or name.upper() == name:
-            raise SpecError(f"{name!r} cannot name a table", where=where,
-                            remedy="use letters, digits and _, and have a small letter in it")  # fmt: skip
+            raise SpecError(
+                f"{name!r} cannot name a table",
+                where=where,
+                remedy="use letters, digits and _, and have a small letter in it",
+            )
         if sum(name.lower() == other.lower() for other in spec.tables) > 1:
             raise SpecError(f"two tables are called {name!r}", where=where, remedy="rename one")
         try:
@@ -176,6 +245,8 @@ def _check_tables(spec: RunSpec) -> None:
                 schema.query(asked.query)
             for condition in (asked.where, *(c.where for c in asked.columns)):
                 if not all(mask.any() for mask in schema.box(condition)):
-                    raise SpecError("no record can meet this condition", remedy="list levels that it may have")
+                    raise SpecError(
+                        "no record can meet this condition", remedy="list levels that it may have"
+                    )
         except SpecError as error:
             raise SpecError(error.what, where=where, remedy=error.remedy) from None

@@ -30,21 +30,40 @@ from das.spec.parts import Part, Run
 DELTA = Fraction(1, 10**10)
 
 _SIZES = {
-    True: "The size of a group's table follows from its noisy count in the first stage, which is published too: it tells nothing beyond. "
-    "A record is in one cell of a table of any size, so that what the second stage costs does not depend on it.",
-    False: "Which groups are measured, and the size of each table, follows from totals of groups of persons that were published before "
-    "(pop-group-totals.txt): they are taken as public, and what they told is not counted here. A record is in one cell of a table of any "
-    "size.",
+    True: (
+        "The size of a group's table follows from its noisy count in the first stage, which is"
+        " published too: it tells nothing beyond. A record is in one cell of a table of any size,"
+        " so that what the second stage costs does not depend on it."
+    ),
+    False: (
+        "Which groups are measured, and the size of each table, follows from totals of groups of"
+        " persons that were published before (pop-group-totals.txt): they are taken as public, and"
+        " what they told is not counted here. A record is in one cell of a table of any size."
+    ),
 }
 SAYS = (
-    "Data sets that are called neighbours agree on the code tables and on the list of blocks, with the regions that each is in "
-    "(parameters/, regions.parquet): every group of a region that is there is measured, whether or not anybody is in it.",
-    "A record is in several groups of a level at once, in 'stability' of them at most: that many answers of each draw differ, and its "
-    "budget is for all of them. Somebody who writes down fewer codes is in fewer groups, and loses less.",
-    "The bits of the noise come from a cryptographic generator: the guarantee is computational, as with any such.",
-    "This is the cost of this release alone. Other releases from the same records add their own; and one of households also tells of the "
-    "persons in them.",
-    "A record that changes is one record removed and one added: each line under 'changes' in privacy.json counts both.",
+    (
+        "Data sets that are called neighbours agree on the code tables and on the list of blocks,"
+        " with the regions that each is in (parameters/, regions.parquet): every group of a region"
+        " that is there is measured, whether or not anybody is in it."
+    ),
+    (
+        "A record is in several groups of a level at once, in 'stability' of them at most: that"
+        " many answers of each draw differ, and its budget is for all of them. Somebody who writes"
+        " down fewer codes is in fewer groups, and loses less."
+    ),
+    (
+        "The bits of the noise come from a cryptographic generator: the guarantee is computational,"
+        " as with any such."
+    ),
+    (
+        "This is the cost of this release alone. Other releases from the same records add their"
+        " own; and one of households also tells of the persons in them."
+    ),
+    (
+        "A record that changes is one record removed and one added: each line under 'changes' in"
+        " privacy.json counts both."
+    ),
 )
 
 
@@ -81,11 +100,19 @@ class DetailedSpec:
     def __post_init__(self) -> None:
         if not 0 < self.delta < 1:
             raise SpecError(
-                f"{self.delta} is not between 0 and 1", where="delta", remedy="say 1e-10, or another small number"
+                f"{self.delta} is not between 0 and 1",
+                where="delta",
+                remedy="say 1e-10, or another small number",
             )
-        if idle := [p for p in self.plans if any(drowns(d.mechanism, d.parameter) for d in p.draws)]:
-            raise SpecError(f"the budget of {idle[0].level} is so small that its noise drowns any count: {float(idle[0].cost):.3g}",
-                            where="config.json", remedy="give this level a budget that buys something, or 0, which leaves it out")  # fmt: skip
+        if idle := [
+            p for p in self.plans if any(drowns(d.mechanism, d.parameter) for d in p.draws)
+        ]:
+            raise SpecError(
+                f"the budget of {idle[0].level} is so small that its noise drowns any count:"
+                f" {float(idle[0].cost):.3g}",
+                where="config.json",
+                remedy="give this level a budget that buys something, or 0, which leaves it out",
+            )
 
     @cached_property
     def plans(self) -> tuple[LevelPlan, ...]:
@@ -95,17 +122,25 @@ class DetailedSpec:
     @cached_property
     def universes(self) -> tuple[Groups, ...]:
         draws = tuple(d for p in self.plans for d in p.draws if d.unit_class in self.classes(p))
-        return (Groups(self.parameters.product.name, Plan(Neighbours.UNBOUNDED, draws, tuple(self._paths()))),)
+        return (
+            Groups(
+                self.parameters.product.name,
+                Plan(Neighbours.UNBOUNDED, draws, tuple(self._paths())),
+            ),
+        )
 
     def classes(self, plan: LevelPlan) -> dict[str, int]:
         """The classes that a level has groups of, and of how many iterations."""
-        alone = self.parameters.iterations.detailed_only[self.parameters.iterations.of(plan.at)] & bool(plan.first)
+        alone = self.parameters.iterations.detailed_only[
+            self.parameters.iterations.of(plan.at)
+        ] & bool(plan.first)
         found = {plan.tables: int((~alone).sum()), plan.totals: int(alone.sum())}
         return {c: n for c, n in found.items() if n}
 
     def _paths(self) -> Iterable[UnitPath]:
-        """Of somebody who lives where one run is (nobody lives in both): with tables for all groups, or with totals alone wherever
-        there are such. Any mixture of them costs the same rho, group by group; its epsilon is another (:meth:`_seen`)."""
+        """Of somebody who lives where one run is (nobody lives in both): with tables for all
+        groups, or with totals alone wherever there are such. Any mixture of them costs the same
+        rho, group by group; its epsilon is another (:meth:`_seen`)."""
         for run in self.parameters.runs:
             tables, totals = [], []
             for p in self.plans:
@@ -119,13 +154,22 @@ class DetailedSpec:
         (groups,) = self.universes
         name = groups.name
         return Terms(
-            self.parameters.mechanism, Neighbours.UNBOUNDED, self.delta, tuple(p.level for p in self.plans), {}, {name: ()},
-            paths={name: groups.plan.paths}, changed={name: self._changes}, says=(*SAYS[:2], _SIZES[self.parameters.product.staged], *SAYS[2:]), neighbouring={name: self._neighbouring},
-        )  # fmt: skip
+            self.parameters.mechanism,
+            Neighbours.UNBOUNDED,
+            self.delta,
+            tuple(p.level for p in self.plans),
+            {},
+            {name: ()},
+            paths={name: groups.plan.paths},
+            changed={name: self._changes},
+            says=(*SAYS[:2], _SIZES[self.parameters.product.staged], *SAYS[2:]),
+            neighbouring={name: self._neighbouring},
+        )
 
     def _seen(self, draws: Sequence[Draw]) -> dict[str, dict[DrawCounts, UnitPath]]:
-        """By run all that one record can see of some draws, each with a name: of t groups with a total alone and s - t with a table for
-        every t that there can be (:mod:`das.detailed.losses`), the same t at levels of the same iterations."""
+        """By run all that one record can see of some draws, each with a name: of t groups with a
+        total alone and s - t with a table for every t that there can be
+        (:mod:`das.detailed.losses`), the same t at levels of the same iterations."""
         check_covered(draws, self.universes[0].plan.paths)
         return {run: self._seen_in(run, draws) for run in self.parameters.runs}
 
@@ -139,21 +183,32 @@ class DetailedSpec:
             drawn[d.level, d.unit_class][number[d.mechanism, d.parameter]] += 1
 
         def mixed(plans: Sequence[LevelPlan], t: int) -> tuple[NDArray[np.int64], UnitPath]:
-            """What is seen at levels of the same iterations, as numbers of the ``noises``, and its name."""
+            """What is seen at levels of the same iterations, as numbers of the ``noises``, and its
+            name.
+            """
             seen, name = np.zeros(len(noises), int), []
             for plan in plans:
                 groups = {plan.totals: t, plan.tables: plan.stability - t}
                 seen += sum(n * drawn.get((plan.level, kind), 0) for kind, n in groups.items())
-                name.append((plan.level, " and ".join(f"{n} {kind}" for kind, n in groups.items() if n)))
+                name.append(
+                    (plan.level, " and ".join(f"{n} {kind}" for kind, n in groups.items() if n))
+                )
             return seen, tuple(name)
 
-        each = [[mixed(plans, t) for t, _ in mixtures(self.parameters, plans[0])]
-                for plans in by_iterations(self.parameters, run).values()]  # fmt: skip
+        each = [
+            [mixed(plans, t) for t, _ in mixtures(self.parameters, plans[0])]
+            for plans in by_iterations(self.parameters, run).values()
+        ]
         out: dict[bytes, tuple[NDArray[np.int64], UnitPath]] = {}
         for chosen in product(*each):
             seen = np.sum([seen for seen, _ in chosen], axis=0)
-            out.setdefault(seen.tobytes(), (seen, tuple(part for _, name in chosen for part in name)))
-        return {tuple((noises[i], int(seen[i])) for i in np.flatnonzero(seen)): name for seen, name in out.values()}
+            out.setdefault(
+                seen.tobytes(), (seen, tuple(part for _, name in chosen for part in name))
+            )
+        return {
+            tuple((noises[i], int(seen[i])) for i in np.flatnonzero(seen)): name
+            for seen, name in out.values()
+        }
 
     def _neighbouring(self, draws: Sequence[Draw]) -> Differing:
         """A record added or removed."""
@@ -167,23 +222,41 @@ class DetailedSpec:
         within = [pair for run in runs for pair in combinations_with_replacement(run, 2)]
         region = {p.level: p.at.region for p in self.plans}
         below = [d for d in draws if region[d.level] not in FINE]
-        cells = {t.name: [d for d in draws if d.query == t.name] for t in self.parameters.product.tables}
+        cells = {
+            t.name: [d for d in draws if d.query == t.name] for t in self.parameters.product.tables
+        }
         words = {"t2": "age and sex", "t3": "type of household", "t4": "tenure"}
         return [
-            Change("record", "anything", _moves(names, combinations_with_replacement(range(len(names)), 2))),
-            *(Change("attributes", words[t], differing(found, _cut(there, found))) for t, found in cells.items() if found),
+            Change(
+                "record",
+                "anything",
+                _moves(names, combinations_with_replacement(range(len(names)), 2)),
+            ),
+            *(
+                Change("attributes", words[t], differing(found, _cut(there, found)))
+                for t, found in cells.items()
+                if found
+            ),
             Change("attributes", "race and ethnicity", _moves(names, within)),
-            *([Change("place", "place within one STATE", differing(below, _cut(there, below)))] if below else []),
-        ]  # fmt: skip
+            *(
+                [Change("place", "place within one STATE", differing(below, _cut(there, below)))]
+                if below
+                else []
+            ),
+        ]
 
     def dump(self) -> str:
         """``spec.toml`` of the release; its parameters lie beside it as they were given."""
-        run = self.run.model_dump(exclude_none=True, exclude_defaults=True) | {"name": self.run.name}
+        run = self.run.model_dump(exclude_none=True, exclude_defaults=True) | {
+            "name": self.run.name
+        }
         said: dict[str, Any] = {"product": self.parameters.product.name, "delta": str(self.delta)}
         return tomli_w.dumps({"run": run, "detailed": said})
 
 
-def _numbered(seen: Mapping[str, Mapping[DrawCounts, UnitPath]]) -> tuple[dict[DrawCounts, UnitPath], list[list[int]]]:
+def _numbered(
+    seen: Mapping[str, Mapping[DrawCounts, UnitPath]],
+) -> tuple[dict[DrawCounts, UnitPath], list[list[int]]]:
     """All that a record can see, each with a name; and by run which of them, by their numbers."""
     names: dict[DrawCounts, UnitPath] = {}
     for of_run in seen.values():
@@ -198,18 +271,26 @@ def _moves(names: Mapping[DrawCounts, UnitPath], moves: Iterable[tuple[int, ...]
     return (Moves(tuple(names), tuple(distinct), tuple(names.values()), len(names) > 1),)
 
 
-def _cut(moves: Sequence[tuple[UnitPath, UnitPath]], draws: Sequence[Draw]) -> list[tuple[UnitPath, UnitPath]]:
-    """Moves of which each sees one of the draws at least; where none is left out, all draws are on a path."""
+def _cut(
+    moves: Sequence[tuple[UnitPath, UnitPath]], draws: Sequence[Draw]
+) -> list[tuple[UnitPath, UnitPath]]:
+    """Moves of which each sees one of the draws at least; where none is left out, all draws are on
+    a path.
+    """
     places = {d.place for d in draws}
     return [move for move in moves if places & {place for path in move for place in path}]
 
 
 def parsed(text: str, where: str) -> tuple[Run, str, Fraction]:
-    """Run, product and delta of a ``spec.toml`` that :meth:`DetailedSpec.dump` wrote. Raises :class:`SpecError`."""
+    """Run, product and delta of a ``spec.toml`` that :meth:`DetailedSpec.dump` wrote. Raises
+    :class:`SpecError`.
+    """
     try:
         said = DetailedFile.model_validate(tomllib.loads(text))
         if said.detailed.product not in PRODUCTS:
             raise ValueError(f"there is no product {said.detailed.product!r}")
         return said.run, said.detailed.product, Fraction(said.detailed.delta)
     except (tomllib.TOMLDecodeError, ValidationError, ValueError, ZeroDivisionError) as error:
-        raise SpecError(f"it is no specification of population groups: {error}", where=where) from None
+        raise SpecError(
+            f"it is no specification of population groups: {error}", where=where
+        ) from None

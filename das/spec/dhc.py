@@ -1,7 +1,8 @@
-"""The specification of the demographic file: three universes over the tree of an earlier redistricting release.
+"""The specification of the demographic file: three universes over the tree of an earlier
+redistricting release.
 
-The production budgets are in :mod:`das.model.dhc.strategy`; a configuration says which of them each level has, and a multiple of them.
-"""
+The production budgets are in :mod:`das.model.dhc.strategy`; a configuration says which of them each
+level has, and a multiple of them."""
 
 from __future__ import annotations
 
@@ -49,18 +50,24 @@ class DhcData(Files):
     """``[data]``."""
 
     path: tuple[str, ...] = ()
-    """A folder with the linked tables ``persons``, ``households`` and ``units``; ``--data`` replaces it."""
+    """A folder with the linked tables ``persons``, ``households`` and ``units``; ``--data``
+    replaces it.
+    """
 
 
 class Earlier(Part):
     """``[constraints]``: what is published exactly, outside the guarantee."""
 
     from_: str = Field(default="", alias="from")
-    """A redistricting release of the same blocks, whose published counts the persons and units of every block have. In a release: its name."""
+    """A redistricting release of the same blocks, whose published counts the persons and units of
+    every block have. In a release: its name.
+    """
     digest: str = ""
     """Of a release: SHA-256 of the privacy statement of that release."""
     exact: tuple[tuple[str, str], ...] = ()
-    """Of a release: level and query of the counts of persons that are exact in that release, and so are exact here."""
+    """Of a release: level and query of the counts of persons that are exact in that release, and so
+    are exact here.
+    """
     rho: dict[str, ExactNumber] = Field(default={})
     """Of a release: by universe, what that release cost of one record that is replaced."""
 
@@ -86,8 +93,8 @@ class DhcBudget(Part):
     delta: ExactNumber = Fraction(1, 10**10)
     """The privacy statement says epsilon at this delta."""
     levels: dict[str, str] = Field(default={})
-    """Level of the tree, and the level of the production tree whose budget it has. Absent: that of its name, and a tract's is that
-    of ``Tract_Subset``."""
+    """Level of the tree, and the level of the production tree whose budget it has. Absent: that of
+    its name, and a tract's is that of ``Tract_Subset``."""
 
     @field_validator("persons", "units", "households")
     @classmethod
@@ -106,9 +113,10 @@ class DhcBudget(Part):
 
 @dataclass(frozen=True, eq=False)
 class DhcUniverse(Frozen):
-    """Records of one kind, the strategy by which they are measured and estimated, and the query ``tie`` whose answers are exact in every
-    lowest unit: published before, or, where it ``rests`` on another universe, by that. What is ``exact`` of it is published as it is
-    true; its records may be ``housed`` where there are facilities alone."""
+    """Records of one kind, the strategy by which they are measured and estimated, and the query
+    ``tie`` whose answers are exact in every lowest unit: published before, or, where it ``rests``
+    on another universe, by that. What is ``exact`` of it is published as it is true; its records
+    may be ``housed`` where there are facilities alone."""
 
     kind: RecordKind
     strategy: Strategy
@@ -134,11 +142,15 @@ class DhcEstimation(Part):
     """``[estimation]``."""
 
     method: Method = "topdown"
-    """Each level from its own measurements given the level above, or, of queries with at most 100 answers, from those of all levels."""
+    """Each level from its own measurements given the level above, or, of queries with at most 100
+    answers, from those of all levels.
+    """
 
     @property
     def most(self) -> int:
-        """Answers of the largest query of which all levels are looked at (:mod:`das.estimate.upward`)."""
+        """Answers of the largest query of which all levels are looked at
+        (:mod:`das.estimate.upward`).
+        """
         return _FEW if self.method == "full-information" else 0
 
 
@@ -164,11 +176,15 @@ class DhcSpec(Part):
         budgets = strategy.LEVELS if self.budget.where == "US" else strategy.LEVELS[1:]
         for level in levels:
             if self._like(level) not in budgets:
-                raise ValueError(f"budget.levels: {level!r} has no budget of production: say {level} = \"{budgets[0]}\", or another of "
-                                 f"{', '.join(budgets)}")  # fmt: skip
+                raise ValueError(
+                    f"budget.levels: {level!r} has no budget of production: say {level} ="
+                    f' "{budgets[0]}", or another of '
+                    f"{', '.join(budgets)}"
+                )
         if self.run.entropy != "keyed":
             raise ValueError(
-                'run.entropy: noise on request must be the same when it is asked again: only "keyed" can be'
+                "run.entropy: noise on request must be the same when it is asked again: only"
+                ' "keyed" can be'
             )
         return self
 
@@ -197,35 +213,61 @@ class DhcSpec(Part):
         return next(u for u in self.universes if u.name == name)
 
     def _on_levels(self, of: Strategy, times: Fraction) -> Strategy:
-        rho = {lv: {q: times * r for q, r in of.rho[self._like(lv)].items()} for lv in self.geography.levels}
+        rho = {
+            lv: {q: times * r for q, r in of.rho[self._like(lv)].items()}
+            for lv in self.geography.levels
+        }
         return Strategy(of.schema, rho, of.outer)
 
     @property
     def exact(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """By universe level and query of what is published exactly and measured here: housing units, and facilities by type; and total
-        persons, where the earlier release has them exactly."""
-        totals = tuple((level, query) for level, query in self.constraints.exact if query == "total")
-        own = {u.name: ((self.geography.levels[-1], u.exact),) if u.exact else () for u in self.universes}
+        """By universe level and query of what is published exactly and measured here: housing
+        units, and facilities by type; and total persons, where the earlier release has them
+        exactly."""
+        totals = tuple(
+            (level, query) for level, query in self.constraints.exact if query == "total"
+        )
+        own = {
+            u.name: ((self.geography.levels[-1], u.exact),) if u.exact else ()
+            for u in self.universes
+        }
         return own | {PERSONS: totals}
 
     @property
     def taken_over(self) -> tuple[Invariant, ...]:
-        """What is exact here because it was exact in the earlier release, whose counts of every block are kept."""
-        says = "{query} of persons of every {level}, which the redistricting release published exactly and this release keeps"
+        """What is exact here because it was exact in the earlier release, whose counts of every
+        block are kept.
+        """
+        says = (
+            "{query} of persons of every {level}, which the redistricting release published exactly"
+            " and this release keeps"
+        )
         return tuple(
-            Invariant.make(universe=PERSONS, constraint=query, level=level, query=query, sign="=",
-                           says=says.format(query=query, level=level))
+            Invariant.make(
+                universe=PERSONS,
+                constraint=query,
+                level=level,
+                query=query,
+                sign="=",
+                says=says.format(query=query, level=level),
+            )
             for level, query in self.constraints.exact
-        )  # fmt: skip
+        )
 
     @cached_property
     def terms(self) -> Terms:
         """What an account of this specification is about."""
         us, plan = self.universes, self.universes[0].plan
         return Terms(
-            plan.mechanism, plan.neighbours, self.budget.delta, self.geography.levels,
-            {u.name: u.schema for u in us}, self.exact, paths={u.name: u.plan.paths for u in us}, relations=self._relations,
-        )  # fmt: skip
+            plan.mechanism,
+            plan.neighbours,
+            self.budget.delta,
+            self.geography.levels,
+            {u.name: u.schema for u in us},
+            self.exact,
+            paths={u.name: u.plan.paths for u in us},
+            relations=self._relations,
+        )
 
     def _relations(self, draws: Mapping[str, Sequence[Draw]]) -> tuple[str, ...]:
         costs = {u.name: dearest(draws.get(u.name, ()), u.plan.paths) for u in self.universes}
@@ -235,17 +277,25 @@ class DhcSpec(Part):
     def notes(self) -> tuple[str, ...]:
         """Sentences for the privacy statement of a run that rests on the earlier release."""
         return (
-            f"The redistricting counts of persons and of occupied and vacant units of every block are those of the release {self.constraints.from_!r} "
-            f"(SHA-256 of its privacy.json: {self.constraints.digest}). They were published before, from the same records: what that cost is in its "
-            "own statement, and adds to this.",
-            "A household is a record of its own, and so is each person in it. A change of several records of one kind costs up to the square of their "
-            "number, times what one costs.",
-        )  # fmt: skip
+            (
+                "The redistricting counts of persons and of occupied and vacant units of every"
+                f" block are those of the release {self.constraints.from_!r} (SHA-256 of its"
+                f" privacy.json: {self.constraints.digest}). They were published before, from the"
+                " same records: what that cost is in its own statement, and adds to this."
+            ),
+            (
+                "A household is a record of its own, and so is each person in it. A change of"
+                " several records of one kind costs up to the square of their number, times what"
+                " one costs."
+            ),
+        )
 
     def dump(self) -> str:
-        """As TOML, without ``data.path``: what a rerun needs, and nothing of one machine but for ``constraints.from``, which of a release is
-        the name of that (:meth:`after`)."""
-        tree = self.model_dump(mode="json", by_alias=True, exclude={"data": {"path"}}, exclude_none=True)
+        """As TOML, without ``data.path``: what a rerun needs, and nothing of one machine but for
+        ``constraints.from``, which of a release is the name of that (:meth:`after`)."""
+        tree = self.model_dump(
+            mode="json", by_alias=True, exclude={"data": {"path"}}, exclude_none=True
+        )
         return ("" if self.run.private else f"# {WARNING}\n") + tomli_w.dumps(tree)
 
     @property
@@ -258,10 +308,16 @@ class DhcSpec(Part):
         return self.model_copy(update={"constraints": earlier})
 
     def lower(self, levels: Sequence[str]) -> int:
-        """Where in the ``levels`` of an earlier tree those of this begin. Raises :class:`SpecError`."""
+        """Where in the ``levels`` of an earlier tree those of this begin. Raises
+        :class:`SpecError`.
+        """
         own = self.geography.levels
         for first in range(len(levels)):
             if tuple(levels[first:]) == own:
                 return first
-        raise SpecError(f"geography.levels is {', '.join(own)}, and the earlier release has {', '.join(levels)}",
-                        where="geography.levels", remedy="name its lower levels, or all")  # fmt: skip
+        raise SpecError(
+            f"geography.levels is {', '.join(own)}, and the earlier release has"
+            f" {', '.join(levels)}",
+            where="geography.levels",
+            remedy="name its lower levels, or all",
+        )

@@ -15,9 +15,14 @@ UNKNOWN = ("unknown", "missing", "not-stated")
 
 
 def draft(table: InputProfile, found: Guess, name: str, *, rare: bool = False) -> str:
-    """The whole configuration, commented. ``rare``: with all levels of the table, also those that few rows have. No number of
-    records is in it."""
-    return "\n".join([*_head(table, name), *_data(table, found), *_schema(found, rare), *_measured(found)]) + "\n"
+    """The whole configuration, commented. ``rare``: with all levels of the table, also those that
+    few rows have. No number of records is in it."""
+    return (
+        "\n".join(
+            [*_head(table, name), *_data(table, found), *_schema(found, rare), *_measured(found)]
+        )
+        + "\n"
+    )
 
 
 def left_out(found: Guess) -> list[str]:
@@ -34,7 +39,9 @@ def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
 
 
-def _named(columns: Sequence[ColumnProfile], name: Callable[[str], str]) -> dict[str, ColumnProfile]:
+def _named(
+    columns: Sequence[ColumnProfile], name: Callable[[str], str]
+) -> dict[str, ColumnProfile]:
     """Columns by the names that the configuration gives them, each another."""
     out: dict[str, ColumnProfile] = {}
     for c in columns:
@@ -71,8 +78,14 @@ def _unknown(c: ColumnProfile) -> str:
 
 
 def _head(table: InputProfile, name: str) -> Iterator[str]:
-    yield f"# Drafted from {table.path.replace(chr(10), ' ')}. Check every line before you rely on it."
-    yield "# `das check` prints what it costs and how exact it is; docs/own-data.md explains each part."
+    yield (
+        f"# Drafted from {table.path.replace(chr(10), ' ')}. Check every line before you rely"
+        " on it."
+    )
+    yield (
+        "# `das check` prints what it costs and how exact it is; docs/own-data.md explains each"
+        " part."
+    )
     yield ""
     yield "[run]"
     yield f"name = {_text(name)}"
@@ -90,17 +103,25 @@ def _data(table: InputProfile, found: Guess) -> Iterator[str]:
     if found.count is not None:
         yield f"count = {_text(found.count.name)}     # how many persons a line stands for"
     if found.within_parent:
-        yield "unique_within_parent = true     # codes repeat between places of the level above: they are put together"
+        yield (
+            "unique_within_parent = true     # codes repeat between places of the level above: they"
+            " are put together"
+        )
     yield from ("", "[data.columns.geography]     # level = column, from the top down")
     places = _named([*found.geography, *found.areas], _level)
     yield from (f"{_key(n)} = {_text(c.name)}" for n, c in places.items() if c in found.geography)
     if found.areas:
-        yield from ("", "[data.columns.areas]     # areas of whole places that cut across the levels")
+        yield from (
+            "",
+            "[data.columns.areas]     # areas of whole places that cut across the levels",
+        )
         yield from (f"{_key(n)} = {_text(c.name)}" for n, c in places.items() if c in found.areas)
     if found.names:
         yield from ("", "[data.columns.names]     # level = column with the names of its places")
         yield from (
-            f"{_key(n)} = {_text(found.names[c.name].name)}" for n, c in places.items() if c.name in found.names
+            f"{_key(n)} = {_text(found.names[c.name].name)}"
+            for n, c in places.items()
+            if c.name in found.names
         )
     attributes = _named(found.attributes, _attribute)
     if other := {n: c for n, c in attributes.items() if n != c.name}:
@@ -113,28 +134,55 @@ def _data(table: InputProfile, found: Guess) -> Iterator[str]:
 
 def _schema(found: Guess, rare: bool) -> Iterator[str]:
     yield from ("", "[schema]", 'name = "own"', "", "[schema.attributes]")
-    yield "# The levels were READ OFF THE DATA. That a level is in this list tells that somebody has it, and so does one that"
-    yield "# is not: this is outside the guarantee. Replace each list by one that is public and was fixed in advance, such"
+    yield (
+        "# The levels were READ OFF THE DATA. That a level is in this list tells that somebody has"
+        " it, and so does one that"
+    )
+    yield (
+        "# is not: this is outside the guarantee. Replace each list by one that is public and was"
+        " fixed in advance, such"
+    )
     yield "# as the answers that the form allowed, also those that nobody gave."
     if not rare and left_out(found):
-        yield f"# Levels that fewer than {RARE} rows have are NOT in these lists, for this file is published: add them from the"
-        yield "# questionnaire, or records with them are refused. (For a trial: das init --rare-levels copies all.)"
+        yield (
+            f"# Levels that fewer than {RARE} rows have are NOT in these lists, for this file is"
+            " published: add them from the"
+        )
+        yield (
+            "# questionnaire, or records with them are refused. (For a trial: das init"
+            " --rare-levels copies all.)"
+        )
     for n, c in _named(found.attributes, _attribute).items():
-        some = "     # some are left out" if not rare and len(c.common(RARE)) < len(c.values) else ""
+        some = (
+            "     # some are left out" if not rare and len(c.common(RARE)) < len(c.values) else ""
+        )
         yield f"{_key(n)} = [{', '.join(map(_text, _levels(c, rare)))}]{some}"
 
 
 def _measured(found: Guess) -> Iterator[str]:
     places = _named([*found.geography, *found.areas], _level)
-    levels = ["All" if "Country" in places else "Country", *(n for n, c in places.items() if c in found.geography)]
-    yield from ("", "[geography]", f"levels = [{', '.join(map(_text, levels))}]     # the first one is the root")
+    levels = [
+        "All" if "Country" in places else "Country",
+        *(n for n, c in places.items() if c in found.geography),
+    ]
+    yield from (
+        "",
+        "[geography]",
+        f"levels = [{', '.join(map(_text, levels))}]     # the first one is the root",
+    )
     yield from (
         "",
         "# [constraints]",
         f"# total = {_text(levels[1])}     # publishes these totals exactly, outside the guarantee",
     )
-    yield from ("", "[budget]", 'rho = "1"               # the whole privacy-loss budget; `das check` gives epsilon')
-    yield 'neighbours = "bounded"  # one record replaced by another; or "unbounded": added or removed'
+    yield from (
+        "",
+        "[budget]",
+        'rho = "1"               # the whole privacy-loss budget; `das check` gives epsilon',
+    )
+    yield (
+        'neighbours = "bounded"  # one record replaced by another; or "unbounded": added or removed'
+    )
     yield 'delta = "1e-10"'
     yield from ("", "[budget.levels]         # shares, exact: they sum to 1")
     yield from (f'{_key(lv)} = "1/{len(levels)}"' for lv in levels)

@@ -1,4 +1,6 @@
-"""Exact numbers in a configuration (:mod:`das.model.exact`): read as a ``Fraction``, written as an integer or a text."""
+"""Exact numbers in a configuration (:mod:`das.model.exact`): read as a ``Fraction``, written as an
+integer or a text.
+"""
 
 from __future__ import annotations
 

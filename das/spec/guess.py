@@ -1,9 +1,10 @@
-"""What each column of a table is taken for: a level of places, a name of them, areas, a count, an attribute.
+"""What each column of a table is taken for: a level of places, a name of them, areas, a count, an
+attribute.
 
-Places are columns with the names that places have, or with more values than an attribute has, of which each lies in
-one of the column above. What is the same for all people of each place is not an attribute of theirs: it is the name of
-the places, or areas that cut across them. Attributes are columns of few values. Everything else is left out, and why is said.
-"""
+Places are columns with the names that places have, or with more values than an attribute has, of
+which each lies in one of the column above. What is the same for all people of each place is not an
+attribute of theirs: it is the name of the places, or areas that cut across them. Attributes are
+columns of few values. Everything else is left out, and why is said."""
 
 from __future__ import annotations
 
@@ -21,15 +22,54 @@ from das.model.profile import ColumnProfile, InputProfile
 #: Names of columns of places, from the top down: words of a rank may stand for one another.
 RANKS = (
     ("country", "nation", "pais", "land"),
-    ("state", "province", "region", "provincia", "departamento", "bundesland", "canton", "prefecture", "governorate"),
+    (
+        "state",
+        "province",
+        "region",
+        "provincia",
+        "departamento",
+        "bundesland",
+        "canton",
+        "prefecture",
+        "governorate",
+    ),
     ("county", "district", "distrito", "kreis", "comarca", "departement", "zone"),
-    ("municipality", "municipio", "commune", "comune", "comuna", "gemeinde", "city", "town", "subdistrict", "muni"),
+    (
+        "municipality",
+        "municipio",
+        "commune",
+        "comune",
+        "comuna",
+        "gemeinde",
+        "city",
+        "town",
+        "subdistrict",
+        "muni",
+    ),
     ("tract", "parish", "ward", "suburb", "locality"),
-    ("block_group", "blockgroup", "village", "section", "seccion", "sezione", "neighbourhood", "neighborhood"),
+    (
+        "block_group",
+        "blockgroup",
+        "village",
+        "section",
+        "seccion",
+        "sezione",
+        "neighbourhood",
+        "neighborhood",
+    ),
     ("block", "manzana", "enumdist", "enumeration_area", "ea", "meshblock", "place"),
 )
 #: Words in the names of columns of areas that cut across the tree.
-ACROSS = {"seat", "constituency", "electorate", "circunscripcion", "wahlkreis", "postcode", "zip", "catchment"}
+ACROSS = {
+    "seat",
+    "constituency",
+    "electorate",
+    "circunscripcion",
+    "wahlkreis",
+    "postcode",
+    "zip",
+    "catchment",
+}
 #: Words in the names of columns that name places.
 NAMES = {
     "name",
@@ -48,10 +88,11 @@ NAMES = {
 COUNTS = ("n", "count", "counts", "persons", "people", "frequency", "freq", "number")
 #: What is the same for all people of each place is the places', if they have so many rows each.
 ROWS = 5
-#: An attribute has at most so many values (whole numbers such as ages may have more), and a schema so many cells.
+#: An attribute has at most so many values (whole numbers such as ages may have more), and a schema
+#: so many cells.
 FEW, AGES, CELLS = 60, 130, 20_000
-#: A level that fewer rows have is not copied into a configuration, unless that is asked for: a configuration is published, and
-#: the level of a single person tells that this person exists.
+#: A level that fewer rows have is not copied into a configuration, unless that is asked for: a
+#: configuration is published, and the level of a single person tells that this person exists.
 RARE = 10
 
 
@@ -61,7 +102,9 @@ class Guess:
 
     geography: list[ColumnProfile] = field(default_factory=list)
     areas: list[ColumnProfile] = field(default_factory=list)
-    names: dict[str, ColumnProfile] = field(default_factory=dict)  #: by the column of the places that they are names of
+    names: dict[str, ColumnProfile] = field(
+        default_factory=dict
+    )  #: by the column of the places that they are names of
     within_parent: bool = False
     count: ColumnProfile | None = None
     attributes: list[ColumnProfile] = field(default_factory=list)
@@ -69,18 +112,26 @@ class Guess:
 
 
 def guess(table: InputProfile, geography: Sequence[str] = (), *, rare: bool = False) -> Guess:
-    """``geography`` names the columns of the places, from the top down, where that is not to be guessed. ``rare``: levels of few
-    rows count, too.
+    """``geography`` names the columns of the places, from the top down, where that is not to be
+    guessed. ``rare``: levels of few rows count, too.
 
     Raises :class:`InputError` where no column is one of places, or none an attribute.
     """
     by_name = {c.name: c for c in table.columns}
     if unknown := [g for g in geography if g not in by_name]:
-        raise InputError(f"there is no column {unknown[0]!r}", where="--geography",
-                         remedy=f"the columns are {', '.join(by_name)}"[:500])  # fmt: skip
+        raise InputError(
+            f"there is no column {unknown[0]!r}",
+            where="--geography",
+            remedy=f"the columns are {', '.join(by_name)}"[:500],
+        )
     out = Guess()
     out.count = next(
-        (c for c in table.columns if _word(c.name) in COUNTS and c.whole and c.name not in geography), None
+        (
+            c
+            for c in table.columns
+            if _word(c.name) in COUNTS and c.whole and c.name not in geography
+        ),
+        None,
     )
     rest = [c for c in table.columns if c is not out.count]
     across = [c for c in rest if _words(c) & ACROSS and c.name not in geography]
@@ -90,9 +141,19 @@ def guess(table: InputProfile, geography: Sequence[str] = (), *, rare: bool = Fa
     _places(out, [by_name[g] for g in geography] or likely, asked=bool(geography))
     _across(out, across)
     _of_places(
-        out, [c for c in rest if c not in out.geography and c not in out.areas and c.name not in out.left], table.rows
+        out,
+        [
+            c
+            for c in rest
+            if c not in out.geography and c not in out.areas and c.name not in out.left
+        ],
+        table.rows,
     )
-    rest = [c for c in rest if c not in out.geography and c not in out.areas and c not in out.names.values()]
+    rest = [
+        c
+        for c in rest
+        if c not in out.geography and c not in out.areas and c not in out.names.values()
+    ]
     _attributes(out, rest, 1 if rare else RARE)
     return out
 
@@ -100,7 +161,9 @@ def guess(table: InputProfile, geography: Sequence[str] = (), *, rare: bool = Fa
 def _word(name: str) -> str:
     """In small letters without accents, words apart by ``_``."""
     plain = unicodedata.normalize("NFKD", name.lower())
-    return re.sub(r"[^a-z0-9]+", "_", "".join(c for c in plain if not unicodedata.combining(c))).strip("_")
+    return re.sub(
+        r"[^a-z0-9]+", "_", "".join(c for c in plain if not unicodedata.combining(c))
+    ).strip("_")
 
 
 def _words(c: ColumnProfile) -> set[str]:
@@ -122,24 +185,37 @@ def _rank(name: str) -> int | None:
 def _look_like_places(columns: Sequence[ColumnProfile], rows: int) -> list[ColumnProfile]:
     """From the top down: by rank, and by number of values."""
     named = [c for c in columns if _rank(c.name) is not None]
-    many = [c for c in columns if c not in named and FEW < len(c.values) <= rows // 2 and not _ages(c)]
+    many = [
+        c for c in columns if c not in named and FEW < len(c.values) <= rows // 2 and not _ages(c)
+    ]
     chosen = [c for c in [*named, *many] if len(c.values) > 1]
     last = len(RANKS)
-    return sorted(chosen, key=lambda c: (last if (r := _rank(c.name)) is None else r, len(c.values)))
+    return sorted(
+        chosen, key=lambda c: (last if (r := _rank(c.name)) is None else r, len(c.values))
+    )
 
 
 def _places(out: Guess, chosen: list[ColumnProfile], *, asked: bool) -> None:
     """The chain of levels; what cuts across it is an area."""
     if not chosen:
-        raise InputError("no column looks like one of places", where="--from",
-                         remedy="name them from the top down: --geography region,village")  # fmt: skip
+        raise InputError(
+            "no column looks like one of places",
+            where="--from",
+            remedy="name them from the top down: --geography region,village",
+        )
     if empty := [c for c in chosen if c.empty]:
-        raise InputError(f"{empty[0].name} has no value in some rows, and every record needs a place",
-                         where="--from", remedy="give records of unknown place a place of their own")  # fmt: skip
+        raise InputError(
+            f"{empty[0].name} has no value in some rows, and every record needs a place",
+            where="--from",
+            remedy="give records of unknown place a place of their own",
+        )
     for c in chosen:
         if any(set(v) & set(',"\r\n') for v in c.values):
-            raise InputError(f"{c.name} has a code with a comma, a quote or a line break in it",
-                             where="--from", remedy="use codes of places, not their full names")  # fmt: skip
+            raise InputError(
+                f"{c.name} has a code with a comma, a quote or a line break in it",
+                where="--from",
+                remedy="use codes of places, not their full names",
+            )
     by_size = sorted(chosen, key=lambda c: len(c.values))
     for order in (chosen, by_size):
         if all(fine.nests_in(coarse) for coarse, fine in pairwise(order)):
@@ -169,13 +245,17 @@ def _across(out: Guess, columns: Sequence[ColumnProfile]) -> None:
         if whole and _combined(lowest).nests_in(c):
             out.areas.append(c)
         else:
-            out.left[c.name] = "it is no level of the tree, and its areas are not made of whole places"
+            out.left[c.name] = (
+                "it is no level of the tree, and its areas are not made of whole places"
+            )
 
 
 def _of_places(out: Guess, columns: Sequence[ColumnProfile], rows: int) -> None:
     """Names of places, and other things that are the same for all of a place."""
-    levels = {c.name: _combined(out.geography[: i + 1] if out.within_parent else [c])
-              for i, c in enumerate(out.geography)}  # fmt: skip
+    levels = {
+        c.name: _combined(out.geography[: i + 1] if out.within_parent else [c])
+        for i, c in enumerate(out.geography)
+    }
     lowest = _combined(out.geography)
     if len(np.unique(lowest.index)) * ROWS > rows:
         return
@@ -214,17 +294,29 @@ def _attributes(out: Guess, columns: Sequence[ColumnProfile], least: int) -> Non
         if levels < 2:
             out.left[c.name] = "it is the same in every row"
         elif len(c.values) > FEW and not _ages(c):
-            out.left[c.name] = f"it has more than {FEW} values: group them, and list the groups, to use it"
+            out.left[c.name] = (
+                f"it has more than {FEW} values: group them, and list the groups, to use it"
+            )
         elif len(c.common(least)) + (c.empty > 0) < 2:
-            out.left[c.name] = f"fewer than two of its levels are in {least} rows or more; list its levels to use it"
+            out.left[c.name] = (
+                f"fewer than two of its levels are in {least} rows or more; list its levels to"
+                " use it"
+            )
         elif cells * levels > CELLS:
-            out.left[c.name] = f"with it the schema would have more than {CELLS:,} cells; list its levels to use it"
+            out.left[c.name] = (
+                f"with it the schema would have more than {CELLS:,} cells; list its levels to"
+                " use it"
+            )
         else:
             cells *= levels
             out.attributes.append(c)
     if not out.attributes:
-        raise InputError(f"no column looks like an attribute of a person: none has from 2 to 60 values in {least} rows or more each",
-                         where="--from", remedy="group the values of a column; or, for a trial, --rare-levels")  # fmt: skip
+        raise InputError(
+            "no column looks like an attribute of a person: none has from 2 to 60 values in"
+            f" {least} rows or more each",
+            where="--from",
+            remedy="group the values of a column; or, for a trial, --rare-levels",
+        )
 
 
 def _ages(c: ColumnProfile) -> bool:

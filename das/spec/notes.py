@@ -1,7 +1,8 @@
-"""What the privacy statement of a run says beside what follows from its ledger: sentences, and what is published exactly.
+"""What the privacy statement of a run says beside what follows from its ledger: sentences, and what
+is published exactly.
 
-All of it follows from the specification and the trees, so it is written when the run begins and again when it is verified.
-"""
+All of it follows from the specification and the trees, so it is written when the run begins and
+again when it is verified."""
 
 from __future__ import annotations
 
@@ -15,7 +16,11 @@ from das.spec.run import RunSpec
 
 def notes(spec: RunSpec) -> tuple[str, ...]:
     """All sentences, those of the reader first."""
-    return (*NOTES[spec.data.reader], *of_the_tree(spec, known_structures(spec)), *of_the_budget(spec))
+    return (
+        *NOTES[spec.data.reader],
+        *of_the_tree(spec, known_structures(spec)),
+        *of_the_budget(spec),
+    )
 
 
 def states_structures(spec: RunSpec) -> bool:
@@ -24,7 +29,9 @@ def states_structures(spec: RunSpec) -> bool:
 
 
 def known_structures(spec: RunSpec) -> Exact:
-    """What is published exactly of structures: nothing where the input does not say, or the persons have no dwelling."""
+    """What is published exactly of structures: nothing where the input does not say, or the persons
+    have no dwelling.
+    """
     said = states_structures(spec) and spec.persons.schema.dwelling is not None
     return spec.persons.exact if said else Exact()
 
@@ -36,27 +43,42 @@ def of_the_tree(spec: RunSpec, known: Exact) -> tuple[str, ...]:
     rests = ["which types of facilities are in each"] if known.group_quarters else []
     if known.housing_units and known.group_quarters:
         rests.insert(0, "which blocks have a housing unit or a facility of group quarters")
-    on = f", and of what the bounds on dwellings publish exactly: {', and '.join(rests)}" if rests else ""
+    on = (
+        f", and of what the bounds on dwellings publish exactly: {', and '.join(rests)}"
+        if rests
+        else ""
+    )
     return (
-        "What is measured stands on trees of their own (spine.parquet beside the measurements). They are made of public "
-        f"geography{on}. Nothing else of the records enters them, and data sets that are called neighbours agree on them.",
+        (
+            "What is measured stands on trees of their own (spine.parquet beside the"
+            f" measurements). They are made of public geography{on}. Nothing else of the records"
+            " enters them, and data sets that are called neighbours agree on them."
+        ),
     )
 
 
 def of_the_budget(spec: RunSpec) -> tuple[str, ...]:
     """Of shares that were computed from something."""
     return tuple(
-        f"The shares of the budget ({name}) were made from {'; '.join(made)}, as the configuration says. "
-        "That no record of this run entered them otherwise than by what is published is its word: it is not checked."
-        for name, made in spec.made_from.items() if made
-    )  # fmt: skip
+        f"The shares of the budget ({name}) were made from {'; '.join(made)}, as the configuration"
+        " says. That no record of this run entered them otherwise than by what is published is its"
+        " word: it is not checked."
+        for name, made in spec.made_from.items()
+        if made
+    )
 
 
 def bounds_in_words(lowest: str) -> Mapping[str, str]:
     """By the end of its name, what each bound on dwellings says."""
     return {
-        "lb": f"the number of group-quarters facilities of each type in every {lowest}, each holding somebody",
-        "ub": f"the number of housing units and of facilities in every {lowest} (times 99,999 persons at most)",
+        "lb": (
+            f"the number of group-quarters facilities of each type in every {lowest}, each holding"
+            " somebody"
+        ),
+        "ub": (
+            f"the number of housing units and of facilities in every {lowest} (times 99,999 persons"
+            " at most)"
+        ),
     }
 
 

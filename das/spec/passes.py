@@ -19,12 +19,15 @@ def passes(
     """The passes of each level: written out, ``default``, or by rule (:mod:`das.model.passes`)."""
     return {
         lv: written(lv, tuple(d.query for d in plan.plain if d.level == lv), given, where)
-        if given.keys() & {lv, "default"} else default_passes(plan, schema, lv, root=lv == levels[0])
+        if given.keys() & {lv, "default"}
+        else default_passes(plan, schema, lv, root=lv == levels[0])
         for lv in levels
-    }  # fmt: skip
+    }
 
 
-def written(level: str, measured: Sequence[str], given: WrittenPasses, where: str) -> tuple[tuple[str, ...], ...]:
+def written(
+    level: str, measured: Sequence[str], given: WrittenPasses, where: str
+) -> tuple[tuple[str, ...], ...]:
     """Those of ``level`` or, where it has none of its own, ``default``; ``*`` is the rest."""
     passes = given.get(level, given.get("default", ()))
     where = f"{where}.{level if level in given else 'default'}"
@@ -42,16 +45,23 @@ def written(level: str, measured: Sequence[str], given: WrittenPasses, where: st
         if full:
             found.append(tuple(full))
     if left := [q for q in measured if q not in seen]:
-        raise SpecError(f"measured at {level!r}, but in no pass: {left[0]!r}", where=where,
-                        remedy='add it, or end the passes with ["*"], the rest')  # fmt: skip
+        raise SpecError(
+            f"measured at {level!r}, but in no pass: {left[0]!r}",
+            where=where,
+            remedy='add it, or end the passes with ["*"], the rest',
+        )
     return tuple(found)
 
 
-def default_passes(plan: Plan, schema: Schema, level: str, *, root: bool) -> tuple[tuple[str, ...], ...]:
-    """The passes of ``level``, by the rule of :mod:`das.model.passes`; ``root`` if it is the first of the tree. The rule
-    asks for ratios of variances, which the classes of a level have in common."""
+def default_passes(
+    plan: Plan, schema: Schema, level: str, *, root: bool
+) -> tuple[tuple[str, ...], ...]:
+    """The passes of ``level``, by the rule of :mod:`das.model.passes`; ``root`` if it is the first
+    of the tree. The rule asks for ratios of variances, which the classes of a level have in
+    common."""
     measured = {
         d.query: (schema.query(d.query), float(d.mechanism.continuous_variance(d.parameter)))
-        for d in plan.plain if d.level == level
-    }  # fmt: skip
+        for d in plan.plain
+        if d.level == level
+    }
     return by_rule(measured, root=root)

@@ -1,8 +1,8 @@
-"""The specification of a release whose measurements another publisher made: what follows measurement, and no more.
+"""The specification of a release whose measurements another publisher made: what follows
+measurement, and no more.
 
-There is no reader, for there was no input, and no budget, for nobody says what was spent. What the files show is
-written down: the queries of each level, with the variance that most units have.
-"""
+There is no reader, for there was no input, and no budget, for nobody says what was spent. What the
+files show is written down: the queries of each level, with the variance that most units have."""
 
 from __future__ import annotations
 
@@ -31,9 +31,13 @@ class PublishedPart(Part):
     mechanism: str = str(DISCRETE_GAUSSIAN)
     """How the noise was made."""
     private: Literal[False, "unknown"] = UNKNOWN
-    """Whether the noise was private: ``false`` where the files say that it was seeded; otherwise nobody knows."""
+    """Whether the noise was private: ``false`` where the files say that it was seeded; otherwise
+    nobody knows.
+    """
     variance: dict[str, dict[str, float | Literal["unmeasured"]]]
-    """For each level, each query that its files have, with the variance of most of its units, or ``"unmeasured"``."""
+    """For each level, each query that its files have, with the variance of most of its units, or
+    ``"unmeasured"``.
+    """
 
     @field_validator("mechanism")
     @classmethod
@@ -61,19 +65,26 @@ class PublishedSpec(Part):
         kind = kind_with(schema)
         chain = rounding.chain if rounding.chain is not None else kind.publication(schema).chain
         passes = {
-            level: written(level, tuple(variance[level]), self.estimation.passes, "estimation.passes")
+            level: written(
+                level, tuple(variance[level]), self.estimation.passes, "estimation.passes"
+            )
             for level in self.geography.levels
         }
         noise = self._noise()
-        return (Universe(kind, schema, passes, chain or (), chain is None, rounding.objective, noise=noise),)
+        return (
+            Universe(
+                kind, schema, passes, chain or (), chain is None, rounding.objective, noise=noise
+            ),
+        )
 
     def _noise(self) -> tuple[QueryNoise, ...]:
         mechanism = MECHANISMS[self.published.mechanism]
         return tuple(
             QueryNoise(level, query, mechanism, mechanism.with_variance(value))
-            for level in self.geography.levels for query, value in self.published.variance[level].items()
+            for level in self.geography.levels
+            for query, value in self.published.variance[level].items()
             if not isinstance(value, str)
-        )  # fmt: skip
+        )
 
     @property
     def persons(self) -> Universe:
@@ -87,15 +98,27 @@ class PublishedSpec(Part):
     def after(self) -> PostProcessing:
         """What comes after measurement."""
         e, o = self.estimation, self.output
-        return PostProcessing(self.run.name, self.private, self.universes, e.method, float(e.tolerance), o.tables,
-                              o.csv, o.report, e.prior)  # fmt: skip
+        return PostProcessing(
+            self.run.name,
+            self.private,
+            self.universes,
+            e.method,
+            float(e.tolerance),
+            o.tables,
+            o.csv,
+            o.report,
+            e.prior,
+        )
 
     def check(self) -> PublishedSpec:
         """Build everything that parts must agree on; raises :class:`SpecError`."""
         levels, variance = self.geography.levels, self.published.variance
         if set(variance) != set(levels) or not all(variance.values()):
-            raise SpecError("is not a table of queries for each level", where="published.variance",
-                            remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
+            raise SpecError(
+                "is not a table of queries for each level",
+                where="published.variance",
+                remedy=f"the levels are {', '.join(levels)}",
+            )
         for level, queries in variance.items():
             for name in queries:
                 try:

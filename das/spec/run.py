@@ -75,11 +75,16 @@ class RunSpec(Part):
         for u in self.universes:
             if name == u.name:
                 return u
-        raise SpecError(f"there is no universe {name!r}", remedy=f"it has {', '.join(u.name for u in self.universes)}")
+        raise SpecError(
+            f"there is no universe {name!r}",
+            remedy=f"it has {', '.join(u.name for u in self.universes)}",
+        )
 
     @property
     def made_from(self) -> dict[str, tuple[str, ...]]:
-        """By universe, what the shares of its budget were made from, beside what is written here."""
+        """By universe, what the shares of its budget were made from, beside what is written
+        here.
+        """
         parts: dict[str, BudgetPart | RelativeBudget] = {PERSONS.name: self.budget}
         if self.housing is not None:
             parts[HOUSING.name] = self.housing.budget
@@ -90,8 +95,17 @@ class RunSpec(Part):
     def after(self) -> PostProcessing:
         """What comes after measurement."""
         e, o = self.estimation, self.output
-        return PostProcessing(self.run.name, self.run.private, self.universes, e.method, float(e.tolerance), o.tables,
-                              o.csv, o.report, e.prior)  # fmt: skip
+        return PostProcessing(
+            self.run.name,
+            self.run.private,
+            self.universes,
+            e.method,
+            float(e.tolerance),
+            o.tables,
+            o.csv,
+            o.report,
+            e.prior,
+        )
 
     @cached_property
     def terms(self) -> Terms:
@@ -113,7 +127,9 @@ class RunSpec(Part):
         )
 
     def _split(self) -> dict[str, tuple[str, ...]]:
-        """The levels at which a place may be in two units: as long as there is no tree, all below the root."""
+        """The levels at which a place may be in two units: as long as there is no tree, all below
+        the root.
+        """
         if self.geography.spine == "tabulation":
             return {}
         if self._ways is None:
@@ -121,8 +137,9 @@ class RunSpec(Part):
         return {name: ways.split for name, ways in self._ways.items()}
 
     def on(self, trees: Mapping[str, MeasuredSpine | Ways]) -> RunSpec:
-        """The same specification where the trees are known that the universes are measured over: their plans have the
-        classes of units and the paths that there are, and no others. Nothing of this is a key of the configuration."""
+        """The same specification where the trees are known that the universes are measured over:
+        their plans have the classes of units and the paths that there are, and no others. Nothing
+        of this is a key of the configuration."""
         if self.geography.spine == "tabulation":
             return self
         found = self.model_copy()
@@ -137,9 +154,13 @@ class RunSpec(Part):
         if target is None or self.budget.rho is not None:
             return self
         shape = plan_of(self, self.schema_built, Fraction(1), self.budget, "budget")
-        return self.model_copy(update={"budget": self.budget.model_copy(update={"rho": target.rho(shape)})})
+        return self.model_copy(
+            update={"budget": self.budget.model_copy(update={"rho": target.rho(shape)})}
+        )
 
     def check(self) -> RunSpec:
-        """The same, after everything that parts must agree on was built; raises :class:`SpecError`."""
+        """The same, after everything that parts must agree on was built; raises
+        :class:`SpecError`.
+        """
         check(self)
         return self

@@ -83,42 +83,82 @@ def read_targets(text: str, *, where: str) -> TargetsFile:
         found = TargetsFile.model_validate(tomllib.loads(text))
     except ValidationError as error:
         faults = "\n".join(f"  {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise SpecError(f"{error.error_count()} fault(s) in the targets:\n{faults}", where=where,
-                        remedy="docs/strategy.md lists what a file of targets may say") from None  # fmt: skip
+        raise SpecError(
+            f"{error.error_count()} fault(s) in the targets:\n{faults}",
+            where=where,
+            remedy="docs/strategy.md lists what a file of targets may say",
+        ) from None
     except (ValueError, RecursionError) as error:
         raise SpecError(f"not valid TOML: {error}", where=where, remedy="mend that line") from None
     if not found.target and not found.area:
-        raise SpecError("there is no target", where=where, remedy="add a table [[target]] with a level and a query")
+        raise SpecError(
+            "there is no target",
+            where=where,
+            remedy="add a table [[target]] with a level and a query",
+        )
     if odd := [g for g, most in found.guard.items() if not 0 < most < float("inf")]:
-        raise SpecError(f"a guard of {found.guard[odd[0]]}", where=f"{where}, guard.{odd[0]}",
-                        remedy="give a multiple of the present standard deviation, such as 1.0")  # fmt: skip
+        raise SpecError(
+            f"a guard of {found.guard[odd[0]]}",
+            where=f"{where}, guard.{odd[0]}",
+            remedy="give a multiple of the present standard deviation, such as 1.0",
+        )
     return found
 
 
 def goal_of(
-    found: TargetsFile, objective: Objective | None, keep: Sequence[str], schema: Schema,
-    levels: Sequence[str], measured: Sequence[tuple[str, str]], where: str,
-) -> Goal:  # fmt: skip
-    """With the names of the levels and queries that there are. Raises :class:`UserError` for one that there is not."""
+    found: TargetsFile,
+    objective: Objective | None,
+    keep: Sequence[str],
+    schema: Schema,
+    levels: Sequence[str],
+    measured: Sequence[tuple[str, str]],
+    where: str,
+) -> Goal:
+    """With the names of the levels and queries that there are. Raises :class:`UserError` for one
+    that there is not.
+    """
     wishes = []
     for t in found.target:
         level = named(t.level, levels, "level", f"{where}, target")
-        wishes.append(t.wish(Estimand(level, spelt(t.query, schema, [q for lv, q in measured if lv == level], where))))
+        wishes.append(
+            t.wish(
+                Estimand(
+                    level, spelt(t.query, schema, [q for lv, q in measured if lv == level], where)
+                )
+            )
+        )
     for a in found.area:
         query = spelt(a.query, schema, [q for _, q in measured], where)
         says = "" if a.population is None else f"{a.population[0]:,} to {a.population[1]:,} persons"
         wishes.append(a.wish(Estimand(a.kind, query, areas=True, says=says)))
     if twice := sorted({str(w.aim) for w in wishes if sum(v.aim == w.aim for v in wishes) > 1}):
         raise SpecError(f"{twice[0]} is a target twice", where=where, remedy="name it once")
-    guard = {g if g == EVERYTHING else named(g, levels, "level", f"{where}, guard"): v for g, v in found.guard.items()}
-    kept = [pair for text in keep for pair in _draws(text, schema, levels, measured, f"--keep {text}")]
-    kept += [pair for text in found.keep for pair in _draws(text, schema, levels, measured, f"{where}, keep")]
-    held = [pair for text in found.hold for pair in _draws(text, schema, levels, measured, f"{where}, hold")]
+    guard = {
+        g if g == EVERYTHING else named(g, levels, "level", f"{where}, guard"): v
+        for g, v in found.guard.items()
+    }
+    kept = [
+        pair for text in keep for pair in _draws(text, schema, levels, measured, f"--keep {text}")
+    ]
+    kept += [
+        pair
+        for text in found.keep
+        for pair in _draws(text, schema, levels, measured, f"{where}, keep")
+    ]
+    held = [
+        pair
+        for text in found.hold
+        for pair in _draws(text, schema, levels, measured, f"{where}, hold")
+    ]
     return Goal(objective or found.objective, tuple(wishes), guard, tuple(kept), tuple(held))
 
 
 def _draws(
-    text: str, schema: Schema, levels: Sequence[str], measured: Sequence[tuple[str, str]], where: str
+    text: str,
+    schema: Schema,
+    levels: Sequence[str],
+    measured: Sequence[tuple[str, str]],
+    where: str,
 ) -> list[tuple[str, str]]:
     """Those that ``Level:query`` means, or ``Level`` alone."""
     name, colon, asked = text.partition(":")
@@ -129,6 +169,8 @@ def _draws(
     query = spelt(asked.strip(), schema, there, where)
     if query not in there:
         raise InputError(
-            f"{query!r} is not measured at {level!r}", where=where, remedy=f"it measures {', '.join(there)}"
+            f"{query!r} is not measured at {level!r}",
+            where=where,
+            remedy=f"it measures {', '.join(there)}",
         )
     return [(level, query)]

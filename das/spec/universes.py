@@ -1,7 +1,7 @@
 """The universes of a specification: persons, housing units, and those under ``[universes]``.
 
-Each is built from its kind (:mod:`das.model.kinds`), which says all that its name decides, and its part of the configuration.
-"""
+Each is built from its kind (:mod:`das.model.kinds`), which says all that its name decides, and its
+part of the configuration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a configuration says of a universe: ``passes`` that are written out, the rounding ``chain`` if it is."""
+    """What a configuration says of a universe: ``passes`` that are written out, the rounding
+    ``chain`` if it is.
+    """
 
     kind: RecordKind
     schema: Schema
@@ -54,7 +56,9 @@ def _persons(spec: RunSpec) -> _Asked:
     c = spec.constraints
     plan = plan_of(spec, spec.schema_built, total, spec.budget, PERSONS.key("budget"))
     exact = Exact(c.total, c.housing_units, c.group_quarters, c.queries)
-    return _Asked(PERSONS, spec.schema_built, plan, exact, spec.estimation.passes, spec.rounding.chain)
+    return _Asked(
+        PERSONS, spec.schema_built, plan, exact, spec.estimation.passes, spec.rounding.chain
+    )
 
 
 def _housing(spec: RunSpec, part: Housing, persons: Plan) -> _Asked:
@@ -68,16 +72,26 @@ def _own(spec: RunSpec, name: str, part: OwnUniverse, persons: Plan) -> _Asked:
     kind = kind_of(name)
     taken = _taken(kind)
     if not _NAME.fullmatch(name) or name in taken:
-        raise SpecError(f"{name!r} cannot name a universe", where=kind.table,
-                        remedy=f"use small letters, digits and _, beginning with a letter; but not {', '.join(taken)}")  # fmt: skip
+        raise SpecError(
+            f"{name!r} cannot name a universe",
+            where=kind.table,
+            remedy=(
+                "use small letters, digits and _, beginning with a letter; but not"
+                f" {', '.join(taken)}"
+            ),
+        )
     try:
         schema = part.schema_.build()
     except SpecError as error:
-        raise SpecError(error.what, where=f"{kind.table}, {error.where}", remedy=error.remedy) from None
+        raise SpecError(
+            error.what, where=f"{kind.table}, {error.where}", remedy=error.remedy
+        ) from None
     plan = _relative(spec, schema, part.budget, kind.key("budget"), persons)
     exact = Exact(part.constraints.total, queries=part.constraints.queries)
     lettered = replace(kind, letter=part.letter or kind.letter)
-    return _Asked(lettered, schema, plan, exact, part.estimation.passes, part.rounding.chain or None)
+    return _Asked(
+        lettered, schema, plan, exact, part.estimation.passes, part.rounding.chain or None
+    )
 
 
 def _taken(kind: RecordKind) -> list[str]:
@@ -91,39 +105,63 @@ def _built(spec: RunSpec, asked: _Asked) -> Planned:
     chain = asked.chain if asked.chain is not None else kind.publication(schema).chain
     tables = tuple(
         Tabulation(name, t.title, t.query, tuple((c.label, c.where) for c in t.columns), t.where)
-        for name, t in spec.tables.items() if t.universe == kind.name
-    )  # fmt: skip
-    found = passes(asked.plan, schema, asked.passes, kind.key("estimation.passes"), spec.geography.levels)
+        for name, t in spec.tables.items()
+        if t.universe == kind.name
+    )
+    found = passes(
+        asked.plan, schema, asked.passes, kind.key("estimation.passes"), spec.geography.levels
+    )
     return Planned(
-        kind, schema, found, chain or (), chain is None, spec.rounding.objective, asked.exact, tables, plan=asked.plan
+        kind,
+        schema,
+        found,
+        chain or (),
+        chain is None,
+        spec.rounding.objective,
+        asked.exact,
+        tables,
+        plan=asked.plan,
     )
 
 
-# --- plans -------------------------------------------------------------------------------------------
+# --- plans
+# -------------------------------------------------------------------------------------------
 
 
-def _relative(spec: RunSpec, schema: Schema, part: RelativeBudget, where: str, persons: Plan) -> Plan:
+def _relative(
+    spec: RunSpec, schema: Schema, part: RelativeBudget, where: str, persons: Plan
+) -> Plan:
     if part.relative <= 0:
         raise SpecError(f"relative is {part.relative}, not positive", where=f"{where}.relative")
     return plan_of(spec, schema, persons.cost * part.relative, part, where)
 
 
-def plan_of(spec: RunSpec, schema: Schema, total: Fraction, part: BudgetPart | RelativeBudget, where: str) -> Plan:
-    """The plan of a budget part for a total; on an optimised spine with every class of units that there can be, as long
-    as there is no tree. Raises :class:`SpecError`."""
+def plan_of(
+    spec: RunSpec, schema: Schema, total: Fraction, part: BudgetPart | RelativeBudget, where: str
+) -> Plan:
+    """The plan of a budget part for a total; on an optimised spine with every class of units that
+    there can be, as long as there is no tree. Raises :class:`SpecError`."""
     levels = spec.geography.levels
     if missing := [lv for lv in levels if lv not in part.levels]:
-        raise SpecError(f"level {missing[0]!r} of geography.levels has no share", where=f"{where}.levels",
-                        remedy=f"add {missing[0]}, or take it out of geography.levels")  # fmt: skip
+        raise SpecError(
+            f"level {missing[0]!r} of geography.levels has no share",
+            where=f"{where}.levels",
+            remedy=f"add {missing[0]}, or take it out of geography.levels",
+        )
     if extra := [lv for lv in part.levels if lv not in levels]:
-        raise SpecError(f"{extra[0]!r} is not a level", where=f"{where}.levels",
-                        remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
+        raise SpecError(
+            f"{extra[0]!r} is not a level",
+            where=f"{where}.levels",
+            remedy=f"the levels are {', '.join(levels)}",
+        )
     for level, queries in part.queries.items():
         for q in queries:
             try:
                 schema.query(q)
             except SpecError as error:
-                raise SpecError(error.what, where=f"{where}.queries.{level}", remedy="see the schema") from None
+                raise SpecError(
+                    error.what, where=f"{where}.queries.{level}", remedy="see the schema"
+                ) from None
     ordered = {lv: part.levels[lv] for lv in levels}
     try:
         allocation = Allocation(ordered, part.queries)

@@ -50,8 +50,8 @@ REASON = "impossible results are counted in the truth as well, for confidential/
 
 @dataclass(frozen=True, repr=False)
 class Assessed(Closed):
-    """What a run is held against: ``truth`` and ``published`` by universe and level of the published spine; what it was
-    measured over, by universe; areas off the spine."""
+    """What a run is held against: ``truth`` and ``published`` by universe and level of the
+    published spine; what it was measured over, by universe; areas off the spine."""
 
     spine: Spine
     trees: Mapping[str, MeasuredSpine]
@@ -62,7 +62,9 @@ class Assessed(Closed):
 
 @dataclass(frozen=True, repr=False)
 class Measured(Closed):
-    """What was measured of a universe, over ``spine``: the true counts of that, and what is held against them."""
+    """What was measured of a universe, over ``spine``: the true counts of that, and what is held
+    against them.
+    """
 
     spine: Spine
     truth: TrueHistograms
@@ -71,8 +73,9 @@ class Measured(Closed):
 
 @dataclass(frozen=True, repr=False)
 class Compared(Closed):
-    """One universe in a piece: ``truth`` and ``published`` by level of the published spine; what was measured, or ``None`` where
-    nothing was, as in a shard without a building. ``whole`` is all that was counted, anywhere; ``tables``, those to compare."""
+    """One universe in a piece: ``truth`` and ``published`` by level of the published spine; what
+    was measured, or ``None`` where nothing was, as in a shard without a building. ``whole`` is all
+    that was counted, anywhere; ``tables``, those to compare."""
 
     universe: Universe
     truth: TrueHistograms
@@ -84,8 +87,9 @@ class Compared(Closed):
 
 @dataclass(frozen=True, repr=False)
 class Piece(Closed):
-    """Some ``levels`` of a run, or of some units of it, that follow each other: a trunk, a shard, or all. ``lowest`` says
-    whether the last of them is the lowest of the run: then ``areas`` lists its units."""
+    """Some ``levels`` of a run, or of some units of it, that follow each other: a trunk, a shard,
+    or all. ``lowest`` says whether the last of them is the lowest of the run: then ``areas`` lists
+    its units."""
 
     levels: Sequence[str]
     universes: Sequence[Compared]
@@ -94,19 +98,28 @@ class Piece(Closed):
 
 
 def tally(piece: Piece) -> Tallies:
-    """What is counted of a piece. What is held at once is a slice of units with about 4 million answers."""
+    """What is counted of a piece. What is held at once is a slice of units with about 4 million
+    answers.
+    """
     level = piece.levels[-1]
-    odd = impossible(
-        {u.universe.name: u.truth[level].open(REASON) for u in piece.universes},
-        {u.universe.name: u.published[level] for u in piece.universes},
-        [u.universe for u in piece.universes], level,
-    ) if piece.lowest else []  # fmt: skip
+    odd = (
+        impossible(
+            {u.universe.name: u.truth[level].open(REASON) for u in piece.universes},
+            {u.universe.name: u.published[level] for u in piece.universes},
+            [u.universe for u in piece.universes],
+            level,
+        )
+        if piece.lowest
+        else []
+    )
     return Tallies(tuple(_tally(u, piece) for u in piece.universes), tuple(odd))
 
 
 def _tally(u: Compared, piece: Piece) -> UniverseTallies:
     m, schema = u.measured, u.universe.schema
-    queries = () if m is None else tuple(tally_queries(m.truth, m.against, m.spine, schema, piece.levels))
+    queries = (
+        () if m is None else tuple(tally_queries(m.truth, m.against, m.spine, schema, piece.levels))
+    )
     tables = tally_tables(u.truth, u.published, piece.levels, u.tables, u.whole, piece.areas)
     return UniverseTallies(u.universe.name, queries, tables)
 
@@ -119,34 +132,43 @@ def write(
     kinds: Sequence[str],
     whole: Mapping[str, Whole],
 ) -> dict[str, list[ErrorRow]]:
-    """Write ``errors.csv`` (of other universes ``errors-<name>.csv``), ``tables.csv``, ``impossible.csv``; return the
-    errors by universe. ``tallies`` are those of all pieces, merged; ``kinds`` those of areas; ``tables`` and ``whole`` by
-    universe.
+    """Write ``errors.csv`` (of other universes ``errors-<name>.csv``), ``tables.csv``,
+    ``impossible.csv``; return the errors by universe. ``tallies`` are those of all pieces, merged;
+    ``kinds`` those of areas; ``tables`` and ``whole`` by universe.
 
-    Errors of queries, as measured and as published, are those of the units that were measured; those of tables are of
-    the published spine and of areas.
-    """
+    Errors of queries, as measured and as published, are those of the units that were measured;
+    those of tables are of the published spine and of areas."""
     rows: dict[str, list[ErrorRow]] = {}
     of_tables: list[TableRow] = []
     private, mechanisms = spec.run.private, {u.name: u.plan.mechanism for u in spec.universes}
     for u in tallies.universes:
-        rows[u.universe] = ClosedRows(row for q in u.queries for row in q.rows(mechanisms[u.universe]))
+        rows[u.universe] = ClosedRows(
+            row for q in u.queries for row in q.rows(mechanisms[u.universe])
+        )
         of_tables += u.tables.rows(tables[u.universe], kinds, whole[u.universe])
         errors_csv.write(directory.errors_of(u.universe), rows[u.universe], private=private)
     folder = directory.errors.parent
     rows_csv.write_rows(folder / "tables.csv", TableRow, of_tables, private=private)
-    rows_csv.write_rows(folder / "impossible.csv", ImpossibleRow, tallies.impossible, private=private)
+    rows_csv.write_rows(
+        folder / "impossible.csv", ImpossibleRow, tallies.impossible, private=private
+    )
     return rows
 
 
-def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Progress) -> dict[str, list[ErrorRow]]:
+def assess(
+    spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Progress
+) -> dict[str, list[ErrorRow]]:
     """Hold a run in one piece against the truth, and write its errors (:func:`write`)."""
     progress.stage("evaluate", None)
     said = Opened(directory.release, spec, run.spine, run.trees)
-    piece = Piece(run.spine.levels, [_compared(u, said, run) for u in spec.universes], areas=run.areas)
+    piece = Piece(
+        run.spine.levels, [_compared(u, said, run) for u in spec.universes], areas=run.areas
+    )
     tables = {u.universe.name: u.tables for u in piece.universes}
     whole = {u.universe.name: u.whole for u in piece.universes}
-    return write(spec, directory, Tallies.merged([tally(piece)]), tables, [a.kind for a in run.areas], whole)
+    return write(
+        spec, directory, Tallies.merged([tally(piece)]), tables, [a.kind for a in run.areas], whole
+    )
 
 
 def _compared(universe: Planned, said: Opened, run: Assessed) -> Compared:
@@ -155,15 +177,22 @@ def _compared(universe: Planned, said: Opened, run: Assessed) -> Compared:
     folder = folder_of(said.folder, name)
     estimates = EstimateReader(folder, tree.spine) if folder.is_dir() else None
     truth, published = run.truth[name], run.published[name]
-    measured = measured_over(tree, truth, published, said.source(universe), asked(universe, tree), estimates)
+    measured = measured_over(
+        tree, truth, published, said.source(universe), asked(universe, tree), estimates
+    )
     whole = Whole(truth[root], published[root])
-    return Compared(universe, truth, published, measured, whole, tables_of(universe, said.assigned(name)))
+    return Compared(
+        universe, truth, published, measured, whole, tables_of(universe, said.assigned(name))
+    )
 
 
 def asked(universe: Planned, tree: MeasuredSpine) -> dict[str, tuple[str, ...]]:
     """The queries that some unit of each level of a tree is measured with."""
     draws = universe.on(Ways.of(tree)).draws
-    return {lv: tuple(dict.fromkeys(d.query for d in draws if d.level == lv)) for lv in tree.spine.levels}
+    return {
+        lv: tuple(dict.fromkeys(d.query for d in draws if d.level == lv))
+        for lv in tree.spine.levels
+    }
 
 
 def measured_over(
@@ -174,7 +203,9 @@ def measured_over(
     queries: Mapping[str, Sequence[str]],
     estimates: EstimateSource | None,
 ) -> Measured:
-    """What was measured over a tree, or over its part over a shard, from the counts of the published one."""
+    """What was measured over a tree, or over its part over a shard, from the counts of the
+    published one.
+    """
     known, counts = over_tree(tree, truth, published)
     return Measured(tree.spine, known, Published(noisy, counts, queries, estimates))
 
@@ -192,8 +223,9 @@ def over_tree(
 def evaluate_run(
     run: Path, progress: Progress | None = None, *, areas: Path | None = None
 ) -> dict[str, list[ErrorRow]]:
-    """The errors of a finished run, computed again from its release and its confidential part. ``areas``: a list of
-    blocks with areas off the spine, which joins those that the run knows, and is kept in ``evaluation/``."""
+    """The errors of a finished run, computed again from its release and its confidential part.
+    ``areas``: a list of blocks with areas off the spine, which joins those that the run knows, and
+    is kept in ``evaluation/``."""
     directory = RunDirectory(run)
     opened, known = truth_of(run)
     counts = published_of(opened, [u.name for u in opened.after.universes])
@@ -202,8 +234,11 @@ def evaluate_run(
     if areas is not None:
         new = area_list.read(areas, opened.spine)
         if new.kind in opened.spine.levels:
-            raise InputError(f"{new.kind!r} is a level of the spine already", where=areas,
-                             remedy="give the file another name: it is that of the kind of area")  # fmt: skip
+            raise InputError(
+                f"{new.kind!r} is a level of the spine already",
+                where=areas,
+                remedy="give the file another name: it is that of the kind of area",
+            )
         kinds = [*(k for k in kinds if k.kind != new.kind), new]
         kept = (*(k for k in kept if k.kind != new.kind), new)
         areas_file.write(directory.errors.parent / areas_file.NAME, kept, opened.spine)
@@ -213,8 +248,12 @@ def evaluate_run(
     return rows
 
 
-def hold_intervals(opened: Opened, directory: RunDirectory, known: Mapping[str, TrueHistograms]) -> list[CoverageRow]:
-    """Write ``intervals.csv``: how often the intervals of a release hold the truth. Nothing where it has none."""
+def hold_intervals(
+    opened: Opened, directory: RunDirectory, known: Mapping[str, TrueHistograms]
+) -> list[CoverageRow]:
+    """Write ``intervals.csv``: how often the intervals of a release hold the truth. Nothing where
+    it has none.
+    """
     tallies: dict[tuple[str, str], CoverageTally] = {}
     for u, table, level, (value, lower, upper, _) in intervals_of(opened):
         true = known[u.name][level].open("intervals are held against it, for confidential/ only")
@@ -224,7 +263,9 @@ def hold_intervals(opened: Opened, directory: RunDirectory, known: Mapping[str, 
             tally_.add(table.values(true.rows(start, stop)), value[here], lower[here], upper[here])
     rows = together(tallies, opened.spine.levels)
     if rows:
-        rows_csv.write_rows(directory.errors.parent / INTERVALS, CoverageRow, rows, private=opened.after.private)
+        rows_csv.write_rows(
+            directory.errors.parent / INTERVALS, CoverageRow, rows, private=opened.after.private
+        )
     return rows
 
 
@@ -233,14 +274,16 @@ def published_of(release: Opened, universes: Sequence[str]) -> dict[str, dict[st
     out = {}
     for u in release.after.universes:
         if u.name in universes:
-            h = microdata_reading.read(release.folder / "microdata" / u.kind.folder, u, release.spine.codes[-1])
+            h = microdata_reading.read(
+                release.folder / "microdata" / u.kind.folder, u, release.spine.codes[-1]
+            )
             out[u.name] = h.upward(release.spine)
     return out
 
 
 def truth_of(run: Path) -> tuple[Opened, dict[str, TrueHistograms]]:
-    """The release of a finished run, and its true histograms by universe and level: for results that stay
-    confidential."""
+    """The release of a finished run, and its true histograms by universe and level: for results
+    that stay confidential."""
     directory = RunDirectory(run)
     directory.read_manifest()
     directory.require_truth()

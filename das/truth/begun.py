@@ -1,7 +1,8 @@
-"""What a run that is cut into shards keeps of its input beside the files of its parts: so that it can go on without reading it again.
+"""What a run that is cut into shards keeps of its input beside the files of its parts: so that it
+can go on without reading it again.
 
-It lies in ``confidential/begun.json``, for the digests of the input could confirm a guess; all else is in the privacy statement.
-"""
+It lies in ``confidential/begun.json``, for the digests of the input could confirm a guess; all else
+is in the privacy statement."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from das.truth.prepared import Prepared
 
 @dataclass(frozen=True)
 class Begun:
-    """``outside``: what is published exactly; ``ways``, by universe, what its plan asks of the tree; the rest is as in
+    """``outside``: what is published exactly; ``ways``, by universe, what its plan asks of the
+    tree; the rest is as in
     :class:`das.truth.prepared.Prepared`."""
 
     sources: tuple[Source, ...]
@@ -31,24 +33,45 @@ class Begun:
 
     @staticmethod
     def of(prepared: Prepared) -> Begun:
-        return Begun(prepared.sources, prepared.assigned, tuple(invariants(prepared.constraints)),
-                     {name: Ways.of(tree) for name, tree in prepared.trees.items()}, tuple(a.kind for a in prepared.areas))  # fmt: skip
+        return Begun(
+            prepared.sources,
+            prepared.assigned,
+            tuple(invariants(prepared.constraints)),
+            {name: Ways.of(tree) for name, tree in prepared.trees.items()},
+            tuple(a.kind for a in prepared.areas),
+        )
 
     def write(self, directory: RunDirectory) -> None:
-        atomic.write_json(directory.begun, {
-            "sources": [asdict(s) for s in self.sources], "areas": self.areas,
-            "assigned": {u: dict(a) for u, a in self.assigned.items()},
-            "outside": [dict(i) for i in self.outside],
-            "ways": {u: {"units": {lv: dict(c) for lv, c in w.units.items()}, "places_on": [[list(path), n] for path, n in w.places_on.items()], "usual": w.usual, "split": w.split}
-                     for u, w in self.ways.items()},
-        }, 0o600)  # fmt: skip
+        atomic.write_json(
+            directory.begun,
+            {
+                "sources": [asdict(s) for s in self.sources],
+                "areas": self.areas,
+                "assigned": {u: dict(a) for u, a in self.assigned.items()},
+                "outside": [dict(i) for i in self.outside],
+                "ways": {
+                    u: {
+                        "units": {lv: dict(c) for lv, c in w.units.items()},
+                        "places_on": [[list(path), n] for path, n in w.places_on.items()],
+                        "usual": w.usual,
+                        "split": w.split,
+                    }
+                    for u, w in self.ways.items()
+                },
+            },
+            0o600,
+        )
 
     @staticmethod
     def read(directory: RunDirectory) -> Begun:
         found = read_json(directory.begun)
-        return Begun(tuple(Source(**s) for s in found["sources"]), found["assigned"],
-                     tuple(Invariant.make(**i) for i in found["outside"]),
-                     {u: _ways(w) for u, w in found["ways"].items()}, tuple(found["areas"]))  # fmt: skip
+        return Begun(
+            tuple(Source(**s) for s in found["sources"]),
+            found["assigned"],
+            tuple(Invariant.make(**i) for i in found["outside"]),
+            {u: _ways(w) for u, w in found["ways"].items()},
+            tuple(found["areas"]),
+        )
 
 
 def _ways(given: Mapping[str, Any]) -> Ways:
@@ -56,5 +79,8 @@ def _ways(given: Mapping[str, Any]) -> Ways:
         return tuple((level, unit_class) for level, unit_class in pairs)
 
     return Ways(
-        given["units"], {path(p): n for p, n in given["places_on"]}, path(given["usual"]), tuple(given["split"])
+        given["units"],
+        {path(p): n for p, n in given["places_on"]},
+        path(given["usual"]),
+        tuple(given["split"]),
     )

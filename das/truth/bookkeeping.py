@@ -1,44 +1,54 @@
-r"""The books of a measuring: what is drawn is in the ledger before, and what is missing after an interruption is known.
+r"""The books of a measuring: what is drawn is in the ledger before, and what is missing after an
+interruption is known.
 
-One process keeps them, and draws nothing itself: tasks do (:func:`das.truth.measuring.measure_part`), wherever they run and
-however often.
+One process keeps them, and draws nothing itself: tasks do
+(:func:`das.truth.measuring.measure_part`), wherever they run and however often.
 
-**What an interruption costs.** A stage is a level of a universe, made of parts that are measured apart. Where the noise of
-its last attempt can be drawn again (the run key is there, and the truth is the one that the run began with), the parts that are
-missing are measured again, and are the same draws: that costs nothing (:mod:`das.noise.entropy`). Otherwise what is measured
-again is drawn again, and the stage begins a second time in the ledger, with all its draws.
+**What an interruption costs.** A stage is a level of a universe, made of parts that are measured
+apart. Where the noise of its last attempt can be drawn again (the run key is there, and the truth
+is the one that the run began with), the parts that are missing are measured again, and are the same
+draws: that costs nothing (:mod:`das.noise.entropy`). Otherwise what is measured again is drawn
+again, and the stage begins a second time in the ledger, with all its draws.
 
-*What that costs.* Let part :math:`p` of a stage be drawn :math:`a_p` times, at a cost of :math:`\rho` each. A record in :math:`p` is seen
-:math:`a_p` times. If it is replaced by one in :math:`p`, two answers of each query change in each of these draws: :math:`a_p\rho`. If
-by one in :math:`q`, one answer changes in each draw of either part, which costs half of what two do
-(:mod:`das.model.budget`): :math:`\rho\,(a_p + a_q)/2`. So no more than :math:`\rho \max_p a_p`; added or removed, it costs
-:math:`a_p\rho`. Every part is drawn once at most in every attempt at its stage, so the ledger has the stage
-:math:`\max_p a_p` times at least: each attempt but the last is counted as lost, whole, however many of its parts were drawn again.
-(Once at most: engines repeat tasks by themselves. So whoever draws noise that cannot be drawn again claims the part first, for this
-attempt, with a file that nobody can make twice; the second who would is stopped, and the run with it.)
+*What that costs.* Let part :math:`p` of a stage be drawn :math:`a_p` times, at a cost of
+:math:`\rho` each. A record in :math:`p` is seen :math:`a_p` times. If it is replaced by one in
+:math:`p`, two answers of each query change in each of these draws: :math:`a_p\rho`. If by one in
+:math:`q`, one answer changes in each draw of either part, which costs half of what two do
+(:mod:`das.model.budget`): :math:`\rho\,(a_p + a_q)/2`. So no more than :math:`\rho \max_p a_p`;
+added or removed, it costs :math:`a_p\rho`. Every part is drawn once at most in every attempt at its
+stage, so the ledger has the stage :math:`\max_p a_p` times at least: each attempt but the last is
+counted as lost, whole, however many of its parts were drawn again. (Once at most: engines repeat
+tasks by themselves. So whoever draws noise that cannot be drawn again claims the part first, for
+this attempt, with a file that nobody can make twice; the second who would is stopped, and the run
+with it.)
 
-**Stages that are asked together.** What is asked on request of one level follows from the answers at the others, so that an
-interrupted universe is asked again as a whole, and so is every universe that rests on it. Such a stage names the stages that it
-``rests`` on. Its parts *stand* only while all of these are measured; a part that was acknowledged and does not stand any more
-is given up: its stage begins anew, and is counted again, before anything is asked.
+**Stages that are asked together.** What is asked on request of one level follows from the answers
+at the others, so that an interrupted universe is asked again as a whole, and so is every universe
+that rests on it. Such a stage names the stages that it ``rests`` on. Its parts *stand* only while
+all of these are measured; a part that was acknowledged and does not stand any more is given up: its
+stage begins anew, and is counted again, before anything is asked.
 
-*No draw is missing in the ledger.* Noise of a stage is a function of the key, of how often the stage has begun, of the truth and of the plan, at
-whichever coordinates (:mod:`das.noise.entropy`, :mod:`das.noise.coordinates`); and of the software, which says where chunks begin and how bits become
-numbers. So a key counts as another one where the run was begun with another version. Suppose noise of a stage is drawn. Then it was missing when the
-books were opened (:meth:`Books.pay` refuses any other), so that one of three things held: it had never begun, and began; its last attempt was of another
-key or another truth, or had parts that do not stand, and it began once more; or its last attempt was of this key, this truth and this plan, without a part, and
-the draw is that of this attempt. In each case its last attempt has the present key and truth. (Whoever draws reads the key
-by itself, and may outlive the run that sent it: :func:`das.truth.measuring.noise_for` gives it noise of the key that stands in the ledger next to the
-number of the attempt, and of no other.) So every attempt is one draw at most, and
-distinct draws are no more than attempts.
+*No draw is missing in the ledger.* Noise of a stage is a function of the key, of how often the
+stage has begun, of the truth and of the plan, at whichever coordinates (:mod:`das.noise.entropy`,
+:mod:`das.noise.coordinates`); and of the software, which says where chunks begin and how bits
+become numbers. So a key counts as another one where the run was begun with another version. Suppose
+noise of a stage is drawn. Then it was missing when the books were opened (:meth:`Books.pay` refuses
+any other), so that one of three things held: it had never begun, and began; its last attempt was of
+another key or another truth, or had parts that do not stand, and it began once more; or its last
+attempt was of this key, this truth and this plan, without a part, and the draw is that of this
+attempt. In each case its last attempt has the present key and truth. (Whoever draws reads the key
+by itself, and may outlive the run that sent it: :func:`das.truth.measuring.noise_for` gives it
+noise of the key that stands in the ledger next to the number of the attempt, and of no other.) So
+every attempt is one draw at most, and distinct draws are no more than attempts.
 
-*Nothing that is acknowledged is overwritten while it stands.* Files are written of stages that are measured, and a stage that is measured has, by the same argument,
-no part that stands: either none was acknowledged since it last began, or the ledger said before that they are given up.
+*Nothing that is acknowledged is overwritten while it stands.* Files are written of stages that are
+measured, and a stage that is measured has, by the same argument, no part that stands: either none
+was acknowledged since it last began, or the ledger said before that they are given up.
 
-*The ledger goes from one consistent state to the next.* The parts of a universe are acknowledged in one line (:meth:`LedgerFile.acknowledge`), which is there or
-is not. Stages that begin anew do so one after the other; cut off between two of them, the rest still rest on a stage that is not measured, and begin anew
-when the run goes on.
-"""
+*The ledger goes from one consistent state to the next.* The parts of a universe are acknowledged in
+one line (:meth:`LedgerFile.acknowledge`), which is there or is not. Stages that begin anew do so
+one after the other; cut off between two of them, the rest still rest on a stage that is not
+measured, and begin anew when the run goes on."""
 
 from __future__ import annotations
 
@@ -65,8 +75,10 @@ from das.version import __version__
 TruthDigests = Mapping[str, Mapping[str, str]]
 
 _ANOTHER = "resume with what the run began with, or start another in a new folder"
-_AGAIN = ("measure again with --accept-spent (that spends as much once more, and the privacy statement then names both "
-          "spendings), or give the run up")  # fmt: skip
+_AGAIN = (
+    "measure again with --accept-spent (that spends as much once more, and the privacy statement"
+    " then names both spendings), or give the run up"
+)
 
 
 class PlannedRecords(Protocol):
@@ -91,8 +103,8 @@ class Measuring(Protocol):
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What a stage is to be: its draws, the shards (:mod:`das.model.shards`) that its parts are of, and the stages that it ``rests`` on: where
-    one of them is measured again, so is this."""
+    """What a stage is to be: its draws, the shards (:mod:`das.model.shards`) that its parts are of,
+    and the stages that it ``rests`` on: where one of them is measured again, so is this."""
 
     events: tuple[Event, ...]
     shards: tuple[int, ...]
@@ -100,13 +112,18 @@ class StagePlan:
 
 
 class Books:
-    """Opened before the first draw of a run, or when it goes on; closed when every part is measured."""
+    """Opened before the first draw of a run, or when it goes on; closed when every part is
+    measured.
+    """
 
-    def __init__(self, spec: Measuring, planned: Mapping[StageKey, StagePlan], directory: RunDirectory) -> None:
+    def __init__(
+        self, spec: Measuring, planned: Mapping[StageKey, StagePlan], directory: RunDirectory
+    ) -> None:
         self._spec, self._planned, self._directory = spec, planned, directory
         self._file = LedgerFile(directory.ledger)
         self._key: str | None = None
-        self._other = ""  #: the version of the software that the run was begun with, where it is another
+        # : the version of the software that the run was begun with, where it is another
+        self._other = ""
         self._begun: set[StageKey] = set()
 
     @property
@@ -122,13 +139,15 @@ class Books:
         truth: TruthDigests,
         accept_spent: bool = False,
     ) -> Books:
-        """Check what an interrupted run has left, and write down what is to be drawn: of noise that can be drawn again everything
-        at once; of other noise a stage at a time (:meth:`begin`), so that no more of it is lost than was being drawn. ``planned``
-        has every stage of every universe, in order; ``truth`` what is to be measured.
+        """Check what an interrupted run has left, and write down what is to be drawn: of noise that
+        can be drawn again everything at once; of other noise a stage at a time (:meth:`begin`), so
+        that no more of it is lost than was being drawn. ``planned`` has every stage of every
+        universe, in order; ``truth`` what is to be measured.
 
         Raises:
-            UserError: what was interrupted cannot be drawn again, or the truth is another than the one that the run began with, and
-                ``accept_spent`` does not say that a second draw is to be made, and counted.
+            UserError: what was interrupted cannot be drawn again, or the truth is another than the
+                one that the run began with, and ``accept_spent`` does not say that a second draw is
+                to be made, and counted.
             ReleaseError: the ledger is not of this plan, or what it says was measured is not there.
             PrivacyError: the budget does not cover what is planned.
         """
@@ -139,12 +158,17 @@ class Books:
         changed = _changed(truth, directory)
         if entries.closed:
             if changed:
-                raise UserError(f"the true counts of {' and '.join(sorted(changed))} are not those that this run measured",
-                                where=directory.root, remedy=_ANOTHER)  # fmt: skip
+                raise UserError(
+                    f"the true counts of {' and '.join(sorted(changed))} are not those that this"
+                    " run measured",
+                    where=directory.root,
+                    remedy=_ANOTHER,
+                )
             return books
         if (
             entries.attempts
-            and (version := str(run_directory.read_json(directory.inputs).get("version"))) != __version__
+            and (version := str(run_directory.read_json(directory.inputs).get("version")))
+            != __version__
         ):
             books._other = version
         source = source_of(spec, directory)
@@ -166,10 +190,15 @@ class Books:
         return books
 
     def _write(self, changed: set[str]) -> None:
-        """What is to be drawn: first the rest of what was being written down when the run stopped, then what is of another truth,
-        then, if it can be drawn again, everything that is missing."""
+        """What is to be drawn: first the rest of what was being written down when the run stopped,
+        then what is of another truth, then, if it can be drawn again, everything that is
+        missing."""
         entries = self._file.entries
-        if entries.attempts and self._replayed(torn := entries.attempts[-1]) and torn.universe not in changed:
+        if (
+            entries.attempts
+            and self._replayed(torn := entries.attempts[-1])
+            and torn.universe not in changed
+        ):
             self._file.draw(self._planned[torn.stage].events[len(torn.events) :])
         for stage in (s for s in self._planned if s[0] in changed and s in entries.last()):
             self._begin(stage, anew=True)
@@ -178,17 +207,28 @@ class Books:
                 self.begin(stage)
 
     def begin(self, stage: StageKey) -> None:
-        """Write down what a stage draws, before any of it is drawn; once, and if something is missing of it."""
+        """Write down what a stage draws, before any of it is drawn; once, and if something is
+        missing of it.
+        """
         last, given_up = self._file.entries.last().get(stage), self._given_up(stage)
-        if stage not in self._begun and self.missing(stage) and (not last or given_up or not self._replayed(last)):
+        if (
+            stage not in self._begun
+            and self.missing(stage)
+            and (not last or given_up or not self._replayed(last))
+        ):
             self._begin(stage, anew=given_up)
 
     def pay(self, stage: StageKey) -> None:
-        """All draws of a stage are written down, and none of it stands: its noise may be drawn, all of it. Raises
+        """All draws of a stage are written down, and none of it stands: its noise may be drawn, all
+        of it. Raises
         :class:`PrivacyError` where it was measured before."""
         if self.missing(stage) != self._planned[stage].shards:
-            raise PrivacyError(f"{stage[0]} at {stage[1]} was measured before: asked again it would be drawn again",
-                               where=self._directory.ledger, remedy="estimate from what was measured")  # fmt: skip
+            raise PrivacyError(
+                f"{stage[0]} at {stage[1]} was measured before: asked again it would be drawn"
+                " again",
+                where=self._directory.ledger,
+                remedy="estimate from what was measured",
+            )
         self.begin(stage)
 
     def _begin(self, stage: StageKey, *, anew: bool = False) -> None:
@@ -208,7 +248,9 @@ class Books:
         return all(entries.whole(s) and s[0] not in changed for s in self._planned[stage].rests)
 
     def _given_up(self, stage: StageKey, changed: Collection[str] = ()) -> bool:
-        """Whether parts of a stage were acknowledged that do not stand: what it rests on is measured again."""
+        """Whether parts of a stage were acknowledged that do not stand: what it rests on is
+        measured again.
+        """
         return bool(self._file.entries.standing(stage)) and not self._rests_on_whole(stage, changed)
 
     def number(self, stage: StageKey) -> int:
@@ -216,13 +258,14 @@ class Books:
         return self._file.entries.number(stage)
 
     def acknowledge(self, parts: Iterable[MeasuredPart]) -> None:
-        """These are measured, and on disk; stages that rest on each other all at once. Raises :class:`PrivacyError` where one was measured
-        before with another result."""
+        """These are measured, and on disk; stages that rest on each other all at once. Raises
+        :class:`PrivacyError` where one was measured before with another result."""
         given = list(parts)
         self._file.acknowledge(given, together=any(self._planned[p.stage].rests for p in given))
 
     def close(self) -> Drawn:
-        """Every part is there: what was drawn for them, and what was drawn and lost. The run key is deleted.
+        """Every part is there: what was drawn for them, and what was drawn and lost. The run key is
+        deleted.
 
         Raises:
             PrivacyError: a part is missing, or the cost of what was drawn is not the plan's.
@@ -230,8 +273,12 @@ class Books:
         """
         entries, universes = self._file.entries, [u.name for u in self._spec.universes]
         if lacking := [stage for stage in self._planned if self.missing(stage)]:
-            raise PrivacyError(f"{lacking[0][0]} at {lacking[0][1]} is not measured", where=self._directory.ledger)
-        drawn = Drawn(_by_universe(entries.last().values(), universes), _by_universe(entries.lost()))
+            raise PrivacyError(
+                f"{lacking[0][0]} at {lacking[0][1]} is not measured", where=self._directory.ledger
+            )
+        drawn = Drawn(
+            _by_universe(entries.last().values(), universes), _by_universe(entries.lost())
+        )
         for u in self._spec.universes:
             if (cost := dearest(drawn.events[u.name], u.plan.paths)) != u.plan.cost:
                 raise PrivacyError(f"the ledger says {cost}, the plan {u.plan.cost}", where=u.name)
@@ -245,16 +292,25 @@ class Books:
         return drawn
 
     def _replayed(self, attempt: Attempt) -> bool:
-        """Whether the noise of an attempt is drawn again: it follows from the key that there is, by the same software."""
+        """Whether the noise of an attempt is drawn again: it follows from the key that there is, by
+        the same software.
+        """
         return self._key is not None and attempt.key == self._key and not self._other
 
     def _lost(self, changed: set[str]) -> list[Attempt]:
         """The last attempts that are spent for nothing when the run goes on."""
-        last = (a for stage in self._planned if (a := self._file.entries.last().get(stage)) is not None and a.events)
+        last = (
+            a
+            for stage in self._planned
+            if (a := self._file.entries.last().get(stage)) is not None and a.events
+        )
         return [
-            a for a in last
-            if a.universe in changed or self._given_up(a.stage, changed) or (self.missing(a.stage) and not self._replayed(a))
-        ]  # fmt: skip
+            a
+            for a in last
+            if a.universe in changed
+            or self._given_up(a.stage, changed)
+            or (self.missing(a.stage) and not self._replayed(a))
+        ]
 
     def _refuse(self, lost: list[Attempt], changed: set[str]) -> None:
         paths = {u.name: u.plan.paths for u in self._spec.universes}
@@ -262,31 +318,49 @@ class Books:
         budget = f"its budget of {cost} ({float(cost):.4g}) is spent"
         where = ", ".join(f"{a.universe} at {a.level}" for a in lost)
         if changed:
-            also = "".join(f", and {u}, which rest on them, are to be measured again, too"
-                           for u in dict.fromkeys(a.universe for a in lost if a.universe not in changed))  # fmt: skip
-            raise UserError(f"the true counts of {' and '.join(sorted(changed))} are not those that this run began with, of which "
-                            f"noise was drawn{also}: {budget}",
-                            where=self._directory.root, remedy=f"{_ANOTHER}; or {_AGAIN}")  # fmt: skip
+            also = "".join(
+                f", and {u}, which rest on them, are to be measured again, too"
+                for u in dict.fromkeys(a.universe for a in lost if a.universe not in changed)
+            )
+            raise UserError(
+                f"the true counts of {' and '.join(sorted(changed))} are not those that this run"
+                f" began with, of which noise was drawn{also}: {budget}",
+                where=self._directory.root,
+                remedy=f"{_ANOTHER}; or {_AGAIN}",
+            )
         if all(self._replayed(a) for a in lost):
-            raise UserError(f"{where} must be measured again, as what this rests on is: {budget}",
-                            where=self._directory.ledger, remedy=_AGAIN)  # fmt: skip
+            raise UserError(
+                f"{where} must be measured again, as what this rests on is: {budget}",
+                where=self._directory.ledger,
+                remedy=_AGAIN,
+            )
         why = "the key that it follows from is gone" if lost[0].key else "no key of it was kept"
         if self._other and lost[0].key:
-            why = f"it was begun with das {self._other}, and this is {__version__}, which may draw other noise: resume with that version"
-        raise UserError(f"measuring {where} was interrupted, and its noise cannot be drawn again ({why}): {budget}",
-                        where=self._directory.ledger, remedy=_AGAIN)  # fmt: skip
+            why = (
+                f"it was begun with das {self._other}, and this is {__version__}, which may draw"
+                " other noise: resume with that version"
+            )
+        raise UserError(
+            f"measuring {where} was interrupted, and its noise cannot be drawn again ({why}):"
+            f" {budget}",
+            where=self._directory.ledger,
+            remedy=_AGAIN,
+        )
 
     def _check_budget(self) -> None:
         """The whole plan, before any of it is written down."""
         for u in self._spec.universes:
             ledger = Ledger(u.plan.cost, paths=u.plan.paths)
-            for event in (e for stage, due in self._planned.items() if stage[0] == u.name for e in due.events):
+            for event in (
+                e for stage, due in self._planned.items() if stage[0] == u.name for e in due.events
+            ):
                 ledger.append(event)
 
 
 def source_of(spec: Measuring, directory: RunDirectory) -> Entropy | None:
-    """The source that the configuration asks for; a seed makes the run repeatable and not private. None where it follows from a
-    run key, and there is none: before a run has begun, or when it has measured everything."""
+    """The source that the configuration asks for; a seed makes the run repeatable and not private.
+    None where it follows from a run key, and there is none: before a run has begun, or when it has
+    measured everything."""
     if spec.run.seed is not None:
         return entropy.seeded(spec.run.seed)
     if spec.run.entropy != "keyed":
@@ -299,7 +373,9 @@ def _new_source(directory: RunDirectory) -> Entropy:
     return entropy.keyed(noise_key.create(directory.noise_key).open("the noise follows from it"))
 
 
-def _by_universe(attempts: Iterable[Attempt], universes: Iterable[str] = ()) -> dict[str, tuple[Event, ...]]:
+def _by_universe(
+    attempts: Iterable[Attempt], universes: Iterable[str] = ()
+) -> dict[str, tuple[Event, ...]]:
     out: dict[str, tuple[Event, ...]] = dict.fromkeys(universes, ())
     for a in attempts:
         out[a.universe] = (*out.get(a.universe, ()), *a.events)
@@ -317,14 +393,25 @@ def _changed(truth: TruthDigests, directory: RunDirectory) -> set[str]:
     return {u for u, digests in truth.items() if known.get(u) != dict(digests)}
 
 
-def _check_draws(entries: Entries, planned: Mapping[StageKey, StagePlan], directory: RunDirectory) -> None:
-    """Every draw in the ledger of an interrupted run is one of the plan's; a stage of which a part is measured has all, once."""
+def _check_draws(
+    entries: Entries, planned: Mapping[StageKey, StagePlan], directory: RunDirectory
+) -> None:
+    """Every draw in the ledger of an interrupted run is one of the plan's; a stage of which a part
+    is measured has all, once.
+    """
     for a in entries.attempts:
         due = planned.get(a.stage, StagePlan((), ()))
         events = due.events if a.measured else due.events[: len(a.events)]
-        if tuple(a.events) != events or a.parts != len(due.shards) or not a.measured.keys() <= set(due.shards):
-            raise ReleaseError(f"what it says of {a.universe} at {a.level} is not what the plan draws there",
-                               where=directory.ledger, remedy="a ledger that was altered proves nothing: start a new run")  # fmt: skip
+        if (
+            tuple(a.events) != events
+            or a.parts != len(due.shards)
+            or not a.measured.keys() <= set(due.shards)
+        ):
+            raise ReleaseError(
+                f"what it says of {a.universe} at {a.level} is not what the plan draws there",
+                where=directory.ledger,
+                remedy="a ledger that was altered proves nothing: start a new run",
+            )
 
 
 def _check_files(entries: Entries, directory: RunDirectory) -> None:
@@ -332,5 +419,8 @@ def _check_files(entries: Entries, directory: RunDirectory) -> None:
     for path, sha256 in entries.files().items():
         file = directory.release / path
         if not file.is_file() or run_directory.file_digest(file) != sha256:
-            raise ReleaseError("these measurements are not those that the ledger says were written", where=file,
-                               remedy="they were altered or lost: start a new run in another folder")  # fmt: skip
+            raise ReleaseError(
+                "these measurements are not those that the ledger says were written",
+                where=file,
+                remedy="they were altered or lost: start a new run in another folder",
+            )

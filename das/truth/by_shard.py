@@ -1,10 +1,12 @@
-"""Where the truth is used in a run that is cut into shards (:mod:`das.model.shards`): from files to files, shard by shard.
+"""Where the truth is used in a run that is cut into shards (:mod:`das.model.shards`): from files to
+files, shard by shard.
 
-    (input) -> store -> measure (each shard), trunk -> ... after measurement ... -> evaluate (each shard), trunk
+    (input) -> store -> measure (each shard), trunk -> ... after measurement ... -> evaluate (each
+    shard), trunk
 
-The true counts of a shard's lowest units lie in ``confidential/truth/``; a task reads them there, and answers with paths and
-digests. What a shard holds of the trunk's units is counted by its task, too, and kept in ``confidential/sums/`` for the trunk.
-"""
+The true counts of a shard's lowest units lie in ``confidential/truth/``; a task reads them there,
+and answers with paths and digests. What a shard holds of the trunk's units is counted by its task,
+too, and kept in ``confidential/sums/`` for the trunk."""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ FOR = "a part of the run is counted by itself"
 
 
 def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
-    """Make the folder of a run, and write down what it is to measure, shard by shard. What stops it here leaves nothing."""
+    """Make the folder of a run, and write down what it is to measure, shard by shard. What stops it
+    here leaves nothing.
+    """
     directory.create()
     with directory.whole_or_nothing():
         _store(prepared, directory)
@@ -73,8 +77,9 @@ def _store(prepared: Prepared, directory: RunDirectory) -> None:
 
 
 def _write_constraints(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
-    """What is published exactly, part by part; of a tree that is not the published one also the sums of what is of its lowest
-    units (:func:`das.model.constraint.summed`), which the trunk has from its shards."""
+    """What is published exactly, part by part; of a tree that is not the published one also the
+    sums of what is of its lowest units (:func:`das.model.constraint.summed`), which the trunk has
+    from its shards."""
     shards, spine, level = prepared.shards, prepared.spine, prepared.shards.level
     below, above = shards.levels(spine, 1), shards.levels(spine, 0)
     for u in spec.universes:
@@ -85,19 +90,33 @@ def _write_constraints(spec: RunSpec, prepared: Prepared, directory: RunDirector
             part = tree.spine.restricted(level, units)
             own = prepared.stated_of(u.name, tree.spine.kept(level, units), below)
             sums = [] if tree.alike else list(summed(own, part))
-            nmf.write_constraints(root, u.schema, part, [*own, *(c for c in sums if c.level in below)], i,
-                                  private=spec.run.private)  # fmt: skip
+            nmf.write_constraints(
+                root,
+                u.schema,
+                part,
+                [*own, *(c for c in sums if c.level in below)],
+                i,
+                private=spec.run.private,
+            )
             for c in (c for c in sums if c.level == level):
                 empty = np.zeros((len(home), c.bound.shape[1]), dtype=np.int64)
                 told.setdefault(c.name, replace(c, bound=empty))
                 told[c.name] = replace(c, bound=_put(told[c.name].bound, units, c.bound))
         trunk, at_trunk = tree.spine.truncated(level), list(told.values())
         own = prepared.stated(u.name, above)
-        nmf.write_constraints(root, u.schema, trunk, [*own, *at_trunk, *summed(at_trunk, trunk)], 0,
-                              private=spec.run.private)  # fmt: skip
+        nmf.write_constraints(
+            root,
+            u.schema,
+            trunk,
+            [*own, *at_trunk, *summed(at_trunk, trunk)],
+            0,
+            private=spec.run.private,
+        )
 
 
-def _put(bound: NDArray[np.int64], units: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _put(
+    bound: NDArray[np.int64], units: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
     out = bound.copy()
     out[units] = rows
     return out
@@ -114,11 +133,14 @@ def _digest_of(directory: RunDirectory, universe: str, name: str) -> str | None:
     return known.get(name)
 
 
-# --- measure -------------------------------------------------------------------------------------------------
+# --- measure
+# -------------------------------------------------------------------------------------------------
 
 
 def measure(task: Task) -> Answer:
-    """The shards of a partition, all universes and levels. The answer says which parts of the measurements have been written."""
+    """The shards of a partition, all universes and levels. The answer says which parts of the
+    measurements have been written.
+    """
     directory, parts = RunDirectory(task.run), []
     for shard in shards_of(task):
         opened = open_part(directory.release, shard)
@@ -133,41 +155,67 @@ def measure(task: Task) -> Answer:
             spine = opened.tree(u).spine
             sums |= {f"{u.name}:codes": spine.codes[spine.index(level)]}
         messages.write(directory.sums_of(shard), sums, 0o600)
-    written = [directory.sums_of(i) for i in shards_of(task)] + [directory.release / f for p in parts for f in p.files]
+    written = [directory.sums_of(i) for i in shards_of(task)] + [
+        directory.release / f for p in parts for f in p.files
+    ]
     return {"parts": [asdict(p) for p in parts]} | made.of(directory.root, written)
 
 
 def measured_levels(
     opened: Opened, directory: RunDirectory, universe: str, known: TrueHistograms
 ) -> list[MeasuredPart]:
-    """Measure the levels that a part is responsible for, but for what the ledger has: that stands, and is not drawn again."""
+    """Measure the levels that a part is responsible for, but for what the ledger has: that stands,
+    and is not drawn again.
+    """
     u, part = opened.run.universe(universe), opened.part or 0
     books, out = LedgerFile(directory.ledger).entries, []
     for level in opened.levels:
         stage = universe, level
         stands = books.standing(stage).get(part)
-        out.append(stands or measure_part(u, level, known[level], opened.tree(u), noise_for([stage], books, opened.run, directory),
-                                          directory.release, number=books.number(stage), shard=part))  # fmt: skip
+        out.append(
+            stands
+            or measure_part(
+                u,
+                level,
+                known[level],
+                opened.tree(u),
+                noise_for([stage], books, opened.run, directory),
+                directory.release,
+                number=books.number(stage),
+                shard=part,
+            )
+        )
     return out
 
 
-def _known(opened: Opened, directory: RunDirectory, universe: str) -> tuple[TrueHistograms, TrueHistograms]:
-    """The true counts of a shard, of all levels: of what is published, and of what is measured. Raises :class:`ReleaseError` where
-    they are not those that the run goes by."""
+def _known(
+    opened: Opened, directory: RunDirectory, universe: str
+) -> tuple[TrueHistograms, TrueHistograms]:
+    """The true counts of a shard, of all levels: of what is published, and of what is measured.
+    Raises :class:`ReleaseError` where they are not those that the run goes by."""
     path = directory.truth_of(universe, opened.part or 0)
-    if not path.is_file() or run_directory.file_digest(path) != _digest_of(directory, universe, path.name):
-        raise ReleaseError("the true counts are not those that this run began with", where=path,
-                           remedy="resume with what the run began with, or start another in a new folder")  # fmt: skip
+    if not path.is_file() or run_directory.file_digest(path) != _digest_of(
+        directory, universe, path.name
+    ):
+        raise ReleaseError(
+            "the true counts are not those that this run began with",
+            where=path,
+            remedy="resume with what the run began with, or start another in a new folder",
+        )
     tree, lowest = opened.trees[universe], truth.read(path)
     published = upward(lowest, opened.spine)
     return published, published if tree.alike else over(tree, lowest)
 
 
-def trunk_of(opened: Opened, directory: RunDirectory, universe: str) -> tuple[TrueHistograms, TrueHistograms]:
+def trunk_of(
+    opened: Opened, directory: RunDirectory, universe: str
+) -> tuple[TrueHistograms, TrueHistograms]:
     """The same of the trunk, from what its shards hold."""
     tree, level = opened.trees[universe], opened.cut.level
     codes = tree.spine.codes[tree.spine.index(level)]
-    of_shards = [parted(messages.read(directory.sums_of(i)), universe) for i in range(1, len(opened.cut) + 1)]
+    of_shards = [
+        parted(messages.read(directory.sums_of(i)), universe) for i in range(1, len(opened.cut) + 1)
+    ]
     parts = [Histogram.of_arrays(parted(arrays, "published")) for arrays in of_shards]
     published = upward(Confidential(Histogram.concatenate(parts)), opened.spine)
     if tree.alike:
@@ -182,7 +230,8 @@ def trunk_of(opened: Opened, directory: RunDirectory, universe: str) -> tuple[Tr
     return published, upward(Confidential(whole), tree.spine)
 
 
-# --- evaluate ------------------------------------------------------------------------------------------------
+# --- evaluate
+# ------------------------------------------------------------------------------------------------
 
 
 def evaluate(task: Task) -> Answer:
@@ -198,16 +247,22 @@ def evaluate(task: Task) -> Answer:
             counts = lowest.upward(opened.spine)
             of_tree = counts if tree.alike else tree.of_published(lowest).upward(tree.spine)
             compared.append(_compared(opened, directory, u, known, of_tree, published, counts))
-        tallies.write(directory.tallies_of(shard), tally(Piece(opened.levels, compared, areas=opened.areas())))
+        tallies.write(
+            directory.tallies_of(shard), tally(Piece(opened.levels, compared, areas=opened.areas()))
+        )
     return made.of(directory.root, map(directory.tallies_of, shards_of(task)))
 
 
-def trunk_tallies(opened: Opened, directory: RunDirectory, made: Mapping[str, Mapping[str, Histogram]]) -> Tallies:
+def trunk_tallies(
+    opened: Opened, directory: RunDirectory, made: Mapping[str, Mapping[str, Histogram]]
+) -> Tallies:
     """Those of the trunk, of which ``made`` is what was published of it, by universe and level."""
     arrays, compared = messages.read(Desk(directory.root).trunk()), []
     for u in opened.after.universes:
         published, known = trunk_of(opened, directory, u.name)
-        of_tree = Histogram.of_arrays(parted(parted(arrays, u.name), "counts")).upward(opened.tree(u).spine)
+        of_tree = Histogram.of_arrays(parted(parted(arrays, u.name), "counts")).upward(
+            opened.tree(u).spine
+        )
         compared.append(_compared(opened, directory, u, known, of_tree, published, made[u.name]))
     return tally(Piece(opened.levels, compared, lowest=False))
 
@@ -219,41 +274,71 @@ def write_whole(
     out, root = {}, opened.spine.levels[0]
     for u in opened.after.universes:
         out[u.name] = Whole(trunk_of(opened, directory, u.name)[0][root], made[u.name][root])
-    arrays = {name: array for u, w in out.items() for name, array in
-              (named(f"{u}:truth", w.truth.open(FOR).to_arrays()) | named(f"{u}:published", w.published.to_arrays())).items()}  # fmt: skip
+    arrays = {
+        name: array
+        for u, w in out.items()
+        for name, array in (
+            named(f"{u}:truth", w.truth.open(FOR).to_arrays())
+            | named(f"{u}:published", w.published.to_arrays())
+        ).items()
+    }
     messages.write(directory.whole, arrays, 0o600)
     return out
 
 
 def _compared(
-    opened: Opened, directory: RunDirectory, u: Universe, known: TrueHistograms, of_tree: Mapping[str, Histogram],
-    truth: TrueHistograms, published: Mapping[str, Histogram],
-) -> Compared:  # fmt: skip
+    opened: Opened,
+    directory: RunDirectory,
+    u: Universe,
+    known: TrueHistograms,
+    of_tree: Mapping[str, Histogram],
+    truth: TrueHistograms,
+    published: Mapping[str, Histogram],
+) -> Compared:
     spine, arrays = opened.tree(u).spine, parted(messages.read(directory.whole), u.name)
     queries = {level: opened.asked(u).get(level, ()) for level in opened.levels}
     folder = folder_of(opened.folder, u.name)
     read = EstimateReader(folder, spine, opened.part) if folder.is_dir() else None
     against = Published(opened.source(u), of_tree, queries, read)
     whole = Whole(
-        Confidential(Histogram.of_arrays(parted(arrays, "truth"))), Histogram.of_arrays(parted(arrays, "published"))
+        Confidential(Histogram.of_arrays(parted(arrays, "truth"))),
+        Histogram.of_arrays(parted(arrays, "published")),
     )
-    return Compared(u, truth, published, Measured(spine, known, against), whole, tables_of(u, opened.assigned(u.name)))
+    return Compared(
+        u,
+        truth,
+        published,
+        Measured(spine, known, against),
+        whole,
+        tables_of(u, opened.assigned(u.name)),
+    )
 
 
-# --- the head ------------------------------------------------------------------------------------------------
+# --- the head
+# ------------------------------------------------------------------------------------------------
 
 
 def measure_shards(
-    spec: RunSpec, begun: Begun, directory: RunDirectory, engine: Engine, size: int, stages: Stages, progress: Progress,
+    spec: RunSpec,
+    begun: Begun,
+    directory: RunDirectory,
+    engine: Engine,
+    size: int,
+    stages: Stages,
+    progress: Progress,
     accept_spent: bool = False,
-) -> MeasuringRecord:  # fmt: skip
-    """Noisy measurements and their privacy statement, in a folder that has begun; what it has already, stands. ``spec`` knows
-    the classes of units that there are."""
+) -> MeasuringRecord:
+    """Noisy measurements and their privacy statement, in a folder that has begun; what it has
+    already, stands. ``spec`` knows the classes of units that there are."""
     began, (name, private) = datetime.now(UTC), entropy.stated(spec.run.entropy, spec.run.seed)
     with stages("measure"):
         drawn = _measured(spec, begun, directory, engine, size, progress, accept_spent)
-    said = statement(spec.terms, drawn, begun.outside, name, private, notes(spec), assigned=begun.assigned)
-    privacy = seal(directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files())
+    said = statement(
+        spec.terms, drawn, begun.outside, name, private, notes(spec), assigned=begun.assigned
+    )
+    privacy = seal(
+        directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files()
+    )
     return MeasuringRecord(began, name, private, privacy)
 
 
@@ -269,14 +354,22 @@ def _measured(
     trunk = open_part(directory.release, 0)
     shards = tuple(range(1, len(trunk.cut) + 1))
     due = planned(spec, begun.ways, lambda level: (0,) if level in trunk.levels else shards)
-    books = Books.of(spec, due, directory, _digests(directory, [u.name for u in spec.universes]), accept_spent)
+    books = Books.of(
+        spec, due, directory, _digests(directory, [u.name for u in spec.universes]), accept_spent
+    )
     for stage in due:
         books.begin(stage)
     answers = perform(
-        engine, measure, by_shard.tasks(Desk(directory.root), size, "measure"), progress, confidential=True
+        engine,
+        measure,
+        by_shard.tasks(Desk(directory.root), size, "measure"),
+        progress,
+        confidential=True,
     )
     if any(books.missing(stage) for stage in due):
-        books.acknowledge(MeasuredPart(**part) for answer in answers.values() for part in answer["parts"])
+        books.acknowledge(
+            MeasuredPart(**part) for answer in answers.values() for part in answer["parts"]
+        )
         for u in spec.universes:
             known = trunk_of(trunk, directory, u.name)[1]
             books.acknowledge(measured_levels(trunk, directory, u.name, known))
@@ -284,12 +377,26 @@ def _measured(
 
 
 def assess_shards(
-    spec: RunSpec, begun: Begun, directory: RunDirectory, trunk: Opened, made: Mapping[str, Mapping[str, Histogram]],
-    engine: Engine, size: int, progress: Progress,
-) -> dict[str, list[ErrorRow]]:  # fmt: skip
-    """Hold a run against the truth, shard by shard, and write its errors (:func:`das.truth.assessment.write`)."""
+    spec: RunSpec,
+    begun: Begun,
+    directory: RunDirectory,
+    trunk: Opened,
+    made: Mapping[str, Mapping[str, Histogram]],
+    engine: Engine,
+    size: int,
+    progress: Progress,
+) -> dict[str, list[ErrorRow]]:
+    """Hold a run against the truth, shard by shard, and write its errors
+    (:func:`das.truth.assessment.write`).
+    """
     whole = write_whole(trunk, directory, made)
-    perform(engine, evaluate, by_shard.tasks(Desk(directory.root), size, "evaluate"), progress, confidential=True)
+    perform(
+        engine,
+        evaluate,
+        by_shard.tasks(Desk(directory.root), size, "evaluate"),
+        progress,
+        confidential=True,
+    )
 
     def parts() -> Iterator[Tallies]:
         yield trunk_tallies(trunk, directory, made)

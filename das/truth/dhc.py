@@ -1,8 +1,9 @@
-"""The input of the demographic file: linked records to histograms over the tree of an earlier release.
+"""The input of the demographic file: linked records to histograms over the tree of an earlier
+release.
 
-What is taken over from that release is public. What of the records must agree with it is what is published exactly, there and here:
-the blocks, their housing units, and that there is a facility of group quarters where somebody lives in one.
-"""
+What is taken over from that release is public. What of the records must agree with it is what is
+published exactly, there and here: the blocks, their housing units, and that there is a facility of
+group quarters where somebody lives in one."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ _NAME = "constraints.from must name a redistricting release of persons and housi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreparedDhc(Closed):
-    """The tree of the earlier release, what is ``tied`` of persons and units, and by universe the true counts of the lowest units. ``spec``
-    names the earlier release."""
+    """The tree of the earlier release, what is ``tied`` of persons and units, and by universe the
+    true counts of the lowest units. ``spec`` names the earlier release."""
 
     spec: DhcSpec
     spine: Spine
@@ -58,8 +59,8 @@ class PreparedDhc(Closed):
 
 @dataclass(frozen=True, eq=False)
 class EarlierRelease:
-    """A redistricting release: its tree from some level down, the published counts of the lowest units, and what a release that rests on it
-    says of it."""
+    """A redistricting release: its tree from some level down, the published counts of the lowest
+    units, and what a release that rests on it says of it."""
 
     spine: Spine
     persons: Histogram
@@ -68,52 +69,97 @@ class EarlierRelease:
 
     @staticmethod
     def read(folder: Path, spec: DhcSpec) -> EarlierRelease:
-        """Raises :class:`UserError` for one of other records or that is altered, :class:`SpecError` for one of other levels."""
+        """Raises :class:`UserError` for one of other records or that is altered, :class:`SpecError`
+        for one of other levels.
+        """
         if is_dhc_release(folder):
-            raise UserError("this is a release of the demographic file itself", where=folder, remedy=_NAME)
+            raise UserError(
+                "this is a release of the demographic file itself", where=folder, remedy=_NAME
+            )
         said, opened = statement.read(folder), open_release(folder)
         _check_schemas(opened)
         check_digests(folder, said)  # what is published again must be what was published
         if spec.run.private and opened.after.private == UNKNOWN:
-            raise UserError("whether the noise of this release is private is not known: its measurements came without their ledger", where=folder,
-                            remedy="name a release that das run made; or try out with run.seed, which makes this one not private either")  # fmt: skip
+            raise UserError(
+                "whether the noise of this release is private is not known: its measurements came"
+                " without their ledger",
+                where=folder,
+                remedy=(
+                    "name a release that das run made; or try out with run.seed, which makes this"
+                    " one not private either"
+                ),
+            )
         if spec.run.private and not opened.after.private:
-            raise UserError("this release was seeded: its counts are not private, and would be published again", where=folder,
-                            remedy="name one that is private; or try out with run.seed, which makes this one not private either")  # fmt: skip
+            raise UserError(
+                "this release was seeded: its counts are not private, and would be published again",
+                where=folder,
+                remedy=(
+                    "name one that is private; or try out with run.seed, which makes this one not"
+                    " private either"
+                ),
+            )
         counts = published(opened)
         first, whole = spec.lower(opened.spine.levels), opened.spine
         if (roots := len(whole.codes[first])) > 1:
-            raise SpecError(f"the earlier release has {roots:,} units of {whole.levels[first]}, and a tree has one root",
-                            where="geography.levels", remedy=f"begin above, such as with {whole.levels[0]}")  # fmt: skip
-        spine = Spine(whole.levels[first:], whole.codes[first:], whole.parent[first:], whole.names[first:])
+            raise SpecError(
+                f"the earlier release has {roots:,} units of {whole.levels[first]}, and a tree has"
+                " one root",
+                where="geography.levels",
+                remedy=f"begin above, such as with {whole.levels[0]}",
+            )
+        spine = Spine(
+            whole.levels[first:], whole.codes[first:], whole.parent[first:], whole.names[first:]
+        )
         digest = run_directory.file_digest(folder / NAME)
         if spec.constraints.digest not in ("", digest):
-            raise UserError("its privacy.json has not the SHA-256 that constraints.digest names", where=folder,
-                            remedy="name the release of that digest; or leave constraints.digest out")  # fmt: skip
-        named = Earlier.model_validate({
-            "from": opened.after.name, "digest": digest, "exact": _exact_persons(said, spine),
-            "rho": replaced(said) if isinstance(said, Statement) else {},
-        })  # fmt: skip
+            raise UserError(
+                "its privacy.json has not the SHA-256 that constraints.digest names",
+                where=folder,
+                remedy="name the release of that digest; or leave constraints.digest out",
+            )
+        named = Earlier.model_validate(
+            {
+                "from": opened.after.name,
+                "digest": digest,
+                "exact": _exact_persons(said, spine),
+                "rho": replaced(said) if isinstance(said, Statement) else {},
+            }
+        )
         return EarlierRelease(spine, counts[PEOPLE.name], counts[HOUSING.name], named)
 
 
 def _exact_persons(said: Document, spine: Spine) -> list[tuple[str, str]]:
-    """Level and query of what a release has exactly of persons: of the levels of a tree, whose blocks keep its counts."""
-    return [(c.level, c.query) for c in said.outside
-            if c.universe == PEOPLE.name and c.sign == "=" and c.level in spine.levels]  # fmt: skip
+    """Level and query of what a release has exactly of persons: of the levels of a tree, whose
+    blocks keep its counts.
+    """
+    return [
+        (c.level, c.query)
+        for c in said.outside
+        if c.universe == PEOPLE.name and c.sign == "=" and c.level in spine.levels
+    ]
 
 
 def _check_schemas(opened: Opened) -> None:
     known = {u.name: u.schema for u in opened.after.universes}
     for name, schema in ((PEOPLE.name, PL94), (HOUSING.name, H1)):
         if name not in known or known[name].attributes != schema.attributes:
-            raise UserError(f"it has no {name} by {', '.join(a.name for a in schema.attributes)}", where=opened.folder,
-                            remedy=_NAME)  # fmt: skip
+            raise UserError(
+                f"it has no {name} by {', '.join(a.name for a in schema.attributes)}",
+                where=opened.folder,
+                remedy=_NAME,
+            )
 
 
-def prepare(spec: DhcSpec, folder: Path, earlier: EarlierRelease, progress: Progress) -> PreparedDhc:
-    """From linked tables in a folder. Raises :class:`InputError` where the records are not of the blocks, housing units and facilities that were published."""
-    given, spine = linked.read(folder, encoding=spec.data.encoding, progress=progress), earlier.spine
+def prepare(
+    spec: DhcSpec, folder: Path, earlier: EarlierRelease, progress: Progress
+) -> PreparedDhc:
+    """From linked tables in a folder. Raises :class:`InputError` where the records are not of the
+    blocks, housing units and facilities that were published.
+    """
+    given, spine = (
+        linked.read(folder, encoding=spec.data.encoding, progress=progress),
+        earlier.spine,
+    )
     unit = _units_of(given, spine)
     records = {PERSONS: given.persons, UNITS: given.units, HOUSEHOLDS: given.households}
     lowest = {name: lowest_histogram(r, unit, spine) for name, r in records.items()}
@@ -138,12 +184,20 @@ def _units_of(given: LinkedExtract, spine: Spine) -> Ints:
     unit = spine.find(lowest, given.blocks)
     remedy = "give the records of the blocks of the earlier release, all of them"
     if (unit < 0).any():
-        raise InputError(f"{int((unit < 0).sum()):,} blocks are not in the earlier release, such as {text(given.blocks[unit < 0])[0]}",
-                         where=UNITS, remedy=remedy)  # fmt: skip
+        raise InputError(
+            f"{int((unit < 0).sum()):,} blocks are not in the earlier release, such as"
+            f" {text(given.blocks[unit < 0])[0]}",
+            where=UNITS,
+            remedy=remedy,
+        )
     if len(unit) < spine.units(lowest):
         lost = np.setdiff1d(np.arange(spine.units(lowest)), unit)
-        raise InputError(f"{len(lost):,} blocks of the earlier release are not here, such as {spine.code(lowest, int(lost[0]))}",
-                         where=UNITS, remedy=remedy)  # fmt: skip
+        raise InputError(
+            f"{len(lost):,} blocks of the earlier release are not here, such as"
+            f" {spine.code(lowest, int(lost[0]))}",
+            where=UNITS,
+            remedy=remedy,
+        )
     return unit
 
 
@@ -152,8 +206,13 @@ def _check_homes(units: Ints, earlier: EarlierRelease, spine: Spine) -> None:
     odd = np.flatnonzero(units != earlier.homes.totals())
     if len(odd):
         lowest, at = spine.levels[-1], int(odd[0])
-        raise InputError(f"{len(odd):,} blocks have other housing units than were published, as {spine.code(lowest, at)}, which has {units[at]}"
-                         f" and not {earlier.homes.totals()[at]}", where=UNITS, remedy="give the records that the earlier release was made of")  # fmt: skip
+        raise InputError(
+            f"{len(odd):,} blocks have other housing units than were published, as"
+            f" {spine.code(lowest, at)}, which has {units[at]} and not"
+            f" {earlier.homes.totals()[at]}",
+            where=UNITS,
+            remedy="give the records that the earlier release was made of",
+        )
 
 
 def _check_facilities(facilities: Ints, earlier: EarlierRelease, spine: Spine) -> None:
@@ -165,6 +224,9 @@ def _check_facilities(facilities: Ints, earlier: EarlierRelease, spine: Spine) -
     np.add.at(there.T, of_type, facilities.T)
     odd = np.flatnonzero(((persons > 0) & (there == 0)).any(axis=1))
     if len(odd):
-        raise InputError(f"{len(odd):,} blocks were published with persons in group quarters of a class of which they have no facility, as "
-                         f"{spine.code(spine.levels[-1], int(odd[0]))}", where=UNITS,
-                         remedy="give the facilities that the earlier release was made of")  # fmt: skip
+        raise InputError(
+            f"{len(odd):,} blocks were published with persons in group quarters of a class of which"
+            f" they have no facility, as {spine.code(spine.levels[-1], int(odd[0]))}",
+            where=UNITS,
+            remedy="give the facilities that the earlier release was made of",
+        )

@@ -1,4 +1,6 @@
-"""A run of the demographic file held against the truth: everything under ``confidential/evaluation/``."""
+"""A run of the demographic file held against the truth: everything under
+``confidential/evaluation/``.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ FIGURES, IMPOSSIBLE = "figures.csv", "impossible.csv"
 
 @dataclass(frozen=True, repr=False)
 class DhcErrors(Closed):
-    """What was found: figures, results that cannot be, and errors of measured queries by universe."""
+    """What was found: figures, results that cannot be, and errors of measured queries by
+    universe.
+    """
 
     figures: Sequence[FigureRow]
     odd: Sequence[ImpossibleRow]
@@ -36,19 +40,24 @@ def found(
     levels: Sequence[str],
     measured: Mapping[str, tuple[MeasuredSpine, Plan]],
 ) -> DhcErrors:
-    """``truth`` and ``published`` by universe (``persons``, ``units``, ``households``) and level of the published spine, of which these
-    are the ``levels``, root first; ``measured``: by universe the tree that it was measured over, and how."""
+    """``truth`` and ``published`` by universe (``persons``, ``units``, ``households``) and level of
+    the published spine, of which these are the ``levels``, root first; ``measured``: by universe
+    the tree that it was measured over, and how."""
     queries = {}
     for name, (tree, plan) in measured.items():
         true, out = over_tree(tree, truth[name], published[name])
         queries[name] = ClosedRows(query_errors(true, out, tree, SCHEMAS[name], plan))
     return DhcErrors(
-        ClosedRows(figures(truth, published, levels)), ClosedRows(dhc_impossible(truth, published, levels)), queries
+        ClosedRows(figures(truth, published, levels)),
+        ClosedRows(dhc_impossible(truth, published, levels)),
+        queries,
     )
 
 
 def write(errors: DhcErrors, directory: RunDirectory, private: bool) -> None:
-    """``figures.csv``, ``impossible.csv``, and ``errors.csv`` (of other universes ``errors-<name>.csv``)."""
+    """``figures.csv``, ``impossible.csv``, and ``errors.csv`` (of other universes
+    ``errors-<name>.csv``).
+    """
     folder = directory.errors.parent
     rows_csv.write_rows(folder / FIGURES, FigureRow, errors.figures, private=private)
     rows_csv.write_rows(folder / IMPOSSIBLE, ImpossibleRow, errors.odd, private=private)

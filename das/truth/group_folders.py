@@ -1,4 +1,6 @@
-"""What a run of population groups is given: folders of parameters and of data, and what tells them from others."""
+"""What a run of population groups is given: folders of parameters and of data, and what tells them
+from others.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ _REMEDY = "resume with what the run began with, or start another in a new folder
 
 @dataclass(frozen=True)
 class GivenFolders:
-    """Where they are. ``totals``, a file or the folder of a table in parts, are those of groups of persons, published before, which the
-    sizes of tables of households follow from; they are in the folder of the ``data`` unless they are named."""
+    """Where they are. ``totals``, a file or the folder of a table in parts, are those of groups of
+    persons, published before, which the sizes of tables of households follow from; they are in the
+    folder of the ``data`` unless they are named."""
 
     parameters: Path
     data: Path
@@ -36,21 +39,35 @@ class GivenFolders:
         """Raises :class:`UserError` for totals of records that have none."""
         of = PRODUCTS[product]
         if of.staged and totals is not None:
-            raise UserError(f"totals are given, and tables of {product} need none", where=totals,
-                            remedy="leave them out, or name the product that they are for")  # fmt: skip
-        return GivenFolders(parameters, data, of, None if of.staged else totals or data / totals_file.FILE)
+            raise UserError(
+                f"totals are given, and tables of {product} need none",
+                where=totals,
+                remedy="leave them out, or name the product that they are for",
+            )
+        return GivenFolders(
+            parameters, data, of, None if of.staged else totals or data / totals_file.FILE
+        )
 
     def refuse(self, out: Path) -> None:
-        """Raises :class:`UserError` where a run in ``out`` would lie in one of them: what is published does not belong with records."""
+        """Raises :class:`UserError` where a run in ``out`` would lie in one of them: what is
+        published does not belong with records.
+        """
         within = {out.resolve(), *out.resolve().parents}
         if inside := [f for f in (self.data, self.parameters) if f.resolve() in within]:
-            raise UserError(f"is in {inside[0]}, which is read", where=out, remedy="choose an --out beside it")
+            raise UserError(
+                f"is in {inside[0]}, which is read", where=out, remedy="choose an --out beside it"
+            )
 
     def sources(self) -> tuple[Source, ...]:
         """Every file that is read, with its digest."""
         totals = [] if self.totals is None else totals_file.files(self.totals)
-        named = [*(self.parameters / name for name in parameter_files.FILES), geography.file_of(self.data)]
-        return tuple(source_of(path) for path in [*named, *records.files(self.data, self.product), *totals])
+        named = [
+            *(self.parameters / name for name in parameter_files.FILES),
+            geography.file_of(self.data),
+        ]
+        return tuple(
+            source_of(path) for path in [*named, *records.files(self.data, self.product), *totals]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +83,15 @@ class ReadFolders:
 
     def counted(self) -> int:
         """How many records there are, for whoever may see them."""
-        return sum(len(batch.open("to count the records for their curator")) for batch in self.records)
+        return sum(
+            len(batch.open("to count the records for their curator")) for batch in self.records
+        )
 
 
 def read_folders(given: GivenFolders) -> ReadFolders:
-    """Raises :class:`InputError` or :class:`SpecError` with all faults of a file at once; records are checked as they are read."""
+    """Raises :class:`InputError` or :class:`SpecError` with all faults of a file at once; records
+    are checked as they are read.
+    """
     parameters = parameter_files.read(given.parameters, given.product)
     regions = geography.regions(given.data, parameters)
     files = records.files(given.data, given.product)
@@ -87,9 +108,16 @@ def read_folders(given: GivenFolders) -> ReadFolders:
 def check_same(spec: DetailedSpec, given: GivenFolders, directory: RunDirectory) -> None:
     """Raises :class:`UserError` where a run that goes on began with something else."""
     if run_directory.read_text(directory.release / "spec.toml", "specification") != spec.dump():
-        raise UserError("the product, name, seed or delta is not the one that this run began with", where=directory.root,
-                        remedy=_REMEDY)  # fmt: skip
+        raise UserError(
+            "the product, name, seed or delta is not the one that this run began with",
+            where=directory.root,
+            remedy=_REMEDY,
+        )
     known = run_directory.read_json(directory.inputs)["inputs"]
     here = [asdict(s) for s in given.sources()]
     if odd := [s["name"] for s in [*here, *known] if (s in here) != (s in known)]:
-        raise UserError(f"{odd[0]} is not the one that this run began with", where=directory.root, remedy=_REMEDY)
+        raise UserError(
+            f"{odd[0]} is not the one that this run began with",
+            where=directory.root,
+            remedy=_REMEDY,
+        )

@@ -1,15 +1,19 @@
-r"""Measuring population groups: two stages, the second of which asks as much as the first has found people for.
+r"""Measuring population groups: two stages, the second of which asks as much as the first has found
+people for.
 
-The proof of what it costs is in :mod:`das.model.adaptive`; that of the noise in :mod:`das.noise.entropy`. Here is what both lean on:
+The proof of what it costs is in :mod:`das.model.adaptive`; that of the noise in
+:mod:`das.noise.entropy`. Here is what both lean on:
 
-* *Every* group of the level is measured, in each of its regions, whether or not anybody is in it: which groups there are is read
-  off public tables. (Where table sizes come from an earlier release, those that it has: as public.)
-* The size of a table is a function of the noisy first stage, or of that release, and of nothing else.
+* *Every* group of the level is measured, in each of its regions, whether or not anybody is in it:
+  which groups there are is read off public tables. (Where table sizes come from an earlier release,
+  those that it has: as public.)
+* The size of a table is a function of the noisy first stage, or of that release, and of nothing
+  else.
 * A person is in one leaf, so in one answer of any size.
 
-The groups of a batch of regions are one chunk of noise, with a source of its own: it gives the bits of all totals that are
-measured alone, then of the first stage, then of the second, group by group. So the numbers are a function of truth, plan and key.
-"""
+The groups of a batch of regions are one chunk of noise, with a source of its own: it gives the bits
+of all totals that are measured alone, then of the first stage, then of the second, group by group.
+So the numbers are a function of truth, plan and key."""
 
 from __future__ import annotations
 
@@ -52,22 +56,33 @@ def measure(
     number: int = 1,
     sizes: NDArray[np.int8] | None = None,
 ) -> tuple[str, GroupMeasurement]:
-    """One chunk: the groups of some ``regions`` (their ids). Returns the name of its stream, and what was measured.
+    """One chunk: the groups of some ``regions`` (their ids). Returns the name of its stream, and
+    what was measured.
 
-    ``sizes`` are those of the tables where there is no first stage, -1 for a group that is not measured. What is drawn is in the
-    ledger before this is called; ``number`` says how often the level is drawn (:class:`das.noise.label.ChunkLabel`).
+    ``sizes`` are those of the tables where there is no first stage, -1 for a group that is not
+    measured. What is drawn is in the ledger before this is called; ``number`` says how often the
+    level is drawn (:class:`das.noise.label.ChunkLabel`).
 
     Raises:
-        PrivacyError: the counts are not of these regions, or table sizes are given where the first stage finds them.
+        PrivacyError: the counts are not of these regions, or table sizes are given where the first
+            stage finds them.
     """
     counts, members = truth.open("to add noise to it"), iterations.of(plan.at)
     only = iterations.detailed_only[members] if plan.first else np.zeros(len(members), dtype=bool)
-    if (counts.regions, counts.iterations) != (len(regions), len(only)) or (sizes is None) is not bool(plan.first):
+    if (counts.regions, counts.iterations) != (len(regions), len(only)) or (
+        sizes is None
+    ) is not bool(plan.first):
         raise PrivacyError("these are not the counts of these groups", where=plan.level)
     label = ChunkLabel(
-        universe, plan.level, number, bytes(regions[0]), bytes(regions[-1]),
-        _plan_digest(plan, iterations, regions, only, sizes), VERSION, counts.digest(),
-    )  # fmt: skip
+        universe,
+        plan.level,
+        number,
+        bytes(regions[0]),
+        bytes(regions[-1]),
+        _plan_digest(plan, iterations, regions, only, sizes),
+        VERSION,
+        counts.digest(),
+    )
     return entropy.mark(label), _measured(counts, plan, regions, only, sizes, entropy.chunk(label))
 
 
@@ -118,19 +133,28 @@ def _noise(draw: Draw, size: int, entropy: Entropy) -> NDArray[np.int64]:
 
 
 def _plan_digest(
-    plan: LevelPlan, iterations: Iterations, regions: NDArray[np.bytes_], only: NDArray[np.bool_],
+    plan: LevelPlan,
+    iterations: Iterations,
+    regions: NDArray[np.bytes_],
+    only: NDArray[np.bool_],
     sizes: NDArray[np.int8] | None,
-) -> bytes:  # fmt: skip
-    """SHA-256 of all that decides what is drawn for some groups, but the truth: regions and iterations, in which order; which have no
-    table, and the size of the others or how it is found; what each size asks, and the noise."""
+) -> bytes:
+    """SHA-256 of all that decides what is drawn for some groups, but the truth: regions and
+    iterations, in which order; which have no table, and the size of the others or how it is found;
+    what each size asks, and the noise."""
     members = iterations.of(plan.at)
     asked = [encoded(*of.tolist()) for of in plan.table.sizes]
     noise = [encoded(d.query, d.mechanism.name, str(d.parameter)) for d in plan.draws]
     how = b"" if sizes is None else np.ascontiguousarray(sizes).tobytes()
     parts = [
-        encoded(*map(bytes, regions)), encoded(*iterations.code[members].tolist()), np.packbits(only).tobytes(),
-        encoded(*plan.thresholds), how, encoded(plan.table.name, *asked), encoded(*noise),
-    ]  # fmt: skip
+        encoded(*map(bytes, regions)),
+        encoded(*iterations.code[members].tolist()),
+        np.packbits(only).tobytes(),
+        encoded(*plan.thresholds),
+        how,
+        encoded(plan.table.name, *asked),
+        encoded(*noise),
+    ]
     return hashlib.sha256(encoded(*parts)).digest()
 
 

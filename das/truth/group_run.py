@@ -1,11 +1,13 @@
-"""A run of population groups, as far as it sees the truth: records to noisy measurements, state by state.
+"""A run of population groups, as far as it sees the truth: records to noisy measurements, state by
+state.
 
-    (folders) -> parameters, regions, records of each state -> measure (each state), what crosses states -> ... after measurement ...
+    (folders) -> parameters, regions, records of each state -> measure (each state), what crosses
+    states -> ... after measurement ...
 
-What is done state by state are tasks from files to files (:mod:`das.engine.tasks`). Of the regions that cross states a task says
-how many are in which cell, in ``confidential/work/sums/``; these are added up, and measured when all states are there. States have
-the numbers 1, 2, ... of parts in the ledger, and what crosses them has 0.
-"""
+What is done state by state are tasks from files to files (:mod:`das.engine.tasks`). Of the regions
+that cross states a task says how many are in which cell, in ``confidential/work/sums/``; these are
+added up, and measured when all states are there. States have the numbers 1, 2, ... of parts in the
+ledger, and what crosses them has 0."""
 
 from __future__ import annotations
 
@@ -60,26 +62,39 @@ def begin(spec: DetailedSpec, read: ReadFolders, directory: RunDirectory) -> Non
         people.write(_kept(directory, spec), read.records, read.regions)
         sources = [asdict(s) for s in given.sources()]
         atomic.write_json(
-            directory.inputs, marked({"inputs": sources, "truth": _digests(directory, spec)}, spec.run.private)
+            directory.inputs,
+            marked({"inputs": sources, "truth": _digests(directory, spec)}, spec.run.private),
         )
 
 
 def measure_groups(
-    directory: RunDirectory, engine: Engine, stages: Stages, progress: Progress, accept_spent: bool = False
+    directory: RunDirectory,
+    engine: Engine,
+    stages: Stages,
+    progress: Progress,
+    accept_spent: bool = False,
 ) -> MeasuringRecord:
-    """Noisy measurements and their privacy statement, in a folder that has begun; what it has already, stands."""
+    """Noisy measurements and their privacy statement, in a folder that has begun; what it has
+    already, stands.
+    """
     opened = open_groups(directory.release)
     spec, began = opened.spec, datetime.now(UTC)
     name, private = entropy.stated(spec.run.entropy, spec.run.seed)
     with stages("measure"):
         drawn = _measured(opened, directory, engine, progress, accept_spent)
     said = statement(spec.terms, drawn, (), name, private)
-    privacy = seal(directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files())
+    privacy = seal(
+        directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files()
+    )
     return MeasuringRecord(began, name, private, privacy)
 
 
 def _measured(
-    opened: OpenedGroups, directory: RunDirectory, engine: Engine, progress: Progress, accept_spent: bool
+    opened: OpenedGroups,
+    directory: RunDirectory,
+    engine: Engine,
+    progress: Progress,
+    accept_spent: bool,
 ) -> Drawn:
     due = planned(opened)
     books = Books.of(opened.spec, due, directory, _digests(directory, opened.spec), accept_spent)
@@ -87,7 +102,9 @@ def _measured(
         books.begin(stage)
     if any(books.missing(stage) for stage in due):
         answers = perform(engine, task, _tasks(opened, directory), progress, confidential=True)
-        books.acknowledge(MeasuredPart(**part) for answer in answers.values() for part in answer["parts"])
+        books.acknowledge(
+            MeasuredPart(**part) for answer in answers.values() for part in answer["parts"]
+        )
         whole = [p for p in opened.spec.plans if opened.shards(p) == (0,)]
         sums = _sums(opened, directory, [p for p in whole if p.at.region in ACROSS])
         for plan in whole:
@@ -105,11 +122,14 @@ def planned(opened: OpenedGroups) -> dict[StageKey, StagePlan]:
     return out
 
 
-# --- a state -------------------------------------------------------------------------------------------------
+# --- a state
+# -------------------------------------------------------------------------------------------------
 
 
 def task(given: Task) -> Answer:
-    """Measure the groups of a state. The answer says which parts of the measurements have been written."""
+    """Measure the groups of a state. The answer says which parts of the measurements have been
+    written.
+    """
     directory = RunDirectory(given.run)
     opened, shard = _opened(directory), given.shards[0]
     state, spec = opened.regions.states[shard - 1], opened.spec
@@ -122,7 +142,9 @@ def task(given: Task) -> Answer:
             cell, count = counts.cells_of(plan.table.name, plan.table.leaves)
             sums |= named(f"{plan.level}", {"regions": some, "cell": cell, "count": count})
         elif len(some):
-            parts += _parts(opened, directory, plan, partial(_counts, crowd, plan, some), shard, some)
+            parts += _parts(
+                opened, directory, plan, partial(_counts, crowd, plan, some), shard, some
+            )
     messages.write(directory.sums_of(shard), sums, 0o600)
     written = [directory.sums_of(shard), *(directory.release / f for p in parts for f in p.files)]
     return {"parts": [asdict(p) for p in parts]} | made.of(directory.root, written)
@@ -133,7 +155,9 @@ def _counts(crowd: People, plan: LevelPlan, some: NDArray[np.int32], here: slice
 
 
 def _opened(directory: RunDirectory) -> OpenedGroups:
-    """What a process opens once, however many states it measures: a run's folder is written before its tasks begin."""
+    """What a process opens once, however many states it measures: a run's folder is written before
+    its tasks begin.
+    """
     return _opened_at(directory.release, (directory.release / "spec.toml").stat().st_mtime_ns)
 
 
@@ -151,7 +175,11 @@ def _parts(
     some: NDArray[np.int32] | None = None,
 ) -> list[MeasuredPart]:
     """Measure one level in some of its regions, or in all, batch by batch, and write its files."""
-    books, stage, parameters = LedgerFile(directory.ledger).entries, (opened.name, plan.level), opened.spec.parameters
+    books, stage, parameters = (
+        LedgerFile(directory.ledger).entries,
+        (opened.name, plan.level),
+        opened.spec.parameters,
+    )
     if (stands := books.standing(stage).get(shard)) is not None:
         return [stands]
     ids = opened.regions.ids[plan.at.region]
@@ -159,19 +187,30 @@ def _parts(
     iterations = parameters.iterations.of(plan.at)
     number, source = books.number(stage), noise_for([stage], books, opened.spec, directory)
     if source.key_mark is None and not directory.claim(*stage, shard, number):
-        raise PrivacyError("it may have been drawn by a task that was lost, and its noise cannot be drawn again",
-                           where=f"{plan.level}, part {shard}",
-                           remedy="go on with --resume --accept-spent, which counts a second draw")  # fmt: skip
+        raise PrivacyError(
+            "it may have been drawn by a task that was lost, and its noise cannot be drawn again",
+            where=f"{plan.level}, part {shard}",
+            remedy="go on with --resume --accept-spent, which counts a second draw",
+        )
     marks, files = hashlib.sha256(), {}
     for batch, here in enumerate(batches(len(ids), len(iterations))):
         truth: Confidential[GroupCounts] = Confidential(counts(here))
         sizes = opened.sizes(plan, ids[here])
         mark, found = measure(
-            truth, plan, parameters.iterations, ids[here], source, universe=opened.name, number=number, sizes=sizes
+            truth,
+            plan,
+            parameters.iterations,
+            ids[here],
+            source,
+            universe=opened.name,
+            number=number,
+            sizes=sizes,
         )
         marks.update(bytes.fromhex(mark))
         path = measurements.path(directory.nmf(opened.name), plan, shard, batch)
-        measurements.write(path, found, plan, parameters.iterations.code[iterations], opened.spec.run.private)
+        measurements.write(
+            path, found, plan, parameters.iterations.code[iterations], opened.spec.run.private
+        )
         files[path.relative_to(directory.release).as_posix()] = run_directory.file_digest(path)
     return [MeasuredPart(*stage, shard, marks.hexdigest()[:32], files)]
 
@@ -181,16 +220,24 @@ def _records(opened: OpenedGroups, directory: RunDirectory, state: bytes) -> peo
     path = people.path(_kept(directory, opened.spec), state.decode())
     known: Mapping[str, str] = run_directory.read_json(directory.inputs)["truth"][opened.name]
     if not path.is_file() or run_directory.file_digest(path) != known.get(path.name):
-        raise ReleaseError("the records are not those that this run began with", where=path,
-                           remedy="resume with what the run began with, or start another in a new folder")  # fmt: skip
+        raise ReleaseError(
+            "the records are not those that this run began with",
+            where=path,
+            remedy="resume with what the run began with, or start another in a new folder",
+        )
     return people.read(path)
 
 
-# --- all of them ---------------------------------------------------------------------------------------------
+# --- all of them
+# ---------------------------------------------------------------------------------------------
 
 
-def _sums(opened: OpenedGroups, directory: RunDirectory, plans: Sequence[LevelPlan]) -> dict[GroupLevel, CountsOf]:
-    """Of each level that crosses states the counts of some of its regions, as they are asked for."""
+def _sums(
+    opened: OpenedGroups, directory: RunDirectory, plans: Sequence[LevelPlan]
+) -> dict[GroupLevel, CountsOf]:
+    """Of each level that crosses states the counts of some of its regions, as they are asked
+    for.
+    """
     states = range(1, len(opened.regions.states) + 1)
     told = [messages.read(directory.sums_of(i)) for i in states]
     found: dict[GroupLevel, dict[str, tuple[int, Ints, Ints]]] = {}
@@ -198,8 +245,11 @@ def _sums(opened: OpenedGroups, directory: RunDirectory, plans: Sequence[LevelPl
     for plan in plans:
         iterations, leaves = len(opened.spec.parameters.iterations.of(plan.at)), plan.table.leaves
         sizes[plan.at] = len(opened.regions.ids[plan.at.region]), iterations
-        parts = [(_there(a["cell"], a["regions"], iterations * leaves), a["count"])
-                 for a in (parted(arrays, plan.level) for arrays in told) if len(a)]  # fmt: skip
+        parts = [
+            (_there(a["cell"], a["regions"], iterations * leaves), a["count"])
+            for a in (parted(arrays, plan.level) for arrays in told)
+            if len(a)
+        ]
         found.setdefault(plan.at, {})[plan.table.name] = (leaves, *added_up(parts))
     return {at: SummedGroups(*sizes[at], tables).rows for at, tables in found.items()}
 
@@ -215,8 +265,16 @@ def _there(cell: NDArray[np.int64], regions: NDArray[np.int32], width: int) -> N
 
 def _tasks(opened: OpenedGroups, directory: RunDirectory) -> list[Task]:
     kept = _kept(directory, opened.spec)
-    return [Task(directory.root, "groups", state.decode(), (i, i), people.path(kept, state.decode()).stat().st_size)
-            for i, state in enumerate(opened.regions.states, 1)]  # fmt: skip
+    return [
+        Task(
+            directory.root,
+            "groups",
+            state.decode(),
+            (i, i),
+            people.path(kept, state.decode()).stat().st_size,
+        )
+        for i, state in enumerate(opened.regions.states, 1)
+    ]
 
 
 def _kept(directory: RunDirectory, spec: DetailedSpec) -> Path:

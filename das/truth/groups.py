@@ -1,8 +1,8 @@
 """Who is in which population group: counts of some regions of one level, as they are asked for.
 
-Of a group the total is asked for first, and the cells of its table only if it has one: of a nation's 264 million groups some
-hundred thousand have. So no more is held than the records, compactly, and the totals of the regions at hand.
-"""
+Of a group the total is asked for first, and the cells of its table only if it has one: of a
+nation's 264 million groups some hundred thousand have. So no more is held than the records,
+compactly, and the totals of the regions at hand."""
 
 from __future__ import annotations
 
@@ -24,21 +24,26 @@ from das.model.population import GroupLevel, Regions, groups_of
 Ints = NDArray[np.int64]
 #: Records that are looked at together: what they are in takes some hundred megabytes.
 _TOGETHER = 1 << 20
-#: Values that finding the groups of one combination takes; cells that are counted at once, whoever is in them.
+#: Values that finding the groups of one combination takes; cells that are counted at once, whoever
+#: is in them.
 _WIDEST, _DENSE = 64, 1 << 23
 
 
 class People:
-    """Records, and the groups that each combination of codes is in: nearly all people write down one of a few hundred thousand
-    combinations."""
+    """Records, and the groups that each combination of codes is in: nearly all people write down
+    one of a few hundred thousand combinations."""
 
-    def __init__(self, records: Confidential[GroupRecords], regions: Regions, parameters: Parameters) -> None:
+    def __init__(
+        self, records: Confidential[GroupRecords], regions: Regions, parameters: Parameters
+    ) -> None:
         self._records, self._regions, self._parameters = records, regions, parameters
         self._groups: dict[tuple[int, bool], tuple[Ints, NDArray[np.int32]]] = {}
 
     @cached_property
     def _combination(self) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
-        """The distinct combinations of codes, ``(combinations, race codes + 1)``, and that of each record."""
+        """The distinct combinations of codes, ``(combinations, race codes + 1)``, and that of each
+        record.
+        """
         given = self._records.open("to count who is in which group")
         return packed(given.codes[:, : self._parameters.race_codes], given.ethnicity[:, None])
 
@@ -47,10 +52,15 @@ class People:
         known = at.level, at.fine
         if known not in self._groups:
             rows, _ = self._combination
-            parts = [groups_of(self._parameters.iterations, at, rows[here, :-1], rows[here, -1])
-                     for here in pieces(len(rows), _WIDEST)]  # fmt: skip
+            parts = [
+                groups_of(self._parameters.iterations, at, rows[here, :-1], rows[here, -1])
+                for here in pieces(len(rows), _WIDEST)
+            ]
             times = np.concatenate([np.diff(indptr) for indptr, _ in parts])
-            self._groups[known] = np.append(0, np.cumsum(times)), np.concatenate([m for _, m in parts])
+            self._groups[known] = (
+                np.append(0, np.cumsum(times)),
+                np.concatenate([m for _, m in parts]),
+            )
         return self._groups[known]
 
     def at(self, at: GroupLevel, regions: NDArray[np.int32]) -> GroupTruth:
@@ -59,10 +69,14 @@ class People:
         place = np.full(len(self._regions.ids[at.region]) + 1, -1, dtype=np.int32)
         place[regions] = np.arange(len(regions), dtype=np.int32)
         there = place[self._regions.of_block[at.region][given.block]]
-        some = slice(None) if (there >= 0).all() else np.flatnonzero(there >= 0)  # of a whole level nothing is copied
+        some = (
+            slice(None) if (there >= 0).all() else np.flatnonzero(there >= 0)
+        )  # of a whole level nothing is copied
         cells = {name: leaf[some] for name, leaf in given.cells.items()}
         iterations = len(self._parameters.iterations.of(at))
-        return GroupTruth(there[some], self._combination[1][some], indptr, member, cells, len(regions), iterations)
+        return GroupTruth(
+            there[some], self._combination[1][some], indptr, member, cells, len(regions), iterations
+        )
 
 
 class GroupCounts(Protocol):
@@ -86,7 +100,9 @@ class GroupCounts(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupTruth(GroupCounts):
-    """Of each record the ``region`` and the ``combination``, which is in the iterations ``member[indptr[c] : indptr[c + 1]]``."""
+    """Of each record the ``region`` and the ``combination``, which is in the iterations
+    ``member[indptr[c] : indptr[c + 1]]``.
+    """
 
     region: NDArray[np.int32]
     combination: NDArray[np.int32]
@@ -115,12 +131,18 @@ class GroupTruth(GroupCounts):
         for group, times, here in self._pairs() if len(groups) else ():
             at = number[group]
             kept = np.flatnonzero(at >= 0)
-            _add(out, at[kept].astype(np.int64) * leaves + np.repeat(self.cells[name][here], times)[kept])
+            _add(
+                out,
+                at[kept].astype(np.int64) * leaves + np.repeat(self.cells[name][here], times)[kept],
+            )
         return out.reshape(len(groups), leaves)
 
     def cells_of(self, name: str, leaves: int) -> tuple[Ints, Ints]:
         """The cells that somebody is in, ``group * leaves + leaf`` in order, and how many are."""
-        cells = (group * leaves + np.repeat(self.cells[name][here], times) for group, times, here in self._pairs())
+        cells = (
+            group * leaves + np.repeat(self.cells[name][here], times)
+            for group, times, here in self._pairs()
+        )
         if self.groups * leaves > _DENSE:
             return added_up([np.unique(cell, return_counts=True) for cell in cells])
         every = np.zeros(self.groups * leaves, dtype=np.int64)
@@ -130,18 +152,26 @@ class GroupTruth(GroupCounts):
         return found, every[found]
 
     def digest(self) -> bytes:
-        """Of each record its region, its combination and its cells, and which groups the combinations are of: every count is a function of
-        these."""
+        """Of each record its region, its combination and its cells, and which groups the
+        combinations are of: every count is a function of these."""
         total = hashlib.sha256(f"{self.regions} {self.iterations} ".encode())
         leaves = [leaf for _, leaf in sorted(self.cells.items())]
-        every: list[NDArray[Any]] = [self.region, self.combination, self.indptr, self.member, *leaves]
+        every: list[NDArray[Any]] = [
+            self.region,
+            self.combination,
+            self.indptr,
+            self.member,
+            *leaves,
+        ]
         for values in every:
             total.update(f"{len(values)} {values.dtype.str} ".encode())
             total.update(np.ascontiguousarray(values).data)
         return total.digest()
 
     def _pairs(self) -> Iterator[tuple[Ints, Ints, slice]]:
-        """Of some records the groups that each is in, one record after the other; how many each is in; and which records these are."""
+        """Of some records the groups that each is in, one record after the other; how many each is
+        in; and which records these are.
+        """
         times_of = np.diff(self.indptr)
         for start in range(0, len(self.region), _TOGETHER):
             here = slice(start, start + _TOGETHER)
@@ -153,7 +183,9 @@ class GroupTruth(GroupCounts):
 
 
 def _add(out: Ints, cell: Ints) -> None:
-    """Count cells. People of a piece live near each other, mostly: no more is gone through than what lies between."""
+    """Count cells. People of a piece live near each other, mostly: no more is gone through than
+    what lies between.
+    """
     if len(cell):
         least = int(cell.min())
         found = np.bincount(cell - least)
@@ -172,8 +204,8 @@ def added_up(parts: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SummedGroups(GroupCounts):
-    """Of regions that cross states: ``tables`` has, by name, the cells that somebody is in and how many are
-    (:meth:`GroupTruth.cells_of`), of all states together."""
+    """Of regions that cross states: ``tables`` has, by name, the cells that somebody is in and how
+    many are (:meth:`GroupTruth.cells_of`), of all states together."""
 
     regions: int
     iterations: int

@@ -15,11 +15,13 @@ from das.model.spine import Spine
 def lowest_histogram(
     records: Confidential[Records], unit_of_block: NDArray[np.int64], spine: Spine
 ) -> Confidential[Histogram]:
-    """Counts of the lowest level; ``unit_of_block`` is the unit there of each block. One sort of the records. Sparse: memory
-    grows with the number of positive cells."""
+    """Counts of the lowest level; ``unit_of_block`` is the unit there of each block. One sort of
+    the records. Sparse: memory grows with the number of positive cells."""
     r = records.open("to count records by unit and cell")
     units = spine.units(spine.levels[-1])
-    return Confidential(Histogram.of(units, r.schema.cells, unit_of_block[r.block], r.cell, r.count))
+    return Confidential(
+        Histogram.of(units, r.schema.cells, unit_of_block[r.block], r.cell, r.count)
+    )
 
 
 def histograms(
@@ -35,7 +37,13 @@ def upward(lowest: Confidential[Histogram], spine: Spine) -> dict[str, Confident
     return {level: Confidential(h) for level, h in levels.items()} | {spine.levels[-1]: lowest}
 
 
-def over(tree: MeasuredSpine, lowest: Confidential[Histogram]) -> dict[str, Confidential[Histogram]]:
-    """The histograms of all levels of a measured spine, root first, from that of the published lowest level. Raises
+def over(
+    tree: MeasuredSpine, lowest: Confidential[Histogram]
+) -> dict[str, Confidential[Histogram]]:
+    """The histograms of all levels of a measured spine, root first, from that of the published
+    lowest level. Raises
     :class:`InputError` where somebody is outside of the tree."""
-    return upward(Confidential(tree.of_published(lowest.open("to count it over the measured spine"))), tree.spine)
+    return upward(
+        Confidential(tree.of_published(lowest.open("to count it over the measured spine"))),
+        tree.spine,
+    )

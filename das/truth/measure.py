@@ -1,25 +1,25 @@
 r"""Measurement: the last stage that sees the truth.
 
-For each level and each query of the plan, each unit's answers :math:`Qh` are released as
-:math:`Qh + Z` with independent integer noise :math:`Z` of the draw's mechanism and parameter on every answer.
+For each level and each query of the plan, each unit's answers :math:`Qh` are released as :math:`Qh
++ Z` with independent integer noise :math:`Z` of the draw's mechanism and parameter on every answer.
 
-*Privacy.* Queries partition the cells, so between neighbours one level's answers to one query differ in
-at most ``sensitivity`` places, by 1 each (:mod:`das.model.query`): one draw costs what
+*Privacy.* Queries partition the cells, so between neighbours one level's answers to one query
+differ in at most ``sensitivity`` places, by 1 each (:mod:`das.model.query`): one draw costs what
 :mod:`das.model.budget` says. Units of a level are disjoint, so a level costs no more than a unit;
 a record that moves between units (bounded neighbours) changes one answer in each, which the same
-sensitivity of 2 covers. Costs of queries and levels add up along the path of units that a record lies in, and that of
-the dearest path is the ledger's total (:mod:`das.model.budget`), which never exceeds the budget; an event is in the
-ledger before its first draw.
+sensitivity of 2 covers. Costs of queries and levels add up along the path of units that a record
+lies in, and that of the dearest path is the ledger's total (:mod:`das.model.budget`), which never
+exceeds the budget; an event is in the ledger before its first draw.
 
-Noise is drawn chunk by chunk: a chunk is a batch of units (:meth:`das.model.spine.Spine.batches`), and takes its bits from a source
-of its own, by a label that says what is measured (:mod:`das.noise.entropy`). So :func:`draw` is a function of the truth, the
-tree, the plan and the run key: whoever calls it, and however often, its numbers are the same. What is paid for is
-settled before, of the whole level at once (:func:`events`); a tree that is drawn may be a part of it.
+Noise is drawn chunk by chunk: a chunk is a batch of units (:meth:`das.model.spine.Spine.batches`),
+and takes its bits from a source of its own, by a label that says what is measured
+(:mod:`das.noise.entropy`). So :func:`draw` is a function of the truth, the tree, the plan and the
+run key: whoever calls it, and however often, its numbers are the same. What is paid for is settled
+before, of the whole level at once (:func:`events`); a tree that is drawn may be a part of it.
 
-Units of a level may be measured differently: which unit is of which class is read off the tree, which is public. A unit
-has the noise of its own class alone, and one whose class has no draws is not measured: it has no value, and an infinite
-variance.
-"""
+Units of a level may be measured differently: which unit is of which class is read off the tree,
+which is public. A unit has the noise of its own class alone, and one whose class has no draws is
+not measured: it has no value, and an infinite variance."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class DrawnChunk:
-    """What is drawn of some units of a level, query by query as it is asked for, and the name of the stream that it is drawn
-    from."""
+    """What is drawn of some units of a level, query by query as it is asked for, and the name of
+    the stream that it is drawn from."""
 
     mark: str
     measurements: Iterable[Measurement]
@@ -70,11 +70,16 @@ def measure(
 ) -> Iterator[Measurement]:
     """All measurements of one level, a batch of units at a time, each query of a batch in turn.
 
-    Raises :class:`PrivacyError` before the first draw if the ledger's budget does not cover the level, and before
-    the first event if the histogram is not one of this level, or the tree has units of a class that is not the plan's:
-    what was not drawn is not spent.
-    """
-    due = events(level, universe, schema, {c: int(here.sum()) for c, here in tree.classes(level).items()}, plan)
+    Raises :class:`PrivacyError` before the first draw if the ledger's budget does not cover the
+    level, and before the first event if the histogram is not one of this level, or the tree has
+    units of a class that is not the plan's: what was not drawn is not spent."""
+    due = events(
+        level,
+        universe,
+        schema,
+        {c: int(here.sum()) for c, here in tree.classes(level).items()},
+        plan,
+    )
     check_fits(truth, level, universe, schema, tree)
     for event in due:
         ledger.append(event)
@@ -82,28 +87,39 @@ def measure(
         yield from chunk.measurements
 
 
-def events(level: str, universe: str, schema: Schema, units: Mapping[str, int], plan: Plan) -> tuple[Event, ...]:
-    """What measuring a level of a whole tree draws, to be in the ledger before any of it is drawn: it has so many ``units`` of
-    each class.
+def events(
+    level: str, universe: str, schema: Schema, units: Mapping[str, int], plan: Plan
+) -> tuple[Event, ...]:
+    """What measuring a level of a whole tree draws, to be in the ledger before any of it is drawn:
+    it has so many ``units`` of each class.
 
-    Raises :class:`PrivacyError` if there are units of a class that is not the plan's, and :class:`SpecError` for noise
-    that cannot be drawn.
-    """
+    Raises :class:`PrivacyError` if there are units of a class that is not the plan's, and
+    :class:`SpecError` for noise that cannot be drawn."""
     known = plan.classes(level)
     if strange := [c for c in units if known and c not in known]:
-        raise PrivacyError(f"the plan has no class {strange[0]!r}, of which units of the tree are",
-                           where=f"{universe}, {level}")  # fmt: skip
+        raise PrivacyError(
+            f"the plan has no class {strange[0]!r}, of which units of the tree are",
+            where=f"{universe}, {level}",
+        )
     draws = [d for d in plan.at(level) if d.unit_class in units]
     for d in draws:
         SAMPLERS[d.mechanism.name].refuse(d.parameter)
-    return tuple(Event.of(d, universe, units[d.unit_class], schema.query(d.query).answers) for d in draws)
+    return tuple(
+        Event.of(d, universe, units[d.unit_class], schema.query(d.query).answers) for d in draws
+    )
 
 
-def check_fits(truth: Confidential[Histogram], level: str, universe: str, schema: Schema, tree: MeasuredSpine) -> None:
-    """Raises :class:`PrivacyError` where the histogram is not one of the level: before anything is paid for."""
+def check_fits(
+    truth: Confidential[Histogram], level: str, universe: str, schema: Schema, tree: MeasuredSpine
+) -> None:
+    """Raises :class:`PrivacyError` where the histogram is not one of the level: before anything is
+    paid for.
+    """
     h = truth.open("to see whether it is one of the level")
     if h.units != tree.spine.units(level) or h.cells != schema.cells:
-        raise PrivacyError("the histogram is not one of this level and schema", where=f"{universe}, {level}")
+        raise PrivacyError(
+            "the histogram is not one of this level and schema", where=f"{universe}, {level}"
+        )
 
 
 def draw(
@@ -116,23 +132,31 @@ def draw(
     entropy: Entropy,
     number: int = 1,
 ) -> Iterator[DrawnChunk]:
-    """The chunks of one level of a tree, which may be a part of a larger one; nothing of this is paid for here. ``number``:
-    how often the level is drawn, this time included (:class:`das.noise.label.ChunkLabel`).
+    """The chunks of one level of a tree, which may be a part of a larger one; nothing of this is
+    paid for here. ``number``: how often the level is drawn, this time included
+    (:class:`das.noise.label.ChunkLabel`).
 
     Raises :class:`PrivacyError` before the first draw if the histogram is not one of this level.
     """
     check_fits(truth, level, universe, schema, tree)
-    histogram, due = truth.open("to add noise to it"), LevelDraws.of(level, universe, schema, tree, plan, number)
+    histogram, due = (
+        truth.open("to add noise to it"),
+        LevelDraws.of(level, universe, schema, tree, plan, number),
+    )
     for start, stop in tree.spine.batches(level, sum(q.answers for q in due.queries.values()) or 1):
         rows = histogram.rows(start, stop)
         label = due.label(start, stop, rows)
-        answers = noisy_answers(level, start, rows, due.queries, due.within(start, stop), entropy.chunk(label))
+        answers = noisy_answers(
+            level, start, rows, due.queries, due.within(start, stop), entropy.chunk(label)
+        )
         yield DrawnChunk(entropy.mark(label), answers)
 
 
 @dataclass(frozen=True, eq=False)
 class LevelDraws:
-    """What is drawn of one level of a tree: each draw and the units ``(units,)`` that it is of, and the queries that these ask."""
+    """What is drawn of one level of a tree: each draw and the units ``(units,)`` that it is of, and
+    the queries that these ask.
+    """
 
     level: str
     universe: str
@@ -142,10 +166,19 @@ class LevelDraws:
     draws: tuple[tuple[Draw, Mask], ...]
 
     @staticmethod
-    def of(level: str, universe: str, schema: Schema, tree: MeasuredSpine, plan: Plan, number: int) -> LevelDraws:
+    def of(
+        level: str, universe: str, schema: Schema, tree: MeasuredSpine, plan: Plan, number: int
+    ) -> LevelDraws:
         classes, codes = tree.classes(level), tree.spine.codes[tree.spine.index(level)]
         draws = tuple((d, classes[d.unit_class]) for d in plan.at(level) if d.unit_class in classes)
-        return LevelDraws(level, universe, number, codes, {d.query: schema.query(d.query) for d, _ in draws}, draws)
+        return LevelDraws(
+            level,
+            universe,
+            number,
+            codes,
+            {d.query: schema.query(d.query) for d, _ in draws},
+            draws,
+        )
 
     def within(self, start: int, stop: int) -> list[tuple[Draw, Mask]]:
         """The same of the units ``start:stop`` alone."""
@@ -154,21 +187,36 @@ class LevelDraws:
     def label(self, start: int, stop: int, rows: Histogram) -> ChunkLabel:
         """That of the units ``start:stop``, of which ``rows`` are the true counts."""
         return ChunkLabel(
-            self.universe, self.level, self.number, bytes(self.codes[start]), bytes(self.codes[stop - 1]),
-            _plan_digest(self.queries, self.within(start, stop)), VERSION, _digest(rows),
-        )  # fmt: skip
+            self.universe,
+            self.level,
+            self.number,
+            bytes(self.codes[start]),
+            bytes(self.codes[stop - 1]),
+            _plan_digest(self.queries, self.within(start, stop)),
+            VERSION,
+            _digest(rows),
+        )
 
 
 def _plan_digest(queries: Mapping[str, Query], draws: list[tuple[Draw, Mask]]) -> bytes:
-    """SHA-256 of all that decides what is drawn for some units, but the truth: of each draw that any of them has, in the order in
-    which they take their bits, what is asked, the noise, and of which units. A query is what it groups, whatever its name
-    stands for elsewhere."""
+    """SHA-256 of all that decides what is drawn for some units, but the truth: of each draw that
+    any of them has, in the order in which they take their bits, what is asked, the noise, and of
+    which units. A query is what it groups, whatever its name stands for elsewhere."""
     parts: list[bytes] = []
     for name, query in queries.items():
         parts += [
-            encoded(name, _asked(query), d.mechanism.name, str(d.parameter), d.unit_class, len(where), np.packbits(where).tobytes())
-            for d, where in draws if d.query == name and where.any()
-        ]  # fmt: skip
+            encoded(
+                name,
+                _asked(query),
+                d.mechanism.name,
+                str(d.parameter),
+                d.unit_class,
+                len(where),
+                np.packbits(where).tobytes(),
+            )
+            for d, where in draws
+            if d.query == name and where.any()
+        ]
     return hashlib.sha256(encoded(*parts)).digest()
 
 
@@ -178,12 +226,16 @@ def _asked(query: Query) -> bytes:
 
 
 def truth_digest(truth: Confidential[Histogram]) -> str:
-    """What tells true counts from any other; as confidential as they are, for whoever guesses them can confirm it."""
+    """What tells true counts from any other; as confidential as they are, for whoever guesses them
+    can confirm it.
+    """
     return _digest(truth.open("to know it again")).hex()
 
 
 def _digest(h: Histogram) -> bytes:
-    """SHA-256 of the number of cells, the row pointers, and the cell and the number of each count, as 64 bits."""
+    """SHA-256 of the number of cells, the row pointers, and the cell and the number of each count,
+    as 64 bits.
+    """
     total = hashlib.sha256()
     for values in (np.array([h.cells]), h.indptr, h.cell, h.count):
         raw = np.ascontiguousarray(values, dtype="<i8")

@@ -1,10 +1,11 @@
-"""The measurement of a whole release: every level into its file, in the ledger on disk before its first draw.
+"""The measurement of a whole release: every level into its file, in the ledger on disk before its
+first draw.
 
-This is the part of a run that sees the truth and spends the budget. :class:`das.truth.bookkeeping.Books` are opened, each part is
-measured by :func:`measure_part` and acknowledged, and they are closed. A run that was interrupted goes on with what its
-ledger says: parts that were acknowledged stand, others are measured again. That is the same draw where there is a run key;
-otherwise what was drawn and lost is spent, and is stated.
-"""
+This is the part of a run that sees the truth and spends the budget.
+:class:`das.truth.bookkeeping.Books` are opened, each part is measured by :func:`measure_part` and
+acknowledged, and they are closed. A run that was interrupted goes on with what its ledger says:
+parts that were acknowledged stand, others are measured again. That is the same draw where there is
+a run key; otherwise what was drawn and lost is spent, and is stated."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ from das.truth.prepared import Prepared
 
 @dataclass(frozen=True)
 class MeasuringRecord:
-    """What the measuring of a run leaves for its end: when it began, its randomness, and its privacy statement."""
+    """What the measuring of a run leaves for its end: when it began, its randomness, and its
+    privacy statement.
+    """
 
     began: datetime
     entropy: str
@@ -57,11 +60,14 @@ class MeasuringRecord:
     privacy: OwnStatement
 
 
-def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: RunDirectory | None = None) -> None:
-    """Make the folder of a run, and write down what it is to measure. What stops it here leaves nothing.
+def begin(
+    spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: RunDirectory | None = None
+) -> None:
+    """Make the folder of a run, and write down what it is to measure. What stops it here leaves
+    nothing.
 
-    With a run that has ``measured`` the same, its measurements and its ledger are taken over: nothing is left to draw.
-    """
+    With a run that has ``measured`` the same, its measurements and its ledger are taken over:
+    nothing is left to draw."""
     directory.create()
     with directory.whole_or_nothing():
         write_down(spec, prepared, directory, digests_of(prepared), measured)
@@ -98,27 +104,41 @@ def measure_release(
     progress: Progress,
     accept_spent: bool = False,
 ) -> MeasuringRecord:
-    """Noisy measurements and their privacy statement, in a folder that has begun; what it has already, stands."""
+    """Noisy measurements and their privacy statement, in a folder that has begun; what it has
+    already, stands.
+    """
     spec = spec.on(prepared.trees)
     began = datetime.now(UTC)
     name, private = entropy.stated(spec.run.entropy, spec.run.seed)
     with stages("measure"):
         drawn = _measured(spec, prepared, directory, progress, accept_spent)
-    said = statement(spec.terms, drawn, invariants(prepared.constraints), name, private, notes(spec),
-                     assigned=prepared.assigned)  # fmt: skip
-    privacy = seal(directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files())
+    said = statement(
+        spec.terms,
+        drawn,
+        invariants(prepared.constraints),
+        name,
+        private,
+        notes(spec),
+        assigned=prepared.assigned,
+    )
+    privacy = seal(
+        directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files()
+    )
     return MeasuringRecord(began, name, private, privacy)
 
 
 def planned(
-    spec: RunSpec, ways: Mapping[str, Ways], shards: Callable[[str], tuple[int, ...]] = lambda _: (0,)
+    spec: RunSpec,
+    ways: Mapping[str, Ways],
+    shards: Callable[[str], tuple[int, ...]] = lambda _: (0,),
 ) -> dict[StageKey, StagePlan]:
-    """What each stage draws, over whole trees; ``spec`` knows them (:meth:`das.spec.RunSpec.on`). ``shards``: those that a level is
-    measured by."""
+    """What each stage draws, over whole trees; ``spec`` knows them (:meth:`das.spec.RunSpec.on`).
+    ``shards``: those that a level is measured by."""
     return {
         (u.name, level): StagePlan(events(level, u.name, u.schema, units, u.plan), shards(level))
-        for u in spec.universes for level, units in ways[u.name].units.items()
-    }  # fmt: skip
+        for u in spec.universes
+        for level, units in ways[u.name].units.items()
+    }
 
 
 def measure_part(
@@ -132,18 +152,25 @@ def measure_part(
     number: int = 1,
     shard: int = 0,
 ) -> MeasuredPart:
-    """Measure one level of a shard, whose tree and truth these are, and write its files: they are on disk when this returns.
+    """Measure one level of a shard, whose tree and truth these are, and write its files: they are
+    on disk when this returns.
 
-    It is the same whenever and wherever it is done, if ``noise`` is that of a key; ``number`` is how often the level is
-    drawn (:meth:`das.truth.bookkeeping.Books.number`). Its draws are in the ledger before; the part is acknowledged after.
+    It is the same whenever and wherever it is done, if ``noise`` is that of a key; ``number`` is
+    how often the level is drawn (:meth:`das.truth.bookkeeping.Books.number`). Its draws are in the
+    ledger before; the part is acknowledged after.
 
     Raises:
-        PrivacyError: the noise cannot be drawn again, and may have been drawn, by somebody who was lost.
+        PrivacyError: the noise cannot be drawn again, and may have been drawn, by somebody who was
+            lost.
     """
-    if noise.key_mark is None and not RunDirectory(release.parent).claim(u.name, level, shard, number):
-        raise PrivacyError("it may have been drawn by a task that was lost, and its noise cannot be drawn again",
-                           where=f"{u.name} at {level}, part {shard}",
-                           remedy="go on with --resume --accept-spent, which counts a second draw")  # fmt: skip
+    if noise.key_mark is None and not RunDirectory(release.parent).claim(
+        u.name, level, shard, number
+    ):
+        raise PrivacyError(
+            "it may have been drawn by a task that was lost, and its noise cannot be drawn again",
+            where=f"{u.name} at {level}, part {shard}",
+            remedy="go on with --resume --accept-spent, which counts a second draw",
+        )
     marks, root = hashlib.sha256(), run_directory.nmf_folder(release, u.name)
 
     def drawn() -> Iterator[Measurement]:
@@ -153,7 +180,11 @@ def measure_part(
 
     files = nmf.write(root, level, u.schema, tree.spine, drawn(), shard, private=noise.private)
     return MeasuredPart(
-        u.name, level, shard, marks.hexdigest()[:32], {f"{root.name}/{p}": sha256 for p, sha256 in files.items()}
+        u.name,
+        level,
+        shard,
+        marks.hexdigest()[:32],
+        {f"{root.name}/{p}": sha256 for p, sha256 in files.items()},
     )
 
 
@@ -164,21 +195,35 @@ def check_same(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> No
     """A run goes on with its own specification and input, or not at all."""
     check_configuration(spec, directory)
     if run_directory.read_json(directory.inputs)["inputs"] != [asdict(s) for s in prepared.sources]:
-        raise UserError("the input is not the one that this run began with", where=directory.root, remedy=_REMEDY)
+        raise UserError(
+            "the input is not the one that this run began with",
+            where=directory.root,
+            remedy=_REMEDY,
+        )
 
 
 def check_configuration(spec: RunSpec, directory: RunDirectory) -> None:
     """The folder is that of a run of this specification."""
-    if run_directory.read_text(directory.release / "spec.toml", "release specification") != specification.dump(spec):
+    if run_directory.read_text(
+        directory.release / "spec.toml", "release specification"
+    ) != specification.dump(spec):
         raise UserError(
-            "the configuration is not the one that this run began with", where=directory.root, remedy=_REMEDY
+            "the configuration is not the one that this run began with",
+            where=directory.root,
+            remedy=_REMEDY,
         )
 
 
 def _measured(
-    spec: RunSpec, prepared: Prepared, directory: RunDirectory, progress: Progress, accept_spent: bool
+    spec: RunSpec,
+    prepared: Prepared,
+    directory: RunDirectory,
+    progress: Progress,
+    accept_spent: bool,
 ) -> Drawn:
-    """Write the noisy measurements. Returns what was drawn for them, and what was drawn and lost before."""
+    """Write the noisy measurements. Returns what was drawn for them, and what was drawn and lost
+    before.
+    """
     due = planned(spec, {name: Ways.of(tree) for name, tree in prepared.trees.items()})
     for u in spec.universes:
         for level, truth in prepared.measured[u.name].items():
@@ -193,38 +238,55 @@ def _measured(
             for shard in books.missing(stage):
                 noise = noise_for([stage], books.entries, spec, directory)
                 number = books.number(stage)
-                part = measure_part(u, level, truth, tree, noise, directory.release, number=number, shard=shard)
+                part = measure_part(
+                    u, level, truth, tree, noise, directory.release, number=number, shard=shard
+                )
                 books.acknowledge([part])
             progress.advance()
         known = prepared.constraints[u.name]
         above = () if tree.alike else summed(known, tree.spine)
-        nmf.write_constraints(directory.nmf(u.name), u.schema, tree.spine, [*known, *above], private=spec.run.private)
+        nmf.write_constraints(
+            directory.nmf(u.name), u.schema, tree.spine, [*known, *above], private=spec.run.private
+        )
     return books.close()
 
 
 def noise_of(spec: Measuring, directory: RunDirectory) -> Entropy:
-    """The source of a run whose books are open: whoever measures reads the run key from its file."""
+    """The source of a run whose books are open: whoever measures reads the run key from its
+    file.
+    """
     source = source_of(spec, directory)
     if source is None:
-        raise PrivacyError("there is no run key", where=directory.confidential, remedy="resume the run")
+        raise PrivacyError(
+            "there is no run key", where=directory.confidential, remedy="resume the run"
+        )
     return source
 
 
-def noise_for(stages: Iterable[StageKey], books: Entries, spec: Measuring, directory: RunDirectory) -> Entropy:
+def noise_for(
+    stages: Iterable[StageKey], books: Entries, spec: Measuring, directory: RunDirectory
+) -> Entropy:
     """The same for who measures these ``stages``, as often drawn as these ``books`` say.
 
     Raises:
-        PrivacyError: the key is not the one that the last attempt at a stage goes by. A task that outlives its run has the number of one
-            attempt, and finds the key of a later one: what follows from both is a draw that no line of the ledger counts.
+        PrivacyError: the key is not the one that the last attempt at a stage goes by. A task that
+            outlives its run has the number of one attempt, and finds the key of a later one: what
+            follows from both is a draw that no line of the ledger counts.
     """
     source, last = noise_of(spec, directory), books.last()
     for stage in stages:
         if stage not in last or last[stage].key != source.key_mark:
-            raise PrivacyError(f"the run key is not the one that {stage[0]} at {stage[1]} is measured by", where=directory.ledger,
-                               remedy="resume the run: it says what is lost, and how it goes on")  # fmt: skip
+            raise PrivacyError(
+                f"the run key is not the one that {stage[0]} at {stage[1]} is measured by",
+                where=directory.ledger,
+                remedy="resume the run: it says what is lost, and how it goes on",
+            )
     return source
 
 
 def digests_of(prepared: Prepared) -> dict[str, dict[str, str]]:
     """What tells the true counts that are measured from any other."""
-    return {name: {level: truth_digest(h) for level, h in levels.items()} for name, levels in prepared.measured.items()}
+    return {
+        name: {level: truth_digest(h) for level, h in levels.items()}
+        for name, levels in prepared.measured.items()
+    }

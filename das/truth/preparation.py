@@ -38,15 +38,20 @@ from das.truth.prepared import Prepared, joined
 TrueHistograms = Mapping[str, Confidential[Histogram]]
 
 
-def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress, *, threads: int = 1) -> Prepared:
-    """Read and validate the input, build the spine, count: a state at a time, where the input is one of states, or as many as
-    there are ``threads``.
+def prepare(
+    spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress, *, threads: int = 1
+) -> Prepared:
+    """Read and validate the input, build the spine, count: a state at a time, where the input is
+    one of states, or as many as there are ``threads``.
 
     Raises :class:`InputError` or :class:`SpecError` for whatever is wrong with it."""
     for path in spec.geography.lists:
         if not Path(path).is_file():
-            raise InputError(f"no such file: {path}", where="geography.targets",
-                             remedy="name a list of blocks as seen from here, or a field of the input")  # fmt: skip
+            raise InputError(
+                f"no such file: {path}",
+                where="geography.targets",
+                remedy="name a list of blocks as seen from here, or a field of the input",
+            )
     parts = _apart(spec, paths)
     if len(parts) == 1:
         return _prepare(spec, parts[0], stages, progress)
@@ -60,12 +65,18 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
     return whole
 
 
-def _each(spec: RunSpec, parts: Sequence[Sequence[Path]], progress: Progress, threads: int) -> list[Prepared]:
-    """Each part of the input by itself. Threads do, for reading and sorting are done by libraries that wait for nobody."""
+def _each(
+    spec: RunSpec, parts: Sequence[Sequence[Path]], progress: Progress, threads: int
+) -> list[Prepared]:
+    """Each part of the input by itself. Threads do, for reading and sorting are done by libraries
+    that wait for nobody.
+    """
     progress.stage("read", len(parts))
     found = []
     with ThreadPoolExecutor(threads) as pool:
-        for part in pool.map(lambda paths: _prepare(spec, paths, Stages(), SILENT, partly=True), parts):
+        for part in pool.map(
+            lambda paths: _prepare(spec, paths, Stages(), SILENT, partly=True), parts
+        ):
             found.append(part)
             machine.give_back()
             progress.advance()
@@ -75,13 +86,15 @@ def _each(spec: RunSpec, parts: Sequence[Sequence[Path]], progress: Progress, th
 def _named(spec: RunSpec, paths: Sequence[Path]) -> list[Path]:
     paths = list(paths) or [Path(p) for p in spec.data.path]
     if not paths:
-        raise SpecError("no input is named", where="data.path", remedy="set data.path, or give --data PATH")
+        raise SpecError(
+            "no input is named", where="data.path", remedy="set data.path, or give --data PATH"
+        )
     return paths
 
 
 def _apart(spec: RunSpec, paths: Sequence[Path]) -> list[list[Path]]:
-    """The files of each part of the input that is read by itself. States are, unless something goes across them: lists of
-    blocks, and records of another universe."""
+    """The files of each part of the input that is read by itself. States are, unless something goes
+    across them: lists of blocks, and records of another universe."""
     paths = _named(spec, paths)
     across = bool(spec.geography.lists) or any(part.data.path for part in spec.own.values())
     apart = not across and "State" in spec.geography.levels[1:-1]
@@ -91,13 +104,18 @@ def _apart(spec: RunSpec, paths: Sequence[Path]) -> list[list[Path]]:
 def _prepare(
     spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress, partly: bool = False
 ) -> Prepared:
-    """One part of the input, by itself. With ``partly`` there are others, which may have fields that this has not."""
+    """One part of the input, by itself. With ``partly`` there are others, which may have fields
+    that this has not.
+    """
     with stages("read"):
         extract = _extract(spec, paths, progress)
         records, sources = _records(spec, extract, progress)
     if spec.estimation.prior != "none" and extract.blocks.structures is None:
-        raise SpecError("the input does not say how many housing units and facilities there are", where="estimation.prior",
-                        remedy='give it with the input, or leave the prior at "none"')  # fmt: skip
+        raise SpecError(
+            "the input does not say how many housing units and facilities there are",
+            where="estimation.prior",
+            remedy='give it with the input, or leave the prior at "none"',
+        )
     with stages("histograms"):
         progress.stage("histograms", None)
         spine, unit = tabulation.spine(extract.blocks, spec.geography.levels, spec.geography.define)
@@ -107,24 +125,40 @@ def _prepare(
         trees = trees_of(spec, extract.blocks, spine, unit, lists, partly=partly)
         structures = _at_units(extract.blocks.structures, unit, spine)
         constraints = {
-            u.name: _constraints(u, trees[u.name], lowest[u.name], structures, spine) for u in spec.universes
+            u.name: _constraints(u, trees[u.name], lowest[u.name], structures, spine)
+            for u in spec.universes
         }
         fields, names = extract.blocks.fields, extract.blocks.names
         areas = off_spine(fields, spine.levels, unit, spine.units(spine.levels[-1]), names)
-        areas = (*(a for a in areas if a.kind not in {x.kind for x in lists.values()}), *lists.values())
-    return Prepared(spine, lowest, trees, constraints, sources, areas, {spec.persons.name: extract.assigned})
+        areas = (
+            *(a for a in areas if a.kind not in {x.kind for x in lists.values()}),
+            *lists.values(),
+        )
+    return Prepared(
+        spine, lowest, trees, constraints, sources, areas, {spec.persons.name: extract.assigned}
+    )
 
 
-def places(spec: RunSpec, paths: Sequence[Path], progress: Progress) -> tuple[Blocks, Spine, NDArray[np.int64]]:
-    """The public structure of the input alone: its blocks, their tabulation spine, and the lowest unit of each."""
+def places(
+    spec: RunSpec, paths: Sequence[Path], progress: Progress
+) -> tuple[Blocks, Spine, NDArray[np.int64]]:
+    """The public structure of the input alone: its blocks, their tabulation spine, and the lowest
+    unit of each.
+    """
     blocks = _extract(spec, _named(spec, paths), progress).blocks
     return blocks, *tabulation.spine(blocks, spec.geography.levels, spec.geography.define)
 
 
 def _extract(spec: RunSpec, paths: Sequence[Path], progress: Progress) -> Extract:
     progress.stage("read", None)
-    return read(spec.data.reader, paths, spec.persons.schema, columns=spec.data.columns, encoding=spec.data.encoding,
-                progress=progress)  # fmt: skip
+    return read(
+        spec.data.reader,
+        paths,
+        spec.persons.schema,
+        columns=spec.data.columns,
+        encoding=spec.data.encoding,
+        progress=progress,
+    )
 
 
 def trees_of(
@@ -136,20 +170,26 @@ def trees_of(
     *,
     partly: bool = False,
 ) -> dict[str, MeasuredSpine]:
-    """What the units of each universe are measured over. Facilities divide the block groups of those who live in them. The
-    trees rest on structures where these are published exactly, which bounds on the persons' dwellings do. ``partly``: targets
-    that these blocks do not have are left out, for others have them."""
+    """What the units of each universe are measured over. Facilities divide the block groups of
+    those who live in them. The trees rest on structures where these are published exactly, which
+    bounds on the persons' dwellings do. ``partly``: targets that these blocks do not have are left
+    out, for others have them."""
     g, known = spec.geography, known_structures(spec)
     if g.spine == "tabulation":
         return {u.name: MeasuredSpine.of(spine) for u in spec.universes}
     there = {*spine.levels, *blocks.fields, *lists}
     named = [name for name in g.named if name in there or not partly]
     rule = optimized.Rule(
-        g.runs, targets.of(named, blocks, spine, unit, lists), Geocodes(g.geocodes or "2020", {**NATIONAL, **(g.digits or {})}),
-        structures=known.housing_units and known.group_quarters, facilities=known.group_quarters,
-    )  # fmt: skip
+        g.runs,
+        targets.of(named, blocks, spine, unit, lists),
+        Geocodes(g.geocodes or "2020", {**NATIONAL, **(g.digits or {})}),
+        structures=known.housing_units and known.group_quarters,
+        facilities=known.group_quarters,
+    )
     return {
-        u.name: optimized.measured_spine(blocks, spine, unit, rule, facilities=u.schema.dwelling is not None)
+        u.name: optimized.measured_spine(
+            blocks, spine, unit, rule, facilities=u.schema.dwelling is not None
+        )
         for u in spec.universes
     }
 
@@ -164,8 +204,11 @@ def _records(
         if u.name in extract.others and (part is None or not part.data.path):
             records[u.name] = extract.others[u.name]
         elif part is None:
-            raise InputError(f"the input has no {u.records}", where=u.kind.table,
-                             remedy=f"delete the table [{u.kind.table}]")  # fmt: skip
+            raise InputError(
+                f"the input has no {u.records}",
+                where=u.kind.table,
+                remedy=f"delete the table [{u.kind.table}]",
+            )
         else:
             records[u.name], more = _own(u, part, extract.blocks, progress)
             sources += more
@@ -179,11 +222,20 @@ def _own(
     if not part.data.path:
         key = u.key("data.path")
         raise SpecError("no input is named", where=key, remedy=f"set it, or give --set {key}=FILE")
-    return read_beside([Path(p) for p in part.data.path], u.schema, blocks, columns=part.data.columns,
-                       encoding=part.data.encoding, where=u.key("data.columns"), progress=progress)  # fmt: skip
+    return read_beside(
+        [Path(p) for p in part.data.path],
+        u.schema,
+        blocks,
+        columns=part.data.columns,
+        encoding=part.data.encoding,
+        where=u.key("data.columns"),
+        progress=progress,
+    )
 
 
-def _at_units(structures: NDArray[np.int64] | None, unit: NDArray[np.int64], spine: Spine) -> NDArray[np.int64] | None:
+def _at_units(
+    structures: NDArray[np.int64] | None, unit: NDArray[np.int64], spine: Spine
+) -> NDArray[np.int64] | None:
     """Structures of the lowest units, which may be larger than blocks."""
     if structures is None:
         return None
@@ -199,20 +251,24 @@ def _constraints(
     structures: NDArray[np.int64] | None,
     published: Spine,
 ) -> tuple[Constraint, ...]:
-    """What is published exactly, of the units of the tree. These are the only values of the truth that leave without
-    noise."""
+    """What is published exactly, of the units of the tree. These are the only values of the truth
+    that leave without noise."""
     lowest = tree.spine.levels[-1]
     out = []
     wanted = u.exact
     low_high = geography.lowest(
-        u.schema, None if structures is None else structures[tree.place],
-        housing_units=wanted.housing_units, group_quarters=wanted.group_quarters,
-    )  # fmt: skip
+        u.schema,
+        None if structures is None else structures[tree.place],
+        housing_units=wanted.housing_units,
+        group_quarters=wanted.group_quarters,
+    )
     if low_high is not None:
         dwelling = str(u.schema.dwelling)
         says = bounds_in_words(lowest)
         for name, sign, bound in (("lb", ">=", low_high[0]), ("ub", "<=", low_high[1])):
-            out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, bound, says[name]))
+            out.append(
+                Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, bound, says[name])
+            )
     known = lowest_counts.open("some counts are invariant")
     there = known if tree.alike else tree.of_published(known)
     for level, query in wanted.counts:
@@ -221,27 +277,50 @@ def _constraints(
         whole = _wholes(tree, published, level, u.key("constraints"))
         split = len(np.unique(whole)) < len(whole)
         if split and query != "total":
-            raise InputError(f"a {level} of two branches has its {query!r} in two units", where=u.key("constraints.invariants"),
-                             remedy='of an optimised spine only totals of states can be exact, or set geography.spine = "tabulation"')  # fmt: skip
+            raise InputError(
+                f"a {level} of two branches has its {query!r} in two units",
+                where=u.key("constraints.invariants"),
+                remedy=(
+                    "of an optimised spine only totals of states can be exact, or set"
+                    ' geography.spine = "tabulation"'
+                ),
+            )
         if split:
             joint = np.zeros(published.units(level), dtype=np.int64)
             np.add.at(joint, whole, counts[:, 0])
             counts = joint[whole, None]
         out.append(
-            Constraint("joint_total" if split else query, level, query, "=", counts, counts_in_words(u, level, query))
+            Constraint(
+                "joint_total" if split else query,
+                level,
+                query,
+                "=",
+                counts,
+                counts_in_words(u, level, query),
+            )
         )
     return tuple(out)
 
 
 def _wholes(tree: MeasuredSpine, published: Spine, level: str, where: str) -> NDArray[np.int64]:
-    """The published unit that each unit of the tree lies in. Raises :class:`InputError` where one does not lie in one, or
-    where one is in several that are not the two branches of a state: what is exact of all of it is known of none."""
+    """The published unit that each unit of the tree lies in. Raises :class:`InputError` where one
+    does not lie in one, or where one is in several that are not the two branches of a state: what
+    is exact of all of it is known of none."""
     whole = tree.within(level, published)
     up = tree.spine.parent[tree.spine.index(level)]
     home, units = np.zeros(published.units(level), dtype=np.int64), np.bincount(whole[whole >= 0])
     home[whole] = up
-    if (whole < 0).any() or (home[whole] != up).any() or (units.max() > 1 and level not in tree.split):
-        raise InputError(f"the totals of {level!r} are not those of units of the optimised spine", where=where,
-                         remedy=f"make those of a level above exact, or of {tree.spine.levels[-1]}; or set "
-                                'geography.spine = "tabulation"')  # fmt: skip
+    if (
+        (whole < 0).any()
+        or (home[whole] != up).any()
+        or (units.max() > 1 and level not in tree.split)
+    ):
+        raise InputError(
+            f"the totals of {level!r} are not those of units of the optimised spine",
+            where=where,
+            remedy=(
+                f"make those of a level above exact, or of {tree.spine.levels[-1]}; or set "
+                'geography.spine = "tabulation"'
+            ),
+        )
     return whole

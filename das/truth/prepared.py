@@ -26,9 +26,9 @@ TrueHistograms = Mapping[str, Confidential[Histogram]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Apart(Closed):
-    """The counts of several parts of an input that is too large to hold them twice: by universe those of the lowest units, which
-    follow each other, and what is published exactly of each part; ``at`` says which unit of the whole measured tree each of a
-    part's is, level by level."""
+    """The counts of several parts of an input that is too large to hold them twice: by universe
+    those of the lowest units, which follow each other, and what is published exactly of each part;
+    ``at`` says which unit of the whole measured tree each of a part's is, level by level."""
 
     lowest: Mapping[str, tuple[Confidential[Histogram], ...]]
     constraints: Mapping[str, tuple[tuple[Constraint, ...], ...]]
@@ -45,20 +45,32 @@ class Apart(Closed):
             first += h.units
         return Confidential(found[0] if len(found) == 1 else Histogram.concatenate(found))
 
-    def stated(self, universe: str, tree: Spine, kept: Sequence[Ints], levels: Collection[str]) -> list[Constraint]:
-        """What is published exactly of some units of the whole measured tree: ``kept``, by level."""
+    def stated(
+        self, universe: str, tree: Spine, kept: Sequence[Ints], levels: Collection[str]
+    ) -> list[Constraint]:
+        """What is published exactly of some units of the whole measured tree: ``kept``, by
+        level.
+        """
         depths = {level: tree.index(level) for level in levels}
-        return [_constraint(same, kept[depths[same[0].level]], [at[depths[same[0].level]] for at in self.at[universe]])
-                for same in zip(*self.constraints[universe], strict=True) if same[0].level in levels]  # fmt: skip
+        return [
+            _constraint(
+                same,
+                kept[depths[same[0].level]],
+                [at[depths[same[0].level]] for at in self.at[universe]],
+            )
+            for same in zip(*self.constraints[universe], strict=True)
+            if same[0].level in levels
+        ]
 
 
 @dataclass(frozen=True, repr=False)
 class Prepared(Closed):
     """The input as histograms, with its public structure: all that measuring needs, at any budget.
 
-    ``spine`` and ``lowest`` (the counts of its lowest units, by universe) are of what is published. ``trees`` are what is
-    measured, by universe: the same, unless the spine is optimised. ``assigned``, by universe: see ``Extract.assigned``. Of an
-    input whose counts are ``apart``, ``lowest`` is empty, and so are the bounds of ``constraints``: ask :meth:`rows`,
+    ``spine`` and ``lowest`` (the counts of its lowest units, by universe) are of what is published.
+    ``trees`` are what is measured, by universe: the same, unless the spine is optimised.
+    ``assigned``, by universe: see ``Extract.assigned``. Of an input whose counts are ``apart``,
+    ``lowest`` is empty, and so are the bounds of ``constraints``: ask :meth:`rows`,
     :meth:`stated` and :meth:`stated_of`.
     """
 
@@ -75,20 +87,27 @@ class Prepared(Closed):
         """The counts of the published lowest units ``start:stop``."""
         if self.apart is not None:
             return self.apart.rows(universe, start, stop)
-        return Confidential(self.lowest[universe].open("a part of what was counted").rows(start, stop))
+        return Confidential(
+            self.lowest[universe].open("a part of what was counted").rows(start, stop)
+        )
 
     def stated(self, universe: str, levels: Collection[str]) -> list[Constraint]:
         """What is published exactly of all units of some levels."""
         spine = self.trees[universe].spine
         return self.stated_of(universe, [np.arange(len(codes)) for codes in spine.codes], levels)
 
-    def stated_of(self, universe: str, kept: Sequence[Ints], levels: Collection[str]) -> list[Constraint]:
+    def stated_of(
+        self, universe: str, kept: Sequence[Ints], levels: Collection[str]
+    ) -> list[Constraint]:
         """The same of some units alone, by level: ``kept`` of the measured tree."""
         spine = self.trees[universe].spine
         if self.apart is not None:
             return self.apart.stated(universe, spine, kept, levels)
-        return [replace(c, bound=c.bound[kept[spine.index(c.level)]])
-                for c in self.constraints[universe] if c.level in levels]  # fmt: skip
+        return [
+            replace(c, bound=c.bound[kept[spine.index(c.level)]])
+            for c in self.constraints[universe]
+            if c.level in levels
+        ]
 
     def together(self) -> Prepared:
         """With nothing apart."""
@@ -101,9 +120,12 @@ class Prepared(Closed):
 
     @cached_property
     def shards(self) -> Shards:
-        """None where totals are known further down than a tree would be cut, beside bounds on dwellings: of these no sum tells
-        the trunk enough (:mod:`das.geography.known`)."""
-        shards, levels = Shards.of(self.spine, self.trees.values(), largest=LARGEST), self.spine.levels
+        """None where totals are known further down than a tree would be cut, beside bounds on
+        dwellings: of these no sum tells the trunk enough (:mod:`das.geography.known`)."""
+        shards, levels = (
+            Shards.of(self.spine, self.trees.values(), largest=LARGEST),
+            self.spine.levels,
+        )
         for known in self.constraints.values():
             totals = [c.level for c in known if c.query == "total" and c.sign == "="]
             limited = any(c.sign != "=" for c in known)
@@ -119,16 +141,18 @@ class Prepared(Closed):
     @cached_property
     def measured(self) -> Mapping[str, TrueHistograms]:
         """The counts of every level of what is measured."""
-        return {name: self.truth[name] if tree.alike else over(tree, self.lowest[name])
-                for name, tree in self.trees.items()}  # fmt: skip
+        return {
+            name: self.truth[name] if tree.alike else over(tree, self.lowest[name])
+            for name, tree in self.trees.items()
+        }
 
 
 def joined(parts: list[Prepared]) -> Prepared:
-    """Parts of one input that have nothing but the root of their trees in common: such as states. The list is empty afterwards,
-    so that nothing is held twice that need not be.
+    """Parts of one input that have nothing but the root of their trees in common: such as states.
+    The list is empty afterwards, so that nothing is held twice that need not be.
 
-    Which units are only children is found anew: the root has more than one child now. Raises :class:`InputError` where a
-    place is in two parts."""
+    Which units are only children is found anew: the root has more than one child now. Raises
+    :class:`InputError` where a place is in two parts."""
     given = sorted(parts, key=lambda p: bytes(p.spine.codes[min(1, len(p.spine) - 1)][0]))
     parts.clear()
     first = given[0]
@@ -145,15 +169,29 @@ def joined(parts: list[Prepared]) -> Prepared:
     _check_apart(lowest)
     trees, at_tree = {}, {}
     for u in universes:
-        trees[u], at_tree[u] = (MeasuredSpine.of(spine), at) if (own := of_parts.pop(u)) is None else _tree(own, lowest)
+        trees[u], at_tree[u] = (
+            (MeasuredSpine.of(spine), at)
+            if (own := of_parts.pop(u)) is None
+            else _tree(own, lowest)
+        )
     apart = Apart(counts, known, at_tree)
     kinds = Areas.joined(areas, lowest)
-    whole = Prepared(spine, {}, trees, {u: tuple(_unbound(same) for same in zip(*known[u], strict=True)) for u in universes},
-                     sources, kinds, assigned, apart)  # fmt: skip
+    whole = Prepared(
+        spine,
+        {},
+        trees,
+        {u: tuple(_unbound(same) for same in zip(*known[u], strict=True)) for u in universes},
+        sources,
+        kinds,
+        assigned,
+        apart,
+    )
     return whole if len(spine.codes[-1]) > LARGEST else whole.together()
 
 
-def _tree(parts: list[MeasuredSpine], lowest: Sequence[Ints]) -> tuple[MeasuredSpine, list[list[Ints]]]:
+def _tree(
+    parts: list[MeasuredSpine], lowest: Sequence[Ints]
+) -> tuple[MeasuredSpine, list[list[Ints]]]:
     tree, at = Spine.joined([t.spine for t in parts])
     place = np.empty(len(tree.codes[-1]), dtype=np.int64)
     for t, here, there in zip(parts, at, lowest, strict=True):
@@ -164,8 +202,11 @@ def _tree(parts: list[MeasuredSpine], lowest: Sequence[Ints]) -> tuple[MeasuredS
 def _check_apart(at: Sequence[Ints]) -> None:
     """Lowest units of each part follow each other."""
     if any(len(here) and here[-1] - here[0] + 1 != len(here) for here in at):
-        raise InputError("the places of one part of the input lie among those of another", where="data.path",
-                         remedy="give both in one file")  # fmt: skip
+        raise InputError(
+            "the places of one part of the input lie among those of another",
+            where="data.path",
+            remedy="give both in one file",
+        )
 
 
 def _unbound(same: Sequence[Constraint]) -> Constraint:
@@ -178,8 +219,8 @@ def _unbound(same: Sequence[Constraint]) -> Constraint:
 
 
 def _constraint(same: Sequence[Constraint], kept: Ints, at: Sequence[Ints]) -> Constraint:
-    """One constraint of several parts, of the units ``kept`` of its level; ``at`` are each part's. Of a unit that is in several,
-    the root, what is known is the sum."""
+    """One constraint of several parts, of the units ``kept`` of its level; ``at`` are each part's.
+    Of a unit that is in several, the root, what is known is the sum."""
     bound = np.zeros((len(kept), same[0].bound.shape[1]), dtype=np.int64)
     for c, here in zip(same, at, strict=True):
         own = np.minimum(np.searchsorted(here, kept), len(here) - 1)

@@ -1,16 +1,18 @@
-r"""Answers on request: the truth and its noise at the coordinates that are asked for, and at no other.
+r"""Answers on request: the truth and its noise at the coordinates that are asked for, and at no
+other.
 
-:class:`Revealing` is the measurement of :mod:`das.truth.measure` for schemas whose answers are too many to be drawn: the same plan, at the
-same cost, and the same law (:mod:`das.noise.coordinates` has the proofs). A level is paid for in full before its first answer: that few
-answers are looked at makes none of them cheaper.
+:class:`Revealing` is the measurement of :mod:`das.truth.measure` for schemas whose answers are too
+many to be drawn: the same plan, at the same cost, and the same law (:mod:`das.noise.coordinates`
+has the proofs). A level is paid for in full before its first answer: that few answers are looked at
+makes none of them cheaper.
 
-A chunk is a run of consecutive units of which no query has more than :data:`das.noise.coordinates.LIMIT` answers. Where chunks begin
-follows from the tree and the plan, so a part of a larger tree has its own. A level is measured by one tree then, and in one way:
-asked of another cut, or drawn whole as well, it is drawn a second time, and must be paid a second time.
+A chunk is a run of consecutive units of which no query has more than
+:data:`das.noise.coordinates.LIMIT` answers. Where chunks begin follows from the tree and the plan,
+so a part of a larger tree has its own. A level is measured by one tree then, and in one way: asked
+of another cut, or drawn whole as well, it is drawn a second time, and must be paid a second time.
 
-The truth of an answer is read off the sparse histogram. Nothing has the length of units x answers, and what is asked twice is
-computed twice.
-"""
+The truth of an answer is read off the sparse histogram. Nothing has the length of units x answers,
+and what is asked twice is computed twice."""
 
 from __future__ import annotations
 
@@ -43,9 +45,10 @@ Pay = Callable[[str], None]
 
 
 def paying(ledger: Ledger, universe: str, schema: Schema, tree: MeasuredSpine, plan: Plan) -> Pay:
-    """Every draw of a level of a whole tree at its full cost, each time it is called. So another oracle pays again: that it makes the same
-    draw is known to who keeps the books of a run (:mod:`das.truth.bookkeeping`), and has seen that truth, plan and key are the same.
-    Raises :class:`PrivacyError` as :func:`das.truth.measure.measure` does."""
+    """Every draw of a level of a whole tree at its full cost, each time it is called. So another
+    oracle pays again: that it makes the same draw is known to who keeps the books of a run
+    (:mod:`das.truth.bookkeeping`), and has seen that truth, plan and key are the same. Raises
+    :class:`PrivacyError` as :func:`das.truth.measure.measure` does."""
 
     def pay(level: str) -> None:
         units = {c: int(here.sum()) for c, here in tree.classes(level).items()}
@@ -56,12 +59,12 @@ def paying(ledger: Ledger, universe: str, schema: Schema, tree: MeasuredSpine, p
 
 
 class Revealing(Closed):
-    """A :class:`das.model.sparse_measurement.SparseSource` on the truth of a universe, level by level. It has the key of the noise: it
-    stays in the process that may see the truth.
+    """A :class:`das.model.sparse_measurement.SparseSource` on the truth of a universe, level by
+    level. It has the key of the noise: it stays in the process that may see the truth.
 
-    ``pay`` is called with a level before its first answer (:func:`paying`; of a part of a tree, whoever keeps the books of all of
-    it). ``number``: how often a level is drawn, this time included (:class:`das.noise.label.ChunkLabel`).
-    """
+    ``pay`` is called with a level before its first answer (:func:`paying`; of a part of a tree,
+    whoever keeps the books of all of it). ``number``: how often a level is drawn, this time
+    included (:class:`das.noise.label.ChunkLabel`)."""
 
     def __init__(
         self,
@@ -74,7 +77,13 @@ class Revealing(Closed):
         pay: Pay,
         number: Callable[[str], int] = lambda _: 1,
     ) -> None:
-        self._truth, self._universe, self._schema, self._tree, self._plan = truth, universe, schema, tree, plan
+        self._truth, self._universe, self._schema, self._tree, self._plan = (
+            truth,
+            universe,
+            schema,
+            tree,
+            plan,
+        )
         self._entropy, self._pay, self._number = entropy, pay, number
         self._levels: dict[str, _RevealedLevel] = {}
         self._paid: set[str] = set()
@@ -92,9 +101,11 @@ class Revealing(Closed):
         """True answers and their noise, ``(n,)``.
 
         Raises, before anything is paid or drawn:
-            InputError: the level is not measured by the query, or units or answers are none of theirs.
-            PrivacyError: a unit is not measured, no true counts of the level are here or they are of another one, the budget does not
-                cover the level, or the source of the noise keeps nothing that it could be found again by.
+            InputError: the level is not measured by the query, or units or answers are none of
+            theirs. PrivacyError: a unit is not measured, no true counts of the level are here or
+            they are of another one, the budget does not
+                cover the level, or the source of the noise keeps nothing that it could be found
+                again by.
         """
         held = self._level(level)
         at = held.places(query, units, cells)
@@ -104,7 +115,9 @@ class Revealing(Closed):
         return held.truth(query).open("to add noise to it").read(at) + held.noise(query, at)
 
     def mark(self, level: str) -> str:
-        """What the ledger calls the streams of a level: equal where it is measured again, different in any other draw."""
+        """What the ledger calls the streams of a level: equal where it is measured again, different
+        in any other draw.
+        """
         return self._level(level).mark()
 
     def _level(self, level: str) -> _RevealedLevel:
@@ -114,14 +127,22 @@ class Revealing(Closed):
                 raise PrivacyError("no such level is measured here", where=where)
             check_fits(self._truth[level], level, self._universe, self._schema, self._tree)
             if self._entropy.key_mark is None:
-                raise PrivacyError(f"what is asked again must be the same, and {self._entropy.name} keeps nothing that it follows from",
-                                   where=where, remedy='measure with run.entropy = "keyed"')  # fmt: skip
-            due = LevelDraws.of(level, self._universe, self._schema, self._tree, self._plan, self._number(level))
+                raise PrivacyError(
+                    f"what is asked again must be the same, and {self._entropy.name} keeps nothing"
+                    " that it follows from",
+                    where=where,
+                    remedy='measure with run.entropy = "keyed"',
+                )
+            due = LevelDraws.of(
+                level, self._universe, self._schema, self._tree, self._plan, self._number(level)
+            )
             self._levels[level] = _RevealedLevel(due, self._truth[level], self._entropy)
         return self._levels[level]
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("whoever has the truth and the key of its noise is in no pickle, and in no task")
+        raise TypeError(
+            "whoever has the truth and the key of its noise is in no pickle, and in no task"
+        )
 
 
 class _RevealedLevel(Closed):
@@ -129,7 +150,9 @@ class _RevealedLevel(Closed):
 
     def __init__(self, due: LevelDraws, truth: Confidential[Histogram], entropy: Entropy) -> None:
         self.due, self._histogram, self._entropy = due, truth, entropy
-        self._units = max(1, LIMIT // max((q.answers for q in due.queries.values()), default=1))  # of a chunk
+        self._units = max(
+            1, LIMIT // max((q.answers for q in due.queries.values()), default=1)
+        )  # of a chunk
         self._labels: dict[int, ChunkLabel] = {}
         self._streams: dict[tuple[str, int], CipherBlocks] = {}
         self._answers: dict[str, Confidential[SparseAnswers]] = {}
@@ -146,11 +169,17 @@ class _RevealedLevel(Closed):
     def places(self, query: str, units: Ints, cells: Ints) -> Ints:
         """Where coordinates are among all answers, ``(n,)``, if each of them is measured."""
         where = f"{self.due.universe}, {self.due.level}, {query}"
-        at, measured = places(units, cells, self.shape(query), where), self._draws(query)[1][units] >= 0
+        at, measured = (
+            places(units, cells, self.shape(query), where),
+            self._draws(query)[1][units] >= 0,
+        )
         if not measured.all():
             unit = units[np.argmin(measured)]
-            raise PrivacyError(f"{self.due.codes[unit].decode()} is not measured by this query", where=where,
-                               remedy="ask of units whose variance is finite")  # fmt: skip
+            raise PrivacyError(
+                f"{self.due.codes[unit].decode()} is not measured by this query",
+                where=where,
+                remedy="ask of units whose variance is finite",
+            )
         return at
 
     def _draws(self, query: str) -> tuple[list[Draw], Ints]:
@@ -177,19 +206,28 @@ class _RevealedLevel(Closed):
             for number, d in enumerate(draws):
                 here = np.flatnonzero((chunk == c) & (draw == number))
                 drawn = CoordinateNoise(
-                    self._stream(query, c), (stop - start) * answers, SAMPLERS[d.mechanism.name], d.parameter
+                    self._stream(query, c),
+                    (stop - start) * answers,
+                    SAMPLERS[d.mechanism.name],
+                    d.parameter,
                 )
                 out[here] = drawn.at(at[here] - start * answers)
         return out
 
     def mark(self) -> str:
         chunks = range(-(-len(self.due.codes) // self._units))
-        marks = [self._entropy.mark(CoordinateLabel(self._label(c), q)) for q in self.due.queries for c in chunks]
+        marks = [
+            self._entropy.mark(CoordinateLabel(self._label(c), q))
+            for q in self.due.queries
+            for c in chunks
+        ]
         return hashlib.sha256(bytes.fromhex("".join(marks))).hexdigest()[:32]
 
     def _stream(self, query: str, chunk: int) -> CipherBlocks:
         if (query, chunk) not in self._streams:
-            self._streams[query, chunk] = self._entropy.blocks(CoordinateLabel(self._label(chunk), query))
+            self._streams[query, chunk] = self._entropy.blocks(
+                CoordinateLabel(self._label(chunk), query)
+            )
         return self._streams[query, chunk]
 
     def _label(self, chunk: int) -> ChunkLabel:

@@ -3,13 +3,15 @@ r"""Least squares in the unit box, many right-hand sides with one matrix.
 .. math:: \min_x \tfrac12\|Qx - a\|^2 = \tfrac12 x'Gx - b'x + \text{const}
    \quad\text{subject to}\quad 0 \le x \le 1,\qquad G = Q'Q,\; b = Q'a .
 
-*Method.* Alternating directions with a copy :math:`z = x` that stays in the box (Boyd et al. 2011). The step in
-:math:`x` is one product with :math:`(G + \rho I)^{-1}`, the same for all right-hand sides and all iterations: one
-factorisation, then :math:`2 n^2` operations an iteration and problem. :math:`\rho` is half the curvature that
-independent random queries have in every direction but that of the sum.
+*Method.* Alternating directions with a copy :math:`z = x` that stays in the box (Boyd et al. 2011).
+The step in :math:`x` is one product with :math:`(G + \rho I)^{-1}`, the same for all right-hand
+sides and all iterations: one factorisation, then :math:`2 n^2` operations an iteration and problem.
+:math:`\rho` is half the curvature that independent random queries have in every direction but that
+of the sum.
 
-*Where Q leaves directions free* (fewer queries than bits), the iteration starts at the centre of the box and moves
-only as far as the answers ask: the answer is a minimiser near the centre, as an interior-point method's is.
+*Where Q leaves directions free* (fewer queries than bits), the iteration starts at the centre of
+the box and moves only as far as the answers ask: the answer is a minimiser near the centre, as an
+interior-point method's is.
 
 *Certificate.* With :math:`g = Gx - b`, convexity bounds the distance to the optimum by
 
@@ -33,7 +35,9 @@ _CHECK = 10  # iterations between certificates
 
 @dataclass(frozen=True, eq=False)
 class BoxSolution:
-    """``x`` ``(problems, n)``, in the box exactly; ``gap`` ``(problems,)`` bounds f(x) - f* from above."""
+    """``x`` ``(problems, n)``, in the box exactly; ``gap`` ``(problems,)`` bounds f(x) - f* from
+    above.
+    """
 
     x: Array
     gap: Array
@@ -52,16 +56,18 @@ def _gaps(g: Array, x: Array) -> Array:
 def solve(gram: Array, rhs: Array, *, tol: float = 1e-4, max_iterations: int = 5000) -> BoxSolution:
     """Minimise for each row of ``rhs`` ``(problems, n)`` with the one ``gram`` ``(n, n)``.
 
-    Ends when every gap is at most ``tol`` times n (so that a bit contributes ``tol`` squared answers) or, where noise
-    pulls harder than that, a hundredth of ``tol`` times the sum of the pulls |g|; or after ``max_iterations``:
-    ``gap`` says what was reached.
+    Ends when every gap is at most ``tol`` times n (so that a bit contributes ``tol`` squared
+    answers) or, where noise pulls harder than that, a hundredth of ``tol`` times the sum of the
+    pulls |g|; or after ``max_iterations``: ``gap`` says what was reached.
 
     Raises:
         InputError: shapes that do not fit together.
     """
     n = len(gram)
     if gram.shape != (n, n) or rhs.ndim != 2 or rhs.shape[1] != n:
-        raise InputError(f"a matrix {gram.shape} and right-hand sides {rhs.shape}", where="box least squares")
+        raise InputError(
+            f"a matrix {gram.shape} and right-hand sides {rhs.shape}", where="box least squares"
+        )
     pull = rhs - gram.sum(axis=0) / 2  # of the problem in x - 1/2, between -1/2 and 1/2
     rho = max(0.5 * float(np.trace(gram)) / (2 * n), 1e-12)
     inverse = np.linalg.inv(gram + rho * np.eye(n))

@@ -1,1 +1,3 @@
-"""Kazan and Reiter (2022), *Assessing statistical disclosure risk for differentially private, hierarchical count data*."""
+"""Kazan and Reiter (2022), *Assessing statistical disclosure risk for differentially private,
+hierarchical count data*.
+"""

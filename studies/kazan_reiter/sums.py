@@ -1,8 +1,9 @@
-r"""The sum of n discrete Gaussians, exactly, and how near to it one discrete Gaussian is (supplement, S2).
+r"""The sum of n discrete Gaussians, exactly, and how near to it one discrete Gaussian is
+(supplement, S2).
 
-The intruder takes the noise of :math:`Y_1^*` for :math:`N_Z(0, n\sigma^2)` (equation 21). By Poisson summation the two
-differ by a relative :math:`O(e^{-\pi^2\sigma^2})` only: nothing that a float can show above :math:`\sigma^2 = 4`.
-"""
+The intruder takes the noise of :math:`Y_1^*` for :math:`N_Z(0, n\sigma^2)` (equation 21). By
+Poisson summation the two differ by a relative :math:`O(e^{-\pi^2\sigma^2})` only: nothing that a
+float can show above :math:`\sigma^2 = 4`."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ from das.model.mechanism import Mechanism
 from das.risk.noise import NEAR, Floats, Noise, Number, rates
 
 
-def sum_pmf(n: int, *, rho: Number, neighbours: Neighbours = Neighbours.UNBOUNDED) -> tuple[NDArray[np.int64], Floats]:
-    """Values ``-K..K`` and the probabilities of a sum of ``n`` independent draws of cost ``rho`` each.
+def sum_pmf(
+    n: int, *, rho: Number, neighbours: Neighbours = Neighbours.UNBOUNDED
+) -> tuple[NDArray[np.int64], Floats]:
+    """Values ``-K..K`` and the probabilities of a sum of ``n`` independent draws of cost ``rho``
+    each.
 
-    By convolution of probabilities, all positive, so that small ones stay precise. Each draw is cut where it is below
-    e^-40 of its largest.
-    """
+    By convolution of probabilities, all positive, so that small ones stay precise. Each draw is cut
+    where it is below e^-40 of its largest."""
     if n < 1:
         raise InputError(f"a sum of {n} draws", where="risk", remedy="n is at least 1")
     _, p = Noise(*_gaussian(rho, neighbours)).pmf(NEAR)
@@ -37,7 +40,8 @@ def sum_pmf(n: int, *, rho: Number, neighbours: Neighbours = Neighbours.UNBOUNDE
 
 
 def total_variation(n: int, *, rho: Number, neighbours: Neighbours = Neighbours.UNBOUNDED) -> float:
-    """Half the L1 distance between that sum and the one discrete Gaussian of ``n`` times the variance parameter.
+    """Half the L1 distance between that sum and the one discrete Gaussian of ``n`` times the
+    variance parameter.
 
     >>> f"{total_variation(5, rho=1):.1e}"
     '1.1e-03'
@@ -53,7 +57,9 @@ def total_variation(n: int, *, rho: Number, neighbours: Neighbours = Neighbours.
 
 
 def variance(*, rho: Number, neighbours: Neighbours = Neighbours.UNBOUNDED) -> float:
-    """The variance of one draw: just below the variance parameter, the more so the smaller it is (supplement, figure 2)."""
+    """The variance of one draw: just below the variance parameter, the more so the smaller it is
+    (supplement, figure 2).
+    """
     z, p = Noise(*_gaussian(rho, neighbours)).pmf()
     return float(p @ z.astype(np.float64) ** 2)
 

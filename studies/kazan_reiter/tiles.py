@@ -1,4 +1,6 @@
-"""Maps of decisions as tiles, for print; the numbers stand on them, so that colour is not needed."""
+"""Maps of decisions as tiles, for print; the numbers stand on them, so that colour is not
+needed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from das.report.figures import STYLE
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """A panel of tiles: ``classes[i, j]`` is the number of one of ``words`` at ``y[i]``, ``x[j]``; ordered classes."""
+    """A panel of tiles: ``classes[i, j]`` is the number of one of ``words`` at ``y[i]``, ``x[j]``;
+    ordered classes.
+    """
 
     title: str
     x_label: str
@@ -53,16 +57,30 @@ def draw(figure: Mosaic, kind: str) -> bytes:
 def _tiles(ax: Axes, panel: Tiles) -> None:
     colours = mpl.colormaps["cividis"](np.linspace(0.05, 1, len(panel.words)))
     edges = [np.append(np.array(v) - 0.5, v[-1] + 0.5) for v in (panel.x, panel.y)]
-    ax.pcolormesh(*edges, panel.classes, cmap=ListedColormap(colours), vmin=-0.5, vmax=len(panel.words) - 0.5,
-                  edgecolors="white", linewidth=0.3)  # fmt: skip
+    ax.pcolormesh(
+        *edges,
+        panel.classes,
+        cmap=ListedColormap(colours),
+        vmin=-0.5,
+        vmax=len(panel.words) - 0.5,
+        edgecolors="white",
+        linewidth=0.3,
+    )
     for i, j in np.argwhere(np.ones(panel.classes.shape, dtype=bool)):
         starts = j == 0 or panel.classes[i, j] != panel.classes[i, j - 1]
         run = np.flatnonzero(panel.classes[i, j:] != panel.classes[i, j])
         length = int(run[0]) if len(run) else panel.classes.shape[1] - j
         if starts and length >= 4:  # the number itself, so that colour is not needed
             k = panel.classes[i, j]
-            ax.text(panel.x[j] + (length - 1) / 2, panel.y[i], panel.words[k], ha="center", va="center", fontsize=6.5,
-                    color="white" if k < len(panel.words) / 2 else "black")  # fmt: skip
+            ax.text(
+                panel.x[j] + (length - 1) / 2,
+                panel.y[i],
+                panel.words[k],
+                ha="center",
+                va="center",
+                fontsize=6.5,
+                color="white" if k < len(panel.words) / 2 else "black",
+            )
     ax.grid(visible=False)
     ax.set_yticks(panel.y)
     ax.tick_params(labelsize=7)
@@ -73,5 +91,13 @@ def _tiles(ax: Axes, panel: Tiles) -> None:
 def _tile_legend(fig: Figure, panel: Tiles) -> None:
     colours = mpl.colormaps["cividis"](np.linspace(0.05, 1, len(panel.words)))
     handles = [Patch(color=c, label=w) for c, w in zip(colours, panel.words, strict=True)]
-    fig.legend(handles=handles, loc="outside lower left", ncols=len(handles), frameon=False, fontsize=8,
-               title="least x1* that is decided for X1 = 1", title_fontsize=8, alignment="left")  # fmt: skip
+    fig.legend(
+        handles=handles,
+        loc="outside lower left",
+        ncols=len(handles),
+        frameon=False,
+        fontsize=8,
+        title="least x1* that is decided for X1 = 1",
+        title_fontsize=8,
+        alignment="left",
+    )

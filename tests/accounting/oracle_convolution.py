@@ -1,4 +1,6 @@
-"""Privacy profiles by convolution of the noise itself, in integers: no Fourier transform, no tilt, no floats."""
+"""Privacy profiles by convolution of the noise itself, in integers: no Fourier transform, no tilt,
+no floats.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def masses(pairs: Pairs) -> tuple[list[int], int]:
 
 def _product(a: list[int], b: list[int]) -> list[int]:
     """Of polynomials, by one multiplication of integers that hold the coefficients in slots."""
-    x, y = (int.from_bytes(b"".join(c.to_bytes(SLOT, "little") for c in p), "little") for p in (a, b))
+    x, y = (
+        int.from_bytes(b"".join(c.to_bytes(SLOT, "little") for c in p), "little") for p in (a, b)
+    )
     n = len(a) + len(b) - 1
     raw = (x * y).to_bytes(SLOT * (n + 1), "little")
     return [int.from_bytes(raw[SLOT * i : SLOT * (i + 1)], "little") >> BITS for i in range(n)]
@@ -56,13 +60,21 @@ class Convolution:
         self._mass, self._first = masses(pairs)
 
     def losses(self) -> list[tuple[Fraction, mpf]]:
-        return [(self.rho + self.h * (self._first + i), mpf(w) / mpf(2) ** BITS) for i, w in enumerate(self._mass) if w]
+        return [
+            (self.rho + self.h * (self._first + i), mpf(w) / mpf(2) ** BITS)
+            for i, w in enumerate(self._mass)
+            if w
+        ]
 
     def delta(self, eps: Fraction) -> mpf:
         """E (1 - e^(eps - L))_+, to about a hundred digits after the point."""
         s = max(floor((eps - self.rho) / self.h) + 1, self._first)
         with mpmath.workdps(120):
-            ratio, fall, total = mpmath.exp(as_mpf(eps - self.rho - self.h * s)), mpmath.exp(-as_mpf(self.h)), mpf(0)
+            ratio, fall, total = (
+                mpmath.exp(as_mpf(eps - self.rho - self.h * s)),
+                mpmath.exp(-as_mpf(self.h)),
+                mpf(0),
+            )
             for w in self._mass[s - self._first :]:
                 if w:
                     total += w * (1 - ratio)
@@ -70,7 +82,9 @@ class Convolution:
             return total / mpf(2) ** BITS
 
     def tradeoff(self, alpha: Fraction) -> mpf:
-        """By Neyman and Pearson: reject P where the loss is lowest, up to a mass of alpha, the last atom in part."""
+        """By Neyman and Pearson: reject P where the loss is lowest, up to a mass of alpha, the last
+        atom in part.
+        """
         with mpmath.workdps(120):
             left, kept = as_mpf(alpha), mpf(0)
             for x, w in sorted(self.losses()):

@@ -1,4 +1,6 @@
-"""Few draws, combination by combination: against the oracle, against the sum along the line, and cut off too early."""
+"""Few draws, combination by combination: against the oracle, against the sum along the line, and
+cut off too early.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ FAR = [(Fraction(1, 100), 1), (Fraction(10**6), 1)]
         [(Fraction(1, 8), 1), (Fraction(40), 1)],
     ],
 )
-def test_against_convolution(monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[Fraction, int]]) -> None:
+def test_against_convolution(
+    monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[Fraction, int]]
+) -> None:
     monkeypatch.setattr("das.accounting.atoms.NODES", 0)
     truth, whole = Convolution(pairs), Composition.of(pairs)
     for eps in (*(whole.rho * k / 3 for k in range(8)), Fraction(1, 7), whole.rho + whole.step):
@@ -42,7 +46,9 @@ def test_against_convolution(monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[
 
 
 @pytest.mark.parametrize("pairs, eps", [(APART, 0), (APART, 1), (FAR, 40), (FAR, 50)])
-def test_the_two_ways_agree(monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[Fraction, int]], eps: int) -> None:
+def test_the_two_ways_agree(
+    monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[Fraction, int]], eps: int
+) -> None:
     """And the sum along the line is wide where variances are nearly equal."""
     assert Atoms.of(Composition.of(pairs), Fraction(eps)) is not None
     low, high = delta(pairs, eps)
@@ -82,4 +88,6 @@ def test_only_few_draws_off_a_lattice() -> None:
     assert Atoms.of(Composition.of([(Fraction(3), 2)]), Fraction(1)) is None
     assert Atoms.of(Composition.of([*APART, (Fraction(10**6), 1)]), Fraction(1)) is None
     assert Atoms.of(Composition.of(APART), Fraction(80)) is None  # delta is about 1e-2000
-    assert not isinstance(PrivacyProfile(Composition.of(APART), certify=True)._contour(Fraction(1)), Atoms)
+    assert not isinstance(
+        PrivacyProfile(Composition.of(APART), certify=True)._contour(Fraction(1)), Atoms
+    )

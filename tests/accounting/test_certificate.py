@@ -1,4 +1,6 @@
-"""Proved enclosures lie inside those with an allowance for rounding, and hold the oracle's value."""
+"""Proved enclosures lie inside those with an allowance for rounding, and hold the oracle's
+value.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,15 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from das.accounting import codec
-from das.accounting.document import FORMAT, Document, ForeignLine, ForeignStatement, GaussianLine, Invariant, Variance
+from das.accounting.document import (
+    FORMAT,
+    Document,
+    ForeignLine,
+    ForeignStatement,
+    GaussianLine,
+    Invariant,
+    Variance,
+)
 from das.accounting.statement import Drawn, Terms, statement
 from das.accounting.target import Target
 from das.errors import ReleaseError
@@ -27,31 +35,69 @@ from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.schema import H1, PL94
 
 SCHEMA = Draft202012Validator(codec.json_schema())
-TOTAL = Invariant(universe="persons", constraint="total", level="State", query="total", sign="=", says="totals")
+TOTAL = Invariant(
+    universe="persons", constraint="total", level="State", query="total", sign="=", says="totals"
+)
 
 
 def ours(
-    mechanism: Mechanism, neighbours: Neighbours = Neighbours.BOUNDED, *, private: bool = True, target: bool = False,
+    mechanism: Mechanism,
+    neighbours: Neighbours = Neighbours.BOUNDED,
+    *,
+    private: bool = True,
+    target: bool = False,
     lost: bool = False,
-) -> Document:  # fmt: skip
+) -> Document:
     cost = Fraction(1, 3)
     parameter = mechanism.parameter(cost, neighbours.sensitivity)
-    draws = [("persons", "US", "hispanic * cenrace"), ("persons", "Block", "total"), ("housing", "US", "detailed")]
+    draws = [
+        ("persons", "US", "hispanic * cenrace"),
+        ("persons", "Block", "total"),
+        ("housing", "US", "detailed"),
+    ]
     events = [Event(level, query, mechanism, parameter, cost, u, 7, 4) for u, level, query in draws]
     delta = Fraction(1, 10**10)
-    terms = Terms(mechanism, neighbours, delta, ("US", "State", "Block"), {"persons": PL94, "housing": H1},
-                  {"persons": [("State", "total")], "housing": []}, Target(Fraction(9), delta, "exact") if target else None)  # fmt: skip
-    drawn = Drawn({"persons": events[:2], "housing": events[2:]}, {"persons": events[:1]} if lost else {})
-    out = statement(terms, drawn, [TOTAL], "bits", private, ["ü"], {"persons": {"hhgq": "by a rule"}})
+    terms = Terms(
+        mechanism,
+        neighbours,
+        delta,
+        ("US", "State", "Block"),
+        {"persons": PL94, "housing": H1},
+        {"persons": [("State", "total")], "housing": []},
+        Target(Fraction(9), delta, "exact") if target else None,
+    )
+    drawn = Drawn(
+        {"persons": events[:2], "housing": events[2:]}, {"persons": events[:1]} if lost else {}
+    )
+    out = statement(
+        terms, drawn, [TOTAL], "bits", private, ["ü"], {"persons": {"hhgq": "by a rule"}}
+    )
     return out.sealed({"spec.toml": "f00d" * 16}, {"das": "0"})
 
 
 def foreign() -> ForeignStatement:
-    line = ForeignLine(universe="persons", level="US", query="total", units=1, of_units=2, answers=1,
-                       variance=Variance(usual=1.5, least=1.25, most=2.0))  # fmt: skip
-    return ForeignStatement.make(format=FORMAT, private="unknown", entropy="as published", mechanism="discrete-gaussian",
-                                 guarantee="theirs", outside=[TOTAL], measured=[line], ledger=(), says=["a note"],
-                                 digests={}, software={})  # fmt: skip
+    line = ForeignLine(
+        universe="persons",
+        level="US",
+        query="total",
+        units=1,
+        of_units=2,
+        answers=1,
+        variance=Variance(usual=1.5, least=1.25, most=2.0),
+    )
+    return ForeignStatement.make(
+        format=FORMAT,
+        private="unknown",
+        entropy="as published",
+        mechanism="discrete-gaussian",
+        guarantee="theirs",
+        outside=[TOTAL],
+        measured=[line],
+        ledger=(),
+        says=["a note"],
+        digests={},
+        software={},
+    )
 
 
 KINDS = {
@@ -87,7 +133,9 @@ def test_the_schema_is_one() -> None:
 
 def nodes(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield at
-    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+    for key in (
+        value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    ):
         yield from nodes(value[key], (*at, key))
 
 
@@ -98,7 +146,9 @@ def altered(value: Any, rng: random.Random) -> Any:
     node = value
     for key in way:
         node = node[key]
-    odd = rng.choice([None, True, -1, 0, 2.5, "x", "1/2", "2/4", "1/0", [], {}, [1], {"a": 1}, "geometric"])
+    odd = rng.choice(
+        [None, True, -1, 0, 2.5, "x", "1/2", "2/4", "1/0", [], {}, [1], {"a": 1}, "geometric"]
+    )
     what = rng.randrange(4)
     if what == 0:
         del node[last]
@@ -132,19 +182,30 @@ def test_what_the_schema_refuses_is_refused_with_one_message(kind: str, seed: in
 
 
 def test_few_alterations_pass_both() -> None:
-    """The property above would hold of a reader that refuses nothing and a schema that allows anything."""
+    """The property above would hold of a reader that refuses nothing and a schema that allows
+    anything.
+    """
     rng = random.Random(1)
     values = [altered(codec.plain(KINDS["gaussian"]), rng) for _ in range(200)]
     assert sum(SCHEMA.is_valid(v) for v in values) < 60
     assert sum(isinstance(read(v), ReleaseError) for v in values) > 140
 
 
-@pytest.mark.parametrize("format_, words", [
-    ("das-privacy-statement/5", ["'das-privacy-statement/5'", "reads 'das-privacy-statement/4'", "under 'software'"]),
-    ("", ["''", "reads"]),
-    (2, ["no privacy statement (format", "not 2"]),
-    (None, ["no privacy statement (format: Field required", "before its statements had formats"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "format_, words",
+    [
+        (
+            "das-privacy-statement/5",
+            ["'das-privacy-statement/5'", "reads 'das-privacy-statement/4'", "under 'software'"],
+        ),
+        ("", ["''", "reads"]),
+        (2, ["no privacy statement (format", "not 2"]),
+        (
+            None,
+            ["no privacy statement (format: Field required", "before its statements had formats"],
+        ),
+    ],
+)
 def test_a_version_that_is_not_known(format_: Any, words: list[str]) -> None:
     value = codec.plain(KINDS["gaussian"]) | {"format": format_}
     with pytest.raises(ReleaseError) as caught:
@@ -176,12 +237,25 @@ def test_it_cannot_be_changed() -> None:
     assert sealed.digests == {"a": "b"}
 
 
-@pytest.mark.parametrize("value", [0.5, "0.5", "-1", "1/0", "1e-9", " 1", "1" * 2001, None, True, 1])
+@pytest.mark.parametrize(
+    "value", [0.5, "0.5", "-1", "1/0", "1e-9", " 1", "1" * 2001, None, True, 1]
+)
 def test_costs_are_exact(value: Any) -> None:
-    fields = {"universe": "u", "level": "l", "query": "q", "units": 1, "answers": 1, "sigma_sq": "1", "rho": "1"}
+    fields = {
+        "universe": "u",
+        "level": "l",
+        "query": "q",
+        "units": 1,
+        "answers": 1,
+        "sigma_sq": "1",
+        "rho": "1",
+    }
     GaussianLine.model_validate(fields)
-    assert not SCHEMA.evolve(schema={**SCHEMA.schema, "anyOf": [{"$ref": "#/$defs/GaussianLine"}]}).is_valid(
-        fields | {"rho": value}
-    ) or value == "1/0"  # fmt: skip
+    assert (
+        not SCHEMA.evolve(
+            schema={**SCHEMA.schema, "anyOf": [{"$ref": "#/$defs/GaussianLine"}]}
+        ).is_valid(fields | {"rho": value})
+        or value == "1/0"
+    )
     with pytest.raises(ValidationError):
         GaussianLine.model_validate(fields | {"rho": value})

@@ -1,4 +1,6 @@
-"""Each bound of the sum where it is not negligible: the step too coarse, nodes dropped too early, the end too near."""
+"""Each bound of the sum where it is not negligible: the step too coarse, nodes dropped too early,
+the end too near.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,10 @@ def made(monkeypatch: pytest.MonkeyPatch, **changed: object) -> Contour:
 @pytest.mark.parametrize("bounds", [plain, proved])
 @pytest.mark.parametrize("period", [4, 5, 8, 12])
 def test_aliases(
-    monkeypatch: pytest.MonkeyPatch, truth: Convolution, period: int, bounds: Callable[[Contour], LogDelta]
+    monkeypatch: pytest.MonkeyPatch,
+    truth: Convolution,
+    period: int,
+    bounds: Callable[[Contour], LogDelta],
 ) -> None:
     """With a short period the sum is too large by the aliases, which the lower end takes off."""
     contour = made(monkeypatch, _period=lambda self: Fraction(period))
@@ -71,7 +76,10 @@ def test_aliases(
 @pytest.mark.parametrize("bounds", [plain, proved])
 @pytest.mark.parametrize("tau", [2.0, 4.0, 8.0])
 def test_dropped_nodes(
-    monkeypatch: pytest.MonkeyPatch, truth: Convolution, tau: float, bounds: Callable[[Contour], LogDelta]
+    monkeypatch: pytest.MonkeyPatch,
+    truth: Convolution,
+    tau: float,
+    bounds: Callable[[Contour], LogDelta],
 ) -> None:
     contour = made(monkeypatch, tau=tau)
     found, exact = bounds(contour), truth.delta(EPS)
@@ -83,13 +91,18 @@ def test_dropped_nodes(
 def test_no_kernel_is_larger_than_the_bound_of_dropped_nodes_has_it() -> None:
     for pairs in (PAIRS, [(Fraction(1, 3), 2)], [(Fraction(3, 2), 2), (Fraction(5, 2), 1)]):
         contour = Contour(Composition.of(pairs), EPS)
-        most, h = contour.dropped / exp(-contour.tau) * float(contour.period / contour.count), contour.composition.step
+        most, h = (
+            contour.dropped / exp(-contour.tau) * float(contour.period / contour.count),
+            contour.composition.step,
+        )
         for gap in (h / 10**9, h / 3, h / 2, h * (1 - Fraction(1, 10**9)), h):
             assert np.abs(contour.kernel(gap, np.arange(contour.count))).max() <= most
 
 
 @pytest.mark.parametrize("sigma_sq, revivals", [(2, 0), (2, 5), (9, 2), (40, 12)])
-def test_the_tail_beyond_the_last_node(monkeypatch: pytest.MonkeyPatch, sigma_sq: int, revivals: int) -> None:
+def test_the_tail_beyond_the_last_node(
+    monkeypatch: pytest.MonkeyPatch, sigma_sq: int, revivals: int
+) -> None:
     """Against the sum of bounds of a thousand revivals: not less, and not much more."""
     monkeypatch.setattr("das.accounting.contour.MANY", 0)
     monkeypatch.setattr("das.accounting.contour.NODES", 10)
@@ -99,12 +112,18 @@ def test_the_tail_beyond_the_last_node(monkeypatch: pytest.MonkeyPatch, sigma_sq
     contour.last = int(edge * t / (2 * np.pi)) + 1
     j = np.arange(contour.last + 1, int((revivals + 1000) * theta.revival * t / (2 * np.pi)))
     z = contour.c + 2j * np.pi * j / t
-    tail = 2 / t * float((np.exp(theta.log_bound(contour.angles(theta, j))) / np.abs(z * (z + 1))).sum())
+    tail = (
+        2
+        / t
+        * float((np.exp(theta.log_bound(contour.angles(theta, j))) / np.abs(z * (z + 1))).sum())
+    )
     assert tail <= contour.beyond
     assert revivals == 0 or contour.beyond < 1.6 * tail
 
 
-def test_the_interval_holds_wherever_the_nodes_end(monkeypatch: pytest.MonkeyPatch, truth: Convolution) -> None:
+def test_the_interval_holds_wherever_the_nodes_end(
+    monkeypatch: pytest.MonkeyPatch, truth: Convolution
+) -> None:
     monkeypatch.setattr("das.accounting.contour.MANY", 0)
     for nodes in (10, 300, 3_000):
         monkeypatch.setattr("das.accounting.contour.NODES", nodes)

@@ -1,4 +1,6 @@
-"""What counts as a draw: plans, ledgers, events and pairs, under both kinds of neighbours; pairs of paths."""
+"""What counts as a draw: plans, ledgers, events and pairs, under both kinds of neighbours; pairs of
+paths.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from das.model.ledger import Event, Ledger
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 
 HALF = Fraction(1, 2)
-SHARES = Allocation({"A": Fraction(1, 3), "B": Fraction(2, 3)}, {"A": {"x": Fraction(1)}, "B": {"x": HALF, "y": HALF}})
+SHARES = Allocation(
+    {"A": Fraction(1, 3), "B": Fraction(2, 3)},
+    {"A": {"x": Fraction(1)}, "B": {"x": HALF, "y": HALF}},
+)
 GAUSSIAN = DISCRETE_GAUSSIAN
 
 
@@ -29,7 +34,9 @@ def events(plan: Plan) -> list[Event]:
 def test_a_plan_a_ledger_and_its_events_are_the_same_draws(neighbours: Neighbours) -> None:
     plan = Plan.of(Fraction(3), GAUSSIAN, neighbours, SHARES)
     s = neighbours.sensitivity
-    by_hand = Composition.of([(s / (2 * Fraction(1)), 3 * s)])  # each of the three draws costs rho = 1
+    by_hand = Composition.of(
+        [(s / (2 * Fraction(1)), 3 * s)]
+    )  # each of the three draws costs rho = 1
     ledger = Ledger(Fraction(3))
     for e in events(plan):
         ledger.append(e)
@@ -43,7 +50,9 @@ def test_neighbours_matter() -> None:
     bounded = Plan.of(Fraction(3), GAUSSIAN, Neighbours.BOUNDED, SHARES)
     removed = Plan.of(Fraction(3, 2), GAUSSIAN, Neighbours.UNBOUNDED, SHARES)
     assert [d.parameter for d in bounded.draws] == [d.parameter for d in removed.draws]
-    assert [2 * n for _, n in Composition.of(removed).parts] == [n for _, n in Composition.of(bounded).parts]
+    assert [2 * n for _, n in Composition.of(removed).parts] == [
+        n for _, n in Composition.of(bounded).parts
+    ]
     assert epsilon(removed, "1e-6")[1] < epsilon(bounded, "1e-6")[0] - 1
 
 
@@ -58,7 +67,9 @@ def test_geometric_draws_add_up() -> None:
     assert pure(plan) == pure(ledger) == pure(events(plan)) == Fraction(1, 4)
     for draws in (plan, ledger, events(plan), iter(events(plan))):
         assert epsilon(draws, "1e-10") == (0.25, 0.25)
-    with pytest.raises(PrivacyError, match=r"(?s)geometric noise is not composed.*das\.accounting\.pure"):
+    with pytest.raises(
+        PrivacyError, match=r"(?s)geometric noise is not composed.*das\.accounting\.pure"
+    ):
         epsilon(plan, "1e-10", "zcdp-tight")
 
 
@@ -73,7 +84,8 @@ def test_costs_in_rho_are_no_epsilon() -> None:
     plan = Plan.of(Fraction(1, 2), GAUSSIAN, Neighbours.BOUNDED, SHARES)
     for draws in (plan, Ledger(Fraction(1), spent=events(plan)), events(plan)):
         with pytest.raises(
-            PrivacyError, match=r"discrete-gaussian noise has no epsilon without a delta[\s\S]*das.epsilon"
+            PrivacyError,
+            match=r"discrete-gaussian noise has no epsilon without a delta[\s\S]*das.epsilon",
         ):
             pure(draws)
 

@@ -1,4 +1,6 @@
-"""Draws of a negligible share: bounds against the oracle, and work that does not grow as shares fall."""
+"""Draws of a negligible share: bounds against the oracle, and work that does not grow as shares
+fall.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def test_the_faint_are_the_least_precise_up_to_a_millionth() -> None:
     others, faint = split(Composition.of(parts))
     assert others.parts == ((Fraction(1), 1),)
     assert others + faint == Composition.of(parts)
-    assert split(Composition.of([*parts, (Fraction(10**7), 2)]))[1].parts == ((Fraction(1, 10**8), 5),)
+    assert split(Composition.of([*parts, (Fraction(10**7), 2)]))[1].parts == (
+        (Fraction(1, 10**8), 5),
+    )
 
 
 @pytest.fixture
@@ -70,10 +74,15 @@ class Silent:
         return LogDelta(-1e9, -1.0, 0.0)
 
 
-@pytest.mark.parametrize("pairs", [[(Fraction(2), 2), (Fraction(200), 1)], [(Fraction(1, 3), 1), (Fraction(60), 1)]])
-def test_both_ends_hold_the_oracle(monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[Fraction, int]]) -> None:
-    """Draws that the oracle can hold, when a fiftieth of rho counts as faint. Neither end is certain for nothing: the
-    others alone lie below the truth, and with a hundredth of the distance a the upper end does."""
+@pytest.mark.parametrize(
+    "pairs", [[(Fraction(2), 2), (Fraction(200), 1)], [(Fraction(1, 3), 1), (Fraction(60), 1)]]
+)
+def test_both_ends_hold_the_oracle(
+    monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[Fraction, int]]
+) -> None:
+    """Draws that the oracle can hold, when a fiftieth of rho counts as faint. Neither end is
+    certain for nothing: the others alone lie below the truth, and with a hundredth of the distance
+    a the upper end does."""
     monkeypatch.setattr("das.accounting.faint.SHARE", Fraction(1, 50))
     whole, truth = Composition.of(pairs), Convolution(pairs)
     others, faint = split(whole)

@@ -1,4 +1,6 @@
-"""delta(epsilon) and epsilon(delta), exactly: known values, an oracle by convolution, and the corners."""
+"""delta(epsilon) and epsilon(delta), exactly: known values, an oracle by convolution, and the
+corners.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,16 @@ from tests.accounting.oracle_convolution import Convolution
 from tests.oracles import as_mpf
 
 RHO = Fraction("3.65")
-SHARES = {"US": "2", "State": "27.4", "County": "8.5", "PEPG": "13.1", "TSG": "13.1", "TS": "23.8", "OBG": "11.8", "Block": "0.3"}  # fmt: skip
+SHARES = {
+    "US": "2",
+    "State": "27.4",
+    "County": "8.5",
+    "PEPG": "13.1",
+    "TSG": "13.1",
+    "TS": "23.8",
+    "OBG": "11.8",
+    "Block": "0.3",
+}
 DELTAS = ["1e-5", "1e-8", "1e-10", "1e-11", "1e-15", "1e-20", "1e-30"]
 #: Su, Su and Wang's allocation, ten queries a level, one record added or removed.
 LEVELS = {
@@ -39,13 +50,16 @@ def level(name: str) -> tuple[Fraction, int]:
 EVERY = [level(name) for name in SHARES]
 
 
-# --- known values --------------------------------------------------------------------------------------------
+# --- known values
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", LEVELS)
 def test_levels(name: str) -> None:
     found = curve([level(name)], DELTAS)
-    assert [round(low, 6) for low, _ in found] == [round(high, 6) for _, high in found] == LEVELS[name]
+    assert (
+        [round(low, 6) for low, _ in found] == [round(high, 6) for _, high in found] == LEVELS[name]
+    )
     assert max(high - low for low, high in found) < 1e-12
 
 
@@ -56,7 +70,9 @@ def test_the_whole_release() -> None:
 
 
 def test_the_published_upper_value_is_a_different_quantity() -> None:
-    """At the published epsilon the first probability alone is 1e-10; the profile is 3.45 times lower."""
+    """At the published epsilon the first probability alone is 1e-10; the profile is 3.45 times
+    lower.
+    """
     low, high = delta(EVERY, "20.838545")
     assert 2.891e-11 < low <= high < 2.893e-11
     assert 9.98030e-11 / high == pytest.approx(3.45, abs=5e-3)
@@ -68,7 +84,8 @@ def test_replacement_counts_twice_and_addition_once() -> None:
     assert round(epsilon(twice, "1e-10")[0], 2) == 31.02
 
 
-# --- the oracle ----------------------------------------------------------------------------------------------
+# --- the oracle
+# ----------------------------------------------------------------------------------------------
 
 
 def check(pairs: list[tuple[Fraction, int]], eps: list[Fraction]) -> None:
@@ -109,7 +126,9 @@ def test_against_convolution(pairs: list[tuple[Fraction, int]]) -> None:
 variances = st.sampled_from(
     [Fraction(a, b) for a, b in [(1, 6), (1, 3), (1, 2), (1, 1), (4, 3), (2, 1), (3, 1), (6, 1)]]
 )
-compositions = st.lists(st.tuples(variances, st.integers(1, 4)), min_size=1, max_size=3, unique_by=lambda p: p[0])
+compositions = st.lists(
+    st.tuples(variances, st.integers(1, 4)), min_size=1, max_size=3, unique_by=lambda p: p[0]
+)
 
 
 @settings(max_examples=25, deadline=None)
@@ -130,7 +149,8 @@ def test_the_two_kernels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     assert on[1] - on[0] < 1e-12 < off[1] - off[0] < 1e-2
 
 
-# --- corners -------------------------------------------------------------------------------------------------
+# --- corners
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -188,17 +208,27 @@ def test_no_draws_lose_nothing() -> None:
     assert epsilon([], "1e-10") == delta([], 1) == (0.0, 0.0)
 
 
-# --- laws ----------------------------------------------------------------------------------------------------
+# --- laws
+# ----------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=20, deadline=None)
 @given(compositions, st.sampled_from(["1e-3", "1e-6", "1e-10", "1e-40"]))
-def test_exact_is_below_the_conversions_and_inverse(pairs: list[tuple[Fraction, int]], d: str) -> None:
+def test_exact_is_below_the_conversions_and_inverse(
+    pairs: list[tuple[Fraction, int]], d: str
+) -> None:
     low, high = epsilon(pairs, d)
-    assert low <= high <= epsilon(pairs, d, "zcdp-tight") + 1e-9 <= epsilon(pairs, d, "zcdp-bun-steinke") + 2e-9
+    assert (
+        low
+        <= high
+        <= epsilon(pairs, d, "zcdp-tight") + 1e-9
+        <= epsilon(pairs, d, "zcdp-bun-steinke") + 2e-9
+    )
     assert delta(pairs, Fraction(low))[1] >= float(Fraction(d)) or low == 0
     assert delta(pairs, Fraction(high))[0] <= float(Fraction(d))
-    assert delta(pairs, Fraction(high))[1] <= delta(pairs, Fraction(high), "zcdp-tight") * (1 + 1e-9)
+    assert delta(pairs, Fraction(high))[1] <= delta(pairs, Fraction(high), "zcdp-tight") * (
+        1 + 1e-9
+    )
 
 
 @settings(max_examples=10, deadline=None)
@@ -216,7 +246,8 @@ def test_conversions_by_name() -> None:
     assert delta([], 1, "zcdp-tight") == delta([], 1, "zcdp-bun-steinke") == 0
 
 
-# --- what makes no sense -------------------------------------------------------------------------------------
+# --- what makes no sense
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,16 @@ from das.accounting.roots import crossing
 numbers = st.floats(-1e6, 1e6)
 
 
-@given(numbers, st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), st.floats(1e-3, 1e3), st.sampled_from([1, -1]))
-def test_it_ends_next_to_a_change_of_sign(root: float, left: float, right: float, steep: float, sign: int) -> None:
+@given(
+    numbers,
+    st.floats(1e-6, 1e6),
+    st.floats(1e-6, 1e6),
+    st.floats(1e-3, 1e3),
+    st.sampled_from([1, -1]),
+)
+def test_it_ends_next_to_a_change_of_sign(
+    root: float, left: float, right: float, steep: float, sign: int
+) -> None:
     def f(x: float) -> float:
         return sign * (atan(steep * (x - root)) + (x - root) / 7)
 
@@ -70,7 +78,9 @@ def test_it_asks_for_no_more_values_than_brent() -> None:
     ours, theirs = [Bent(i) for i in range(1, 60)], [Bent(i) for i in range(1, 60)]
     for our, their in zip(ours, theirs, strict=True):
         found = crossing(our, (-30.0, our(-30.0)), (60.0, our(60.0)), absolute=1e-12)
-        assert found == pytest.approx(float(scipy.optimize.brentq(their, -30.0, 60.0, xtol=1e-12)), rel=1e-12)
+        assert found == pytest.approx(
+            float(scipy.optimize.brentq(their, -30.0, 60.0, xtol=1e-12)), rel=1e-12
+        )
     assert median(f.times for f in ours) <= median(f.times for f in theirs)
 
 
@@ -79,4 +89,6 @@ def test_the_normal_distribution_is_that_of_scipy(x: float) -> None:
     from scipy.special import log_ndtr
 
     assert gaussian._log_phi(x) == pytest.approx(float(log_ndtr(x)), rel=1e-12)
-    assert gaussian._log_phi(nextafter(x, inf)) >= gaussian._log_phi(x) - 1e-12 * abs(gaussian._log_phi(x))
+    assert gaussian._log_phi(nextafter(x, inf)) >= gaussian._log_phi(x) - 1e-12 * abs(
+        gaussian._log_phi(x)
+    )

@@ -30,8 +30,12 @@ def test_turns(j: int, rate: Fraction) -> None:
     st.integers(0, 5_000),
     st.sampled_from([9, 500, 1 << 14]),
 )
-def test_nodes_are_those_inside_every_band(raw: list[tuple[Fraction, float]], last: int, size: int) -> None:
-    """Whether they are few and looked at one by one, or many, and their intervals met with those of the bands."""
+def test_nodes_are_those_inside_every_band(
+    raw: list[tuple[Fraction, float]], last: int, size: int
+) -> None:
+    """Whether they are few and looked at one by one, or many, and their intervals met with those of
+    the bands.
+    """
     raw = sorted(raw)
     bands = [Band(float(r), w) for r, w in raw]
     with pytest.MonkeyPatch.context() as patch:
@@ -57,7 +61,10 @@ def test_nodes_at_the_very_edge_of_a_band() -> None:
         for steps in (1, 2, 3):
             width = rate * steps if rate * steps < Fraction(2, 5) else rate
             j = np.arange(3_000)
-            inside = [abs((i * rate + Fraction(1, 2)) % 1 - Fraction(1, 2)) <= width for i in range(len(j))]
+            inside = [
+                abs((i * rate + Fraction(1, 2)) % 1 - Fraction(1, 2)) <= width
+                for i in range(len(j))
+            ]
             bands = [Band(float(rate), float(width))]
             found = np.concatenate([k for k, _ in nodes(bands * 2, 2_999)])
             assert set(j[inside]) <= set(found.tolist())

@@ -37,9 +37,15 @@ def event(cost: Fraction, mechanism: Mechanism = GAUSSIAN, universe: str = "pers
 
 
 def state(  # type: ignore[no-untyped-def]
-    events, delta: Fraction = DELTA, constraints=(), private: bool = True, lost=None, neighbours=Neighbours.BOUNDED,
-    target=None, exact=(),
-):  # fmt: skip
+    events,
+    delta: Fraction = DELTA,
+    constraints=(),
+    private: bool = True,
+    lost=None,
+    neighbours=Neighbours.BOUNDED,
+    target=None,
+    exact=(),
+):
     mechanism = next(e.mechanism for es in events.values() for e in es)
     terms = Terms(
         mechanism,
@@ -66,7 +72,12 @@ costs = st.integers(1, 4).map(lambda k: Fraction(k, 8))
 @settings(max_examples=10, deadline=None)
 @given(st.lists(costs, min_size=1, max_size=6), st.lists(costs, min_size=1, max_size=3))
 def test_totals_are_exact_sums(persons: list[Fraction], units: list[Fraction]) -> None:
-    out = state({"persons": [event(c) for c in persons], "housing": [event(c, universe="housing") for c in units]})
+    out = state(
+        {
+            "persons": [event(c) for c in persons],
+            "housing": [event(c, universe="housing") for c in units],
+        }
+    )
     sums = {"persons": sum(persons), "housing": sum(units), "total": sum(persons) + sum(units)}
     assert {k: Fraction(v) for k, v in out["rho"].items()} == sums
     assert {k: Fraction(g["rho"]) for k, g in out["guarantee"].items()} == sums
@@ -96,16 +107,19 @@ def test_epsilons_are_the_conversions_at_each_delta() -> None:
     assert round(found["1e-10"]["zcdp-tight"], 2) == 17.14
 
 
-@pytest.mark.parametrize("delta, names", [
-    (Fraction(1, 10**10), ["1e-5", "1e-10", "1e-15", "1e-20", "1e-30"]),
-    (Fraction(1, 3), ["1/3", "1e-5", "1e-10", "1e-15", "1e-20", "1e-30"]),
-    (Fraction(1, 10**12), ["1e-5", "1e-10", "1e-12", "1e-15", "1e-20", "1e-30"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "delta, names",
+    [
+        (Fraction(1, 10**10), ["1e-5", "1e-10", "1e-15", "1e-20", "1e-30"]),
+        (Fraction(1, 3), ["1/3", "1e-5", "1e-10", "1e-15", "1e-20", "1e-30"]),
+        (Fraction(1, 10**12), ["1e-5", "1e-10", "1e-12", "1e-15", "1e-20", "1e-30"]),
+    ],
+)
 def test_the_delta_asked_for_is_there_once(delta: Fraction, names: list[str]) -> None:
     draws = {"persons": [event(Fraction(1))]}
-    stated = guarantees(GAUSSIAN.currency, {u: record(ds, Neighbours.BOUNDED) for u, ds in draws.items()}, delta)[
-        "persons"
-    ]
+    stated = guarantees(
+        GAUSSIAN.currency, {u: record(ds, Neighbours.BOUNDED) for u, ds in draws.items()}, delta
+    )["persons"]
     assert isinstance(stated, Zcdp)
     assert [decimal(e.delta) for e in stated.epsilon] == names
 
@@ -131,7 +145,14 @@ def test_every_constraint_is_listed_as_outside_the_guarantee() -> None:
     )
     out = state({"persons": [event(Fraction(1))]}, constraints=constraints)
     assert out["outside_the_guarantee"] == [
-        {"universe": "persons", "constraint": "total", "level": "State", "query": "total", "sign": "=", "says": ""},
+        {
+            "universe": "persons",
+            "constraint": "total",
+            "level": "State",
+            "query": "total",
+            "sign": "=",
+            "says": "",
+        },
         {
             "universe": "persons",
             "constraint": "hhgq_total_lb",
@@ -145,7 +166,10 @@ def test_every_constraint_is_listed_as_outside_the_guarantee() -> None:
 
 def test_what_interrupted_attempts_drew_is_spent_too() -> None:
     kept = {"persons": [event(Fraction(1, 2))]}
-    lost = {"persons": [event(Fraction(1, 3))], "housing": [event(Fraction(1, 7), universe="housing")]}
+    lost = {
+        "persons": [event(Fraction(1, 3))],
+        "housing": [event(Fraction(1, 7), universe="housing")],
+    }
     out = state(kept, lost=lost)
     assert out["rho"] == {"persons": "5/6", "housing": "1/7", "total": "41/42"}
     assert out["guarantee"]["total"]["rho"] == "41/42"
@@ -168,9 +192,13 @@ def test_it_says_where_the_bits_came_from_and_who_the_neighbours_are(private: bo
 
 
 def test_the_curve_falls_and_stays_below_the_conversions() -> None:
-    rows = state({"persons": [event(Fraction(1))], "housing": [event(Fraction(1, 2), universe="housing")]})["curve"]
+    rows = state(
+        {"persons": [event(Fraction(1))], "housing": [event(Fraction(1, 2), universe="housing")]}
+    )["curve"]
     assert [Fraction(r["delta"]) for r in rows] == list(CURVE)
-    assert all(0 <= r["pld"][0] <= r["pld"][1] < r["zcdp-tight"] < r["zcdp-bun-steinke"] for r in rows)
+    assert all(
+        0 <= r["pld"][0] <= r["pld"][1] < r["zcdp-tight"] < r["zcdp-bun-steinke"] for r in rows
+    )
     assert all(a["pld"][1] < b["pld"][0] for a, b in pairwise(rows))  # delta falls along the rows
     assert rows[2]["pld"] == list(exact_epsilon([(Fraction(1), 2), (Fraction(2), 2)], DELTA))
 
@@ -180,9 +208,15 @@ def test_unbounded_neighbours_are_said_to_be_half_of_a_change() -> None:
     out = state({"persons": [e]}, neighbours=Neighbours.UNBOUNDED)
     assert out["rho"]["persons"] == "1"
     assert {c["what"]: c["rho"] for c in out["changes"]["persons"]} == {
-        "anything": "2", "hhgq": "0", "votingage": "0", "hispanic": "2", "cenrace": "0", "every attribute": "2",
-        "place within one US": "2", "place within one State": "0",
-    }  # fmt: skip
+        "anything": "2",
+        "hhgq": "0",
+        "votingage": "0",
+        "hispanic": "2",
+        "cenrace": "0",
+        "every attribute": "2",
+        "place within one US": "2",
+        "place within one State": "0",
+    }
     assert any("one record removed and one added" in x for x in out["what_this_means"])
     nothing = next(c for c in out["changes"]["persons"] if c["what"] == "cenrace")
     assert (nothing["pld"], nothing["zcdp-tight"]) == ([0.0, 0.0], 0.0)
@@ -199,13 +233,24 @@ def test_a_move_across_an_invariant_total_is_said_not_to_be_covered() -> None:
 
 def test_a_change_of_dwelling_is_said_not_to_fit_exact_bounds() -> None:
     bound = np.zeros((1, 2), dtype=np.int64)
-    rows = [Constraint(f"hhgq_total_{x}", "Block", "hhgq", sign, bound)
-            for x, sign in (("lb", ">="), ("ub", "<="))]  # fmt: skip
-    said = [x for x in state({"persons": [event(Fraction(1))]}, constraints=rows)["what_this_means"] if "bounds" in x]
+    rows = [
+        Constraint(f"hhgq_total_{x}", "Block", "hhgq", sign, bound)
+        for x, sign in (("lb", ">="), ("ub", "<="))
+    ]
+    said = [
+        x
+        for x in state({"persons": [event(Fraction(1))]}, constraints=rows)["what_this_means"]
+        if "bounds" in x
+    ]
     assert len(said) == 1
     assert "persons that changes its hhgq, or moves from one Block to another" in said[0]
 
 
 def test_a_target_is_stated() -> None:
     out = state({"persons": [event(Fraction(1, 4))]}, target=Target(Fraction(5), DELTA, "exact"))
-    assert out["target"] == {"universe": "persons", "epsilon": "5", "delta": "1e-10", "calibration": "exact"}
+    assert out["target"] == {
+        "universe": "persons",
+        "epsilon": "5",
+        "delta": "1e-10",
+        "calibration": "exact",
+    }

@@ -35,10 +35,14 @@ def test_against_the_most_powerful_test(pairs: list[tuple[Fraction, int]]) -> No
 
 
 def test_on_a_flat_top() -> None:
-    """Where alpha is the mass of the first atoms exactly, a whole segment of epsilons is optimal."""
+    """Where alpha is the mass of the first atoms exactly, a whole segment of epsilons is
+    optimal.
+    """
     pairs = [(Fraction(2), 1)]
     truth = Convolution(pairs)
-    alpha = sum((Fraction(int(w * 2**200), 2**200) for x, w in truth.losses() if x < -1), Fraction(0))
+    alpha = sum(
+        (Fraction(int(w * 2**200), 2**200) for x, w in truth.losses() if x < -1), Fraction(0)
+    )
     [(low, high)] = tradeoff(pairs, [alpha])
     assert low - 1e-15 <= truth.tradeoff(alpha) <= high + 1e-15
     assert high - low < 1e-12
@@ -57,7 +61,9 @@ def test_without_a_lattice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("share", [-0.3, 0.3])
 def test_the_chords_hold_off_the_top(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
-    """From a point beside the top the lower bound is too low, and the chords reach over the top all the same."""
+    """From a point beside the top the lower bound is too low, and the chords reach over the top all
+    the same.
+    """
     pairs = [(Fraction(5), 10)]
     [(a, b)] = tradeoff(pairs, ["0.05"])
     monkeypatch.setattr(module.PrivacyProfile, "on_lattice", lambda self, eps: False)

@@ -41,10 +41,16 @@ def production() -> dict[str, Plan]:
 
 
 def plan_of(
-    rho: Fraction, levels: dict[str, Fraction], queries: dict[str, Fraction], paths: tuple, neighbours: Neighbours
-) -> Plan:  # fmt: skip
+    rho: Fraction,
+    levels: dict[str, Fraction],
+    queries: dict[str, Fraction],
+    paths: tuple,
+    neighbours: Neighbours,
+) -> Plan:
     allocation = Allocation(levels, dict.fromkeys(levels, queries))
-    return Plan.of(rho, DISCRETE_GAUSSIAN, neighbours, allocation, chains.classes(list(levels), paths), paths)
+    return Plan.of(
+        rho, DISCRETE_GAUSSIAN, neighbours, allocation, chains.classes(list(levels), paths), paths
+    )
 
 
 @st.composite
@@ -53,7 +59,9 @@ def plans(draw: st.DrawFn) -> Plan:
     tree = MeasuredSpine.bypassed(spine := draw(spines(LEVELS)), np.arange(len(spine.codes[-1])))
     queries = draw(shares([f"q{i}" for i in range(draw(st.integers(1, 4)))]))
     rho = Fraction(draw(st.integers(1, 60)), draw(st.sampled_from([10, 100])))
-    return plan_of(rho, draw(shares(list(LEVELS))), queries, tree.paths, draw(st.sampled_from(Neighbours)))
+    return plan_of(
+        rho, draw(shares(list(LEVELS))), queries, tree.paths, draw(st.sampled_from(Neighbours))
+    )
 
 
 def brute(found: Differing, of: Callable[..., tuple[float, float]]) -> tuple[float, float]:
@@ -67,7 +75,9 @@ def overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
 
 @settings(max_examples=15, deadline=None)
 @given(plans(), st.sampled_from([2, 10, 20]))
-def test_the_interval_holds_the_largest_epsilon_of_all_pairs_of_places(plan: Plan, power: int) -> None:
+def test_the_interval_holds_the_largest_epsilon_of_all_pairs_of_places(
+    plan: Plan, power: int
+) -> None:
     found, at = changed(plan), Fraction(1, 10**power)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worst, "FEW", 0)
@@ -83,8 +93,8 @@ def test_the_interval_holds_the_largest_epsilon_of_all_pairs_of_places(plan: Pla
 
 
 def test_no_composition_is_above_its_bound(production: dict[str, Plan]) -> None:
-    """Of persons and of housing units, at several epsilons of one line: all 528 pairs are below the largest bound, and
-    where it is taken away, the next is above all others."""
+    """Of persons and of housing units, at several epsilons of one line: all 528 pairs are below the
+    largest bound, and where it is taken away, the next is above all others."""
     for name, at in (("persons", "16.4"), ("housing", "2.3")):
         found, eps = changed(production[name]), Fraction(at)
         bounds = worst._Bounds(found)
@@ -95,7 +105,10 @@ def test_no_composition_is_above_its_bound(production: dict[str, Plan]) -> None:
             values = {}
             for group in line.groups:
                 numbers, sums = group._numbers[0].tolist(), group._every(e)
-                values |= {n: group._log(e, float(x) + group.error) for n, x in zip(numbers, sums, strict=True)}
+                values |= {
+                    n: group._log(e, float(x) + group.error)
+                    for n, x in zip(numbers, sums, strict=True)
+                }
             assert len(values) == count(found) > 500
             for (number,), composition in every.items():
                 exact = PrivacyProfile(composition).log_delta(e)
@@ -107,8 +120,12 @@ def test_no_composition_is_above_its_bound(production: dict[str, Plan]) -> None:
             assert bounds.highest(e, [at_top])[0] <= top
 
 
-def test_the_worst_of_all_conceivable_places_is_that_of_the_bureaus_plan(production: dict[str, Plan]) -> None:
-    """facts/spine.md 3.7: 16.4652 on the plain path, 16.4678 from there to a state part of one block."""
+def test_the_worst_of_all_conceivable_places_is_that_of_the_bureaus_plan(
+    production: dict[str, Plan],
+) -> None:
+    """facts/spine.md 3.7: 16.4652 on the plain path, 16.4678 from there to a state part of one
+    block.
+    """
     found = changed(production["persons"])
     assert count(found) == 528
     row = epsilons(found, D)
@@ -151,7 +168,9 @@ def test_rows_alike_are_counted_once_and_what_they_hide_is_added(
 def test_where_bounds_do_not_come_down_no_more_is_claimed_than_the_tight_conversion_gives(
     production: dict[str, Plan],
 ) -> None:
-    """Hardly any noise, which the nodes of many paths do not serve: few compositions are asked before that is seen."""
+    """Hardly any noise, which the nodes of many paths do not serve: few compositions are asked
+    before that is seen.
+    """
     (part,) = changed(production["persons"])
     found, asked = (part.scaled(Fraction(1, 400)),), []
 
@@ -166,9 +185,13 @@ def test_where_bounds_do_not_come_down_no_more_is_claimed_than_the_tight_convers
 
 
 def test_a_budget_of_a_thousand_is_accounted_for_exactly() -> None:
-    """Of the redistricting plan, at its delta alone: a whole statement at such a budget takes most of a minute."""
+    """Of the redistricting plan, at its delta alone: a whole statement at such a budget takes most
+    of a minute.
+    """
     spec = parse(
-        CONFIG.read_text(encoding="utf-8"), where="c", overrides=["geography.spine=tabulation", "budget.rho=1000"]
+        CONFIG.read_text(encoding="utf-8"),
+        where="c",
+        overrides=["geography.spine=tabulation", "budget.rho=1000"],
     )
     low, high = epsilon(spec.persons.plan, D)
     assert 1000 < low <= high < low * (1 + 1e-7)  # the mean loss is rho
@@ -205,10 +228,16 @@ def test_a_curve_falls(production: dict[str, Plan]) -> None:
 
 def chain(levels: tuple[str, ...]) -> Spine:
     """A single lowest unit under only children."""
-    return Spine(levels, tuple(np.array([level]) for level in levels), tuple(np.zeros(1, int) for _ in levels))
+    return Spine(
+        levels,
+        tuple(np.array([level]) for level in levels),
+        tuple(np.zeros(1, int) for _ in levels),
+    )
 
 
-def test_a_tree_of_only_children_has_one_path_which_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_of_only_children_has_one_path_which_needs_no_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(worst, "_bounds", None)
     tree = MeasuredSpine.bypassed(chain(LEVELS), np.arange(1))
     levels = {level: Fraction(1, 4) for level in LEVELS}

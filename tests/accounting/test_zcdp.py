@@ -1,4 +1,6 @@
-"""Conversions of zCDP against an independent optimisation, and the figures that the Bureau published."""
+"""Conversions of zCDP against an independent optimisation, and the figures that the Bureau
+published.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,31 @@ DELTA = Fraction(1, 10**10)
 
 
 def by_optimisation(rho: Fraction, delta: Fraction) -> mpf:
-    """inf over alpha of Canonne, Kamath and Steinke's corollary 13: scan a grid, then solve for a zero slope."""
+    """inf over alpha of Canonne, Kamath and Steinke's corollary 13: scan a grid, then solve for a
+    zero slope.
+    """
     r, log_inverse = as_mpf(rho), -mpmath.log(as_mpf(delta))
 
     def epsilon(b: mpf) -> mpf:  # alpha = 1 + e^b
         beta = mpmath.exp(b)
         alpha = 1 + beta
-        return alpha * r + (log_inverse + alpha * mpmath.log(1 - 1 / alpha) - mpmath.log(alpha - 1)) / (alpha - 1)
+        return alpha * r + (
+            log_inverse + alpha * mpmath.log(1 - 1 / alpha) - mpmath.log(alpha - 1)
+        ) / (alpha - 1)
 
     steps = [mpf(i) / 4 for i in range(-60, 121)]
     best = min(steps, key=epsilon)
     slope = lambda b: mpmath.diff(epsilon, b)  # noqa: E731
-    at = mpmath.findroot(slope, (best - mpf(1) / 4, best + mpf(1) / 4), solver="anderson", tol=1e-30, verify=False)
+    at = mpmath.findroot(
+        slope, (best - mpf(1) / 4, best + mpf(1) / 4), solver="anderson", tol=1e-30, verify=False
+    )
     return min(epsilon(best), epsilon(at))
 
 
 @pytest.mark.parametrize("delta", ["1e-2", "1e-5", "1e-10", "1e-15", "1e-100"])
-@pytest.mark.parametrize("rho", ["1/10000", "1/32", "11417641/152349649", "1", "293764/114921", "3.65", "50", "10000"])
+@pytest.mark.parametrize(
+    "rho", ["1/10000", "1/32", "11417641/152349649", "1", "293764/114921", "3.65", "50", "10000"]
+)
 def test_tight_is_the_infimum(rho: str, delta: str) -> None:
     with mpmath.workdps(50):
         truth = by_optimisation(Fraction(rho), Fraction(delta))
@@ -48,7 +58,12 @@ def test_tight_is_the_infimum(rho: str, delta: str) -> None:
     [
         (tight, PERSONS, DELTA, 17.1436),
         (bun_steinke, PERSONS, DELTA, 17.9002),
-        (tight, Fraction("2.56"), DELTA, 17.1583),  # the rounded rho does not give the published 17.14
+        (
+            tight,
+            Fraction("2.56"),
+            DELTA,
+            17.1583,
+        ),  # the rounded rho does not give the published 17.14
         (tight, Fraction("4.9622"), DELTA, 25.4193),  # DHC persons
         (bun_steinke, Fraction("4.9622"), DELTA, 26.3406),
         (tight, Fraction("4.944"), DELTA, 25.3628),  # SafeTab-P
@@ -70,7 +85,9 @@ small = st.builds(lambda n, d: Fraction(1, 10**n) * d, st.integers(2, 60), st.in
 
 
 @given(positive, positive, small, small)
-def test_epsilon_grows_with_rho_and_falls_with_delta(r1: Fraction, r2: Fraction, d1: Fraction, d2: Fraction) -> None:
+def test_epsilon_grows_with_rho_and_falls_with_delta(
+    r1: Fraction, r2: Fraction, d1: Fraction, d2: Fraction
+) -> None:
     (r1, r2), (d1, d2) = sorted((r1, r2)), sorted((d1, d2))
     for convert in (bun_steinke, tight):
         slack = 1e-9 * (1 + convert(r2, d1))
@@ -104,7 +121,8 @@ def test_no_budget_is_no_loss() -> None:
 
 @pytest.mark.parametrize("convert", [tight, bun_steinke])
 @pytest.mark.parametrize(
-    "rho, delta, named", [(-1, DELTA, "rho is -1"), (1, Fraction(0), "delta is 0"), (1, Fraction(1), "delta is 1")]
+    "rho, delta, named",
+    [(-1, DELTA, "rho is -1"), (1, Fraction(0), "delta is 0"), (1, Fraction(1), "delta is 1")],
 )
 def test_what_makes_no_sense_is_refused(convert, rho, delta, named: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=named):
@@ -116,12 +134,23 @@ def test_implied_epsilon() -> None:
     assert implied(PERSONS) == pytest.approx(2.26107, abs=1e-5)
 
 
-@pytest.mark.parametrize("rho", [Fraction(1, 10**6), Fraction(1, 7), Fraction(3), Fraction(50), Fraction(2000)])
 @pytest.mark.parametrize(
-    "delta", [Fraction(1, 10**300), Fraction(1, 10**10), Fraction(1, 3), Fraction(3, 4), 1 - Fraction(1, 10**11)]
+    "rho", [Fraction(1, 10**6), Fraction(1, 7), Fraction(3), Fraction(50), Fraction(2000)]
+)
+@pytest.mark.parametrize(
+    "delta",
+    [
+        Fraction(1, 10**300),
+        Fraction(1, 10**10),
+        Fraction(1, 3),
+        Fraction(3, 4),
+        1 - Fraction(1, 10**11),
+    ],
 )
 def test_the_minimum_is_one(rho: Fraction, delta: Fraction) -> None:
-    """Against the formula in 60 digits: no order is better than the one that was found, to twelve digits, also where delta is near 1."""
+    """Against the formula in 60 digits: no order is better than the one that was found, to twelve
+    digits, also where delta is near 1.
+    """
     with mpmath.workdps(60):
         r, left = (
             mpmath.mpf(rho.numerator) / rho.denominator,
@@ -129,11 +158,17 @@ def test_the_minimum_is_one(rho: Fraction, delta: Fraction) -> None:
         )
 
         def bound(beta: mpmath.mpf) -> mpmath.mpf:
-            return (1 + beta) * r + (left - (1 + beta) * mpmath.log1p(1 / beta) - mpmath.log(beta)) / beta
+            return (1 + beta) * r + (
+                left - (1 + beta) * mpmath.log1p(1 / beta) - mpmath.log(beta)
+            ) / beta
 
         beta = mpmath.findroot(
-            lambda b: b * b * r + mpmath.log1p(b) - left, (left / (1 + left), mpmath.sqrt(left / r)), solver="anderson"
+            lambda b: b * b * r + mpmath.log1p(b) - left,
+            (left / (1 + left), mpmath.sqrt(left / r)),
+            solver="anderson",
         )
         least = max(mpmath.mpf(0), bound(beta))
-        assert all(bound(beta * (1 + s)) >= bound(beta) for s in (mpmath.mpf("1e-3"), mpmath.mpf("-1e-3")))
+        assert all(
+            bound(beta * (1 + s)) >= bound(beta) for s in (mpmath.mpf("1e-3"), mpmath.mpf("-1e-3"))
+        )
         assert abs(tight(rho, delta) - least) <= mpmath.mpf("1e-12") * max(least, r)

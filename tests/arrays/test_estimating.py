@@ -1,4 +1,6 @@
-"""Estimation in memory: counts that agree and meet what is known, estimators of one's own, and what is refused."""
+"""Estimation in memory: counts that agree and meet what is known, estimators of one's own, and what
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,17 @@ from das.estimate.family import Family
 from das.model.not_private import CELL, COLUMN
 from das.model.solution import Certificate
 
-SCHEMA = das.Schema.of("people", {"home": ["house", "college"], "age": 3, "sex": {"f": "Female", "m": "Male"}}, dwelling="home",
-                       impossible=[{"home": ["college"], "age": [0]}])  # fmt: skip
+SCHEMA = das.Schema.of(
+    "people",
+    {"home": ["house", "college"], "age": 3, "sex": {"f": "Female", "m": "Male"}},
+    dwelling="home",
+    impossible=[{"home": ["college"], "age": [0]}],
+)
 PLACES = pd.DataFrame({"County": list("aabbb"), "Block": ["a1", "a2", "b1", "b2", "b3"]})
 SPINE = das.Spine.from_frame(
-    PLACES.assign(called=PLACES["County"].str.upper()), ["State", "County", "Block"], {"County": "called"}
+    PLACES.assign(called=PLACES["County"].str.upper()),
+    ["State", "County", "Block"],
+    {"County": "called"},
 )
 PLAN = das.Plan.of_rho(1, ["State", "County", "Block"], ["total", "home", "detailed"])
 #: Houses and colleges of each block: nobody lives in b3.
@@ -32,8 +40,12 @@ def truth() -> Counted:
     rng = np.random.default_rng(5)
     block = rng.choice(["a1", "a2", "b1", "b2"], 800, p=[0.1, 0.3, 0.2, 0.4])
     college = np.isin(block, ["a2", "b2"]) & (rng.random(800) < 0.4)
-    records = {"Block": block, "home": np.where(college, "college", "house"), "age": rng.integers(0, 3, 800),
-               "sex": rng.choice(["f", "m"], 800)}  # fmt: skip
+    records = {
+        "Block": block,
+        "home": np.where(college, "college", "house"),
+        "age": rng.integers(0, 3, 800),
+        "sex": rng.choice(["f", "m"], 800),
+    }
     records["age"] = np.where(college, np.maximum(records["age"], 1), records["age"])
     return das.count(records, SCHEMA, SPINE)
 
@@ -46,14 +58,17 @@ def noisy(truth: Counted) -> das.Noisy:
 def agrees(result: Result) -> None:
     """Children add up to their parents, at every level, cell by cell."""
     for depth in range(1, len(SPINE)):
-        below, above = (result.histograms[SPINE.levels[d]].histogram.dense() for d in (depth, depth - 1))
+        below, above = (
+            result.histograms[SPINE.levels[d]].histogram.dense() for d in (depth, depth - 1)
+        )
         summed = np.zeros_like(above)
         np.add.at(summed, SPINE.parent[depth], below)
         assert np.array_equal(summed, above)
         assert (below >= 0).all()
 
 
-# --- what comes out --------------------------------------------------------------------------------------------
+# --- what comes out
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["topdown", "full-information"])
@@ -72,16 +87,27 @@ def test_counts_agree_and_meet_what_is_known(method: str, noisy: das.Noisy) -> N
 
 
 def test_an_only_child_speaks_for_its_parent_and_an_estimator_hears_it() -> None:
-    """90 with a variance of 4 and 100 with one of 1 are 98; of its two blocks each stands for itself."""
-    spine = das.Spine.from_frame({"County": ["a", "a"], "Block": ["a1", "a2"]}, ["State", "County", "Block"])
+    """90 with a variance of 4 and 100 with one of 1 are 98; of its two blocks each stands for
+    itself.
+    """
+    spine = das.Spine.from_frame(
+        {"County": ["a", "a"], "Block": ["a1", "a2"]}, ["State", "County", "Block"]
+    )
     of = {"State": (90, 4.0), "County": (100, 1.0)}
-    noisy = das.Noisy.of(SCHEMA, {(level, "total"): ([[n]], v) for level, (n, v) in of.items()} | {
-        ("Block", "total"): ([[40], [60]], 1.0)})  # fmt: skip
+    noisy = das.Noisy.of(
+        SCHEMA,
+        {(level, "total"): ([[n]], v) for level, (n, v) in of.items()}
+        | {("Block", "total"): ([[40], [60]], 1.0)},
+    )
     heard = {}
 
     def even(family: Family) -> np.ndarray:
         heard[family.level] = family.answers("total").values.tolist()
-        whole = np.full(len(family.cell), 98 / len(family.cell)) if family.parent is None else family.parent
+        whole = (
+            np.full(len(family.cell), 98 / len(family.cell))
+            if family.parent is None
+            else family.parent
+        )
         return np.tile(whole / len(family), (len(family), 1))
 
     result = das.topdown(noisy, spine, method=even)
@@ -94,31 +120,52 @@ def test_an_only_child_speaks_for_its_parent_and_an_estimator_hears_it() -> None
 def test_what_is_known_of_the_measurements_is_met_without_more_ado(noisy: das.Noisy) -> None:
     """And is what makes the difference: without it, the total is that of the noise."""
     assert das.topdown(noisy, SPINE).histograms["State"].answer("total").tolist() == [[800]]
-    totals = {das.topdown(das.Noisy(SCHEMA, n.source), SPINE).histograms["State"].answer("total").item()
-              for n in (noisy, *[Shifted(noisy.source, by) for by in (-50, 50)])}  # fmt: skip
+    totals = {
+        das.topdown(das.Noisy(SCHEMA, n.source), SPINE).histograms["State"].answer("total").item()
+        for n in (noisy, *[Shifted(noisy.source, by) for by in (-50, 50)])
+    }
     assert len(totals) == 3
 
 
 def test_what_is_known_of_two_sides_is_met_together(noisy: das.Noisy) -> None:
-    """Structures alone leave the total to the noise; with the total that the measurements know they do not."""
+    """Structures alone leave the total to the noise; with the total that the measurements know they
+    do not.
+    """
     result = das.topdown(noisy, SPINE, das.bounds(SCHEMA, SPINE, structures=STRUCTURES))
     assert result.histograms["State"].answer("total").tolist() == [[800]]
     assert (result.histograms["Block"].answer("home")[STRUCTURES == 0] == 0).all()
     more = das.bounds(SCHEMA, SPINE, {("County", "total"): [300, 500]})
-    assert das.topdown(noisy, SPINE, more).histograms["County"].answer("total").tolist() == [[300], [500]]
+    assert das.topdown(noisy, SPINE, more).histograms["County"].answer("total").tolist() == [
+        [300],
+        [500],
+    ]
 
 
 @pytest.mark.parametrize(
     "known, error, said",
     [
-        (lambda: das.bounds(SCHEMA, SPINE, {("State", "total"): [801]}), InputError, "the counts of 'total' at 'State' are not those"),
-        (lambda: das.bounds(SCHEMA, SPINE, {("County", "total"): [300, 501]}), InputError, "totals of 'County' do not add up to"),
-        (lambda: das.bounds(SCHEMA, SPINE, structures=np.zeros((5, 2), int)), InfeasibleError, "no histogram meets"),
+        (
+            lambda: das.bounds(SCHEMA, SPINE, {("State", "total"): [801]}),
+            InputError,
+            "the counts of 'total' at 'State' are not those",
+        ),
+        (
+            lambda: das.bounds(SCHEMA, SPINE, {("County", "total"): [300, 501]}),
+            InputError,
+            "totals of 'County' do not add up to",
+        ),
+        (
+            lambda: das.bounds(SCHEMA, SPINE, structures=np.zeros((5, 2), int)),
+            InfeasibleError,
+            "no histogram meets",
+        ),
         (lambda: dict(das.bounds(SCHEMA, SPINE)), InputError, "cannot be put together"),
         (lambda: 7, InputError, "bounds: this is a int"),
     ],
-)  # fmt: skip
-def test_what_contradicts_the_measurements_is_refused(known: Any, error: Any, said: str, noisy: das.Noisy) -> None:
+)
+def test_what_contradicts_the_measurements_is_refused(
+    known: Any, error: Any, said: str, noisy: das.Noisy
+) -> None:
     with pytest.raises(error, match=said):
         das.topdown(noisy, SPINE, known())
 
@@ -177,7 +224,10 @@ def test_frames_of_counts(noisy: das.Noisy) -> None:
         assert by_home.get((row.geocode, row.home), 0) == row.value
     dense = counts.histogram.dense()[0].reshape(SCHEMA.shape)
     for row in cells[cells["geocode"] == "a"].itertuples():
-        assert dense[["house", "college"].index(row.home), int(row.age), "fm".index(row.sex)] == row.value
+        assert (
+            dense[["house", "college"].index(row.home), int(row.age), "fm".index(row.sex)]
+            == row.value
+        )
         assert row.label == f"{row.home}, {row.age}, {'Female' if row.sex == 'f' else 'Male'}"
 
 
@@ -186,12 +236,18 @@ def test_everything_of_a_seed_says_so(truth: Counted) -> None:
         noisy = das.measure(truth, PLAN, seed=1)
     result = das.full_information(noisy, SPINE)
     counts, estimates = result.histograms["County"], result.estimates["County"]
-    for frame in (counts.to_frame(), counts.to_frame("total"), result.microdata(), estimates.to_frame()):
+    for frame in (
+        counts.to_frame(),
+        counts.to_frame("total"),
+        result.microdata(),
+        estimates.to_frame(),
+    ):
         assert set(frame[COLUMN]) == {CELL}
     assert "NOT PRIVATE" in repr(result)
 
 
-# --- measurements from elsewhere -------------------------------------------------------------------------------
+# --- measurements from elsewhere
+# -------------------------------------------------------------------------------
 
 
 def test_measurements_of_arrays_are_those_of_measuring(noisy: das.Noisy) -> None:
@@ -214,37 +270,53 @@ def test_measurements_of_arrays_are_those_of_measuring(noisy: das.Noisy) -> None
 
 @pytest.mark.parametrize("values", [np.zeros((2, 1)), np.zeros(2, int), np.zeros((2, 3), int)])
 def test_arrays_of_another_kind_are_refused(values: Any) -> None:
-    with pytest.raises(InputError, match=r"County/total: values of dtype [\s\S]*give integers, \(units, 1\)"):
+    with pytest.raises(
+        InputError, match=r"County/total: values of dtype [\s\S]*give integers, \(units, 1\)"
+    ):
         das.Noisy.of(SCHEMA, {("County", "total"): (values, 1.0)})
 
 
 def test_arrays_have_a_row_for_each_unit() -> None:
-    """Neither more, which were cut off, nor fewer; nor other numbers for two queries of one level."""
+    """Neither more, which were cut off, nor fewer; nor other numbers for two queries of one
+    level.
+    """
 
     def of(counties: int, **rest: Any) -> das.Noisy:
-        total = {lv: np.full((n, 1), 8) for lv, n in (("State", 1), ("County", counties), ("Block", 5))}
+        total = {
+            lv: np.full((n, 1), 8) for lv, n in (("State", 1), ("County", counties), ("Block", 5))
+        }
         return das.Noisy.of(SCHEMA, {(lv, "total"): (v, 2.0) for lv, v in total.items()}, **rest)
 
     assert of(2).read("County", "total", SPINE).values.tolist() == [[8], [8]]
     for counties in (1, 3):
         said = f"County/total: {counties} rows, and the level has 2 units"
-        for call in (lambda n: of(n, spine=SPINE), lambda n: das.topdown(of(n), SPINE),
-                     lambda n: of(n).read("State", "total", SPINE)):  # fmt: skip
+        for call in (
+            lambda n: of(n, spine=SPINE),
+            lambda n: das.topdown(of(n), SPINE),
+            lambda n: of(n).read("State", "total", SPINE),
+        ):
             with pytest.raises(InputError, match=said):
                 call(counties)
     with pytest.raises(InputError, match="County/home: 3 rows, and the level has 2 units"):
         das.Noisy.of(
-            SCHEMA, {("County", q): (np.zeros((n, k), int), 1.0) for q, n, k in (("total", 2, 1), ("home", 3, 2))}
+            SCHEMA,
+            {
+                ("County", q): (np.zeros((n, k), int), 1.0)
+                for q, n, k in (("total", 2, 1), ("home", 3, 2))
+            },
         )
     with pytest.raises(InputError, match="no level 'Tract'"):
         das.topdown(das.Noisy.of(SCHEMA, {("Tract", "total"): ([[8]], 1.0)}), SPINE)
     with pytest.raises(InputError, match=r"County/total: variances of shape \(3,\)"):
         das.Noisy.of(SCHEMA, {("County", "total"): ([[8], [8]], [1.0, 2.0, 3.0])})
-    with pytest.raises(InputError, match=r"County/total: values of dtype float64[\s\S]*integers \(2, 1\)"):
+    with pytest.raises(
+        InputError, match=r"County/total: values of dtype float64[\s\S]*integers \(2, 1\)"
+    ):
         of(2, exact={("County", "total"): [1.0, 2.0]})
 
 
-# --- estimators of one's own -----------------------------------------------------------------------------------
+# --- estimators of one's own
+# -----------------------------------------------------------------------------------
 
 
 def proportional(family: Family) -> np.ndarray:
@@ -258,7 +330,11 @@ def proportional(family: Family) -> np.ndarray:
 class Even(das.Estimator):
     def estimate(self, family: Family) -> tuple[np.ndarray, Certificate]:
         shape = (len(family), len(family.cell))
-        whole = np.full(len(family.cell), 800 / len(family.cell)) if family.parent is None else family.parent
+        whole = (
+            np.full(len(family.cell), 800 / len(family.cell))
+            if family.parent is None
+            else family.parent
+        )
         return np.broadcast_to(whole / len(family), shape), Certificate()
 
 
@@ -270,7 +346,9 @@ class Bare(das.Estimator):
 
 
 @pytest.mark.parametrize("method", [proportional, Even(), Bare()])
-def test_an_estimator_of_ones_own_is_rounded_and_checked_as_ours(method: Any, noisy: das.Noisy) -> None:
+def test_an_estimator_of_ones_own_is_rounded_and_checked_as_ours(
+    method: Any, noisy: das.Noisy
+) -> None:
     result = das.topdown(noisy, SPINE, method=method)
     agrees(result)
     assert result.histograms["State"].answer("total").tolist() == [[800]]
@@ -291,29 +369,54 @@ def test_an_estimator_of_ones_own_is_rounded_and_checked_as_ours(method: Any, no
         (lambda f: np.zeros(3), SolverError, r"<lambda> answers an array of shape \(3,\)"),
     ],
 )
-def test_what_is_no_estimate_is_refused(wrong: Any, error: Any, said: str, noisy: das.Noisy) -> None:
+def test_what_is_no_estimate_is_refused(
+    wrong: Any, error: Any, said: str, noisy: das.Noisy
+) -> None:
     with pytest.raises(error, match=said):
         das.topdown(noisy, SPINE, method=wrong)
 
 
-# --- what is refused -------------------------------------------------------------------------------------------
+# --- what is refused
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "exact, structures, error, said",
     [
-        ({("State", "total"): [800.0]}, None, InputError, r"State/total: values of dtype float64[\s\S]*integers \(1, 1\)"),
+        (
+            {("State", "total"): [800.0]},
+            None,
+            InputError,
+            r"State/total: values of dtype float64[\s\S]*integers \(1, 1\)",
+        ),
         ({("County", "total"): [800]}, None, InputError, r"integers \(2, 1\)"),
         ({("State", "total"): [-1]}, None, InputError, "counts of 0 or more"),
-        ({("State", "total"): [9], ("County", "total"): [4, 4]}, None, InputError, "'County' do not add up to those of 'State'"),
+        (
+            {("State", "total"): [9], ("County", "total"): [4, 4]},
+            None,
+            InputError,
+            "'County' do not add up to those of 'State'",
+        ),
         ({("Tract", "total"): [9]}, None, InputError, "no level 'Tract'"),
         ({}, np.ones((5, 3), int), InputError, r"structures: values[\s\S]*integers \(5, 2\)"),
         ({("State", "sex"): [[4, 4]]}, STRUCTURES, InputError, "only totals can be known"),
-        ({("State", "sex"): [[4, 4]], ("State", "age"): [[4, 2, 2]]}, None, InputError, "are both known, and cross"),
-        ({("State", "total"): [2]}, STRUCTURES, InfeasibleError, "no histogram meets the constraints"),
+        (
+            {("State", "sex"): [[4, 4]], ("State", "age"): [[4, 2, 2]]},
+            None,
+            InputError,
+            "are both known, and cross",
+        ),
+        (
+            {("State", "total"): [2]},
+            STRUCTURES,
+            InfeasibleError,
+            "no histogram meets the constraints",
+        ),
     ],
-)  # fmt: skip
-def test_bounds_that_are_none_are_refused(exact: Any, structures: Any, error: Any, said: str) -> None:
+)
+def test_bounds_that_are_none_are_refused(
+    exact: Any, structures: Any, error: Any, said: str
+) -> None:
     with pytest.raises(error, match=said):
         das.bounds(SCHEMA, SPINE, exact, structures)
 
@@ -323,14 +426,19 @@ def test_bounds_that_are_none_are_refused(exact: Any, structures: Any, error: An
     [
         (lambda n: das.topdown(SPINE, n), "topdown: this is a Spine, and no Noisy"),
         (lambda n: das.topdown(n, None), "topdown: this is a NoneType, and no Spine"),
-        (lambda n: das.measure(n, PLAN), r"measure: this is a Noisy, and no Counted[\s\S]*das.count"),
+        (
+            lambda n: das.measure(n, PLAN),
+            r"measure: this is a Noisy, and no Counted[\s\S]*das.count",
+        ),
         (
             lambda n: das.bounds(SCHEMA, SPINE, {"State": [800]}),
             r"bounds, exact: this is a str[\s\S]*level and a query",
         ),
     ],
 )
-def test_another_thing_in_the_place_of_an_argument_is_told(call: Any, said: str, noisy: das.Noisy) -> None:
+def test_another_thing_in_the_place_of_an_argument_is_told(
+    call: Any, said: str, noisy: das.Noisy
+) -> None:
     with pytest.raises(InputError, match=said):
         call(noisy)
 
@@ -340,11 +448,23 @@ def test_another_thing_in_the_place_of_an_argument_is_told(call: Any, said: str,
     [
         (lambda r: r.histograms["Tract"], "nothing of level 'Tract'[^$]*State, County, Block"),
         (lambda r: r.estimates["Block"], "nothing of level 'Block'[^$]*State, County"),
-        (lambda r: r.estimates["County"].to_frame("age"), "County: no query 'age'[^$]*total, home, detailed"),
-        (lambda r: r.estimates["County"].to_frame(["home"]), "County: this is a list, and no query"),
-        (lambda r: r.histograms["County"].to_frame(["home"]), "County: this is a list, and no query"),
+        (
+            lambda r: r.estimates["County"].to_frame("age"),
+            "County: no query 'age'[^$]*total, home, detailed",
+        ),
+        (
+            lambda r: r.estimates["County"].to_frame(["home"]),
+            "County: this is a list, and no query",
+        ),
+        (
+            lambda r: r.histograms["County"].to_frame(["home"]),
+            "County: this is a list, and no query",
+        ),
         (lambda r: r.histograms["County"].answer("race"), "no attribute 'race'"),
-        (lambda r: r.histograms["County"].histogram.answer("total"), r"a str, and no query[^$]*schema.query"),
+        (
+            lambda r: r.histograms["County"].histogram.answer("total"),
+            r"a str, and no query[^$]*schema.query",
+        ),
     ],
 )
 def test_names_of_something_else_are_one_message(call: Any, said: str, noisy: das.Noisy) -> None:
@@ -374,9 +494,11 @@ def test_what_a_notebook_shows_is_a_line(noisy: das.Noisy) -> None:
         SCHEMA.query("home"),
     ]
     assert [repr(thing) for thing in shown[4:]] == [
-        "<LevelBounds: 5 units, 2 groups, no total known>", "<LevelBounds: 1 units, 2 groups, totals known>",
-        "<Measurement: 'home' at Block, 5 units x 2 answers>", "<Query 'home': 2 answers>",
-    ]  # fmt: skip
+        "<LevelBounds: 5 units, 2 groups, no total known>",
+        "<LevelBounds: 1 units, 2 groups, totals known>",
+        "<Measurement: 'home' at Block, 5 units x 2 answers>",
+        "<Query 'home': 2 answers>",
+    ]
     assert all(len(repr(thing)) < 120 for thing in shown)
 
 
@@ -394,7 +516,9 @@ def test_bounds_of_another_spine_are_refused(noisy: das.Noisy) -> None:
 
 def test_a_level_without_a_measurement_is_told(truth: Counted) -> None:
     plan = das.Plan.of_rho(1, ["State", "Block"], ["detailed"])
-    with pytest.raises(InputError, match=r"no query to estimate it by[\s\S]*measure a query at every level"):
+    with pytest.raises(
+        InputError, match=r"no query to estimate it by[\s\S]*measure a query at every level"
+    ):
         das.topdown(das.measure(truth, plan, some_levels=True), SPINE)
     coarse = das.measure(truth, das.Plan.of_rho(1, list(SPINE.levels), ["sex"]))
     with pytest.raises(InputError, match="full information needs the detailed query at 'Block'"):
@@ -406,14 +530,23 @@ def test_exact_counts_that_cross_the_published_schemas_chain_do_without_it() -> 
     schema = das.load_spec("pl94-2010").persons.schema
     spine = das.Spine.from_frame({"Block": ["1", "2"]}, ["US", "Block"])
     rng = np.random.default_rng(0)
-    records = {"Block": rng.choice(["1", "2"], 60), "hhgq": [0] * 60, "votingage": rng.integers(0, 2, 60),
-               "hispanic": rng.integers(0, 2, 60), "cenrace": rng.integers(0, 63, 60)}  # fmt: skip
+    records = {
+        "Block": rng.choice(["1", "2"], 60),
+        "hhgq": [0] * 60,
+        "votingage": rng.integers(0, 2, 60),
+        "hispanic": rng.integers(0, 2, 60),
+        "cenrace": rng.integers(0, 63, 60),
+    }
     truth = das.count(records, schema, spine, positions=[a.name for a in schema.attributes])
     noisy = das.measure(
-        truth, das.Plan.of_rho(1, ["US", "Block"], ["votingage", "detailed"]), exact={"Block": "votingage"}
+        truth,
+        das.Plan.of_rho(1, ["US", "Block"], ["votingage", "detailed"]),
+        exact={"Block": "votingage"},
     )
     result = das.topdown(noisy, spine)
-    assert np.array_equal(result.histograms["Block"].answer("votingage"), noisy.exact["Block", "votingage"])
+    assert np.array_equal(
+        result.histograms["Block"].answer("votingage"), noisy.exact["Block", "votingage"]
+    )
 
 
 def test_a_prior_of_housing_needs_structures(noisy: das.Noisy) -> None:

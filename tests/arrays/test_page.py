@@ -23,7 +23,13 @@ def names() -> dict[str, Any]:
 
 
 def statements(block: str) -> int:
-    return len([line for line in block.splitlines() if re.match(r"\w", line) and not line.startswith("import")])
+    return len(
+        [
+            line
+            for line in block.splitlines()
+            if re.match(r"\w", line) and not line.startswith("import")
+        ]
+    )
 
 
 def test_an_estimate_takes_ten_lines_and_an_estimator_of_ones_own_twenty() -> None:

@@ -1,4 +1,6 @@
-"""The command line: what it prints, and that every mistake gives one message, exit code 2 and no release."""
+"""The command line: what it prints, and that every mistake gives one message, exit code 2 and no
+release.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ def das(capsys: pytest.CaptureFixture[str], root: Path, monkeypatch: pytest.Monk
 def copied(worlds: Worlds, tmp_path: Path) -> Path:
     """A run of a small extract, that a test may damage."""
     return worlds.copy(
-        worlds.run("run.seed=1", "geography.spine=tabulation", data="three thousand"), tmp_path / "copied"
+        worlds.run("run.seed=1", "geography.spine=tabulation", data="three thousand"),
+        tmp_path / "copied",
     )
 
 
@@ -71,27 +74,49 @@ def refused(said: Said, *words: str) -> None:
         assert word in said.err, said.err
 
 
-# --- what works -------------------------------------------------------------------------------------------------
+# --- what works
+# -------------------------------------------------------------------------------------------------
 
 
-def test_run_says_what_it_wrote_how_long_it_took_and_how_good_it_is(das: Das, worlds: Worlds, tmp_path: Path) -> None:
+def test_run_says_what_it_wrote_how_long_it_took_and_how_good_it_is(
+    das: Das, worlds: Worlds, tmp_path: Path
+) -> None:
     data = worlds.data("one thousand")
-    said = das("run", "configs/pl94-2010.toml", "--data", data, "--out", tmp_path / "run", "--quiet")
+    said = das(
+        "run", "configs/pl94-2010.toml", "--data", data, "--out", tmp_path / "run", "--quiet"
+    )
     assert said.code == 0, said.err
-    # its noise is not seeded: once in a while a query comes out worse than measured, and the run says so
-    assert said.err == "" or said.err.startswith("das: note: published worse than measured: "), said.err
+    # its noise is not seeded: once in a while a query comes out worse than measured, and the run
+    # says so
+    assert said.err == "" or said.err.startswith("das: note: published worse than measured: "), (
+        said.err
+    )
     for part in ("release", "report.html", "written in", " s"):
         assert part in said.out
     assert "error of" not in said.out  # nobody looks: it would be kept in a log
     assert "Block_Group" not in said.out
-    assert f"{tmp_path / 'run' / 'confidential' / 'evaluation' / 'errors.csv'}   (confidential" in said.out
+    assert (
+        f"{tmp_path / 'run' / 'confidential' / 'evaluation' / 'errors.csv'}   (confidential"
+        in said.out
+    )
     assert "NOT PRIVATE" not in said.out
     for page in ("release", "confidential"):  # both are named where a person sees them
         path = tmp_path / "run" / page / "report.html"
         assert path.is_file()
         assert f" {path} " in said.out
-    seeded = das("run", "configs/pl94-2010.toml", "--data", data, "--out", tmp_path / "seeded",
-                 "--set", "run.seed=1", "--set", "output.report=false", "--show-errors")  # fmt: skip
+    seeded = das(
+        "run",
+        "configs/pl94-2010.toml",
+        "--data",
+        data,
+        "--out",
+        tmp_path / "seeded",
+        "--set",
+        "run.seed=1",
+        "--set",
+        "output.report=false",
+        "--show-errors",
+    )
     assert seeded.code == 0
     _, found, errors = seeded.out.partition("confidential: these errors tell of the true counts.")
     assert found
@@ -103,7 +128,9 @@ def test_run_says_what_it_wrote_how_long_it_took_and_how_good_it_is(das: Das, wo
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_errors_are_printed_to_who_looks_or_asks(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_printed_to_who_looks_or_asks(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     assert shows_errors(False, quiet=False, as_json=False) is terminal
     assert shows_errors(True, quiet=False, as_json=False)
@@ -116,17 +143,50 @@ def test_errors_are_printed_to_who_looks_or_asks(terminal: bool, monkeypatch: py
 def test_a_run_as_json_says_nothing_of_the_truth(das: Das, worlds: Worlds) -> None:
     """Every number of it is in the release, or a time."""
     run = worlds.run("run.seed=1", data="one thousand")
-    said = das("run", "configs/pl94-2010.toml", "--set", "geography.spine=tabulation", "--set", "run.seed=1", "--set",
-               "output.report=false", "--data", worlds.data("one thousand"), "--out", run, "--resume", "--json")  # fmt: skip
+    said = das(
+        "run",
+        "configs/pl94-2010.toml",
+        "--set",
+        "geography.spine=tabulation",
+        "--set",
+        "run.seed=1",
+        "--set",
+        "output.report=false",
+        "--data",
+        worlds.data("one thousand"),
+        "--out",
+        run,
+        "--resume",
+        "--json",
+    )
     assert said.code == 0, said.err
-    assert set(json.loads(said.out)) == {"out", "release", "seconds", "report", "page", "was_finished", "worse_than_measured",
-                                         "private", "warning"}  # fmt: skip
+    assert set(json.loads(said.out)) == {
+        "out",
+        "release",
+        "seconds",
+        "report",
+        "page",
+        "was_finished",
+        "worse_than_measured",
+        "private",
+        "warning",
+    }
 
 
 def test_run_takes_several_files_as_one_nation(das: Das, worlds: Worlds, tmp_path: Path) -> None:
     nj, ny = (worlds.data("three thousand") / f"{ss}2010.pl.zip" for ss in ("nj", "ny"))
-    said = das("run", "configs/pl94-2010.toml", "--data", ny, "--data", nj, "--out", tmp_path / "run",
-               "--set", "output.report=false")  # fmt: skip
+    said = das(
+        "run",
+        "configs/pl94-2010.toml",
+        "--data",
+        ny,
+        "--data",
+        nj,
+        "--out",
+        tmp_path / "run",
+        "--set",
+        "output.report=false",
+    )
     assert said.code == 0, said.err
     table = pd.read_csv(tmp_path / "run" / "release" / "tables" / "P1_State.csv", dtype=str)
     assert list(table["GEOCODE"]) == ["34", "36"]
@@ -137,8 +197,17 @@ def test_run_takes_several_files_as_one_nation(das: Das, worlds: Worlds, tmp_pat
 def test_check_prints_the_plan(das: Das) -> None:
     said = das("check", "configs/pl94-2010.toml")
     assert said.code == 0, said.err
-    for part in ("293764/114921", "11417641/152349649", "17.1436", "1e-10", "bounded", "discrete-gaussian",
-                 "hispanic * cenrace", "Block_Group", "margin"):  # fmt: skip
+    for part in (
+        "293764/114921",
+        "11417641/152349649",
+        "17.1436",
+        "1e-10",
+        "bounded",
+        "discrete-gaussian",
+        "hispanic * cenrace",
+        "Block_Group",
+        "margin",
+    ):
         assert part in said.out, part
     pure = das("check", "configs/1940-pure-dp.toml")
     assert pure.code == 0
@@ -152,7 +221,9 @@ def test_check_as_json_has_exact_costs_and_margins(das: Das) -> None:
     plan = json.loads(said.out)
     assert said.code == 0
     assert plan["neighbours"] == "bounded"
-    persons = [line for line in plan["plan"] if line["universe"] == "persons" and "class" not in line]  # with siblings
+    persons = [
+        line for line in plan["plan"] if line["universe"] == "persons" and "class" not in line
+    ]  # with siblings
     assert sum(Fraction(line["rho"]) for line in persons) == 1
     at = {(line["level"], line["query"]): line for line in persons}
     line = at["State", "total"]
@@ -172,7 +243,9 @@ def test_compare_sets_noisy_beside_published(das: Das, copied: Path) -> None:
     assert set(rows) == {"persons", "housing"}
     errors = errors_csv.read(copied / "confidential" / "evaluation" / "errors.csv")
     expected = [(r.level, r.query, r.bin, r.mae) for r in errors if r.source == "postprocessed"]
-    assert [(r["level"], r["query"], r["bin"], r["mae_published"]) for r in rows["persons"]] == expected
+    assert [
+        (r["level"], r["query"], r["bin"], r["mae_published"]) for r in rows["persons"]
+    ] == expected
 
 
 def test_evaluate_writes_the_errors_again(das: Das, copied: Path) -> None:
@@ -190,7 +263,9 @@ def test_evaluate_writes_the_errors_again(das: Das, copied: Path) -> None:
 
 
 def test_evaluate_takes_areas_of_ones_own(das: Das, copied: Path, tmp_path: Path) -> None:
-    """They join those that the header of the extract has; one more area is one more row of each column."""
+    """They join those that the header of the extract has; one more area is one more row of each
+    column.
+    """
     tables = copied / "confidential" / "evaluation" / "tables.csv"
     assert {"Place", "County_Subdivision", "Block_Group"} <= set(pd.read_csv(tables)["geography"])
     spine = pq.read_table(copied / "release" / "spine.parquet").to_pandas()
@@ -199,7 +274,9 @@ def test_evaluate_takes_areas_of_ones_own(das: Das, copied: Path, tmp_path: Path
     areas.write_text("area,block\n" + "".join(f"one,{b}\n" for b in blocks) + f"two,{blocks[0]}\n")
     shown = das("evaluate", copied, "--areas", areas)
     assert shown.code == 0
-    assert all(text in shown.out for text in ("Errors of areas: wards", "P1", "H1", "RMSE", "tables.csv"))
+    assert all(
+        text in shown.out for text in ("Errors of areas: wards", "P1", "H1", "RMSE", "tables.csv")
+    )
     rows = pd.read_csv(tables)
     total = rows[(rows["column"] == "P0010001") & (rows["size"] == "all")].set_index("geography")
     assert total.loc["wards", "n"] == 2
@@ -210,27 +287,52 @@ def test_evaluate_takes_areas_of_ones_own(das: Das, copied: Path, tmp_path: Path
 
 def test_sweep_runs_every_budget_and_draws_them(das: Das, tmp_path: Path) -> None:
     said = das(
-        "sweep", "configs/1940.toml", "--rho", "1/10,2", "--repeats", "2", "--out", tmp_path / "sweep", "--quiet"
+        "sweep",
+        "configs/1940.toml",
+        "--rho",
+        "1/10,2",
+        "--repeats",
+        "2",
+        "--out",
+        tmp_path / "sweep",
+        "--quiet",
     )
     assert said.code == 0, said.err
     rows = pd.read_csv(tmp_path / "sweep" / "sweep.csv")
     runs = rows[["budget_exact", "repeat"]].drop_duplicates()
-    assert sorted(map(tuple, runs.to_numpy().tolist())) == [("1/10", 0), ("1/10", 1), ("2", 0), ("2", 1)]
-    some = rows[(rows["level"] == "Enumdist") & (rows["query"] == "detailed") & (rows["bin"] == "all")]
+    assert sorted(map(tuple, runs.to_numpy().tolist())) == [
+        ("1/10", 0),
+        ("1/10", 1),
+        ("2", 0),
+        ("2", 1),
+    ]
+    some = rows[
+        (rows["level"] == "Enumdist") & (rows["query"] == "detailed") & (rows["bin"] == "all")
+    ]
     noisy = some[some["source"] == "nmf"].groupby("budget")["rmse"].mean()
     assert noisy[0.1] / noisy[2.0] == pytest.approx(20**0.5, rel=0.1)  # sigma is rho^(-1/2)
     page = (tmp_path / "sweep" / "sweep.html").read_text()
     assert "<svg" in page
-    assert "http" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
-        "http://creativecommons.org", "").replace("https://matplotlib.org", "")  # fmt: skip
+    assert "http" not in page.replace("http://www.w3.org", "").replace(
+        "http://purl.org", ""
+    ).replace("http://creativecommons.org", "").replace("https://matplotlib.org", "")
     assert len(list((tmp_path / "sweep" / "runs").iterdir())) == 4
     assert (tmp_path / "sweep").stat().st_mode & 0o777 == 0o700  # errors depend on the truth
 
 
 def test_a_sweep_keeps_budgets_apart_and_stays_in_its_folder(das: Das, tmp_path: Path) -> None:
     """Budgets that agree in many digits, and a name that points elsewhere."""
-    said = das("sweep", "configs/1940.toml", "--rho", "1,1.0000001", "--out", tmp_path / "a" / "sweep", "--quiet",
-               "--set", "run.name=../../../elsewhere")  # fmt: skip
+    said = das(
+        "sweep",
+        "configs/1940.toml",
+        "--rho",
+        "1,1.0000001",
+        "--out",
+        tmp_path / "a" / "sweep",
+        "--quiet",
+        "--set",
+        "run.name=../../../elsewhere",
+    )
     assert said.code == 0, said.err
     assert len(list((tmp_path / "a" / "sweep" / "runs").iterdir())) == 2
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
@@ -239,16 +341,40 @@ def test_a_sweep_keeps_budgets_apart_and_stays_in_its_folder(das: Das, tmp_path:
 
 def test_data_simulate_writes_an_extract_that_runs(das: Das, tmp_path: Path) -> None:
     said = das(
-        "data", "simulate", "1940", "--out", tmp_path / "in", "--seed", "5", "--states", "2", "--persons", "4000"
+        "data",
+        "simulate",
+        "1940",
+        "--out",
+        tmp_path / "in",
+        "--seed",
+        "5",
+        "--states",
+        "2",
+        "--persons",
+        "4000",
     )
     assert said.code == 0, said.err
     path = Path(said.out.strip())
     assert path.is_file()
-    run = das("run", "configs/1940.toml", "--data", path, "--out", tmp_path / "run", "--set", "output.report=false")
+    run = das(
+        "run",
+        "configs/1940.toml",
+        "--data",
+        path,
+        "--out",
+        tmp_path / "run",
+        "--set",
+        "output.report=false",
+    )
     assert run.code == 0, run.err
     assert len(pd.read_parquet(tmp_path / "run" / "release" / "microdata" / "persons")) == 4000
-    refused(das("data", "simulate", "1940", "--out", tmp_path / "no", "--seed", "5", "--sf1"), "--sf1")
-    refused(das("data", "simulate", "2010", "--out", tmp_path / "no", "--seed", "5", "--persons", "10"), "1000 a state")
+    refused(
+        das("data", "simulate", "1940", "--out", tmp_path / "no", "--seed", "5", "--sf1"), "--sf1"
+    )
+    refused(
+        das("data", "simulate", "2010", "--out", tmp_path / "no", "--seed", "5", "--persons", "10"),
+        "1000 a state",
+    )
     assert not (tmp_path / "no").exists()
 
 
@@ -265,7 +391,8 @@ def test_help_and_version(das: Das) -> None:
     assert das("run", "--help").code == 0
 
 
-# --- mistakes in arguments and configuration -----------------------------------------------------------------------
+# --- mistakes in arguments and configuration
+# -----------------------------------------------------------------------
 
 
 def edit(root: Path, tmp_path: Path, *changes: tuple[str, str]) -> Path:
@@ -280,9 +407,18 @@ def edit(root: Path, tmp_path: Path, *changes: tuple[str, str]) -> Path:
 
 
 CONFIGURATIONS = {
-    "wrong key": ([("neighbours =", "neighbors =")], ["budget.neighbors", "unknown key", "'neighbours'"]),
-    "wrong table": ([("[constraints]", "[constraint]")], ["constraint", "unknown key", "'constraints'"]),
-    "shares do not sum to 1": ([('Tract = "687/4099"', 'Tract = "688/4099"')], ["budget.levels", "4100/4099"]),
+    "wrong key": (
+        [("neighbours =", "neighbors =")],
+        ["budget.neighbors", "unknown key", "'neighbours'"],
+    ),
+    "wrong table": (
+        [("[constraints]", "[constraint]")],
+        ["constraint", "unknown key", "'constraints'"],
+    ),
+    "shares do not sum to 1": (
+        [('Tract = "687/4099"', 'Tract = "688/4099"')],
+        ["budget.levels", "4100/4099"],
+    ),
     "shares of queries": (
         [('"hispanic * cenrace" = "130/4097"', '"hispanic * cenrace" = "1/4097"')],
         ["budget.queries.US", "3968/4097"],
@@ -292,25 +428,38 @@ CONFIGURATIONS = {
         [("[budget.queries.Block_Group]", "[budget.queries.Blok_Group]")],
         ["budget.queries", "Block_Group"],
     ),
-    "query that does not exist": ([('detailed = "189/241"', 'detail = "189/241"')], ["budget.queries.US", "'detail'"]),
+    "query that does not exist": (
+        [('detailed = "189/241"', 'detail = "189/241"')],
+        ["budget.queries.US", "'detail'"],
+    ),
     "float": ([('rho = "293764/114921"', "rho = 2.56")], ["budget.rho", "2.56", "float", "string"]),
-    "float share": ([('State = "1440/4099"', "State = 0.35")], ["budget.levels.State", "0.35", "float"]),
+    "float share": (
+        [('State = "1440/4099"', "State = 0.35")],
+        ["budget.levels.State", "0.35", "float"],
+    ),
     "negative budget": ([('rho = "293764/114921"', 'rho = "-1"')], ["-1", "rho"]),
     "no budget": ([('rho = "293764/114921"\n', "")], ["rho", "discrete-gaussian"]),
     "no neighbours": ([('neighbours = "bounded"\n', "")], ["budget.neighbours", "missing"]),
     "not TOML": ([("[run]", "[run")], ["TOML", "edited.toml", "line 7"]),
-    "constraint at no level": ([('total = "State"', 'total = "Staat"')], ["constraints.total", "'Staat'"]),
+    "constraint at no level": (
+        [('total = "State"', 'total = "Staat"')],
+        ["constraints.total", "'Staat'"],
+    ),
     "pass with a query twice": (
         [('default = [["total"], ["*"]]', 'default = [["total"], ["total", "*"]]')],
         ["estimation.passes", "a query occurs"],
     ),
     "field that the data do not have": (
-        [('"Tract", "Block_Group"', '"Ward", "Block_Group"'), ("Tract =", "Ward ="),
-         ("[budget.queries.Tract]", "[budget.queries.Ward]"), ('Tract = "364/1025"', 'Ward = "364/1025"'),
-         ("[housing.budget.queries.Tract]", "[housing.budget.queries.Ward]")],
+        [
+            ('"Tract", "Block_Group"', '"Ward", "Block_Group"'),
+            ("Tract =", "Ward ="),
+            ("[budget.queries.Tract]", "[budget.queries.Ward]"),
+            ('Tract = "364/1025"', 'Ward = "364/1025"'),
+            ("[housing.budget.queries.Tract]", "[housing.budget.queries.Ward]"),
+        ],
         ["'Ward'", "County_Subdivision"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("changes,words", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
@@ -323,30 +472,57 @@ def test_a_wrong_configuration_is_refused_with_its_key(
 
 
 def test_all_faults_are_told_at_once(das: Das, root: Path, tmp_path: Path) -> None:
-    path = edit(root, tmp_path, ("neighbours =", "neighbors ="), ('State = "1440/4099"', "State = 0.35"))
-    refused(das("check", path), "budget.neighbors", "budget.levels.State", "budget.neighbours: missing", "3 fault")
+    path = edit(
+        root, tmp_path, ("neighbours =", "neighbors ="), ('State = "1440/4099"', "State = 0.35")
+    )
+    refused(
+        das("check", path),
+        "budget.neighbors",
+        "budget.levels.State",
+        "budget.neighbours: missing",
+        "3 fault",
+    )
 
 
 def test_a_configuration_that_is_not_there_or_not_text(das: Das, tmp_path: Path) -> None:
-    refused(das("run", tmp_path / "none.toml", "--out", tmp_path / "run"), "none.toml", "no such configuration")
+    refused(
+        das("run", tmp_path / "none.toml", "--out", tmp_path / "run"),
+        "none.toml",
+        "no such configuration",
+    )
     (tmp_path / "latin.toml").write_bytes('[run]\nname = "Zürich"\n'.encode("latin-1"))
     refused(das("run", tmp_path / "latin.toml", "--out", tmp_path / "run"), "latin.toml", "utf-8")
     refused(das("check", tmp_path), str(tmp_path))
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("change,word", [
-    ("budget.rho", "budget.rho"), ("budget.rho=0", "rho"), ("budget.rho=1/0", "zero"), ("budget.roh=1", "budget.roh"),
-    ("budget.rho.x=1", "rho"), ("budget.rho=one", "'one'"), ("=1", "KEY=VALUE"), ("run.seed=-1", "run.seed"),
-    ("geography.spine=optimised", "geography.spine"), ("estimation.method=guess", "estimation.method"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change,word",
+    [
+        ("budget.rho", "budget.rho"),
+        ("budget.rho=0", "rho"),
+        ("budget.rho=1/0", "zero"),
+        ("budget.roh=1", "budget.roh"),
+        ("budget.rho.x=1", "rho"),
+        ("budget.rho=one", "'one'"),
+        ("=1", "KEY=VALUE"),
+        ("run.seed=-1", "run.seed"),
+        ("geography.spine=optimised", "geography.spine"),
+        ("estimation.method=guess", "estimation.method"),
+    ],
+)
 def test_a_wrong_change_is_refused(das: Das, tmp_path: Path, change: str, word: str) -> None:
     refused(das("run", "configs/pl94-2010.toml", "--set", change, "--out", tmp_path / "run"), word)
     assert not (tmp_path / "run").exists()
 
 
 def test_click_refuses_what_is_no_argument(das: Das) -> None:
-    for args in (["run"], ["run", "configs/pl94-2010.toml", "--workers", "0"], ["no-such-command"], ["estimate"]):
+    for args in (
+        ["run"],
+        ["run", "configs/pl94-2010.toml", "--workers", "0"],
+        ["no-such-command"],
+        ["estimate"],
+    ):
         said = das(*args)
         assert said.code == 2
         assert "Traceback" not in said.err
@@ -365,25 +541,42 @@ def test_a_folder_that_is_not_empty_is_never_overwritten(das: Das, tmp_path: Pat
     assert [p.name for p in (tmp_path / "run").iterdir()] == ["mine"]
     (tmp_path / "file").write_text("keep")
     refused(das("run", "configs/pl94-2010.toml", "--out", tmp_path / "file"), "file", "--out")
-    refused(das("run", "configs/pl94-2010.toml", "--out", tmp_path / "file" / "below"), "below", "--out")
-    refused(das("sweep", "configs/1940.toml", "--rho", "1", "--out", tmp_path / "file" / "below"), "below")
+    refused(
+        das("run", "configs/pl94-2010.toml", "--out", tmp_path / "file" / "below"), "below", "--out"
+    )
+    refused(
+        das("sweep", "configs/1940.toml", "--rho", "1", "--out", tmp_path / "file" / "below"),
+        "below",
+    )
     assert (tmp_path / "file").read_text() == "keep"
 
 
 @pytest.mark.parametrize("budgets", ["abc", "0", "-1", "1,1", "", "1,,2", "1,0x2", "1/0", "1,2/2"])
 def test_a_sweep_over_no_budgets(das: Das, tmp_path: Path, budgets: str) -> None:
-    refused(das("sweep", "configs/1940.toml", f"--rho={budgets}", "--out", tmp_path / "sweep"), "--rho")
+    refused(
+        das("sweep", "configs/1940.toml", f"--rho={budgets}", "--out", tmp_path / "sweep"), "--rho"
+    )
     assert not (tmp_path / "sweep").exists()
 
 
 def test_a_sweep_of_copies_of_one_seeded_run(das: Das, tmp_path: Path) -> None:
     said = das(
-        "sweep", "configs/1940.toml", "--rho", "1", "--repeats", "2", "--set", "run.seed=1", "--out", tmp_path / "s"
+        "sweep",
+        "configs/1940.toml",
+        "--rho",
+        "1",
+        "--repeats",
+        "2",
+        "--set",
+        "run.seed=1",
+        "--out",
+        tmp_path / "s",
     )
     refused(said, "run.seed")
 
 
-# --- mistakes in the input ------------------------------------------------------------------------------------------
+# --- mistakes in the input
+# ------------------------------------------------------------------------------------------
 
 
 def members(path: Path) -> dict[str, bytes]:
@@ -467,7 +660,12 @@ def test_a_damaged_extract_is_refused_with_its_place(
     nj, ny = (members(root / "data" / "pl94_2010" / f"{ss}2010.pl.zip") for ss in ("nj", "ny"))
     damage(nj, ny)
     said = das(
-        "run", "configs/pl94-2010.toml", "--data", pack(tmp_path / "nj2010.pl.zip", nj), "--out", tmp_path / "run"
+        "run",
+        "configs/pl94-2010.toml",
+        "--data",
+        pack(tmp_path / "nj2010.pl.zip", nj),
+        "--out",
+        tmp_path / "run",
     )
     refused(said, *words)
     assert not (tmp_path / "run").exists()
@@ -475,7 +673,9 @@ def test_a_damaged_extract_is_refused_with_its_place(
 
 def test_input_that_is_not_there(das: Das, root: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    (tmp_path / "nj2010.pl.zip").write_bytes((root / "data" / "pl94_2010" / "nj2010.pl.zip").read_bytes()[:6000])
+    (tmp_path / "nj2010.pl.zip").write_bytes(
+        (root / "data" / "pl94_2010" / "nj2010.pl.zip").read_bytes()[:6000]
+    )
     (tmp_path / "ny2010.pl.zip").touch()
     for path, word in (
         ("none", "no such"),
@@ -483,14 +683,19 @@ def test_input_that_is_not_there(das: Das, root: Path, tmp_path: Path) -> None:
         ("nj2010.pl.zip", "zip"),
         ("ny2010.pl.zip", "empty"),
     ):
-        said = das("run", "configs/pl94-2010.toml", "--data", tmp_path / path, "--out", tmp_path / "run")
+        said = das(
+            "run", "configs/pl94-2010.toml", "--data", tmp_path / path, "--out", tmp_path / "run"
+        )
         refused(said, path, word)
-    said = das("run", "configs/1940.toml", "--data", root / "data" / "pl94_2010", "--out", tmp_path / "run")
+    said = das(
+        "run", "configs/1940.toml", "--data", root / "data" / "pl94_2010", "--out", tmp_path / "run"
+    )
     refused(said, "pl94_2010")
     assert not (tmp_path / "run").exists()
 
 
-# --- releases that are not whole --------------------------------------------------------------------------------------
+# --- releases that are not whole
+# --------------------------------------------------------------------------------------
 
 
 def first(copied: Path, pattern: str) -> Path:
@@ -569,11 +774,17 @@ def not_parquet(copied: Path) -> None:
 
 
 def other_geocode(copied: Path) -> None:
-    rewrite(first(copied, "nmf/Tract.parquet/DPQuery/*/*.parquet"), "geocode", lambda v: ["99999999999", *v[1:]])
+    rewrite(
+        first(copied, "nmf/Tract.parquet/DPQuery/*/*.parquet"),
+        "geocode",
+        lambda v: ["99999999999", *v[1:]],
+    )
 
 
 def geocode_twice(copied: Path) -> None:
-    rewrite(first(copied, "nmf/Tract.parquet/DPQuery/*/*.parquet"), "geocode", lambda v: [v[1], *v[1:]])
+    rewrite(
+        first(copied, "nmf/Tract.parquet/DPQuery/*/*.parquet"), "geocode", lambda v: [v[1], *v[1:]]
+    )
 
 
 def rewrite(path: Path, column: str, change: Callable[[list], list]) -> None:
@@ -583,7 +794,11 @@ def rewrite(path: Path, column: str, change: Callable[[list], list]) -> None:
     with pq.ParquetWriter(path, groups[0].schema) as out:
         for t in groups:
             at = t.schema.get_field_index(column)
-            out.write_table(t.set_column(at, column, pa.array(change(t[column].to_pylist()), t.schema.field(at).type)))
+            out.write_table(
+                t.set_column(
+                    at, column, pa.array(change(t[column].to_pylist()), t.schema.field(at).type)
+                )
+            )
 
 
 SPOILT: dict[Callable[[Path], None], list[str]] = {
@@ -607,7 +822,15 @@ SPOILT: dict[Callable[[Path], None], list[str]] = {
 }
 
 #: What no digest tells any more once the release is sealed again.
-HIDDEN = {other_query, lost_part, lost_constraint, lost_constraints, lost_facilities, other_geocode, geocode_twice}
+HIDDEN = {
+    other_query,
+    lost_part,
+    lost_constraint,
+    lost_constraints,
+    lost_facilities,
+    other_geocode,
+    geocode_twice,
+}
 
 
 @pytest.mark.parametrize("spoil,words", SPOILT.items(), ids=[s.__name__ for s in SPOILT])
@@ -628,7 +851,9 @@ def test_estimation_takes_a_run_for_its_release(das: Das, copied: Path, tmp_path
     assert das("estimate", "--from", copied, "--out", tmp_path / "new").code == 0
     assert not (tmp_path / "new" / "confidential").exists()
     table = "tables/P1_County.csv"
-    assert (tmp_path / "new" / "release" / table).read_bytes() == (copied / "release" / table).read_bytes()
+    assert (tmp_path / "new" / "release" / table).read_bytes() == (
+        copied / "release" / table
+    ).read_bytes()
 
 
 def test_folders_that_are_no_run(das: Das, copied: Path, tmp_path: Path) -> None:
@@ -636,7 +861,11 @@ def test_folders_that_are_no_run(das: Das, copied: Path, tmp_path: Path) -> None
     for folder in ("none", "empty"):
         refused(das("evaluate", tmp_path / folder), folder)
         refused(das("compare", tmp_path / folder), folder)
-        refused(das("estimate", "--from", tmp_path / folder, "--out", tmp_path / "new"), folder, "release/")
+        refused(
+            das("estimate", "--from", tmp_path / folder, "--out", tmp_path / "new"),
+            folder,
+            "release/",
+        )
     shutil.rmtree(copied / "confidential")
     refused(das("evaluate", copied), "confidential")
     refused(das("compare", copied), "confidential")
@@ -644,7 +873,9 @@ def test_folders_that_are_no_run(das: Das, copied: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("spoil", [lost_spine, lost_part, torn_part])
-def test_a_spoilt_release_is_not_evaluated(das: Das, copied: Path, spoil: Callable[[Path], None]) -> None:
+def test_a_spoilt_release_is_not_evaluated(
+    das: Das, copied: Path, spoil: Callable[[Path], None]
+) -> None:
     spoil(copied)
     refused(das("evaluate", copied), "release")
 
@@ -656,7 +887,8 @@ def test_microdata_that_were_altered_are_not_evaluated(das: Das, copied: Path) -
     refused(das("evaluate", copied), "microdata", "records")
 
 
-# --- failures that are not the user's -------------------------------------------------------------------------------
+# --- failures that are not the user's
+# -------------------------------------------------------------------------------
 
 
 def test_an_unexpected_failure_is_exit_code_3_with_a_trace(
@@ -689,7 +921,9 @@ def test_an_interruption_says_so(das: Das, tmp_path: Path, monkeypatch: pytest.M
     refused(das("run", "configs/1940.toml", "--out", tmp_path / "run"), "not empty", "--resume")
 
 
-def test_a_full_disk_says_how_to_go_on(das: Das, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_says_how_to_go_on(
+    das: Das, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -702,9 +936,11 @@ def test_a_full_disk_says_how_to_go_on(das: Das, tmp_path: Path, monkeypatch: py
     )
 
 
-def test_an_interruption_says_what_is_spent(das: Das, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the first draw nothing is, and nothing is left behind; within a level nothing that can be drawn again, and where
-    that is not kept, what was announced."""
+def test_an_interruption_says_what_is_spent(
+    das: Das, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first draw nothing is, and nothing is left behind; within a level nothing that can
+    be drawn again, and where that is not kept, what was announced."""
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -713,15 +949,34 @@ def test_an_interruption_says_what_is_spent(das: Das, tmp_path: Path, monkeypatc
         with monkeypatch.context() as patch:
             patch.setattr(module, name, interrupted)
             said = das("run", "configs/1940.toml", "--out", tmp_path / "run")
-        assert (said.code, said.err) == (130, "das: interrupted\n  nothing was measured: no budget is spent\n")
+        assert (said.code, said.err) == (
+            130,
+            "das: interrupted\n  nothing was measured: no budget is spent\n",
+        )
         assert not (tmp_path / "run").exists()
     for name, asked in (("keyed", []), ("forgetful", ["--accept-spent"])):
         with monkeypatch.context() as patch:
-            patch.setattr(measuring.nmf, "write", lambda *args, **_: next(args[4]) and interrupted())
-            said = das("run", "configs/1940.toml", "--data", "data/ext1940", "--out", tmp_path / name,
-                       "--set", f"run.entropy={name}", "--set", "output.report=false")  # fmt: skip
+            patch.setattr(
+                measuring.nmf, "write", lambda *args, **_: next(args[4]) and interrupted()
+            )
+            said = das(
+                "run",
+                "configs/1940.toml",
+                "--data",
+                "data/ext1940",
+                "--out",
+                tmp_path / name,
+                "--set",
+                f"run.entropy={name}",
+                "--set",
+                "output.report=false",
+            )
         assert said.code == 130
-        words = ["is spent (persons at National)", "as much once more"] if asked else ["the same: it costs nothing"]
+        words = (
+            ["is spent (persons at National)", "as much once more"]
+            if asked
+            else ["the same: it costs nothing"]
+        )
         assert all(word in said.err for word in words), said.err
         again = said.err.rpartition(": das ")[2].split()
         assert again[-1 - len(asked) :] == ["--resume", *asked]
@@ -734,7 +989,9 @@ def test_constraints_that_contradict_each_other_are_the_fault_of_the_release(
     das: Das, tmp_path: Path, copied: Path
 ) -> None:
     """A state total below what its facilities must hold: nothing the release can be mended with."""
-    rewrite(first(copied, "nmf/State.parquet/Constraint/*/*.parquet"), "value", lambda v: [[0]] * len(v))
+    rewrite(
+        first(copied, "nmf/State.parquet/Constraint/*/*.parquet"), "value", lambda v: [[0]] * len(v)
+    )
     said = das("estimate", "--from", copied / "release", "--out", tmp_path / "new")
     refused(said, "constraints", "altered")
     assert np.sum([p.suffix == ".parquet" for p in (tmp_path / "new").rglob("*")]) == 0
@@ -749,7 +1006,9 @@ def test_a_run_cut_off_before_any_draw_has_nothing_to_resume(das: Das, copied: P
 def test_output_that_nobody_reads_ends_quietly(root: Path) -> None:
     """As `das account CONFIG | head -1`."""
     command = [sys.executable, "-m", "das", "account", "configs/1940-pure-dp.toml"]
-    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

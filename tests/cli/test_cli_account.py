@@ -83,14 +83,24 @@ def by(rows: list[dict[str, Any]], key: str) -> dict[str, dict[str, Any]]:
     return {r[key]: r for r in rows}
 
 
-# --- das account ---------------------------------------------------------------------------------------------------
+# --- das account
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_the_account_of_a_configuration(das: Das, config: Path) -> None:
     said = das("account", config)
     assert said.code == 0, said.err
-    for part in ("bounded", "5/2", "exactly at delta = 1e-10", "implied epsilon", "hispanic (same place)",
-                 "place within one State (same attributes)", "where the budget goes", "persons, by levels", "housing"):  # fmt: skip
+    for part in (
+        "bounded",
+        "5/2",
+        "exactly at delta = 1e-10",
+        "implied epsilon",
+        "hispanic (same place)",
+        "place within one State (same attributes)",
+        "where the budget goes",
+        "persons, by levels",
+        "housing",
+    ):
         assert part in said.out, part
     account = json.loads(das("account", "--json", config).out)
     assert account["rho"] == {"persons": "5/2", "housing": "1/4", "total": "11/4"}
@@ -107,7 +117,9 @@ def test_the_account_of_a_configuration(das: Das, config: Path) -> None:
     assert low <= changes["place within one State"]["pld"][1] <= high + 1e-9
 
 
-def test_the_account_of_a_run_is_that_of_its_configuration(das: Das, config: Path, finished: Path) -> None:
+def test_the_account_of_a_run_is_that_of_its_configuration(
+    das: Das, config: Path, finished: Path
+) -> None:
     planned = json.loads(das("account", config, "--json").out)
     for folder in (finished, finished / "release"):
         assert json.loads(das("account", folder, "--json").out) == planned
@@ -121,23 +133,35 @@ def test_another_delta(das: Das, config: Path) -> None:
     assert {c["delta"] for c in account["changes"]["persons"]} == {"1e-12"}
 
 
-@pytest.mark.parametrize("args, words", [
-    (["{config}", "--delta", "0"], ["--delta", "between 0 and 1"]),
-    (["{config}", "--delta", "1"], ["--delta", "between 0 and 1"]),
-    (["{config}", "--delta", "-1e-3"], ["--delta", "between 0 and 1"]),
-    (["{config}", "--delta", "tiny"], ["--delta", "'tiny' is not a number"]),
-    (["{config}", "--set", "budget.rho=-1"], ["budget.rho", "-1"]),
-    (["{config}", "--set", "budget.levels.US=1/3"], ["budget.levels", "the shares sum to 13/12"]),
-    (["{config}", "--set", "budget.queries.US={{hhgq = 0.5, detailed = 0.5}}"], ["budget.queries.US.hhgq", "float"]),
-    (["{run}", "--set", "budget.rho=1"], ["--set", "accounted for as it is"]),
-    (["{config}.gone"], ["no such configuration"]),
-    (["{empty}"], ["privacy.json"]),
-    (["verify", "{empty}"], ["privacy.json"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        (["{config}", "--delta", "0"], ["--delta", "between 0 and 1"]),
+        (["{config}", "--delta", "1"], ["--delta", "between 0 and 1"]),
+        (["{config}", "--delta", "-1e-3"], ["--delta", "between 0 and 1"]),
+        (["{config}", "--delta", "tiny"], ["--delta", "'tiny' is not a number"]),
+        (["{config}", "--set", "budget.rho=-1"], ["budget.rho", "-1"]),
+        (
+            ["{config}", "--set", "budget.levels.US=1/3"],
+            ["budget.levels", "the shares sum to 13/12"],
+        ),
+        (
+            ["{config}", "--set", "budget.queries.US={{hhgq = 0.5, detailed = 0.5}}"],
+            ["budget.queries.US.hhgq", "float"],
+        ),
+        (["{run}", "--set", "budget.rho=1"], ["--set", "accounted for as it is"]),
+        (["{config}.gone"], ["no such configuration"]),
+        (["{empty}"], ["privacy.json"]),
+        (["verify", "{empty}"], ["privacy.json"]),
+    ],
+)
 def test_what_is_not_an_account_is_refused(
     das: Das, config: Path, finished: Path, tmp_path: Path, args: list[str], words: list[str]
 ) -> None:
-    refused(das("account", *(a.format(config=config, run=finished, empty=tmp_path) for a in args)), *words)
+    refused(
+        das("account", *(a.format(config=config, run=finished, empty=tmp_path) for a in args)),
+        *words,
+    )
 
 
 def test_verify(das: Das, finished: Path, tmp_path: Path) -> None:
@@ -155,11 +179,16 @@ def test_verify(das: Das, finished: Path, tmp_path: Path) -> None:
     refused(das("account", "verify", copied), "privacy.json, line", "guarantee.total.epsilon.1.pld")
 
 
-def test_measurements_that_do_not_match_their_ledger_have_no_account(das: Das, finished: Path, tmp_path: Path) -> None:
+def test_measurements_that_do_not_match_their_ledger_have_no_account(
+    das: Das, finished: Path, tmp_path: Path
+) -> None:
     copied = Path(shutil.copytree(finished, tmp_path / "copied"))
     part = next((copied / "release" / "nmf" / "State.parquet" / "DPQuery").rglob("*.parquet"))
     part.write_bytes(
-        (copied / "release" / "nmf" / "Block.parquet" / "DPQuery").rglob("*.parquet").__next__().read_bytes()
+        (copied / "release" / "nmf" / "Block.parquet" / "DPQuery")
+        .rglob("*.parquet")
+        .__next__()
+        .read_bytes()
     )
     refused(das("account", copied), "State")
 
@@ -196,21 +225,29 @@ def test_check_gives_the_exact_epsilon(das: Das, config: Path) -> None:
     assert f"epsilon = {bound(ten['pld'])} exactly" in das("check", config).out
 
 
-# --- das plan --------------------------------------------------------------------------------------------------------
+# --- das plan
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_a_pure_budget_has_plans_and_an_account_too(das: Das, root: Path) -> None:
     config = root / "configs" / "1940-pure-dp.toml"
     changes = by(json.loads(das("account", config, "--json").out)["changes"]["persons"], "what")
-    assert changes["place within one County"] == {"kind": "place", "what": "place within one County", "epsilon": "1/16",
-                                                  "says": "place within one County (same attributes)"}  # fmt: skip
+    assert changes["place within one County"] == {
+        "kind": "place",
+        "what": "place within one County",
+        "epsilon": "1/16",
+        "says": "place within one County (same attributes)",
+    }
     said = json.loads(das("plan", config, "--margin", "State:detailed=30", "--json").out)
     assert "rho_normal" not in said["prices"][0]
     options = by(said["options"], "name")
-    assert options["all-scaled"]["guarantee"] == {"epsilon": options["all-scaled"]["epsilon"], "delta": "0"}
-    assert Fraction(options["others-unchanged"]["epsilon"]) == Fraction(1, 4) * Fraction(39, 40) + Fraction(
-        said["prices"][0]["epsilon"]
-    )
+    assert options["all-scaled"]["guarantee"] == {
+        "epsilon": options["all-scaled"]["epsilon"],
+        "delta": "0",
+    }
+    assert Fraction(options["others-unchanged"]["epsilon"]) == Fraction(1, 4) * Fraction(
+        39, 40
+    ) + Fraction(said["prices"][0]["epsilon"])
     assert das("account", config).code == das("plan", config).code == 0
 
 
@@ -221,7 +258,9 @@ def test_margins_of_a_budget(das: Das, config: Path) -> None:
         assert part in said.out, part
     (option,) = json.loads(das("plan", config, "--json", "--coverage", "0.5").out)["options"]
     line = next(d for d in option["plan"] if (d["level"], d["query"]) == ("State", "total"))
-    assert line["sigma_sq"] == "24/5"  # sigma = 2.19, of which half is within 1.48: P[|X| <= 1] = 0.51 at least
+    assert (
+        line["sigma_sq"] == "24/5"
+    )  # sigma = 2.19, of which half is within 1.48: P[|X| <= 1] = 0.51 at least
     assert line["margins"] == {"0.5": 1}
 
 
@@ -239,24 +278,45 @@ def test_what_margins_and_queries_cost(das: Das, config: Path) -> None:
     assert list(options) == ["now", "others-unchanged", "same-total", "all-scaled"]
     price = least_cost(DISCRETE_GAUSSIAN, Neighbours.BOUNDED, 3, 0.95)
     (shown,) = said["prices"]
-    assert (shown["rho"], shown["rho_normal"]) == (str(price), normal_cost(Neighbours.BOUNDED, 3, 0.95))
-    assert Fraction(options["others-unchanged"]["rho"]) == Fraction(5, 2) - Fraction(5, 24) + price + Fraction(1, 100)
+    assert (shown["rho"], shown["rho_normal"]) == (
+        str(price),
+        normal_cost(Neighbours.BOUNDED, 3, 0.95),
+    )
+    assert Fraction(options["others-unchanged"]["rho"]) == Fraction(5, 2) - Fraction(
+        5, 24
+    ) + price + Fraction(1, 100)
     assert Fraction(options["same-total"]["rho"]) == Fraction(5, 2)
     eps = [e for o in options.values() for e in o["guarantee"]["epsilon"]]
     assert [e["delta"] for e in eps] == ["1e-10"] * 4
     assert eps[0]["pld"][1] < eps[1]["pld"][0] < eps[3]["pld"][0]
     text = das(*args).out
-    for part in ("others-unchanged", "same-total", "all-scaled", "State:total within 3 at 95 %", "SafeTab-P", "–"):
+    for part in (
+        "others-unchanged",
+        "same-total",
+        "all-scaled",
+        "State:total within 3 at 95 %",
+        "SafeTab-P",
+        "–",
+    ):
         assert part in text, part
 
 
 def test_housing_units_have_a_plan_too(das: Das, config: Path) -> None:
-    said = json.loads(das("plan", config, "--universe", "housing", "--margin", "Block:detailed=9", "--json").out)
-    assert [o["name"] for o in said["options"]] == ["now", "others-unchanged", "same-total", "all-scaled"]
+    said = json.loads(
+        das("plan", config, "--universe", "housing", "--margin", "Block:detailed=9", "--json").out
+    )
+    assert [o["name"] for o in said["options"]] == [
+        "now",
+        "others-unchanged",
+        "same-total",
+        "all-scaled",
+    ]
     assert said["options"][0]["rho"] == "1/4"
 
 
-def test_a_plan_that_is_chosen_goes_into_the_configuration(das: Das, config: Path, tmp_path: Path) -> None:
+def test_a_plan_that_is_chosen_goes_into_the_configuration(
+    das: Das, config: Path, tmp_path: Path
+) -> None:
     args = ("plan", config, "--add", "Block:hispanic=1/100")
     tree = tomllib.loads(config.read_text())
     printed = tomllib.loads(das(*args, "--toml", "same-total").out)
@@ -270,21 +330,29 @@ def test_a_plan_that_is_chosen_goes_into_the_configuration(das: Das, config: Pat
     assert sorted(persons) == sorted(tuple(d[k] for k in key) for d in wanted)
 
 
-@pytest.mark.parametrize("args, words", [
-    (["--margin", "State:total"], ["--margin", "LEVEL:QUERY=VALUE"]),
-    (["--margin", "total=5"], ["--margin", "LEVEL:QUERY=VALUE"]),
-    (["--margin", "State:total=2.5"], ["whole number", "2.5"]),
-    (["--margin", "State:total=-1"], ["whole number"]),
-    (["--margin", "State:votingage=3"], ["State:votingage", "no such draw", "it measures total"]),
-    (["--margin", "Ward:total=3"], ["the levels are US, State, Block"]),
-    (["--margin", "State:total=3", "--margin", "State:total=4"], ["there twice"]),
-    (["--add", "State:votingage=0"], ["not positive"]),
-    (["--add", "State:votingage=x"], ["--add State:votingage=x", "not a number"]),
-    (["--add", "State:age=1"], ["'age'"]),
-    (["--universe", "dogs"], ["--universe", "persons, housing"]),
-    (["--toml", "best"], ["--toml", "choose from now"]),
-])  # fmt: skip
-def test_a_wish_that_makes_no_sense_is_refused(das: Das, config: Path, args: list[str], words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        (["--margin", "State:total"], ["--margin", "LEVEL:QUERY=VALUE"]),
+        (["--margin", "total=5"], ["--margin", "LEVEL:QUERY=VALUE"]),
+        (["--margin", "State:total=2.5"], ["whole number", "2.5"]),
+        (["--margin", "State:total=-1"], ["whole number"]),
+        (
+            ["--margin", "State:votingage=3"],
+            ["State:votingage", "no such draw", "it measures total"],
+        ),
+        (["--margin", "Ward:total=3"], ["the levels are US, State, Block"]),
+        (["--margin", "State:total=3", "--margin", "State:total=4"], ["there twice"]),
+        (["--add", "State:votingage=0"], ["not positive"]),
+        (["--add", "State:votingage=x"], ["--add State:votingage=x", "not a number"]),
+        (["--add", "State:age=1"], ["'age'"]),
+        (["--universe", "dogs"], ["--universe", "persons, housing"]),
+        (["--toml", "best"], ["--toml", "choose from now"]),
+    ],
+)
+def test_a_wish_that_makes_no_sense_is_refused(
+    das: Das, config: Path, args: list[str], words: list[str]
+) -> None:
     refused(das("plan", config, *args), *words)
 
 
@@ -311,17 +379,27 @@ def test_areas_are_not_named_as_a_level_is(das: Das, finished: Path, tmp_path: P
     levels = tomllib.loads(spec_.read_text())["geography"]["levels"]
     path = tmp_path / f"{levels[1]}.csv"
     path.write_text(f"area,block\nx,{spine_file.read(spine_).code('Block', 0)}\n")
-    refused(das("evaluate", finished, "--areas", path), path.name, "is a level of the spine", "another name")
+    refused(
+        das("evaluate", finished, "--areas", path),
+        path.name,
+        "is a level of the spine",
+        "another name",
+    )
 
 
-def test_the_schema_is_the_published_one_and_that_of_real_statements(das: Das, root: Path, finished: Path) -> None:
+def test_the_schema_is_the_published_one_and_that_of_real_statements(
+    das: Das, root: Path, finished: Path
+) -> None:
     code, out, _ = das("account", "schema")
     assert code == 0
     assert out == (root / "docs" / "privacy-statement.schema.json").read_text(encoding="utf-8")
-    jsonschema.validate(run_directory.read_json(finished / "release" / "privacy.json"), json.loads(out))
+    jsonschema.validate(
+        run_directory.read_json(finished / "release" / "privacy.json"), json.loads(out)
+    )
 
 
-# --- verification and signature --------------------------------------------------------------------------------------
+# --- verification and signature
+# --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -330,14 +408,20 @@ def copied(finished: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen")
-def test_a_release_is_signed_last_and_verified_with_its_signer(das: Das, copied: Path, tmp_path: Path) -> None:
+def test_a_release_is_signed_last_and_verified_with_its_signer(
+    das: Das, copied: Path, tmp_path: Path
+) -> None:
     key, allowed = tmp_path / "office", tmp_path / "allowed"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     allowed.write_text(f"office@example.gov {key.with_suffix('.pub').read_text()}")
     assert "not signed" in das("account", "verify", copied).out
     refused(das("account", "verify", copied, "--signer", allowed), "this release is not signed")
     assert "privacy.json.sig" in das("account", "sign", copied, "--key", key).out
-    said = json.loads(das("account", "verify", copied, "--signer", allowed, "--recompute", "--quiet", "--json").out)
+    said = json.loads(
+        das(
+            "account", "verify", copied, "--signer", allowed, "--recompute", "--quiet", "--json"
+        ).out
+    )
     assert (said["signed"], said["signer"], said["recomputed"], said["not_checked"]) == (
         True,
         "office@example.gov",
@@ -350,7 +434,9 @@ def test_a_release_is_signed_last_and_verified_with_its_signer(das: Das, copied:
     again = das("account", "sign", copied, "--key", key)
     refused(again, "this release is signed already", "delete privacy.json.sig")
     assert "--out" not in again.err  # which the command does not have
-    refused(das("intervals", copied, "--replicates", 2, "--quiet"), "this release is signed", "--out")
+    refused(
+        das("intervals", copied, "--replicates", 2, "--quiet"), "this release is signed", "--out"
+    )
     assert not (copied / "release" / "intervals").exists()
     sealed(copied / "release")  # what somebody does who altered it: the same statement once more
     assert das("account", "verify", copied, "--signer", allowed).code == 0
@@ -365,22 +451,35 @@ def test_what_was_not_checked_is_said(das: Das, copied: Path) -> None:
     made = {**said.software, "das": "0.0.7"}
     (copied / "release" / "privacy.html").write_text("<p>nothing is lost</p>", encoding="utf-8")
     said = said.sealed(
-        {**said.digests, "privacy.html": run_directory.file_digest(copied / "release" / "privacy.html")}, made
+        {
+            **said.digests,
+            "privacy.html": run_directory.file_digest(copied / "release" / "privacy.html"),
+        },
+        made,
     )
-    privacy_statement.write(copied / "release", said.sealed({**said.digests, "privacy.json": own_digest(said)}, made))
+    privacy_statement.write(
+        copied / "release", said.sealed({**said.digests, "privacy.json": own_digest(said)}, made)
+    )
     refused(das("account", "verify", copied), "das 0.0.7", "--other-version")
     out = das("account", "verify", copied, "--other-version").out
     assert "NOT CHECKED" in out
     assert "privacy.html" in out
-    assert json.loads(das("account", "verify", copied, "--other-version", "--json").out)["not_checked"] == [
-        "privacy.html"
-    ]
+    assert json.loads(das("account", "verify", copied, "--other-version", "--json").out)[
+        "not_checked"
+    ] == ["privacy.html"]
 
 
 def test_a_seeded_release_is_signed_by_nobody(das: Das, worlds: Worlds, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("k")
     refused(
-        das("account", "sign", worlds.run("run.seed=1", data="one thousand"), "--key", tmp_path / "key"), "was seeded"
+        das(
+            "account",
+            "sign",
+            worlds.run("run.seed=1", data="one thousand"),
+            "--key",
+            tmp_path / "key",
+        ),
+        "was seeded",
     )
 
 

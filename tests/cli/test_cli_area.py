@@ -1,4 +1,6 @@
-"""`das area`: counts of any list of blocks; what is wrong with a list is said, and nothing is written."""
+"""`das area`: counts of any list of blocks; what is wrong with a list is said, and nothing is
+written.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def by_level(opened: Opened, tree: MeasuredSpine, level: str) -> list[tuple[str,
 def test_an_area_that_is_a_unit_has_the_full_information_estimate_of_it(
     das: Das, worlds: Worlds, tmp_path: Path, spine: str, level: str
 ) -> None:
-    """Of the tree that was measured: on the optimised spine its own tracts, and both parts of a state."""
+    """Of the tree that was measured: on the optimised spine its own tracts, and both parts of a
+    state.
+    """
     run = worlds.run("run.seed=1", f"geography.spine={spine}", data="three thousand")
     opened = open_release(run / "release")
     u = opened.after.persons
@@ -67,7 +71,9 @@ def test_an_area_that_is_a_unit_has_the_full_information_estimate_of_it(
         if at == level and query.name in ("total", "hispanic"):
             for i in range(query.answers):
                 field = "total" if query.answers == 1 else f"{query.name}[{i}]"
-                here = found[found["field"].eq(field) & found["universe"].eq("persons")].set_index("area")
+                here = found[found["field"].eq(field) & found["universe"].eq("persons")].set_index(
+                    "area"
+                )
                 here = here.loc[tree.spine.geocodes(level)]
                 assert np.abs(here["estimate"] - value[:, i]).max() < 0.02
                 assert np.abs(here["standard_error"] - error[:, i]).max() < 0.02
@@ -101,20 +107,35 @@ def test_published_counts_are_sums_of_the_microdata_and_formats_agree(
     assert "areas overlap" in err
     assert "in no area" in err
     for ending in ("csv", "parquet", "json"):
-        code, told, _ = das(run, "--blocks", path, "--statistics", "P4", "--out", tmp_path / f"out.{ending}")
+        code, told, _ = das(
+            run, "--blocks", path, "--statistics", "P4", "--out", tmp_path / f"out.{ending}"
+        )
         assert code == 0
         assert "NOT PRIVATE" in told
     read = pd.read_csv(tmp_path / "out.csv", dtype={"area": str}, keep_default_na=False)
     assert read["NOT PRIVATE"].eq("seeded").all()
     same = pd.read_parquet(tmp_path / "out.parquet")
-    for other in (read, same, pd.DataFrame(json.loads((tmp_path / "out.json").read_text())["rows"])):
-        assert np.allclose(other[["value", "estimate", "standard_error", "estimate_low", "estimate_high"]].astype(float),
-                           frame[["value", "estimate", "standard_error", "estimate_low", "estimate_high"]].astype(float))  # fmt: skip
+    for other in (
+        read,
+        same,
+        pd.DataFrame(json.loads((tmp_path / "out.json").read_text())["rows"]),
+    ):
+        assert np.allclose(
+            other[["value", "estimate", "standard_error", "estimate_low", "estimate_high"]].astype(
+                float
+            ),
+            frame[["value", "estimate", "standard_error", "estimate_low", "estimate_high"]].astype(
+                float
+            ),
+        )
 
 
 def test_wider_coverage_is_a_wider_interval_about_the_same_estimate(das: Das, run: Path) -> None:
     kind = ("--kind", "county subdivision", "--json")
-    narrow, wide = (pd.DataFrame(json.loads(das(run, *kind, "--coverage", c)[1])["rows"]) for c in ("0.5", "0.99"))
+    narrow, wide = (
+        pd.DataFrame(json.loads(das(run, *kind, "--coverage", c)[1])["rows"])
+        for c in ("0.5", "0.99")
+    )
     assert (narrow["estimate"] == wide["estimate"]).all()
     width = wide["estimate_high"] - wide["estimate_low"]
     assert (width >= narrow["estimate_high"] - narrow["estimate_low"]).all()
@@ -127,32 +148,66 @@ def test_wider_coverage_is_a_wider_interval_about_the_same_estimate(das: Das, ru
 def test_the_terminal_has_the_totals_of_every_universe(das: Das, run: Path) -> None:
     code, out, _ = das(run, "--kind", "Place")
     assert code == 0
-    assert all(word in out for word in ("persons", "housing", "interval", "standard error", "NOT PRIVATE"))
+    assert all(
+        word in out for word in ("persons", "housing", "interval", "standard error", "NOT PRIVATE")
+    )
 
 
 BAD = {
-    "unknown blocks": ("area,block\nx,{0}\nx,9\ny,8\n", (), "line 3: '9' is not a unit of level 'Block' (and 1 more"),
-    "a block twice": ("area,block\nx,{0}\nx,{1}\nx,{0}\n", (), "line 4: '{0}' stands under 'x' twice"),
+    "unknown blocks": (
+        "area,block\nx,{0}\nx,9\ny,8\n",
+        (),
+        "line 3: '9' is not a unit of level 'Block' (and 1 more",
+    ),
+    "a block twice": (
+        "area,block\nx,{0}\nx,{1}\nx,{0}\n",
+        (),
+        "line 4: '{0}' stands under 'x' twice",
+    ),
     "no area": ("area,block\n,{0}\n", (), "there is no area"),
     "an empty file": ("", (), "the file is empty"),
     "a header alone": ("area,block\n", (), "no records"),
-    "a plan with two districts for a block": ("area,block\nx,{0}\ny,{0}\n", ("--plan",), "more) is in no area"),
+    "a plan with two districts for a block": (
+        "area,block\nx,{0}\ny,{0}\n",
+        ("--plan",),
+        "more) is in no area",
+    ),
     "another format": ("area,block\nx,{0}\n", ("--out", "{folder}/o.xlsx"), "none of the formats"),
-    "the list itself": ("area,block\nx,{0}\n", ("--out", "{folder}/list.csv"), "the list of blocks itself"),
+    "the list itself": (
+        "area,block\nx,{0}\n",
+        ("--out", "{folder}/list.csv"),
+        "the list of blocks itself",
+    ),
     "no folder": ("area,block\nx,{0}\n", ("--out", "{folder}/none/o.csv"), "no such folder"),
-    "no such statistic": ("area,block\nx,{0}\n", ("--statistics", "P9"), "no table, column or query 'P9'"),
-    "no such universe": ("area,block\nx,{0}\n", ("--statistics", "dogs:total"), "no universe 'dogs'"),
+    "no such statistic": (
+        "area,block\nx,{0}\n",
+        ("--statistics", "P9"),
+        "no table, column or query 'P9'",
+    ),
+    "no such universe": (
+        "area,block\nx,{0}\n",
+        ("--statistics", "dogs:total"),
+        "no universe 'dogs'",
+    ),
     "both": ("area,block\nx,{0}\n", ("--kind", "Place"), "give one of both"),
     "no such kind": (None, ("--kind", "Ward"), "no kind of area 'Ward'"),
     "neither": (None, (), "this release knows the kinds"),
     "coverage": ("area,block\nx,{0}\n", ("--coverage", "1"), "1"),
-    "coverage that is no number": ("area,block\nx,{0}\n", ("--coverage", "nan"), "a coverage of nan"),
+    "coverage that is no number": (
+        "area,block\nx,{0}\n",
+        ("--coverage", "nan"),
+        "a coverage of nan",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", BAD.values(), ids=list(BAD))
 def test_bad_input_is_told_and_nothing_is_written(
-    das: Das, run: Path, opened: Opened, tmp_path: Path, case: tuple[str | None, tuple[str, ...], str]
+    das: Das,
+    run: Path,
+    opened: Opened,
+    tmp_path: Path,
+    case: tuple[str | None, tuple[str, ...], str],
 ) -> None:
     text, args, said = case
     blocks = opened.spine.geocodes("Block")[:2].tolist()
@@ -167,7 +222,9 @@ def test_bad_input_is_told_and_nothing_is_written(
     assert sorted(p.name for p in tmp_path.iterdir()) == (["list.csv"] if text is not None else [])
 
 
-def test_a_plan_has_each_block_in_one_district(das: Das, run: Path, opened: Opened, tmp_path: Path) -> None:
+def test_a_plan_has_each_block_in_one_district(
+    das: Das, run: Path, opened: Opened, tmp_path: Path
+) -> None:
     pairs = by_level(opened, MeasuredSpine.of(opened.spine), "County")
     whole = listed(tmp_path / "plan.csv", pairs)
     code, out, err = das(run, "--blocks", whole, "--plan", "--json")
@@ -186,8 +243,20 @@ def test_a_plan_has_each_block_in_one_district(das: Das, run: Path, opened: Open
 
 def test_python_reads_the_same(das: Das, run: Path) -> None:
     frame = read_areas(run, kind="Place", statistics=["P0010001", "housing:H1"], coverage=0.8)
-    said = json.loads(das(run, "--kind", "Place", "--statistics", "P0010001", "--statistics", "housing:H1", "--coverage", "0.8",
-                          "--json")[1])["rows"]  # fmt: skip
+    said = json.loads(
+        das(
+            run,
+            "--kind",
+            "Place",
+            "--statistics",
+            "P0010001",
+            "--statistics",
+            "housing:H1",
+            "--coverage",
+            "0.8",
+            "--json",
+        )[1]
+    )["rows"]
     assert frame["NOT PRIVATE"].eq("seeded").all()
     plain = frame.drop(columns="NOT PRIVATE").astype(object)
     assert plain.where(plain.notna(), None).to_dict("records") == said

@@ -1,4 +1,6 @@
-"""``das detailed check`` and ``run`` from a shell: what is wrong is one message and exit code 2, and leaves nothing behind."""
+"""``das detailed check`` and ``run`` from a shell: what is wrong is one message and exit code 2,
+and leaves nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def refused(das: Das, *args: object, here: Path, says: str) -> str:
     return err
 
 
-# --- as it should be -------------------------------------------------------------------------------------------
+# --- as it should be
+# -------------------------------------------------------------------------------------------
 
 
 def test_check_says_what_would_be_measured(das: Das, given: tuple[Path, Path]) -> None:
@@ -60,7 +63,9 @@ def test_check_says_what_would_be_measured(das: Das, given: tuple[Path, Path]) -
     assert said["regions"]["STATE"] == 2
 
 
-def test_a_run_says_where_it_is_and_a_seeded_one_what_it_is(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_run_says_where_it_is_and_a_seeded_one_what_it_is(
+    das: Das, given: tuple[Path, Path], tmp_path: Path
+) -> None:
     code, out, err = das("run", *given, "--out", tmp_path / "a", "--quiet")
     assert (code, err) == (0, "")
     assert "safe to publish" in out
@@ -71,16 +76,26 @@ def test_a_run_says_where_it_is_and_a_seeded_one_what_it_is(das: Das, given: tup
     assert "NOT PRIVATE" in out
     assert "safe to publish" not in out
     table = tmp_path / "b" / "release" / "tables" / "t1" / "part-00000-us.csv"
-    assert all(line.endswith(("NOT PRIVATE", "seeded")) for line in table.read_text(encoding="utf-8").splitlines())
-    code, out, err = das("run", *given, "--out", tmp_path / "b", "--quiet", "--seed", 3, "--resume", "--json")
+    assert all(
+        line.endswith(("NOT PRIVATE", "seeded"))
+        for line in table.read_text(encoding="utf-8").splitlines()
+    )
+    code, out, err = das(
+        "run", *given, "--out", tmp_path / "b", "--quiet", "--seed", 3, "--resume", "--json"
+    )
     assert code == 0
     assert "nothing to resume" in err
     assert json.loads(out)["was_finished"] is True
-    code, out, err = das("estimate", tmp_path / "b", "--out", tmp_path / "estimates", "--csv", "--json")
+    code, out, err = das(
+        "estimate", tmp_path / "b", "--out", tmp_path / "estimates", "--csv", "--json"
+    )
     assert (code, json.loads(out)["private"]) == (0, False)
     for table in (tmp_path / "estimates").rglob("*.csv"):
         lines = table.read_text(encoding="utf-8").splitlines()
-        assert all(line.endswith('"NOT PRIVATE"' if at == 0 else '"seeded"') for at, line in enumerate(lines))
+        assert all(
+            line.endswith('"NOT PRIVATE"' if at == 0 else '"seeded"')
+            for at, line in enumerate(lines)
+        )
 
 
 def test_households_from_the_totals_in_their_folder(das: Das, tmp_path: Path) -> None:
@@ -88,24 +103,35 @@ def test_households_from_the_totals_in_their_folder(das: Das, tmp_path: Path) ->
     code, out, err = das("check", *given, "--product", "households", "--json")
     assert (code, json.loads(out)["records"]) == (0, 3)
     assert (
-        "the totals have no group in any region of state 02: nothing below the nation would be measured of them" in err
+        "the totals have no group in any region of state 02: nothing below the nation would be"
+        " measured of them" in err
     )
-    assert das("run", *given, "--product", "households", "--out", tmp_path / "run", "--quiet")[0] == 0
+    assert (
+        das("run", *given, "--product", "households", "--out", tmp_path / "run", "--quiet")[0] == 0
+    )
 
 
-def test_check_says_how_many_records_are_left_out(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+def test_check_says_how_many_records_are_left_out(
+    das: Das, given: tuple[Path, Path], tmp_path: Path
+) -> None:
     data = Path(shutil.copytree(given[1], tmp_path / "data"))
     head, first, *rest = (data / "person-records.txt").read_text(encoding="utf-8").splitlines()
     other = first.split("|")
     other[head.split("|").index("TABBLKST")] = "06"
-    (data / "person-records.txt").write_text("\n".join([head, first, "|".join(other), *rest]) + "\n", encoding="utf-8")
+    (data / "person-records.txt").write_text(
+        "\n".join([head, first, "|".join(other), *rest]) + "\n", encoding="utf-8"
+    )
     there, more = (json.loads(das("check", given[0], d, "--json")[1]) for d in (given[1], data))
     assert more["left_out"] == there["left_out"] + 1
     assert there["records"] == more["records"]
-    assert f"({more['left_out']} more in states of no run are left out)" in das("check", given[0], data)[1]
+    assert (
+        f"({more['left_out']} more in states of no run are left out)"
+        in das("check", given[0], data)[1]
+    )
 
 
-# --- folders -----------------------------------------------------------------------------------------------------
+# --- folders
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
@@ -125,9 +151,18 @@ def test_folders_the_wrong_way_round(das: Das, given: tuple[Path, Path], tmp_pat
     refused(das, "check", *given[::-1], here=tmp_path, says="config.json")
 
 
-@pytest.mark.parametrize("name", ["config.json", "race-and-ethnicity-codes.txt", "race-characteristic-iterations.txt",
-                                  "ethnicity-characteristic-iterations.txt", "race-and-ethnicity-code-to-iteration.txt",
-                                  "GRF-C.txt", "person-records.txt"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.json",
+        "race-and-ethnicity-codes.txt",
+        "race-characteristic-iterations.txt",
+        "ethnicity-characteristic-iterations.txt",
+        "race-and-ethnicity-code-to-iteration.txt",
+        "GRF-C.txt",
+        "person-records.txt",
+    ],
+)
 @pytest.mark.parametrize("command", ["check", "run"])
 def test_files_that_are_missing_empty_cut_or_in_another_encoding(
     das: Das, given: tuple[Path, Path], tmp_path: Path, command: str, name: str
@@ -135,8 +170,14 @@ def test_files_that_are_missing_empty_cut_or_in_another_encoding(
     path = next(f / name for f in given if (f / name).exists())
     whole = path.read_bytes()
     args = (command, *given, *(["--out", tmp_path / "run"] if command == "run" else []))
-    contents: list[bytes] = [b"", whole[: whole.rindex(b"|") - 1] if b"|" in whole else whole[:-9], b"\xff" + whole, b"\x00" * 99,
-                             whole.replace(b"|", b",").replace(b'":', b'"'), whole.splitlines()[0][: 9999 if name.endswith(".txt") else 40]]  # fmt: skip
+    contents: list[bytes] = [
+        b"",
+        whole[: whole.rindex(b"|") - 1] if b"|" in whole else whole[:-9],
+        b"\xff" + whole,
+        b"\x00" * 99,
+        whole.replace(b"|", b",").replace(b'":', b'"'),
+        whole.splitlines()[0][: 9999 if name.endswith(".txt") else 40],
+    ]
     for content in contents:
         path.write_bytes(content)
         refused(das, *args, here=tmp_path, says=name)
@@ -165,11 +206,22 @@ def test_records_of_no_run(das: Das, given: tuple[Path, Path], tmp_path: Path) -
             refused(das, *command, here=tmp_path, says="person-records.txt: has no person of")
 
 
-# --- products and totals -----------------------------------------------------------------------------------------
+# --- products and totals
+# -----------------------------------------------------------------------------------------
 
 
 def test_folders_of_the_other_product(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
-    refused(das, "run", *given, "--product", "households", "--out", tmp_path / "run", here=tmp_path, says="config.json")
+    refused(
+        das,
+        "run",
+        *given,
+        "--product",
+        "households",
+        "--out",
+        tmp_path / "run",
+        here=tmp_path,
+        says="config.json",
+    )
     homes = runs.given(tmp_path / "h", "households")
     refused(das, "run", *homes, "--out", tmp_path / "run", here=tmp_path, says="config.json")
     refused(
@@ -184,7 +236,16 @@ def test_folders_of_the_other_product(das: Das, given: tuple[Path, Path], tmp_pa
         here=tmp_path,
         says="household-records.txt",
     )
-    refused(das, "run", given[0], homes[1], "--out", tmp_path / "run", here=tmp_path, says="person-records.txt")
+    refused(
+        das,
+        "run",
+        given[0],
+        homes[1],
+        "--out",
+        tmp_path / "run",
+        here=tmp_path,
+        says="person-records.txt",
+    )
 
 
 def test_totals_that_are_not_there_or_of_another_place(das: Das, tmp_path: Path) -> None:
@@ -193,7 +254,14 @@ def test_totals_that_are_not_there_or_of_another_place(das: Das, tmp_path: Path)
     refused(das, *args, "--totals", tmp_path / "nowhere", here=tmp_path, says="nowhere")
     other = tmp_path / "other.txt"
     other.write_text(folders.TOTALS.splitlines()[0] + "\n48|STATE|2001|9\n", encoding="utf-8")
-    refused(das, *args, "--totals", other, here=tmp_path, says="has no group in any region of the geography")
+    refused(
+        das,
+        *args,
+        "--totals",
+        other,
+        here=tmp_path,
+        says="has no group in any region of the geography",
+    )
     other.write_text("", encoding="utf-8")
     refused(das, *args, "--totals", other, here=tmp_path, says="other.txt")
     (tmp_path / "empty").mkdir()
@@ -204,21 +272,47 @@ def test_totals_that_are_not_there_or_of_another_place(das: Das, tmp_path: Path)
 
 def test_totals_are_of_households_alone(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
     totals = folders.written(tmp_path, {"totals.txt": folders.TOTALS}) / "totals.txt"
-    refused(das, "run", *given, "--out", tmp_path / "run", "--totals", totals, here=tmp_path, says="totals are given")
+    refused(
+        das,
+        "run",
+        *given,
+        "--out",
+        tmp_path / "run",
+        "--totals",
+        totals,
+        here=tmp_path,
+        says="totals are given",
+    )
 
 
-def test_a_table_of_a_seeded_run_does_not_feed_another(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_table_of_a_seeded_run_does_not_feed_another(
+    das: Das, given: tuple[Path, Path], tmp_path: Path
+) -> None:
     """Its column says that it is not private."""
     assert das("run", *given, "--out", tmp_path / "p", "--seed", 3, "--quiet")[0] == 0
     homes = runs.given(tmp_path / "h", "households")
-    refused(das, "run", *homes, "--product", "households", "--out", tmp_path / "run", "--totals", tmp_path / "p" / "release" / "tables" / "t1",
-            here=tmp_path, says="NOT PRIVATE")  # fmt: skip
+    refused(
+        das,
+        "run",
+        *homes,
+        "--product",
+        "households",
+        "--out",
+        tmp_path / "run",
+        "--totals",
+        tmp_path / "p" / "release" / "tables" / "t1",
+        here=tmp_path,
+        says="NOT PRIVATE",
+    )
 
 
-# --- where to --------------------------------------------------------------------------------------------------------
+# --- where to
+# --------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_not_put_where_something_is(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_run_is_not_put_where_something_is(
+    das: Das, given: tuple[Path, Path], tmp_path: Path
+) -> None:
     for inside in (given[1], given[1] / "run", given[1] / "a" / "b", given[0] / "run"):
         refused(das, "run", *given, "--out", inside, here=tmp_path, says=inside.name)
     link = tmp_path / "link"
@@ -234,18 +328,39 @@ def test_a_run_is_not_put_where_something_is(das: Das, given: tuple[Path, Path],
 
 
 @pytest.mark.parametrize("delta", ["0", "1", "2", "-1e-10", "x", "", "nan", "inf", "1/0"])
-def test_a_delta_that_is_none(das: Das, given: tuple[Path, Path], tmp_path: Path, delta: str) -> None:
-    refused(das, "run", *given, "--out", tmp_path / "run", f"--delta={delta}", here=tmp_path, says="--delta")
+def test_a_delta_that_is_none(
+    das: Das, given: tuple[Path, Path], tmp_path: Path, delta: str
+) -> None:
+    refused(
+        das,
+        "run",
+        *given,
+        "--out",
+        tmp_path / "run",
+        f"--delta={delta}",
+        here=tmp_path,
+        says="--delta",
+    )
 
 
-# --- resume --------------------------------------------------------------------------------------------------------
+# --- resume
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_to_resume(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     folders.written(tmp_path / "full", {"mine.txt": "x"})
     for name in ("nowhere", "empty", "full"):
-        refused(das, "run", *given, "--out", tmp_path / name, "--resume", here=tmp_path, says="nothing to resume")
+        refused(
+            das,
+            "run",
+            *given,
+            "--out",
+            tmp_path / name,
+            "--resume",
+            here=tmp_path,
+            says="nothing to resume",
+        )
     refused(das, "run", *given, "--resume", here=tmp_path, says="--resume with --out")
     refused(
         das,
@@ -275,7 +390,9 @@ def test_resumed_with_other_folders(das: Das, given: tuple[Path, Path], tmp_path
         here=tmp_path,
         says="person-records.txt is not the one",
     )
-    parameters = runs.copied(given[0], tmp_path / "parameters", lambda said: said.update(max_race_codes=7))
+    parameters = runs.copied(
+        given[0], tmp_path / "parameters", lambda said: said.update(max_race_codes=7)
+    )
     refused(
         das,
         "run",
@@ -287,14 +404,39 @@ def test_resumed_with_other_folders(das: Das, given: tuple[Path, Path], tmp_path
         here=tmp_path,
         says="config.json is not the one",
     )
-    refused(das, "run", *given, "--out", tmp_path / "run", "--resume", "--seed", 1, here=tmp_path, says="seed")
+    refused(
+        das,
+        "run",
+        *given,
+        "--out",
+        tmp_path / "run",
+        "--resume",
+        "--seed",
+        1,
+        here=tmp_path,
+        says="seed",
+    )
     shutil.rmtree(other)
-    refused(das, "run", given[0], other, "--out", tmp_path / "run", "--resume", here=tmp_path, says="other")
+    refused(
+        das,
+        "run",
+        given[0],
+        other,
+        "--out",
+        tmp_path / "run",
+        "--resume",
+        here=tmp_path,
+        says="other",
+    )
 
 
-def test_a_folder_of_another_kind_of_run(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_folder_of_another_kind_of_run(
+    das: Das, given: tuple[Path, Path], tmp_path: Path
+) -> None:
     run = tmp_path / "run"
-    folders.written(run, {"confidential/inputs.json": "{}", "release/spec.toml": "[run]\nname = 'x'\n"})
+    folders.written(
+        run, {"confidential/inputs.json": "{}", "release/spec.toml": "[run]\nname = 'x'\n"}
+    )
     refused(das, "run", *given, "--out", run, "--resume", here=tmp_path, says="run")
 
 
@@ -304,8 +446,11 @@ def test_a_release_of_groups_is_told_from_others(
     """And its parameters are found in it."""
     run = tmp_path / "run"
     assert das("run", *given, "--out", run, "--quiet")[0] == 0
-    for command in (("tables", run, "--level", "State"), ("estimate", "--from", run / "release", "--out", tmp_path / "again"),
-                    ("nmf", "summary", run)):  # fmt: skip
+    for command in (
+        ("tables", run, "--level", "State"),
+        ("estimate", "--from", run / "release", "--out", tmp_path / "again"),
+        ("nmf", "summary", run),
+    ):
         code, _, err = commands.named(command[0])(*command[1:])  # type: ignore[arg-type]
         assert code == 2
         assert "population groups" in err
@@ -315,11 +460,13 @@ def test_a_release_of_groups_is_told_from_others(
     assert "das estimate" not in out
 
 
-# --- what a hostile hand did --------------------------------------------------------------------------------------
+# --- what a hostile hand did
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("definition", "budget"), [("zcdp", "1e-12"), ("puredp", "0.00001"), ("zcdp", "1e-299"), ("zcdp", "1e300")]
+    ("definition", "budget"),
+    [("zcdp", "1e-12"), ("puredp", "0.00001"), ("zcdp", "1e-299"), ("zcdp", "1e300")],
 )
 @pytest.mark.parametrize("command", ["check", "run"])
 def test_a_budget_that_means_nothing_is_refused_before_anything_is_drawn(
@@ -327,7 +474,9 @@ def test_a_budget_that_means_nothing_is_refused_before_anything_is_drawn(
 ) -> None:
     path = given[0] / "config.json"
     said = json.loads(path.read_text()) | {"privacy_defn": definition}
-    key = next(k for k, v in said.items() if k.startswith("privacy_budget_") and "fraction" not in k and v)
+    key = next(
+        k for k, v in said.items() if k.startswith("privacy_budget_") and "fraction" not in k and v
+    )
     path.write_text(json.dumps(said | {key: "?"}).replace('"?"', budget))
     refused(
         das,
@@ -352,7 +501,9 @@ def test_records_are_not_counted_twice(das: Das, given: tuple[Path, Path], tmp_p
     refused(das, "check", *given, here=tmp_path, says="counted twice")
 
 
-def test_geography_may_be_compressed_and_is_there_once(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+def test_geography_may_be_compressed_and_is_there_once(
+    das: Das, given: tuple[Path, Path], tmp_path: Path
+) -> None:
     plain = given[1] / "GRF-C.txt"
     packed = given[1] / "GRF-C.txt.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
@@ -374,16 +525,28 @@ def test_a_pipe_is_no_file(das: Das, given: tuple[Path, Path], name: str) -> Non
     assert "no file" in err
 
 
-@pytest.mark.parametrize("options", [("--coverage", "nan"), ("--coverage", "1e-300"), ("--margin", "detailed=" + "9" * 400),
-                                     ("--margin", "detailed=" + "9" * 5000), ("--population", "9" * 400)])  # fmt: skip
-def test_options_that_no_plan_has(das: Das, given: tuple[Path, Path], options: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--coverage", "nan"),
+        ("--coverage", "1e-300"),
+        ("--margin", "detailed=" + "9" * 400),
+        ("--margin", "detailed=" + "9" * 5000),
+        ("--population", "9" * 400),
+    ],
+)
+def test_options_that_no_plan_has(
+    das: Das, given: tuple[Path, Path], options: tuple[str, str]
+) -> None:
     code, _, err = das("plan", given[0], *options)
     assert code == 2
     assert options[0] in err
     assert "Traceback" not in err
 
 
-def test_estimates_replace_estimates_alone(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+def test_estimates_replace_estimates_alone(
+    das: Das, given: tuple[Path, Path], tmp_path: Path
+) -> None:
     run, out = tmp_path / "run", tmp_path / "estimates"
     assert das("run", *given, "--out", run, "--quiet")[0] == 0
     assert das("estimate", run, "--out", out, "--csv")[0] == 0
@@ -401,11 +564,19 @@ def test_estimates_replace_estimates_alone(das: Das, given: tuple[Path, Path], t
         refused(das, "estimate", run, "--out", inside, here=tmp_path, says="beside it")
     before = everything(tmp_path)
     code, _, err = das("estimate", run, "--out", run / "release" / "estimates")
-    assert (code, "which may be published" in err, everything(tmp_path) == before) == (2, True, True)
-    refused(das, "estimate", run, "--out", out / "thesis.txt" / "x", here=tmp_path, says="no folder")
+    assert (code, "which may be published" in err, everything(tmp_path) == before) == (
+        2,
+        True,
+        True,
+    )
+    refused(
+        das, "estimate", run, "--out", out / "thesis.txt" / "x", here=tmp_path, says="no folder"
+    )
 
 
-def test_a_name_that_is_no_text(commands: Commands, das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_name_that_is_no_text(
+    commands: Commands, das: Das, given: tuple[Path, Path], tmp_path: Path
+) -> None:
     code, _, err = das("run", *given, "--out", os.fsdecode(bytes(tmp_path) + b"/o\xff"))
     assert code == 2
     assert "UTF-8" in err

@@ -1,4 +1,6 @@
-"""`das nmf`: what files hold, rows of them, and that an altered release is refused with exit code 2."""
+"""`das nmf`: what files hold, rows of them, and that an altered release is refused with exit code
+2.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,13 @@ def test_summary(said, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     code, out, _ = said("summary", finished)
     assert code == 0
-    for word in ("Block_Group", "votingage * hispanic * cenrace", "variance from", "least value", "2,016"):
+    for word in (
+        "Block_Group",
+        "votingage * hispanic * cenrace",
+        "variance from",
+        "least value",
+        "2,016",
+    ):
         assert word in out  # whole, though no terminal says how wide it may be
     rows = json.loads(said("summary", finished / "release", "--json")[1])
     assert len(rows) == 65
@@ -46,7 +54,9 @@ def test_summary(said, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_levels_and_queries_take_any_spelling(said, finished: Path) -> None:  # type: ignore[no-untyped-def]
     exact = said("show", finished, "--level", "Block_Group", "--query", "votingage * hispanic")
-    assert said("show", finished, "--level", "block group", "--query", "Hispanic*VotingAge") == exact
+    assert (
+        said("show", finished, "--level", "block group", "--query", "Hispanic*VotingAge") == exact
+    )
     code, _, err = said("show", finished, "--level", "block grop", "--query", "total")
     assert (code, "did you mean Block_Group" in err) == (2, True)
     code, _, err = said("show", finished, "--level", "blockgroup", "--query", "race")
@@ -84,7 +94,9 @@ def change_part(release: Path, change: Callable[[pa.Table], pa.Table]) -> None:
 def altered_variance(release: Path) -> None:
     def change(t: pa.Table) -> pa.Table:
         at = t.schema.get_field_index("variance")
-        return t.set_column(at, "variance", pa.array([x * 1.01 for x in t["variance"].to_pylist()], pa.float32()))
+        return t.set_column(
+            at, "variance", pa.array([x * 1.01 for x in t["variance"].to_pylist()], pa.float32())
+        )
 
     change_part(release, change)
 
@@ -139,7 +151,9 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("spoil,word", SPOILT.items(), ids=[s.__name__ for s in SPOILT])
-def test_verify_refuses(said, finished: Path, tmp_path: Path, spoil: Callable[[Path], None], word: str) -> None:  # type: ignore[no-untyped-def]
+def test_verify_refuses(
+    said, finished: Path, tmp_path: Path, spoil: Callable[[Path], None], word: str
+) -> None:  # type: ignore[no-untyped-def]
     copied = Path(shutil.copytree(finished, tmp_path / "copied"))
     spoil(copied / "release")
     code, _, err = said("verify", copied)

@@ -53,11 +53,15 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.mkdir()
     (folder / "spec.toml").write_text(SPEC)
     up = np.zeros(3, dtype=np.int64)
-    spine_file.write(folder / "spine.parquet", Spine(("State", "County"), (np.array(["0"]), CODES), (up[:1], up)))
+    spine_file.write(
+        folder / "spine.parquet", Spine(("State", "County"), (np.array(["0"]), CODES), (up[:1], up))
+    )
     rng = np.random.default_rng(0)
     for schema, kind in ((PL94, PERSONS), (H1, HOUSING)):
         dense = rng.poisson(0.3, (3, schema.cells))
-        h = Histogram.of(3, schema.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
+        h = Histogram.of(
+            3, schema.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel()
+        )
         for level, codes, counts in (("State", encoded(["0"]), h.up(up, 1)), ("County", CODES, h)):
             published_tables.write(folder / "tables", level, codes, published(schema, kind), counts)
     return folder
@@ -91,8 +95,11 @@ def test_csv_has_every_number_under_its_label(das: Das, release: Path, names: st
     assert (code, err) == (0, "")
     head, *rows = csv.reader(io.StringIO(out))
     t = TABLE["P2"]
-    expected = {"both": [f"{f} {x}" for f, x in zip(t.columns, t.labels, strict=True)], "field": list(t.columns),
-                "label": list(t.labels)}  # fmt: skip
+    expected = {
+        "both": [f"{f} {x}" for f, x in zip(t.columns, t.labels, strict=True)],
+        "field": list(t.columns),
+        "label": list(t.labels),
+    }
     assert head == ["GEOCODE", *expected[names]]
     assert rows == p2(release).astype(str).to_numpy().tolist()
 
@@ -103,7 +110,9 @@ def test_labels_alone_tell_the_columns_apart() -> None:
         assert len(set(t.labels)) == len(t.labels)
 
 
-def test_a_table_that_was_assigned_says_so_in_every_format(das: Das, release: Path, tmp_path: Path) -> None:
+def test_a_table_that_was_assigned_says_so_in_every_format(
+    das: Das, release: Path, tmp_path: Path
+) -> None:
     marked = Path(shutil.copytree(release, tmp_path / "release"))
     statement.write(marked, one_draw({"persons": {"hhgq": "It was assigned."}}))
     args = (marked, "--level", "State", "--table", "P5")
@@ -121,11 +130,16 @@ def test_a_table_that_was_assigned_says_so_in_every_format(das: Das, release: Pa
 
 def test_parquet_keeps_field_label_and_title(das: Das, release: Path, tmp_path: Path) -> None:
     out = tmp_path / "p2.parquet"  # the format is that of the name
-    code, said, _ = das(release, "--level", "County", "--table", "P2", "--names", "field", "--out", out)
+    code, said, _ = das(
+        release, "--level", "County", "--table", "P2", "--names", "field", "--out", out
+    )
     assert (code, said) == (0, f"written: {out} (3 units)\n")
     table = pq.read_table(out)
     assert table.schema.metadata[b"title"].decode() == TABLE["P2"].title
-    assert table.schema.field(2).metadata == {b"field": b"P0020002", b"label": b"Hispanic or Latino"}
+    assert table.schema.field(2).metadata == {
+        b"field": b"P0020002",
+        b"label": b"Hispanic or Latino",
+    }
     pd.testing.assert_frame_equal(table.to_pandas(), p2(release), check_dtype=False)
 
 
@@ -138,7 +152,9 @@ def test_json_and_markdown_have_the_same_numbers(das: Das, release: Path) -> Non
     assert lines[2] == "| County | 001A | 001B | 002A |"
     cells = [line.strip("| ").split(" | ") for line in lines[4:]]
     assert [c[0] for c in cells] == list(TABLE["P2"].columns)
-    assert [[int(x.replace(",", "")) for x in c[1:]] for c in cells] == p2(release).iloc[:, 1:].T.to_numpy().tolist()
+    assert [[int(x.replace(",", "")) for x in c[1:]] for c in cells] == p2(release).iloc[
+        :, 1:
+    ].T.to_numpy().tolist()
 
 
 def test_prefixes_choose_units(das: Das, release: Path) -> None:
@@ -152,17 +168,28 @@ def test_prefixes_choose_units(das: Das, release: Path) -> None:
     assert chosen("0") == text(CODES).tolist()
 
 
-@pytest.mark.parametrize("args,words", [
-    (("--level", "Cuonty", "--table", "P2"), ["'Cuonty'", "State, County"]),
-    (("--level", "County", "--table", "P9"), ["'P9'", "P1, P2, P3, P4, P5, H1"]),
-    (("--level", "County"), ["--table"]),
-    (("--table", "P1"), ["--level"]),
-    (("--level", "County", "--table", "P1", "--geocode", "A"), ["--geocode"]),
-    (("--level", "County", "--table", "P1", "--format", "parquet"), ["--out"]),
-    (("--level", "County", "--table", "P1", "--out", "no/such/folder/x.csv"), ["no/such/folder/x.csv", "--out"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "args,words",
+    [
+        (("--level", "Cuonty", "--table", "P2"), ["'Cuonty'", "State, County"]),
+        (("--level", "County", "--table", "P9"), ["'P9'", "P1, P2, P3, P4, P5, H1"]),
+        (("--level", "County"), ["--table"]),
+        (("--table", "P1"), ["--level"]),
+        (("--level", "County", "--table", "P1", "--geocode", "A"), ["--geocode"]),
+        (("--level", "County", "--table", "P1", "--format", "parquet"), ["--out"]),
+        (
+            ("--level", "County", "--table", "P1", "--out", "no/such/folder/x.csv"),
+            ["no/such/folder/x.csv", "--out"],
+        ),
+    ],
+)
 def test_mistakes_name_the_option_and_what_there_is(
-    das: Das, release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], words: list[str]
+    das: Das,
+    release: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    args: tuple[str, ...],
+    words: list[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, out, err = das(release, *args)
@@ -172,15 +199,21 @@ def test_mistakes_name_the_option_and_what_there_is(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_too_many_units_side_by_side(das: Das, release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_units_side_by_side(
+    das: Das, release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("das.files.release.table_export.WIDEST", 2)
-    code, _, err = das(release, "--level", "County", "--table", "H1", "--format", "md", "--out", tmp_path / "x.md")
+    code, _, err = das(
+        release, "--level", "County", "--table", "H1", "--format", "md", "--out", tmp_path / "x.md"
+    )
     assert code == 2
     assert "--geocode" in err
     assert list(tmp_path.iterdir()) == []  # nothing half-written
 
 
-def test_a_release_without_tables_or_with_altered_ones(das: Das, release: Path, tmp_path: Path) -> None:
+def test_a_release_without_tables_or_with_altered_ones(
+    das: Das, release: Path, tmp_path: Path
+) -> None:
     copied = Path(shutil.copytree(release, tmp_path / "run" / "release"))
     path = copied / "tables" / "P5_State.csv"
     path.write_text(path.read_text().replace("P0050002", "P0050099"))
@@ -200,7 +233,10 @@ def test_a_release_without_tables_or_with_altered_ones(das: Das, release: Path, 
 def test_the_documentation_lists_every_column(root: Path) -> None:
     text = (root / "docs" / "tables.md").read_text(encoding="utf-8")
     for name in ("P1", "P2", "P5", "H1"):
-        assert all(f"| `{f}` | {x} |" in text for f, x in zip(TABLE[name].columns, TABLE[name].labels, strict=True))
+        assert all(
+            f"| `{f}` | {x} |" in text
+            for f, x in zip(TABLE[name].columns, TABLE[name].labels, strict=True)
+        )
     for name, like in (("P3", "P1"), ("P4", "P2")):
         assert TABLE[name].labels == TABLE[like].labels
         assert f"`{TABLE[name].columns[0]}` to `{TABLE[name].columns[-1]}`" in text
@@ -212,10 +248,13 @@ def test_a_name_that_tells_of_another_format(das: Das, release: Path, tmp_path: 
     assert code == 2
     assert "'.xlsx' is none of the formats csv, parquet, md, json" in err
     assert not out.exists()
-    assert das(release, "--level", "County", "--table", "P2", "--format", "csv", "--out", out)[0] == 0
+    assert (
+        das(release, "--level", "County", "--table", "P2", "--format", "csv", "--out", out)[0] == 0
+    )
 
 
-# --- names, GEOIDs, and areas across the levels -------------------------------------------------------------------------
+# --- names, GEOIDs, and areas across the levels
+# -------------------------------------------------------------------------
 
 BLOCKS = np.array(["4400701010122003", "4400701010122004", "4400702000011000"])
 
@@ -225,26 +264,47 @@ def towns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two counties of three blocks, with names; one town across them; tables of both levels."""
     folder = tmp_path_factory.mktemp("towns") / "release"
     folder.mkdir()
-    (folder / "spec.toml").write_text(SPEC.replace("State", "US").replace("County", "Block_Group").replace(
-        '"US", "Block_Group"', '"US", "Block_Group", "Block"').replace('"1/2"', '"1/3"').replace(
-        'Block_Group = "1/3" }', 'Block_Group = "1/3", Block = "1/3" }').replace(
-        'Block_Group = { total = "1" } }', 'Block_Group = { total = "1" }, Block = { total = "1" } }').replace(
-        'Block_Group = { detailed = "1" } }', 'Block_Group = { detailed = "1" }, Block = { detailed = "1" } }'))  # fmt: skip
+    (folder / "spec.toml").write_text(
+        SPEC.replace("State", "US")
+        .replace("County", "Block_Group")
+        .replace('"US", "Block_Group"', '"US", "Block_Group", "Block"')
+        .replace('"1/2"', '"1/3"')
+        .replace('Block_Group = "1/3" }', 'Block_Group = "1/3", Block = "1/3" }')
+        .replace(
+            'Block_Group = { total = "1" } }',
+            'Block_Group = { total = "1" }, Block = { total = "1" } }',
+        )
+        .replace(
+            'Block_Group = { detailed = "1" } }',
+            'Block_Group = { detailed = "1" }, Block = { detailed = "1" } }',
+        )
+    )
     statement.write(folder, one_draw())
     groups = np.array(["440070101012", "440070200001"])
     parent = (np.zeros(1, np.int64), np.zeros(2, np.int64), np.array([0, 0, 1]))
-    names = (np.array([""]), np.array(["Block Group 2", 'Año, "so called"']), np.array(["", "", ""]))
+    names = (
+        np.array([""]),
+        np.array(["Block Group 2", 'Año, "so called"']),
+        np.array(["", "", ""]),
+    )
     spine = Spine(("US", "Block_Group", "Block"), (np.array(["US"]), groups, BLOCKS), parent, names)
     spine_file.write(folder / "spine.parquet", spine)
-    town = Areas("County_Subdivision", np.array(["4400759000", "4400799999"]), np.array([0, 0, 1]), np.array([0, 1, 2]),
-                 np.array(["Providence city", ""]))  # fmt: skip
+    town = Areas(
+        "County_Subdivision",
+        np.array(["4400759000", "4400799999"]),
+        np.array([0, 0, 1]),
+        np.array([0, 1, 2]),
+        np.array(["Providence city", ""]),
+    )
     areas.write(folder / "areas.parquet", [town], spine)
     dense = np.random.default_rng(1).poisson(0.1, (3, PL94.cells))
     h = Histogram.of(3, PL94.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
     for level, counts in (("Block", h), ("Block_Group", h.up(parent[2], 2))):
         beside = published_tables.identifiers(spine, level)
         codes = spine.codes[spine.index(level)]
-        published_tables.write(folder / "tables", level, codes, published(PL94), counts, beside=beside)
+        published_tables.write(
+            folder / "tables", level, codes, published(PL94), counts, beside=beside
+        )
     return folder
 
 
@@ -264,14 +324,22 @@ def test_tables_carry_geoids_and_names(das: Das, towns: Path) -> None:
 
 def test_units_are_found_by_name_and_by_geoid(das: Das, towns: Path) -> None:
     def codes(*args: object) -> list[str]:
-        return [row[0] for row in csv.reader(io.StringIO(das(towns, "--table", "P1", *args)[1]))][1:]
+        return [row[0] for row in csv.reader(io.StringIO(das(towns, "--table", "P1", *args)[1]))][
+            1:
+        ]
 
     assert codes("--level", "blockgroup", "--name", "ano,") == ["440070200001"]
     assert codes("--level", "Block", "--geocode", "440070101012003") == [BLOCKS[0]]
     assert codes("--level", "County Subdivision", "--name", "PROVIDENCE") == ["4400759000"]
     found = json.loads(das(towns, "--name", "prov", "--json")[1])
-    assert found == [{"level": "County_Subdivision", "code": "4400759000", "name": "Providence city",
-                      "geoid": "4400759000"}]  # fmt: skip
+    assert found == [
+        {
+            "level": "County_Subdivision",
+            "code": "4400759000",
+            "name": "Providence city",
+            "geoid": "4400759000",
+        }
+    ]
     assert "440070101012004" in das(towns, "--geocode", "440070101012004")[1]
     assert das(towns, "--name", "Wonderland")[0] == 2
     code, _, err = das(towns, "--level", "Block", "--table", "P1", "--name", "Providence")
@@ -280,30 +348,48 @@ def test_units_are_found_by_name_and_by_geoid(das: Das, towns: Path) -> None:
 
 def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -> None:
     blocks = pd.read_csv(towns / "tables" / "P2_Block.csv").iloc[:, 2:]
-    code, out, err = das(towns, "--level", "county_subdivision", "--table", "P2", "--names", "field")
+    code, out, err = das(
+        towns, "--level", "county_subdivision", "--table", "P2", "--names", "field"
+    )
     assert code == 0
     frame = pd.read_csv(io.StringIO(out), dtype={"GEOCODE": str}, keep_default_na=False)
     assert list(frame)[:6] == ["GEOCODE", "GEOID", "NAME", "UNITS", "NOISE_SE", "P0020001"]
     assert frame["GEOID"].astype(str).tolist() == ["4400759000", "4400799999"]
     assert frame["UNITS"].tolist() == [2, 1]
-    assert frame.iloc[:, 5:].to_numpy().tolist() == [blocks[:2].sum().tolist(), blocks[2:].sum().tolist()]
+    assert frame.iloc[:, 5:].to_numpy().tolist() == [
+        blocks[:2].sum().tolist(),
+        blocks[2:].sum().tolist(),
+    ]
     sigma_sq = 3  # both towns are whole block groups: rho 1/3, which costs sigma^2 = 3 a total
     assert frame["NOISE_SE"].tolist() == [round(sigma_sq**0.5, 1)] * 2
     assert "standard error of 'Total', the first column of P2" in err
-    adults = json.loads(das(towns, "--level", "county_subdivision", "--table", "P3", "--json")[1])["rows"]
-    assert [row["NOISE_SE"] for row in adults] == [None, None]  # the total alone was measured: nothing tells of adults
+    adults = json.loads(das(towns, "--level", "county_subdivision", "--table", "P3", "--json")[1])[
+        "rows"
+    ]
+    assert [row["NOISE_SE"] for row in adults] == [
+        None,
+        None,
+    ]  # the total alone was measured: nothing tells of adults
     for place in ("--level", "Block"), ("--level", "county_subdivision"):
         noisy = json.loads(das(towns, *place, "--table", "P1", "--noise", "--json")[1])["rows"]
         assert {row["P0010001 NOISE_SE"] for row in noisy} == {round(sigma_sq**0.5, 1)}
         assert {row["P0010002 NOISE_SE"] for row in noisy} == {None}
     assert "County_Subdivision" in das(towns)[1]
-    assert json.loads(das(towns, "--json")[1])[0]["levels"] == ["Block_Group", "Block", "County_Subdivision"]
+    assert json.loads(das(towns, "--json")[1])[0]["levels"] == [
+        "Block_Group",
+        "Block",
+        "County_Subdivision",
+    ]
 
     listed = tmp_path / "wards.txt"
     listed.write_text("BLOCKID|DISTRICT\n440070101012004|7\n440070200001000|7\n")
     code, out, err = das(towns, "--areas", listed, "--table", "P2", "--json")
     (row,) = json.loads(out)["rows"]
-    assert (row["GEOCODE"], row["UNITS"], row["P0020001 Total"]) == ("7", 2, int(blocks.iloc[1:, 0].sum()))
+    assert (row["GEOCODE"], row["UNITS"], row["P0020001 Total"]) == (
+        "7",
+        2,
+        int(blocks.iloc[1:, 0].sum()),
+    )
     assert row["NOISE_SE"] == round((2 * sigma_sq) ** 0.5, 1)  # a block, and a whole block group
     assert "1 units of Block are in no area" in err
     listed.write_text("area,block\nx,440070101012004\nx,9\nx,8\n")
@@ -321,7 +407,8 @@ def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -
 def test_the_name_of_an_area_is_not_cut_away_by_many_figures(width: int) -> None:
     spines = ("tabulation", "production", "targets", "these areas")
     rows = [
-        {"area": f"D{i}"} | {f"{s}, {n}": _shown(139.45 + i) for s in spines for n in ("topdown", "estimate")}
+        {"area": f"D{i}"}
+        | {f"{s}, {n}": _shown(139.45 + i) for s in spines for n in ("topdown", "estimate")}
         for i in range(3)
     ]
     screen = Console(width=width, file=io.StringIO())
@@ -332,7 +419,9 @@ def test_the_name_of_an_area_is_not_cut_away_by_many_figures(width: int) -> None
 
 
 def test_the_name_of_a_table_is_not_cut_away_by_long_lists_of_levels() -> None:
-    rows = [{"table": "P1", "title": "Race " * 12, "columns": 71, "levels": "County_Subdivision, " * 12}]
+    rows = [
+        {"table": "P1", "title": "Race " * 12, "columns": 71, "levels": "County_Subdivision, " * 12}
+    ]
     screen = Console(width=100, file=io.StringIO())
     screen.print(records_table("Published tables", rows))
     out = cast(io.StringIO, screen.file).getvalue()

@@ -1,4 +1,6 @@
-"""A run's tasks from a shell: what is left, doing it, and how far it is; and the options that say who does it."""
+"""A run's tasks from a shell: what is left, doing it, and how far it is; and the options that say
+who does it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_what_is_left_is_a_line_each_and_they_are_done_in_any_order(run: Path, commands: Commands) -> None:
+def test_what_is_left_is_a_line_each_and_they_are_done_in_any_order(
+    run: Path, commands: Commands
+) -> None:
     code, out, err = commands.named("tasks")(run)
     assert (code, err) == (0, "")
     assert out.splitlines() == ["dummy b", "dummy input", "dummy d"]
@@ -50,7 +54,9 @@ def test_what_is_left_is_a_line_each_and_they_are_done_in_any_order(run: Path, c
     assert Board(run).answers("dummy").keys() == {"a", "b", "d"}
 
 
-def test_a_task_that_fails_says_so_without_the_truth_and_status_has_its_words(run: Path, commands: Commands) -> None:
+def test_a_task_that_fails_says_so_without_the_truth_and_status_has_its_words(
+    run: Path, commands: Commands
+) -> None:
     code, out, err = commands.named("task")(run, "dummy", "input")
     assert (code, out) == (2, "")
     assert "dummy input: InputError in a task that sees the truth" in err
@@ -77,13 +83,13 @@ def test_status_says_how_far_it_is_and_who_is_at_work(run: Path, commands: Comma
     found = json.loads(commands.named("status")(run, "--json")[1])
     assert found["ended"] is False
     (stage,) = found["stages"]
-    assert (stage["stage"], stage["tasks"], stage["done"], stage["weight"], stage["weight_done"]) == (
-        "dummy",
-        4,
-        1,
-        10.0,
-        4.0,
-    )
+    assert (
+        stage["stage"],
+        stage["tasks"],
+        stage["done"],
+        stage["weight"],
+        stage["weight_done"],
+    ) == ("dummy", 4, 1, 10.0, 4.0)
     assert [a["partition"] for a in stage["at_work"]] == ["b"]
     assert stage["failed"] == {}
 
@@ -110,17 +116,26 @@ def test_a_small_run_has_no_tasks(tmp_path: Path, commands: Commands) -> None:
 
 @pytest.mark.parametrize(
     "words, said",
-    [(["tasks", "elsewhere"], "no run here"), (["status", "elsewhere"], "no run here"), (["tasks", "RUN", "--stage", "x"], "no stage 'x'"),
-     (["task", "elsewhere", "dummy", "a"], "no stage 'dummy' has begun"), (["task", "RUN", "dummy", "z"], "no partition 'z'"),
-     (["task", "RUN", "later", "a"], "no stage 'later'")],
-)  # fmt: skip
-def test_what_is_not_there_is_said(run: Path, commands: Commands, words: list[str], said: str) -> None:
+    [
+        (["tasks", "elsewhere"], "no run here"),
+        (["status", "elsewhere"], "no run here"),
+        (["tasks", "RUN", "--stage", "x"], "no stage 'x'"),
+        (["task", "elsewhere", "dummy", "a"], "no stage 'dummy' has begun"),
+        (["task", "RUN", "dummy", "z"], "no partition 'z'"),
+        (["task", "RUN", "later", "a"], "no stage 'later'"),
+    ],
+)
+def test_what_is_not_there_is_said(
+    run: Path, commands: Commands, words: list[str], said: str
+) -> None:
     code, out, err = commands.named(words[0])(*(run if w == "RUN" else w for w in words[1:]))
     assert (code, out) == (2, "")
     assert said in err
 
 
-def test_a_stage_of_another_version_is_said(run: Path, commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_of_another_version_is_said(
+    run: Path, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(jobs, "STAGES", {})
     code, _, err = commands.named("task")(run, "dummy", "a")
     assert code == 2
@@ -142,15 +157,29 @@ main()
     with ArrayEngine() as engine, pytest.raises(HandedOver, match="2 tasks") as handed:
         perform(engine, note, tasks(run, ["a", "b", "input", "d"]), Told(), confidential=True)
     loop = str(handed.value).partition("what to do: ")[2]
-    assert loop == f"das tasks {shlex.quote(str(run))} | xargs -L 1 das task {shlex.quote(str(run))}"
+    assert (
+        loop == f"das tasks {shlex.quote(str(run))} | xargs -L 1 das task {shlex.quote(str(run))}"
+    )
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(root)}
     done = subprocess.run(
-        loop.replace("-L 1", "-L 1 -P 2"), shell=True, env=environment, capture_output=True, text=True, check=False
+        loop.replace("-L 1", "-L 1 -P 2"),
+        shell=True,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert Board(run).left("dummy") == []
     with ArrayEngine() as engine:
-        assert len(perform(engine, note, [Task(run, "dummy", "all", (1, 4))], Told(), confidential=True)) == 4
+        assert (
+            len(
+                perform(
+                    engine, note, [Task(run, "dummy", "all", (1, 4))], Told(), confidential=True
+                )
+            )
+            == 4
+        )
 
 
 @pytest.fixture
@@ -184,9 +213,13 @@ def test_what_stops_a_run_says_how_much_of_its_stage_is_kept(run: Path) -> None:
 
 @pytest.mark.parametrize(
     "options, said",
-    [(["--scheduler", "tls://h:1"], "--scheduler: belongs to --engine dask"), (["--engine", "dask"], "an address is missing"),
-     (["--engine", "dask", "--scheduler", "tcp://10.0.0.1:8786"], "this machine alone"), (["--wait"], "--wait: only a run")],
-)  # fmt: skip
+    [
+        (["--scheduler", "tls://h:1"], "--scheduler: belongs to --engine dask"),
+        (["--engine", "dask"], "an address is missing"),
+        (["--engine", "dask", "--scheduler", "tcp://10.0.0.1:8786"], "this machine alone"),
+        (["--wait"], "--wait: only a run"),
+    ],
+)
 def test_options_of_engines_are_checked_before_anything_is_read(
     tmp_path: Path, commands: Commands, root: Path, options: list[str], said: str
 ) -> None:

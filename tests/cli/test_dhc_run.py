@@ -19,9 +19,14 @@ def test_a_cost_is_labelled_where_the_run_was_seeded(
     private: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = SimpleNamespace(
-        directory=RunDirectory(tmp_path), spec=SimpleNamespace(run=SimpleNamespace(private=private)), notes=(), beside=(),
-        was_finished=False, seconds=1.0, cost=(SENTENCE,),
-    )  # fmt: skip
+        directory=RunDirectory(tmp_path),
+        spec=SimpleNamespace(run=SimpleNamespace(private=private)),
+        notes=(),
+        beside=(),
+        was_finished=False,
+        seconds=1.0,
+        cost=(SENTENCE,),
+    )
     dhc_run._say(outcome, as_json=False)  # type: ignore[arg-type]
     before, _, after = capsys.readouterr().out.partition("what a change costs")
     assert SENTENCE in after

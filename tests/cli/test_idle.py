@@ -28,29 +28,54 @@ def about(said: tuple[int, str, str], word: str = "nothing:") -> list[str]:
     """The lines on standard output that tell of such draws."""
     code, out, err = said
     assert (code, err) == (0, "")
-    return [line for line in out.splitlines() if line.startswith(("persons", "housing", "farms")) and word in line]
+    return [
+        line
+        for line in out.splitlines()
+        if line.startswith(("persons", "housing", "farms")) and word in line
+    ]
 
 
 def test_check_tells_what_the_state_total_takes_and_what_to_do(check: Das) -> None:
     assert about(check("configs/pl94-2010.toml", *PLAIN)) == [TAKES + KNOWN + SPARE]
 
 
-def test_plan_tells_it_below_its_tables(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_tells_it_below_its_tables(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
     said = commands.named("plan")("configs/pl94-2010.toml", *PLAIN, "--coverage", "0.95")
     assert about(said) == [TAKES + KNOWN + SPARE]
-    assert not about(commands.named("plan")("configs/pl94-2010.toml", *PLAIN, "--universe", "housing"))
+    assert not about(
+        commands.named("plan")("configs/pl94-2010.toml", *PLAIN, "--universe", "housing")
+    )
 
 
 @pytest.mark.parametrize("change", ["constraints.total=US", "budget.queries.State={detailed='1'}"])
 def test_nothing_is_told_where_every_draw_buys_something(check: Das, change: str) -> None:
-    """Only the nation's total is exact, and it is not measured; the states', and they are not measured."""
+    """Only the nation's total is exact, and it is not measured; the states', and they are not
+    measured.
+    """
     assert (
-        about(check("configs/pl94-2010.toml", *PLAIN, "--set", change, "--set", "estimation.passes.State=[['*']]"))
+        about(
+            check(
+                "configs/pl94-2010.toml",
+                *PLAIN,
+                "--set",
+                change,
+                "--set",
+                "estimation.passes.State=[['*']]",
+            )
+        )
         == []
     )
     out = check(
-        "configs/pl94-2010.toml", *PLAIN, "--set", change, "--set", "estimation.passes.State=[['*']]", "--json"
+        "configs/pl94-2010.toml",
+        *PLAIN,
+        "--set",
+        change,
+        "--set",
+        "estimation.passes.State=[['*']]",
+        "--json",
     )[1]
     assert json.loads(out)["idle"] == []
 
@@ -59,23 +84,36 @@ def test_of_several_levels_each_has_a_line_and_the_last_the_remedy(check: Das) -
     lines = about(check("configs/pl94-2010.toml", *PLAIN, "--set", "constraints.total=County"))
     assert lines == [
         f"{TAKES}: total is published exactly at County, and so above it",
-        "persons: total at County takes 8.321 % of rho and buys nothing: total is published exactly at County" + SPARE,
+        "persons: total at County takes 8.321 % of rho and buys nothing: total is published exactly"
+        " at County" + SPARE,
     ]
 
 
 def test_as_json_it_is_exact(check: Das) -> None:
-    (told,) = json.loads(check("configs/pl94-2010.toml", *PLAIN, "--set", "budget.rho=1", "--json")[1])["idle"]
+    (told,) = json.loads(
+        check("configs/pl94-2010.toml", *PLAIN, "--set", "budget.rho=1", "--json")[1]
+    )["idle"]
     share = Fraction(1440, 4099) * Fraction(3773, 4097)
     assert told.pop("share") == pytest.approx(float(share), rel=1e-12)
     assert told == {
-        "universe": "persons", "level": "State", "query": "total", "rho": str(share),
-        "known": {"level": "State", "query": "total"}, "everywhere": True, "units": None, "of": None,
-    }  # fmt: skip
+        "universe": "persons",
+        "level": "State",
+        "query": "total",
+        "rho": str(share),
+        "known": {"level": "State", "query": "total"},
+        "everywhere": True,
+        "units": None,
+        "of": None,
+    }
 
 
-def test_on_an_optimised_spine_it_is_told_where_without_a_tree_and_where_with_one(check: Das) -> None:
+def test_on_an_optimised_spine_it_is_told_where_without_a_tree_and_where_with_one(
+    check: Das,
+) -> None:
     (line,) = about(check("configs/pl94-2010.toml"), "buys nothing")
-    assert line.startswith(f"{TAKES} in a State that is one unit of the tree{KNOWN}. One that is two units")
+    assert line.startswith(
+        f"{TAKES} in a State that is one unit of the tree{KNOWN}. One that is two units"
+    )
     assert "--optimise" not in line
     classes = json.loads(check("configs/pl94-2010.toml", "--json")[1])["idle"]
     assert {c.get("class") for c in classes} == {
@@ -87,11 +125,18 @@ def test_on_an_optimised_spine_it_is_told_where_without_a_tree_and_where_with_on
 
 def test_with_data_it_is_told_in_how_many_units(check: Das, worlds: Worlds) -> None:
     """Of the three states two are in two units."""
-    (line,) = about(check("configs/pl94-2010.toml", "--data", worlds.data("shipped")), "buys nothing")
-    assert line == f"{TAKES} in 1 of the 5 units that it measures{KNOWN}; the others are parts of places"
+    (line,) = about(
+        check("configs/pl94-2010.toml", "--data", worlds.data("shipped")), "buys nothing"
+    )
+    assert (
+        line
+        == f"{TAKES} in 1 of the 5 units that it measures{KNOWN}; the others are parts of places"
+    )
 
 
 def test_a_run_says_what_its_draws_have_bought(worlds: Worlds) -> None:
-    opened = open_release(worlds.run("run.seed=1", "geography.spine=tabulation", data="one thousand") / "release")
+    opened = open_release(
+        worlds.run("run.seed=1", "geography.spine=tabulation", data="one thousand") / "release"
+    )
     lines = idle.lines(idle.found_on(opened.run, opened.trees, opened.spine))
     assert lines == [TAKES.replace("takes", "took").replace("buys", "bought") + KNOWN]

@@ -1,4 +1,6 @@
-"""A configuration drafted from a table: it is checked and run as it stands, and says what was guessed."""
+"""A configuration drafted from a table: it is checked and run as it stands, and says what was
+guessed.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,31 @@ def drafted(table: Path, *more: object) -> tuple[dict, str]:
 
 
 def rows(draw: random.Random, n: int = 300) -> list[dict[str, str]]:
-    """Villages in districts in regions; a seat cuts across the districts; an identifier, and a column that says nothing."""
+    """Villages in districts in regions; a seat cuts across the districts; an identifier, and a
+    column that says nothing.
+    """
     out = []
     for i in range(n):
         region, district, village = draw.choice("NS"), draw.choice("12"), draw.choice("abc")
-        out.append({
-            "person_id": str(1000 + i), "region": region, "district": region + district,
-            "village": region + district + village, "seat": "east" if village == "a" else "west",
-            "sex": draw.choice(("female", "male")), "age": str(draw.randrange(12)), "born in": draw.choice(("here", "")),
-            "year": "2020",
-        })  # fmt: skip
+        out.append(
+            {
+                "person_id": str(1000 + i),
+                "region": region,
+                "district": region + district,
+                "village": region + district + village,
+                "seat": "east" if village == "a" else "west",
+                "sex": draw.choice(("female", "male")),
+                "age": str(draw.randrange(12)),
+                "born in": draw.choice(("here", "")),
+                "year": "2020",
+            }
+        )
     return out
 
 
-def written(path: Path, table: list[dict[str, str]], encoding: str = "utf-8", delimiter: str = ",") -> Path:
+def written(
+    path: Path, table: list[dict[str, str]], encoding: str = "utf-8", delimiter: str = ","
+) -> Path:
     lines = [table[0].keys(), *(r.values() for r in table)]
     path.write_text("".join(delimiter.join(x) + "\n" for x in lines), encoding=encoding)
     return path
@@ -53,12 +66,17 @@ def test_a_draft_runs_at_once(tmp_path: Path) -> None:
     table = written(tmp_path / "people.csv", rows(random.Random(1)))
     spec, said = drafted(table)
     assert spec["geography"]["levels"] == ["Country", "Region", "District", "Village"]
-    assert spec["data"]["columns"]["geography"] == {"Region": "region", "District": "district", "Village": "village"}
+    assert spec["data"]["columns"]["geography"] == {
+        "Region": "region",
+        "District": "district",
+        "Village": "village",
+    }
     assert spec["data"]["columns"]["areas"] == {"Seat": "seat"}
     assert spec["schema"]["attributes"] == {
-        "sex": ["female", "male"], "age": [str(i) for i in range(12)],
+        "sex": ["female", "male"],
+        "age": [str(i) for i in range(12)],
         "born_in": ["here", "unknown"],
-    }  # fmt: skip
+    }
     assert spec["data"]["columns"]["attributes"] == {"born_in": "born in"}
     assert spec["data"]["columns"]["missing"] == {"born_in": "unknown"}
     assert "person_id: it has more than 60 values" in said
@@ -68,20 +86,35 @@ def test_a_draft_runs_at_once(tmp_path: Path) -> None:
     assert "public" in text
     assert das("check", table.with_suffix(".toml")).exit_code == 0
     done = das(
-        "run", table.with_suffix(".toml"), "--out", tmp_path / "run", "--quiet", "--set", "budget.rho=10000", *BARE
+        "run",
+        table.with_suffix(".toml"),
+        "--out",
+        tmp_path / "run",
+        "--quiet",
+        "--set",
+        "budget.rho=10000",
+        *BARE,
     )
     assert done.exit_code == 0, done.output
     made = read_microdata(tmp_path / "run")
     assert sorted(made["geocode"]) == sorted(r["village"] for r in rows(random.Random(1)))
-    assert (made["born_in"] == "unknown").sum() == sum(r["born in"] == "" for r in rows(random.Random(1)))
+    assert (made["born_in"] == "unknown").sum() == sum(
+        r["born in"] == "" for r in rows(random.Random(1))
+    )
 
 
 def test_codes_that_repeat_counts_and_other_encodings(tmp_path: Path) -> None:
-    """Municipality 01 is in every province; a line stands for several persons; the names are in Latin-1."""
+    """Municipality 01 is in every province; a line stands for several persons; the names are in
+    Latin-1.
+    """
     table = [
         {"Provincia": p, "Municipio": m, "Sexo": s, "Educación": e, "n": str(i % 5)}
         for i, (p, m, s, e) in enumerate(
-            (p, m, s, e) for p in ("A", "Ñ") for m in ("01", "02") for s in "HM" for e in ("sí", "no")
+            (p, m, s, e)
+            for p in ("A", "Ñ")
+            for m in ("01", "02")
+            for s in "HM"
+            for e in ("sí", "no")
         )
     ]
     path = written(tmp_path / "censo.csv", table, "latin-1", ";")
@@ -91,7 +124,10 @@ def test_codes_that_repeat_counts_and_other_encodings(tmp_path: Path) -> None:
     assert spec["data"]["columns"]["count"] == "n"
     assert spec["schema"]["attributes"] == {"Sexo": ["H", "M"], "Educación": ["no", "sí"]}
     assert "codes put together" in said
-    assert das("run", path.with_suffix(".toml"), "--out", tmp_path / "run", "--quiet", *BARE).exit_code == 0
+    assert (
+        das("run", path.with_suffix(".toml"), "--out", tmp_path / "run", "--quiet", *BARE).exit_code
+        == 0
+    )
 
 
 def test_areas_across_the_tree(tmp_path: Path) -> None:
@@ -105,20 +141,38 @@ def test_areas_across_the_tree(tmp_path: Path) -> None:
 
 def test_parquet_and_places_that_are_named(tmp_path: Path) -> None:
     table = rows(random.Random(3), 60)
-    columns = {"unit": [r["village"] for r in table], "top": [r["region"] for r in table],
-               "level": [r["sex"] for r in table], "age": [int(r["age"]) for r in table]}  # fmt: skip
+    columns = {
+        "unit": [r["village"] for r in table],
+        "top": [r["region"] for r in table],
+        "level": [r["sex"] for r in table],
+        "age": [int(r["age"]) for r in table],
+    }
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
-    assert das("init", "--from", tmp_path / "t.parquet", "--out", tmp_path / "no.toml").exit_code == 2
+    assert (
+        das("init", "--from", tmp_path / "t.parquet", "--out", tmp_path / "no.toml").exit_code == 2
+    )
     spec, _ = drafted(tmp_path / "t.parquet", "--geography", "top,unit")
     assert spec["geography"]["levels"] == ["Country", "Top", "Unit"]
-    assert set(spec["schema"]["attributes"]) == {"level_", "age"}  # "level" is a column of published files
-    assert das("run", tmp_path / "t.toml", "--out", tmp_path / "run", "--quiet", *BARE).exit_code == 0
+    assert set(spec["schema"]["attributes"]) == {
+        "level_",
+        "age",
+    }  # "level" is a column of published files
+    assert (
+        das("run", tmp_path / "t.toml", "--out", tmp_path / "run", "--quiet", *BARE).exit_code == 0
+    )
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_what_few_people_have_is_not_in_a_configuration_unless_asked_for(tmp_path: Path, asked: bool) -> None:
-    """Nor in what is printed, nor how many rows there are; with the levels that are added it runs."""
-    table = [r | {"faith": f"faith{i % 3}", "tongue": "one"} for i, r in enumerate(rows(random.Random(9), 317))]
+def test_what_few_people_have_is_not_in_a_configuration_unless_asked_for(
+    tmp_path: Path, asked: bool
+) -> None:
+    """Nor in what is printed, nor how many rows there are; with the levels that are added it
+    runs.
+    """
+    table = [
+        r | {"faith": f"faith{i % 3}", "tongue": "one"}
+        for i, r in enumerate(rows(random.Random(9), 317))
+    ]
     for i, faith in enumerate(["unique-faith", *["few-faith"] * 9, *["many-faith"] * 10]):
         table[i]["faith"] = faith
     table[7]["tongue"] = "unique-tongue"
@@ -128,7 +182,9 @@ def test_what_few_people_have_is_not_in_a_configuration_unless_asked_for(tmp_pat
     text = out.read_text(encoding="utf-8")
     attributes = tomllib.loads(text)["schema"]["attributes"]
     common = ["faith0", "faith1", "faith2", "many-faith"]
-    assert attributes["faith"] == (sorted([*common, "few-faith", "unique-faith"]) if asked else common)
+    assert attributes["faith"] == (
+        sorted([*common, "few-faith", "unique-faith"]) if asked else common
+    )
     assert ("tongue" in attributes) is asked  # one level is no attribute
     assert ("unique" in text) is asked
     for told in (text, done.output):
@@ -141,7 +197,10 @@ def test_what_few_people_have_is_not_in_a_configuration_unless_asked_for(tmp_pat
         said = das(*run)
         assert said.exit_code == 2
         assert "people.csv, line 2: faith has a value that is no level of it" in said.output
-        out.write_text(text.replace('"many-faith"', '"many-faith", "few-faith", "unique-faith"'), encoding="utf-8")
+        out.write_text(
+            text.replace('"many-faith"', '"many-faith", "few-faith", "unique-faith"'),
+            encoding="utf-8",
+        )
     assert das(*run).exit_code == 0
 
 
@@ -173,27 +232,41 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_names_and_areas_are_not_attributes_of_people(tmp_path: Path) -> None:
-    """Accents hide no word; what is the same for all people of each place is its name, or an area; a header that alone
-    has accents tells the encoding."""
+    """Accents hide no word; what is the same for all people of each place is its name, or an area;
+    a header that alone has accents tells the encoding."""
     draw = random.Random(5)
     table = []
     for _ in range(400):
         p, m, s = draw.choice(("01", "02")), draw.choice(("1", "2")), draw.choice(("1", "2", "3"))
-        table.append({
-            "provincia": p, "nombre_provincia": f"Prov {p}", "municipio": m, "nombre_municipio": f"Villa {p} {m}",
-            "sección": s, "circunscripción": "C" + s, "litoral": "no" if m == "1" else "si",
-            "sexo": draw.choice("HM"), "edad": str(draw.randrange(90)),
-        })  # fmt: skip
+        table.append(
+            {
+                "provincia": p,
+                "nombre_provincia": f"Prov {p}",
+                "municipio": m,
+                "nombre_municipio": f"Villa {p} {m}",
+                "sección": s,
+                "circunscripción": "C" + s,
+                "litoral": "no" if m == "1" else "si",
+                "sexo": draw.choice("HM"),
+                "edad": str(draw.randrange(90)),
+            }
+        )
     path = written(tmp_path / "censo.csv", table, "latin-1", ";")
     spec, said = drafted(path)
     columns = spec["data"]["columns"]
     assert spec["data"]["encoding"] == "latin-1"
-    assert columns["geography"] == {"Provincia": "provincia", "Municipio": "municipio", "Sección": "sección"}
+    assert columns["geography"] == {
+        "Provincia": "provincia",
+        "Municipio": "municipio",
+        "Sección": "sección",
+    }
     assert columns["names"] == {"Provincia": "nombre_provincia", "Municipio": "nombre_municipio"}
     assert columns["areas"] == {"Circunscripción": "circunscripción", "Litoral": "litoral"}
     assert list(spec["schema"]["attributes"]) == ["sexo", "edad"]
     assert "nombre_municipio (of municipio)" in said
-    asked, _ = drafted(path.rename(tmp_path / "again.csv"), "--geography", "provincia,municipio,sección")
+    asked, _ = drafted(
+        path.rename(tmp_path / "again.csv"), "--geography", "provincia,municipio,sección"
+    )
     assert asked["data"]["columns"] == columns
     run = tmp_path / "run"
     assert das("run", tmp_path / "again.toml", "--out", run, "--quiet", *BARE).exit_code == 0
@@ -204,7 +277,9 @@ def test_names_and_areas_are_not_attributes_of_people(tmp_path: Path) -> None:
 def test_a_header_in_another_encoding_is_told(tmp_path: Path, said: str) -> None:
     """Its columns are not looked for under names that nobody gave them."""
     path = written(
-        tmp_path / "t.csv", [{"village": "A", "educación": "si"}, {"village": "B", "educación": "no"}], "latin-1"
+        tmp_path / "t.csv",
+        [{"village": "A", "educación": "si"}, {"village": "B", "educación": "no"}],
+        "latin-1",
     )
     drafted(path)
     text = (tmp_path / "t.toml").read_text(encoding="utf-8").replace('"latin-1"', f'"{said}"')

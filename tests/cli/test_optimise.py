@@ -1,4 +1,6 @@
-"""``das plan --optimise``: what it shows, the tables that it writes, and what it says to whoever asks for what cannot be."""
+"""``das plan --optimise``: what it shows, the tables that it writes, and what it says to whoever
+asks for what cannot be.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,11 @@ def test_the_terminal_and_json_say_the_same(das: Das, targets: Path) -> None:
         ("County", "total", 1.0),
         ("Tract", "votingage", 2.0),
     ]
-    assert sum(Fraction(s["best"]) for s in said["shares"]) == sum(Fraction(s["now"]) for s in said["shares"]) == 1
+    assert (
+        sum(Fraction(s["best"]) for s in said["shares"])
+        == sum(Fraction(s["now"]) for s in said["shares"])
+        == 1
+    )
     assert said["rho"] == said["rho_now"]
     assert said["bound"] <= said["value"] < 1
     assert sum(t["price"] for t in said["targets"]) == pytest.approx(1)
@@ -72,9 +78,18 @@ def test_tables_put_into_a_configuration_are_the_plan(
         (tmp_path / "best.toml").write_text(with_budget(tables))
         spec = parse(with_budget(tables), where="c")
         assert spec.persons.plan.cost == Fraction(said["rho"])
-        shares = {(d.level, d.query): d.cost / spec.persons.plan.cost for d in spec.persons.plan.plain}
-        assert shares == {(s["level"], s["query"]): Fraction(s["best"]) for s in said["shares"] if s["best"] != "0"}
-        assert spec.universe("housing").plan.cost == parse(CONFIG.read_text(), where="c").universe("housing").plan.cost
+        shares = {
+            (d.level, d.query): d.cost / spec.persons.plan.cost for d in spec.persons.plan.plain
+        }
+        assert shares == {
+            (s["level"], s["query"]): Fraction(s["best"])
+            for s in said["shares"]
+            if s["best"] != "0"
+        }
+        assert (
+            spec.universe("housing").plan.cost
+            == parse(CONFIG.read_text(), where="c").universe("housing").plan.cost
+        )
         _, made = spec.made_from["persons"]
         assert "6,500,000 Block" in made
     accounted = json.loads(commands.named("account")(tmp_path / "best.toml", "--json")[1])
@@ -83,7 +98,9 @@ def test_tables_put_into_a_configuration_are_the_plan(
 
 def _values(tree: object, key: str) -> list[object]:
     if isinstance(tree, dict):
-        return [v for k, v in tree.items() if k == key] + [x for v in tree.values() for x in _values(v, key)]
+        return [v for k, v in tree.items() if k == key] + [
+            x for v in tree.values() for x in _values(v, key)
+        ]
     return [x for v in tree for x in _values(v, key)] if isinstance(tree, list) else []
 
 
@@ -92,17 +109,26 @@ def test_the_privacy_statement_names_what_a_plan_was_made_from(
 ) -> None:
     data = worlds.data("one thousand")
     code, tables, _ = das(
-        CONFIG, "--set", "geography.spine=tabulation", "--optimise", targets, "--data", data, "--toml"
+        CONFIG,
+        "--set",
+        "geography.spine=tabulation",
+        "--optimise",
+        targets,
+        "--data",
+        data,
+        "--toml",
     )
     assert code == 0
     spec = parse(
-        with_budget(tables), where="c", overrides=["geography.spine=tabulation", "output.report=false", "run.seed=1"]
+        with_budget(tables),
+        where="c",
+        overrides=["geography.spine=tabulation", "output.report=false", "run.seed=1"],
     )
     pipeline.run(spec, tmp_path / "run", paths=[data])
     stated = (tmp_path / "run" / "release" / "privacy.json").read_text()
     assert (
-        "The shares of the budget (persons) were made from the targets targets.toml (best); the blocks and structures of"
-        in stated
+        "The shares of the budget (persons) were made from the targets targets.toml (best); the"
+        " blocks and structures of" in stated
     )
     assert "is its word: it is not checked" in stated
     assert "No record of this run entered them" not in stated
@@ -133,7 +159,10 @@ BAD_FILES = {
     "key": (TARGET + "wieght = 2\n", "target.0.wieght"),
     "top": ("targets = 1\n" + TARGET, "targets"),
     "twice": (TARGET * 2, "County:total is a target twice"),
-    "twice, spelt otherwise": (TARGET + '[[target]]\nlevel = "county"\nquery = "TOTAL"\n', "is a target twice"),
+    "twice, spelt otherwise": (
+        TARGET + '[[target]]\nlevel = "county"\nquery = "TOTAL"\n',
+        "is a target twice",
+    ),
     "level": ('[[target]]\nlevel = "Contry"\nquery = "total"\n', "did you mean County?"),
     "query": ('[[target]]\nlevel = "County"\nquery = "votingag"\n', "did you mean votingage?"),
     "weight 0": (TARGET + "weight = 0\n", "target.0.weight"),
@@ -145,19 +174,34 @@ BAD_FILES = {
     "coverage of nothing": (TARGET + "coverage = 0.9\n", "coverage is that of a margin"),
     "objective": ('objective = "bset"\n' + TARGET, "'best', 'least' or 'spare'"),
     "published": ('[[target]]\nlevel = "State"\nquery = "total"\n', "published exactly"),
-    "guards": (TARGET + "[guard]\neverything = 0.5\n", "no allocation of rho = 2.556 meets these limits"),
+    "guards": (
+        TARGET + "[guard]\neverything = 0.5\n",
+        "no allocation of rho = 2.556 meets these limits",
+    ),
     "guard nan": (TARGET + "[guard]\neverything = nan\n", "a guard of nan"),
     "guard level": (TARGET + "[guard]\nContry = 1.0\n", "did you mean County?"),
     "guard text": (TARGET + '[guard]\nCounty = "a"\n', "guard.County"),
     "too fine": (TARGET + "sd = 0.0001\n", "most of it for County:total"),
     "keep query": ('keep = ["County:nothing"]\n' + TARGET, "no attribute 'nothing'"),
-    "keep what is not measured": ('keep = ["US:total"]\n' + TARGET, "'total' is not measured at 'US'"),
+    "keep what is not measured": (
+        'keep = ["US:total"]\n' + TARGET,
+        "'total' is not measured at 'US'",
+    ),
     "keep no list": ('keep = "County"\n' + TARGET, "keep"),
-    "hold all": ('hold = ["US", "State", "County", "Tract", "Block_Group", "Block"]\n' + TARGET, "every draw is held"),
+    "hold all": (
+        'hold = ["US", "State", "County", "Tract", "Block_Group", "Block"]\n' + TARGET,
+        "every draw is held",
+    ),
     "areas": ('[[area]]\nkind = "Place"\nquery = "total"\n', "areas need real blocks"),
-    "population": ('[[area]]\nkind = "Place"\nquery = "total"\npopulation = [1, 9]\n', "give --like"),
-    "population reversed": ('[[area]]\nkind = "Place"\nquery = "total"\npopulation = [9, 1]\n', "the least and the most"),
-}  # fmt: skip
+    "population": (
+        '[[area]]\nkind = "Place"\nquery = "total"\npopulation = [1, 9]\n',
+        "give --like",
+    ),
+    "population reversed": (
+        '[[area]]\nkind = "Place"\nquery = "total"\npopulation = [9, 1]\n',
+        "the least and the most",
+    ),
+}
 
 
 def refused(found: tuple[int, str, str], said: str) -> None:
@@ -233,10 +277,15 @@ def test_geometric_noise_is_not_optimised(das: Das, tmp_path: Path) -> None:
     )
 
 
-def test_a_release_of_other_levels_or_another_schema_is_told(das: Das, worlds: Worlds, tmp_path: Path) -> None:
+def test_a_release_of_other_levels_or_another_schema_is_told(
+    das: Das, worlds: Worlds, tmp_path: Path
+) -> None:
     run = worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand")
     (tmp_path / "t.toml").write_text(TARGET)
-    refused(das("1940", "--optimise", tmp_path / "t.toml", "--like", run), "the release has other levels")
+    refused(
+        das("1940", "--optimise", tmp_path / "t.toml", "--like", run),
+        "the release has other levels",
+    )
     refused(das("pl94-2010", "--optimise", tmp_path / "t.toml", "--like", tmp_path), "spec.toml")
 
 
@@ -245,7 +294,13 @@ def test_a_tree_that_is_one_unit_is_told(das: Das, tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text(ONE)
     (tmp_path / "t.toml").write_text('[[target]]\nlevel = "B"\nquery = "sex"\n')
     refused(
-        das(tmp_path / "one.toml", "--optimise", tmp_path / "t.toml", "--data", tmp_path / "people.csv"),
+        das(
+            tmp_path / "one.toml",
+            "--optimise",
+            tmp_path / "t.toml",
+            "--data",
+            tmp_path / "people.csv",
+        ),
         "one unit, or none",
     )
     one_level = (
@@ -256,10 +311,19 @@ def test_a_tree_that_is_one_unit_is_told(das: Das, tmp_path: Path) -> None:
     )
     (tmp_path / "one.toml").write_text(one_level)
     refused(
-        das(tmp_path / "one.toml", "--optimise", tmp_path / "t.toml", "--data", tmp_path / "people.csv"),
+        das(
+            tmp_path / "one.toml",
+            "--optimise",
+            tmp_path / "t.toml",
+            "--data",
+            tmp_path / "people.csv",
+        ),
         "one unit, or none",
     )
-    assert das(tmp_path / "one.toml", "--optimise", tmp_path / "t.toml", "--units", "1", "--json")[0] == 0
+    assert (
+        das(tmp_path / "one.toml", "--optimise", tmp_path / "t.toml", "--units", "1", "--json")[0]
+        == 0
+    )
 
 
 ONE = """

@@ -1,4 +1,6 @@
-"""What check, account and plan show of a configuration with the optimised spine, before there are data."""
+"""What check, account and plan show of a configuration with the optimised spine, before there are
+data.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def test_check_lists_every_class_and_shows_the_plain_units(checked: dict) -> Non
     assert list(plain) == ["State", "County", "Tract", "Block_Group", "Block"]
     classes = {x["class"] for x in lines if "class" in x}
     assert {"County to Tract", "Block_Group to Block"} < classes
-    tract, group = plain["Tract"], next(x for x in lines if x.get("class") == "Tract to Block_Group")
+    tract, group = (
+        plain["Tract"],
+        next(x for x in lines if x.get("class") == "Tract to Block_Group"),
+    )
     assert Fraction(group["rho"]) / Fraction(tract["rho"]) == Fraction(687 + 1256, 687)
     row = next(e for e in checked["guarantee"]["persons"]["epsilon"] if e["delta"] == "1e-10")
     assert row["between"] == {"persons": ["plain", "State to Block"]}

@@ -1,4 +1,6 @@
-"""``--resume`` goes on with what is there, and begins nothing: a folder's name that is mistyped must not spend a budget."""
+"""``--resume`` goes on with what is there, and begins nothing: a folder's name that is mistyped
+must not spend a budget.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from tests.commands import Commands
 from tests.worlds import Worlds
 
 #: Every command that has ``--resume``.
-RUNS = ["run pl94-2010", "run pl94-2010-best", "run dhc-2020", "sweep pl94-2010 --rho 1", "intervals"]
+RUNS = [
+    "run pl94-2010",
+    "run pl94-2010-best",
+    "run dhc-2020",
+    "sweep pl94-2010 --rho 1",
+    "intervals",
+]
 
 
 @pytest.mark.parametrize("there", ["nothing", "an empty folder", "a folder of something else"])
@@ -28,7 +36,14 @@ def test_where_nothing_was_begun_nothing_is_resumed(
     if name == "intervals":
         words += [earlier]
     elif "dhc" in command:
-        words += ["--set", f"constraints.from={earlier}", "--set", "run.seed=1", "--data", worlds.linked()]
+        words += [
+            "--set",
+            f"constraints.from={earlier}",
+            "--set",
+            "run.seed=1",
+            "--data",
+            worlds.linked(),
+        ]
     else:
         words += ["--data", worlds.data("one thousand")]
     code, said, err = commands.named(name)(*words, "--out", out, "--resume")
@@ -36,4 +51,6 @@ def test_where_nothing_was_begun_nothing_is_resumed(
     foreign = name == "sweep" and there == "a folder of something else"
     assert ("is no sweep" if foreign else "nothing to resume") in err
     assert out.exists() is (there != "nothing")
-    assert [p.name for p in out.rglob("*")] == (["mine.txt"] if there == "a folder of something else" else [])
+    assert [p.name for p in out.rglob("*")] == (
+        ["mine.txt"] if there == "a folder of something else" else []
+    )

@@ -1,4 +1,6 @@
-"""What a command says of paths, streams, signals and memory that nobody meant: one message and exit code 2, or 130."""
+"""What a command says of paths, streams, signals and memory that nobody meant: one message and exit
+code 2, or 130.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,8 @@ def test_nothing_is_written_into_a_release(worlds: Worlds) -> None:
         assert done.exit_code == 2
         assert "which may be published" in done.output
         done = CliRunner().invoke(
-            cli.main, ["tables", str(release), "--table", "P1", "--level", "State", "--out", str(out)]
+            cli.main,
+            ["tables", str(release), "--table", "P1", "--level", "State", "--out", str(out)],
         )
         assert done.exit_code == 2
         assert not out.exists()
@@ -68,8 +71,20 @@ def test_a_text_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_standard_output_that_is_closed_or_full(worlds: Worlds) -> None:
     release = worlds.run("run.seed=1", data="one of three") / "release"
-    command = [sys.executable, "-m", "das", "tables", str(release), "--table", "P1", "--level", "State"]
-    closed = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "das",
+        "tables",
+        str(release),
+        "--table",
+        "P1",
+        "--level",
+        "State",
+    ]
+    closed = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, check=False
+    )
     assert (closed.returncode, "standard output is closed" in closed.stderr) == (2, True)
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -77,14 +92,18 @@ def test_standard_output_that_is_closed_or_full(worlds: Worlds) -> None:
     assert done.stderr == "das: tables: No space left on device\n"
 
 
-# --- before a command has begun ------------------------------------------------------------------------------------
+# --- before a command has begun
+# ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error, code, says", [
-    (KeyboardInterrupt(), 130, "das: interrupted\n"),
-    (MemoryError(), 2, "not enough memory"),
-    (ImportError("libx.so: failed to map segment from shared object"), 2, "not enough memory"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "error, code, says",
+    [
+        (KeyboardInterrupt(), 130, "das: interrupted\n"),
+        (MemoryError(), 2, "not enough memory"),
+        (ImportError("libx.so: failed to map segment from shared object"), 2, "not enough memory"),
+    ],
+)
 def test_what_ends_a_command_while_it_is_imported(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, says: str
 ) -> None:
@@ -132,7 +151,9 @@ def test_too_little_memory_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         command()
     assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("das: there is not enough memory for this\n  what to do: ")
+    assert capsys.readouterr().err.startswith(
+        "das: there is not enough memory for this\n  what to do: "
+    )
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
@@ -147,7 +168,8 @@ def test_a_disk_that_is_full_or_read_only(number: int, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == f"das: there: {os.strerror(number)}\n"
 
 
-# --- files ---------------------------------------------------------------------------------------------------------
+# --- files
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_name_in_a_store_that_is_no_text(tmp_path: Path) -> None:
@@ -159,7 +181,9 @@ def test_a_name_in_a_store_that_is_no_text(tmp_path: Path) -> None:
         Store.at(tmp_path.as_uri()).sizes()
 
 
-def test_a_full_disk_here_is_no_fault_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_here_is_no_fault_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is said at once, with the place on this machine: another attempt would end the same."""
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "x").write_bytes(b"whole")
@@ -170,7 +194,8 @@ def test_a_full_disk_here_is_no_fault_of_the_store(tmp_path: Path, monkeypatch: 
     assert "make room on this machine" in str(caught.value)
 
 
-# --- a signal that arrives where Python drops what is raised ---------------------------------------------------------
+# --- a signal that arrives where Python drops what is raised
+# ---------------------------------------------------------
 
 
 class Finalized:
@@ -191,7 +216,9 @@ def finalize(number: int) -> None:
         time.sleep(10)
 
 
-@pytest.mark.parametrize("number, raised", [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+@pytest.mark.parametrize(
+    "number, raised", [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)]
+)
 def test_a_signal_in_a_finalizer_is_not_lost(
     number: int, raised: type[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -213,7 +240,9 @@ def swallow(number: int) -> None:
         raise error
 
 
-@pytest.mark.parametrize("number, raised", [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+@pytest.mark.parametrize(
+    "number, raised", [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)]
+)
 def test_a_signal_that_a_library_swallows_is_the_end_of_what_fails_after_it(
     number: int, raised: type[BaseException]
 ) -> None:

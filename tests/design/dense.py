@@ -1,4 +1,6 @@
-"""What the models of :mod:`das.design` should say, by one dense matrix: every cell of every lowest unit a variable."""
+"""What the models of :mod:`das.design` should say, by one dense matrix: every cell of every lowest
+unit a variable.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def choices(tree: MeasuredSpine, pairs: Sequence[tuple[str, str]]) -> Choices:
     """Draws over a tree, with the classes of its units."""
     if tree.alike:
         return Choices.alike(pairs, "all")
-    return Choices(tuple(pairs), {p: held for p, held in chains.classes(tree.spine.levels, tree.paths).items() if held})
+    return Choices(
+        tuple(pairs),
+        {p: held for p, held in chains.classes(tree.spine.levels, tree.paths).items() if held},
+    )
 
 
 def inside(spine: Spine, level: str) -> Array:
@@ -36,8 +41,9 @@ def inside(spine: Spine, level: str) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class DenseTree:
-    """``allowed`` ``(lowest units, cells)``; ``settled`` ``(totals, lowest units)``: of which lowest units together totals are
-    known. ``every``: as :class:`das.design.recursion.Recursion` has it."""
+    """``allowed`` ``(lowest units, cells)``; ``settled`` ``(totals, lowest units)``: of which
+    lowest units together totals are known. ``every``: as :class:`das.design.recursion.Recursion`
+    has it."""
 
     schema: Schema
     tree: MeasuredSpine
@@ -67,11 +73,20 @@ class DenseTree:
                 part = (joint.part == np.arange(len(joint.total))[:, None]).astype(float)
                 settled.append(part @ inside(spine, level))
         possible = (lowest.upper[:, lowest.group] > 0) & lowest.possible
-        return DenseTree(schema, tree, draws, possible if allowed is None else allowed, np.concatenate(settled),
-                         allowed is not None, areas)  # fmt: skip
+        return DenseTree(
+            schema,
+            tree,
+            draws,
+            possible if allowed is None else allowed,
+            np.concatenate(settled),
+            allowed is not None,
+            areas,
+        )
 
     def rows(self, units: Array, query: str) -> Array:
-        """Answers ``(units x answers, free cells)`` of some sums of lowest units ``(units, lowest units)``."""
+        """Answers ``(units x answers, free cells)`` of some sums of lowest units ``(units, lowest
+        units)``.
+        """
         all_cells = np.kron(units, dense(self.schema, self.schema.query(query))).astype(np.float64)
         return all_cells[:, np.flatnonzero(self.allowed.ravel())]
 
@@ -81,7 +96,9 @@ class DenseTree:
         out = []
         for k, query in self.draws.members:
             level, unit_class = self.draws.places[k]
-            rows = self.rows(inside(self.tree.spine, level)[self.tree.classes(level)[unit_class]], query)
+            rows = self.rows(
+                inside(self.tree.spine, level)[self.tree.classes(level)[unit_class]], query
+            )
             out.append(rows.T @ rows)
         return out
 
@@ -92,8 +109,13 @@ class DenseTree:
         return null_space(known) if known.any() else np.eye(known.shape[1])
 
     def settles_more(self) -> bool:
-        """Whether known totals settle more of some unit, or of some of those whose total is known together, than its total."""
-        for units in (*(inside(self.tree.spine, level) for level in self.tree.spine.levels), self.settled):
+        """Whether known totals settle more of some unit, or of some of those whose total is known
+        together, than its total.
+        """
+        for units in (
+            *(inside(self.tree.spine, level) for level in self.tree.spine.levels),
+            self.settled,
+        ):
             for one in units:
                 rows = self.rows(one[None], "detailed")
                 rows = rows[rows.any(axis=1)]
@@ -107,7 +129,10 @@ class DenseTree:
 
     def covariance(self, precision: Array) -> Array:
         n = self._directions
-        x = sum((p * g for p, g in zip(precision, self._measured, strict=True)), np.zeros((len(n), len(n))))
+        x = sum(
+            (p * g for p, g in zip(precision, self._measured, strict=True)),
+            np.zeros((len(n), len(n))),
+        )
         return n @ np.linalg.solve(n.T @ x @ n, n.T)
 
     def asked(self, aim: Estimand) -> Array:
@@ -124,14 +149,21 @@ class DenseTree:
 
     def variances(self, precision: Array, aims: Sequence[Estimand]) -> Array:
         covariance = self.covariance(precision)
-        return np.array([np.einsum("ij,jk,ik->i", r, covariance, r).mean() for r in map(self.asked, aims)])
+        return np.array(
+            [np.einsum("ij,jk,ik->i", r, covariance, r).mean() for r in map(self.asked, aims)]
+        )
 
 
 def check_gradient(
-    model: Model, precision: Array, rng: np.random.Generator, *, euler: float = 1e-8, least: float = 0.0
+    model: Model,
+    precision: Array,
+    rng: np.random.Generator,
+    *,
+    euler: float = 1e-8,
+    least: float = 0.0,
 ) -> None:
-    """Against central differences by some of the draws, and against Euler: variances fall as fast as precisions grow. Of
-    aims with more than the ``least`` variance."""
+    """Against central differences by some of the draws, and against Euler: variances fall as fast
+    as precisions grow. Of aims with more than the ``least`` variance."""
     some = model.variances(precision) > least
     weight = np.where(some, rng.uniform(0.2, 2.0, len(model.aims)), 0.0)
     f, h = model.gradient(precision, weight)

@@ -27,8 +27,8 @@ QUERIES = ("total", "age", "race", "detailed")
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """Variances and their slopes by one dense matrix: what an answer's variance has of each draw is the square of its
-    covariance with what was drawn."""
+    """Variances and their slopes by one dense matrix: what an answer's variance has of each draw is
+    the square of its covariance with what was drawn."""
 
     grams: tuple[Array, ...]
     asked: tuple[Array, ...]
@@ -42,15 +42,23 @@ class Dense:
     def logs(self, precision: Array) -> tuple[Array, Array]:
         inverse = np.linalg.inv(sum(p * g for p, g in zip(precision, self.grams, strict=True)))
         known = [a @ inverse for a in self.asked]
-        f = np.array([np.einsum("ij,ij->i", k, a).mean() for k, a in zip(known, self.asked, strict=True)])
-        slope = np.array([[np.einsum("ij,jk,ik->i", k, g, k).mean() for g in self.grams] for k in known])
+        f = np.array(
+            [np.einsum("ij,ij->i", k, a).mean() for k, a in zip(known, self.asked, strict=True)]
+        )
+        slope = np.array(
+            [[np.einsum("ij,jk,ik->i", k, g, k).mean() for g in self.grams] for k in known]
+        )
         some = f > 1e-12
-        return np.where(some, np.log(np.where(some, f, 1.0)), -np.inf), -slope / np.where(some, f, np.inf)[:, None]
+        return np.where(some, np.log(np.where(some, f, 1.0)), -np.inf), -slope / np.where(
+            some, f, np.inf
+        )[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """``dense`` is there for trees; numbers of units alone have their own slopes, which other tests hold."""
+    """``dense`` is there for trees; numbers of units alone have their own slopes, which other tests
+    hold.
+    """
 
     problem: Problem
     dense: Dense | None
@@ -61,13 +69,17 @@ class Case:
         if self.dense is not None:
             f, slope = self.dense.logs(p)
         else:
-            g, rows = self.problem.model.gradients(p, np.eye(len(self.problem.weight)), lambda: None)
+            g, rows = self.problem.model.gradients(
+                p, np.eye(len(self.problem.weight)), lambda: None
+            )
             f, slope = np.where(g > 0, np.log(np.where(g > 0, g, 1.0)), -np.inf), -rows
         return f, slope @ draws.slope(rho)
 
 
 def make(seed: int, kind: str) -> Case:
-    """A problem that can be solved: ``numbers`` of units, a ``tree`` with areas, or one with only ``children``."""
+    """A problem that can be solved: ``numbers`` of units, a ``tree`` with areas, or one with only
+    ``children``.
+    """
     for attempt in range(50):
         rng = np.random.default_rng([seed, attempt])
         try:
@@ -83,15 +95,22 @@ def _pairs(rng: np.random.Generator, levels: tuple[str, ...]) -> list[tuple[str,
     return [(lv, q) for lv in levels for q in QUERIES if q == "detailed" or rng.random() < 0.6]
 
 
-def _goal(rng: np.random.Generator, levels: tuple[str, ...], pairs: list[tuple[str, str]], areas: bool) -> Goal:
+def _goal(
+    rng: np.random.Generator, levels: tuple[str, ...], pairs: list[tuple[str, str]], areas: bool
+) -> Goal:
     """Targets of some levels and of areas, guards, draws that are kept and held."""
     objectives: tuple[Literal["best", "least", "spare"], ...] = ("best", "least", "spare")
     objective = objectives[rng.choice(3, p=[0.6, 0.3, 0.1])]
-    some = [(lv, q) for lv in levels for q in QUERIES if rng.random() < 0.4] or [(levels[-1], "detailed")]
+    some = [(lv, q) for lv in levels for q in QUERIES if rng.random() < 0.4] or [
+        (levels[-1], "detailed")
+    ]
     wishes = [Wish(Estimand(*pair), float(rng.uniform(0.2, 3))) for pair in some]
     if areas:
         wishes.append(
-            Wish(Estimand("half", str(rng.choice(["total", "race"])), areas=True), float(rng.uniform(0.2, 3)))
+            Wish(
+                Estimand("half", str(rng.choice(["total", "race"])), areas=True),
+                float(rng.uniform(0.2, 3)),
+            )
         )
     guard = {}
     if rng.random() < 0.7:
@@ -114,7 +133,12 @@ def _numbers(rng: np.random.Generator) -> Case | None:
     pairs = _pairs(rng, levels)
     goal = _goal(rng, levels, pairs, areas=False)
     model = Homogeneous.of(
-        PLAIN, levels, units, Choices.alike(pairs, "all"), goal.aims(pairs), int(rng.integers(-1, 2))
+        PLAIN,
+        levels,
+        units,
+        Choices.alike(pairs, "all"),
+        goal.aims(pairs),
+        int(rng.integers(-1, 2)),
     )
     now = rng.exponential(size=len(pairs)) + 0.02
     return Case(goal.problem(model, now, now), None)
@@ -143,7 +167,9 @@ def _tree(rng: np.random.Generator, *, bypassed: bool) -> Case | None:
 
 
 def solved(case: Case) -> float:
-    """The least value that sequential quadratic programming finds, from the start and from even shares; infinite where it fails."""
+    """The least value that sequential quadratic programming finds, from the start and from even
+    shares; infinite where it fails.
+    """
     p = case.problem
     free, total = ~p.held, p.room
     limited = np.isfinite(p.limit) & np.isfinite(case.logs(p.spread(0.1) + p.kept)[0])
@@ -172,13 +198,24 @@ def solved(case: Case) -> float:
         return np.log(p.limit[limited]) - logs(x)[0][limited]
 
     limits = {"type": "ineq", "fun": room, "jac": lambda x: -logs(x)[1][limited]}
-    spent = {"type": "eq", "fun": lambda x: np.array([x.sum() - 1]), "jac": lambda x: np.ones((1, len(x)))}
+    spent = {
+        "type": "eq",
+        "fun": lambda x: np.array([x.sum() - 1]),
+        "jac": lambda x: np.ones((1, len(x))),
+    }
     held = [*([] if p.least else [spent]), *([limits] if limited.any() else [])]
     best = np.inf
     for part in (0.1, 0.9):
         x = p.spread(part)[free] / total * (1.5 if p.least else 1.0)
-        found = minimize(value, x, jac=slope, constraints=held, bounds=[(1e-9, 1e3 if p.least else 1.0)] * len(x), method="SLSQP",
-                         options={"maxiter": 300, "ftol": 1e-10})  # fmt: skip
+        found = minimize(
+            value,
+            x,
+            jac=slope,
+            constraints=held,
+            bounds=[(1e-9, 1e3 if p.least else 1.0)] * len(x),
+            method="SLSQP",
+            options={"maxiter": 300, "ftol": 1e-10},
+        )
         met = not limited.any() or room(found.x).min() > -1e-6
         if met and (p.least or abs(found.x.sum() - 1) < 1e-6):
             at = rho(found.x)

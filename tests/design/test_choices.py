@@ -1,4 +1,6 @@
-"""What an allocation gives to the units of each class, what a step does to it, and what bounds it: over chains, too."""
+"""What an allocation gives to the units of each class, what a step does to it, and what bounds it:
+over chains, too.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,22 @@ from das.model.budget import Neighbours, Plan
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 
 LEVELS = ("A", "B", "C")
-PAIRS = (("A", "total"), ("A", "detailed"), ("B", "x"), ("B", "total"), ("C", "detailed"), ("C", "total"))
-EVERY = {place: held for place, held in chains.classes(LEVELS, chains.conceivable(LEVELS)).items() if held}
-some_classes = st.sets(st.sampled_from(list(EVERY)), min_size=1).map(lambda s: {p: EVERY[p] for p in EVERY if p in s})
+PAIRS = (
+    ("A", "total"),
+    ("A", "detailed"),
+    ("B", "x"),
+    ("B", "total"),
+    ("C", "detailed"),
+    ("C", "total"),
+)
+EVERY = {
+    place: held
+    for place, held in chains.classes(LEVELS, chains.conceivable(LEVELS)).items()
+    if held
+}
+some_classes = st.sets(st.sampled_from(list(EVERY)), min_size=1).map(
+    lambda s: {p: EVERY[p] for p in EVERY if p in s}
+)
 seeds = st.integers(0, 10**6)
 
 
@@ -31,14 +46,28 @@ def allocation(draws: Choices, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def test_precisions_are_those_of_the_plan_with_every_class() -> None:
-    share = {("A", "total"): "1/7", ("A", "detailed"): "1/14", ("B", "x"): "1/6", ("B", "total"): "1/12"}
+    share = {
+        ("A", "total"): "1/7",
+        ("A", "detailed"): "1/14",
+        ("B", "x"): "1/6",
+        ("B", "total"): "1/12",
+    }
     share |= {("C", "detailed"): "1/4", ("C", "total"): "2/7"}
 
     cost = {pair: Fraction(s) for pair, s in share.items()}
     level = {lv: sum((c for (at, _), c in cost.items() if at == lv), Fraction(0)) for lv in LEVELS}
-    split = Allocation(level, {lv: {q: c / level[lv] for (at, q), c in cost.items() if at == lv} for lv in LEVELS})
+    split = Allocation(
+        level, {lv: {q: c / level[lv] for (at, q), c in cost.items() if at == lv} for lv in LEVELS}
+    )
     paths = chains.conceivable(LEVELS)
-    plan = Plan.of(Fraction(5), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, split, chains.classes(LEVELS, paths), paths)
+    plan = Plan.of(
+        Fraction(5),
+        DISCRETE_GAUSSIAN,
+        Neighbours.BOUNDED,
+        split,
+        chains.classes(LEVELS, paths),
+        paths,
+    )
     draws = Choices(PAIRS, EVERY)
     found = draws.precision(np.array([float(5 * cost[pair]) for pair in PAIRS]))
     said = {(d.level, d.unit_class, d.query): 1 / float(d.parameter) for d in plan.draws}
@@ -79,7 +108,9 @@ def test_no_allocation_is_worth_more_than_its_bound(classes: dict, seed: int) ->
 
 @given(seed=seeds)
 def test_the_step_follows_the_slope_of_the_worth(seed: int) -> None:
-    """rho_j (m_j - mean) has the sign of moving worth to draw j: to the first order a small step never loses."""
+    """rho_j (m_j - mean) has the sign of moving worth to draw j: to the first order a small step
+    never loses.
+    """
     rng = np.random.default_rng(seed)
     draws = Choices(PAIRS, EVERY)
     rho, h = rng.dirichlet(np.ones(len(PAIRS))) + 1e-3, rng.exponential(size=len(draws.members))

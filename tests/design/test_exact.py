@@ -1,4 +1,6 @@
-"""Fractions in place of floating-point numbers: they sum to 1 to the last digit, and lose next to nothing."""
+"""Fractions in place of floating-point numbers: they sum to 1 to the last digit, and lose next to
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,16 @@ def test_shares_sum_to_one_and_are_near(x: list[float], data: st.DataObject) -> 
     assert sum(found.values()) == 1
     assert kept <= set(found)
     floor, unit = Fraction(FLOOR, DENOMINATOR), Fraction(1, DENOMINATOR)
-    lost = sum(x[i] for i, pair in enumerate(pairs) if pair not in found) / sum(x) + len(kept) * float(floor)
+    lost = sum(x[i] for i, pair in enumerate(pairs) if pair not in found) / sum(x) + len(
+        kept
+    ) * float(floor)
     for pair, value in zip(pairs, x, strict=True):
         ideal = value / sum(x)
         if pair in found:
             assert found[pair] >= (floor if pair in kept else unit)
-            assert abs(found[pair] - ideal) <= ideal * 2 * lost + 2 * unit + (floor if pair in kept else 0)
+            assert abs(found[pair] - ideal) <= ideal * 2 * lost + 2 * unit + (
+                floor if pair in kept else 0
+            )
         else:
             assert ideal < floor
 
@@ -50,7 +56,8 @@ def test_a_total_is_rounded_up_by_next_to_nothing(value: Fraction) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "rounded"), [(1.0, 1), (0.1234567, Fraction("0.123457")), (999999.5, 1000000), (10**7, 10**7)]
+    ("value", "rounded"),
+    [(1.0, 1), (0.1234567, Fraction("0.123457")), (999999.5, 1000000), (10**7, 10**7)],
 )
 def test_six_digits_are_kept(value: float, rounded: Fraction | int) -> None:
     assert rounded_up(value) == rounded

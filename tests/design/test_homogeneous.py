@@ -1,4 +1,6 @@
-"""The closed form against dense least squares, against published numbers, and what it says of a nation."""
+"""The closed form against dense least squares, against published numbers, and what it says of a
+nation.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ MEASURED = {
     "small": ("total", "home", "age * race", "detailed"),
     "grouped": ("total", "white * sex", "detailed"),
 }
-ASKED = {"plain": ("age", "race"), "small": ("home * age", "race", "home"), "grouped": ("race", "white")}
+ASKED = {
+    "plain": ("age", "race"),
+    "small": ("home * age", "race", "home"),
+    "grouped": ("race", "white"),
+}
 UNITS = (1, 2, 6, 12)
 LEVELS = ("A", "B", "C", "D")
 
@@ -41,7 +47,9 @@ def model(schema: Schema, known: int, units: tuple[int, ...] = UNITS) -> Homogen
     levels = LEVELS[: len(units)]
     draws = Choices.alike([(lv, q) for lv in levels for q in MEASURED[schema.name]], "all")
     names = dict.fromkeys((*MEASURED[schema.name], *ASKED[schema.name]))
-    return Homogeneous.of(schema, levels, units, draws, [Estimand(lv, q) for lv in levels for q in names], known)
+    return Homogeneous.of(
+        schema, levels, units, draws, [Estimand(lv, q) for lv in levels for q in names], known
+    )
 
 
 def least_squares(m: Homogeneous, precision: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -51,7 +59,10 @@ def least_squares(m: Homogeneous, precision: NDArray[np.float64]) -> NDArray[np.
     if schema.dwelling is not None:
         cell &= schema.level_of(schema.dwelling) == 0
     leaves = units[-1]
-    inside = {lv: np.kron(np.eye(n), np.ones((1, leaves // n))) for lv, n in zip(m.levels, units, strict=True)}
+    inside = {
+        lv: np.kron(np.eye(n), np.ones((1, leaves // n)))
+        for lv, n in zip(m.levels, units, strict=True)
+    }
 
     def rows(level: str, query: str) -> NDArray[np.float64]:
         return np.kron(inside[level], dense(schema, schema.query(query))[:, cell]).astype(float)
@@ -83,7 +94,9 @@ def test_the_closed_form_is_dense_least_squares(schema: Schema, known: int) -> N
 
 
 @pytest.mark.parametrize("units", [(1,), (1, 1), (1, 4), (1, 1, 3, 3)])
-def test_levels_of_one_unit_and_levels_that_are_the_same_are_no_exception(units: tuple[int, ...]) -> None:
+def test_levels_of_one_unit_and_levels_that_are_the_same_are_no_exception(
+    units: tuple[int, ...],
+) -> None:
     rng = np.random.default_rng(5)
     for known in (-1, 0):
         m = model(PLAIN, known, units)
@@ -107,8 +120,15 @@ def test_cells_that_nothing_tells_apart_are_told() -> None:
 
 
 #: Of an independent computation: attributes a (2 levels) and b (3), queries total, a, b and a * b.
-CASE = ((1, 2, 6, 12), (("1/2", "1", "3/2", "2"), ("1/3", "2/3", "1", "4/3"), ("1/4", "1/2", "3/4", "1"),
-                        ("1/5", "2/5", "3/5", "4/5")))  # fmt: skip
+CASE = (
+    (1, 2, 6, 12),
+    (
+        ("1/2", "1", "3/2", "2"),
+        ("1/3", "2/3", "1", "4/3"),
+        ("1/4", "1/2", "3/4", "1"),
+        ("1/5", "2/5", "3/5", "4/5"),
+    ),
+)
 VARIANCES = {
     -1: (
         (0.3761755485893417, 0.30094043887147304, 0.22570532915360517, 0.19435736677115978),
@@ -129,26 +149,42 @@ VARIANCES = {
 def test_the_numbers_of_an_independent_computation(known: int) -> None:
     schema = Schema("ab", (Attribute("a", ("0", "1")), Attribute("b", ("0", "1", "2"))))
     pairs = [(lv, q) for lv in LEVELS for q in ("total", "a", "b", "a * b")]
-    m = Homogeneous.of(schema, LEVELS, CASE[0], Choices.alike(pairs, "all"), [Estimand(*p) for p in pairs], known)
+    m = Homogeneous.of(
+        schema, LEVELS, CASE[0], Choices.alike(pairs, "all"), [Estimand(*p) for p in pairs], known
+    )
     rho = np.array([float(Fraction(r)) for row in CASE[1] for r in row])
     assert np.abs(m.variances(rho) - np.ravel(VARIANCES[known])).max() < 1e-10
 
 
-# --- a nation ---------------------------------------------------------------------------------------------------
+# --- a nation
+# ---------------------------------------------------------------------------------------------------
 
 NATION = (1, 52, 3221, 73057, 217740, 6_500_000)
 POLICY = (
     [("State", q) for q in ("hispanic * cenrace", "votingage * hispanic * cenrace")]
-    + [(lv, q) for lv in ("County", "Tract", "Block_Group")
-       for q in ("total", "votingage", "hispanic * cenrace", "votingage * hispanic * cenrace")]
+    + [
+        (lv, q)
+        for lv in ("County", "Tract", "Block_Group")
+        for q in ("total", "votingage", "hispanic * cenrace", "votingage * hispanic * cenrace")
+    ]
     + [("Block", q) for q in ("total", "votingage * hispanic * cenrace")]
-)  # fmt: skip
-OF_HOUSEHOLDS = ("total", "votingage", "hispanic", "cenrace", "votingage * hispanic", "votingage * cenrace",
-                 "hispanic * cenrace", "votingage * hispanic * cenrace")  # fmt: skip
+)
+OF_HOUSEHOLDS = (
+    "total",
+    "votingage",
+    "hispanic",
+    "cenrace",
+    "votingage * hispanic",
+    "votingage * cenrace",
+    "hispanic * cenrace",
+    "votingage * hispanic * cenrace",
+)
 ONE_AMONG_HOUSEHOLDS = ("total", "hhgq", "hhinstlevels")
 
 
-def nation(wished: list[tuple[str, str]], keep: tuple[tuple[str, str], ...] = (), *, gap: float) -> Certified:
+def nation(
+    wished: list[tuple[str, str]], keep: tuple[tuple[str, str], ...] = (), *, gap: float
+) -> Certified:
     """The least share of the production rho, the State total of which is published exactly."""
     spec = das.load_spec("configs/pl94-2010.toml")
     plan = spec.persons.plan
@@ -169,8 +205,12 @@ def test_the_policy_list_needs_two_thirds_of_the_production_rho() -> None:
 
 
 def test_all_that_production_measures_needs_as_much_as_its_draws_but_the_state_total() -> None:
-    every = [(lv, q) for lv in das.load_spec("configs/pl94-2010.toml").geography.levels for q in OF_HOUSEHOLDS
-             if (lv, q) not in (("US", "total"), ("State", "total"))]  # fmt: skip
+    every = [
+        (lv, q)
+        for lv in das.load_spec("configs/pl94-2010.toml").geography.levels
+        for q in OF_HOUSEHOLDS
+        if (lv, q) not in (("US", "total"), ("State", "total"))
+    ]
     assert len(every) == 46
     found = nation(every, gap=2e-3)
     assert found.value == pytest.approx(0.6751, abs=1e-3)

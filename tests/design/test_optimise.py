@@ -1,4 +1,6 @@
-"""The search against a general solver, and what it certifies against whatever else could be allocated."""
+"""The search against a general solver, and what it certifies against whatever else could be
+allocated.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,16 @@ def model(aims: tuple[Estimand, ...], known: int = 0) -> Homogeneous:
 
 
 def chained(aims: tuple[Estimand, ...]) -> Model:
-    """A real tree with only children whose share their parents have: precisions are not linear in shares."""
+    """A real tree with only children whose share their parents have: precisions are not linear in
+    shares.
+    """
     rng = np.random.default_rng(3)
     world = random_world(rng, PLAIN, random_spine(rng, 4, 3), empty=0.2)
     tree = MeasuredSpine.bypassed(world.spine, np.arange(world.spine.units("L3")))
     names = {"A": "L0", "B": "L1", "C": "L3"}
-    draws = choices(tree, [(lv, q) for lv in world.spine.levels for q in ("total", "race", "detailed")])
+    draws = choices(
+        tree, [(lv, q) for lv in world.spine.levels for q in ("total", "race", "detailed")]
+    )
     moved = [replace(a, place=names[a.place]) for a in aims]
     assert any(len(held) > 1 for held in draws.classes.values())
     return trees.of_structures(PLAIN, tree, world.bounds("L0"), draws, moved, {})
@@ -56,7 +62,9 @@ def problem(goal: Goal, start: Array = NOW) -> Problem:
 
 
 def solved(p: Problem) -> float:
-    """The same by sequential quadratic programming, from several starts; without use of our slopes."""
+    """The same by sequential quadratic programming, from several starts; without use of our
+    slopes.
+    """
     free = np.flatnonzero(~p.held)
     some = p.weight > 0
     limited = np.isfinite(p.limit)
@@ -75,15 +83,30 @@ def solved(p: Problem) -> float:
     spent = {"type": "eq", "fun": lambda x: rho(x).sum() / total - 1}
     best = np.inf
     for seed in range(2):
-        x = np.log(np.random.default_rng(seed).dirichlet(np.ones(len(free))) * (total - p.kept.sum()) + 1e-3)
+        x = np.log(
+            np.random.default_rng(seed).dirichlet(np.ones(len(free))) * (total - p.kept.sum())
+            + 1e-3
+        )
         if p.least:
-            found = minimize(lambda x: np.log(rho(x).sum()), x + 1, constraints=[limits], bounds=[(-16, 5)] * len(x),
-                             method="SLSQP", options={"maxiter": 500, "ftol": 1e-12})  # fmt: skip
+            found = minimize(
+                lambda x: np.log(rho(x).sum()),
+                x + 1,
+                constraints=[limits],
+                bounds=[(-16, 5)] * len(x),
+                method="SLSQP",
+                options={"maxiter": 500, "ftol": 1e-12},
+            )
             value = float(np.exp(found.fun))
         else:
             held = [spent, *([limits] if limited.any() else [])]
-            found = minimize(lambda x: float(p.weight[some] @ logs(x)[some]), x, constraints=held,
-                             bounds=[(-16, 5)] * len(x), method="SLSQP", options={"maxiter": 500, "ftol": 1e-12})  # fmt: skip
+            found = minimize(
+                lambda x: float(p.weight[some] @ logs(x)[some]),
+                x,
+                constraints=held,
+                bounds=[(-16, 5)] * len(x),
+                method="SLSQP",
+                options={"maxiter": 500, "ftol": 1e-12},
+            )
             value = float(found.fun)
         if found.success and (not limited.any() or limits["fun"](found.x).min() > -1e-7):
             best = min(best, value)
@@ -99,7 +122,9 @@ GOALS = {
     "best, held": Goal("best", WISHES, hold=tuple(p for p in PAIRS if p[0] == "C")),
     "best, limited": Goal("best", (*WISHES[:3], Wish(Estimand("C", "detailed"), 0.1, sd=1.2))),
     "least": Goal("least", WISHES),
-    "least, limits": Goal("least", (Wish(Estimand("B", "total"), sd=1.0), Wish(Estimand("C", "age"), ratio=1.5))),
+    "least, limits": Goal(
+        "least", (Wish(Estimand("B", "total"), sd=1.0), Wish(Estimand("C", "age"), ratio=1.5))
+    ),
     "least, kept": Goal("least", WISHES, keep=(("A", "total"), ("B", "detailed"))),
     "least, held": Goal("least", WISHES, hold=(("C", "detailed"), ("B", "race"))),
     "spare": Goal("spare", WISHES),
@@ -112,7 +137,9 @@ def test_the_search_finds_what_a_general_solver_finds(name: str) -> None:
     found = optimise(p, 2e-5, 4000)
     assert found.gap <= (2e-5 if not np.isfinite(p.limit).any() else 2e-3), found.steps
     other = solved(p)
-    assert found.value == pytest.approx(other, abs=max(2e-5, 3 * MET if np.isfinite(p.limit).any() else 0))
+    assert found.value == pytest.approx(
+        other, abs=max(2e-5, 3 * MET if np.isfinite(p.limit).any() else 0)
+    )
     assert found.bound <= other + 1e-7
     assert found.over <= MET
     assert (found.rho >= p.kept - 1e-12).all()
@@ -145,7 +172,9 @@ def others(p: Problem, found: Certified, rng: np.random.Generator, n: int) -> li
     for i in range(n):
         x = np.where(free, rng.dirichlet(np.full(len(free), rng.choice([0.1, 1.0, 10.0]))), 0.0)
         if i % 2:
-            x = (found.rho - p.kept) * np.exp(rng.normal(size=len(free)) * rng.choice([0.01, 0.1, 1.0]))
+            x = (found.rho - p.kept) * np.exp(
+                rng.normal(size=len(free)) * rng.choice([0.01, 0.1, 1.0])
+            )
         x = np.where(free, x, 0.0)
         if x.sum() <= 0:
             continue
@@ -157,18 +186,28 @@ def others(p: Problem, found: Certified, rng: np.random.Generator, n: int) -> li
 @pytest.mark.parametrize("objective", ["best", "least"])
 @given(seed=st.integers(0, 10**6), steps=st.integers(1, 30))
 @settings(max_examples=6)
-def test_no_allocation_beats_the_bound(objective: Objective, over: str, seed: int, steps: int) -> None:
-    """At any step, not only at the end: with draws that are kept and held, limits, and classes of only children."""
+def test_no_allocation_beats_the_bound(
+    objective: Objective, over: str, seed: int, steps: int
+) -> None:
+    """At any step, not only at the end: with draws that are kept and held, limits, and classes of
+    only children.
+    """
     rng = np.random.default_rng(seed)
     if over == "numbers":
         make, pairs = model, PAIRS
     else:
-        make, pairs = chained, [(f"L{i}", q) for i in range(4) for q in ("total", "race", "detailed")]
+        make, pairs = (
+            chained,
+            [(f"L{i}", q) for i in range(4) for q in ("total", "race", "detailed")],
+        )
     now = rng.dirichlet(np.ones(len(pairs))) + 0.01
     pick = [tuple(pairs[i] for i in rng.permutation(len(pairs))[:2]) for _ in range(2)]
     wishes = tuple(replace(w, weight=float(rng.uniform(0.1, 2))) for w in WISHES)
     goal = Goal(
-        objective, wishes, keep=pick[0] if rng.random() < 0.5 else (), hold=pick[1] if rng.random() < 0.5 else ()
+        objective,
+        wishes,
+        keep=pick[0] if rng.random() < 0.5 else (),
+        hold=pick[1] if rng.random() < 0.5 else (),
     )
     built = make(tuple(w.aim for w in wishes))
     p = goal.problem(built, now, now)
@@ -197,8 +236,12 @@ def test_no_allocation_beats_the_bound(objective: Objective, over: str, seed: in
         assert p.value(rho, p.variances(rho)) >= found.bound - 1e-9 * (1 + abs(found.bound))
 
 
-def test_a_search_for_the_least_total_leaves_where_it_began_though_its_first_step_comes_nearest_to_the_limits() -> None:
-    """What is held does not grow with the rest, so what a step reaches is a little beyond limits that the plan as it is meets."""
+def test_a_search_for_the_least_total_leaves_where_it_began_though_its_first_step_comes_nearest_to_the_limits() -> (
+    None
+):
+    """What is held does not grow with the rest, so what a step reaches is a little beyond limits
+    that the plan as it is meets.
+    """
     held = tuple(pair for pair in PAIRS if pair[0] == "C")
     p = problem(Goal("least", WISHES, guard={"everything": 1.0}, hold=held))
     found = optimise(p, 1e-9, 20)
@@ -208,15 +251,19 @@ def test_a_search_for_the_least_total_leaves_where_it_began_though_its_first_ste
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_steps_are_not_shortened_before_limits_are_met_where_only_children_share_queries(seed: int) -> None:
-    """All guards at what is: the plan as it is meets them, and far better ones do, which short steps never came to."""
+def test_steps_are_not_shortened_before_limits_are_met_where_only_children_share_queries(
+    seed: int,
+) -> None:
+    """All guards at what is: the plan as it is meets them, and far better ones do, which short
+    steps never came to.
+    """
     pairs = [(f"L{i}", q) for i in range(4) for q in ("total", "race", "detailed")]
     goal = Goal("best", WISHES)
     now = np.random.default_rng(seed).uniform(0.02, 1, len(pairs))
     built = chained(goal.aims(PAIRS))
-    p = Goal("best", tuple(replace(w, aim=a) for w, a in zip(WISHES, built.aims, strict=False))).problem(
-        built, now, now
-    )
+    p = Goal(
+        "best", tuple(replace(w, aim=a) for w, a in zip(WISHES, built.aims, strict=False))
+    ).problem(built, now, now)
     p = replace(p, limit=p.variances(now))
     found = optimise(p, 1e-3, 1500)
     assert found.over <= MET
@@ -224,7 +271,9 @@ def test_steps_are_not_shortened_before_limits_are_met_where_only_children_share
 
 
 @pytest.mark.parametrize("steps", [1, 5, 20])
-def test_a_search_that_is_cut_off_beyond_its_limits_goes_back_until_they_are_met(steps: int) -> None:
+def test_a_search_that_is_cut_off_beyond_its_limits_goes_back_until_they_are_met(
+    steps: int,
+) -> None:
     goal = Goal("best", WISHES, guard={"everything": 1.0})
     p = problem(goal)
     found = optimise(p, 1e-9, steps)
@@ -234,7 +283,8 @@ def test_a_search_that_is_cut_off_beyond_its_limits_goes_back_until_they_are_met
     assert found.variances == pytest.approx(p.variances(found.rho))
 
 
-# --- what cannot be, and what there is no choice of ---------------------------------------------------------------
+# --- what cannot be, and what there is no choice of
+# ---------------------------------------------------------------
 
 
 def test_limits_that_need_more_than_there_is_are_refused_and_said_how_much() -> None:
@@ -258,7 +308,9 @@ def test_guards_below_one_everywhere_contradict_the_total() -> None:
 def test_limits_that_hang_on_what_is_held_are_refused_by_name(objective: Objective) -> None:
     held = tuple(pair for pair in PAIRS if pair[0] == "C")
     wish = Wish(Estimand("C", "detailed"), ratio=0.2)
-    with pytest.raises(SpecError, match="no rho meets these limits: C:detailed hangs on draws that are held"):
+    with pytest.raises(
+        SpecError, match="no rho meets these limits: C:detailed hangs on draws that are held"
+    ):
         optimise(problem(Goal(objective, (wish,), hold=held)), 1e-3, 400)
 
 
@@ -276,10 +328,14 @@ def test_what_is_kept_must_leave_something() -> None:
 
 
 def test_the_least_total_grows_from_a_plan_that_is_kept_whole() -> None:
-    """Nothing is free at the start: met limits need nothing more, tighter ones need what can be computed."""
+    """Nothing is free at the start: met limits need nothing more, tighter ones need what can be
+    computed.
+    """
     found = optimise(problem(Goal("least", WISHES, keep=tuple(PAIRS))), 1e-3, 400)
     assert found.value == pytest.approx(NOW.sum(), rel=2e-3)
-    tighter = problem(Goal("least", (*WISHES[:3], Wish(Estimand("C", "detailed"), ratio=0.8)), keep=tuple(PAIRS)))
+    tighter = problem(
+        Goal("least", (*WISHES[:3], Wish(Estimand("C", "detailed"), ratio=0.8)), keep=tuple(PAIRS))
+    )
     found = optimise(tighter, 1e-3, 400)
     assert found.gap <= 1e-3
     assert found.over <= 1e-9
@@ -292,7 +348,9 @@ def test_targets_that_are_published_exactly_are_no_targets() -> None:
         problem(Goal("best", (Wish(Estimand("A", "total")),)))
     found = optimise(problem(Goal("best", (Wish(Estimand("A", "total"), 5.0), *WISHES))), 1e-4)
     assert found.price[0] == 0
-    assert found.value == pytest.approx(optimise(problem(Goal("best", WISHES)), 1e-4).value, abs=2e-4)
+    assert found.value == pytest.approx(
+        optimise(problem(Goal("best", WISHES)), 1e-4).value, abs=2e-4
+    )
 
 
 def test_a_draw_that_buys_nothing_is_found_and_spent_anew() -> None:
@@ -301,13 +359,17 @@ def test_a_draw_that_buys_nothing_is_found_and_spent_anew() -> None:
     found = optimise(problem(GOALS["spare"]), 1e-4)
     assert (found.rho[1:] >= NOW[1:] - 1e-12).all()
     assert found.rho[0] < 1e-3
-    everything = Homogeneous.of(PLAIN, LEVELS, (1, 4, 20), Choices.alike(PAIRS, "all"), GOALS["spare"].aims(PAIRS), -1)
+    everything = Homogeneous.of(
+        PLAIN, LEVELS, (1, 4, 20), Choices.alike(PAIRS, "all"), GOALS["spare"].aims(PAIRS), -1
+    )
     with pytest.raises(SpecError, match="every draw buys something"):
         GOALS["spare"].problem(everything, NOW, NOW)
 
 
 def test_one_draw_is_the_best_of_one() -> None:
-    one = Homogeneous.of(PLAIN, ("A",), (1,), Choices.alike([("A", "detailed")], "all"), [Estimand("A", "age")], -1)
+    one = Homogeneous.of(
+        PLAIN, ("A",), (1,), Choices.alike([("A", "detailed")], "all"), [Estimand("A", "age")], -1
+    )
     goal = Goal("best", (Wish(Estimand("A", "age")),))
     found = optimise(goal.problem(one, np.ones(1), np.ones(1)))
     assert found.rho == pytest.approx([1.0])

@@ -1,5 +1,6 @@
-"""Models of real trees against one dense matrix: irregular trees, units without people, only children with and without a
-share of their own, known and joint totals, areas that cut everything; over what structures allow, and over cells."""
+"""Models of real trees against one dense matrix: irregular trees, units without people, only
+children with and without a share of their own, known and joint totals, areas that cut everything;
+over what structures allow, and over cells."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ from tests.estimate.world import PLAIN, SMALL, World, random_spine, random_world
 
 GROUPED = Schema(
     "grouped",
-    (Attribute("race", ("w", "x", "y", "z")), Attribute("sex", ("f", "m")), Attribute("home", ("household", "a"))),
+    (
+        Attribute("race", ("w", "x", "y", "z")),
+        Attribute("sex", ("f", "m")),
+        Attribute("home", ("household", "a")),
+    ),
     recodes=(Grouping("white", "race", ("w", "not-w"), (0, 1, 1, 1)),),
     dwelling="home",
 )
@@ -45,7 +50,9 @@ HALF = "half"
 
 
 def areas_over(rng: np.random.Generator, tree: MeasuredSpine, places: int) -> dict[str, Areas]:
-    """Some that cut whatever they can, one that is everything, one that is one place, one that is nothing of the tree."""
+    """Some that cut whatever they can, one that is everything, one that is one place, one that is
+    nothing of the tree.
+    """
     inside = rng.random((5, places)) < 0.5
     inside[0], inside[1] = True, np.arange(places) == rng.integers(places)
     inside[2:, 0] |= ~inside[2:].any(axis=1)
@@ -61,7 +68,12 @@ def aims(schema: Schema, spine: Spine) -> list[Estimand]:
 
 
 def both(
-    world: World, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], rng: np.random.Generator, *, cells: bool
+    world: World,
+    tree: MeasuredSpine,
+    bounds: Mapping[str, LevelBounds],
+    rng: np.random.Generator,
+    *,
+    cells: bool,
 ) -> tuple[Recursion, DenseTree]:
     schema, spine = world.schema, world.spine
     draws = choices(tree, [(lv, q) for lv in spine.levels for q in MEASURED[schema.name]])
@@ -95,7 +107,9 @@ def test_irregular_trees_are_dense_least_squares(
     world = random_world(rng, schema, spine, empty=0.3)
     places = np.arange(spine.units("L3"))
     tree = MeasuredSpine.bypassed(spine, places) if bypassed else MeasuredSpine.of(spine)
-    bounds = world.bounds(at if known else None, in_parts(rng, spine, at) if known == "joint" else None)
+    bounds = world.bounds(
+        at if known else None, in_parts(rng, spine, at) if known == "joint" else None
+    )
     try:
         model, oracle = both(world, tree, bounds, rng, cells=cells)
     except InputError as error:
@@ -115,7 +129,11 @@ def test_irregular_trees_are_dense_least_squares(
 
 def chain(spine_depth: int) -> Spine:
     codes = [np.array(["R" + "0" * d]) for d in range(spine_depth)]
-    return Spine(tuple(f"L{d}" for d in range(spine_depth)), tuple(codes), tuple(np.zeros(1, np.int64) for _ in codes))
+    return Spine(
+        tuple(f"L{d}" for d in range(spine_depth)),
+        tuple(codes),
+        tuple(np.zeros(1, np.int64) for _ in codes),
+    )
 
 
 @pytest.mark.parametrize("empty", [False, True])
@@ -123,7 +141,11 @@ def test_a_tree_that_is_one_unit_or_none_is_refused(empty: bool) -> None:
     world = random_world(np.random.default_rng(1), PLAIN, chain(3), empty=0.0)
     tree = MeasuredSpine.of(world.spine)
     draws = choices(tree, [(lv, "detailed") for lv in world.spine.levels])
-    lowest = world.truth["L2"] if not empty else Histogram.of(1, PLAIN.cells, *(np.zeros(0, np.int64),) * 3)
+    lowest = (
+        world.truth["L2"]
+        if not empty
+        else Histogram.of(1, PLAIN.cells, *(np.zeros(0, np.int64),) * 3)
+    )
     with pytest.raises(InputError, match="one unit, or none"):
         trees.of_cells(PLAIN, tree, world.bounds(), lowest, draws, [Estimand("L0", "total")], {})
 
@@ -141,8 +163,15 @@ def test_cells_that_nothing_tells_apart_are_refused() -> None:
 
 @pytest.mark.parametrize("known", [None, "L1"])
 def test_a_regular_tree_has_the_closed_form(known: str | None) -> None:
-    """The two models are one where every unit has as many children and may hold whatever others do."""
-    parents = [np.zeros(1, np.int64), np.zeros(2, np.int64), np.repeat(np.arange(2), 3), np.repeat(np.arange(6), 2)]
+    """The two models are one where every unit has as many children and may hold whatever others
+    do.
+    """
+    parents = [
+        np.zeros(1, np.int64),
+        np.zeros(2, np.int64),
+        np.repeat(np.arange(2), 3),
+        np.repeat(np.arange(6), 2),
+    ]
     codes = [np.array(["R"])]
     for parent in parents[1:]:
         codes.append(np.array([f"{codes[-1][p]}{i:02d}" for i, p in enumerate(parent)]))
@@ -173,7 +202,8 @@ def test_areas_where_totals_are_exact_have_no_variance() -> None:
     assert not h.any()
 
 
-# --- memory -------------------------------------------------------------------------------------------------------
+# --- memory
+# -------------------------------------------------------------------------------------------------------
 
 
 @given(seed=st.integers(0, 10**6), known=st.sampled_from([None, "L1"]))
@@ -186,9 +216,14 @@ def test_modes_one_by_one_are_what_they_are_together(seed: int, known: str | Non
     except InputError:  # one unit
         return
     apart = replace(model)
-    apart.__dict__["parts"] = tuple(model._part(slice(m, m + 1)) for m in range(len(model.coordinates.multiplicity)))
+    apart.__dict__["parts"] = tuple(
+        model._part(slice(m, m + 1)) for m in range(len(model.coordinates.multiplicity))
+    )
     assert len(apart.parts) > 1
-    p, weights = rng.uniform(0.1, 2, len(model.draws.members)), rng.uniform(size=(2, len(model.aims)))
+    p, weights = (
+        rng.uniform(0.1, 2, len(model.draws.members)),
+        rng.uniform(size=(2, len(model.aims))),
+    )
     f, rows = model.gradients(p, weights, lambda: None)
     g, others = apart.gradients(p, weights, lambda: None)
     assert np.allclose(f, g, rtol=1e-10, atol=1e-14)
@@ -200,10 +235,14 @@ def large(rng: np.random.Generator, room: float = np.inf) -> Recursion:
     """A model with matrices of 40 rows."""
     ages = tuple(f"a{i}" for i in range(40))
     young = Grouping("young", "age", ("u", "o"), tuple(int(i > 20) for i in range(40)))
-    schema = Schema("large", (Attribute("age", ages), Attribute("race", ("w", "x", "y"))), recodes=(young,))
+    schema = Schema(
+        "large", (Attribute("age", ages), Attribute("race", ("w", "x", "y"))), recodes=(young,)
+    )
     world = random_world(rng, schema, random_spine(rng, 4, 5), empty=0.2)
     tree = MeasuredSpine.of(world.spine)
-    draws = choices(tree, [(lv, q) for lv in world.spine.levels for q in ("young", "race", "detailed")])
+    draws = choices(
+        tree, [(lv, q) for lv in world.spine.levels for q in ("young", "race", "detailed")]
+    )
     aims = [Estimand(lv, q) for lv in world.spine.levels for q in ("young", "total")]
     return trees.of_structures(schema, tree, world.bounds(), draws, aims, {}, room)
 
@@ -222,5 +261,7 @@ def test_what_a_search_holds_is_foretold() -> None:
 def test_a_search_that_does_not_fit_is_refused_before_it_is_built() -> None:
     need = large(np.random.default_rng(1)).tree.bytes(1)
     assert large(np.random.default_rng(1), need * 1.01).tree.bytes(1) == need
-    with pytest.raises(InputError, match=r"the search over this tree takes .* GB, and this machine has"):
+    with pytest.raises(
+        InputError, match=r"the search over this tree takes .* GB, and this machine has"
+    ):
         large(np.random.default_rng(1), need * 0.99)

@@ -1,4 +1,6 @@
-"""Releases of population groups whose truth is made up, and whose noise is drawn here: nothing but their folders is real."""
+"""Releases of population groups whose truth is made up, and whose noise is drawn here: nothing but
+their folders is real.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,12 @@ from das.spec.parts import Run
 from tests.files.detailed import folders
 
 ETHNICITY = (
-    folders.ETHNICITY + "3012|Guatemalan|2|False|False\n3013|Belizean|2|True|False\n3020|South American|1|False|False\n"
+    folders.ETHNICITY + "3012|Guatemalan|2|False|False\n3013|Belizean|2|True|False\n3020|South"
+    " American|1|False|False\n"
 )
 MEMBERS = folders.MEMBERS + "3010|2020\n3012|2020\n3013|1000\n3020|1010\n"
-#: Block; place; area. County 01003 is one tract, and area 0001; place 00100 is tract 000001 of 01001; area 0002 crosses states.
+#: Block; place; area. County 01003 is one tract, and area 0001; place 00100 is tract 000001 of
+#: 01001; area 0002 crosses states.
 BLOCKS = """\
 010010000010001 00100 9999
 010010000010002 00100 9999
@@ -39,15 +43,29 @@ BLOCKS = """\
 LEAVES = 46
 
 
-def configuration(thresholds: tuple[int, ...], fine: float, coarse: float, regional: float, pure: bool = False) -> str:
+def configuration(
+    thresholds: tuple[int, ...], fine: float, coarse: float, regional: float, pure: bool = False
+) -> str:
     every = [at for run in REGIONS for at in GroupLevel.of_run(run)]
-    out: dict[str, object] = {"max_race_codes": 8, "thresholds_p": {at.key: list(thresholds) for at in every}}
+    out: dict[str, object] = {
+        "max_race_codes": 8,
+        "thresholds_p": {at.key: list(thresholds) for at in every},
+    }
     for at in every:
         out[f"privacy_budget_p_{at}"] = regional if at.level == 1 else fine if at.fine else coarse
-    return json.dumps(out | {
-        "privacy_budget_p_stage_1_fraction": 0.1, "zero_suppression_chance": 0.9999, "allow_negative_counts": True, "run_us": True,
-        "run_pr": True, "reader": "csv", "state_filter_us": ["01", "02"], "privacy_defn": "puredp" if pure else "zcdp",
-    })  # fmt: skip
+    return json.dumps(
+        out
+        | {
+            "privacy_budget_p_stage_1_fraction": 0.1,
+            "zero_suppression_chance": 0.9999,
+            "allow_negative_counts": True,
+            "run_us": True,
+            "run_pr": True,
+            "reader": "csv",
+            "state_filter_us": ["01", "02"],
+            "privacy_defn": "puredp" if pure else "zcdp",
+        }
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +85,25 @@ class World:
 
 
 def world(
-    folder: Path, rng: np.random.Generator, mean: float = 2.0, *, thresholds: tuple[int, ...] = (60, 300, 900),
-    fine: float = 2.134, coarse: float = 0.159, regional: float = 0.02, pure: bool = False, scale: float = 1.0,
-) -> World:  # fmt: skip
-    """A release with ``mean`` persons in a leaf of a block and an iteration, more or less. ``scale`` times the noise that it claims."""
+    folder: Path,
+    rng: np.random.Generator,
+    mean: float = 2.0,
+    *,
+    thresholds: tuple[int, ...] = (60, 300, 900),
+    fine: float = 2.134,
+    coarse: float = 0.159,
+    regional: float = 0.02,
+    pure: bool = False,
+    scale: float = 1.0,
+) -> World:
+    """A release with ``mean`` persons in a leaf of a block and an iteration, more or less.
+    ``scale`` times the noise that it claims.
+    """
     texts = folders.texts() | {
         "config.json": configuration(thresholds, fine, coarse, regional, pure),
-        "ethnicity-characteristic-iterations.txt": ETHNICITY, "race-and-ethnicity-code-to-iteration.txt": MEMBERS,
-    }  # fmt: skip
+        "ethnicity-characteristic-iterations.txt": ETHNICITY,
+        "race-and-ethnicity-code-to-iteration.txt": MEMBERS,
+    }
     given = folders.written(folder / "parameters", texts)
     rows = [line.split() for line in BLOCKS.splitlines()]
     lines = ["TABBLKST|TABBLKCOU|TABTRACTCE|TABBLK|PLACEFP|AIANNHCE"]
@@ -102,10 +131,15 @@ def measure(made: World, rng: np.random.Generator, scale: float = 1.0) -> None:
     for plan in opened.spec.plans:
         for shard in opened.shards(plan):
             ids = opened.regions.ids[plan.at.region]
-            some = np.arange(len(ids), dtype=np.int32) if plan.at.region in ACROSS else opened.regions.of_state(
-                plan.at.region, opened.regions.states[shard - 1])  # fmt: skip
+            some = (
+                np.arange(len(ids), dtype=np.int32)
+                if plan.at.region in ACROSS
+                else opened.regions.of_state(plan.at.region, opened.regions.states[shard - 1])
+            )
             found = measured(plan, opened, made.counts(plan, some), ids[some], rng, scale)
-            file = measurements.path(run_directory.nmf_folder(opened.folder, opened.name), plan, shard, 0)
+            file = measurements.path(
+                run_directory.nmf_folder(opened.folder, opened.name), plan, shard, 0
+            )
             measurements.write(file, found, plan, opened.codes[plan.level], private=True)
 
 
@@ -125,17 +159,24 @@ def measured(
     first = np.where(alone, 0, total + noise(plan, FIRST, len(total), rng, scale))
     size = np.where(alone, 0, plan.size(first)).astype(np.int8)
     parts = [
-        np.bincount(plan.table.sizes[k], weights=row, minlength=plan.table.answers[k]).astype(np.int64)
+        np.bincount(plan.table.sizes[k], weights=row, minlength=plan.table.answers[k]).astype(
+            np.int64
+        )
         for row, k in zip(flat, size.tolist(), strict=True)
     ]
-    values, indptr = np.concatenate(parts), np.concatenate([[0], np.cumsum([len(p) for p in parts])])
+    values, indptr = (
+        np.concatenate(parts),
+        np.concatenate([[0], np.cumsum([len(p) for p in parts])]),
+    )
     single = np.repeat(alone, np.diff(indptr))
     values[single] += noise(plan, ONLY, int(single.sum()), rng, scale)
     values[~single] += noise(plan, plan.table.name, int((~single).sum()), rng, scale)
     return GroupMeasurement(ids, only, first, size, indptr, values)
 
 
-def noise(plan: LevelPlan, query: str, size: int, rng: np.random.Generator, scale: float = 1.0) -> NDArray[np.int64]:
+def noise(
+    plan: LevelPlan, query: str, size: int, rng: np.random.Generator, scale: float = 1.0
+) -> NDArray[np.int64]:
     draw = plan.draw(query)
     cost = float(draw.mechanism.cost(draw.parameter, 1)) / scale**draw.mechanism.power
     last = int((60 / cost) ** (1 / draw.mechanism.power)) + 1

@@ -23,8 +23,12 @@ QUIET = 1_000_000
 Config = Callable[[dict[str, Any]], object]
 
 
-def given(folder: Path, product: str = "persons", change: Config | None = None, **keys: object) -> tuple[Path, Path]:
-    """Folders of parameters and data, of two states and Puerto Rico: ``keys`` of the configuration are changed, or ``change`` does."""
+def given(
+    folder: Path, product: str = "persons", change: Config | None = None, **keys: object
+) -> tuple[Path, Path]:
+    """Folders of parameters and data, of two states and Puerto Rico: ``keys`` of the configuration
+    are changed, or ``change`` does.
+    """
     said = folders.configuration(PRODUCTS[product]) | keys
     if change is not None:
         change(said)
@@ -82,11 +86,28 @@ def copied(source: Path, target: Path, *changes: Config) -> Path:
 
 
 def go(
-    parameters: Path, data: Path, out: Path, product: str = "persons", *, seed: int | None = None, entropy: str = "keyed", workers: int = 1,
-    delta: Fraction = Fraction(1, 10**10), **how: Any,
-) -> GroupsOutcome:  # fmt: skip
+    parameters: Path,
+    data: Path,
+    out: Path,
+    product: str = "persons",
+    *,
+    seed: int | None = None,
+    entropy: str = "keyed",
+    workers: int = 1,
+    delta: Fraction = Fraction(1, 10**10),
+    **how: Any,
+) -> GroupsOutcome:
     run = Run.model_validate({"name": product, "seed": seed, "entropy": entropy})
-    return run_groups(parameters, data, product, out, run=run, delta=delta, engine=EngineChoice(workers=workers), **how)
+    return run_groups(
+        parameters,
+        data,
+        product,
+        out,
+        run=run,
+        delta=delta,
+        engine=EngineChoice(workers=workers),
+        **how,
+    )
 
 
 def rows(release: Path, table: str) -> list[dict[str, str]]:

@@ -19,16 +19,23 @@ from tests.detailed import worlds
 
 PERSONS = worlds.persons()
 COARSE, FINE, REGIONAL = (
-    {p.at: p for p in PERSONS.plans("us")}[GroupLevel(*at)] for at in (("TRACT", 2), ("USA", 2), ("TRACT", 1))
+    {p.at: p for p in PERSONS.plans("us")}[GroupLevel(*at)]
+    for at in (("TRACT", 2), ("USA", 2), ("TRACT", 1))
 )
 
 
 def test_totals_from_both_stages() -> None:
-    """r = 9: together 9k / (9 + k) cells' worth, in the place of k; the margins of the largest and smallest tables."""
+    """r = 9: together 9k / (9 + k) cells' worth, in the place of k; the margins of the largest and
+    smallest tables.
+    """
     found = {e.cells: e for e in stage_errors(COARSE, [Fraction(1, 10)])}
     assert [round((e.total_kept / e.cell) ** 2, 2) for e in found.values()] == [4.24, 6.0, 7.53]
     assert [round((e.total / e.cell) ** 2, 6) for e in found.values()] == [8, 18, 46]
-    assert [round(100 * (1 - (e.total_kept / e.total) ** 2)) for e in found.values()] == [47, 67, 84]
+    assert [round(100 * (1 - (e.total_kept / e.total) ** 2)) for e in found.values()] == [
+        47,
+        67,
+        84,
+    ]
     assert [round(1.96 * x, 1) for x in (found[8].total, found[8].total_kept)] == [31.1, 22.6]
     fine = stage_errors(FINE, [Fraction(1, 10)])[-1]
     assert [round(1.96 * x, 1) for x in (fine.total, fine.total_kept)] == [20.3, 8.2]
@@ -55,9 +62,15 @@ def test_a_larger_share_helps_totals_and_costs_cells() -> None:
         kept, cell = [e.total_kept for e in found], [e.cell for e in found]
         assert kept == sorted(kept, reverse=True)
         assert cell == sorted(cell)
-        assert [e.total for e in found] == sorted(e.total for e in found)  # thrown away, it only costs
+        assert [e.total for e in found] == sorted(
+            e.total for e in found
+        )  # thrown away, it only costs
     assert (
-        round(stage_errors(COARSE, [Fraction(1, 10)])[0].cell / sqrt(float(Fraction(9, 2) / Fraction("0.159"))), 3)
+        round(
+            stage_errors(COARSE, [Fraction(1, 10)])[0].cell
+            / sqrt(float(Fraction(9, 2) / Fraction("0.159"))),
+            3,
+        )
         == 1.054
     )
 

@@ -16,7 +16,9 @@ from das.model.mechanisms import GEOMETRIC
 from tests.detailed import worlds
 
 
-def risk(monkeypatch: pytest.MonkeyPatch, parameters: Parameters, *args: str, exit_code: int = 0) -> str:
+def risk(
+    monkeypatch: pytest.MonkeyPatch, parameters: Parameters, *args: str, exit_code: int = 0
+) -> str:
     monkeypatch.setattr(detailed_risk, "read", lambda folder, product: parameters)
     done = CliRunner().invoke(detailed, ["risk", "folder", *args])
     assert done.exit_code == exit_code, done.output
@@ -28,18 +30,25 @@ def test_chances_and_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     found = json.loads(risk(monkeypatch, parameters, "--json"))
     assert [m["who"] for m in found["membership"]] == list(detailed_risk.PERSONS)
     assert round(found["membership"][0]["right"], 3) == 0.771
-    assert {"level": "TRACT detailed", "seen": "not published", "least": 0, "most": 30} in found["sizes"]
+    assert {"level": "TRACT detailed", "seen": "not published", "least": 0, "most": 30} in found[
+        "sizes"
+    ]
     said = risk(monkeypatch, parameters)
     assert "77.1%" in said
     assert "not published" in said
 
 
 def test_nothing_is_seen_where_sizes_are_known_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables of households have one size. (Chances are not asked again: of households they take long.)"""
+    """Tables of households have one size. (Chances are not asked again: of households they take
+    long.)
+    """
     nobody = Membership("us", None, True, 0.5, tuple((alarm, float(alarm)) for alarm in ALARMS))
     monkeypatch.setattr(detailed_risk, "membership", lambda *_: nobody)
     parameters = worlds.households(runs=("us",))
-    assert json.loads(risk(monkeypatch, parameters, "--product", "households", "--json"))["sizes"] == []
+    assert (
+        json.loads(risk(monkeypatch, parameters, "--product", "households", "--json"))["sizes"]
+        == []
+    )
     assert "group can have" not in risk(monkeypatch, parameters, "--product", "households")
     assert "group can have" in risk(monkeypatch, worlds.persons(runs=("us",)))
 

@@ -1,4 +1,6 @@
-"""Totals from both stages, held against the exact law of both given the size of the table, summed over whole numbers."""
+"""Totals from both stages, held against the exact law of both given the size of the table, summed
+over whole numbers.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Law:
         return ends[self.size], ends[self.size + 1]
 
     def points(self) -> tuple[Floats, Floats, Floats, float]:
-        """Numbers of both stages, the probability of each pair given the size, and that of the size."""
+        """Numbers of both stages, the probability of each pair given the size, and that of the
+        size.
+        """
         low, high = self.window
         x, p = law(self.v1 * self.scale**2, self.people)
         kept = (x >= low) & (x < high)
@@ -63,7 +67,9 @@ class Law:
         return pairs[0].ravel(), pairs[1].ravel(), np.outer(p[kept] / share, q).ravel(), share
 
     def coverage(self, naive: bool = False) -> float:
-        """How often an interval holds the truth. Intervals move with T, so it is found where their ends cross the truth."""
+        """How often an interval holds the truth. Intervals move with T, so it is found where their
+        ends cross the truth.
+        """
         x, s, p, _ = self.points()
         w = self.vs / (self.v1 + self.vs)
         v, (low, high) = self.vs * (1 - w), self.window
@@ -102,7 +108,9 @@ NEAR = [
 def laws(at: GroupLevel, size: int, threshold: int) -> list[Law]:
     """At a threshold, and one standard deviation of the first stage around it."""
     plan = plan_of(at)
-    return [Law(plan, round(plan.thresholds[threshold] + d * sd(plan, FIRST)), size) for d in (-1, 0, 1)]
+    return [
+        Law(plan, round(plan.thresholds[threshold] + d * sd(plan, FIRST)), size) for d in (-1, 0, 1)
+    ]
 
 
 @pytest.mark.parametrize("size, ratio", [(1, 0.529), (2, 0.333), (3, 0.164)])
@@ -112,7 +120,12 @@ def test_totals_from_both_stages_have_the_variance_of_both(size: int, ratio: flo
     k = plan.table.answers[size]
     sums = sum(noise(plan, "t2", n, rng) for _ in range(k))
     found = combined(
-        noise(plan, FIRST, n, rng), sums, -1e6, 1e6, plan.draw(FIRST).variance, k * plan.draw("t2").variance
+        noise(plan, FIRST, n, rng),
+        sums,
+        -1e6,
+        1e6,
+        plan.draw(FIRST).variance,
+        k * plan.draw("t2").variance,
     )
     theirs = k * plan.draw("t2").variance
     assert float(np.var(found.value)) / theirs == pytest.approx(ratio, rel=0.02)
@@ -121,7 +134,9 @@ def test_totals_from_both_stages_have_the_variance_of_both(size: int, ratio: flo
 
 
 @pytest.mark.parametrize("at, size, threshold", NEAR)
-def test_given_the_table_estimates_and_their_variances_are_unbiased(at: GroupLevel, size: int, threshold: int) -> None:
+def test_given_the_table_estimates_and_their_variances_are_unbiased(
+    at: GroupLevel, size: int, threshold: int
+) -> None:
     pooled_is_biased = []
     for one in laws(at, size, threshold):
         x, s, p, _ = one.points()
@@ -145,7 +160,9 @@ def test_intervals_that_ignore_the_truncation_do_not_hold() -> None:
     """The power of the test above: at one standard deviation from a threshold they hold 88 %."""
     for at, size, threshold in NEAR:
         if size:
-            assert not all(0.94 <= one.coverage(naive=True) <= 0.96 for one in laws(at, size, threshold))
+            assert not all(
+                0.94 <= one.coverage(naive=True) <= 0.96 for one in laws(at, size, threshold)
+            )
 
 
 def test_intervals_of_a_wrong_variance_do_not_hold() -> None:
@@ -175,7 +192,9 @@ def test_a_narrow_window_tells_nothing_beyond_itself() -> None:
 
 @pytest.mark.parametrize("far", [3.0, 30.0, 300.0])
 def test_far_outside_of_its_window_an_estimate_is_that_of_the_second_stage(far: float) -> None:
-    """T is where the first stage cannot have been: all that is left of it is where the window begins."""
+    """T is where the first stage cannot have been: all that is left of it is where the window
+    begins.
+    """
     v1, vs, low = 283.0, 251.0, 971.0
     sums = low - far * 30
     found = combined(low, sums, low, np.inf, v1, vs)

@@ -54,23 +54,30 @@ class Made:
 
 
 def made(rng: np.random.Generator, sizes: NDArray[np.int8]) -> Made:
-    """Working variances of totals are below those of the sum of the cells, and true ones between the two."""
+    """Working variances of totals are below those of the sum of the cells, and true ones between
+    the two.
+    """
     beliefs = {}
     for (r, c), size in np.ndenumerate(sizes):
         if size >= 0:
             k, v2 = SEX_BY_AGE.answers[size], rng.uniform(1, 9)
             work = k * v2 * rng.uniform(0.2, 0.9)
             cells = rng.normal(20, 5, k)
-            beliefs[r, c] = joint.of_group(cells, v2, cells.sum() + rng.normal(), work, rng.uniform(work, k * v2))
+            beliefs[r, c] = joint.of_group(
+                cells, v2, cells.sum() + rng.normal(), work, rng.uniform(work, k * v2)
+            )
     return Made(sizes, beliefs)
 
 
 SUMS, BUNDLES = ((0, (1, 2)),), ((0, 1, 2),)
-#: One column of each kind: a sum of two others; no tables; some tables everywhere; a column that the lowest layer has not.
+#: One column of each kind: a sum of two others; no tables; some tables everywhere; a column that
+#: the lowest layer has not.
 COLUMNS = 7
 
 
-def forest(rng: np.random.Generator, bundled: bool) -> tuple[list[Made], list[NDArray[np.int64]], Forest]:
+def forest(
+    rng: np.random.Generator, bundled: bool
+) -> tuple[list[Made], list[NDArray[np.int64]], Forest]:
     parents = [np.array([0, 0, 0]), np.array([0, 0, 1, 2, 2])]
     layers = []
     for n in (1, 3, 5):
@@ -81,7 +88,11 @@ def forest(rng: np.random.Generator, bundled: bool) -> tuple[list[Made], list[ND
         if n == 5:
             sizes[:, 6] = -1
         layers.append(made(rng, sizes))
-    return layers, parents, Forest(layers, parents, SUMS if bundled else (), BUNDLES if bundled else ())
+    return (
+        layers,
+        parents,
+        Forest(layers, parents, SUMS if bundled else (), BUNDLES if bundled else ()),
+    )
 
 
 def dense(
@@ -99,7 +110,10 @@ def dense(
         for row in range(len(layers[at])):
             children = np.flatnonzero(parent == row)
             for c in range(COLUMNS):
-                sizes = [layers[at].node_size[row, c], *(layers[at + 1].node_size[m, c] for m in children)]
+                sizes = [
+                    layers[at].node_size[row, c],
+                    *(layers[at + 1].node_size[m, c] for m in children),
+                ]
                 if (least := int(min(sizes))) >= 0:
                     form = np.zeros((SEX_BY_AGE.answers[least], start))
                     form[:, places[at, row, c]] = coarser(SEX_BY_AGE, int(sizes[0]), least)
@@ -149,21 +163,32 @@ def test_a_tree_that_is_cut_is_the_same(bundled: bool) -> None:
         children = np.flatnonzero(parents[1] == row)
         cut = [cut_out(layers[1], [row]), cut_out(layers[2], children.tolist())]
         below.append(Forest(cut, [np.zeros(len(children), dtype=np.int64)], sums, bundles))
-    asked = [*bundles, *((c,) for c in np.flatnonzero(whole.family[0][0] > 0).tolist() if not bundled or c > 2)]
+    asked = [
+        *bundles,
+        *((c,) for c in np.flatnonzero(whole.family[0][0] > 0).tolist() if not bundled or c > 2),
+    ]
     said = [f.above(asked) for f in below]
-    known = KnownTotals(*(np.concatenate([getattr(a.known, k) for a in said]) for k in ("value", "work", "true")))
+    known = KnownTotals(
+        *(np.concatenate([getattr(a.known, k) for a in said]) for k in ("value", "work", "true"))
+    )
     states = {(r, b): s for r, a in enumerate(said) for (_, b), s in a.states.items()}
     outline = Outline(layers[1].measured, layers[1].node_size, SEX_BY_AGE, Above(known, states))
     nation = Forest([layers[0], outline], parents[:1], sums, bundles)
     nation.fall()
     for row, state in enumerate(below):
-        top = Above(nation.final[1].rows(np.array([row])), {(0, b): s for (r, b), s in nation.fallen(1) if r == row})
+        top = Above(
+            nation.final[1].rows(np.array([row])),
+            {(0, b): s for (r, b), s in nation.fallen(1) if r == row},
+        )
         state.fall(top)
         children = np.flatnonzero(parents[1] == row)
         for at, rows in ((0, [row]), (1, children)):
             for k in ("value", "work", "true"):
                 there = np.isfinite(getattr(whole.final[at + 1], k)[rows])
-                a, b = getattr(state.final[at], k)[there], getattr(whole.final[at + 1], k)[rows][there]
+                a, b = (
+                    getattr(state.final[at], k)[there],
+                    getattr(whole.final[at + 1], k)[rows][there],
+                )
                 np.testing.assert_allclose(a, b, atol=1e-8)
 
 
@@ -185,7 +210,8 @@ def test_whole_numbers_add_up(seed: int, bundled: bool) -> None:
                 assert out.totals[at][row, c] == out.totals[at + 1][children, c].sum()
                 if (size := int(found.family[at][row, c])) > 0:
                     own, *others = (
-                        coarser(SEX_BY_AGE, int(layers[a].node_size[m, c]), size) @ out.tables[a, m, c]
+                        coarser(SEX_BY_AGE, int(layers[a].node_size[m, c]), size)
+                        @ out.tables[a, m, c]
                         for a, m in [(at, row), *((at + 1, m) for m in children)]
                     )
                     assert (own == sum(others)).all()

@@ -1,4 +1,6 @@
-"""What a record loses: the known totals, an enumeration of every answer, and which mixtures there are."""
+"""What a record loses: the known totals, an enumeration of every answer, and which mixtures there
+are.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,21 @@ def alone(at: GroupLevel, cost: str, **changes: object) -> Parameters:
     return replace(PERSONS, budgets={"t2": {at: Fraction(cost)}}, **changes)
 
 
-@pytest.mark.parametrize("world, places, at, rho, exact", [
-    (PERSONS, ("us",), TENTH, "4.944", 24.4019), (PERSONS, ("us", "us"), TENTH, "9.888", 37.5576),
-    (PERSONS, ("us",), SIXTH, "4.944", 19.2844), (PERSONS, ("us", "us"), SIXTH, "9.888", 30.3486),
-    (PERSONS, ("pr",), TENTH, "2.643", 16.7905), (PERSONS, ("pr", "pr"), TENTH, "5.286", 25.4170),
-    (HOUSEHOLDS, ("us",), TENTH, "8.895302", 35.1184),
-])  # fmt: skip
-def test_known_totals(world: Parameters, places: tuple[str, ...], at: Fraction, rho: str, exact: float) -> None:
+@pytest.mark.parametrize(
+    "world, places, at, rho, exact",
+    [
+        (PERSONS, ("us",), TENTH, "4.944", 24.4019),
+        (PERSONS, ("us", "us"), TENTH, "9.888", 37.5576),
+        (PERSONS, ("us",), SIXTH, "4.944", 19.2844),
+        (PERSONS, ("us", "us"), SIXTH, "9.888", 30.3486),
+        (PERSONS, ("pr",), TENTH, "2.643", 16.7905),
+        (PERSONS, ("pr", "pr"), TENTH, "5.286", 25.4170),
+        (HOUSEHOLDS, ("us",), TENTH, "8.895302", 35.1184),
+    ],
+)
+def test_known_totals(
+    world: Parameters, places: tuple[str, ...], at: Fraction, rho: str, exact: float
+) -> None:
     found = losses.loss(world, places, at)
     assert found.cost == Fraction(rho)
     assert [round(e, 4) for e in found.epsilon] == [exact, exact]
@@ -41,7 +51,9 @@ def test_known_totals(world: Parameters, places: tuple[str, ...], at: Fraction, 
 
 
 def test_noise_for_eight_groups_would_cost_more() -> None:
-    """As if one forgot that ethnicity is a group: a person in nine then loses 9/8 of what is said."""
+    """As if one forgot that ethnicity is a group: a person in nine then loses 9/8 of what is
+    said.
+    """
     said = replace(PERSONS, race_codes=7)
     assert {p.stability for p in said.plans("us")} == {8}
     one = [(d.parameter, 9) for p in said.plans("us") for d in p.draws if d.query in (FIRST, "t2")]
@@ -51,13 +63,25 @@ def test_noise_for_eight_groups_would_cost_more() -> None:
 
 @pytest.mark.parametrize("groups", [(0, 0), (6, 0), (0, 2), (6, 2)])
 def test_every_mixture_is_among_the_compositions(groups: tuple[int, int]) -> None:
-    """Of the iterations without tables there are three at the detailed level, and two at the regional one."""
+    """Of the iterations without tables there are three at the detailed level, and two at the
+    regional one.
+    """
     only, tables = {}, {}
     for p in PERSONS.plans("us"):
-        t = min(groups[0], 3) if (p.at.level, p.at.fine) == (2, True) else groups[1] if p.at.fine else 0
+        t = (
+            min(groups[0], 3)
+            if (p.at.level, p.at.fine) == (2, True)
+            else groups[1]
+            if p.at.fine
+            else 0
+        )
         only[p.at], tables[p.at] = t, 9 - t
-    draws = [(p.draw(q).parameter, n) for p in PERSONS.plans("us") for q, n in
-             ((ONLY, only[p.at]), (FIRST, tables[p.at]), ("t2", tables[p.at])) if n]  # fmt: skip
+    draws = [
+        (p.draw(q).parameter, n)
+        for p in PERSONS.plans("us")
+        for q, n in ((ONLY, only[p.at]), (FIRST, tables[p.at]), ("t2", tables[p.at]))
+        if n
+    ]
     every = losses.compositions(PERSONS, ("us",))
     assert Composition.of(draws) in every
     assert len(every) == 4 * 3
@@ -83,7 +107,9 @@ def test_a_level_without_total_only_iterations_has_one_composition() -> None:
 
 
 def test_a_level_of_total_only_iterations_alone() -> None:
-    """Then nobody is in a group with a table: nine draws of totals, though there are fewer iterations."""
+    """Then nobody is in a group with a table: nine draws of totals, though there are fewer
+    iterations.
+    """
     known = PERSONS.iterations
     only = replace(known, detailed_only=np.ones(len(known), dtype=bool))
     world = alone(GroupLevel("USA", 2), "2", iterations=only)
@@ -92,9 +118,15 @@ def test_a_level_of_total_only_iterations_alone() -> None:
 
 
 def test_where_neither_kind_is_enough_for_nine() -> None:
-    """If ethnicities alone have no tables, a person in nine groups is in eight with one, and in one without."""
+    """If ethnicities alone have no tables, a person in nine groups is in eight with one, and in one
+    without.
+    """
     known = PERSONS.iterations
-    world = alone(GroupLevel("USA", 2), "2", iterations=replace(known, detailed_only=known.kind == Kind.ETHNICITY))
+    world = alone(
+        GroupLevel("USA", 2),
+        "2",
+        iterations=replace(known, detailed_only=known.kind == Kind.ETHNICITY),
+    )
     (plan,) = world.plans("us")
     (found,) = losses.compositions(world, ("us",))
     draws = ((ONLY, 1), (FIRST, 8), ("t2", 8))
@@ -110,13 +142,15 @@ def outcomes(sigma_sq: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def enumerated(first_sq: float, second_sq: float, eps: float, cells: Callable[[int], int]) -> float:
-    """delta of one group of nobody or one, over every answer of the first stage and of the second: by ``cells`` of the noisy
-    count, of which the record is in one, and others do not differ."""
+    """delta of one group of nobody or one, over every answer of the first stage and of the second:
+    by ``cells`` of the noisy count, of which the record is in one, and others do not differ."""
     y, p, q = outcomes(first_sq)
     _, pz, qz = outcomes(second_sq)
     found = 0.0
     for count, a, b in zip(y.tolist(), p, q, strict=True):
-        same = pz[None, :] if cells(count) > 1 else np.ones((1, 1))  # another cell, where there is one
+        same = (
+            pz[None, :] if cells(count) > 1 else np.ones((1, 1))
+        )  # another cell, where there is one
         joint, other = a * pz[:, None] * same, b * qz[:, None] * same
         found += np.maximum(0, joint - np.exp(eps) * other).sum()
     return found
@@ -125,7 +159,9 @@ def enumerated(first_sq: float, second_sq: float, eps: float, cells: Callable[[i
 @pytest.mark.parametrize("eps", [0.0, 0.4, 1.3])
 @pytest.mark.parametrize("at_most", [-3, 2, 100])
 def test_one_group_loses_what_enumeration_says(eps: float, at_most: int) -> None:
-    """Whatever the threshold, and so the law of the size: the loss is that of two independent draws."""
+    """Whatever the threshold, and so the law of the size: the loss is that of two independent
+    draws.
+    """
     world = alone(GroupLevel("USA", 2), "4")
     (plan,) = world.plans("us")
     first, second = plan.draw(FIRST).parameter, plan.draw("t2").parameter
@@ -138,7 +174,9 @@ def test_one_group_loses_what_enumeration_says(eps: float, at_most: int) -> None
 
 @pytest.mark.parametrize("eps", [0.0, 0.7, 2.0])
 def test_two_groups_lose_what_enumeration_says(eps: float) -> None:
-    """A person of one code of race and no ethnicity that counts is in two groups: alone and in combination."""
+    """A person of one code of race and no ethnicity that counts is in two groups: alone and in
+    combination.
+    """
     world = alone(GroupLevel("TRACT", 2), "10")
     (plan,) = world.plans("us")
     (found,) = losses.compositions(world, ("us",), race_codes=1, ethnic=False)
@@ -151,11 +189,17 @@ def test_two_groups_lose_what_enumeration_says(eps: float) -> None:
     direct = np.maximum(0, joint - np.exp(eps) * other).sum()
     low, high = delta(found, Fraction(eps))
     assert low - 2e-3 <= direct <= high + 1e-9  # what lies outside of the enumeration is left out
-    assert delta(Composition.of([(plan.draw(q).parameter, 3) for q in (FIRST, "t2")]), Fraction(eps))[0] > direct + 0.02
+    assert (
+        delta(Composition.of([(plan.draw(q).parameter, 3) for q in (FIRST, "t2")]), Fraction(eps))[
+            0
+        ]
+        > direct + 0.02
+    )
 
 
 @pytest.mark.parametrize(
-    "codes, ethnic, groups", [(1, False, 2), (2, False, 2), (3, False, 3), (8, False, 8), (1, True, 3), (8, True, 9)]
+    "codes, ethnic, groups",
+    [(1, False, 2), (2, False, 2), (3, False, 3), (8, False, 8), (1, True, 3), (8, True, 9)],
 )
 def test_who_writes_down_fewer_codes_loses_less(codes: int, ethnic: bool, groups: int) -> None:
     found = losses.loss(PERSONS, ("us",), TENTH, codes, ethnic)
@@ -169,11 +213,20 @@ def test_codes_that_are_not_read_are_in_no_group() -> None:
 
 
 def test_moves_between_runs() -> None:
-    """Of production, where all that Puerto Rico has the states have too, a move costs less than a replacement."""
+    """Of production, where all that Puerto Rico has the states have too, a move costs less than a
+    replacement.
+    """
     assert losses.within(PERSONS, "pr", "us")
     assert not losses.within(PERSONS, "us", "pr")
-    assert [found.places for found in losses.losses(PERSONS, TENTH)] == [("us",), ("us", "us"), ("pr",), ("pr", "pr")]
-    dearer = replace(PERSONS, budgets={"t2": {**PERSONS.budgets["t2"], GroupLevel("PR-TRACT", 2): Fraction(1)}})
+    assert [found.places for found in losses.losses(PERSONS, TENTH)] == [
+        ("us",),
+        ("us", "us"),
+        ("pr",),
+        ("pr", "pr"),
+    ]
+    dearer = replace(
+        PERSONS, budgets={"t2": {**PERSONS.budgets["t2"], GroupLevel("PR-TRACT", 2): Fraction(1)}}
+    )
     *_, moved = losses.losses(dearer, TENTH)
     assert moved.places == ("us", "pr")
     assert moved.cost == dearer.cost("us") + dearer.cost("pr")

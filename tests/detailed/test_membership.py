@@ -18,15 +18,23 @@ from tests.detailed.worlds import households, persons
 NORMAL = NormalDist()
 
 
-@pytest.mark.parametrize(("codes", "ethnic", "share"), [(1, False, 2), (1, True, 3), (None, True, 9)])
-def test_a_person_is_found_as_in_noise_of_as_much_information(codes: int | None, ethnic: bool, share: int) -> None:
-    """Continuous noise of the same rho has 1 - f(alpha) = Phi(sqrt(2 rho) - z); the discrete one differs by less than it can jump."""
+@pytest.mark.parametrize(
+    ("codes", "ethnic", "share"), [(1, False, 2), (1, True, 3), (None, True, 9)]
+)
+def test_a_person_is_found_as_in_noise_of_as_much_information(
+    codes: int | None, ethnic: bool, share: int
+) -> None:
+    """Continuous noise of the same rho has 1 - f(alpha) = Phi(sqrt(2 rho) - z); the discrete one
+    differs by less than it can jump.
+    """
     p = persons(runs=("us",))
     found = membership(p, "us", codes, ethnic)
     apart = float(2 * p.cost("us") * share / 9) ** 0.5
     assert found.right == pytest.approx(NORMAL.cdf(apart / 2), abs=1e-4)
     for alarm, caught in found.found:
-        assert caught == pytest.approx(NORMAL.cdf(apart - NORMAL.inv_cdf(1 - float(alarm))), abs=2e-3)
+        assert caught == pytest.approx(
+            NORMAL.cdf(apart - NORMAL.inv_cdf(1 - float(alarm))), abs=2e-3
+        )
 
 
 def test_who_writes_down_more_is_found_more_often() -> None:
@@ -52,21 +60,33 @@ def test_what_is_seen_excludes_what_would_hardly_be_seen() -> None:
     assert published(plan, p.chance, 12) <= EXCLUDED < published(plan, p.chance, 13)
     for size in (1, 2, 3):
         at = seen[f"table of size {size}"]
-        assert sizes(plan, at.least)[size:].sum() > EXCLUDED >= sizes(plan, at.least - 1)[size:].sum()
+        assert (
+            sizes(plan, at.least)[size:].sum() > EXCLUDED >= sizes(plan, at.least - 1)[size:].sum()
+        )
         if at.most is not None:
-            assert sizes(plan, at.most)[: size + 1].sum() > EXCLUDED >= sizes(plan, at.most + 1)[: size + 1].sum()
+            assert (
+                sizes(plan, at.most)[: size + 1].sum()
+                > EXCLUDED
+                >= sizes(plan, at.most + 1)[: size + 1].sum()
+            )
     assert seen["table of size 3"].most is None
 
 
 def test_an_interval_of_sizes_holds_as_often_as_it_says() -> None:
-    """Of groups of any number of people, what is seen excludes that number in no more than one case of ten: one in twenty, either way."""
+    """Of groups of any number of people, what is seen excludes that number in no more than one case
+    of ten: one in twenty, either way.
+    """
     p = persons(runs=("us",))
     plan = next(plan for plan in p.plans("us") if plan.at == GroupLevel("COUNTY", 2))
     seen = [s for s in told(plan, p.chance) if s.seen.startswith("table")]
-    for people in np.unique(np.concatenate([np.arange(t - 60, t + 60, 7) for t in plan.thresholds])).tolist():
+    for people in np.unique(
+        np.concatenate([np.arange(t - 60, t + 60, 7) for t in plan.thresholds])
+    ).tolist():
         chance = sizes(plan, people)[1:]
         lost = sum(
-            c for c, s in zip(chance, seen, strict=True) if people < s.least or (s.most is not None and people > s.most)
+            c
+            for c, s in zip(chance, seen, strict=True)
+            if people < s.least or (s.most is not None and people > s.most)
         )
         assert lost <= 2 * EXCLUDED
 

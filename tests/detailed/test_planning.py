@@ -1,4 +1,6 @@
-"""Margins, thresholds and publication of groups: the numbers of the paper, and sums of our own beside them."""
+"""Margins, thresholds and publication of groups: the numbers of the paper, and sums of our own
+beside them.
+"""
 
 from __future__ import annotations
 
@@ -42,18 +44,22 @@ def test_the_world_is_that_of_production() -> None:
     assert {p.stability for p in PLANS.values()} == {9}
     assert len(PERSONS.plans("us")) == 11
     assert (PERSONS.cost("us"), PERSONS.cost("pr")) == (Fraction("4.944"), Fraction("2.643"))
-    assert (HOUSEHOLDS.cost("us"), HOUSEHOLDS.cost("pr")) == (Fraction("8.895302"), Fraction("4.754134"))
+    assert (HOUSEHOLDS.cost("us"), HOUSEHOLDS.cost("pr")) == (
+        Fraction("8.895302"),
+        Fraction("4.754134"),
+    )
 
 
-# --- margins -------------------------------------------------------------------------------------------------
+# --- margins
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "margin, step_2, whole", [(3, "1.921", "2.134"), (11, "0.143", "0.159"), (50, "0.007", "0.008")]
 )
 def test_table_7(margin: int, step_2: str, whole: str) -> None:
-    """Rounded to the nearest: 2.1342 is 2.134 there, where a budget rounded up would be 2.135. The bounded columns are twice
-    the rounded ones: 0.318, where 2 * 0.15874 is 0.317."""
+    """Rounded to the nearest: 2.1342 is 2.134 there, where a budget rounded up would be 2.135. The
+    bounded columns are twice the rounded ones: 0.318, where 2 * 0.15874 is 0.317."""
     assert round(planning.conventional_budget(margin, 9, Fraction(0)), 3) == Fraction(step_2)
     assert round(planning.conventional_budget(margin, 9, GAMMA), 3) == Fraction(whole)
     assert round(planning.conventional_budget(margin, 8, GAMMA), 3) != Fraction(whole)
@@ -88,14 +94,23 @@ def test_the_least_budget_keeps_its_margin_and_less_does_not(
         assert held(budget * (s - 1) / s) < coverage  # the wrong number of groups
 
 
-@pytest.mark.parametrize("plan, query, margin, held, usual, usual_held", [
-    (FINE, ONLY, 3, 0.9861, 2, 0.9210), (FINE, "t2", 3, 0.9801, 3, 0.9801), (COARSE, "t2", 11, 0.9600, 10, 0.9392),
-    (COARSE, FIRST, 33, 0.9536, 32, 0.9467), (REGIONAL, "t2", 49, 0.9523, 49, 0.9523), (STATE_REGIONAL, ONLY, 46, 0.9501, 46, 0.9501),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "plan, query, margin, held, usual, usual_held",
+    [
+        (FINE, ONLY, 3, 0.9861, 2, 0.9210),
+        (FINE, "t2", 3, 0.9801, 3, 0.9801),
+        (COARSE, "t2", 11, 0.9600, 10, 0.9392),
+        (COARSE, FIRST, 33, 0.9536, 32, 0.9467),
+        (REGIONAL, "t2", 49, 0.9523, 49, 0.9523),
+        (STATE_REGIONAL, ONLY, 46, 0.9501, 46, 0.9501),
+    ],
+)
 def test_margins_of_production_and_what_they_hold(
     plan: LevelPlan, query: str, margin: int, held: float, usual: int, usual_held: float
 ) -> None:
-    """Section 6.1 of the paper has it that [1.96 sigma] holds 95 %: of four of these six it does not, or not of necessity."""
+    """Section 6.1 of the paper has it that [1.96 sigma] holds 95 %: of four of these six it does
+    not, or not of necessity.
+    """
     found = planning.StageNoise.of(plan.draw(query), 0.95)
     assert (found.margin, round(found.held, 4)) == (margin, held)
     assert (found.convention, round(found.convention_held, 4)) == (usual, usual_held)
@@ -114,14 +129,17 @@ def test_the_conventional_margin_is_the_whole_part_of_a_root(sigma_sq: Fraction)
 
 @pytest.mark.parametrize("margin, holds", [(1, True), (50, True), (2600, True), (2800, False)])
 def test_corollary_2_holds_up_to_a_point(margin: int, holds: bool) -> None:
-    """rho = 1.92 / m^2, not 1.9208 / m^2: what is missing is less than the noise of whole numbers has to spare, up to some m."""
+    """rho = 1.92 / m^2, not 1.9208 / m^2: what is missing is less than the noise of whole numbers
+    has to spare, up to some m.
+    """
     k = np.arange(1, 40_000, dtype=np.longdouble)
     w = np.exp(-(k**2) * np.longdouble("1.92") / margin**2)
     held = (1 + 2 * w[:margin].sum()) / (1 + 2 * w.sum())
     assert (held >= np.longdouble("0.95")) == holds
 
 
-# --- sizes of tables -----------------------------------------------------------------------------------------
+# --- sizes of tables
+# -----------------------------------------------------------------------------------------
 
 
 def test_relative_errors_at_the_thresholds_of_production() -> None:
@@ -129,12 +147,18 @@ def test_relative_errors_at_the_thresholds_of_production() -> None:
         name: [round(100 * t.error, 1) for t in LevelOutlook.of(plan, CHANCE).tables]
         for name, plan in {"fine": FINE, "coarse": COARSE, "regional": REGIONAL}.items()
     }
-    assert errors == {"fine": [2.0, 2.2, 0.8], "coarse": [3.7, 1.6, 1.0], "regional": [3.2, 1.8, 0.6]}
+    assert errors == {
+        "fine": [2.0, 2.2, 0.8],
+        "coarse": [3.7, 1.6, 1.0],
+        "regional": [3.2, 1.8, 0.6],
+    }
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from([FINE, COARSE, REGIONAL]), st.floats(0.002, 0.2))
-def test_thresholds_of_a_target_are_the_smallest_that_meet_it(plan: LevelPlan, error: float) -> None:
+def test_thresholds_of_a_target_are_the_smallest_that_meet_it(
+    plan: LevelPlan, error: float
+) -> None:
     noise = plan.draw("t2")
     p = probabilities(noise.parameter)
     mean = float(mpmath.fsum(abs(k) * w for k, w in p.items()))
@@ -150,12 +174,16 @@ def test_a_table_of_nobody_has_no_relative_error() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([FINE, COARSE, REGIONAL]), st.integers(0, 30_000))
-def test_the_probabilities_of_sizes_are_those_of_the_noisy_count(plan: LevelPlan, people: int) -> None:
+def test_the_probabilities_of_sizes_are_those_of_the_noisy_count(
+    plan: LevelPlan, people: int
+) -> None:
     found = planning.sizes(plan, people)
     assert found.sum() == pytest.approx(1, abs=1e-12)
     p = probabilities(plan.draw(FIRST).parameter)
     y = np.array(list(p), dtype=np.int64) + people
-    direct = np.bincount(plan.size(y), weights=np.array([float(w) for w in p.values()]), minlength=4)
+    direct = np.bincount(
+        plan.size(y), weights=np.array([float(w) for w in p.values()]), minlength=4
+    )
     assert found == pytest.approx(direct, abs=1e-12)
     more = planning.sizes(plan, people + 7)
     assert (np.cumsum(more)[:-1] <= np.cumsum(found)[:-1] + 1e-15).all()
@@ -184,7 +212,8 @@ def test_sizes_of_households_follow_from_what_is_published() -> None:
     assert set(LevelOutlook.of(by_table["t3"], CHANCE).stages) == {"t3"}
 
 
-# --- publication ---------------------------------------------------------------------------------------------
+# --- publication
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rho, threshold", [("0.008", 93), ("0.159", 21), ("0.543", 11)])
@@ -200,17 +229,23 @@ def test_table_6(rho: str, threshold: int) -> None:
 
 def test_who_is_suppressed() -> None:
     """Below states only, and only where a chance is given."""
-    assert {at for at, p in PLANS.items() if planning.suppression(p, CHANCE) is None} == {at for at in PLANS if at.fine}
+    assert {at for at, p in PLANS.items() if planning.suppression(p, CHANCE) is None} == {
+        at for at in PLANS if at.fine
+    }
     assert planning.suppression(COARSE, Fraction(0)) is None
     assert (planning.published(FINE, CHANCE, 0), planning.bias(FINE, CHANCE, 0)) == (1, 0)
 
 
-@pytest.mark.parametrize("plan, threshold, phantom", [(COARSE, 21, 6.17e-5), (REGIONAL, 93, 9.19e-5)])
+@pytest.mark.parametrize(
+    "plan, threshold, phantom", [(COARSE, 21, 6.17e-5), (REGIONAL, 93, 9.19e-5)]
+)
 def test_nobody_is_published_rarely(plan: LevelPlan, threshold: int, phantom: float) -> None:
     assert planning.published(plan, CHANCE, 0) == pytest.approx(phantom, rel=2e-3)
     assert planning.published(plan, CHANCE, 0) <= 1e-4
     assert planning.bias(plan, CHANCE, 0) > threshold
-    assert planning.published_at_all(plan, CHANCE, 0) == pytest.approx(planning.published(plan, CHANCE, 0), rel=1e-12)
+    assert planning.published_at_all(plan, CHANCE, 0) == pytest.approx(
+        planning.published(plan, CHANCE, 0), rel=1e-12
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -218,7 +253,11 @@ def test_nobody_is_published_rarely(plan: LevelPlan, threshold: int, phantom: fl
 def test_publication_and_bias_are_sums(plan: LevelPlan, people: int) -> None:
     least = planning.suppression(plan, CHANCE)
     assert least is not None
-    p = {k: float(w) for k, w in probabilities(plan.draw("t2").parameter).items() if people + k > least}
+    p = {
+        k: float(w)
+        for k, w in probabilities(plan.draw("t2").parameter).items()
+        if people + k > least
+    }
     chance = sum(p.values())
     assert planning.published(plan, CHANCE, people) == pytest.approx(chance, rel=1e-9)
     assert planning.bias(plan, CHANCE, people) == pytest.approx(
@@ -228,12 +267,24 @@ def test_publication_and_bias_are_sums(plan: LevelPlan, people: int) -> None:
     assert planning.bias(plan, CHANCE, people + 1) <= planning.bias(plan, CHANCE, people)
 
 
-@pytest.mark.parametrize("share, suppressed, bias", [
-    (0, 0.9999, 1.064), (0.25, 0.9974, 0.830), (0.5, 0.9685, 0.605), (0.75, 0.8238, 0.395), (1, 0.5, 0.2145), (1.25, 0.1762, 0.0845),
-    (1.5, 0.0315, 0.0197),
-])  # fmt: skip
-def test_figures_1_and_2_are_where_noise_is_wide(share: float, suppressed: float, bias: float) -> None:
-    """The curves of the paper are those of normal noise; discrete noise comes to them as it widens."""
+@pytest.mark.parametrize(
+    "share, suppressed, bias",
+    [
+        (0, 0.9999, 1.064),
+        (0.25, 0.9974, 0.830),
+        (0.5, 0.9685, 0.605),
+        (0.75, 0.8238, 0.395),
+        (1, 0.5, 0.2145),
+        (1.25, 0.1762, 0.0845),
+        (1.5, 0.0315, 0.0197),
+    ],
+)
+def test_figures_1_and_2_are_where_noise_is_wide(
+    share: float, suppressed: float, bias: float
+) -> None:
+    """The curves of the paper are those of normal noise; discrete noise comes to them as it
+    widens.
+    """
     plan = replace(COARSE, cost=Fraction("1e-8"))
     least = planning.suppression(plan, CHANCE)
     assert least is not None
@@ -255,7 +306,8 @@ def test_a_group_that_may_have_a_table_is_published_with_it() -> None:
     assert planning.published_at_all(plan, CHANCE, 15) == pytest.approx(1 - both)
 
 
-# --- a whole plan --------------------------------------------------------------------------------------------
+# --- a whole plan
+# --------------------------------------------------------------------------------------------
 
 
 def test_an_outlook_for_each_level() -> None:
@@ -263,7 +315,8 @@ def test_an_outlook_for_each_level() -> None:
     assert [o.plan.at.name for o in every] == [p.at.name for p in PERSONS.plans("us")]
     by = {o.plan.at.name: o for o in every}
     assert {n: o.suppression for n, o in by.items()} == {
-        n: None if n.startswith(("USA", "STATE")) else 93 if n.endswith("regional") else 21 for n in by
+        n: None if n.startswith(("USA", "STATE")) else 93 if n.endswith("regional") else 21
+        for n in by
     }
     assert ONLY in by["STATE detailed"].stages
     assert ONLY not in by["TRACT detailed"].stages

@@ -23,12 +23,16 @@ CODES = [1001, 1002, 1011, 1021, 1999]
     st.sampled_from(worlds.EVERY),
     st.integers(1, RACE_CODES),
 )
-def test_nobody_is_in_more_groups(written: list[int], ethnicity: int, at: GroupLevel, read: int) -> None:
+def test_nobody_is_in_more_groups(
+    written: list[int], ethnicity: int, at: GroupLevel, read: int
+) -> None:
     codes = np.array([(written[:read] + [NO_CODE] * RACE_CODES)[:RACE_CODES]], dtype=np.int16)
     _, found = groups_of(ITERATIONS, at, codes, np.array([ethnicity], dtype=np.int16))
     among = ITERATIONS.of(at)
     assert len(found) <= ITERATIONS.stability(at, read)
-    assert len(found) <= ITERATIONS.most(among, max(1, len(set(written[:read]))), ethnic=bool(ethnicity))
+    assert len(found) <= ITERATIONS.most(
+        among, max(1, len(set(written[:read]))), ethnic=bool(ethnicity)
+    )
     only = ITERATIONS.detailed_only[among]
     assert only[found].sum() <= ITERATIONS.most(among[only], read)
     assert (~only[found]).sum() <= ITERATIONS.most(among[~only], read)
@@ -39,17 +43,23 @@ def disjoint(groups: int) -> Iterations:
     kinds = [Kind.ALONE, Kind.COMBINATION] * groups + [Kind.ETHNICITY]
     n = len(kinds)
     return Iterations(
-        code=np.array([f"{i:04}" for i in range(n)]), name=np.array(["x"] * n), level=np.full(n, 2, dtype=np.int8),
-        kind=np.array(kinds, dtype=np.int8), detailed_only=np.zeros(n, dtype=bool), coarse_only=np.zeros(n, dtype=bool),
+        code=np.array([f"{i:04}" for i in range(n)]),
+        name=np.array(["x"] * n),
+        level=np.full(n, 2, dtype=np.int8),
+        kind=np.array(kinds, dtype=np.int8),
+        detailed_only=np.zeros(n, dtype=bool),
+        coarse_only=np.zeros(n, dtype=bool),
         member=np.arange(n, dtype=np.int32),
         race_code=np.array([1000 + i // 2 for i in range(n - 1)] + [5000], dtype=np.int16),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("read", range(1, RACE_CODES + 1))
 def test_it_is_attained(read: int) -> None:
     world, at = disjoint(RACE_CODES), GroupLevel("TRACT", 2)
-    codes = np.array([[1000 + i if i < read else NO_CODE for i in range(RACE_CODES)]], dtype=np.int16)
+    codes = np.array(
+        [[1000 + i if i < read else NO_CODE for i in range(RACE_CODES)]], dtype=np.int16
+    )
     _, found = groups_of(world, at, codes, np.array([5000], dtype=np.int16))
     assert len(found) == world.stability(at, read) == max(2, read) + 1
 

@@ -34,11 +34,20 @@ def law(parameter: Fraction, mechanism: Mechanism, far: int) -> dict[int, mpmath
     return {k: w / whole for k, w in terms.items()}
 
 
-@pytest.mark.parametrize("mechanism, parameter, far", [
-    (DISCRETE_GAUSSIAN, Fraction(1, 5), 20), (DISCRETE_GAUSSIAN, Fraction(9, 4), 60), (DISCRETE_GAUSSIAN, Fraction(5000, 159), 150),
-    (DISCRETE_GAUSSIAN, Fraction(625), 600), (GEOMETRIC, Fraction(1, 3), 60), (GEOMETRIC, Fraction(7, 2), 400),
-])  # fmt: skip
-def test_probabilities_and_means_are_the_sums(mechanism: Mechanism, parameter: Fraction, far: int) -> None:
+@pytest.mark.parametrize(
+    "mechanism, parameter, far",
+    [
+        (DISCRETE_GAUSSIAN, Fraction(1, 5), 20),
+        (DISCRETE_GAUSSIAN, Fraction(9, 4), 60),
+        (DISCRETE_GAUSSIAN, Fraction(5000, 159), 150),
+        (DISCRETE_GAUSSIAN, Fraction(625), 600),
+        (GEOMETRIC, Fraction(1, 3), 60),
+        (GEOMETRIC, Fraction(7, 2), 400),
+    ],
+)
+def test_probabilities_and_means_are_the_sums(
+    mechanism: Mechanism, parameter: Fraction, far: int
+) -> None:
     found = tails(parameter, mechanism)
     with mpmath.workdps(30):
         p = law(parameter, mechanism, far)
@@ -53,8 +62,14 @@ def test_probabilities_and_means_are_the_sums(mechanism: Mechanism, parameter: F
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(list(MECHANISMS.values())), st.fractions(Fraction(1, 4), 40), st.fractions("0.001", "0.9999"))
-def test_the_quantile_is_the_first_that_holds(mechanism: Mechanism, parameter: Fraction, chance: Fraction) -> None:
+@given(
+    st.sampled_from(list(MECHANISMS.values())),
+    st.fractions(Fraction(1, 4), 40),
+    st.fractions("0.001", "0.9999"),
+)
+def test_the_quantile_is_the_first_that_holds(
+    mechanism: Mechanism, parameter: Fraction, chance: Fraction
+) -> None:
     found = tails(parameter, mechanism)
     x = found.quantile(chance)
     assert 1 - found.above(x) >= float(chance) * (1 - 1e-12)

@@ -1,4 +1,6 @@
-"""A run that is cut into a trunk and shards: a release as any other, whatever the partitions and whoever does the work."""
+"""A run that is cut into a trunk and shards: a release as any other, whatever the partitions and
+whoever does the work.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,11 @@ from tests.engine import certificates
 from tests.worlds import ROOT, Worlds
 
 LARGEST = 16
-#: So many persons of one kind live in a block of one state: a count that is nothing else, wherever it turns up.
+#: So many persons of one kind live in a block of one state: a count that is nothing else, wherever
+#: it turns up.
 CANARY = 100_003
-#: Both methods and both trees; that any method gives the same on any tree is in tests/estimate/test_shards.py.
+#: Both methods and both trees; that any method gives the same on any tree is in
+#: tests/estimate/test_shards.py.
 CHANGES = {
     "topdown": ("geography.spine=tabulation", "estimation.method=topdown"),
     "informed": ("geography.spine=optimized", "estimation.method=full-information"),
@@ -70,26 +74,44 @@ def read_with_canary(reader: str, paths: Sequence[Path], *args: Any, **how: Any)
     extract = registry.read(reader, paths, *args, **how)
     if "nj" not in paths[0].name or extract.blocks.structures is None:
         return extract
-    held, block = extract.persons.open("to plant a canary"), extract.blocks.structures[:, 0].argmax()
-    planted = [np.append(a, x) for a, x in ((held.block, block), (held.cell, 7), (held.count, CANARY))]
+    held, block = (
+        extract.persons.open("to plant a canary"),
+        extract.blocks.structures[:, 0].argmax(),
+    )
+    planted = [
+        np.append(a, x) for a, x in ((held.block, block), (held.cell, 7), (held.count, CANARY))
+    ]
     return replace(extract, persons=Confidential(Records(held.schema, *planted)))
 
 
 @pytest.fixture(scope="module", params=list(CHANGES))
-def made(request: pytest.FixtureRequest, worlds: Worlds, small: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(
+    request: pytest.FixtureRequest,
+    worlds: Worlds,
+    small: None,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
     return run(worlds, tmp_path_factory.mktemp(request.param) / "run", *CHANGES[request.param])
 
 
 def results(out: Path) -> dict[str, str]:
-    """Digests of all that a run has measured and published, but for what tells when and how long."""
+    """Digests of all that a run has measured and published, but for what tells when and how
+    long.
+    """
     release = out / "release"
     skipped = {"manifest.json", "privacy.json", "privacy.html", "report.html"}
-    return {str(p.relative_to(release)): file_digest(p) for p in sorted(release.rglob("*"))
-            if p.is_file() and p.name not in skipped}  # fmt: skip
+    return {
+        str(p.relative_to(release)): file_digest(p)
+        for p in sorted(release.rglob("*"))
+        if p.is_file() and p.name not in skipped
+    }
 
 
 def test_it_is_cut_and_nothing_of_the_work_is_left(made: Path) -> None:
-    names = {p.name.split("-")[1] for p in (made / "release" / "nmf" / "Block.parquet" / "DPQuery").rglob("*.parquet")}
+    names = {
+        p.name.split("-")[1]
+        for p in (made / "release" / "nmf" / "Block.parquet" / "DPQuery").rglob("*.parquet")
+    }
     assert len(names) >= 3
     assert not (made / "work").exists()
     assert not (made / "confidential" / "work").exists()
@@ -111,8 +133,13 @@ def test_what_is_published_is_what_the_whole_tree_gives(made: Path, tmp_path: Pa
     for kind in ("persons", "units"):
         a, b = (das.read_microdata(f / "release" / "microdata" / kind) for f in (tmp_path, made))
         assert (a.dtypes.map(str) == b.dtypes.map(str)).all()
-        assert_frame_equal(a.astype("str"), b.astype("str"))  # the categories of a column are those of its file
-    a, b = (json.loads((f / "release" / "worse-than-measured.json").read_text()) for f in (tmp_path, made))
+        assert_frame_equal(
+            a.astype("str"), b.astype("str")
+        )  # the categories of a column are those of its file
+    a, b = (
+        json.loads((f / "release" / "worse-than-measured.json").read_text())
+        for f in (tmp_path, made)
+    )
     assert a == b
 
 
@@ -154,12 +181,20 @@ def plain(made: Path) -> Path:
 
 
 def test_jobs_in_any_order_make_the_same(plain: Path, worlds: Worlds, tmp_path: Path) -> None:
-    """The main process ends at every stage and goes on when its tasks are done, one of them twice."""
+    """The main process ends at every stage and goes on when its tasks are done, one of them
+    twice.
+    """
     out, order = tmp_path / "run", random.Random(3)
     stages: list[str] = []
     while not (out / "manifest.json").exists():
         try:
-            run(worlds, out, *CHANGES["topdown"], engine=EngineChoice("array", size=32), resume=bool(stages))
+            run(
+                worlds,
+                out,
+                *CHANGES["topdown"],
+                engine=EngineChoice("array", size=32),
+                resume=bool(stages),
+            )
         except HandedOver:
             board = Board(out)
             left = [t for s in board.stages() for t in board.left(s)]
@@ -178,9 +213,11 @@ def test_a_cluster_that_loses_a_worker_makes_the_same_and_is_told_nothing_of_the
     capfdbinary: pytest.CaptureFixture[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is measured again is the same draw: the ledger has it once, and its digests are those of the files.
+    """What is measured again is the same draw: the ledger has it once, and its digests are those of
+    the files.
 
-    Counts of the truth are in no message of the cluster, no log, no folder of its workers; where one is put there, it is found."""
+    Counts of the truth are in no message of the cluster, no log, no folder of its workers; where
+    one is put there, it is found."""
     pytest.importorskip("distributed", reason="the extra [dask] is not installed")
     from tests.engine import cluster as clusters
 
@@ -192,18 +229,29 @@ def test_a_cluster_that_loses_a_worker_makes_the_same_and_is_told_nothing_of_the
             out = run(worlds, tmp_path / "run", *CHANGES["topdown"], engine=choice)
         quiet = clusters.places(workers, choice, frames, capfdbinary)
         clusters.betray(
-            choice, truth.read(out / "confidential" / "truth" / "persons.parquet").open("to betray it").count
+            choice,
+            truth.read(out / "confidential" / "truth" / "persons.parquet")
+            .open("to betray it")
+            .count,
         )
         loud = clusters.places(workers, choice, frames, capfdbinary)
     for stage in (b"measure", b"collect", b"branch", b"evaluate"):
         assert b"das-%s-0000" % stage in quiet["traffic"]
     assert "Registered to" in quiet["logs"].decode()
     assert {name for name, told in quiet.items() if clusters.tells(told, CANARY)} == set()
-    assert {name for name, told in loud.items() if clusters.tells(told, CANARY)} == {"traffic", "logs", "folders"}
+    assert {name for name, told in loud.items() if clusters.tells(told, CANARY)} == {
+        "traffic",
+        "logs",
+        "folders",
+    }
     assert killed
     assert results(out) == results(plain)
     draws, once = (
-        sorted(x for x in (f / "release" / "ledger.jsonl").read_text().splitlines() if x.startswith('{"draw"'))
+        sorted(
+            x
+            for x in (f / "release" / "ledger.jsonl").read_text().splitlines()
+            if x.startswith('{"draw"')
+        )
         for f in (out, plain)
     )
     assert draws

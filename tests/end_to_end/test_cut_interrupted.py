@@ -1,4 +1,6 @@
-"""A cut run that stops between whichever two steps goes on to the same release; what cannot be had again is said, and counted."""
+"""A cut run that stops between whichever two steps goes on to the same release; what cannot be had
+again is said, and counted.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,17 @@ def _small() -> Iterator[None]:
 
 def chosen(*changes: str) -> spec.RunSpec:
     text = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    more = ["output.report=false", "geography.spine=tabulation", "estimation.method=full-information"]
+    more = [
+        "output.report=false",
+        "geography.spine=tabulation",
+        "estimation.method=full-information",
+    ]
     return spec.parse(text, where="c", overrides=[*more, *changes])
 
 
-def go(worlds: Worlds, out: Path, *changes: str, engine: EngineChoice = ONE_EACH, **how: Any) -> Path:
+def go(
+    worlds: Worlds, out: Path, *changes: str, engine: EngineChoice = ONE_EACH, **how: Any
+) -> Path:
     pipeline.run(chosen(*changes), out, paths=[worlds.data("one thousand")], engine=engine, **how)
     return out
 
@@ -82,7 +90,9 @@ class Step:
 
 
 def steps() -> list[Step]:
-    """In the order in which a run comes to them; in those of tasks something is done when they come."""
+    """In the order in which a run comes to them; in those of tasks something is done when they
+    come.
+    """
     return [
         Step(truth_by_shard, "planned"),
         Step(LedgerFile, "begin", 3),
@@ -129,7 +139,9 @@ def check_same(out: Path, whole: Path) -> None:
     verify.check(out / "release")
 
 
-def test_stopped_at_every_step_it_is_the_same_release(worlds: Worlds, whole: Path, tmp_path: Path) -> None:
+def test_stopped_at_every_step_it_is_the_same_release(
+    worlds: Worlds, whole: Path, tmp_path: Path
+) -> None:
     """One run, stopped again and again; what a task has done is not done again."""
     out = tmp_path / "run"
     for i, step in enumerate(steps()):
@@ -141,10 +153,13 @@ def test_stopped_at_every_step_it_is_the_same_release(worlds: Worlds, whole: Pat
             patch.setattr(truth_by_shard, name, lambda _: pytest.fail("it was done"))
         go(worlds, out, SEED, resume=True)
     check_same(out, whole)
-    assert (out / "release" / "ledger.jsonl").read_bytes() == (whole / "release" / "ledger.jsonl").read_bytes()
+    assert (out / "release" / "ledger.jsonl").read_bytes() == (
+        whole / "release" / "ledger.jsonl"
+    ).read_bytes()
 
 
-# --- what is not as it was left -----------------------------------------------------------------------------------
+# --- what is not as it was left
+# -----------------------------------------------------------------------------------
 
 
 def test_noise_that_differs_between_two_attempts_stops_the_run(
@@ -177,7 +192,10 @@ def test_what_is_torn_is_made_again(worlds: Worlds, whole: Path, tmp_path: Path)
     after = {
         "measure": (Step(LedgerFile, "close"), ["confidential/work/sums/00003.npz"]),
         "collect": (Step(by_shard, "_estimated"), ["work/told/00002.npz"]),
-        "branch": (Step(by_shard, "merge"), ["work/published/00001.npz", "work/tables/P1_Block/00004.csv"]),
+        "branch": (
+            Step(by_shard, "merge"),
+            ["work/published/00001.npz", "work/tables/P1_Block/00004.csv"],
+        ),
         "evaluate": (Step(truth_by_shard, "write"), ["confidential/work/tallies/00002.npz"]),
     }
     for i, (stage, (step, paths)) in enumerate(after.items()):
@@ -193,7 +211,9 @@ def test_what_is_torn_is_made_again(worlds: Worlds, whole: Path, tmp_path: Path)
 def test_measurements_that_are_torn_before_they_are_acknowledged_are_measured_again(
     worlds: Worlds, tmp_path: Path
 ) -> None:
-    """The same, at no cost; one that is lost between that and the end of measuring stops the run."""
+    """The same, at no cost; one that is lost between that and the end of measuring stops the
+    run.
+    """
     out = stopped(worlds, tmp_path / "run", at=Step(LedgerFile, "acknowledge"))
     path = min((out / "release" / "nmf" / "Block.parquet" / "DPQuery").rglob("*.parquet"))
     before = path.read_bytes()
@@ -213,7 +233,9 @@ def test_measurements_that_are_torn_before_they_are_acknowledged_are_measured_ag
     assert not LedgerFile(out / "release" / "ledger.jsonl").entries.closed
 
 
-def test_a_truth_that_is_altered_while_tasks_are_done_is_not_measured(worlds: Worlds, tmp_path: Path) -> None:
+def test_a_truth_that_is_altered_while_tasks_are_done_is_not_measured(
+    worlds: Worlds, tmp_path: Path
+) -> None:
     with pytest.raises(HandedOver):
         go(worlds, tmp_path, engine=OTHERS)
     path = tmp_path / "confidential" / "truth" / "persons.parquet" / "part-00002.parquet"
@@ -227,11 +249,14 @@ def test_a_truth_that_is_altered_while_tasks_are_done_is_not_measured(worlds: Wo
             with pytest.raises(ReleaseError):
                 do(tmp_path, "measure", task.partition)
             assert "not those that this run began with" in board.fault(task).what  # type: ignore[union-attr]
-    with pytest.raises(UserError, match="the true counts of persons are not those that this run began with"):
+    with pytest.raises(
+        UserError, match="the true counts of persons are not those that this run began with"
+    ):
         go(worlds, tmp_path, engine=OTHERS, resume=True)
 
 
-# --- what cannot be drawn again ------------------------------------------------------------------------------------
+# --- what cannot be drawn again
+# ------------------------------------------------------------------------------------
 
 
 def cost() -> Fraction:
@@ -242,8 +267,8 @@ def cost() -> Fraction:
 def test_noise_that_cannot_be_drawn_again_is_refused_and_counted(
     worlds: Worlds, tmp_path: Path, changes: tuple[str, ...]
 ) -> None:
-    """Each stage whole of which a part is missing: all, while shards are measured; then, of the run that goes on, those of the trunk
-    that are not acknowledged."""
+    """Each stage whole of which a part is missing: all, while shards are measured; then, of the run
+    that goes on, those of the trunk that are not acknowledged."""
     out, how, lost = tmp_path / "run", dict[str, Any](), list[tuple[tuple[str, str], Fraction]]()
     for calls, number in ((6, 12), (14, 5)):
         stopped(worlds, out, *changes, at=Step(truth_by_shard, "measure_part", calls), **how)
@@ -254,14 +279,18 @@ def test_noise_that_cannot_be_drawn_again_is_refused_and_counted(
         with pytest.raises(UserError, match=r"(?s)cannot be drawn again.*--accept-spent"):
             go(worlds, out, *changes, resume=True)
         assert results(out) == before
-        lost += [(stage, sum((e.cost for e in last.events), Fraction(0))) for stage, last in gone.items()]
+        lost += [
+            (stage, sum((e.cost for e in last.events), Fraction(0))) for stage, last in gone.items()
+        ]
         how = {"resume": True, "accept_spent": True}
     go(worlds, out, *changes, **how)
     said = verify.statement(out / "release")
     assert {(x.universe, x.level) for x in said.lost} == {stage for stage, _ in lost}
     assert sum(cost for _, cost in lost[:12]) == cost()
     assert (
-        said.total == cost() + sum(cost for _, cost in lost) == cost() + sum((x.cost for x in said.lost), Fraction(0))
+        said.total
+        == cost() + sum(cost for _, cost in lost)
+        == cost() + sum((x.cost for x in said.lost), Fraction(0))
     )
     assert left_over(out) == []
     verify.check(out / "release")

@@ -1,4 +1,6 @@
-"""A run that is cut into shards and stops when its shards are measured, before any of it is acknowledged: what going on costs."""
+"""A run that is cut into shards and stops when its shards are measured, before any of it is
+acknowledged: what going on costs.
+"""
 
 from __future__ import annotations
 
@@ -55,14 +57,19 @@ def files(run: RunDirectory) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in measured_files(run.release).items()}
 
 
-def test_it_goes_on_with_the_same_noise_for_nothing(chosen: spec.RunSpec, stopped: RunDirectory) -> None:
+def test_it_goes_on_with_the_same_noise_for_nothing(
+    chosen: spec.RunSpec, stopped: RunDirectory
+) -> None:
     before = files(stopped)
     path = next(p for name, p in measured_files(stopped.release).items() if "Block" in name)
     path.unlink()  # of a worker that was lost with its disk
     Board(stopped.root).remove()
     pipeline.run(chosen, stopped.root, resume=True)
     said = verify.statement(stopped.release)
-    assert (said.lost, said.total) == ((), sum((u.plan.cost for u in chosen.universes), Fraction(0)))
+    assert (said.lost, said.total) == (
+        (),
+        sum((u.plan.cost for u in chosen.universes), Fraction(0)),
+    )
     assert before.items() <= files(stopped).items()
     assert not stopped.noise_key.exists()
     assert not list(stopped.root.rglob(".*.tmp"))
@@ -73,7 +80,9 @@ def test_another_truth_in_a_shard_is_refused_or_all_of_it_is_measured_anew(
 ) -> None:
     path, before = stopped.truth_of("persons", 2), files(stopped)
     h = truth.read(path).open("for a test")
-    one = Histogram.of(h.units, h.cells, np.append(h.unit, 0), np.append(h.cell, 2015), np.append(h.count, 1))
+    one = Histogram.of(
+        h.units, h.cells, np.append(h.unit, 0), np.append(h.cell, 2015), np.append(h.count, 1)
+    )
     truth.write(path, Confidential(one))
     with pytest.raises(UserError, match="true counts of persons are not those"):
         pipeline.run(chosen, stopped.root, resume=True)

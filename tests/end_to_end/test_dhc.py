@@ -1,4 +1,6 @@
-"""A run of the demographic file: what must hold, holds in its files; what it publishes follows from them; what stops it costs nothing."""
+"""A run of the demographic file: what must hold, holds in its files; what it publishes follows from
+them; what stops it costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -56,33 +58,56 @@ def run(worlds: Worlds) -> Path:
 def chosen(worlds: Worlds, *changes: str) -> DhcSpec:
     seeded = [c for c in changes if c.startswith("run.seed")]
     earlier = worlds.run(*seeded, data="one thousand")
-    return parse_dhc(TEXT, where="c", overrides=[f"constraints.from={earlier}", "output.report=false", *changes])
+    return parse_dhc(
+        TEXT, where="c", overrides=[f"constraints.from={earlier}", "output.report=false", *changes]
+    )
 
 
 def read(folder: Path) -> pd.DataFrame:
-    frame = pa.concat_tables([pq.read_table(p) for p in sorted(folder.glob("part-*.parquet"))]).to_pandas()
+    frame = pa.concat_tables(
+        [pq.read_table(p) for p in sorted(folder.glob("part-*.parquet"))]
+    ).to_pandas()
     place = [c for c in frame if c.startswith("TAB")]
     frame["block"] = (
-        frame[["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK"]].astype(str).agg("".join, axis=1)
+        frame[["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK"]]
+        .astype(str)
+        .agg("".join, axis=1)
         if place
         else ""
     )
     return frame.astype({c: str for c in frame if str(frame[c].dtype) == "category"})
 
 
-# --- what must hold ----------------------------------------------------------------------------------------------
+# --- what must hold
+# ----------------------------------------------------------------------------------------------
 
 
 def test_persons_have_the_redistricting_counts_of_every_block(worlds: Worlds, run: Path) -> None:
     before, after = (
-        read(f / "release" / "microdata" / "persons") for f in (worlds.run("run.seed=1", data="one thousand"), run)
+        read(f / "release" / "microdata" / "persons")
+        for f in (worlds.run("run.seed=1", data="one thousand"), run)
     )
-    major = {t.code: str(1 + ["correctional", "juvenile", "nursing", "other-institutional", "college", "military", "other-noninstitutional"].index(t.hhgq))
-             for t in quarters.TYPES} | {"000": "0"}  # fmt: skip
+    major = {
+        t.code: str(
+            1
+            + [
+                "correctional",
+                "juvenile",
+                "nursing",
+                "other-institutional",
+                "college",
+                "military",
+                "other-noninstitutional",
+            ].index(t.hhgq)
+        )
+        for t in quarters.TYPES
+    } | {"000": "0"}
     after["GQTYPE_PL"] = after["GQTYPE"].map(major)
     after["VOTING_AGE"] = np.where(after["QAGE"].astype(int) >= 18, "2", "1")
     by = ["block", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"]
-    assert Counter(map(tuple, before[by].to_numpy().tolist())) == Counter(map(tuple, after[by].to_numpy().tolist()))
+    assert Counter(map(tuple, before[by].to_numpy().tolist())) == Counter(
+        map(tuple, after[by].to_numpy().tolist())
+    )
 
 
 def test_units_and_households_are_the_published_ones_and_the_facilities_the_true_ones(
@@ -91,15 +116,21 @@ def test_units_and_households_are_the_published_ones_and_the_facilities_the_true
     units = read(run / "release" / "microdata" / "units")
     before = read(worlds.run("run.seed=1", data="one thousand") / "release" / "microdata" / "units")
     homes = before[before["RTYPE"] == "2"]
-    assert Counter(homes[homes["HH_STATUS"] == "1"]["block"]) == Counter(units[units["TEN"] != "0"]["block"])
-    assert Counter(homes[homes["HH_STATUS"] == "2"]["block"]) == Counter(units[units["VACS"] != "0"]["block"])
+    assert Counter(homes[homes["HH_STATUS"] == "1"]["block"]) == Counter(
+        units[units["TEN"] != "0"]["block"]
+    )
+    assert Counter(homes[homes["HH_STATUS"] == "2"]["block"]) == Counter(
+        units[units["VACS"] != "0"]["block"]
+    )
     assert (units[units["TEN"] != "0"]["HHSIZE"] != "0").all()  # every occupied unit is a household
     true = pd.read_parquet(worlds.linked() / "units.parquet")
     true = true[true["tenvacgq"].astype(str).str.startswith("gq-")]
     facilities = Counter(
         {
             (b, t[3:]): int(n)
-            for b, t, n in zip(true["block"].astype(str), true["tenvacgq"].astype(str), true["count"], strict=True)
+            for b, t, n in zip(
+                true["block"].astype(str), true["tenvacgq"].astype(str), true["count"], strict=True
+            )
         }
     )
     found = units[units["RTYPE"] == "4"]
@@ -126,13 +157,16 @@ def test_it_is_verified_and_follows_from_the_release_alone(run: Path, tmp_path: 
 
 
 def test_all_of_it_follows_from_the_release_alone(worlds: Worlds, tmp_path: Path) -> None:
-    """Also the page, which has the certificates: the least difference in what is estimated shows there."""
+    """Also the page, which has the certificates: the least difference in what is estimated shows
+    there.
+    """
     run, alone = worlds.dhc("output.report=true"), tmp_path / "alone"
     shutil.copytree(run / "release", alone)
     estimate_dhc_from(alone, tmp_path / "again")
     assert tree_digests(tmp_path / "again" / "release") == tree_digests(run / "release")
     first, again = (
-        json.loads((f / "manifest.json").read_text("utf-8"))["certificates"] for f in (run, tmp_path / "again")
+        json.loads((f / "manifest.json").read_text("utf-8"))["certificates"]
+        for f in (run, tmp_path / "again")
     )
     assert again == first  # bit by bit, before anything is rounded
 
@@ -140,14 +174,19 @@ def test_all_of_it_follows_from_the_release_alone(worlds: Worlds, tmp_path: Path
 def test_the_page_names_files_that_there_are(worlds: Worlds) -> None:
     run = worlds.dhc("output.report=true")
     page = (run / "release" / "report.html").read_text("utf-8")
-    named = {*re.findall(r'href="([^"#:]+)"', page), *re.findall(r"<code>([a-z]+\.[a-z]+)</code>", page)}
+    named = {
+        *re.findall(r'href="([^"#:]+)"', page),
+        *re.findall(r"<code>([a-z]+\.[a-z]+)</code>", page),
+    }
     assert named == {"privacy.html", "privacy.json", "dictionary.csv"}
     assert all((run / "release" / name).is_file() for name in named)
     assert "characteristics by US (1), state (" in page
 
 
 def test_noise_has_the_scale_of_the_plan(run: Path) -> None:
-    """What was revealed less what was true: of each universe all together, in standard deviations. A scale off by a tenth is found."""
+    """What was revealed less what was true: of each universe all together, in standard deviations.
+    A scale off by a tenth is found.
+    """
     from das.files.run import truth
 
     opened = open_dhc(run / "release")
@@ -166,7 +205,8 @@ def test_noise_has_the_scale_of_the_plan(run: Path) -> None:
         assert number < 2000 or abs(1.21 - 1) > 5 * spread + 1e-3  # so it would be found
 
 
-# --- what is paid ------------------------------------------------------------------------------------------------
+# --- what is paid
+# ------------------------------------------------------------------------------------------------
 
 
 STEPS = [
@@ -184,7 +224,9 @@ STEPS = [
 
 
 def watched(patch: pytest.MonkeyPatch, spec: DhcSpec, out: Path) -> set[str]:
-    """The universes of which something was asked: by then, each draw of its level is in the ledger."""
+    """The universes of which something was asked: by then, each draw of its level is in the
+    ledger.
+    """
     answers, seen = Revealing.answers, set[str]()
 
     def watching(self: Revealing, level: str, *rest: Any) -> Any:
@@ -201,7 +243,9 @@ def watched(patch: pytest.MonkeyPatch, spec: DhcSpec, out: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def halfway(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was stopped at one step after the other, and finished; a level was in the ledger in full before its first answer."""
+    """A run that was stopped at one step after the other, and finished; a level was in the ledger
+    in full before its first answer.
+    """
     out = tmp_path_factory.mktemp("stopped") / "run"
     spec = chosen(worlds, "run.seed=1")
     with pytest.MonkeyPatch.context() as watch:
@@ -216,7 +260,9 @@ def halfway(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_stopped_at_every_step_it_is_the_same_release_at_the_same_cost(halfway: Path, run: Path) -> None:
+def test_stopped_at_every_step_it_is_the_same_release_at_the_same_cost(
+    halfway: Path, run: Path
+) -> None:
     assert tree_digests(halfway / "release") == tree_digests(run / "release")
     entries = LedgerFile(halfway / "release" / "ledger.jsonl").entries
     assert entries.closed
@@ -229,7 +275,9 @@ def test_a_finished_run_is_left_alone(halfway: Path, worlds: Worlds) -> None:
         run_dhc(chosen(worlds, "run.seed=1", "budget.persons=2"), halfway, resume=True)
 
 
-def test_a_truth_that_was_altered_in_between_is_refused_or_counted(worlds: Worlds, tmp_path: Path) -> None:
+def test_a_truth_that_was_altered_in_between_is_refused_or_counted(
+    worlds: Worlds, tmp_path: Path
+) -> None:
     out, spec = tmp_path / "run", chosen(worlds)
     with pytest.MonkeyPatch.context() as patch:
         Step(Revealing, "answers", 3).arm(patch)
@@ -239,7 +287,12 @@ def test_a_truth_that_was_altered_in_between_is_refused_or_counted(worlds: World
     table = pq.read_table(path)
     count = table["count"].to_numpy().copy()
     count[0] += 1
-    pq.write_table(table.set_column(2, "count", pa.array(count)).replace_schema_metadata(table.schema.metadata), path)
+    pq.write_table(
+        table.set_column(2, "count", pa.array(count)).replace_schema_metadata(
+            table.schema.metadata
+        ),
+        path,
+    )
     with pytest.raises(UserError, match="true counts of persons are not those"):
         run_dhc(spec, out, resume=True)
     run_dhc(spec, out, resume=True, accept_spent=True)
@@ -252,15 +305,24 @@ def test_a_truth_that_was_altered_in_between_is_refused_or_counted(worlds: World
 
 def test_text_in_another_encoding_is_the_same_input(worlds: Worlds, tmp_path: Path) -> None:
     for path in worlds.linked().glob("*.parquet"):
-        pd.read_parquet(path).convert_dtypes().to_csv(tmp_path / f"{path.stem}.csv", index=False, encoding="utf-16")
-    plain, other = chosen(worlds, "run.seed=1"), chosen(worlds, "run.seed=1", "data.encoding=utf-16")
+        pd.read_parquet(path).convert_dtypes().to_csv(
+            tmp_path / f"{path.stem}.csv", index=False, encoding="utf-16"
+        )
+    plain, other = (
+        chosen(worlds, "run.seed=1"),
+        chosen(worlds, "run.seed=1", "data.encoding=utf-16"),
+    )
     earlier = EarlierRelease.read(worlds.run("run.seed=1", data="one thousand") / "release", plain)
-    one, two = prepare(plain, worlds.linked(), earlier, Silent()), prepare(other, tmp_path, earlier, Silent())
+    one, two = (
+        prepare(plain, worlds.linked(), earlier, Silent()),
+        prepare(other, tmp_path, earlier, Silent()),
+    )
     for name, h in one.lowest.items():
         assert h.open("a test").same_as(two.lowest[name].open("a test"))
 
 
-# --- what does not fit -------------------------------------------------------------------------------------------
+# --- what does not fit
+# -------------------------------------------------------------------------------------------
 
 
 def changed(worlds: Worlds, to: Path, table: str, change: Any) -> Path:
@@ -285,15 +347,25 @@ def test_records_of_other_housing_units_are_refused(worlds: Worlds, tmp_path: Pa
 
 
 def test_records_of_other_blocks_are_refused(worlds: Worlds, tmp_path: Path) -> None:
-    extra = lambda f: pd.concat([f, f.iloc[:1].assign(block="990019999991000", tenvacgq="other-vacant", count=1)])  # noqa: E731
+    extra = (
+        lambda f: pd.concat(  # noqa: E731
+            [f, f.iloc[:1].assign(block="990019999991000", tenvacgq="other-vacant", count=1)]
+        )
+    )
     data = changed(worlds, tmp_path / "linked", "units", extra)
-    with pytest.raises(InputError, match="1 blocks are not in the earlier release, such as 990019999991000"):
+    with pytest.raises(
+        InputError, match="1 blocks are not in the earlier release, such as 990019999991000"
+    ):
         run_dhc(chosen(worlds), tmp_path / "run", paths=[data])
 
 
 def test_an_earlier_release_of_other_records_is_refused(worlds: Worlds, tmp_path: Path) -> None:
-    spec = parse_dhc(TEXT, where="c", overrides=[f"constraints.from={worlds.run(config='1940', data='1940')}"])
-    with pytest.raises((UserError, SpecError), match=r"must name a redistricting release|the earlier release has"):
+    spec = parse_dhc(
+        TEXT, where="c", overrides=[f"constraints.from={worlds.run(config='1940', data='1940')}"]
+    )
+    with pytest.raises(
+        (UserError, SpecError), match=r"must name a redistricting release|the earlier release has"
+    ):
         run_dhc(spec, tmp_path / "run", paths=[worlds.linked()])
     with pytest.raises(UserError, match="demographic file itself"):
         run_dhc(
@@ -340,7 +412,11 @@ def test_counts_that_were_not_published_so_are_refused(worlds: Worlds, tmp_path:
     earlier = worlds.copy(worlds.run("run.seed=1", data="one thousand"), tmp_path / "earlier")
     _moved(earlier / "release")
     with pytest.raises(ReleaseError, match=r"computed again"):
-        run_dhc(chosen(worlds, "run.seed=1", f"constraints.from={earlier}"), tmp_path / "run", paths=[worlds.linked()])
+        run_dhc(
+            chosen(worlds, "run.seed=1", f"constraints.from={earlier}"),
+            tmp_path / "run",
+            paths=[worlds.linked()],
+        )
     assert not (tmp_path / "run").exists()
 
 
@@ -364,7 +440,9 @@ def _noise(release: Path) -> None:
     path = next(release.glob("nmf/Block.parquet/Revealed/*.parquet"))
     table = pq.read_table(path)
     variance = table["variance"].to_numpy().copy() * 2
-    pq.write_table(table.set_column(table.column_names.index("variance"), "variance", pa.array(variance)), path)
+    pq.write_table(
+        table.set_column(table.column_names.index("variance"), "variance", pa.array(variance)), path
+    )
 
 
 def _table(release: Path) -> None:
@@ -385,7 +463,9 @@ def _unseeded(release: Path) -> None:
 
 
 @pytest.mark.parametrize("alter", [_moved, _tied, _noise, _table, _more_tables, _unseeded])
-def test_what_is_altered_is_found_under_a_new_seal(worlds: Worlds, run: Path, tmp_path: Path, alter: Any) -> None:
+def test_what_is_altered_is_found_under_a_new_seal(
+    worlds: Worlds, run: Path, tmp_path: Path, alter: Any
+) -> None:
     release = worlds.copy(run, tmp_path / "copy") / "release"
     alter(release)
     seal(release, statement.read_ours(release), "dhc-2020")
@@ -394,9 +474,15 @@ def test_what_is_altered_is_found_under_a_new_seal(worlds: Worlds, run: Path, tm
 
 
 def test_fixed_counts_and_answers_say_that_they_were_seeded(run: Path) -> None:
-    files = [*run.glob("release/nmf*/*.parquet/*/**/*.parquet"), *run.glob("release/tied-*.parquet")]
+    files = [
+        *run.glob("release/nmf*/*.parquet/*/**/*.parquet"),
+        *run.glob("release/tied-*.parquet"),
+    ]
     places = [str(p.relative_to(run)) for p in files]
-    assert all(any(kind in place for place in places) for kind in ("/Revealed/", "/Constraint/", "release/tied-"))
+    assert all(
+        any(kind in place for place in places)
+        for kind in ("/Revealed/", "/Constraint/", "release/tied-")
+    )
     assert all(pq.read_schema(p).metadata[b"NOT PRIVATE"] for p in files)
     for path in run.glob("release/tied-*.parquet"):
         with pytest.raises(ReleaseError, match="says that it is of a seeded run"):
@@ -408,18 +494,24 @@ def _more(release: Path) -> None:
     path = next(release.glob("nmf/Block.parquet/Revealed/*.parquet"))
     table = pq.read_table(path)
     at = table.column_names.index("query_name")
-    other = table.slice(0, 1).set_column(at, "query_name", pa.array(["sex_dpq"]).cast(table.schema.field(at).type))
+    other = table.slice(0, 1).set_column(
+        at, "query_name", pa.array(["sex_dpq"]).cast(table.schema.field(at).type)
+    )
     with pq.ParquetWriter(path, table.schema) as writer:
         for name in pc.unique(table["query_name"]):
             writer.write_table(table.filter(pc.equal(table["query_name"], name)))
         writer.write_table(other)
 
 
-def test_measurements_that_nobody_paid_for_are_found(worlds: Worlds, run: Path, tmp_path: Path) -> None:
+def test_measurements_that_nobody_paid_for_are_found(
+    worlds: Worlds, run: Path, tmp_path: Path
+) -> None:
     release = worlds.copy(run, tmp_path / "copy") / "release"
     verify.check(release)
     _more(release)
-    with pytest.raises(ReleaseError, match="'sex' is in the files or in the statement, not in both"):
+    with pytest.raises(
+        ReleaseError, match="'sex' is in the files or in the statement, not in both"
+    ):
         verify.check(release)
 
 
@@ -433,17 +525,25 @@ def test_what_is_said_of_other_records_is_found(worlds: Worlds, run: Path, tmp_p
         verify.check(release)
 
 
-def test_a_statement_that_is_silent_on_what_it_rests_on_is_found(worlds: Worlds, run: Path, tmp_path: Path) -> None:
+def test_a_statement_that_is_silent_on_what_it_rests_on_is_found(
+    worlds: Worlds, run: Path, tmp_path: Path
+) -> None:
     release = worlds.copy(run, tmp_path / "copy") / "release"
     said = statement.read_ours(release)
-    silent = said.model_copy(update={"says": tuple(s for s in said.says if "adds to this" not in s)})
+    silent = said.model_copy(
+        update={"says": tuple(s for s in said.says if "adds to this" not in s)}
+    )
     seal(release, silent, "dhc-2020")
     with pytest.raises(ReleaseError, match="it does not say: The redistricting counts"):
         verify.statement(release)
 
 
-def test_what_comes_in_exactly_and_what_both_releases_cost_is_stated(worlds: Worlds, run: Path) -> None:
-    """The State population is exact, for it was in the redistricting release; the costs of both are added up."""
+def test_what_comes_in_exactly_and_what_both_releases_cost_is_stated(
+    worlds: Worlds, run: Path
+) -> None:
+    """The State population is exact, for it was in the redistricting release; the costs of both are
+    added up.
+    """
     before = statement.read_ours(worlds.run("run.seed=1", data="one thousand") / "release")
     said = statement.read_ours(run / "release")
     assert [(c.universe, c.level, c.query, c.sign) for c in said.outside] == [
@@ -462,7 +562,9 @@ def test_what_comes_in_exactly_and_what_both_releases_cost_is_stated(worlds: Wor
     assert 0 <= told - float(both) < 2e-6
 
 
-def test_an_exact_figure_that_is_not_listed_is_found(worlds: Worlds, run: Path, tmp_path: Path) -> None:
+def test_an_exact_figure_that_is_not_listed_is_found(
+    worlds: Worlds, run: Path, tmp_path: Path
+) -> None:
     release = worlds.copy(run, tmp_path / "copy") / "release"
     said = statement.read_ours(release)
     seal(release, said.model_copy(update={"outside": said.outside[1:]}), "dhc-2020")
@@ -488,14 +590,30 @@ def test_beside_its_measurements_is_nothing(worlds: Worlds, run: Path, tmp_path:
         verify.statement(release)
 
 
-# --- the commands ------------------------------------------------------------------------------------------------
+# --- the commands
+# ------------------------------------------------------------------------------------------------
 
 
-def test_the_commands_take_it_as_any_other(worlds: Worlds, run: Path, tmp_path: Path, commands: Commands) -> None:
+def test_the_commands_take_it_as_any_other(
+    worlds: Worlds, run: Path, tmp_path: Path, commands: Commands
+) -> None:
     call = commands.named
     earlier, linked = worlds.run("run.seed=1", data="one thousand"), worlds.linked()
-    code, out, _ = call("run")("dhc-2020", "--data", linked, "--set", f"constraints.from={earlier}", "--set", "run.seed=1",
-                              "--set", "output.report=false", "--out", tmp_path / "run", "--quiet", "--json")  # fmt: skip
+    code, out, _ = call("run")(
+        "dhc-2020",
+        "--data",
+        linked,
+        "--set",
+        f"constraints.from={earlier}",
+        "--set",
+        "run.seed=1",
+        "--set",
+        "output.report=false",
+        "--out",
+        tmp_path / "run",
+        "--quiet",
+        "--json",
+    )
     assert code == 0
     assert json.loads(out)["private"] is False
     assert tree_digests(tmp_path / "run" / "release") == tree_digests(run / "release")
@@ -503,14 +621,21 @@ def test_the_commands_take_it_as_any_other(worlds: Worlds, run: Path, tmp_path: 
     assert call("estimate")("--from", run, "--out", tmp_path / "again", "--quiet")[0] == 0
     code, out, _ = call("check")("dhc-2020", "--json")
     assert code == 0
-    of_persons = [Fraction(line["rho"]) for line in json.loads(out)["plan"] if line["universe"] == "persons"]
+    of_persons = [
+        Fraction(line["rho"]) for line in json.loads(out)["plan"] if line["universe"] == "persons"
+    ]
     assert sum(of_persons) == open_dhc(run / "release").spec.universe("persons").plan.cost
     assert "persons" in call("check")("dhc-2020")[1]
     assert call("account")("show", "dhc-2020")[0] == 0
 
 
-def test_its_tables_are_printed_and_read_as_any(run: Path, tmp_path: Path, commands: Commands) -> None:
-    tables, listed = commands.named("tables"), json.loads(commands.named("tables")(run, "--json")[1])
+def test_its_tables_are_printed_and_read_as_any(
+    run: Path, tmp_path: Path, commands: Commands
+) -> None:
+    tables, listed = (
+        commands.named("tables"),
+        json.loads(commands.named("tables")(run, "--json")[1]),
+    )
     assert {t["table"] for t in listed} >= {"P1", "P12", "H4", "PCT12", "HCT1"}
     assert next(t["levels"] for t in listed if t["table"] == "P12")[-1] == "Block"
     said = pd.read_csv(StringIO(tables(run, "--table", "p12", "--level", "county")[1]))
@@ -520,7 +645,9 @@ def test_its_tables_are_printed_and_read_as_any(run: Path, tmp_path: Path, comma
     (tmp_path / "mine.csv").write_text(
         "area,block\n" + "".join(f"{i % 2},{b}\n" for i, b in enumerate(blocks["geocode"]))
     )
-    halves = pd.read_csv(StringIO(tables(run, "--table", "P1", "--areas", tmp_path / "mine.csv")[1]))
+    halves = pd.read_csv(
+        StringIO(tables(run, "--table", "P1", "--areas", tmp_path / "mine.csv")[1])
+    )
     assert halves["P0010001 Total"].tolist() == [int(blocks["value"][i::2].sum()) for i in (0, 1)]
     assert tables(run, "--table", "P12", "--level", "County", "--margins")[0] == 2
 

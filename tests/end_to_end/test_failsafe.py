@@ -1,4 +1,6 @@
-"""A run whose root cannot be shared out among the states: mended, counted in manifest and report, and valid."""
+"""A run whose root cannot be shared out among the states: mended, counted in manifest and report,
+and valid.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def test_a_root_that_no_state_can_take_its_share_of(
     """Forty persons of the root stand in juvenile facilities, of which there are none anywhere."""
     seen: list[Histogram] = []
 
-    def spoilt(estimate: Any, bounds: Any, *more: Any, **options: Any) -> tuple[Histogram, Certificate]:
+    def spoilt(
+        estimate: Any, bounds: Any, *more: Any, **options: Any
+    ) -> tuple[Histogram, Certificate]:
         rounded, certificate = round_estimate(estimate, bounds, *more, **options)
         if estimate.parent is not None or bounds.groups == 1:
             return rounded, certificate
@@ -34,20 +38,33 @@ def test_a_root_that_no_state_can_take_its_share_of(
         count = rounded.count.copy()
         count[full] -= MISPLACED
         there = rounded.cell[full] % 252 + 2 * 252
-        moved = Histogram.of(1, rounded.cells, np.zeros(len(count) + 1, dtype=np.int64),
-                             np.append(rounded.cell, there), np.append(count, MISPLACED))  # fmt: skip
+        moved = Histogram.of(
+            1,
+            rounded.cells,
+            np.zeros(len(count) + 1, dtype=np.int64),
+            np.append(rounded.cell, there),
+            np.append(count, MISPLACED),
+        )
         seen.append(rounded)
         return moved, certificate
 
     monkeypatch.setattr(descent, "round_estimate", spoilt)
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    chosen = spec.parse(text, where="pl94-2010", overrides=("run.seed=3", "geography.spine=tabulation"))
+    chosen = spec.parse(
+        text, where="pl94-2010", overrides=("run.seed=3", "geography.spine=tabulation")
+    )
     out = tmp_path / "run"
     pipeline.run(chosen, out, paths=[worlds.data("three thousand")], workers=1)
     certificates = json.loads((out / "manifest.json").read_text())["certificates"]["persons"]
-    counted = {level: (c["estimation"]["mended"], c["estimation"]["moved"]) for level, c in certificates.items()}
+    counted = {
+        level: (c["estimation"]["mended"], c["estimation"]["moved"])
+        for level, c in certificates.items()
+    }
     assert counted.pop("State") == (1, MISPLACED)
     assert set(counted.values()) == {(0, 0)}
     assert len(seen) == 1
     report = " ".join((out / "confidential" / "report.html").read_text(encoding="utf-8").split())
-    assert "Failsafe: above State, 1 units could not be shared out among those below; 40 persons changed" in report
+    assert (
+        "Failsafe: above State, 1 units could not be shared out among those below; 40 persons"
+        " changed" in report
+    )

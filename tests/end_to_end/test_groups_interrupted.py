@@ -1,4 +1,6 @@
-"""A release of population groups that stops between whichever two steps goes on to the same release, with its own folders alone."""
+"""A release of population groups that stops between whichever two steps goes on to the same
+release, with its own folders alone.
+"""
 
 from __future__ import annotations
 
@@ -88,12 +90,16 @@ def whole(given: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) ->
     return out
 
 
-def test_two_workers_have_the_same_release(given: tuple[Path, Path], whole: Path, tmp_path: Path) -> None:
+def test_two_workers_have_the_same_release(
+    given: tuple[Path, Path], whole: Path, tmp_path: Path
+) -> None:
     runs.go(*given, tmp_path / "run", seed=5, workers=2)
     assert released(tmp_path / "run") == released(whole)
 
 
-def test_stopped_at_every_step_it_is_the_same_release(given: tuple[Path, Path], whole: Path, tmp_path: Path) -> None:
+def test_stopped_at_every_step_it_is_the_same_release(
+    given: tuple[Path, Path], whole: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     for i, step in enumerate(steps()):
         stopped(given, out, step, seed=5, resume=i > 0)
@@ -126,7 +132,10 @@ def test_keyed_noise_is_drawn_again_as_it_was(given: tuple[Path, Path], tmp_path
 def test_two_keyed_runs_differ(given: tuple[Path, Path], tmp_path: Path) -> None:
     for name in ("a", "b"):
         runs.go(*given, tmp_path / name)
-    a, b = ({k: v for k, v in runs.contents(tmp_path / n, "release").items() if "/DPQuery/" in k} for n in ("a", "b"))
+    a, b = (
+        {k: v for k, v in runs.contents(tmp_path / n, "release").items() if "/DPQuery/" in k}
+        for n in ("a", "b")
+    )
     assert a.keys() == b.keys()
     same = [k for k in a if a[k] == b[k]]
     assert len(same) < len(a) / 4  # one of few groups and little noise may be the same
@@ -155,7 +164,14 @@ def test_noise_that_differs_between_two_attempts_stops_the_run(
     given: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def go(**how: Any) -> None:
-        run_groups(*given, "persons", tmp_path / "run", run=Run(name="persons"), engine=EngineChoice("array"), **how)
+        run_groups(
+            *given,
+            "persons",
+            tmp_path / "run",
+            run=Run(name="persons"),
+            engine=EngineChoice("array"),
+            **how,
+        )
 
     with pytest.raises(HandedOver):
         go()
@@ -171,14 +187,18 @@ def test_noise_that_differs_between_two_attempts_stops_the_run(
     assert not (tmp_path / "run" / "release" / "privacy.json").exists()
 
 
-def test_records_that_are_altered_between_attempts_are_refused(given: tuple[Path, Path], tmp_path: Path) -> None:
+def test_records_that_are_altered_between_attempts_are_refused(
+    given: tuple[Path, Path], tmp_path: Path
+) -> None:
     out = stopped(given, tmp_path / "run", Step(group_run, "measure", 9))
     (path,) = (out / "confidential").rglob("part-01.parquet")
     table = pq.read_table(path)
     codes = table["race0"].to_numpy().copy()
     codes[0] = 2020 if codes[0] != 2020 else 1010
     pq.write_table(table.set_column(1, "race0", pa.array(codes)), path)
-    with pytest.raises(UserError, match="true counts of persons are not those that this run began with"):
+    with pytest.raises(
+        UserError, match="true counts of persons are not those that this run began with"
+    ):
         runs.go(*given, out, resume=True)
     path.unlink()
     with pytest.raises(DasError):
@@ -195,10 +215,15 @@ def test_records_that_are_altered_while_tasks_are_done_are_not_measured(
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(ReleaseError):
         do(out, "groups", "02")
-    assert "not those that this run began with" in Board(out).fault(Board(out).task("groups", "02")).what  # type: ignore[union-attr]
+    assert (
+        "not those that this run began with"
+        in Board(out).fault(Board(out).task("groups", "02")).what
+    )  # type: ignore[union-attr]
 
 
-def test_torn_messages_are_made_again(given: tuple[Path, Path], whole: Path, tmp_path: Path) -> None:
+def test_torn_messages_are_made_again(
+    given: tuple[Path, Path], whole: Path, tmp_path: Path
+) -> None:
     out = stopped(given, tmp_path / "run", Step(LedgerFile, "acknowledge"), seed=5)
     for path in (out / "confidential" / "work" / "sums").glob("*.npz"):
         path.write_bytes(path.read_bytes()[:-20])
@@ -206,20 +231,29 @@ def test_torn_messages_are_made_again(given: tuple[Path, Path], whole: Path, tmp
     assert released(out) == released(whole)
 
 
-def test_what_was_acknowledged_and_is_gone_stops_the_run(given: tuple[Path, Path], tmp_path: Path) -> None:
+def test_what_was_acknowledged_and_is_gone_stops_the_run(
+    given: tuple[Path, Path], tmp_path: Path
+) -> None:
     out = stopped(given, tmp_path / "run", Step(group_run, "_sums"))
     min((out / "release" / "nmf").rglob("part-*.parquet")).unlink()
     with pytest.raises(ReleaseError, match="not those that the ledger says"):
         runs.go(*given, out, resume=True)
 
 
-def test_a_run_that_is_stopped_while_it_begins_leaves_nothing(given: tuple[Path, Path], tmp_path: Path) -> None:
-    for step in (Step(group_run, "write_public"), Step(group_run.people, "write"), Step(group_run, "_digests")):
+def test_a_run_that_is_stopped_while_it_begins_leaves_nothing(
+    given: tuple[Path, Path], tmp_path: Path
+) -> None:
+    for step in (
+        Step(group_run, "write_public"),
+        Step(group_run.people, "write"),
+        Step(group_run, "_digests"),
+    ):
         stopped(given, tmp_path / "run", step)
         assert not (tmp_path / "run").exists()
 
 
-# --- what it goes on with --------------------------------------------------------------------------------------------
+# --- what it goes on with
+# --------------------------------------------------------------------------------------------
 
 
 def altered(folder: Path, name: str, old: str, new: str) -> None:
@@ -240,7 +274,9 @@ def altered(folder: Path, name: str, old: str, new: str) -> None:
         (1, "GRF-C.txt", "|00100|", "|00200|"),
     ],
 )
-def test_other_folders_are_refused(tmp_path: Path, which: int, name: str, old: str, new: str) -> None:
+def test_other_folders_are_refused(
+    tmp_path: Path, which: int, name: str, old: str, new: str
+) -> None:
     """Also by a run that has ended: it is not the one that is asked for."""
     own = runs.given(tmp_path / "given")
     out = stopped(own, tmp_path / "run", Step(group_run, "measure", 9))
@@ -255,9 +291,15 @@ def test_other_folders_are_refused(tmp_path: Path, which: int, name: str, old: s
         (own[which] / name).write_bytes(now)
 
 
-def test_another_seed_delta_name_or_product_is_refused(given: tuple[Path, Path], tmp_path: Path) -> None:
+def test_another_seed_delta_name_or_product_is_refused(
+    given: tuple[Path, Path], tmp_path: Path
+) -> None:
     out = stopped(given, tmp_path / "run", Step(group_run, "measure", 9), seed=4)
-    others: list[dict[str, Any]] = [{"seed": 5}, {"seed": None}, {"seed": 4, "delta": Fraction(1, 10**6)}]
+    others: list[dict[str, Any]] = [
+        {"seed": 5},
+        {"seed": None},
+        {"seed": 4, "delta": Fraction(1, 10**6)},
+    ]
     for other in others:
         with pytest.raises(UserError, match="not the one that this run began with"):
             runs.go(*given, out, resume=True, **other)
@@ -278,10 +320,13 @@ def test_other_totals_are_refused(tmp_path: Path) -> None:
     runs.go(*own, out, "households", resume=True)
 
 
-# --- from a shell --------------------------------------------------------------------------------------------------
+# --- from a shell
+# --------------------------------------------------------------------------------------------------
 
 
-def test_tasks_of_a_run_from_a_shell(given: tuple[Path, Path], whole: Path, tmp_path: Path, commands: Commands) -> None:
+def test_tasks_of_a_run_from_a_shell(
+    given: tuple[Path, Path], whole: Path, tmp_path: Path, commands: Commands
+) -> None:
     """The run hands its tasks over; others do them; and it goes on to the same release."""
     out = tmp_path / "run"
     options = (*given, "--out", out, "--seed", 5, "--engine", "array", "--quiet")
@@ -291,7 +336,11 @@ def test_tasks_of_a_run_from_a_shell(given: tuple[Path, Path], whole: Path, tmp_
     assert str(given[0]) in err
     assert "--seed 5" in err
     code, said, err = commands.named("tasks")(out)
-    assert (code, err, sorted(said.splitlines())) == (0, "", ["groups 01", "groups 02", "groups 72"])
+    assert (code, err, sorted(said.splitlines())) == (
+        0,
+        "",
+        ["groups 01", "groups 02", "groups 72"],
+    )
     for line in said.splitlines():
         assert commands.named("task")(out, *line.split())[0] == 0
     code, said, _ = commands.named("status")(out, "--json")
@@ -306,7 +355,9 @@ def test_tasks_of_a_run_from_a_shell(given: tuple[Path, Path], whole: Path, tmp_
     assert "has ended" in commands.named("status")(out)[1]
 
 
-def test_account_of_a_run_from_a_shell(given: tuple[Path, Path], tmp_path: Path, commands: Commands) -> None:
+def test_account_of_a_run_from_a_shell(
+    given: tuple[Path, Path], tmp_path: Path, commands: Commands
+) -> None:
     out = tmp_path / "run"
     done = runs.go(*given, out)
     code, said, err = commands.named("account")("verify", out)

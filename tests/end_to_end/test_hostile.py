@@ -1,4 +1,6 @@
-"""Inputs that are meant to break it: totals that leave no room, a user's own table, nothing invariant at all."""
+"""Inputs that are meant to break it: totals that leave no room, a user's own table, nothing
+invariant at all.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from das.files.simulators import census_2010 as simulate_2010
 from das.release import estimating as from_release
 from tests.end_to_end import independent as free
 
-# --- few persons, many facilities ------------------------------------------------------------------------------
+# --- few persons, many facilities
+# ------------------------------------------------------------------------------
 
 KINDS = "habcdefg"
 TIGHT = """
@@ -76,12 +79,15 @@ detailed = "1/2"
 
 
 def write_tight(path: Path, seed: int) -> pd.DataFrame:
-    """States of a few dozen persons: some live only in facilities of one person each, so that the total of the
-    state *is* the sum of the lower bounds; some have no housing unit; some have no facility."""
+    """States of a few dozen persons: some live only in facilities of one person each, so that the
+    total of the state *is* the sum of the lower bounds; some have no housing unit; some have no
+    facility."""
     rng = np.random.default_rng(seed)
     rows = []
     for state in range(9):
-        style = rng.integers(5)  # 0: a person in each facility, no home; 1: no home; 2: homes empty; 3, 4: anything
+        style = rng.integers(
+            5
+        )  # 0: a person in each facility, no home; 1: no home; 2: homes empty; 3, 4: anything
         for county in range(rng.integers(1, 4)):
             for block in range(rng.integers(1, 6)):
                 code = (f"{state}", f"{state}{county}", f"{state}{county}{block}")
@@ -94,14 +100,19 @@ def write_tight(path: Path, seed: int) -> pd.DataFrame:
                         n = int(rng.random() < (0.05, 0.3, 0.6)[seed % 3])
                         n *= 1 if style in (0, 2) else int(rng.integers(1, 15))
                     old = n if kind == "c" else int(rng.integers(0, n + 1))
-                    rows += [(*code, kind, "old", old, units), (*code, kind, "young", n - old, units)]
+                    rows += [
+                        (*code, kind, "old", old, units),
+                        (*code, kind, "young", n - old, units),
+                    ]
     table = pd.DataFrame(rows, columns=["state", "county", "block", "kind", "age", "n", "units"])
     table.to_csv(path, index=False)
     return table
 
 
 @pytest.mark.parametrize("seed", range(9))
-def test_totals_that_leave_no_room_are_met_with_every_facility_and_home(seed: int, tmp_path: Path) -> None:
+def test_totals_that_leave_no_room_are_met_with_every_facility_and_home(
+    seed: int, tmp_path: Path
+) -> None:
     table = write_tight(tmp_path / "in.csv", seed)
     pipeline.run(
         spec.parse(TIGHT, where="tight", overrides=("output.report=false",)),
@@ -120,20 +131,32 @@ def test_totals_that_leave_no_room_are_met_with_every_facility_and_home(seed: in
     assert (held["h"][units == 0] == 0).all()
     assert not ((out["kind"] == "c") & (out["age"] == "young")).any()
     for level, width in (("Nation", 0), ("State", 1), ("County", 2), ("Block", 3)):
-        cross = pd.read_csv(tmp_path / "run" / "release" / "tables" / f"T3_{level}.csv", dtype={"GEOCODE": str})
+        cross = pd.read_csv(
+            tmp_path / "run" / "release" / "tables" / f"T3_{level}.csv", dtype={"GEOCODE": str}
+        )
         mine = pd.crosstab(out["geocode"].str[:width], [out["kind"], out["age"]])
-        mine = mine.reindex(columns=pd.MultiIndex.from_product([list(KINDS), ["young", "old"]]), fill_value=0)
+        mine = mine.reindex(
+            columns=pd.MultiIndex.from_product([list(KINDS), ["young", "old"]]), fill_value=0
+        )
         mine = mine.reindex(cross["GEOCODE"] if width else [""], fill_value=0)
         assert np.array_equal(mine.to_numpy(), cross.filter(regex="^T003").to_numpy()), level
 
 
 def test_the_hostile_tables_are_hostile(tmp_path: Path) -> None:
-    """Among them are states whose total is the sum of their lower bounds, and states without a home."""
+    """Among them are states whose total is the sum of their lower bounds, and states without a
+    home.
+    """
     tables = [write_tight(tmp_path / "t.csv", seed) for seed in range(9)]
     tight = homeless = 0
     for t in tables:
         here = t[t["n"] > 0].groupby("state").agg(n=("n", "sum"), units=("units", "max"))
-        lower = t[(t["n"] > 0) & (t["kind"] != "h")].groupby(["state", "block", "kind"]).size().groupby("state").size()
+        lower = (
+            t[(t["n"] > 0) & (t["kind"] != "h")]
+            .groupby(["state", "block", "kind"])
+            .size()
+            .groupby("state")
+            .size()
+        )
         tight += int((here["n"] == lower.reindex(here.index, fill_value=0)).sum())
         homeless += int((here["units"] == 0).sum())
     assert tight > 5
@@ -141,14 +164,23 @@ def test_the_hostile_tables_are_hostile(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed,sf1", [(1, False), (2, True)])
-def test_many_small_states_at_a_budget_of_a_hundredth(root: Path, seed: int, sf1: bool, tmp_path: Path) -> None:
-    """Noise of hundreds of persons on states of a thousand: the national histogram must leave each state room."""
+def test_many_small_states_at_a_budget_of_a_hundredth(
+    root: Path, seed: int, sf1: bool, tmp_path: Path
+) -> None:
+    """Noise of hundreds of persons on states of a thousand: the national histogram must leave each
+    state room.
+    """
     paths = simulate_2010.write(tmp_path / "in", seed=seed, states=5, persons=5_000, sf1=sf1)
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
     changed = spec.parse(
         text,
         where="pl94-2010",
-        overrides=("budget.rho=1/100", f"run.seed={seed}", "output.report=false", "geography.spine=tabulation"),
+        overrides=(
+            "budget.rho=1/100",
+            f"run.seed={seed}",
+            "output.report=false",
+            "geography.spine=tabulation",
+        ),
     )
     pipeline.run(changed, tmp_path / "run", paths=[tmp_path / "in"])
     truth = free.published_rows(p for p in paths if ".pl." in p.name)
@@ -177,11 +209,16 @@ def published_group_quarters(zips: Iterable[Path]) -> pd.DataFrame:
             segment = pd.read_csv(io.BytesIO(archive.read(f"{ss}000062010.sf1")), header=None)
         rows = [i for i, line in enumerate(header) if line[8:13] == "10100"]
         code = [header[i][27:32] + header[i][54:65] for i in rows]
-        parts.append(pd.DataFrame(segment.to_numpy()[rows][:, [170, 171, 172, 173, 175, 176, 177]], index=code))
+        parts.append(
+            pd.DataFrame(
+                segment.to_numpy()[rows][:, [170, 171, 172, 173, 175, 176, 177]], index=code
+            )
+        )
     return pd.concat(parts).astype(int)
 
 
-# --- a user's own table -----------------------------------------------------------------------------------------
+# --- a user's own table
+# -----------------------------------------------------------------------------------------
 
 OWN = """
 [run]
@@ -236,10 +273,15 @@ def own(tmp_path: Path) -> pd.DataFrame:
     n = 3_000
     canton = rng.choice(["ZH", "VD", "TI"], n, p=[0.5, 0.3, 0.2])
     commune = np.char.add(np.char.add(canton, "-"), rng.integers(1, 9, n).astype(str))
-    table = pd.DataFrame({
-        "commune": commune, "age": rng.choice(["0-19", "20-64", "65+"], n, p=[0.2, 0.6, 0.2]),
-        "lang": rng.choice(["de", "fr", "it"], n, p=[0.6, 0.3, 0.1]), "canton": canton, "note": "not used",
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "commune": commune,
+            "age": rng.choice(["0-19", "20-64", "65+"], n, p=[0.2, 0.6, 0.2]),
+            "lang": rng.choice(["de", "fr", "it"], n, p=[0.6, 0.3, 0.1]),
+            "canton": canton,
+            "note": "not used",
+        }
+    )
     table.to_csv(tmp_path / "people.csv", index=False)
     return table
 
@@ -267,28 +309,41 @@ def test_an_own_table_without_any_invariant(own: pd.DataFrame, tmp_path: Path) -
     assert statement["rho"] == {"persons": "2", "total": "2"}
     assert not list((run / "release").rglob("Constraint"))
     for level, digits in (("Country", 0), ("Canton", 2), ("Commune", 4)):
-        table = pd.read_csv(run / "release" / "tables" / f"T0_{level}.csv", index_col="GEOCODE").iloc[:, 0]
-        place = out["geocode"].astype(str).str[:digits] if digits else pd.Series("Country", index=out.index)
+        table = pd.read_csv(
+            run / "release" / "tables" / f"T0_{level}.csv", index_col="GEOCODE"
+        ).iloc[:, 0]
+        place = (
+            out["geocode"].astype(str).str[:digits]
+            if digits
+            else pd.Series("Country", index=out.index)
+        )
         assert table.to_dict() == place.value_counts().reindex(table.index, fill_value=0).to_dict()
 
 
 def test_the_microdata_as_text_are_the_same_rows(own: pd.DataFrame, tmp_path: Path) -> None:
     run, out = own_run(tmp_path, "run", seed=1, rho="1")
-    text = pd.read_csv(run / "release" / "microdata" / "persons.csv", sep="|", comment="#", dtype=str)
+    text = pd.read_csv(
+        run / "release" / "microdata" / "persons.csv", sep="|", comment="#", dtype=str
+    )
     assert len(own)
     assert text.equals(out.astype(str))
 
 
-def test_an_own_table_is_estimated_again_from_its_release(own: pd.DataFrame, tmp_path: Path) -> None:
+def test_an_own_table_is_estimated_again_from_its_release(
+    own: pd.DataFrame, tmp_path: Path
+) -> None:
     assert len(own)
     run, _ = own_run(tmp_path, "run", seed=1, rho="1")
     (tmp_path / "people.csv").unlink()
     from_release.estimate_from(run / "release", tmp_path / "new")
     for part in ("microdata", "tables"):
-        assert free.digests(tmp_path / "new" / "release" / part) == free.digests(run / "release" / part)
+        assert free.digests(tmp_path / "new" / "release" / part) == free.digests(
+            run / "release" / part
+        )
 
 
-# --- 1940 --------------------------------------------------------------------------------------------------------
+# --- 1940
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name,currency", [("1940", "rho"), ("1940-pure-dp", "epsilon")])

@@ -1,9 +1,9 @@
 """A run that is killed while it measures never leads to a release that claims less than was drawn.
 
-A server process imports everything and reads the input once; each attempt is a fork of it that runs the command
-line, writes to a log of its own what it is about to draw and from which stream, and is killed with SIGKILL at a random
-moment. Keyed noise is drawn again and is the same; of a source that keeps nothing, what was being drawn is lost.
-"""
+A server process imports everything and reads the input once; each attempt is a fork of it that runs
+the command line, writes to a log of its own what it is about to draw and from which stream, and is
+killed with SIGKILL at a random moment. Keyed noise is drawn again and is the same; of a source that
+keeps nothing, what was being drawn is lost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from das.release import verify
 from das.release.estimating import Outcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork on this system")
-#: At random moments; at each step there is, in tests/truth/test_bookkeeping.py and tests/end_to_end/test_cut_interrupted.py.
+#: At random moments; at each step there is, in tests/truth/test_bookkeeping.py and
+#: tests/end_to_end/test_cut_interrupted.py.
 KILLS = {"keyed": 15, "forgetful": 10}
 RESUMED = 5  # in the midst of measuring
 
@@ -101,8 +102,12 @@ class Runner:
         self.log, self.said = folder / "drawn.jsonl", folder / "said"
         script = folder / "server.py"
         script.write_text(SERVER)
-        self.process = subprocess.Popen([sys.executable, str(script), str(config), str(data)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)  # fmt: skip
+        self.process = subprocess.Popen(
+            [sys.executable, str(script), str(config), str(data)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert self._line() == "ready\n"
 
     def _line(self) -> str:
@@ -110,18 +115,33 @@ class Runner:
         return self.process.stdout.readline()
 
     def __call__(
-        self, out: Path, *args: str, after: float | None = None, drawing: bool = False, nap: float = 0.0
+        self,
+        out: Path,
+        *args: str,
+        after: float | None = None,
+        drawing: bool = False,
+        nap: float = 0.0,
     ) -> int:
-        """The exit code; -9 where the attempt was killed ``after`` so many seconds, from when something is drawn first (``drawing``)."""
+        """The exit code; -9 where the attempt was killed ``after`` so many seconds, from when
+        something is drawn first (``drawing``).
+        """
         assert self.process.stdin is not None
-        order = {"args": ["--out", str(out), *args], "after": after, "drawing": drawing, "nap": nap, "log": str(self.log),
-                 "said": str(self.said)}  # fmt: skip
+        order = {
+            "args": ["--out", str(out), *args],
+            "after": after,
+            "drawing": drawing,
+            "nap": nap,
+            "log": str(self.log),
+            "said": str(self.said),
+        }
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
         return int(self._line())
 
     def drawn(self) -> Counter[tuple[str, ...]]:
-        """What attempts have announced that they draw, since the log was last removed: universe, level, query, stream."""
+        """What attempts have announced that they draw, since the log was last removed: universe,
+        level, query, stream.
+        """
         lines = self.log.read_bytes().split(b"\n")[:-1] if self.log.exists() else []
         return Counter(tuple(json.loads(line)) for line in lines)
 
@@ -133,8 +153,12 @@ def world(tmp_path_factory: pytest.TempPathFactory, root: Path) -> tuple[Path, P
     simulate_2010.write(folder / "data", seed=1, states=1, persons=1000)
     config = folder / "config.toml"
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    text = text.replace('spine = "optimized"', 'spine = "tabulation"')  # every level is measured, and its lines add up
-    config.write_text(text + "\n[output]\nreport = false\ntables = false\n")  # after everything that counts here
+    text = text.replace(
+        'spine = "optimized"', 'spine = "tabulation"'
+    )  # every level is measured, and its lines add up
+    config.write_text(
+        text + "\n[output]\nreport = false\ntables = false\n"
+    )  # after everything that counts here
     return config, folder / "data"
 
 
@@ -160,13 +184,17 @@ def begun(out: Path) -> list[Event]:
 
 
 def being_drawn(out: Path) -> list[Event]:
-    """What is spent for nothing when the run cannot be resumed with the same noise, and was not given up before."""
+    """What is spent for nothing when the run cannot be resumed with the same noise, and was not
+    given up before.
+    """
     told = entries(out)
     return [e for a in told.last().values() if not told.whole(a.stage) for e in a.events]
 
 
 def plan_cost(config: Path) -> Fraction:
-    return sum((u.plan.cost for u in spec.parse(config.read_text(), where="c").universes), Fraction(0))
+    return sum(
+        (u.plan.cost for u in spec.parse(config.read_text(), where="c").universes), Fraction(0)
+    )
 
 
 def check_finished(out: Path, config: Path) -> None:
@@ -175,7 +203,9 @@ def check_finished(out: Path, config: Path) -> None:
     assert Fraction(privacy["rho"]["total"]) == plan_cost(config) + spent
     stated = [*privacy["ledger"], *privacy["spent_by_interrupted_attempts"]]
     assert Counter(map(name, stated)) == Counter(map(name, begun(out)))
-    assert sum((Fraction(x["rho"]) for x in stated), Fraction(0)) == Fraction(privacy["rho"]["total"])
+    assert sum((Fraction(x["rho"]) for x in stated), Fraction(0)) == Fraction(
+        privacy["rho"]["total"]
+    )
     assert len(verify.check(out / "release")) == len(privacy["ledger"])
     assert not list(out.rglob("*.key"))
     assert not list(out.rglob(".*.tmp"))
@@ -193,7 +223,14 @@ def test_many_kills(kind: str, runner: Runner, world: tuple[Path, Path], tmp_pat
         runner.log.unlink(missing_ok=True)
         for _ in range(rng.randint(1, 4)):
             # half of them in the midst of measuring, however long this machine takes to come to it
-            code = runner(out, *how, *args, after=rng.uniform(0.02, 0.5), drawing=rng.random() < 0.5, nap=0.004)
+            code = runner(
+                out,
+                *how,
+                *args,
+                after=rng.uniform(0.02, 0.5),
+                drawing=rng.random() < 0.5,
+                nap=0.004,
+            )
             if code == 0:
                 break  # it was quicker than its killer
             assert code == -9, runner.said.read_text()
@@ -201,9 +238,13 @@ def test_many_kills(kind: str, runner: Runner, world: tuple[Path, Path], tmp_pat
             assert {d[:3] for d in runner.drawn()} <= set(map(name, begun(out)))  # never behind
             if (out / "release" / "privacy.json").exists():
                 told = json.loads((out / "release" / "privacy.json").read_text())
-                assert Fraction(told["rho"]["total"]) >= sum((e.cost for e in begun(out)), Fraction(0))
+                assert Fraction(told["rho"]["total"]) >= sum(
+                    (e.cost for e in begun(out)), Fraction(0)
+                )
             if not (out / "release" / "ledger.jsonl").exists():
-                shutil.rmtree(out, ignore_errors=True)  # nothing was drawn, and nothing is to be resumed
+                shutil.rmtree(
+                    out, ignore_errors=True
+                )  # nothing was drawn, and nothing is to be resumed
                 assert not runner.drawn()
                 continue
             args = ["--resume", *(["--accept-spent"] if kind == "forgetful" else [])]
@@ -213,13 +254,17 @@ def test_many_kills(kind: str, runner: Runner, world: tuple[Path, Path], tmp_pat
             before = folder_digest(out)
             assert runner(out, *how, "--resume") == 2
             message = runner.said.read_text()
-            assert all(word in message for e in gone for word in (e.universe, e.level, "--accept-spent")), message
+            assert all(
+                word in message for e in gone for word in (e.universe, e.level, "--accept-spent")
+            ), message
             assert str(sum((e.cost for e in gone), Fraction(0))) in message
             assert folder_digest(out) == before
         again = ["--resume", *(["--accept-spent"] if gone and kind == "forgetful" else [])]
         assert runner(out, *how, *again) == 0, runner.said.read_text()
         check_finished(out, world[0])
-        if kind == "keyed":  # each draw has been made from one stream, and each stream is of one draw, however often
+        if (
+            kind == "keyed"
+        ):  # each draw has been made from one stream, and each stream is of one draw, however often
             streams = [d[:3] for d in runner.drawn()]
             assert len(streams) == len(set(streams)) == len(begun(out))
             assert not entries(out).lost()
@@ -229,7 +274,8 @@ def test_many_kills(kind: str, runner: Runner, world: tuple[Path, Path], tmp_pat
     assert resumed >= RESUMED  # the test has met what it is for, on a machine of any speed
 
 
-# --- without a kill: failures at chosen places ----------------------------------------------------------------------
+# --- without a kill: failures at chosen places
+# ----------------------------------------------------------------------
 
 
 class Stopped(Exception):
@@ -272,7 +318,11 @@ def interrupted(world: tuple[Path, Path], tmp_path: Path) -> Path:
 
 
 def measurements(out: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(out)): p.read_bytes() for p in sorted((out / "release").glob("nmf*/**/*.parquet")) if p.is_file()}  # fmt: skip
+    return {
+        str(p.relative_to(out)): p.read_bytes()
+        for p in sorted((out / "release").glob("nmf*/**/*.parquet"))
+        if p.is_file()
+    }
 
 
 def test_a_seeded_run_that_was_interrupted_gives_the_same_measurements_and_loses_nothing(
@@ -292,8 +342,12 @@ def test_a_seeded_run_that_was_interrupted_gives_the_same_measurements_and_loses
     verify.check(interrupted / "release")
 
 
-def test_a_run_that_was_interrupted_goes_on_at_no_cost(world: tuple[Path, Path], tmp_path: Path) -> None:
-    """Nothing is asked, the statement knows of one draw of everything, and all of it can be verified."""
+def test_a_run_that_was_interrupted_goes_on_at_no_cost(
+    world: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Nothing is asked, the statement knows of one draw of everything, and all of it can be
+    verified.
+    """
     out = stopped(world, tmp_path / "run")
     assert (out / "confidential" / "noise.key").exists()
     assert [e.level for e in being_drawn(out)]
@@ -304,17 +358,26 @@ def test_a_run_that_was_interrupted_goes_on_at_no_cost(world: tuple[Path, Path],
     assert not (out / "confidential" / "noise.key").exists()
 
 
-def test_without_its_key_a_run_loses_what_was_being_drawn(world: tuple[Path, Path], tmp_path: Path) -> None:
-    """Of levels of which everything is measured nothing is lost. What was lost is named, with its cost, before it is spent
-    again; and is in the statement."""
+def test_without_its_key_a_run_loses_what_was_being_drawn(
+    world: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Of levels of which everything is measured nothing is lost. What was lost is named, with its
+    cost, before it is spent again; and is in the statement."""
     out = stopped(world, tmp_path / "run")
     (out / "confidential" / "noise.key").unlink()
     gone = being_drawn(out)
-    assert {e.level for e in gone} & {"US", "State", "Tract", "Block"} == {"US", "State", "Tract", "Block"}
+    assert {e.level for e in gone} & {"US", "State", "Tract", "Block"} == {
+        "US",
+        "State",
+        "Tract",
+        "Block",
+    }
     assert not [e for e in gone if (e.universe, e.level) == ("persons", "State")]
     cost = sum((e.cost for e in gone), Fraction(0))
     kept = {k: v for k, v in measurements(out).items() if "nmf/State" in k}
-    with pytest.raises(UserError, match=r"persons at Tract.*the key that it follows from is gone") as caught:
+    with pytest.raises(
+        UserError, match=r"persons at Tract.*the key that it follows from is gone"
+    ) as caught:
         go(world, out, resume=True)
     assert f"its budget of {cost} " in str(caught.value)
     go(world, out, resume=True, accept_spent=True)
@@ -324,7 +387,9 @@ def test_without_its_key_a_run_loses_what_was_being_drawn(world: tuple[Path, Pat
     assert {k: v for k, v in measurements(out).items() if k in kept} == kept != {}
 
 
-def test_a_run_that_forgets_loses_the_level_that_was_being_drawn(world: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_run_that_forgets_loses_the_level_that_was_being_drawn(
+    world: tuple[Path, Path], tmp_path: Path
+) -> None:
     out = stopped(world, tmp_path / "run", FORGETFUL)
     assert not (out / "confidential" / "noise.key").exists()
     assert {(e.universe, e.level) for e in being_drawn(out)} == {("persons", "Tract")}
@@ -347,14 +412,25 @@ def test_a_torn_last_line_is_not_a_draw(world: tuple[Path, Path], tmp_path: Path
     verify.check(out / "release")
 
 
-@pytest.mark.parametrize("old,new", [
-    ('"rho": "', '"rho": "1/3'), ('"query": "total"', '"query": "nothing"'), ('"sigma_sq": "', '"sigma_sq": "1'),
-    ('{"draw"', '{"drew"'), ('{"draw"', '"draw"'), ('"units": ', '"units": 1'),
-])  # fmt: skip
-def test_an_altered_ledger_is_refused(world: tuple[Path, Path], interrupted: Path, old: str, new: str) -> None:
+@pytest.mark.parametrize(
+    "old,new",
+    [
+        ('"rho": "', '"rho": "1/3'),
+        ('"query": "total"', '"query": "nothing"'),
+        ('"sigma_sq": "', '"sigma_sq": "1'),
+        ('{"draw"', '{"drew"'),
+        ('{"draw"', '"draw"'),
+        ('"units": ', '"units": 1'),
+    ],
+)
+def test_an_altered_ledger_is_refused(
+    world: tuple[Path, Path], interrupted: Path, old: str, new: str
+) -> None:
     path = interrupted / "release" / "ledger.jsonl"
     lines = path.read_text().splitlines(keepends=True)
-    at = max(i for i, line in enumerate(lines) if old in line)  # of the attempt that was lost, where there is one
+    at = max(
+        i for i, line in enumerate(lines) if old in line
+    )  # of the attempt that was lost, where there is one
     lines[at] = lines[at].replace(old, new, 1)
     path.write_text("".join(lines))
     with pytest.raises(ReleaseError, match=r"ledger\.jsonl"):
@@ -371,8 +447,14 @@ def test_a_kept_level_must_have_all_its_draws(world: tuple[Path, Path], interrup
         go(world, interrupted, SEED, resume=True)
 
 
-def test_altered_measurements_are_not_resumed_from(world: tuple[Path, Path], interrupted: Path) -> None:
-    path = next(p for p in (interrupted / "release" / "nmf" / "State.parquet").rglob("*.parquet") if p.is_file())
+def test_altered_measurements_are_not_resumed_from(
+    world: tuple[Path, Path], interrupted: Path
+) -> None:
+    path = next(
+        p
+        for p in (interrupted / "release" / "nmf" / "State.parquet").rglob("*.parquet")
+        if p.is_file()
+    )
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -380,7 +462,9 @@ def test_altered_measurements_are_not_resumed_from(world: tuple[Path, Path], int
         go(world, interrupted, SEED, resume=True)
 
 
-def test_another_configuration_or_input_is_refused(world: tuple[Path, Path], interrupted: Path, tmp_path: Path) -> None:
+def test_another_configuration_or_input_is_refused(
+    world: tuple[Path, Path], interrupted: Path, tmp_path: Path
+) -> None:
     for changes in (("run.seed=6",), (SEED, "budget.rho=1"), ()):
         with pytest.raises(UserError, match="configuration"):
             go(world, interrupted, *changes, resume=True, accept_spent=True)

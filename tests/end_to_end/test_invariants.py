@@ -1,5 +1,5 @@
-"""Counts of several queries, exact at several levels: read off the published microdata and held against the input, under
-so much noise that nothing else could be near it."""
+"""Counts of several queries, exact at several levels: read off the published microdata and held
+against the input, under so much noise that nothing else could be near it."""
 
 from __future__ import annotations
 
@@ -91,8 +91,14 @@ def truth(people: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("method", ["topdown", "full-information"])
-def test_what_is_exact_is_exact_and_what_is_not_is_noisy(people: Path, tmp_path: Path, method: str) -> None:
-    spec = parse(CONFIG.format(folder=people), where="c", overrides=[f"estimation.method={method}", "run.seed=5"])
+def test_what_is_exact_is_exact_and_what_is_not_is_noisy(
+    people: Path, tmp_path: Path, method: str
+) -> None:
+    spec = parse(
+        CONFIG.format(folder=people),
+        where="c",
+        overrides=[f"estimation.method={method}", "run.seed=5"],
+    )
     release = pipeline.run(spec, tmp_path / "run").directory.release
     made = read_microdata(release)
     true = truth(people)
@@ -100,26 +106,48 @@ def test_what_is_exact_is_exact_and_what_is_not_is_noisy(people: Path, tmp_path:
     assert Counter(zip(made["geocode"].str[0], made["sex"], strict=True)) == Counter(
         (r["region"], r["sex"]) for r in true
     )
-    assert Counter(zip(made["sex"], made["age"], strict=True)) == Counter((r["sex"], r["age"]) for r in true)
+    assert Counter(zip(made["sex"], made["age"], strict=True)) == Counter(
+        (r["sex"], r["age"]) for r in true
+    )
     assert Counter(made["work"]) != Counter(r["work"] for r in true)
     assert Counter(made["geocode"]) != Counter(r["ward"] for r in true)
     said = [c.says for c in verify.statement(release).outside]
-    assert said == [f"the number of persons of every {x}, exactly"
-                    for x in ("Town", "Region by sex", "Country by sex * age")]  # fmt: skip
+    assert said == [
+        f"the number of persons of every {x}, exactly"
+        for x in ("Town", "Region by sex", "Country by sex * age")
+    ]
 
 
 def test_the_statement_counts_them_all(people: Path) -> None:
-    """What neighbours agree on is every invariant: a draw that follows from one costs these nothing."""
+    """What neighbours agree on is every invariant: a draw that follows from one costs these
+    nothing.
+    """
     terms = parse(CONFIG.format(folder=people), where="c").terms
-    assert terms.exact["persons"] == (("Town", "total"), ("Region", "sex"), ("Country", "sex * age"))
+    assert terms.exact["persons"] == (
+        ("Town", "total"),
+        ("Region", "sex"),
+        ("Country", "sex * age"),
+    )
 
 
 FAULTS = {
     "crossing": ('query = "sex"', 'query = "work"', "'work' and 'sex * age' cross"),
-    "chain": ("[output]", '[rounding]\nchain = ["work * age"]\n[output]', "'work * age' (of rounding.chain) cross"),
-    "level": ('levels = "Region"', 'levels = "Parish"', "constraints.invariants: 'Parish' is not a level"),
+    "chain": (
+        "[output]",
+        '[rounding]\nchain = ["work * age"]\n[output]',
+        "'work * age' (of rounding.chain) cross",
+    ),
+    "level": (
+        'levels = "Region"',
+        'levels = "Parish"',
+        "constraints.invariants: 'Parish' is not a level",
+    ),
     "query": ('query = "sex"', 'query = "gender"', "constraints.invariants: 'gender' is neither"),
-    "dwelling": ('name = "mine"', 'name = "mine"\ndwelling = "work"', "beside bounds on dwellings only totals"),
+    "dwelling": (
+        'name = "mine"',
+        'name = "mine"\ndwelling = "work"',
+        "beside bounds on dwellings only totals",
+    ),
 }
 
 
@@ -133,33 +161,55 @@ def test_what_no_rounding_could_meet_is_refused_before_anything_is_measured(name
 
 def test_nested_in_the_chain_they_may_be(people: Path, tmp_path: Path) -> None:
     text = CONFIG.replace(
-        "[output]", '[rounding]\nchain = ["sex * age", "sex * adult"]\nobjective = "bureau-2020"\n[output]'
+        "[output]",
+        '[rounding]\nchain = ["sex * age", "sex * adult"]\nobjective = "bureau-2020"\n[output]',
     )
     made = read_microdata(
-        pipeline.run(parse(text.format(folder=people), where="c"), tmp_path / "run").directory.release
+        pipeline.run(
+            parse(text.format(folder=people), where="c"), tmp_path / "run"
+        ).directory.release
     )
-    assert Counter(zip(made["sex"], made["age"], strict=True)) == Counter((r["sex"], r["age"]) for r in truth(people))
+    assert Counter(zip(made["sex"], made["age"], strict=True)) == Counter(
+        (r["sex"], r["age"]) for r in truth(people)
+    )
 
 
-# --- the bounds ----------------------------------------------------------------------------------------------------------
+# --- the bounds
+# ----------------------------------------------------------------------------------------------------------
 
-SCHEMA = Schema("s", (Attribute("a", ("0", "1", "2")), Attribute("b", ("0", "1"))),
-                (Grouping("half", "a", ("x", "y"), (0, 0, 1)),))  # fmt: skip
-SPINE = Spine(("Root", "Mid", "Leaf"), (np.array(["r"]), np.array(["a", "b"]), np.array(["a1", "a2", "b1"])),
-              (np.zeros(1, dtype=int), np.zeros(2, dtype=int), np.array([0, 0, 1])))  # fmt: skip
+SCHEMA = Schema(
+    "s",
+    (Attribute("a", ("0", "1", "2")), Attribute("b", ("0", "1"))),
+    (Grouping("half", "a", ("x", "y"), (0, 0, 1)),),
+)
+SPINE = Spine(
+    ("Root", "Mid", "Leaf"),
+    (np.array(["r"]), np.array(["a", "b"]), np.array(["a1", "a2", "b1"])),
+    (np.zeros(1, dtype=int), np.zeros(2, dtype=int), np.array([0, 0, 1])),
+)
 CHAIN = ("total", "half", "half * b", "detailed")
 
 
 @given(st.data())
 def test_bounds_say_all_that_is_known_and_nothing_more(data: st.DataObject) -> None:
-    """Held against histograms: the sums of the bounds' groups are those of the truth, and each known query at each level
-    at or above its own is a function of them."""
-    leaf = np.array(data.draw(st.lists(st.lists(st.integers(0, 5), min_size=6, max_size=6), min_size=3, max_size=3)))
+    """Held against histograms: the sums of the bounds' groups are those of the truth, and each
+    known query at each level at or above its own is a function of them."""
+    leaf = np.array(
+        data.draw(
+            st.lists(st.lists(st.integers(0, 5), min_size=6, max_size=6), min_size=3, max_size=3)
+        )
+    )
     truth = {"Leaf": leaf, "Mid": np.stack([leaf[:2].sum(0), leaf[2]]), "Root": leaf.sum(0)[None]}
     asked = data.draw(
-        st.lists(st.tuples(st.sampled_from(SPINE.levels), st.sampled_from(CHAIN)), max_size=4, unique=True)
+        st.lists(
+            st.tuples(st.sampled_from(SPINE.levels), st.sampled_from(CHAIN)),
+            max_size=4,
+            unique=True,
+        )
     )
-    known = [(lv, SCHEMA.query(q), np.asarray(SCHEMA.query(q).answer(truth[lv]))) for lv, q in asked]
+    known = [
+        (lv, SCHEMA.query(q), np.asarray(SCHEMA.query(q).answer(truth[lv]))) for lv, q in asked
+    ]
     bounds = exact_bounds(SCHEMA, SPINE, known)
     for depth, level in enumerate(SPINE.levels):
         here = [q for lv, q, _ in known if SPINE.index(lv) >= depth]
@@ -168,7 +218,9 @@ def test_bounds_say_all_that_is_known_and_nothing_more(data: st.DataObject) -> N
         if not here:
             assert b.total is None
             continue
-        sums = np.stack([np.bincount(b.group, weights=row, minlength=b.groups) for row in truth[level]])
+        sums = np.stack(
+            [np.bincount(b.group, weights=row, minlength=b.groups) for row in truth[level]]
+        )
         assert (b.lower == sums).all()
         assert (b.upper == sums).all()
         assert b.groups == max(q.answers for q in here)
@@ -179,6 +231,12 @@ def test_contradictions_and_crossings_are_refused() -> None:
     total, half, b = (SCHEMA.query(q) for q in ("total", "half", "b"))
     assert crossing([total, half, b]) is not None
     with pytest.raises(InputError, match="cross"):
-        exact_bounds(SCHEMA, SPINE, [("Root", half, np.array([[1, 2]])), ("Mid", b, np.zeros((2, 2), dtype=int))])
+        exact_bounds(
+            SCHEMA,
+            SPINE,
+            [("Root", half, np.array([[1, 2]])), ("Mid", b, np.zeros((2, 2), dtype=int))],
+        )
     with pytest.raises(InputError, match="contradicts each other"):
-        exact_bounds(SCHEMA, SPINE, [("Root", half, np.array([[1, 2]])), ("Root", total, np.array([[4]]))])
+        exact_bounds(
+            SCHEMA, SPINE, [("Root", half, np.array([[1, 2]])), ("Root", total, np.array([[4]]))]
+        )

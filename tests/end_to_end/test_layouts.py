@@ -1,8 +1,9 @@
-"""An optimised release and its measurement files alone, as the Bureau publishes them: the same estimates, bit for bit.
+"""An optimised release and its measurement files alone, as the Bureau publishes them: the same
+estimates, bit for bit.
 
-Nothing of what a release knows is there but geocodes: no specification, no tree, no rows of units that were not measured, a
-folder for each branch of a state, and what both branches hold together as a constraint of each.
-"""
+Nothing of what a release knows is there but geocodes: no specification, no tree, no rows of units
+that were not measured, a folder for each branch of a state, and what both branches hold together as
+a constraint of each."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ from tests.worlds import Worlds
 
 @pytest.fixture(scope="module")
 def release(worlds: Worlds) -> Path:
-    """Of three states, two of which have American Indian areas; no tract is measured, and hardly a block group."""
+    """Of three states, two of which have American Indian areas; no tract is measured, and hardly a
+    block group.
+    """
     return worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release"
 
 
@@ -42,7 +45,9 @@ def as_published(release: Path, universe: str, out: Path) -> Path:
 
 def estimates(opened: Opened, universe: str, method: str) -> Mapping[str, Histogram]:
     text = specification.dump(opened.spec)
-    opened = opened.changed(specification.of_release(text, where="", overrides=[f"estimation.method={method}"]))
+    opened = opened.changed(
+        specification.of_release(text, where="", overrides=[f"estimation.method={method}"])
+    )
     (here,) = [u for u in opened.after.universes if u.name == universe]
     return estimate(opened, here, InProcess(), Silent()).histograms
 
@@ -59,7 +64,10 @@ def test_the_measurements_alone_give_the_same_estimates(
     assert not tree.measured("Tract").any()
     convert(as_published(release, universe, tmp_path / "nmf"), tmp_path / "release")
     theirs = open_release(tmp_path / "release")
-    one, other = estimates(ours, universe, method), estimates(theirs, theirs.after.universes[0].name, method)
+    one, other = (
+        estimates(ours, universe, method),
+        estimates(theirs, theirs.after.universes[0].name, method),
+    )
     assert list(one) == list(
         other
     )  # constraints tell of all units, also of tracts, which are a county's only child each
@@ -70,25 +78,37 @@ def test_the_measurements_alone_give_the_same_estimates(
             assert np.array_equal(there, tree.measured(level)), level
 
 
-def assert_same(spine: Spine, one: Histogram, their_spine: Spine, other: Histogram, level: str) -> None:
+def assert_same(
+    spine: Spine, one: Histogram, their_spine: Spine, other: Histogram, level: str
+) -> None:
     """The same units in the same order, whatever the root is called, and the same counts."""
     if level != spine.levels[0]:
         assert np.array_equal(spine.geocodes(level), their_spine.geocodes(level))
     assert one.same_as(other), level
 
 
-def test_a_run_goes_on_where_a_level_has_no_measurements(release: Path, worlds: Worlds, tmp_path: Path) -> None:
-    """Nothing of it was to be drawn, and nothing is missing: no level is measured again, and the end is the same."""
+def test_a_run_goes_on_where_a_level_has_no_measurements(
+    release: Path, worlds: Worlds, tmp_path: Path
+) -> None:
+    """Nothing of it was to be drawn, and nothing is missing: no level is measured again, and the
+    end is the same.
+    """
     run = worlds.copy(release.parent, tmp_path / "run")
     (run / "manifest.json").unlink()
-    again = specification.parse((run / "release" / "spec.toml").read_text(encoding="utf-8"), where="spec.toml")
+    again = specification.parse(
+        (run / "release" / "spec.toml").read_text(encoding="utf-8"), where="spec.toml"
+    )
     pipeline.run(again, run, paths=[worlds.data("three thousand")], resume=True)
     assert (run / "manifest.json").is_file()
     assert measurements(run / "release") == measurements(release)
-    assert (run / "release" / "privacy.json").read_bytes() == (release / "privacy.json").read_bytes()
+    assert (run / "release" / "privacy.json").read_bytes() == (
+        release / "privacy.json"
+    ).read_bytes()
 
 
-def test_rows_are_in_folders_of_branches_and_states_and_of_measured_units_alone(release: Path) -> None:
+def test_rows_are_in_folders_of_branches_and_states_and_of_measured_units_alone(
+    release: Path,
+) -> None:
     opened = open_release(release)
     for u in opened.after.universes:
         root, tree = nmf_folder(release, u.name), opened.tree(u)

@@ -1,4 +1,6 @@
-"""docs/own-data.md, followed to its end: made-up tables in the printed layouts, and then nothing but what is printed."""
+"""docs/own-data.md, followed to its end: made-up tables in the printed layouts, and then nothing
+but what is printed.
+"""
 
 from __future__ import annotations
 
@@ -22,29 +24,58 @@ HEADERS = re.findall(r"```\n(.*)\n.*\n\.\.\.\n```", PAGE)
 TOML = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = [block.splitlines() for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)]
 (PYTHON,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-VILLAGES = [f"{region}{district}{village}" for region in "NS" for district in "12" for village in "abc"]
+VILLAGES = [
+    f"{region}{district}{village}" for region in "NS" for district in "12" for village in "abc"
+]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, draw = tmp_path_factory.mktemp("own"), random.Random(1)
     people, households = (h.split(",") for h in HEADERS)
-    write(folder / "people.csv", people, [
-        {"region": v[0], "district": v[:2], "village": v, "seat": "East" if v[2] == "a" else "West",
-         "sex": draw.choice(("female", "male")), "age": draw.choice(("young", "middle", "old")),
-         "religion": draw.choice(("x", "y", "z", ""))}
-        for v in VILLAGES for _ in range(30)
-    ])  # fmt: skip
-    write(folder / "households.csv", households, [
-        {"village": v, "size": s, "tenure": t, "n": draw.randrange(9)} for v in VILLAGES for s in "123" for t in ("own", "rent")
-    ])  # fmt: skip
+    write(
+        folder / "people.csv",
+        people,
+        [
+            {
+                "region": v[0],
+                "district": v[:2],
+                "village": v,
+                "seat": "East" if v[2] == "a" else "West",
+                "sex": draw.choice(("female", "male")),
+                "age": draw.choice(("young", "middle", "old")),
+                "religion": draw.choice(("x", "y", "z", "")),
+            }
+            for v in VILLAGES
+            for _ in range(30)
+        ],
+    )
+    write(
+        folder / "households.csv",
+        households,
+        [
+            {"village": v, "size": s, "tenure": t, "n": draw.randrange(9)}
+            for v in VILLAGES
+            for s in "123"
+            for t in ("own", "rent")
+        ],
+    )
     places = ["province", "county", "municipality", "parish", "village", "block"]
     codes = ["".join(x) for x in itertools.product("12", repeat=6)]
     ages = itertools.cycle(range(120))
-    write(folder / "deep.csv", [*places, "sex", "age"], [
-        {**{p: c[: i + 1] for i, p in enumerate(places)}, "sex": draw.choice("fm"), "age": next(ages)}
-        for c in codes for _ in range(8)
-    ])  # fmt: skip
+    write(
+        folder / "deep.csv",
+        [*places, "sex", "age"],
+        [
+            {
+                **{p: c[: i + 1] for i, p in enumerate(places)},
+                "sex": draw.choice("fm"),
+                "age": next(ages),
+            }
+            for c in codes
+            for _ in range(8)
+        ],
+    )
     (folder / "my.toml").write_text("\n".join(TOML), encoding="utf-8")
     return folder
 
@@ -76,7 +107,10 @@ def test_every_command_is_followed(said: dict[str, str]) -> None:
 
 
 def test_the_draft_finds_what_the_guide_writes_by_hand(folder: Path, said: dict[str, str]) -> None:
-    draft, mine = (parse((folder / name).read_text(encoding="utf-8"), where=name) for name in ("draft.toml", "my.toml"))
+    draft, mine = (
+        parse((folder / name).read_text(encoding="utf-8"), where=name)
+        for name in ("draft.toml", "my.toml")
+    )
     assert draft.geography.levels == mine.geography.levels
     assert {a.name: set(a.levels) for a in draft.persons.schema.attributes} == {
         a.name: set(a.levels) for a in mine.persons.schema.attributes
@@ -103,7 +137,9 @@ def test_persons_and_households(folder: Path, said: dict[str, str]) -> None:
 def test_the_python_runs(folder: Path, said: dict[str, str]) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
-        frames = [eval(line, {"das": das}) for line in PYTHON.splitlines() if line.startswith("das.")]
+        frames = [
+            eval(line, {"das": das}) for line in PYTHON.splitlines() if line.startswith("das.")
+        ]
     assert list(frames[0]["age"]) == ["minor", "adult"] * 2
     assert list(frames[1]["size"][:2]) == ["one", "one"]
     assert set(frames[2]["age"]) == {"Under 18 years", "18 to 64 years", "65 years and over"}
@@ -111,7 +147,9 @@ def test_the_python_runs(folder: Path, said: dict[str, str]) -> None:
     assert set(frames[3].columns) == {"geocode", "size", "tenure"}
 
 
-def test_seven_levels_and_a_hundred_and_twenty_ages_in_little_memory(folder: Path, said: dict[str, str]) -> None:
+def test_seven_levels_and_a_hundred_and_twenty_ages_in_little_memory(
+    folder: Path, said: dict[str, str]
+) -> None:
     spec = parse((folder / "deep.toml").read_text(encoding="utf-8"), where="deep.toml")
     assert len(spec.geography.levels) == 7
     assert spec.persons.schema.shape == (2, 120)

@@ -46,7 +46,10 @@ def test_with_hardly_any_noise_the_counts_of_the_file_are_published(
     reader: str, shared_data: Path, tmp_path: Path
 ) -> None:
     """sigma is 1/15: no draw moves an answer by chance, so what is published is what was read."""
-    queries = "".join(f'[budget.queries.{lv}]\ndetailed = "1"\n' for lv in ("County", "Tract", "Block_Group", "Block"))
+    queries = "".join(
+        f'[budget.queries.{lv}]\ndetailed = "1"\n'
+        for lv in ("County", "Tract", "Block_Group", "Block")
+    )
     text = CONFIG.format(reader=reader, queries=queries)
     run = spec.parse(text, where="test", overrides=("output.report=false",))
     path = shared_data / FILES[reader]
@@ -54,13 +57,16 @@ def test_with_hardly_any_noise_the_counts_of_the_file_are_published(
     assert all(r.mae == 0 for r in outcome.rows["persons"] if r.source == "postprocessed")
     opened = open_release(outcome.directory.release)
     (persons,) = run.universes
-    published = microdata_reading.read(outcome.directory.release / "microdata" / "persons", persons,
-                                       opened.spine.codes[-1])  # fmt: skip
+    published = microdata_reading.read(
+        outcome.directory.release / "microdata" / "persons", persons, opened.spine.codes[-1]
+    )
     assert published.totals().sum() == COUNTED[reader](path) > 10_000
 
 
 def prototype(folder: Path) -> int:
-    """P0010001 of every block: field 6 of segment 1, where the header's summary level, field 3, is 750."""
+    """P0010001 of every block: field 6 of segment 1, where the header's summary level, field 3, is
+    750.
+    """
     (header,), (segment,) = folder.glob("rigeo*.pl"), folder.glob("ri00001*.pl")
     blocks = {f[7] for f in rows(header) if f[2] == "750"}  # LOGRECNO
     return sum(int(f[5]) for f in rows(segment) if f[4] in blocks)

@@ -1,4 +1,6 @@
-"""A whole run on the shipped 2010 extract, held against its input and against itself by independent means."""
+"""A whole run on the shipped 2010 extract, held against its input and against itself by independent
+means.
+"""
 
 from __future__ import annotations
 
@@ -80,11 +82,15 @@ def test_the_microdata_give_every_table_and_every_parent_is_the_sum_of_its_child
 
 
 def test_the_microdata_give_the_histogram_of_every_level(seeded: Path) -> None:
-    """All 2,016 cells of all levels, as estimation hands them on: of the measured blocks, added up the published spine."""
+    """All 2,016 cells of all levels, as estimation hands them on: of the measured blocks, added up
+    the published spine.
+    """
     opened = post.open_release(seeded / "release")
     with executor(1) as pool:
         released = post.estimate(opened, opened.spec.persons, pool, Silent())
-    blocks = opened.tree(opened.spec.persons).published(released.histograms["Block"], opened.spine.units("Block"))
+    blocks = opened.tree(opened.spec.persons).published(
+        released.histograms["Block"], opened.spine.units("Block")
+    )
     histograms = blocks.upward(opened.spine)
     people = free.persons(seeded / "release")
     g, v, h, r = (people[c] for c in ("GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"))
@@ -98,10 +104,14 @@ def test_the_microdata_give_the_histogram_of_every_level(seeded: Path) -> None:
 
 
 def test_the_noise_is_where_the_plan_puts_it(seeded: Path, truth: pd.DataFrame) -> None:
-    """State totals at the production budget: sigma is 0.9 persons; blocks: 89. And tables differ from the truth."""
+    """State totals at the production budget: sigma is 0.9 persons; blocks: 89. And tables differ
+    from the truth.
+    """
     nmf = pd.read_parquet(seeded / "release" / "nmf" / "Block.parquet" / "DPQuery")
     total = nmf[nmf["query_name"] == "total_dpq"].set_index("geocode")["value"].map(lambda v: v[0])
-    error = (total.rename(lambda code: code[-16:]) - truth["P0010001"]).dropna()  # others were not measured
+    error = (
+        total.rename(lambda code: code[-16:]) - truth["P0010001"]
+    ).dropna()  # others were not measured
     assert len(error) > len(truth) / 2
     plan = load_plan(seeded)["Block", "total"]
     assert 0.8 < error.std() / float(plan) ** 0.5 < 1.2
@@ -110,7 +120,11 @@ def test_the_noise_is_where_the_plan_puts_it(seeded: Path, truth: pd.DataFrame) 
 
 def load_plan(run: Path) -> dict[tuple[str, str], Fraction]:
     ledger = free.read_json(run / "release" / "privacy.json")["ledger"]
-    return {(e["level"], e["query"]): Fraction(e["sigma_sq"]) for e in ledger if e["universe"] == "persons"}
+    return {
+        (e["level"], e["query"]): Fraction(e["sigma_sq"])
+        for e in ledger
+        if e["universe"] == "persons"
+    }
 
 
 def test_the_privacy_statement_adds_up(private: Path) -> None:
@@ -126,7 +140,9 @@ def test_the_privacy_statement_adds_up(private: Path) -> None:
         for path in paths:  # what a person in one of these places sees
             seen = [e for e in lines if path["classes"].get(e["level"]) == e["class"]]
             assert sum(Fraction(e["rho"]) for e in seen) == rho[universe], path
-        assert all(Fraction(e["sigma_sq"]) == 1 / Fraction(e["rho"]) for e in lines)  # bounded neighbours
+        assert all(
+            Fraction(e["sigma_sq"]) == 1 / Fraction(e["rho"]) for e in lines
+        )  # bounded neighbours
     assert statement["neighbours"] == "bounded"
     assert statement["mechanism"] == "discrete-gaussian"
     tight = {e["delta"]: e["zcdp-tight"] for e in statement["guarantee"]["persons"]["epsilon"]}
@@ -140,16 +156,20 @@ def test_the_privacy_statement_adds_up(private: Path) -> None:
     }
 
 
-def test_the_manifest_names_inputs_and_outputs_by_their_digests(seeded: Path, zips: list[Path]) -> None:
+def test_the_manifest_names_inputs_and_outputs_by_their_digests(
+    seeded: Path, zips: list[Path]
+) -> None:
     manifest = free.read_json(seeded / "manifest.json")
     assert {s["name"]: s["sha256"] for s in manifest["inputs"]} == {
         p.name: free.digests(p.parent)[p.name] for p in zips
     }
-    assert {f"release/{k}": v for k, v in free.digests(seeded / "release").items()}.items() <= manifest[
-        "outputs"
-    ].items()
+    assert {
+        f"release/{k}": v for k, v in free.digests(seeded / "release").items()
+    }.items() <= manifest["outputs"].items()
     stages = {s["name"]: s for s in manifest["stages"]}
-    assert {"read", "measure", "estimate and round", "microdata and tables", "evaluate"} <= set(stages)
+    assert {"read", "measure", "estimate and round", "microdata and tables", "evaluate"} <= set(
+        stages
+    )
     assert all(s["peak_mb"] > 0 and s["seconds"] >= 0 for s in stages.values())
 
 
@@ -161,11 +181,18 @@ def test_the_truth_stays_in_a_folder_of_its_owner_alone(private: Path) -> None:
     assert "path" not in text  # where the input lies is nobody's business
 
 
-def test_group_quarters_that_were_assigned_are_not_shown_as_counted(root: Path, private: Path, tmp_path: Path) -> None:
-    """2010 files without Summary File 1: the table, its CSV and the page say so, from the run and from its release."""
+def test_group_quarters_that_were_assigned_are_not_shown_as_counted(
+    root: Path, private: Path, tmp_path: Path
+) -> None:
+    """2010 files without Summary File 1: the table, its CSV and the page say so, from the run and
+    from its release.
+    """
     estimate_from(private / "release", tmp_path / "again")
     for release in (private / "release", tmp_path / "again" / "release"):
-        assert "hhgq was assigned" in free.read_json(release / "privacy.json")["assigned"]["persons"]["hhgq"]
+        assert (
+            "hhgq was assigned"
+            in free.read_json(release / "privacy.json")["assigned"]["persons"]["hhgq"]
+        )
         for level in LEVELS:
             p5 = pd.read_csv(release / "tables" / f"P5_{level}.csv", dtype=str)
             assert list(p5.columns[-2:]) == ["P0050010", "NOT COUNTED"]
@@ -177,8 +204,12 @@ def test_group_quarters_that_were_assigned_are_not_shown_as_counted(root: Path, 
         assert "Voting age (NOT COUNTED" not in page
         assert "a 0 there does not mean that nobody lives in such a place" in page
         assert "hhgq was assigned, not counted" in (release / "privacy.html").read_text()
-    errors = pd.read_csv(private / "confidential" / "evaluation" / "tables.csv", usecols=["table", "label"])
-    assert (errors["label"].str.endswith("(NOT COUNTED: hhgq assigned)") == (errors["table"] == "P5")).all()
+    errors = pd.read_csv(
+        private / "confidential" / "evaluation" / "tables.csv", usecols=["table", "label"]
+    )
+    assert (
+        errors["label"].str.endswith("(NOT COUNTED: hhgq assigned)") == (errors["table"] == "P5")
+    ).all()
 
 
 def test_a_seeded_run_says_that_it_is_not_private(small: Path, private: Path) -> None:
@@ -198,8 +229,21 @@ def test_a_seeded_run_repeats_bit_for_bit_with_two_processes(
     root: Path, worlds: Worlds, small: Path, tmp_path: Path
 ) -> None:
     """The real command, with two workers: all of ``release/`` is the same."""
-    command = [sys.executable, "-m", "das", "run", "configs/pl94-2010.toml", "--set", "run.seed=1", "--workers", "2",
-               "--data", str(worlds.data("three thousand")), "--out", str(tmp_path / "run")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "das",
+        "run",
+        "configs/pl94-2010.toml",
+        "--set",
+        "run.seed=1",
+        "--workers",
+        "2",
+        "--data",
+        str(worlds.data("three thousand")),
+        "--out",
+        str(tmp_path / "run"),
+    ]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "NOT PRIVATE" in done.stdout
@@ -213,7 +257,12 @@ def test_a_seeded_run_repeats_bit_for_bit_with_two_processes(
 
 
 def test_another_seed_and_no_seed_give_other_noise(worlds: Worlds) -> None:
-    changes = (["run.seed=1"], ["run.seed=7"], [], ["output.tables=false"])  # of the last two neither is seeded
+    changes = (
+        ["run.seed=1"],
+        ["run.seed=7"],
+        [],
+        ["output.tables=false"],
+    )  # of the last two neither is seeded
     runs = [worlds.run(*c, config="1940", data="1940") for c in changes]
     noisy = [{k: v for k, v in free.digests(r / "release").items() if "DPQuery" in k} for r in runs]
     assert all(noisy)
@@ -224,15 +273,27 @@ def test_another_seed_and_no_seed_give_other_noise(worlds: Worlds) -> None:
 
 
 def test_estimation_from_the_release_alone_gives_the_same_bits(small: Path, tmp_path: Path) -> None:
-    """Input and confidential part gone, release copied elsewhere without its microdata and tables."""
+    """Input and confidential part gone, release copied elsewhere without its microdata and
+    tables.
+    """
     copy = tmp_path / "copy"
     for path in sorted((small / "release").rglob("*")):
         inside = path.relative_to(small / "release")
         if path.is_file() and inside.parts[0] not in ("microdata", "tables"):
             (copy / inside).parent.mkdir(parents=True, exist_ok=True)
             (copy / inside).write_bytes(path.read_bytes())
-    command = [sys.executable, "-m", "das", "estimate", "--from", str(copy), "--out", str(tmp_path / "new"),
-               "--workers", "2"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "das",
+        "estimate",
+        "--from",
+        str(copy),
+        "--out",
+        str(tmp_path / "new"),
+        "--workers",
+        "2",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     for part in ("microdata", "tables"):
@@ -241,10 +302,14 @@ def test_estimation_from_the_release_alone_gives_the_same_bits(small: Path, tmp_
         assert free.digests(tmp_path / "new" / "release" / part) == old
     assert not (tmp_path / "new" / "confidential").exists()
     outputs = free.read_json(tmp_path / "new" / "manifest.json")["outputs"]
-    assert {f"release/{k}": v for k, v in free.digests(tmp_path / "new" / "release").items()}.items() <= outputs.items()
+    assert {
+        f"release/{k}": v for k, v in free.digests(tmp_path / "new" / "release").items()
+    }.items() <= outputs.items()
 
 
-def test_evaluation_is_reproduced_from_the_files(worlds: Worlds, few: pd.DataFrame, tmp_path: Path) -> None:
+def test_evaluation_is_reproduced_from_the_files(
+    worlds: Worlds, few: pd.DataFrame, tmp_path: Path
+) -> None:
     seeded = worlds.copy(worlds.run("run.seed=1", data="three thousand"), tmp_path / "run")
     truth, path = few, seeded / "confidential" / "evaluation" / "errors.csv"
     before = path.read_bytes()
@@ -262,7 +327,8 @@ def test_evaluation_is_reproduced_from_the_files(worlds: Worlds, few: pd.DataFra
         assert mine.n == len(true)
 
 
-# --- budgets -----------------------------------------------------------------------------------------------------
+# --- budgets
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rho", ["1/100", "1/10", "1", "10", "1000000"])
@@ -277,17 +343,23 @@ def test_every_budget_from_a_hundredth_to_a_million(worlds: Worlds, rho: str) ->
     assert Fraction(statement["rho"]["persons"]) == Fraction(rho)
     ratio = Fraction(statement["rho"]["housing"]) / Fraction(rho)
     assert ratio == Fraction(11417641, 152349649) / Fraction(293764, 114921)
-    wrong = np.mean([
-        (free.tables(release, lv).to_numpy() != free.published_rows(zips, lv)[free.CELLS[:288]].to_numpy()).mean()
-        for lv in ("Tract", "Block")
-    ])  # fmt: skip
+    wrong = np.mean(
+        [
+            (
+                free.tables(release, lv).to_numpy()
+                != free.published_rows(zips, lv)[free.CELLS[:288]].to_numpy()
+            ).mean()
+            for lv in ("Tract", "Block")
+        ]
+    )
     if rho == "1000000":
         assert wrong < 1e-3
     if rho in ("1/100", "1/10"):
         assert wrong > 1e-2
 
 
-# --- the other configurations ------------------------------------------------------------------------------------
+# --- the other configurations
+# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["kazan-reiter", "dhc-2022-08-25"])
@@ -295,19 +367,32 @@ def test_other_allocations_on_the_same_extract(
     root: Path, worlds: Worlds, few: pd.DataFrame, name: str, tmp_path: Path
 ) -> None:
     out, truth = tmp_path / "run", few
-    pipeline.run(load(root, name, "output.report=false", "run.seed=1"), out, paths=[worlds.data("three thousand")])
+    pipeline.run(
+        load(root, name, "output.report=false", "run.seed=1"),
+        out,
+        paths=[worlds.data("three thousand")],
+    )
     people = free.persons(out / "release")
     assert len(people) == truth["P0010001"].sum()
     state = free.units_of(truth.index.to_series(), "State")
-    assert people.groupby(people["block"].str[:2]).size().to_dict() == truth.groupby(state)["P0010001"].sum().to_dict()
+    assert (
+        people.groupby(people["block"].str[:2]).size().to_dict()
+        == truth.groupby(state)["P0010001"].sum().to_dict()
+    )
     levels = [p.name.removesuffix(".parquet") for p in (out / "release" / "nmf").iterdir()]
     assert set(levels) == set(load(root, name).geography.levels)
     assert len(levels) == (8 if name.startswith("dhc") else 6)
-    sums = {lv: pd.read_csv(out / "release" / "tables" / f"P1_{lv}.csv").filter(regex="^P001").sum() for lv in levels}
+    sums = {
+        lv: pd.read_csv(out / "release" / "tables" / f"P1_{lv}.csv").filter(regex="^P001").sum()
+        for lv in levels
+    }
     assert all((s == sums["Block"]).all() for s in sums.values())
     assert not (out / "release" / "nmf-housing").exists()
     statement = free.read_json(out / "release" / "privacy.json")
     expected = {"kazan-reiter": "64/25", "dhc-2022-08-25": "235225/64516"}[name]
     assert statement["rho"] == {"persons": expected, "total": expected}
     sensitivity = 1 if name == "kazan-reiter" else 2
-    assert all(Fraction(e["sigma_sq"]) == sensitivity / (2 * Fraction(e["rho"])) for e in statement["ledger"])
+    assert all(
+        Fraction(e["sigma_sq"]) == sensitivity / (2 * Fraction(e["rho"]))
+        for e in statement["ledger"]
+    )

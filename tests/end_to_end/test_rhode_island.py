@@ -57,7 +57,9 @@ def county(rho: str) -> str:
 
 
 def test_a_county_without_its_state(shared_data: Path, tmp_path: Path) -> None:
-    """Four levels, the county the root. Its zip has no state row, which the reader is not asked for."""
+    """Four levels, the county the root. Its zip has no state row, which the reader is not asked
+    for.
+    """
     path = shared_data / "pl94_2010" / "ri" / "ri2010_bristol_44001.pl.zip"
     if not path.exists():
         pytest.skip(f"{path.name} is not there")
@@ -73,14 +75,22 @@ def test_a_county_without_its_state(shared_data: Path, tmp_path: Path) -> None:
         free.assert_same(free.tables(release, level), free.tabulate(people, units, level), level)
 
 
-@pytest.mark.skipif(os.environ.get("DAS_QUICK") == "1", reason="DAS_QUICK=1: half a minute left out")
-def test_the_whole_state_with_the_production_allocation(root: Path, shared_data: Path, tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    os.environ.get("DAS_QUICK") == "1", reason="DAS_QUICK=1: half a minute left out"
+)
+def test_the_whole_state_with_the_production_allocation(
+    root: Path, shared_data: Path, tmp_path: Path
+) -> None:
     path = shared_data / "pl94_2010" / "ri" / "ri2010.pl.zip"
     if not path.exists():
         pytest.skip(f"{path.name} is not there")
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    outcome = pipeline.run(spec.parse(text, where="pl94-2010", overrides=("run.seed=1", "geography.spine=tabulation")), tmp_path / "run", paths=[path],
-                           workers=2)  # fmt: skip
+    outcome = pipeline.run(
+        spec.parse(text, where="pl94-2010", overrides=("run.seed=1", "geography.spine=tabulation")),
+        tmp_path / "run",
+        paths=[path],
+        workers=2,
+    )
     release = tmp_path / "run" / "release"
     truth = free.published_rows([path])
     assert (len(truth), truth["P0010001"].sum()) == (25_181, 1_052_567)
@@ -89,7 +99,9 @@ def test_the_whole_state_with_the_production_allocation(root: Path, shared_data:
     true = truth.groupby(truth.index.str[:11])["P0010001"].sum()
     assert 1 < (tract - true).abs().mean() < 3
     mine = {(r.level, r.query, r.source, r.bin): r for r in outcome.rows["persons"]}
-    assert mine["Tract", "total", "postprocessed", "all"].mae == pytest.approx((tract - true).abs().mean())
+    assert mine["Tract", "total", "postprocessed", "all"].mae == pytest.approx(
+        (tract - true).abs().mean()
+    )
     people = free.persons(release)
     for level in ("County", "Tract"):
         units = pd.Index(sorted(set(free.units_of(truth.index.to_series(), level))))
@@ -98,4 +110,6 @@ def test_the_whole_state_with_the_production_allocation(root: Path, shared_data:
     assert sum(s["seconds"] for s in manifest["stages"]) < 300
     assert max(s["peak_mb"] for s in manifest["stages"]) < 4096
     levels = manifest["certificates"]["persons"].values()
-    assert sum(c["estimation"]["inaccurate"] for c in levels) <= 0.01 * sum(c["estimation"]["solves"] for c in levels)
+    assert sum(c["estimation"]["inaccurate"] for c in levels) <= 0.01 * sum(
+        c["estimation"]["solves"] for c in levels
+    )

@@ -1,4 +1,6 @@
-"""A seeded run is not private: every command says so, and every text file, and nothing is called safe."""
+"""A seeded run is not private: every command says so, and every text file, and nothing is called
+safe.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,16 @@ from das.cli import main
 from das.errors import ReleaseError
 from das.files.provenance import privacy_of
 from das.files.simulators import census_2010 as simulate_2010
-from das.model.not_private import CELL, COLUMN, PLANNED, UNKNOWN, UNSTATED, WARNING, WITHOUT, Private
+from das.model.not_private import (
+    CELL,
+    COLUMN,
+    PLANNED,
+    UNKNOWN,
+    UNSTATED,
+    WARNING,
+    WITHOUT,
+    Private,
+)
 from das.reading import read_microdata, read_nmf
 from das.release.estimating import MISFITS, estimate_from
 from tests.altered import sealed
@@ -26,10 +37,23 @@ from tests.spec.test_parse import BASE, UNITS
 
 #: Commands that are about no run and no configuration, or about its tasks alone.
 OTHERS = {
-    "task", "tasks", "status",
-    "init", "account schema", "data simulate", "data list", "data fetch", "risk posterior", "risk marginal", "risk decision",
-    "risk hierarchical", "risk changes", "detailed check", "detailed plan", "detailed risk",
-}  # fmt: skip
+    "task",
+    "tasks",
+    "status",
+    "init",
+    "account schema",
+    "data simulate",
+    "data list",
+    "data fetch",
+    "risk posterior",
+    "risk marginal",
+    "risk decision",
+    "risk hierarchical",
+    "risk changes",
+    "detailed check",
+    "detailed plan",
+    "detailed risk",
+}
 #: Needs an extra, or prints no JSON, or is of population groups, and is asked in a test of its own.
 ELSEWHERE = {"account sign", "map", "store push", "store pull", "detailed run", "detailed estimate"}
 #: One call at least of each of the others; RUN, CONFIG and NEW are put in.
@@ -45,7 +69,16 @@ CALLS = {
     "sweep": ["CONFIG", "--rho", "1", "--out", "NEW/sweep", "--quiet"],
     "tables": ["RUN", "--level", "State", "--table", "P1"],
     "area": ["RUN", "--kind", "Place"],
-    "intervals": ["RUN", "--replicates", "2", "--level", "State", "--out", "NEW/intervals", "--quiet"],
+    "intervals": [
+        "RUN",
+        "--replicates",
+        "2",
+        "--level",
+        "State",
+        "--out",
+        "NEW/intervals",
+        "--quiet",
+    ],
     "nmf summary": ["RUN"],
     "nmf show": ["RUN", "--level", "State", "--query", "total"],
     "nmf verify": ["RUN"],
@@ -117,18 +150,24 @@ def test_each_command_is_asked_or_is_about_no_run() -> None:
     assert set(commands(main)) == {*CALLS, *OTHERS, *ELSEWHERE}
 
 
-@pytest.mark.parametrize(("command", "args"), [*CALLS.items(), *MORE], ids=lambda x: x if isinstance(x, str) else "-")
+@pytest.mark.parametrize(
+    ("command", "args"), [*CALLS.items(), *MORE], ids=lambda x: x if isinstance(x, str) else "-"
+)
 def test_every_command_says_it(das: Das, command: str, args: list[str], tmp_path: Path) -> None:
     out = das("seeded", command, args)
     assert COLUMN in out
     assert "safe" not in out
     if not {"md", "NEW/p2.csv"} & set(args):
-        assert_marked(das("seeded", command, [a.replace("NEW", "NEW/json") for a in args] + ["--json"]))
+        assert_marked(
+            das("seeded", command, [a.replace("NEW", "NEW/json") for a in args] + ["--json"])
+        )
     for path in (p for p in tmp_path.rglob("*") if p.is_file()):
         assert_file(path)
 
 
-def test_what_is_carried_to_a_store_and_back_says_it(das: Das, folder: Path, tmp_path: Path) -> None:
+def test_what_is_carried_to_a_store_and_back_says_it(
+    das: Das, folder: Path, tmp_path: Path
+) -> None:
     shutil.copytree(folder / "run-seeded", tmp_path / "run")
     assert COLUMN in das("seeded", "store push", ["NEW/run", "file://NEW/store", "--quiet"])
     assert COLUMN in das("seeded", "store pull", ["file://NEW/store", "NEW/back", "--quiet"])
@@ -137,7 +176,13 @@ def test_what_is_carried_to_a_store_and_back_says_it(das: Das, folder: Path, tmp
 def assert_marked(text: str) -> None:
     """An object or each row of a list, whatever it is in."""
     value = json.loads(text)
-    lists = [value] if isinstance(value, list) else list(value.values()) if "private" not in value else []
+    lists = (
+        [value]
+        if isinstance(value, list)
+        else list(value.values())
+        if "private" not in value
+        else []
+    )
     assert all(r[COLUMN] == CELL for rows in lists for r in rows)
     if not lists:
         assert value["private"] is False
@@ -166,7 +211,8 @@ def test_every_text_file_says_it(das: Das, folder: Path) -> None:
 
 def test_csv_stays_csv_and_every_row_says_it(folder: Path, das: Das) -> None:
     seeded, private = (
-        pd.read_csv(folder / f"run-{c}" / "release" / "tables" / "P1_Block.csv") for c in ("seeded", "private")
+        pd.read_csv(folder / f"run-{c}" / "release" / "tables" / "P1_Block.csv")
+        for c in ("seeded", "private")
     )
     assert list(seeded.columns) == [*private.columns, COLUMN]
     assert set(seeded[COLUMN]) == {CELL}
@@ -193,7 +239,11 @@ def test_frames_and_outcomes_say_it(das: Das, folder: Path, tmp_path: Path) -> N
 
 def test_an_epsilon_is_called_what_it_would_be(das: Das) -> None:
     for source in ("CONFIG", "RUN"):
-        said = [x for x in das("seeded", "account", [source]).splitlines() if "epsilon" in x and "=" in x]
+        said = [
+            x
+            for x in das("seeded", "account", [source]).splitlines()
+            if "epsilon" in x and "=" in x
+        ]
         assert said
         assert all(WITHOUT in x for x in said)
     assert WITHOUT in das("seeded", "check", ["CONFIG"])
@@ -211,7 +261,9 @@ def test_a_page_says_it_first(folder: Path, das: Das, page: str) -> None:
 def test_a_private_run_has_no_mark_anywhere(folder: Path, das: Das) -> None:
     assert privacy_of(folder / "run-private") is True
     assert privacy_of(folder / "run-seeded" / "release" / "nmf") is False
-    for path in (p for p in (folder / "run-private").rglob("*") if p.is_file() and p.suffix != ".parquet"):
+    for path in (
+        p for p in (folder / "run-private").rglob("*") if p.is_file() and p.suffix != ".parquet"
+    ):
         assert COLUMN not in path.read_text(encoding="utf-8"), path
     assert COLUMN not in das("private", "check", ["CONFIG"])
     assert "safe to publish" in das("private", "run", ["CONFIG", "--out", "NEW/x", "--quiet"])
@@ -233,7 +285,9 @@ def alone(run: Path, to: Path) -> Path:
 def test_measurements_by_themselves_are_never_called_private(
     das: Das, folder: Path, tmp_path: Path, config: str, says: Private
 ) -> None:
-    """Of a seeded run the files say it, wherever they are taken; of files that do not nobody knows who drew their noise."""
+    """Of a seeded run the files say it, wherever they are taken; of files that do not nobody knows
+    who drew their noise.
+    """
     das(config, "nmf summary", ["RUN"])
     nmf = alone(folder / f"run-{config}", tmp_path / "lone")
     assert privacy_of(nmf) == privacy_of(nmf.parent) == says
@@ -241,7 +295,9 @@ def test_measurements_by_themselves_are_never_called_private(
     assert (COLUMN in frame.columns) is (says is False)
     rows = json.loads(das(config, "nmf summary", [str(nmf), "--json"]))
     assert all((COLUMN in row) is (says is False) for row in rows)
-    told = json.loads(das(config, "estimate", ["--from", str(nmf), "--out", "NEW/again", "--quiet", "--json"]))
+    told = json.loads(
+        das(config, "estimate", ["--from", str(nmf), "--out", "NEW/again", "--quiet", "--json"])
+    )
     release = tmp_path / "again" / "release"
     documents = [json.loads((release / name).read_text()) for name in ("privacy.json", MISFITS)]
     documents += [told, json.loads((tmp_path / "again" / "manifest.json").read_text())]
@@ -258,7 +314,9 @@ def test_measurements_by_themselves_are_never_called_private(
         assert privacy_of(alone(tmp_path / "third", tmp_path / "fourth")) == UNKNOWN
 
 
-def test_a_seed_that_was_taken_out_of_the_specification(das: Das, folder: Path, tmp_path: Path) -> None:
+def test_a_seed_that_was_taken_out_of_the_specification(
+    das: Das, folder: Path, tmp_path: Path
+) -> None:
     """The measurements say that they were seeded: nothing is made of them that does not."""
     das("seeded", "nmf summary", ["RUN"])
     release = Path(shutil.copytree(folder / "run-seeded" / "release", tmp_path / "release"))
@@ -266,7 +324,11 @@ def test_a_seed_that_was_taken_out_of_the_specification(das: Das, folder: Path, 
     (release / "spec.toml").write_text(text.replace("seed = 7\n", ""), encoding="utf-8")
     sealed(release)
     assert privacy_of(release) is False
-    for use in (lambda: estimate_from(release, tmp_path / "again"), lambda: read_noisy(release)[0].read(
-        "State", "total", read_noisy(release)[1])):  # fmt: skip
-        with pytest.raises(ReleaseError, match="says that it is of a seeded run, and the specification does not"):
+    for use in (
+        lambda: estimate_from(release, tmp_path / "again"),
+        lambda: read_noisy(release)[0].read("State", "total", read_noisy(release)[1]),
+    ):
+        with pytest.raises(
+            ReleaseError, match="says that it is of a seeded run, and the specification does not"
+        ):
             use()

@@ -1,4 +1,6 @@
-"""A run whose results go to stores: what is published to one, what is confidential to another, and back with the same bytes."""
+"""A run whose results go to stores: what is published to one, what is confidential to another, and
+back with the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,17 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "PAUSES", ())
 
 
-def run(worlds: Worlds, out: Path, *changes: str, resume: bool = False, **stores: str | None) -> Path:
+def run(
+    worlds: Worlds, out: Path, *changes: str, resume: bool = False, **stores: str | None
+) -> Path:
     text = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    changes = ("run.seed=5", "output.report=false", "geography.spine=tabulation", "estimation.method=topdown", *changes)
+    changes = (
+        "run.seed=5",
+        "output.report=false",
+        "geography.spine=tabulation",
+        "estimation.method=topdown",
+        *changes,
+    )
     chosen = spec.parse(text, where="c", overrides=changes)
     pipeline.run(chosen, out, paths=[worlds.data("one thousand")], resume=resume, **stores)
     return out
@@ -49,33 +59,53 @@ def carried(worlds: Worlds, s3: S3, tmp_path_factory: pytest.TempPathFactory) ->
     """A run that is cut into shards, in `release/a/run` and `confidential/a`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prepared, "LARGEST", 8)
-        return run(worlds, tmp_path_factory.mktemp("carried") / "run",
-                   store=s3.url("release/a/run"), confidential_store=s3.url("confidential/a"))  # fmt: skip
+        return run(
+            worlds,
+            tmp_path_factory.mktemp("carried") / "run",
+            store=s3.url("release/a/run"),
+            confidential_store=s3.url("confidential/a"),
+        )
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
+    }
 
 
 def test_the_store_has_the_release_byte_by_byte(carried: Path, s3: S3) -> None:
     there = s3.objects("release/a/run")
     assert there == files(carried / "release")
-    assert {name.partition("/")[0] for name in there} >= {"nmf", "microdata", "tables", "privacy.json", "ledger.jsonl"}
+    assert {name.partition("/")[0] for name in there} >= {
+        "nmf",
+        "microdata",
+        "tables",
+        "privacy.json",
+        "ledger.jsonl",
+    }
     assert sum(name.startswith("nmf/Block.parquet/DPQuery") for name in there) >= 3
 
 
-def test_nothing_confidential_is_in_the_bucket_of_the_release_and_no_key_is_anywhere(carried: Path, s3: S3) -> None:
+def test_nothing_confidential_is_in_the_bucket_of_the_release_and_no_key_is_anywhere(
+    carried: Path, s3: S3
+) -> None:
     published, confidential = s3.objects("release"), s3.objects("confidential")
-    secret = files(carried / "confidential") | {"manifest.json": (carried / "manifest.json").read_bytes()}
+    secret = files(carried / "confidential") | {
+        "manifest.json": (carried / "manifest.json").read_bytes()
+    }
     assert not {*map(bytes, secret.values())} & {*published.values()}
     assert all(name.startswith("a/run/") for name in published)
     assert not [n for n in published if "confidential" in n or "truth" in n or "manifest" in n]
-    assert {n.removeprefix("a/").removeprefix("confidential/"): data for n, data in confidential.items()} == secret
+    assert {
+        n.removeprefix("a/").removeprefix("confidential/"): data for n, data in confidential.items()
+    } == secret
     assert not [n for n in {**published, **confidential} if "noise.key" in n]
 
 
 def test_it_comes_back_verified(carried: Path, s3: S3, tmp_path: Path, commands: Commands) -> None:
-    code, _, err = commands.named("store")("pull", s3.url("release/a/run"), tmp_path / "back", "--quiet")
+    code, _, err = commands.named("store")(
+        "pull", s3.url("release/a/run"), tmp_path / "back", "--quiet"
+    )
     assert (code, err) == (0, "")
     assert files(tmp_path / "back") == files(carried / "release")
     statement(tmp_path / "back")
@@ -92,7 +122,9 @@ def test_status_says_what_is_carried(carried: Path, commands: Commands) -> None:
     assert [s["sealed"] for s in stores] == [False, True]
 
 
-def test_what_was_altered_on_the_way_or_is_not_all_there_leaves_nothing(carried: Path, s3: S3, tmp_path: Path) -> None:
+def test_what_was_altered_on_the_way_or_is_not_all_there_leaves_nothing(
+    carried: Path, s3: S3, tmp_path: Path
+) -> None:
     whole = s3.objects("release/a/run")
     bucket = s3.bucket("altered")
     table = next(n for n in whole if n.startswith("tables/"))
@@ -109,9 +141,16 @@ def test_what_was_altered_on_the_way_or_is_not_all_there_leaves_nothing(carried:
 
 @pytest.mark.parametrize("after", [120_000])
 def test_a_connection_that_is_cut_costs_nothing_but_the_rest(
-    carried: Path, worlds: Worlds, s3: S3, tmp_path: Path, after: int, monkeypatch: pytest.MonkeyPatch
+    carried: Path,
+    worlds: Worlds,
+    s3: S3,
+    tmp_path: Path,
+    after: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The store has whole objects alone, and no seal; --resume carries what is missing, each object once."""
+    """The store has whole objects alone, and no seal; --resume carries what is missing, each object
+    once.
+    """
     monkeypatch.setattr(prepared, "LARGEST", 8)
     bucket, line, out = s3.bucket(f"line-{after}"), Line(s3.port), tmp_path / "run"
     url = s3.url(f"{bucket}/x", line.port)
@@ -132,7 +171,9 @@ def test_a_connection_that_is_cut_costs_nothing_but_the_rest(
     assert "privacy.json" not in there
     put: list[str] = []
     send = Store.put
-    monkeypatch.setattr(Store, "put", lambda self, name, path: (put.append(name), send(self, name, path))[1])
+    monkeypatch.setattr(
+        Store, "put", lambda self, name, path: (put.append(name), send(self, name, path))[1]
+    )
     before = set(Record(RunDirectory(out)).of(url))
     run(worlds, out, resume=True, store=url)
     assert s3.objects(f"{bucket}/x") == release
@@ -168,22 +209,38 @@ def test_a_finished_run_is_carried_later_and_again_for_nothing(
     assert "there is something else" in err
 
 
-@pytest.mark.parametrize("given, said", [
-    ({"store": "ftp://x"}, "this is no store"),
-    ({"store": "s3://nowhere/x"}, "nothing can be written there"),
-    ({"store": "s3://release/new", "confidential_store": "s3://release/new"}, "confidential would lie in the store of the release"),
-    ({"store": "s3://release/new", "confidential_store": "s3://release/new/in"}, "confidential would lie in the store of the release"),
-    ({"store": "s3://release/a/run"}, "there is something else"),
-    ({"confidential_store": "RUN/release/x"}, "lies in the folder of the run"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"store": "ftp://x"}, "this is no store"),
+        ({"store": "s3://nowhere/x"}, "nothing can be written there"),
+        (
+            {"store": "s3://release/new", "confidential_store": "s3://release/new"},
+            "confidential would lie in the store of the release",
+        ),
+        (
+            {"store": "s3://release/new", "confidential_store": "s3://release/new/in"},
+            "confidential would lie in the store of the release",
+        ),
+        ({"store": "s3://release/a/run"}, "there is something else"),
+        ({"confidential_store": "RUN/release/x"}, "lies in the folder of the run"),
+    ],
+)
 def test_what_cannot_be_is_refused_before_anything_is_read(
     carried: Path, s3: S3, tmp_path: Path, commands: Commands, given: dict[str, str], said: str
 ) -> None:
     before = s3.objects("release")
-    options = [f"--{name.replace('_', '-')}={s3.url(u[5:]) if u.startswith('s3') else u.replace('RUN', f'file://{tmp_path}/run')}"
-               for name, u in given.items()]  # fmt: skip
+    options = [
+        f"--{name.replace('_', '-')}={s3.url(u[5:]) if u.startswith('s3') else u.replace('RUN', f'file://{tmp_path}/run')}"
+        for name, u in given.items()
+    ]
     code, _, err = commands.named("run")(
-        ROOT / "configs" / "pl94-2010.toml", "--out", tmp_path / "run", "--data", tmp_path / "none", *options
+        ROOT / "configs" / "pl94-2010.toml",
+        "--out",
+        tmp_path / "run",
+        "--data",
+        tmp_path / "none",
+        *options,
     )
     assert code == 2
     assert said in err

@@ -1,4 +1,6 @@
-"""A release that was measured over another tree than it is published on: what readers and commands say is of the right one."""
+"""A release that was measured over another tree than it is published on: what readers and commands
+say is of the right one.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from tests.worlds import Worlds
 @pytest.fixture(scope="module")
 def run(worlds: Worlds) -> Path:
     return worlds.run(
-        "geography.spine=optimized", "run.seed=7", "estimation.method=full-information", data="three thousand"
+        "geography.spine=optimized",
+        "run.seed=7",
+        "estimation.method=full-information",
+        data="three thousand",
     )
 
 
@@ -33,8 +38,8 @@ def true_totals(run: Path, level: str) -> pd.Series:
 
 
 def test_the_noise_of_a_published_unit_is_that_of_the_files(run: Path) -> None:
-    """Occupied units, which one query tells twice, their number being known: half of the variances that the rows of the
-    fewest measured units have."""
+    """Occupied units, which one query tells twice, their number being known: half of the variances
+    that the rows of the fewest measured units have."""
     opened = open_release(run / "release")
     u = opened.after.universe("housing")
     (table,) = [t for t in tables_of(u, {}) if t.name == "H1"]
@@ -67,14 +72,18 @@ def test_estimates_and_measurements_have_the_codes_of_the_measured_tree(run: Pat
     assert spine.units("State") > opened.spine.units("State")  # a state in two branches
     for frame in (das.read_estimates(run, "State", "total"), das.read_nmf(run, "State", "total")):
         assert set(frame["geocode"]) <= set(spine.geocodes("State").tolist())
-    assert set(das.read_estimates(run, "Tract", "total")["geocode"]) == set(spine.geocodes("Tract").tolist())
+    assert set(das.read_estimates(run, "Tract", "total")["geocode"]) == set(
+        spine.geocodes("Tract").tolist()
+    )
     total = das.read_estimates(run, "State", "total").set_index("geocode")["value"]
     exact = true_totals(run, "State")
     by_state = total.groupby(total.index.str[1:]).sum()
     assert by_state[exact.index].to_numpy() == pytest.approx(exact.to_numpy(), abs=1e-6)
 
 
-def test_runs_over_two_trees_are_compared_on_what_they_publish(run: Path, worlds: Worlds, tmp_path: Path) -> None:
+def test_runs_over_two_trees_are_compared_on_what_they_publish(
+    run: Path, worlds: Worlds, tmp_path: Path
+) -> None:
     other = worlds.run("geography.spine=tabulation", "run.seed=7", data="three thousand")
     two = compare_two(worlds.copy(run, tmp_path / "a"), other)
     assert not two.one_noise

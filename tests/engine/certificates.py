@@ -15,7 +15,9 @@ def _name(of: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, of)])
 
 
-def _signed(of: str, by: str, key: ec.EllipticCurvePrivateKey, with_: ec.EllipticCurvePrivateKey, ca: bool) -> bytes:
+def _signed(
+    of: str, by: str, key: ec.EllipticCurvePrivateKey, with_: ec.EllipticCurvePrivateKey, ca: bool
+) -> bytes:
     now = datetime.now(UTC)
     made = (
         x509.CertificateBuilder()
@@ -35,9 +37,13 @@ def write(folder: Path) -> Path:
     """``ca.pem``, ``cert.pem`` and ``key.pem``, as ``--tls`` takes them."""
     folder.mkdir()
     authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    (folder / "ca.pem").write_bytes(_signed("authority", "authority", authority, authority, ca=True))
+    (folder / "ca.pem").write_bytes(
+        _signed("authority", "authority", authority, authority, ca=True)
+    )
     (folder / "cert.pem").write_bytes(_signed("das", "authority", own, authority, ca=False))
-    key = own.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    key = own.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     (folder / "key.pem").write_bytes(key)
     (folder / "key.pem").chmod(0o600)
     return folder

@@ -1,4 +1,6 @@
-"""A cluster of Dask on this machine whose parts show each other certificates, and whose workers can be killed."""
+"""A cluster of Dask on this machine whose parts show each other certificates, and whose workers can
+be killed.
+"""
 
 from __future__ import annotations
 
@@ -28,28 +30,43 @@ from das.files.run.staged import opened
 
 @contextmanager
 def cluster(tls: Path, plain: int = 1, marked: int = 1) -> Iterator[Any]:
-    """``plain`` worker processes, and ``marked`` ones that may see the truth; ``tls`` has the certificate that all share."""
-    files = {f"tls_{who}_{what}": str(tls / f"{what}.pem")
-             for who in ("scheduler", "worker", "client") for what in ("cert", "key")}  # fmt: skip
-    security = distributed.Security(tls_ca_file=str(tls / "ca.pem"), require_encryption=True, **files)
+    """``plain`` worker processes, and ``marked`` ones that may see the truth; ``tls`` has the
+    certificate that all share.
+    """
+    files = {
+        f"tls_{who}_{what}": str(tls / f"{what}.pem")
+        for who in ("scheduler", "worker", "client")
+        for what in ("cert", "key")
+    }
+    security = distributed.Security(
+        tls_ca_file=str(tls / "ca.pem"), require_encryption=True, **files
+    )
     shared = {"security": security, "protocol": "tls://", "host": "127.0.0.1"}
     each = shared | {"nthreads": 1, "memory_limit": 0, "local_directory": str(tls)}
     workers = {f"plain{i}": {"cls": distributed.Nanny, "options": each} for i in range(plain)}
     seeing = each | {"resources": {RESOURCE: 1}}
     workers |= {f"marked{i}": {"cls": distributed.Nanny, "options": seeing} for i in range(marked)}
     scheduler = {"cls": distributed.Scheduler, "options": shared | {"dashboard_address": ":0"}}
-    # such a cluster gives up a worker that is being started anew some seconds after another was lost
+    # such a cluster gives up a worker that is being started anew some seconds after another was
+    # lost
     with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour", "distributed.comm.compression": None}),
-        distributed.SpecCluster(workers=workers, scheduler=scheduler, security=security, silence_logs=50) as made,
+        dask.config.set(
+            {
+                "distributed.deploy.lost-worker-timeout": "1 hour",
+                "distributed.comm.compression": None,
+            }
+        ),
+        distributed.SpecCluster(
+            workers=workers, scheduler=scheduler, security=security, silence_logs=50
+        ) as made,
     ):
         yield made
 
 
 @contextmanager
 def recorded() -> Iterator[list[bytes]]:
-    """All that the client and the scheduler, which are of this process, send and receive: so all that there is, for workers have
-    nothing to tell each other."""
+    """All that the client and the scheduler, which are of this process, send and receive: so all
+    that there is, for workers have nothing to tell each other."""
     frames: list[bytes] = []
     sent, received = tcp.to_frames, tcp.from_frames
 
@@ -67,8 +84,12 @@ def recorded() -> Iterator[list[bytes]]:
         yield frames
 
 
-def places(cluster: Any, choice: EngineChoice, frames: Sequence[bytes], printed: Any) -> dict[str, bytes]:
-    """All that was told where it need not be: on the wire, in logs, those that went to the terminal too, and in folders of workers."""
+def places(
+    cluster: Any, choice: EngineChoice, frames: Sequence[bytes], printed: Any
+) -> dict[str, bytes]:
+    """All that was told where it need not be: on the wire, in logs, those that went to the terminal
+    too, and in folders of workers.
+    """
     with _client(choice) as client:
         client.wait_for_workers(len(cluster.workers), timeout=30)
         logs = [
@@ -86,7 +107,9 @@ def places(cluster: Any, choice: EngineChoice, frames: Sequence[bytes], printed:
 
 
 def betray(choice: EngineChoice, counts: NDArray[np.int64]) -> None:
-    """Tell counts of the truth on purpose: send them, log the largest, leave them in the folders of workers."""
+    """Tell counts of the truth on purpose: send them, log the largest, leave them in the folders of
+    workers.
+    """
     with _client(choice) as client:
         client.submit(np.sort, counts).result()
         client.run(_folder, counts)
@@ -108,11 +131,16 @@ def _folder(counts: NDArray[np.int64] | None, dask_worker: Any) -> str:
 
 
 def tells(told: bytes, count: int) -> bool:
-    """Whether a count is in it, as any program would write it: a number of 4 or 8 bytes in either order, or a text."""
+    """Whether a count is in it, as any program would write it: a number of 4 or 8 bytes in either
+    order, or a text.
+    """
     texts = b"|".join(re.escape(t.encode()) for t in (f"{count}", f"{count:,}"))
     numbers = [count.to_bytes(n, order) for n in (4, 8) for order in ("little", "big")]  # type: ignore[arg-type]
     numbers += [struct.pack(form, count) for form in ("<d", ">d", "<f", ">f")]
-    return any(n in told for n in numbers) or re.search(rb"(?<![\w.])(%s)(?!\w)" % texts, told) is not None
+    return (
+        any(n in told for n in numbers)
+        or re.search(rb"(?<![\w.])(%s)(?!\w)" % texts, told) is not None
+    )
 
 
 @contextmanager

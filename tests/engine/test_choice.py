@@ -1,4 +1,6 @@
-"""Options of engines that do not go together are refused, and so is an address that others can listen to."""
+"""Options of engines that do not go together are refused, and so is an address that others can
+listen to.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,15 @@ def test_without_certificates_this_machine_alone(host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["10.0.0.7", "scheduler", "0.0.0.0", "localhost.example.org", "[fe80::1]", "127.0.0.1.nip.io", "user@10.0.0.1"],
+    [
+        "10.0.0.7",
+        "scheduler",
+        "0.0.0.0",
+        "localhost.example.org",
+        "[fe80::1]",
+        "127.0.0.1.nip.io",
+        "user@10.0.0.1",
+    ],
 )
 def test_another_machine_without_certificates_is_refused(host: str) -> None:
     with pytest.raises(UserError, match="this machine alone"):
@@ -33,7 +43,9 @@ def test_another_machine_without_certificates_is_refused(host: str) -> None:
 
 
 def test_certificates_are_all_there(certificates: Path) -> None:
-    assert EngineChoice("dask", scheduler="tls://scheduler:8786", tls=certificates).tls == certificates
+    assert (
+        EngineChoice("dask", scheduler="tls://scheduler:8786", tls=certificates).tls == certificates
+    )
     (certificates / "key.pem").unlink()
     with pytest.raises(UserError, match=r"there is no key\.pem"):
         EngineChoice("dask", scheduler="tls://scheduler:8786", tls=certificates)
@@ -41,13 +53,27 @@ def test_certificates_are_all_there(certificates: Path) -> None:
 
 @pytest.mark.parametrize(
     "options, said",
-    [({"name": "spark"}, "no engine 'spark'"), ({"workers": 0}, "0 workers"), ({"size": 0}, "0 blocks"), ({"wait": True}, "wait"),
-     ({"name": "dask", "scheduler": "tls://h:1", "wait": True}, "wait"), ({"name": "dask"}, "an address is missing"),
-     ({"scheduler": "tls://h:1"}, "--scheduler: belongs to --engine dask"), ({"tls": Path("t")}, "--tls: belongs"),
-     ({"name": "array", "scheduler": "tls://h:1"}, "belongs"), ({"name": "dask", "scheduler": "tls://h:1"}, "certificates are missing"),
-     ({"name": "dask", "scheduler": "tcp://127.0.0.1:1", "tls": Path("t")}, "for an address tls://"),
-     *(({"name": "dask", "scheduler": s}, "no address") for s in ("h:1", "tcp://h", "ws://h:1", "tcp://:1", "tcp://h:port", "tls://[h:1"))],
-)  # fmt: skip
+    [
+        ({"name": "spark"}, "no engine 'spark'"),
+        ({"workers": 0}, "0 workers"),
+        ({"size": 0}, "0 blocks"),
+        ({"wait": True}, "wait"),
+        ({"name": "dask", "scheduler": "tls://h:1", "wait": True}, "wait"),
+        ({"name": "dask"}, "an address is missing"),
+        ({"scheduler": "tls://h:1"}, "--scheduler: belongs to --engine dask"),
+        ({"tls": Path("t")}, "--tls: belongs"),
+        ({"name": "array", "scheduler": "tls://h:1"}, "belongs"),
+        ({"name": "dask", "scheduler": "tls://h:1"}, "certificates are missing"),
+        (
+            {"name": "dask", "scheduler": "tcp://127.0.0.1:1", "tls": Path("t")},
+            "for an address tls://",
+        ),
+        *(
+            ({"name": "dask", "scheduler": s}, "no address")
+            for s in ("h:1", "tcp://h", "ws://h:1", "tcp://:1", "tcp://h:port", "tls://[h:1")
+        ),
+    ],
+)
 def test_what_does_not_go_together_is_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(UserError, match=said):
         EngineChoice(**options)  # type: ignore[arg-type]
@@ -62,7 +88,9 @@ def test_a_key_that_others_can_read_is_refused(certificates: Path, mode: int) ->
     assert not EngineChoice("dask", scheduler="tls://h:1", tls=certificates).open_to_users
 
 
-def test_whom_a_scheduler_without_certificates_obeys_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_whom_a_scheduler_without_certificates_obeys_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     chosen_engine(EngineChoice("dask", scheduler="tcp://127.0.0.1:1"))
     assert "every user of this machine" in capsys.readouterr().err
     chosen_engine(EngineChoice())

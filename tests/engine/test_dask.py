@@ -1,4 +1,6 @@
-"""Tasks on a cluster of two worker processes that speak TLS: lost ones are done again, and the truth stays where it may be."""
+"""Tasks on a cluster of two worker processes that speak TLS: lost ones are done again, and the
+truth stays where it may be.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,18 @@ from das.errors import DasError, InputError, UserError
 from das.files.run.board import Board
 from das.files.run.staged import attempt, opened, perform
 from tests.engine import certificates
-from tests.engine.stages import SECRET, brief, count, die, die_once, dumps, fail, note, tasks, unsure
+from tests.engine.stages import (
+    SECRET,
+    brief,
+    count,
+    die,
+    die_once,
+    dumps,
+    fail,
+    note,
+    tasks,
+    unsure,
+)
 from tests.told import Told
 
 distributed = pytest.importorskip("distributed", reason="the extra [dask] is not installed")
@@ -63,13 +76,20 @@ def times(run: Path) -> Counter[str]:
 
 def workers(cluster: Any) -> dict[str, int]:
     """The process of each worker that is there."""
-    return {n: w.process.pid for n, w in cluster.workers.items() if w.process is not None and w.process.pid}
+    return {
+        n: w.process.pid
+        for n, w in cluster.workers.items()
+        if w.process is not None and w.process.pid
+    }
 
 
-# --- what is done, and where --------------------------------------------------------------------------------------
+# --- what is done, and where
+# --------------------------------------------------------------------------------------
 
 
-def test_each_task_is_done_once_and_answers_as_it_does_here(engine: DaskEngine, tmp_path: Path) -> None:
+def test_each_task_is_done_once_and_answers_as_it_does_here(
+    engine: DaskEngine, tmp_path: Path
+) -> None:
     told = Told()
     found = perform(engine, brief, tasks(tmp_path, "abcdef"), told)
     assert found == {t.partition: {"shards": list(t.shards)} for t in tasks(tmp_path, "abcdef")}
@@ -92,13 +112,19 @@ def test_the_truth_is_seen_by_marked_workers_and_these_then_begin_anew(
     before = workers(cluster)
     seen = perform(engine, count, tasks(tmp_path, "abcd", "measure"), Told(), confidential=True)
     assert {a["pid"] for a in seen.values()} == {before["marked0"]}
-    until(lambda: before["marked0"] not in workers(cluster).values())  # at once, not when they are needed
+    until(
+        lambda: before["marked0"] not in workers(cluster).values()
+    )  # at once, not when they are needed
     after = perform(engine, count, tasks(tmp_path, "efgh", "estimate"), Told())
-    assert before["marked0"] not in {a["pid"] for a in after.values()} | set(workers(cluster).values())
+    assert before["marked0"] not in {a["pid"] for a in after.values()} | set(
+        workers(cluster).values()
+    )
     assert workers(cluster)["plain0"] == before["plain0"]
 
 
-def test_workers_that_saw_the_truth_begin_anew_when_the_run_ends(cluster: Any, tls: Path, tmp_path: Path) -> None:
+def test_workers_that_saw_the_truth_begin_anew_when_the_run_ends(
+    cluster: Any, tls: Path, tmp_path: Path
+) -> None:
     before = workers(cluster)["marked0"]
     with DaskEngine(cluster.scheduler_address, tls) as engine:
         perform(engine, dumps, tasks(tmp_path, "a"), Told(), confidential=True)
@@ -106,7 +132,9 @@ def test_workers_that_saw_the_truth_begin_anew_when_the_run_ends(cluster: Any, t
     assert workers(cluster)["marked0"] != before
 
 
-def test_a_run_that_goes_on_begins_with_workers_that_have_seen_nothing(cluster: Any, tls: Path, tmp_path: Path) -> None:
+def test_a_run_that_goes_on_begins_with_workers_that_have_seen_nothing(
+    cluster: Any, tls: Path, tmp_path: Path
+) -> None:
     """Its main process ended before it could start them anew."""
     before = workers(cluster)["marked0"]
     with suppress(KeyboardInterrupt), DaskEngine(cluster.scheduler_address, tls) as engine:
@@ -135,7 +163,9 @@ def test_without_a_nanny_the_run_stops_before_anything_else_is_done(
 def test_a_worker_that_does_not_begin_anew_stops_the_run(
     engine: DaskEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine._client, "restart_workers", lambda of, **_: dict.fromkeys(of, "timed out"))
+    monkeypatch.setattr(
+        engine._client, "restart_workers", lambda of, **_: dict.fromkeys(of, "timed out")
+    )
     list(engine.answers(note, tasks(tmp_path, "a"), confidential=True))
     with pytest.raises(DasError, match="1 workers that have seen the truth did not start anew"):
         list(engine.answers(note, tasks(tmp_path, "b")))
@@ -143,11 +173,16 @@ def test_a_worker_that_does_not_begin_anew_stops_the_run(
     assert times(tmp_path) == Counter("a")
 
 
-# --- what is lost -------------------------------------------------------------------------------------------------
+# --- what is lost
+# -------------------------------------------------------------------------------------------------
 
 
-def test_tasks_of_killed_workers_are_done_again(engine: DaskEngine, cluster: Any, tmp_path: Path) -> None:
-    """SIGKILL in the midst of three of them; the others are not lost, though their answers may be, and come again."""
+def test_tasks_of_killed_workers_are_done_again(
+    engine: DaskEngine, cluster: Any, tmp_path: Path
+) -> None:
+    """SIGKILL in the midst of three of them; the others are not lost, though their answers may be,
+    and come again.
+    """
     names = ["fatal1", *"abcdefgh", "fatal2", *"ijkl", "fatal3"]
     found = perform(engine, die_once, tasks(tmp_path, names), Told())
     assert list(found) == names
@@ -168,14 +203,17 @@ def test_a_task_that_kills_its_workers_is_given_up(
 def test_a_task_that_both_workers_do_has_one_answer_or_is_an_alarm(
     engine: DaskEngine, tmp_path: Path, work: Work, faults: int
 ) -> None:
-    """Twice on each, side by side: on the board is one answer; of work that is not deterministic, all others are refused."""
+    """Twice on each, side by side: on the board is one answer; of work that is not deterministic,
+    all others are refused.
+    """
     (task,) = tasks(tmp_path, "a")
     board = Board(tmp_path)
     board.plan([task], confidential=True)
     client = engine._client
     call = pickle.dumps(dask.Call(partial(attempt, work), task, True, dask.versions()))
     futures = [
-        client.submit(pickle.loads, call, workers=[w], pure=False) for w in [*client.scheduler_info()["workers"]] * 2
+        client.submit(pickle.loads, call, workers=[w], pure=False)
+        for w in [*client.scheduler_info()["workers"]] * 2
     ]
     found = client.gather(futures)
     assert len(found) == 4
@@ -197,16 +235,22 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield made
 
 
-def test_a_scheduler_without_workers_is_not_waited_for_without_end(alone: Any, tmp_path: Path) -> None:
+def test_a_scheduler_without_workers_is_not_waited_for_without_end(
+    alone: Any, tmp_path: Path
+) -> None:
     with (
-        DaskEngine(EngineChoice("dask", scheduler=alone.scheduler_address).scheduler or "", patience=0.05) as engine,
+        DaskEngine(
+            EngineChoice("dask", scheduler=alone.scheduler_address).scheduler or "", patience=0.05
+        ) as engine,
         pytest.raises(UserError, match="there is no worker") as raised,
     ):
         list(engine.answers(brief, tasks(tmp_path, "a")))
     assert "dask worker" in str(raised.value)
 
 
-def test_a_scheduler_that_is_gone_is_said(alone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_is_gone_is_said(
+    alone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dask, "CONNECT", 1.0)
     end = threading.Timer(0.2, alone.close)
     with DaskEngine(alone.scheduler_address) as engine:
@@ -218,7 +262,8 @@ def test_a_scheduler_that_is_gone_is_said(alone: Any, tmp_path: Path, monkeypatc
     assert "--resume" in str(raised.value)
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
+# --- what is refused
+# ----------------------------------------------------------------------------------------------
 
 
 def test_what_a_task_raises_is_raised(engine: DaskEngine, tmp_path: Path) -> None:
@@ -244,7 +289,9 @@ def test_the_truth_is_in_no_message_and_no_log(
     assert "Registered to" in logs
     assert SECRET.encode() not in told
     assert SECRET not in logs
-    assert SECRET in (tmp_path / "confidential" / "work" / "bug" / "faults" / "bug.json").read_text()
+    assert (
+        SECRET in (tmp_path / "confidential" / "work" / "bug" / "faults" / "bug.json").read_text()
+    )
 
 
 def test_the_truth_waits_for_no_worker_that_may_not_see_it(

@@ -1,4 +1,6 @@
-"""Tasks on this machine: all are done, whatever becomes of the processes, and these are gone at the end."""
+"""Tasks on this machine: all are done, whatever becomes of the processes, and these are gone at the
+end.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,13 @@ from das.errors import DasError, InputError
 from tests.engine.stages import SECRET, count, die, die_once, dumps, fail, linger, tasks
 
 
-def performed(engine: Engine, work: Work, of: list[Task], confidential: bool = False) -> dict[str, Answer]:
+def performed(
+    engine: Engine, work: Work, of: list[Task], confidential: bool = False
+) -> dict[str, Answer]:
     with engine:
-        return {t.partition: answer for t, answer in engine.answers(work, of, confidential=confidential)}
+        return {
+            t.partition: answer for t, answer in engine.answers(work, of, confidential=confidential)
+        }
 
 
 def times(run: Path) -> Counter[str]:
@@ -56,7 +62,9 @@ def alive(pid: int) -> bool:
     return True
 
 
-def test_a_worker_that_is_killed_loses_its_task_alone_and_that_is_done_again(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_loses_its_task_alone_and_that_is_done_again(
+    tmp_path: Path,
+) -> None:
     found = performed(LocalEngine(2), die_once, tasks(tmp_path, ["fatal1", "a", "fatal2", "b"]))
     assert set(found) == {"fatal1", "a", "fatal2", "b"}
     assert times(tmp_path) == Counter([*found])
@@ -76,7 +84,9 @@ def at_work(run: Path, partition: str) -> int:
 
 
 def test_a_neighbour_goes_on_when_a_worker_is_killed(tmp_path: Path) -> None:
-    """It is killed from outside, in the midst of its work; the other one's task is not begun again."""
+    """It is killed from outside, in the midst of its work; the other one's task is not begun
+    again.
+    """
 
     def kill() -> None:
         until(lambda: at_work(tmp_path, "a") and at_work(tmp_path, "b"))
@@ -99,7 +109,9 @@ def test_a_task_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:
     assert "fewer workers" in str(raised.value)
 
 
-def test_how_a_worker_ended_is_asked_by_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_a_worker_ended_is_asked_by_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The system tells it once: where two threads ask together, the second one is told 255."""
     forkserver = pytest.importorskip("multiprocessing.forkserver")
     read = forkserver.read_signed
@@ -109,7 +121,7 @@ def test_how_a_worker_ended_is_asked_by_one_at_a_time(tmp_path: Path, monkeypatc
         return int(read(sentinel))
 
     monkeypatch.setattr(forkserver, "read_signed", slowly)
-    with pytest.raises(DasError, match="times .signal 9."):
+    with pytest.raises(DasError, match=r"times .signal 9."):
         performed(LocalEngine(2), die, tasks(tmp_path, ["fatal"]))
 
 
@@ -121,7 +133,9 @@ def test_what_a_task_raises_is_raised_at_once(tmp_path: Path, workers: int) -> N
     assert len(done) < 8
 
 
-def test_a_confidential_task_does_not_quote_the_truth(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_confidential_task_does_not_quote_the_truth(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(DasError) as raised:
         performed(LocalEngine(2), fail, tasks(tmp_path, ["bug", "a"]), confidential=True)
     assert "Peculiar in a task that sees the truth" in str(raised.value)
@@ -133,7 +147,9 @@ def abort(_: object) -> None:
     os.abort()
 
 
-def test_processes_that_cannot_begin_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_that_cannot_begin_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(processes, "_begin", abort)
     with pytest.raises(DasError, match="ended before they began") as raised:
         performed(LocalEngine(2), count, tasks(tmp_path, "a"))
@@ -147,7 +163,9 @@ def test_a_worker_that_is_killed_while_it_begins_is_lost_as_any(
     with LocalEngine(2) as engine:
         list(engine.answers(count, tasks(tmp_path, "a")))
         monkeypatch.setattr(processes, "_begin", abort)
-        with pytest.raises(DasError, match=r"ended in the midst of it, .* times .signal 6.") as raised:
+        with pytest.raises(
+            DasError, match=r"ended in the midst of it, .* times .signal 6."
+        ) as raised:
             list(engine.answers(count, tasks(tmp_path, "b")))
     assert raised.value.exit_code == 3
 

@@ -1,5 +1,5 @@
-"""The loop for Slurm that the documentation prints, run as it is printed, with an sbatch that does its tasks one by one, from the
-last to the first."""
+"""The loop for Slurm that the documentation prints, run as it is printed, with an sbatch that does
+its tasks one by one, from the last to the first."""
 
 from __future__ import annotations
 
@@ -63,7 +63,13 @@ def test_the_loop_for_slurm_does_a_run(tmp_path: Path, root: Path) -> None:
     (tmp_path / "loop").write_text(script.replace("/scratch/nation", f"{tmp_path}/nation"))
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(root)}
     done = subprocess.run(
-        ["bash", "loop"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+        ["bash", "loop"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "nation" / "done.txt").read_text().split() == ["b", "a"]

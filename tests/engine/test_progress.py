@@ -1,4 +1,6 @@
-"""What is seen of long work where there is no terminal: little of short stages, a line a minute of long ones."""
+"""What is seen of long work where there is no terminal: little of short stages, a line a minute of
+long ones.
+"""
 
 from __future__ import annotations
 

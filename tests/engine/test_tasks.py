@@ -14,7 +14,9 @@ from tests.engine.stages import SECRET, brief, fail, tasks
 
 
 def test_a_task_is_small_and_travels() -> None:
-    task = Task(Path("/a/long/path/to/the/folder/of/a/run"), "measure", "44001-44009", (1, 5), 25_181.0)
+    task = Task(
+        Path("/a/long/path/to/the/folder/of/a/run"), "measure", "44001-44009", (1, 5), 25_181.0
+    )
     there = pickle.loads(pickle.dumps(task))
     assert there == task
     assert len(pickle.dumps(task)) < 300
@@ -23,10 +25,19 @@ def test_a_task_is_small_and_travels() -> None:
 
 @pytest.mark.parametrize(
     "stage, partition, shards, weight",
-    [("a/b", "p", (1, 1), 1), ("s", "..", (1, 1), 1), ("s", ".p", (1, 1), 1), ("s", "", (1, 1), 1), ("s", "p q", (1, 1), 1),
-     ("s", "p\n", (1, 1), 1), ("s", "p", (2, 1), 1), ("s", "p", (-1, 1), 1), ("s", "p", (1, 1), -1.0),
-     ("s", "p", (1, 1), float("nan"))],
-)  # fmt: skip
+    [
+        ("a/b", "p", (1, 1), 1),
+        ("s", "..", (1, 1), 1),
+        ("s", ".p", (1, 1), 1),
+        ("s", "", (1, 1), 1),
+        ("s", "p q", (1, 1), 1),
+        ("s", "p\n", (1, 1), 1),
+        ("s", "p", (2, 1), 1),
+        ("s", "p", (-1, 1), 1),
+        ("s", "p", (1, 1), -1.0),
+        ("s", "p", (1, 1), float("nan")),
+    ],
+)
 def test_a_task_that_could_not_be_one_is_refused(
     stage: str, partition: str, shards: tuple[int, int], weight: float
 ) -> None:
@@ -35,7 +46,10 @@ def test_a_task_that_could_not_be_one_is_refused(
 
 
 def test_the_largest_is_first_and_equals_keep_their_order() -> None:
-    of = [Task(Path("r"), "s", n, (1, 1), w) for n, w in (("a", 1.0), ("b", 3.0), ("c", 1.0), ("d", 2.0))]
+    of = [
+        Task(Path("r"), "s", n, (1, 1), w)
+        for n, w in (("a", 1.0), ("b", 3.0), ("c", 1.0), ("d", 2.0))
+    ]
     assert [t.partition for t in largest_first(of)] == ["b", "d", "a", "c"]
 
 
@@ -45,7 +59,9 @@ def test_an_answer_is_what_json_makes_of_it() -> None:
     assert outcome(brief, task) == {"shards": [1, 1]}
 
 
-@pytest.mark.parametrize("partition, said", [("data", "bytes"), ("object", "not JSON serializable")])
+@pytest.mark.parametrize(
+    "partition, said", [("data", "bytes"), ("object", "not JSON serializable")]
+)
 def test_data_are_no_answer(partition: str, said: str) -> None:
     (task,) = tasks(Path("r"), [partition])
     found = outcome(fail, task)
@@ -72,9 +88,12 @@ def test_another_error_arrives_with_its_traceback_even_if_it_cannot_travel() -> 
 
 
 @pytest.mark.parametrize(
-    "partition, of, code", [("input", InputError, 2), ("infeasible", InfeasibleError, 3), ("bug", DasError, 3)]
+    "partition, of, code",
+    [("input", InputError, 2), ("infeasible", InfeasibleError, 3), ("bug", DasError, 3)],
 )
-def test_of_a_confidential_task_no_more_than_the_class_is_told(partition: str, of: type[DasError], code: int) -> None:
+def test_of_a_confidential_task_no_more_than_the_class_is_told(
+    partition: str, of: type[DasError], code: int
+) -> None:
     """Its words quote a count. Nothing that travels has them, nor what a person reads."""
     (task,) = tasks(Path("r"), [partition])
     found = outcome(fail, task, confidential=True)
@@ -89,7 +108,9 @@ def test_of_a_confidential_task_no_more_than_the_class_is_told(partition: str, o
     assert found.kind in str(error)
 
 
-def test_a_confidential_task_leaves_no_core_and_another_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_confidential_task_leaves_no_core_and_another_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said: list[str] = []
     monkeypatch.setattr(core_dumps, "forbid", lambda: said.append("forbidden"))
     (task,) = tasks(Path("r"), ["p"])

@@ -1,5 +1,5 @@
-"""A world cut into a trunk and shards, each of which knows no more than its own, and its walks: what they tell each other goes
-through a file."""
+"""A world cut into a trunk and shards, each of which knows no more than its own, and its walks:
+what they tell each other goes through a file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ class Noted(Estimator):
     def estimate(self, family: Family) -> tuple[NDArray[np.float64], Certificate]:
         return self.estimates([family])[0]
 
-    def estimates(self, families: Sequence[Family]) -> list[tuple[NDArray[np.float64], Certificate]]:
+    def estimates(
+        self, families: Sequence[Family]
+    ) -> list[tuple[NDArray[np.float64], Certificate]]:
         said = self.inner.estimates(families)
         for family, (x, _) in zip(families, said, strict=True):
             self.notes.append(sha256(x.tobytes() + family.cell.tobytes()).hexdigest())
@@ -74,7 +76,9 @@ class Noted(Estimator):
 
 @dataclass(frozen=True, eq=False)
 class Walked:
-    """What came of a tree: histograms by level, notes of its estimates, unbiased estimates by level and query, and the prior."""
+    """What came of a tree: histograms by level, notes of its estimates, unbiased estimates by level
+    and query, and the prior.
+    """
 
     histograms: Mapping[str, Histogram]
     notes: list[str]
@@ -114,12 +118,18 @@ class Tree:
         source: MeasurementSource = self.source
         if informed:
             known = collapse(self.source, *given)
-            unbiased = {(level, q.name): (value, error) for level, q, value, error in known.unbiased()}
+            unbiased = {
+                (level, q.name): (value, error) for level, q, value, error in known.unbiased()
+            }
             notes = Noted(known.estimator(method))
         else:
-            source = Pooled.of(self.source, self.spine, self.bounds, self.universe.schema, self.measured)
+            source = Pooled.of(
+                self.source, self.spine, self.bounds, self.universe.schema, self.measured
+            )
         release = topdown(source, *given, notes, housing_prior=housing_prior)
-        return Walked(release.histograms, notes.notes, unbiased, release.prior, _solves({}, release))
+        return Walked(
+            release.histograms, notes.notes, unbiased, release.prior, _solves({}, release)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +148,9 @@ class Cut:
     def end(self) -> str:
         """Down to where the trunk's tree goes."""
         k = self.whole.known
-        totals = [level for level, q, _ in k.counts if q.name == "total"] + ([k.joint[0]] if k.joint else [])
+        totals = [level for level, q, _ in k.counts if q.name == "total"] + (
+            [k.joint[0]] if k.joint else []
+        )
         return told_to(self.whole.spine.levels, self.level, totals, limited=k.limits is not None)
 
     @cached_property
@@ -152,15 +164,29 @@ class Cut:
 
     def _shard(self, number: int) -> Tree:
         whole, kept = self.whole, self.kept[number]
-        spine, depth = whole.spine.restricted(self.level, self.units[number]), whole.spine.index(self.level)
+        spine, depth = (
+            whole.spine.restricted(self.level, self.units[number]),
+            whole.spine.index(self.level),
+        )
         below = whole.spine.levels[depth + 1 :]
         at = dict(zip(whole.spine.levels, kept, strict=True))
-        source = Measurements({(level, q): Measurement(level, q, 0, m.values[at[level]], m.variance[at[level]])
-                               for (level, q), m in whole.source.held.items() if level in below})  # fmt: skip
+        source = Measurements(
+            {
+                (level, q): Measurement(level, q, 0, m.values[at[level]], m.variance[at[level]])
+                for (level, q), m in whole.source.held.items()
+                if level in below
+            }
+        )
         k = whole.known
         limits = None if k.limits is None else Limits.of(*k.limits.some(kept[-1]))
-        counts = tuple((level, q, values[at[level]]) for level, q, values in k.counts if level in below)
-        joint = (k.joint[0], k.joint[1].some(at[k.joint[0]])) if k.joint and k.joint[0] in below else None
+        counts = tuple(
+            (level, q, values[at[level]]) for level, q, values in k.counts if level in below
+        )
+        joint = (
+            (k.joint[0], k.joint[1].some(at[k.joint[0]]))
+            if k.joint and k.joint[0] in below
+            else None
+        )
         every = whole.measured
         measured = None if every is None else lambda level: every(level)[at[level]]
         return Tree(spine, source, Invariants(limits, counts, joint), whole.universe, measured)
@@ -172,29 +198,53 @@ class Cut:
         here = whole.spine.truncated(self.level).levels
         joint = whole.known.joint
         own = Invariants(
-            None, tuple(c for c in whole.known.counts if c[0] in here), joint if joint and joint[0] in here else None
+            None,
+            tuple(c for c in whole.known.counts if c[0] in here),
+            joint if joint and joint[0] in here else None,
         )
-        told = [Invariants.of_arrays(self.schema, filed(s.known.up(self.schema, s.spine, self.end).to_arrays()))
-                for s in self.shards]  # fmt: skip
+        told = [
+            Invariants.of_arrays(
+                self.schema, filed(s.known.up(self.schema, s.spine, self.end).to_arrays())
+            )
+            for s in self.shards
+        ]
         units = [kept[whole.spine.index(self.end)] for kept in self.kept]
         source = Measurements({key: m for key, m in whole.source.held.items() if key[0] in here})
         return Tree(
-            whole.spine.truncated(self.end), source, own.with_shards(told, units), whole.universe, whole.measured
+            whole.spine.truncated(self.end),
+            source,
+            own.with_shards(told, units),
+            whole.universe,
+            whole.measured,
         )
 
     def walk(self, method: Estimator, *, informed: bool, housing_prior: bool = False) -> Walked:
         """The trunk, and then each shard."""
         notes: list[str] = []
-        above, walks, unbiased = self._informed(method, notes) if informed else self._pooled(method, notes)
+        above, walks, unbiased = (
+            self._informed(method, notes) if informed else self._pooled(method, notes)
+        )
         trunk, universe = self.trunk, self.whole.universe
         release = topdown(above[0], trunk.spine, trunk.bounds, universe, above[1], to=self.level)
         solves = _solves({}, release)
-        published = [{self.level: _rows(release.histograms[self.level], units)} for units in self.units]
+        published = [
+            {self.level: _rows(release.histograms[self.level], units)} for units in self.units
+        ]
         prior: HousingPrior | None = None
         if housing_prior:
             published, prior = self._prior(walks, published, solves)
-        below = [topdown(source, s.spine, s.bounds, universe, own, housing_prior=prior or False, published=given)
-                 for s, (source, own), given in zip(self.shards, walks, published, strict=True)]  # fmt: skip
+        below = [
+            topdown(
+                source,
+                s.spine,
+                s.bounds,
+                universe,
+                own,
+                housing_prior=prior or False,
+                published=given,
+            )
+            for s, (source, own), given in zip(self.shards, walks, published, strict=True)
+        ]
         histograms = dict(release.histograms)
         for depth in range(self.depth + 1, len(self.whole.spine)):
             level = self.whole.spine.levels[depth]
@@ -218,46 +268,73 @@ class Cut:
         said = [collapse(s.source, s.spine, s.bounds, universe, to=self.level) for s in self.shards]
         up = [Information.of_arrays(filed(known.below[self.level].to_arrays())) for known in said]
         leaves = [Information.of_arrays(filed(known.leaves.to_arrays())) for known in said]
-        said = [collapse(s.source, s.spine, s.bounds, universe, leaves=known, to=self.level)
-                for s, known in zip(self.shards, leaves, strict=True)]  # fmt: skip
-        known = collapse(self.trunk.source, self.trunk.spine.truncated(self.level), self.trunk.bounds, universe,
-                         told=Information.concatenate(up).rows(self._order(self.depth)))  # fmt: skip
+        said = [
+            collapse(s.source, s.spine, s.bounds, universe, leaves=known, to=self.level)
+            for s, known in zip(self.shards, leaves, strict=True)
+        ]
+        known = collapse(
+            self.trunk.source,
+            self.trunk.spine.truncated(self.level),
+            self.trunk.bounds,
+            universe,
+            told=Information.concatenate(up).rows(self._order(self.depth)),
+        )
         unbiased = {(level, q.name): (value, error) for level, q, value, error in known.unbiased()}
         *_, (_, above) = known.down()
-        parts = [part.unbiased(Unbiased.of_arrays(filed(above.rows(units).to_arrays())))
-                 for part, units in zip(said, self.units, strict=True)]  # fmt: skip
+        parts = [
+            part.unbiased(Unbiased.of_arrays(filed(above.rows(units).to_arrays())))
+            for part, units in zip(said, self.units, strict=True)
+        ]
         for rows in zip(*parts, strict=True):
             level, query = rows[0][:2]
             order = self._order(self.whole.spine.index(level))
             values, errors = (np.concatenate([row[i] for row in rows])[order] for i in (2, 3))
             unbiased[level, query.name] = values, errors
         walks: list[Walk] = [
-            (s.source, Noted(part.estimator(method), notes)) for s, part in zip(self.shards, said, strict=True)
+            (s.source, Noted(part.estimator(method), notes))
+            for s, part in zip(self.shards, said, strict=True)
         ]
         return (self.trunk.source, Noted(known.estimator(method), notes)), walks, unbiased
 
     def _pooled(self, method: Estimator, notes: list[str]) -> tuple[Walk, list[Walk], Estimates]:
         own, schema, t = Noted(method, notes), self.schema, self.trunk
-        handed = [Estate.of(s.source, s.spine, s.bounds, schema, self.level, s.measured) for s in self.shards]
-        estate = Estate.gathered([Estate.of_arrays(filed(e.to_arrays())) for e in handed], self.units)
-        source = Pooled.of(t.source, t.spine.truncated(self.level), t.bounds, schema, t.measured, estate=estate)
+        handed = [
+            Estate.of(s.source, s.spine, s.bounds, schema, self.level, s.measured)
+            for s in self.shards
+        ]
+        estate = Estate.gathered(
+            [Estate.of_arrays(filed(e.to_arrays())) for e in handed], self.units
+        )
+        source = Pooled.of(
+            t.source, t.spine.truncated(self.level), t.bounds, schema, t.measured, estate=estate
+        )
         walks: list[Walk] = [
-            (Pooled.of(s.source, s.spine, s.bounds, schema, s.measured, under=self.level), own) for s in self.shards
+            (Pooled.of(s.source, s.spine, s.bounds, schema, s.measured, under=self.level), own)
+            for s in self.shards
         ]
         return (source, own), walks, {}
 
     def _prior(
         self, walks: list[Walk], published: list[dict[str, Histogram]], solves: dict[str, int]
     ) -> tuple[list[dict[str, Histogram]], HousingPrior]:
-        """Down to the lowest level but one, what is published of that; and what is seen of the lowest."""
+        """Down to the lowest level but one, what is published of that; and what is seen of the
+        lowest.
+        """
         universe, (*_, up, lowest) = self.whole.universe, self.whole.spine.levels
         looks, out = [], []
         for s, (source, own), given in zip(self.shards, walks, published, strict=True):
             done = topdown(source, s.spine, s.bounds, universe, own, published=given, to=up)
             _solves(solves, done)
             parents = done.histograms[up]
-            seen = spreads.look(source, s.spine, s.bounds[lowest], universe, parents, InProcess(),
-                                lowest=self.whole.spine.units(lowest))  # fmt: skip
+            seen = spreads.look(
+                source,
+                s.spine,
+                s.bounds[lowest],
+                universe,
+                parents,
+                InProcess(),
+                lowest=self.whole.spine.units(lowest),
+            )
             looks.append(spreads.Seen.of_arrays(filed(seen.to_arrays())))
             out.append({up: parents})
         return out, spreads.found(universe, self.whole.source.queries(lowest), looks)

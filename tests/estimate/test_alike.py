@@ -1,4 +1,6 @@
-"""Units measured alike: what is worked out once for all of a kind is what it would be of each by itself."""
+"""Units measured alike: what is worked out once for all of a kind is what it would be of each by
+itself.
+"""
 
 from __future__ import annotations
 
@@ -23,29 +25,40 @@ from das.solve import Kinds
 from tests.estimate.world import World, passes, random_world
 
 QUERIES = ("total", "hhgq", "votingage", "hispanic * cenrace", "detailed")
-VARIANCE = {"total": 4.0, "hhgq": 9.0, "votingage": 2.0, "hispanic * cenrace": 50.0, "detailed": 20.0}
+VARIANCE = {
+    "total": 4.0,
+    "hhgq": 9.0,
+    "votingage": 2.0,
+    "hispanic * cenrace": 50.0,
+    "detailed": 20.0,
+}
 
 
 def world(rng: np.random.Generator, facilities: float = 0.03) -> World:
     """Twelve tracts of one to five blocks each; blocks with facilities, and such without."""
     sizes = rng.integers(1, 6, 12)
     tract, block = np.zeros(12, dtype=np.int64), np.repeat(np.arange(12), sizes)
-    codes = [np.array([f"{i:0{d}}" for i in range(n)]) for d, n in enumerate((1, 12, len(block)), 1)]
+    codes = [
+        np.array([f"{i:0{d}}" for i in range(n)]) for d, n in enumerate((1, 12, len(block)), 1)
+    ]
     spine = Spine(("L0", "L1", "L2"), tuple(codes), (np.zeros(1, dtype=np.int64), tract, block))
     return random_world(rng, PL94, spine, size=30.0, facilities=facilities, empty=0.0)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_kind_says_is_what_each_of_it_says(seed: int) -> None:
-    """Precision and right-hand side by their formulas, and what is said of the parents, to the last bit. Some units are not asked
-    for all cells, so that a kind may be settled for one and not for another, who is an only child."""
+    """Precision and right-hand side by their formulas, and what is said of the parents, to the last
+    bit. Some units are not asked for all cells, so that a kind may be settled for one and not for
+    another, who is an only child."""
     rng = np.random.default_rng(seed)
     here = world(rng)
     units, parent = here.spine.units("L2"), here.spine.parent[2]
     lost = rng.random(units) < 0.4
     held = here.measured(rng, QUERIES, lambda _, q: VARIANCE[q]).held
     cells = held["L2", "detailed"]
-    lost_cells = Measurement("L2", "detailed", 0, cells.values, np.where(lost, np.inf, cells.variance))
+    lost_cells = Measurement(
+        "L2", "detailed", 0, cells.values, np.where(lost, np.inf, cells.variance)
+    )
     source = Measurements({**held, ("L2", "detailed"): lost_cells})
     bounds = here.bounds()["L2"].dense()
     queries = {q: PL94.query(q) for q in QUERIES}
@@ -57,15 +70,23 @@ def test_what_a_kind_says_is_what_each_of_it_says(seed: int) -> None:
     for name, query in queries.items():
         m = source.read("L2", name, 0, units)
         precision += (1 / m.variance)[:, None, None, None] * modes.query(query)
-        rhs += np.where(np.isfinite(m.variance)[:, None], m.values / m.variance[:, None], 0)[:, query.index]
+        rhs += np.where(np.isfinite(m.variance)[:, None], m.values / m.variance[:, None], 0)[
+            :, query.index
+        ]
     inside = np.repeat(full.support(modes, bounds), modes.schema.cells // modes.d, axis=1)
     np.testing.assert_allclose(each.precision, precision, rtol=1e-12)
-    np.testing.assert_allclose(each.rhs.reshape(units, -1), rhs[:, modes.order] * inside, rtol=1e-12)
+    np.testing.assert_allclose(
+        each.rhs.reshape(units, -1), rhs[:, modes.order] * inside, rtol=1e-12
+    )
     assert lost.any()
     assert full.only(parent).any()
     for total in (None, here.truth["L2"].totals()):
-        by_kind, one_by_one = (replace(i, total=total).settled(full.only(parent)) for i in (found, each))
-        np.testing.assert_array_equal(by_kind.rows(np.arange(units)).precision, one_by_one.precision)
+        by_kind, one_by_one = (
+            replace(i, total=total).settled(full.only(parent)) for i in (found, each)
+        )
+        np.testing.assert_array_equal(
+            by_kind.rows(np.arange(units)).precision, one_by_one.precision
+        )
         above = [full.sum_up(modes, i, parent, 12) for i in (by_kind, one_by_one)]
         for name, array in above[0].to_arrays().items():
             np.testing.assert_array_equal(array, above[1].to_arrays()[name], err_msg=name)
@@ -81,7 +102,9 @@ def test_kinds_are_of_those_that_agree_in_every_bit() -> None:
     assert kind.tolist() == first.tolist() == [0, 1, 2]
 
 
-def test_siblings_alike_have_one_matrix_and_are_estimated_as_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_siblings_alike_have_one_matrix_and_are_estimated_as_each_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(3)
     here = world(rng, facilities=0.0)
     bounds = here.bounds()
@@ -90,8 +113,12 @@ def test_siblings_alike_have_one_matrix_and_are_estimated_as_each_by_itself(monk
     method = known.estimator(passes(here.spine, [QUERIES]))
 
     def tracts() -> tuple[NDArray[np.float64], list[Any]]:
-        """What is estimated, and the matrices that the solver is given: those of totals, of margins, of cells."""
-        (family,) = families(source, PL94, "L1", here.truth["L0"], here.spine.children("L1"), bounds["L1"].dense())
+        """What is estimated, and the matrices that the solver is given: those of totals, of
+        margins, of cells.
+        """
+        (family,) = families(
+            source, PL94, "L1", here.truth["L0"], here.spine.children("L1"), bounds["L1"].dense()
+        )
         part, solved, given = method.part("L1", 0, 12), LeastSquares.solve, list[Any]()
 
         def seen(problem: LeastSquares, gram: Any, *more: Any) -> Asking:
@@ -111,9 +138,13 @@ def test_siblings_alike_have_one_matrix_and_are_estimated_as_each_by_itself(monk
     assert sizes
     assert here.structures is not None
     tract, housed = here.spine.parent[2], here.structures[:, 0] > 0
-    told = zip(np.bincount(tract[housed], minlength=12).tolist(), np.bincount(tract) == 1, strict=True)
+    told = zip(
+        np.bincount(tract[housed], minlength=12).tolist(), np.bincount(tract) == 1, strict=True
+    )
     assert max(sizes) == len({(blocks, bool(alone)) for blocks, alone in told if blocks})
-    monkeypatch.setattr(informed, "alike", lambda support, known: (np.arange(len(known)), np.arange(len(known))))
+    monkeypatch.setattr(
+        informed, "alike", lambda support, known: (np.arange(len(known)), np.arange(len(known)))
+    )
     y, grams = tracts()
     assert not any(isinstance(g, Kinds) for g in grams[1:])
     np.testing.assert_allclose(x, y, atol=1e-6)

@@ -1,4 +1,6 @@
-"""The whole descent: whatever the tree, the dwellings, the people and the noise, it ends in a release."""
+"""The whole descent: whatever the tree, the dwellings, the people and the noise, it ends in a
+release.
+"""
 
 from __future__ import annotations
 
@@ -20,32 +22,46 @@ from tests.estimate.world import PLAIN, SMALL, World, memory, random_spine, rand
 def random_descent(
     seed: int, schema: Schema, noise: float | None = None
 ) -> tuple[World, Release, Certificate, Certificate]:
-    """Everything at random: depth, places, empty places, facilities, known totals, queries, passes, budgets."""
+    """Everything at random: depth, places, empty places, facilities, known totals, queries, passes,
+    budgets.
+    """
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, int(rng.integers(1, 6)), int(rng.integers(1, 6)))
     world = random_world(
-        rng, schema, spine,
-        size=rng.choice([0.3, 1, 3, 30]), facilities=rng.choice([0, 0.1, 0.5, 0.9]), empty=rng.choice([0, 0.5, 0.9]),
-    )  # fmt: skip
+        rng,
+        schema,
+        spine,
+        size=rng.choice([0.3, 1, 3, 30]),
+        facilities=rng.choice([0, 0.1, 0.5, 0.9]),
+        empty=rng.choice([0, 0.5, 0.9]),
+    )
     total_level = [None, *spine.levels][rng.integers(len(spine) + 1)]
-    bounds = world.bounds(total_level, housing_units=bool(rng.random() < 0.8), group_quarters=bool(rng.random() < 0.8))
+    bounds = world.bounds(
+        total_level, housing_units=bool(rng.random() < 0.8), group_quarters=bool(rng.random() < 0.8)
+    )
     names = [a.name for a in schema.attributes]
     factors = [" * ".join(n for n in names if rng.random() < 0.5) for _ in range(3)]
     queries = list(dict.fromkeys(["total", "detailed", *(q for q in factors if q)]))
     level_of_noise = noise or float(rng.choice([1e-6, 1, 100, 1e6, 1e10]))
-    variance = {(lv, q): level_of_noise * 10 ** rng.uniform(-2, 2) for lv in spine.levels for q in queries}
+    variance = {
+        (lv, q): level_of_noise * 10 ** rng.uniform(-2, 2) for lv in spine.levels for q in queries
+    }
     source = world.measured(rng, queries, lambda lv, q: variance[lv, q])
 
     chain = bool(rng.random() < 0.8)
     cuts = {level: int(rng.integers(len(queries))) for level in spine.levels}
-    passes = {lv: tuple(tuple(p) for p in (queries[:cut], queries[cut:]) if p) for lv, cut in cuts.items()}
+    passes = {
+        lv: tuple(tuple(p) for p in (queries[:cut], queries[cut:]) if p) for lv, cut in cuts.items()
+    }
     return world, *world.descend(source, bounds, Passes(passes), chain=chain)
 
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32), st.sampled_from([SMALL, PLAIN]))
 def test_it_always_ends_in_a_release(seed: int, schema: Schema) -> None:
-    """``Release`` checks sums, bounds, structural zeros and totals; the descent raises if it refuses."""
+    """``Release`` checks sums, bounds, structural zeros and totals; the descent raises if it
+    refuses.
+    """
     world, release, estimation, _ = random_descent(seed, schema)
     assert set(release.histograms) == set(world.spine.levels)
     assert estimation.worst_residual <= 1e-3 or estimation.inaccurate
@@ -91,7 +107,9 @@ def test_without_noise_it_returns_the_truth(schema: Schema, total_level: str | N
         world = random_world(rng, schema, spine, size=12.0)
         names = [a.name for a in schema.attributes]
         source = world.measured(rng, ["total", names[0], "detailed"], 9.0, noise=0.0)
-        release, estimation, _ = world.descend(source, world.bounds(total_level), [["total"], [names[0], "detailed"]])
+        release, estimation, _ = world.descend(
+            source, world.bounds(total_level), [["total"], [names[0], "detailed"]]
+        )
         for level in spine.levels:
             assert release.histograms[level].same_as(world.truth[level])
         assert estimation.inaccurate == 0
@@ -100,7 +118,9 @@ def test_without_noise_it_returns_the_truth(schema: Schema, total_level: str | N
 @settings(max_examples=30)
 @given(st.integers(0, 2**32), st.sampled_from([SMALL, PLAIN]), st.sampled_from([1.0, 1e4]))
 def test_joint_totals_are_met_whatever_the_noise(seed: int, schema: Schema, noise: float) -> None:
-    """States of two or three parts (``Release`` checks their totals), full of facilities; as narrow above them."""
+    """States of two or three parts (``Release`` checks their totals), full of facilities; as narrow
+    above them.
+    """
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, 4, 4)
     level = str(rng.choice(spine.levels[1:]))
@@ -112,29 +132,49 @@ def test_joint_totals_are_met_whatever_the_noise(seed: int, schema: Schema, nois
     source = world.measured(rng, ["total", "detailed"], noise)
     passes = [["total", "detailed"]] if rng.random() < 0.5 else [["total"], ["detailed"]]
     release, estimation, _ = world.descend(source, bounds, passes)
-    got, true = (np.bincount(part, weights=h[level].totals()) for h in (release.histograms, world.truth))
+    got, true = (
+        np.bincount(part, weights=h[level].totals()) for h in (release.histograms, world.truth)
+    )
     assert np.array_equal(got, true)
     for lv, h in release.histograms.items() if world.structures is not None else ():
         there = np.zeros((spine.units(lv), world.structures.shape[1]), dtype=np.int64)
         np.add.at(there, spine.up("L3", lv), world.structures)
         group = schema.level_of(schema.dwelling)
-        held = np.stack([h.dense()[:, group == g].sum(axis=1) for g in range(there.shape[1])], axis=1)
+        held = np.stack(
+            [h.dense()[:, group == g].sum(axis=1) for g in range(there.shape[1])], axis=1
+        )
         assert (held[:, 1:] >= there[:, 1:]).all(), lv  # every facility holds somebody,
         assert not held[there == 0].any(), lv  # and nobody is where there is none
-    assert (estimation.mended, estimation.worst_residual <= 1e-3 or estimation.inaccurate) == (0, True)
+    assert (estimation.mended, estimation.worst_residual <= 1e-3 or estimation.inaccurate) == (
+        0,
+        True,
+    )
 
 
 def test_the_parts_of_a_state_share_its_total_by_their_measurements() -> None:
-    """A state of two parts, 60 and 40 measured well: not the truth of each, but together exactly 100."""
+    """A state of two parts, 60 and 40 measured well: not the truth of each, but together exactly
+    100.
+    """
     truth = np.array([[60], [40], [25]])
     zero = np.zeros(1, dtype=np.int64)
-    spine = Spine(("US", "State"), (np.array(["US"]), np.array(["034", "036", "134"])), (zero, np.zeros(3, dtype=int)))
+    spine = Spine(
+        ("US", "State"),
+        (np.array(["US"]), np.array(["034", "036", "134"])),
+        (zero, np.zeros(3, dtype=int)),
+    )
     schema = Schema("one", (Attribute("sex", ("f",)),))
-    histograms = {lv: Histogram.of(len(c), 1, np.arange(len(c)), 0 * np.arange(len(c)), np.array(n))
-                  for lv, c, n in zip(spine.levels, spine.codes, ([125], [60, 25, 40]), strict=True)}  # fmt: skip
+    histograms = {
+        lv: Histogram.of(len(c), 1, np.arange(len(c)), 0 * np.arange(len(c)), np.array(n))
+        for lv, c, n in zip(spine.levels, spine.codes, ([125], [60, 25, 40]), strict=True)
+    }
     world = World(schema, spine, histograms, None)
-    bounds = world.bounds("State", JointTotals.of_places(spine.codes[1], np.array([100, 25, 100])).part)
-    answers = {("US", "total"): np.array([[125]]), ("State", "total"): truth[[0, 2, 1]] + np.array([[4], [9], [2]])}
+    bounds = world.bounds(
+        "State", JointTotals.of_places(spine.codes[1], np.array([100, 25, 100])).part
+    )
+    answers = {
+        ("US", "total"): np.array([[125]]),
+        ("State", "total"): truth[[0, 2, 1]] + np.array([[4], [9], [2]]),
+    }
     source = memory({k: (v, np.full(len(v), 4.0)) for k, v in answers.items()})
     release, _, _ = world.descend(source, bounds, [["total"]], chain=False)
     assert release.histograms["State"].totals().tolist() == [61, 25, 39]
@@ -151,8 +191,9 @@ def test_an_empty_world() -> None:
 
 
 def test_states_that_are_full_of_facilities() -> None:
-    """Every state holds exactly one person for each facility, so nothing is free but the cells; the national
-    histogram must be one that the states can share out, though its measurements want everybody in households."""
+    """Every state holds exactly one person for each facility, so nothing is free but the cells; the
+    national histogram must be one that the states can share out, though its measurements want
+    everybody in households."""
     for seed in range(10):
         rng = np.random.default_rng(seed)
         spine = random_spine(rng, 4, 4)

@@ -1,4 +1,6 @@
-"""Estimators of one's own: whatever they say of a family, the release is one; and what is no answer is told."""
+"""Estimators of one's own: whatever they say of a family, the release is one; and what is no answer
+is told.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def measured(w: World, variance: float = 4.0, noise: float = 1.0) -> Measurement
 def test_whatever_it_says_the_release_meets_every_bound(
     estimator: Estimator, total_level: str | None, seed: int
 ) -> None:
-    """``Release`` checks sums, structural zeros, facilities and totals: rounding and mending are not the estimator's."""
+    """``Release`` checks sums, structural zeros, facilities and totals: rounding and mending are
+    not the estimator's.
+    """
     w = world(seed)
     release = topdown(measured(w), w.spine, w.bounds(total_level), w.universe(), estimator)
     assert set(release.histograms) == set(release.certificates) == set(w.spine.levels)
@@ -182,16 +186,21 @@ def test_full_information_is_topdown_at_the_lowest_level_and_better_above_it() -
     source = w.measured(rng, QUERIES, lambda level, q: 1.0 if level == "L2" else 1e4)
     given = source, w.spine, w.bounds(), w.universe(), passes(w.spine, [["total"], QUERIES[1:]])
     off = [
-        np.abs(d(*given).histograms["L0"].dense() - w.truth["L0"].dense()).sum() for d in (topdown, full_information)
+        np.abs(d(*given).histograms["L0"].dense() - w.truth["L0"].dense()).sum()
+        for d in (topdown, full_information)
     ]
     assert off[1] < 40 < 200 < off[0]
 
 
 def test_passes_by_rule_follow_from_what_the_source_says() -> None:
-    """18 cells of variance 1 say 18 of the total and 6 of each home; 16 times as precise has a pass of its own."""
+    """18 cells of variance 1 say 18 of the total and 6 of each home; 16 times as precise has a pass
+    of its own.
+    """
     w = world(6)
     variance = {"total": 0.15, "home": 0.25, "detailed": 1.0}
-    held = w.measured(np.random.default_rng(1), QUERIES, lambda level, q: variance[q] if level != "L3" else 4.0).held
+    held = w.measured(
+        np.random.default_rng(1), QUERIES, lambda level, q: variance[q] if level != "L3" else 4.0
+    ).held
     lost = {k: m for k, m in held.items() if k != ("L2", "home")}
     mixed = lost["L1", "total"]
     some = np.where(np.arange(len(mixed.variance)) == 0, np.inf, mixed.variance)

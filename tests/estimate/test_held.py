@@ -1,4 +1,6 @@
-"""The margins that are held between totals and everything: dense matrices, brute force over cells, Clarabel."""
+"""The margins that are held between totals and everything: dense matrices, brute force over cells,
+Clarabel.
+"""
 
 from __future__ import annotations
 
@@ -38,36 +40,59 @@ Array = NDArray[np.float64]
 ZERO = np.zeros(1, dtype=np.int64)
 SPINE = Spine(
     ("R", "C", "B"),
-    (np.array(["r"]), np.array(["r0", "r1", "r2"]), np.array([f"r{i}{j}" for i in range(3) for j in range(2)])),
+    (
+        np.array(["r"]),
+        np.array(["r0", "r1", "r2"]),
+        np.array([f"r{i}{j}" for i in range(3) for j in range(2)]),
+    ),
     (ZERO, np.zeros(3, dtype=np.int64), np.repeat(np.arange(3), 2)),
 )
 #: Well-measured margins of dwellings and of an attribute of two levels, beside cells that are not.
 VARIANCE = {"total": 5.0, "home": 15.0, "age": 20.0, "age * race": 400.0, "detailed": 150.0}
 
 
-# --- sums of cells -------------------------------------------------------------------------------------------------
+# --- sums of cells
+# -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("schema", "names"), [
-    (SMALL, ("home", "age")), (SMALL, ("race",)), (PLAIN, ("age",)), (PLAIN, ("total",)), (GROUPED, ("white", "sex")),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("schema", "names"),
+    [
+        (SMALL, ("home", "age")),
+        (SMALL, ("race",)),
+        (PLAIN, ("age",)),
+        (PLAIN, ("total",)),
+        (GROUPED, ("white", "sex")),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("grouped", [False, True])
-def test_what_is_said_of_sums_is_that_of_the_matrix(schema: Schema, names: tuple[str, ...], *, grouped: bool) -> None:
-    """MCM' and M mu for operators that differ on every mode, with M written out; it tells apart what it is to, and no more."""
+def test_what_is_said_of_sums_is_that_of_the_matrix(
+    schema: Schema, names: tuple[str, ...], *, grouped: bool
+) -> None:
+    """MCM' and M mu for operators that differ on every mode, with M written out; it tells apart
+    what it is to, and no more.
+    """
     rng = np.random.default_rng(len(names) + grouped)
     modes = Modes.of(schema, [*queries(schema), *map(schema.query, names)])
     group = schema.query("race").index if grouped else np.zeros(schema.cells, dtype=np.intp)
     margin = CellSums.of(modes, [schema.query(n) for n in names], group)
-    told = {(*(int(schema.query(n).index[k]) for n in names), int(group[k])) for k in range(schema.cells)}
+    told = {
+        (*(int(schema.query(n).index[k]) for n in names), int(group[k]))
+        for k in range(schema.cells)
+    }
     assert margin.size == len(set(margin.of_cell.tolist())) == len(told)
     m = (margin.of_cell == np.arange(margin.size)[:, None]).astype(float)
     operators = np.stack([random_operator(modes, rng) for _ in range(2)])
-    assert np.allclose(margin.covariance(operators), [m @ matrix(modes, o) @ m.T for o in operators])
+    assert np.allclose(
+        margin.covariance(operators), [m @ matrix(modes, o) @ m.T for o in operators]
+    )
     x = rng.normal(size=(2, schema.cells))
     assert np.allclose(margin.mean(x[:, modes.order].reshape(2, modes.d, *modes.sizes)), x @ m.T)
 
 
-# --- which -----------------------------------------------------------------------------------------------------------
+# --- which
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
@@ -79,7 +104,9 @@ def test_a_margin_is_precise_where_its_cells_have_eight_times_its_variance(schem
     q, one = dense(schema, race), np.ones(schema.cells)
     got, expected = [], []
     for variance in 10.0 ** np.arange(-2, 2.25, 0.25):
-        c = modes.inverse(modes.query(schema.query("detailed")) + modes.query(race) / variance, possible)[None]
+        c = modes.inverse(
+            modes.query(schema.query("detailed")) + modes.query(race) / variance, possible
+        )[None]
         given = given_total(modes, c)
         whole = matrix(modes, c[0])
         whole -= np.outer(whole @ one, whole @ one) / (one @ whole @ one)
@@ -109,14 +136,23 @@ def test_sums_of_what_is_held_are_not_held_again_and_the_pass_has_its_size() -> 
     names = ("a", "a * b", "c * d", "detailed")
     modes = Modes.of(schema, [schema.query(n) for n in names])
     told = {"a": 1e4, "a * b": 1e2, "c * d": 10.0, "detailed": 1.0}
-    c = modes.inverse(sum(w * modes.query(schema.query(n)) for n, w in told.items()), np.ones(modes.d, dtype=bool))
+    c = modes.inverse(
+        sum(w * modes.query(schema.query(n)) for n, w in told.items()), np.ones(modes.d, dtype=bool)
+    )
     given, group = given_total(modes, c[None]), np.zeros(schema.cells, dtype=np.intp)
-    held = precise(modes, [schema.query(n) for n in names], given, np.full(modes.d, schema.cells / modes.d), group)
+    held = precise(
+        modes,
+        [schema.query(n) for n in names],
+        given,
+        np.full(modes.d, schema.cells / modes.d),
+        group,
+    )
     assert [h.query.name for h in held] == ["a * b"]  # with "c * d" there would be 1,296 sums
     assert MOST < 6**4
 
 
-# --- the passes ----------------------------------------------------------------------------------------------------
+# --- the passes
+# ----------------------------------------------------------------------------------------------------
 
 
 def unasked(source: Measurements, units: Callable[[Measurement], list[int]]) -> Measurements:
@@ -132,7 +168,11 @@ def unasked(source: Measurements, units: Callable[[Measurement], list[int]]) -> 
 def patchy(seed: int, schema: Schema, share: float = 0.3, size: float = 60.0) -> World:
     """A world over ``SPINE`` where most cells of a place are empty, and the others are not."""
     rng = np.random.default_rng(seed)
-    lowest = rng.poisson(size, (6, schema.cells)) * (rng.random((6, schema.cells)) < share) * schema.possible
+    lowest = (
+        rng.poisson(size, (6, schema.cells))
+        * (rng.random((6, schema.cells)) < share)
+        * schema.possible
+    )
     structures = None
     if schema.dwelling is not None:
         group = dense(schema, schema.query(schema.dwelling))
@@ -155,17 +195,35 @@ class Told:
     family: Family
 
     @staticmethod
-    def of(world: World, variance: Mapping[str, float], total: str | None = None, blind: int | None = None) -> Told:
+    def of(
+        world: World,
+        variance: Mapping[str, float],
+        total: str | None = None,
+        blind: int | None = None,
+    ) -> Told:
         """Child ``blind`` and those below it are asked for their cells alone."""
         source = world.measured(np.random.default_rng(5), tuple(variance), lambda _, q: variance[q])
         if blind is not None:
-            source = unasked(source, lambda m: {"C": [blind], "B": [2 * blind, 2 * blind + 1]}.get(m.level, [])
-                             if m.query != "detailed" else [])  # fmt: skip
+            source = unasked(
+                source,
+                lambda m: (
+                    {"C": [blind], "B": [2 * blind, 2 * blind + 1]}.get(m.level, [])
+                    if m.query != "detailed"
+                    else []
+                ),
+            )
         bounds = world.bounds(total)
         known = collapse(source, world.spine, bounds, world.universe())
-        method = replace(known.estimator(passes(world.spine, [["total"], ["detailed"]])), accuracy=1e-9)
+        method = replace(
+            known.estimator(passes(world.spine, [["total"], ["detailed"]])), accuracy=1e-9
+        )
         (family,) = families(
-            source, world.schema, "C", world.truth["R"], world.spine.children("C"), bounds["C"].dense()
+            source,
+            world.schema,
+            "C",
+            world.truth["R"],
+            world.spine.children("C"),
+            bounds["C"].dense(),
         )
         return Told(known.modes, known.information["C"], method, family)
 
@@ -177,7 +235,9 @@ class Told:
         return replace(self.method, queries={"C": ()}).estimate(self.family)[0]
 
     def by_hand(self, *names: str, blind: int | None = None) -> Array:
-        """The estimate with ``names`` held, but not by child ``blind``: dense matrices, every bound a row, Clarabel."""
+        """The estimate with ``names`` held, but not by child ``blind``: dense matrices, every bound
+        a row, Clarabel.
+        """
         schema, bounds = self.family.schema, self.family.bounds
         group = (bounds.group == np.arange(bounds.groups)[:, None]).astype(float)
         rows = list(zip(group, bounds.lower.T, np.minimum(bounds.upper.T, 9999), strict=True))
@@ -199,21 +259,27 @@ class Told:
     def best(
         self, m: Array, rows: list[tuple[Array, Array, Array]], *, total_alone: bool = False
     ) -> tuple[Array, NDArray]:
-        """Sums ``m`` of cells, those that the parent has somebody in, by what is known of them given the total."""
+        """Sums ``m`` of cells, those that the parent has somebody in, by what is known of them
+        given the total.
+        """
         c, mu = posterior(self.modes, replace(self.information, total=None))
         mean = mu.reshape(len(mu), -1)[:, self.modes.place] @ m.T
         grams = []
         for each in c:
             covariance = m @ matrix(self.modes, each) @ m.T
             one = np.outer(able := np.diagonal(covariance) > 0, able) / covariance.sum()
-            grams.append(one if total_alone else np.linalg.pinv(covariance, hermitian=True) - 0.999 * one)
+            grams.append(
+                one if total_alone else np.linalg.pinv(covariance, hermitian=True) - 0.999 * one
+            )
         parent = np.zeros(self.family.schema.cells)
         parent[self.family.cell] = self.family.parent
         kept = np.flatnonzero(m @ parent > 0)
         gram, first = np.stack(grams), m.argmax(axis=1)[kept]
         rhs = np.einsum("uij,uj->ui", gram, mean)[:, kept]
         row, low, high = (np.array(part, dtype=float) for part in zip(*rows, strict=True))
-        p = Problem(gram[:, kept[:, None], kept], rhs, (m @ parent)[kept], row[:, first], low.T, high.T)
+        p = Problem(
+            gram[:, kept[:, None], kept], rhs, (m @ parent)[kept], row[:, first], low.T, high.T
+        )
         x = clarabel_qp(p)
         assert x is not None
         return x, kept
@@ -253,7 +319,13 @@ def test_a_child_that_is_not_asked_does_not_hold() -> None:
     x = told.estimated()
     assert np.abs(x - told.by_hand("age", blind=1)).max() < 0.02
     c = given_total(told.modes, posterior(told.modes, told.information)[0])
-    (held,) = precise(told.modes, told.method.queries["C"], c, np.full(told.modes.d, 40.0), told.family.bounds.group)
+    (held,) = precise(
+        told.modes,
+        told.method.queries["C"],
+        c,
+        np.full(told.modes.d, 40.0),
+        told.family.bounds.group,
+    )
     assert held.by.tolist() == [True, False, True]
 
 
@@ -265,16 +337,21 @@ def test_without_a_precise_margin_there_are_two_passes() -> None:
     assert np.array_equal(x, told.two_passes())
 
 
-# --- the whole descent -----------------------------------------------------------------------------------------------
+# --- the whole descent
+# -----------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=12)
 @given(st.integers(0, 2**32), st.sampled_from([SMALL, PLAIN]), st.booleans())
 def test_it_ends_in_a_release_whatever_is_known(seed: int, schema: Schema, joint: bool) -> None:
-    """Totals, joint totals or none; dwellings; units that are not measured: ``Release`` checks all that is exact."""
+    """Totals, joint totals or none; dwellings; units that are not measured: ``Release`` checks all
+    that is exact.
+    """
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, 4, 4)
-    world = random_world(rng, schema, spine, size=rng.choice([1.0, 30.0]), facilities=0.4, empty=0.2)
+    world = random_world(
+        rng, schema, spine, size=rng.choice([1.0, 30.0]), facilities=0.4, empty=0.2
+    )
     level = str(rng.choice(spine.levels[1:]))
     parent = spine.parent[spine.index(level)]
     part = np.unique(parent * 9 + rng.integers(0, 2, len(parent)), return_inverse=True)[1]
@@ -282,7 +359,10 @@ def test_it_ends_in_a_release_whatever_is_known(seed: int, schema: Schema, joint
     variance = {n: v for n, v in VARIANCE.items() if n != "home" or schema is SMALL}
     source = world.measured(rng, tuple(variance), lambda _, q: variance[q])
     source = unasked(
-        source, lambda m: [u for u in range(len(m.variance)) if m.level != spine.levels[-1] and rng.random() < 0.2]
+        source,
+        lambda m: [
+            u for u in range(len(m.variance)) if m.level != spine.levels[-1] and rng.random() < 0.2
+        ],
     )
     own = passes(spine, [["total"], [n for n in variance if n != "total"]])
     release = full_information(source, spine, bounds, world.universe(), own)
@@ -299,7 +379,9 @@ def test_beside_exact_counts(query: str) -> None:
     world = random_world(rng, PLAIN, SPINE, size=30.0, empty=0.0)
     counts = [("B", PLAIN.query(query), world.truth["B"].answer(PLAIN.query(query)))]
     bounds = known_bounds(PLAIN, SPINE, counts, None)
-    source = world.measured(rng, ("age", "race", "detailed"), lambda _, q: 30.0 if q == "detailed" else 1.0)
+    source = world.measured(
+        rng, ("age", "race", "detailed"), lambda _, q: 30.0 if q == "detailed" else 1.0
+    )
     own = passes(SPINE, [["age", "race", "detailed"]])
     release = full_information(source, SPINE, bounds, world.universe(chain=False), own)
     for level in SPINE.levels:
@@ -307,7 +389,8 @@ def test_beside_exact_counts(query: str) -> None:
         assert np.array_equal(got, true)
 
 
-# --- rounding ------------------------------------------------------------------------------------------------------
+# --- rounding
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_rounding_keeps_what_is_held_beside_a_chain() -> None:
@@ -321,7 +404,10 @@ def test_rounding_keeps_what_is_held_beside_a_chain() -> None:
     x = np.vstack([x, np.ceil(x.sum(axis=0)) - x.sum(axis=0)])
     bounds = geography.bounds(schema, random_spine(rng, 1, 1), None, None, None)["L0"].dense()
     bounds = Bounds(
-        bounds.group, *(np.repeat(b, 5, axis=0) for b in (bounds.lower, bounds.upper)), None, bounds.possible
+        bounds.group,
+        *(np.repeat(b, 5, axis=0) for b in (bounds.lower, bounds.upper)),
+        None,
+        bounds.possible,
     )
     e = Estimate(0, cell, np.rint(x.sum(axis=0)).astype(np.int64), x, Certificate())
     off = {}

@@ -1,4 +1,6 @@
-"""Full information against dense generalised least squares: every leaf cell of the tree a variable, no algebra."""
+"""Full information against dense generalised least squares: every leaf cell of the tree a variable,
+no algebra.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ Array = NDArray[np.float64]
 
 GROUPED = Schema(
     "grouped",
-    (Attribute("race", ("w", "x", "y", "z")), Attribute("sex", ("f", "m")), Attribute("home", ("household", "a"))),
+    (
+        Attribute("race", ("w", "x", "y", "z")),
+        Attribute("sex", ("f", "m")),
+        Attribute("home", ("household", "a")),
+    ),
     recodes=(Grouping("white", "race", ("w", "not-w"), (0, 1, 1, 1)),),
     dwelling="home",
 )
@@ -58,7 +64,8 @@ def queries(schema: Schema, *more: str) -> list[Query]:
     return [schema.query(q) for q in (*MEASURED[schema.name], *more)]
 
 
-# --- the algebra ---------------------------------------------------------------------------------------------
+# --- the algebra
+# ---------------------------------------------------------------------------------------------
 
 
 def matrix(modes: Modes, operator: Array) -> Array:
@@ -71,7 +78,9 @@ def matrix(modes: Modes, operator: Array) -> Array:
             mean = np.full((n, n), 1 / n)
             p = np.kron(p, np.eye(n) - mean if contrast else mean)
         projections.append(p)
-    in_order = sum((np.kron(b, p) for b, p in zip(operator, projections, strict=True)), np.zeros((k, k)))
+    in_order = sum(
+        (np.kron(b, p) for b, p in zip(operator, projections, strict=True)), np.zeros((k, k))
+    )
     out = np.empty((k, k))
     out[np.ix_(modes.order, modes.order)] = in_order
     return out
@@ -113,7 +122,9 @@ def test_apply_and_on_cells_are_those_of_the_matrix(schema: Schema) -> None:
     cell = np.sort(rng.choice(schema.cells, max(1, schema.cells * 2 // 3), replace=False))
     assert np.allclose(modes.on_cells(operator, cell), whole[np.ix_(cell, cell)])
     both = np.stack([operator, 2 * operator])
-    assert np.allclose(modes.on_cells(both, cell), np.stack([1, 2])[:, None, None] * whole[np.ix_(cell, cell)])
+    assert np.allclose(
+        modes.on_cells(both, cell), np.stack([1, 2])[:, None, None] * whole[np.ix_(cell, cell)]
+    )
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
@@ -121,16 +132,24 @@ def test_the_inverse_is_that_of_the_matrix_on_the_support(schema: Schema) -> Non
     rng = np.random.default_rng(2)
     modes = Modes.of(schema, queries(schema))
     operator = random_operator(modes, rng)
-    for support in (np.ones(modes.d, dtype=bool), np.arange(modes.d) % 2 == 0, np.zeros(modes.d, dtype=bool)):
+    for support in (
+        np.ones(modes.d, dtype=bool),
+        np.arange(modes.d) % 2 == 0,
+        np.zeros(modes.d, dtype=bool),
+    ):
         inverse = matrix(modes, modes.inverse(operator, support))
         per_cell = np.repeat(support, modes.schema.cells // modes.d)[modes.place]
         cell = np.flatnonzero(per_cell)
-        assert np.allclose(inverse[np.ix_(cell, cell)] @ matrix(modes, operator)[np.ix_(cell, cell)], np.eye(len(cell)))
+        assert np.allclose(
+            inverse[np.ix_(cell, cell)] @ matrix(modes, operator)[np.ix_(cell, cell)],
+            np.eye(len(cell)),
+        )
         assert not inverse[~per_cell].any()
         assert not inverse[:, ~per_cell].any()
 
 
-# --- the two passes ------------------------------------------------------------------------------------------
+# --- the two passes
+# ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -152,23 +171,36 @@ def passes(world: World, held: Held, bounds: Mapping[str, LevelBounds]) -> Passe
     unbiased = dict(known.down())
     above, lowest = spine.levels[-2:]
     leaves = full.own(
-        source, lowest, known.modes, known.queries[lowest], bounds[lowest].dense(), 0, spine.units(lowest)
+        source,
+        lowest,
+        known.modes,
+        known.queries[lowest],
+        bounds[lowest].dense(),
+        0,
+        spine.units(lowest),
     )
     unbiased[lowest] = known.descend(lowest, leaves, unbiased[above], known.below[above])
     return Passes(known, unbiased)
 
 
 def measured(
-    world: World, rng: np.random.Generator, *, unmeasured: bool = False, tree: MeasuredSpine | None = None
+    world: World,
+    rng: np.random.Generator,
+    *,
+    unmeasured: bool = False,
+    tree: MeasuredSpine | None = None,
 ) -> Held:
-    """Answers with normal noise, a variance of its own for each unit and query. ``unmeasured`` leaves out
-    some queries of units that are not at the lowest level, ``tree`` all of units that it says are not measured."""
+    """Answers with normal noise, a variance of its own for each unit and query. ``unmeasured``
+    leaves out some queries of units that are not at the lowest level, ``tree`` all of units that it
+    says are not measured."""
     held = {}
     for level in world.spine.levels:
         for name in MEASURED[world.schema.name]:
             true = world.truth[level].answer(world.schema.query(name))
             variance = rng.uniform(0.5, 30, len(true))
-            noisy = true + np.rint(rng.normal(size=true.shape) * np.sqrt(variance)[:, None]).astype(np.int64)
+            noisy = true + np.rint(rng.normal(size=true.shape) * np.sqrt(variance)[:, None]).astype(
+                np.int64
+            )
             if unmeasured and level != world.spine.levels[-1]:
                 lost = rng.random(len(true)) < 0.3
                 variance[lost], noisy[lost] = np.inf, -(10**6)
@@ -205,7 +237,9 @@ def membership(spine: Spine, level: str) -> Array:
 
 
 def gls(world: World, held: Held, bounds: Mapping[str, LevelBounds]) -> DenseGls:
-    """Least squares over all leaf cells that bounds allow, with known totals as equations (a KKT system)."""
+    """Least squares over all leaf cells that bounds allow, with known totals as equations (a KKT
+    system).
+    """
     schema, spine = world.schema, world.spine
     lowest = bounds[spine.levels[-1]].dense()
     free = np.flatnonzero(((lowest.upper[:, lowest.group] > 0) & lowest.possible).ravel())
@@ -220,18 +254,24 @@ def gls(world: World, held: Held, bounds: Mapping[str, LevelBounds]) -> DenseGls
     equations: Array = np.zeros((0, len(free)))
     totals: Array = np.zeros(0)
     for level in known:
-        equations = np.kron(membership(spine, level), np.ones((1, schema.cells)))[:, free].astype(float)
+        equations = np.kron(membership(spine, level), np.ones((1, schema.cells)))[:, free].astype(
+            float
+        )
         totals = np.asarray(bounds[level].total, dtype=float)
         some = equations.any(axis=1)
         equations, totals = equations[some], totals[some]
     for level in spine.levels:
         if (joint := bounds[level].joint) is not None:
             within = (joint.part == np.arange(len(joint.total))[:, None]).astype(float)
-            equations = np.kron(within @ membership(spine, level), np.ones((1, schema.cells)))[:, free]
+            equations = np.kron(within @ membership(spine, level), np.ones((1, schema.cells)))[
+                :, free
+            ]
             some = equations.any(axis=1)
             equations, totals = equations[some], joint.total[some].astype(float)
     n = len(free)
-    system = np.block([[normal[np.ix_(free, free)], equations.T], [equations, np.zeros((len(totals),) * 2)]])
+    system = np.block(
+        [[normal[np.ix_(free, free)], equations.T], [equations, np.zeros((len(totals),) * 2)]]
+    )
     inverse = np.linalg.inv(system)
     mean, covariance = np.zeros(size), np.zeros((size, size))
     mean[free] = (inverse @ np.concatenate([rhs[free], totals]))[:n]
@@ -274,9 +314,10 @@ def in_parts(rng: np.random.Generator, spine: Spine, level: str) -> NDArray[np.i
 
 
 def settles_more(world: World, bounds: Mapping[str, LevelBounds], at: str) -> bool:
-    """Whether known totals of ``at`` settle more of some unit above than its total. A sum of cells of a unit is settled if
-    every total below counts all of them that are its, or none: cells that one total counts are linked, and each
-    component of linked cells is settled as a sum. So, if there are two."""
+    """Whether known totals of ``at`` settle more of some unit above than its total. A sum of cells
+    of a unit is settled if every total below counts all of them that are its, or none: cells that
+    one total counts are linked, and each component of linked cells is settled as a sum. So, if
+    there are two."""
     lowest = bounds[world.spine.levels[-1]].dense()
     held = membership(world.spine, at) @ ((lowest.upper[:, lowest.group] > 0) & lowest.possible) > 0
     if (joint := bounds[at].joint) is not None:
@@ -300,22 +341,27 @@ def settles_more(world: World, bounds: Mapping[str, LevelBounds], at: str) -> bo
 def test_irregular_trees_are_dense_generalised_least_squares(
     schema: Schema, known: str | None, seed: int, at: str
 ) -> None:
-    """Only children whose parents are measured in their place, units of one level measured each with its own noise, and
-    totals of single units or of several together: exactly, but for what a machine rounds. Where totals settle more than
-    totals, that keeps a little variance."""
+    """Only children whose parents are measured in their place, units of one level measured each
+    with its own noise, and totals of single units or of several together: exactly, but for what a
+    machine rounds. Where totals settle more than totals, that keeps a little variance."""
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, 4, 3)
     world = random_world(rng, schema, spine, empty=0.3)
     tree = MeasuredSpine.bypassed(spine, np.arange(spine.units("L3")))
     held = measured(world, rng, tree=tree)
-    bounds = world.bounds(at if known else None, in_parts(rng, spine, at) if known == "joint" else None)
+    bounds = world.bounds(
+        at if known else None, in_parts(rng, spine, at) if known == "joint" else None
+    )
     close = 2e-3 if known and settles_more(world, bounds, at) else 1e-9
     found, oracle = passes(world, held, bounds), gls(world, held, bounds)
     for level in spine.levels:
         for query in queries(schema, *ASKED[schema.name]):
             value, deviation = answers(found.modes, found.unbiased[level], query)
             expected, of_oracle = oracle.answers(level, query)
-            assert np.abs(value - expected).max() < close * (1 + np.abs(expected).max()), (level, query.name)
+            assert np.abs(value - expected).max() < close * (1 + np.abs(expected).max()), (
+                level,
+                query.name,
+            )
             assert np.abs(deviation**2 - of_oracle**2).max() < close, (level, query.name)
 
 
@@ -335,7 +381,9 @@ def test_known_totals_are_equations(schema: Schema, level: str) -> None:
 
 @pytest.mark.parametrize("level", ["L0", "L1"])
 def test_a_known_total_of_three_hundred_million_comes_out_as_it_is_known(level: str) -> None:
-    """And every other answer is what it is of a small nation, moved: the same noise, fewer digits left for it."""
+    """And every other answer is what it is of a small nation, moved: the same noise, fewer digits
+    left for it.
+    """
     rng = np.random.default_rng(11)
     small = random_world(rng, PLAIN, random_spine(rng, 4, 2), empty=0.3)
     lowest = small.spine.levels[-1]
@@ -348,13 +396,19 @@ def test_a_known_total_of_three_hundred_million_comes_out_as_it_is_known(level: 
         up, here = small.spine.levels[depth - 1 : depth + 1]
         truth[up] = truth[here].up(small.spine.parent[depth], small.spine.units(up))
     large = replace(small, truth=truth)
-    found = [passes(w, measured(w, np.random.default_rng(1)), w.bounds(level)) for w in (small, large)]
+    found = [
+        passes(w, measured(w, np.random.default_rng(1)), w.bounds(level)) for w in (small, large)
+    ]
     for lv in small.spine.levels[: small.spine.levels.index(level) + 1]:
         value, _ = answers(found[1].modes, found[1].unbiased[lv], PLAIN.query("total"))
         assert np.abs(value[:, 0] - large.truth[lv].totals()).max() < 1e-5
     for lv in small.spine.levels:
-        moved = large.truth[lv].answer(PLAIN.query("detailed")) - small.truth[lv].answer(PLAIN.query("detailed"))
-        (one, error), (other, _) = (answers(f.modes, f.unbiased[lv], PLAIN.query("detailed")) for f in found)
+        moved = large.truth[lv].answer(PLAIN.query("detailed")) - small.truth[lv].answer(
+            PLAIN.query("detailed")
+        )
+        (one, error), (other, _) = (
+            answers(f.modes, f.unbiased[lv], PLAIN.query("detailed")) for f in found
+        )
         assert (np.abs(other - moved - one) <= 0.05 + 0.02 * error).all(), lv
 
 
@@ -368,13 +422,19 @@ def test_where_a_support_is_empty_nothing_is_said_and_nothing_spoilt() -> None:
     assert not nobody.all()
     found = passes(world, held, bounds)
     compare(world, found, gls(world, held, bounds), mean=1e-4, error=1e-5)
-    value, deviation = answers(found.modes, found.unbiased[world.spine.levels[-1]], SMALL.query("detailed"))
+    value, deviation = answers(
+        found.modes, found.unbiased[world.spine.levels[-1]], SMALL.query("detailed")
+    )
     assert not value[nobody].any()
     assert not deviation[nobody].any()
 
 
 def test_an_only_child_knows_what_its_parent_knows() -> None:
-    spine = Spine(("L0", "L1"), (np.array(["R"]), np.array(["R00"])), (np.zeros(1, np.int64), np.zeros(1, np.int64)))
+    spine = Spine(
+        ("L0", "L1"),
+        (np.array(["R"]), np.array(["R00"])),
+        (np.zeros(1, np.int64), np.zeros(1, np.int64)),
+    )
     rng = np.random.default_rng(4)
     world = random_world(rng, GROUPED, spine, empty=0.0)
     found = passes(world, measured(world, rng), world.bounds())
@@ -408,23 +468,33 @@ def test_more_measurements_never_make_an_answer_less_sure() -> None:
             assert (deviation < 0.99 * alone).any()
 
 
-# --- coverage ------------------------------------------------------------------------------------------------
+# --- coverage
+# ------------------------------------------------------------------------------------------------
 
 
 def test_standard_errors_are_those_of_repeated_noise_and_a_tenth_less_would_be_noticed() -> None:
-    """Estimates are linear in the noise (of three draws it is shown): over many draws each standardised error has mean 0 and variance 1."""
+    """Estimates are linear in the noise (of three draws it is shown): over many draws each
+    standardised error has mean 0 and variance 1.
+    """
     rng, entropy, repeats = np.random.default_rng(7), seeded(7), 1200
     world = random_world(rng, SMALL, random_spine(rng, 3, 2), empty=0.4)
     sigma_sq = {name: Fraction(7 + 12 * i, 2) for i, name in enumerate(MEASURED["small"])}
     bounds, query, level = world.bounds(), SMALL.query("home * race"), "L1"
     true = world.truth[level].answer(query)
-    exact = {(lv, name): world.truth[lv].answer(SMALL.query(name)) for lv in world.spine.levels for name in sigma_sq}
+    exact = {
+        (lv, name): world.truth[lv].answer(SMALL.query(name))
+        for lv in world.spine.levels
+        for name in sigma_sq
+    }
     size = np.cumsum([x.size for x in exact.values()])
 
     def estimated(noise: NDArray[np.int64]) -> tuple[Array, Array]:
         """From the answers with ``noise`` in the order of ``exact``: values and standard errors."""
         held = {
-            (lv, name): (x + e.reshape(x.shape), np.full(len(x), DISCRETE_GAUSSIAN.variance(sigma_sq[name])))
+            (lv, name): (
+                x + e.reshape(x.shape),
+                np.full(len(x), DISCRETE_GAUSSIAN.variance(sigma_sq[name])),
+            )
             for ((lv, name), x), e in zip(exact.items(), np.split(noise, size[:-1]), strict=True)
         }
         found = passes(world, held, bounds)
@@ -452,6 +522,7 @@ def test_standard_errors_are_those_of_repeated_noise_and_a_tenth_less_would_be_n
     assert (squares > low).all()
     assert (squares < high).all()
     assert (np.abs(sums) < 5 * np.sqrt(repeats)).all()
-    # power: were the errors a tenth smaller or larger than they should be, most answers would show it
+    # power: were the errors a tenth smaller or larger than they should be, most answers would show
+    # it
     assert np.mean(squares / 0.9**2 > high) > 0.5
     assert np.mean(squares / 1.1**2 < low) > 0.5

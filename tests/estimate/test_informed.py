@@ -1,4 +1,6 @@
-"""The constrained descent with full information: what it holds on to, and that it uses what is below."""
+"""The constrained descent with full information: what it holds on to, and that it uses what is
+below.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def test_a_root_without_a_known_total_keeps_the_unbiased_one(seed: int) -> None:
     bounds = world.bounds()
     source = world.measured(rng, QUERIES, lambda level, q: VARIANCE[q])
     known = collapse(source, spine, bounds, world.universe())
-    value, error = next((v, e) for level, q, v, e in known.unbiased() if (level, q.name) == ("L0", "total"))
+    value, error = next(
+        (v, e) for level, q, v, e in known.unbiased() if (level, q.name) == ("L0", "total")
+    )
     (root,) = families(source, PL94, "L0", None, spine.children("L0"), bounds["L0"].dense())
     method = known.estimator(passes(spine, [["total"], QUERIES[1:]]))
     x = estimated([root], method.part("L0", 0, 1))[0].x.sum()
@@ -41,7 +45,9 @@ def test_a_root_without_a_known_total_keeps_the_unbiased_one(seed: int) -> None:
 
 
 def test_large_counts_are_not_drawn_towards_zero() -> None:
-    """A vague prior must not weigh on what is measured: 1.5e8 persons of one cell, noise of variance 5,000."""
+    """A vague prior must not weigh on what is measured: 1.5e8 persons of one cell, noise of
+    variance 5,000.
+    """
     rng = np.random.default_rng(7)
     zero = np.zeros(1, dtype=np.int64)
     states = np.array([f"{i:02d}" for i in range(10)])
@@ -59,7 +65,9 @@ def test_large_counts_are_not_drawn_towards_zero() -> None:
                 noise = np.rint(rng.normal(size=answers.shape) * 5000**0.5).astype(np.int64)
                 held[level, name] = (answers + noise, np.full(len(answers), 5000.0))
         known = collapse(memory(held), spine, bounds, Universe(PERSONS, PL94))
-        value, error = next((v, e) for level, q, v, e in known.unbiased() if (level, q.name) == ("US", "detailed"))
+        value, error = next(
+            (v, e) for level, q, v, e in known.unbiased() if (level, q.name) == ("US", "detailed")
+        )
         z.append((value[0, 126] - truth[:, 126].sum()) / error[0, 126])
     assert abs(np.mean(z)) < 5 / len(z) ** 0.5  # it was -10.9
 

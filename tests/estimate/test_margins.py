@@ -1,4 +1,6 @@
-"""Estimates and standard errors of any sums of cells, against dense generalised least squares; coverage."""
+"""Estimates and standard errors of any sums of cells, against dense generalised least squares;
+coverage.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ Array = NDArray[np.float64]
 
 GROUPED = Schema(
     "grouped",
-    (Attribute("race", ("w", "x", "y", "z")), Attribute("sex", ("f", "m")), Attribute("home", ("household", "a"))),
+    (
+        Attribute("race", ("w", "x", "y", "z")),
+        Attribute("sex", ("f", "m")),
+        Attribute("home", ("household", "a")),
+    ),
     recodes=(Grouping("white", "race", ("w", "not-w"), (0, 1, 1, 1)),),
     dwelling="home",
 )
@@ -52,17 +58,25 @@ def known(world: World, exact: str | None) -> tuple[dict[str, LevelBounds], Quer
     if exact is None or exact == "total":
         return world.bounds(exact and world.spine.levels[-1]), None
     query, lowest = world.schema.query(exact), world.spine.levels[-1]
-    return exact_bounds(world.schema, world.spine, [(lowest, query, world.truth[lowest].answer(query))]), query
+    return exact_bounds(
+        world.schema, world.spine, [(lowest, query, world.truth[lowest].answer(query))]
+    ), query
 
 
-def measured(world: World, names: tuple[str, ...], rng: np.random.Generator, wide: float = 1.0) -> Held:
-    """A variance of its own for each unit and query; some are not measured, and the last of a level by none."""
+def measured(
+    world: World, names: tuple[str, ...], rng: np.random.Generator, wide: float = 1.0
+) -> Held:
+    """A variance of its own for each unit and query; some are not measured, and the last of a level
+    by none.
+    """
     held = {}
     for level in world.spine.levels:
         for name in names:
             true = world.truth[level].answer(world.schema.query(name))
             variance = rng.uniform(0.5, 30, len(true)) ** wide
-            noisy = true + np.rint(rng.normal(size=true.shape) * np.sqrt(variance)[:, None]).astype(np.int64)
+            noisy = true + np.rint(rng.normal(size=true.shape) * np.sqrt(variance)[:, None]).astype(
+                np.int64
+            )
             lost = rng.random(len(true)) < 0.2
             lost[-1] |= len(true) > 1
             variance[lost], noisy[lost] = np.inf, -(10**6)
@@ -73,18 +87,26 @@ def measured(world: World, names: tuple[str, ...], rng: np.random.Generator, wid
 def some_columns(schema: Schema, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Every answer to every attribute, the total, cells, and sums of cells at random."""
     queries = [schema.query(q) for q in ("total", *(a.name for a in schema.attributes), "detailed")]
-    return np.vstack([*(dense(schema, q) for q in queries), rng.random((6, schema.cells)) < 0.5]).astype(bool)
+    return np.vstack(
+        [*(dense(schema, q) for q in queries), rng.random((6, schema.cells)) < 0.5]
+    ).astype(bool)
 
 
 def may_hold(bounds: Bounds, unit: int) -> NDArray[np.bool_]:
     """Cells; none where nobody is."""
     nobody = bounds.total is not None and bounds.total[unit] == 0
-    return (np.array(bounds.exact) | (bounds.upper[unit, bounds.group] > 0)) & bounds.possible & ~np.array(nobody)
+    return (
+        (np.array(bounds.exact) | (bounds.upper[unit, bounds.group] > 0))
+        & bounds.possible
+        & ~np.array(nobody)
+    )
 
 
-def oracle(level: LevelMargins, held: Held, columns: NDArray[np.bool_], unit: int) -> tuple[Array, Array]:
-    """One unit: a KKT system over the cells that it may hold, by a pseudo-inverse; a column is determined if it is in the
-    row space of everything together."""
+def oracle(
+    level: LevelMargins, held: Held, columns: NDArray[np.bool_], unit: int
+) -> tuple[Array, Array]:
+    """One unit: a KKT system over the cells that it may hold, by a pseudo-inverse; a column is
+    determined if it is in the row space of everything together."""
     schema, bounds = level.schema, level.bounds.dense()
     free = may_hold(bounds, unit)
     rows, rhs, sigma_sq = [np.zeros((0, schema.cells))], [np.zeros(0)], [np.zeros(0)]
@@ -101,8 +123,14 @@ def oracle(level: LevelMargins, held: Held, columns: NDArray[np.bool_], unit: in
         g = bounds.lower[unit] if bounds.exact else np.array([bounds.total[unit]])
     c = columns[:, free].astype(float)
     every = np.vstack([a, e])
-    determined = np.array([np.linalg.matrix_rank(np.vstack([every, x])) == np.linalg.matrix_rank(every) if len(every)
-                           else not x.any() for x in c])  # fmt: skip
+    determined = np.array(
+        [
+            np.linalg.matrix_rank(np.vstack([every, x])) == np.linalg.matrix_rank(every)
+            if len(every)
+            else not x.any()
+            for x in c
+        ]
+    )
     normal = a.T @ (a / v[:, None])
     system = np.block([[normal, e.T], [e, np.zeros((len(e), len(e)))]])
     inverse = np.linalg.pinv(system, rcond=1e-11, hermitian=True)
@@ -114,7 +142,9 @@ def oracle(level: LevelMargins, held: Held, columns: NDArray[np.bool_], unit: in
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_it_is_dense_generalised_least_squares(case: tuple[Schema, tuple[str, ...], str | None], seed: int) -> None:
+def test_it_is_dense_generalised_least_squares(
+    case: tuple[Schema, tuple[str, ...], str | None], seed: int
+) -> None:
     schema, names, exact = case
     rng = np.random.default_rng(seed)
     world = random_world(rng, schema, random_spine(rng, 3, 3))
@@ -150,7 +180,8 @@ def test_what_is_known_exactly_comes_out_exactly() -> None:
         for query in map(GROUPED.query, ("total", "sex", "home", "sex * home")):
             columns = dense(GROUPED, query).astype(bool)
             value, margin = margins.whole(
-                DISCRETE_GAUSSIAN.wide, *level.read(memory(held), columns, 0, world.spine.units(name))
+                DISCRETE_GAUSSIAN.wide,
+                *level.read(memory(held), columns, 0, world.spine.units(name)),
             )
             assert np.array_equal(value, world.truth[name].answer(query))
             assert not margin.any()
@@ -161,7 +192,10 @@ def test_variances_twenty_powers_of_ten_apart_lose_neither_answers_nor_digits() 
     rng = np.random.default_rng(6)
     world = random_world(rng, PLAIN, random_spine(rng, 1, 1))
     variance = {"age": 1e-20, "race": 1.0, "detailed": 1e18}
-    held = {("L0", q): (world.truth["L0"].answer(PLAIN.query(q)), np.array([v])) for q, v in variance.items()}
+    held = {
+        ("L0", q): (world.truth["L0"].answer(PLAIN.query(q)), np.array([v]))
+        for q, v in variance.items()
+    }
     level = LevelMargins.of("L0", PLAIN, memory(held), world.bounds()["L0"])
     _, error = level.read(memory(held), np.eye(PLAIN.cells, dtype=bool), 0, 1)
     assert np.isfinite(error).all()
@@ -170,12 +204,16 @@ def test_variances_twenty_powers_of_ten_apart_lose_neither_answers_nor_digits() 
     assert np.allclose(error, 0.1, rtol=0.01)  # the least variance that anything is given
 
 
-def test_of_a_very_large_schema_each_column_has_its_best_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_very_large_schema_each_column_has_its_best_measurement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(margins, "MOST", 1)
     rng = np.random.default_rng(7)
     world = random_world(rng, GROUPED, random_spine(rng, 1, 1))
-    held = {("L0", q): (world.truth["L0"].answer(GROUPED.query(q)), np.array([v]))
-            for q, v in {"total": 9.0, "race * sex": 4.0, "sex": 5.0}.items()}  # fmt: skip
+    held = {
+        ("L0", q): (world.truth["L0"].answer(GROUPED.query(q)), np.array([v]))
+        for q, v in {"total": 9.0, "race * sex": 4.0, "sex": 5.0}.items()
+    }
     level = LevelMargins.of("L0", GROUPED, memory(held), world.bounds()["L0"])
     for query, variance in {"total": 9.0, "sex": 5.0, "white": None, "race": 8.0}.items():
         wanted = GROUPED.query(query)
@@ -190,20 +228,27 @@ def test_of_a_very_large_schema_each_column_has_its_best_measurement(monkeypatch
     assert np.array_equal(value, world.truth["L0"].answer(home))
 
 
-# --- intervals -----------------------------------------------------------------------------------------------
+# --- intervals
+# -----------------------------------------------------------------------------------------------
 
 
 def test_margins_are_whole_and_none_where_nothing_is_known() -> None:
     value, margin = margins.whole(
-        DISCRETE_GAUSSIAN.wide, np.array([3.4, -0.6, np.nan, 7.0]), np.array([2.0, 0.25, np.nan, 0.0])
+        DISCRETE_GAUSSIAN.wide,
+        np.array([3.4, -0.6, np.nan, 7.0]),
+        np.array([2.0, 0.25, np.nan, 0.0]),
     )
     assert value.tolist() == [3, -1, 0, 7]
     assert margin.tolist() == [4, 0, UNKNOWN, 0]
 
 
 @pytest.mark.parametrize("mechanism", list(MECHANISMS.values()))
-def test_intervals_cover_as_they_say_and_another_sigma_would_be_noticed(mechanism: Mechanism) -> None:
-    """Over many units and answers; the estimates of one unit are not independent, so each answer is counted alone."""
+def test_intervals_cover_as_they_say_and_another_sigma_would_be_noticed(
+    mechanism: Mechanism,
+) -> None:
+    """Over many units and answers; the estimates of one unit are not independent, so each answer is
+    counted alone.
+    """
     parameters = {"total": Fraction(60), "home * race": Fraction(40), "detailed": Fraction(90)}
     if mechanism == GEOMETRIC:
         parameters = {q: Fraction(6 + i) for i, q in enumerate(parameters)}
@@ -217,9 +262,13 @@ def test_intervals_cover_as_they_say_and_another_sigma_would_be_noticed(mechanis
             np.full(n, mechanism.variance(s)),
         )
     free = np.zeros((n, 3), dtype=np.int64)
-    bounds = LevelBounds(SMALL.level_of("home"), Limits.of(free, free + 10**6), None, SMALL.possible)
+    bounds = LevelBounds(
+        SMALL.level_of("home"), Limits.of(free, free + 10**6), None, SMALL.possible
+    )
     level = LevelMargins.of("L", SMALL, memory(held), bounds)
-    columns = np.vstack([dense(SMALL, SMALL.query(q)) for q in ("total", "age", "home * race", "race")]).astype(bool)
+    columns = np.vstack(
+        [dense(SMALL, SMALL.query(q)) for q in ("total", "age", "home * race", "race")]
+    ).astype(bool)
     value, error = level.read(memory(held), columns, 0, n)
     single = np.sqrt([held["L", "detailed"][1][0] * c.sum() for c in columns & SMALL.possible])
     assert (error[0] < single).all()
@@ -231,7 +280,9 @@ def test_intervals_cover_as_they_say_and_another_sigma_would_be_noticed(mechanis
 
     low, high = binom.ppf([1e-4, 1 - 1e-4], n, 0.95)
     assert (covered(1.0) >= low).all()
-    assert (covered(1.0) <= binom.ppf(1 - 1e-4, n, 0.965)).all()  # whole numbers, and tails: a little more than 95 %
+    assert (
+        covered(1.0) <= binom.ppf(1 - 1e-4, n, 0.965)
+    ).all()  # whole numbers, and tails: a little more than 95 %
     assert (covered(0.7) < low).all()
     assert (covered(1.3) > high).all()
 

@@ -1,4 +1,6 @@
-"""Outer passes: what they publish adds up and is possible, what they ask for is enough, and each step is the least squares that it says."""
+"""Outer passes: what they publish adds up and is possible, what they ask for is enough, and each
+step is the least squares that it says.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from das.estimate.outer import OuterStep, RefinedFamily, refined
 from das.estimate.tied import Tied
 from das.model.histogram import Histogram
 from das.model.schema import Schema
-from das.model.sparse_measurement import Recorded, SparseMeasurement, SparseMeasurements, SparseSource
+from das.model.sparse_measurement import (
+    Recorded,
+    SparseMeasurement,
+    SparseMeasurements,
+    SparseSource,
+)
 from das.model.spine import Spine
 from das.model.strategy import OuterPass
 from das.solve import Layered, children_qp
@@ -26,16 +33,28 @@ SCHEMA = Schema.of(
     "small",
     {"place": ["home", "prison", "jail", "hall", "ship"], "age": 12, "sex": 2},
     groupings={
-        "class": ("place", {"home": ["home"], "inside": ["prison", "jail"], "outside": ["hall", "ship"]}),
+        "class": (
+            "place",
+            {"home": ["home"], "inside": ["prison", "jail"], "outside": ["hall", "ship"]},
+        ),
         "adult": ("age", {"minor": range(4), "adult": range(4, 12)}),
-        "ages": ("age", {"0": [0], "1": [1], "2-3": [2, 3], "4-6": [4, 5, 6], "7-11": range(7, 12)}),
+        "ages": (
+            "age",
+            {"0": [0], "1": [1], "2-3": [2, 3], "4-6": [4, 5, 6], "7-11": range(7, 12)},
+        ),
     },
-    impossible=[{"place": ["prison", "jail"], "age": ["0", "1"]}, {"place": ["ship"], "age": ["2", "3", "11"]}],
+    impossible=[
+        {"place": ["prison", "jail"], "age": ["0", "1"]},
+        {"place": ["ship"], "age": ["2", "3", "11"]},
+    ],
     dwelling="place",
 )
 TIE = "class * adult"
 OUTER = (
-    OuterPass(("adult", "class * sex", "ages", "ages * place * sex"), ("ages * place * sex", "class * adult * sex")),
+    OuterPass(
+        ("adult", "class * sex", "ages", "ages * place * sex"),
+        ("ages * place * sex", "class * adult * sex"),
+    ),
     OuterPass(("detailed",), ("detailed",)),
 )
 TREE = Spine.from_frame(
@@ -50,7 +69,9 @@ BLOCKS = TREE.units("Block")
 
 
 def people(seed: int, size: int = 900) -> tuple[Histogram, NDArray[np.bool_]]:
-    """Of the lowest units, and where somebody can live: at home everywhere, elsewhere where somebody does, and in some places more."""
+    """Of the lowest units, and where somebody can live: at home everywhere, elsewhere where
+    somebody does, and in some places more.
+    """
     rng = np.random.default_rng(seed)
     cell = rng.choice(np.flatnonzero(SCHEMA.possible), size)
     unit = rng.integers(0, BLOCKS - 3, size)  # the last ones have nobody
@@ -67,12 +88,20 @@ def tied(truth: Histogram, able: NDArray[np.bool_] | None) -> Tied:
     counts = truth.sparse(SCHEMA.query(TIE))
     answers = SCHEMA.query(TIE).answers
     return Tied.of(
-        SCHEMA, TIE, Histogram.of(BLOCKS, answers, counts.at // answers, counts.at % answers, counts.count), TREE, able
+        SCHEMA,
+        TIE,
+        Histogram.of(BLOCKS, answers, counts.at // answers, counts.at % answers, counts.count),
+        TREE,
+        able,
     )
 
 
-def measured(truth: Histogram, seed: int, sigma: float = 2.0, unasked: bool = False) -> SparseMeasurements:
-    """Every answer, with rounded normal noise; where ``unasked``, some units were not measured by some queries."""
+def measured(
+    truth: Histogram, seed: int, sigma: float = 2.0, unasked: bool = False
+) -> SparseMeasurements:
+    """Every answer, with rounded normal noise; where ``unasked``, some units were not measured by
+    some queries.
+    """
     rng, out = np.random.default_rng(seed), []
     for level, h in truth.upward(TREE).items():
         for name in [q for p in OUTER for q in p.queries]:
@@ -83,7 +112,14 @@ def measured(truth: Histogram, seed: int, sigma: float = 2.0, unasked: bool = Fa
                 variance[rng.random(len(true)) < 0.3] = np.inf
             there = np.flatnonzero(np.repeat(np.isfinite(variance), true.shape[1]))
             out.append(
-                SparseMeasurement(level, name, true.shape[1], there.astype(np.int64), values.ravel()[there], variance)
+                SparseMeasurement(
+                    level,
+                    name,
+                    true.shape[1],
+                    there.astype(np.int64),
+                    values.ravel()[there],
+                    variance,
+                )
             )
     return SparseMeasurements.of(out)
 
@@ -104,11 +140,15 @@ def check(found: dict[str, Histogram], truth: Histogram, able: NDArray[np.bool_]
 
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 3.0, 30.0]), st.booleans(), st.booleans())
 @settings(max_examples=6, deadline=None)
-def test_what_is_published_adds_up_and_is_possible(seed: int, sigma: float, facilities: bool, unasked: bool) -> None:
+def test_what_is_published_adds_up_and_is_possible(
+    seed: int, sigma: float, facilities: bool, unasked: bool
+) -> None:
     truth, able = people(seed)
     if not facilities:
         able = None
-    found, certificates = refined(measured(truth, seed + 1, sigma, unasked), TREE, SCHEMA, OUTER, tied(truth, able))
+    found, certificates = refined(
+        measured(truth, seed + 1, sigma, unasked), TREE, SCHEMA, OUTER, tied(truth, able)
+    )
     check(found, truth, able)
     for c in certificates.values():
         assert c.estimation.inaccurate == 0
@@ -117,14 +157,18 @@ def test_what_is_published_adds_up_and_is_possible(seed: int, sigma: float, faci
 
 @pytest.mark.parametrize("facilities", [False, True])
 def test_without_noise_the_truth_comes_back(facilities: bool) -> None:
-    """With facilities too, of which no place has two types of one class: who is of which kind is known at the root then."""
+    """With facilities too, of which no place has two types of one class: who is of which kind is
+    known at the root then.
+    """
     truth, able = people(3)
     if facilities:
         unit, cell = truth.unit, truth.cell
         kept = np.isin(cell // 24, (0, 1, 3))
         truth = Histogram.of(BLOCKS, SCHEMA.cells, unit[kept], cell[kept], truth.count[kept])
         able[:, [2, 4]] = False
-    found, _ = refined(measured(truth, 4, 0.0), TREE, SCHEMA, OUTER, tied(truth, able if facilities else None))
+    found, _ = refined(
+        measured(truth, 4, 0.0), TREE, SCHEMA, OUTER, tied(truth, able if facilities else None)
+    )
     for level, h in truth.upward(TREE).items():
         assert found[level].same_as(h)
 
@@ -144,7 +188,9 @@ def test_what_was_asked_is_all_that_is_needed_and_workers_change_nothing() -> No
 
 
 def test_nobody_is_asked_for_where_nobody_can_be() -> None:
-    """Neither in cells that the parent does not have, nor in those of tied counts that are 0, nor of only children."""
+    """Neither in cells that the parent does not have, nor in those of tied counts that are 0, nor
+    of only children.
+    """
     truth, able = people(7, 200)
     recorded = Recorded(measured(truth, 8))
     found, _ = refined(recorded, TREE, SCHEMA, OUTER, tied(truth, able))
@@ -158,14 +204,25 @@ def test_nobody_is_asked_for_where_nobody_can_be() -> None:
         assert not alone[parent].any()
 
 
-# --- one step --------------------------------------------------------------------------------------------------
+# --- one step
+# --------------------------------------------------------------------------------------------------
 
 
 def steps(seed: int) -> tuple[OuterStep, SparseSource, list[RefinedFamily]]:
     truth, able = people(seed)
     source, fixed = measured(truth, seed + 1), tied(truth, able)
     above = by_kind(source, fixed)
-    step = OuterStep(source, TREE, SCHEMA, "Tract", OUTER[0], SCHEMA.query(TIE), fixed, above, fixed.counts["Tract"])
+    step = OuterStep(
+        source,
+        TREE,
+        SCHEMA,
+        "Tract",
+        OUTER[0],
+        SCHEMA.query(TIE),
+        fixed,
+        above,
+        fixed.counts["Tract"],
+    )
     return step, source, [f for families in step.tasks() for f in families]
 
 
@@ -176,7 +233,9 @@ def by_kind(source: SparseSource, fixed: Tied) -> Histogram:
         known, last = fixed.counts[level], SCHEMA.query(TIE)
         for p in OUTER:
             step = OuterStep(source, TREE, SCHEMA, level, p, last, fixed, above, known)
-            known = Histogram.concatenate([f.solved()[0] for families in step.tasks() for f in families])
+            known = Histogram.concatenate(
+                [f.solved()[0] for families in step.tasks() for f in families]
+            )
             last = step.frozen
         above = known
     assert above is not None
@@ -184,7 +243,9 @@ def by_kind(source: SparseSource, fixed: Tied) -> Histogram:
 
 
 def test_a_step_is_the_least_squares_that_it_says() -> None:
-    """Against the dense problem of all variables, settled ones too, by Clarabel: the same minimum, and the integers beside it."""
+    """Against the dense problem of all variables, settled ones too, by Clarabel: the same minimum,
+    and the integers beside it.
+    """
     step, source, families = steps(11)
     tried, start = 0, 0
     for family in families:
@@ -206,7 +267,15 @@ def test_a_step_is_the_least_squares_that_it_says() -> None:
         exact = family.known.astype(float)
         assert family.parent is not None
         problem = Problem(
-            gram, rhs, family.parent.astype(float), groups, exact, exact, family.known[:, family.group] > 0, None, None
+            gram,
+            rhs,
+            family.parent.astype(float),
+            groups,
+            exact,
+            exact,
+            family.known[:, family.group] > 0,
+            None,
+            None,
         )
         best = clarabel_qp(problem)
         assert best is not None
@@ -227,13 +296,21 @@ def estimate_of(family: RefinedFamily) -> NDArray[np.float64]:
         groups, group = np.unique(family.group[family.free], return_inverse=True)
         bounds = family.known[:, groups].astype(float)
         assert family.parent is not None
-        found = children_qp(Layered(list(family.index), family.weight), family.rhs, family.parent[family.free].astype(float),
-                            groups=group, lower=bounds, upper=bounds, support=bounds[:, group] > 0)  # fmt: skip
+        found = children_qp(
+            Layered(list(family.index), family.weight),
+            family.rhs,
+            family.parent[family.free].astype(float),
+            groups=group,
+            lower=bounds,
+            upper=bounds,
+            support=bounds[:, group] > 0,
+        )
         x[:, family.free] = found.x
     return x
 
 
-# --- what is tied ----------------------------------------------------------------------------------------------
+# --- what is tied
+# ----------------------------------------------------------------------------------------------
 
 
 def test_kinds_are_the_sets_of_types_that_blocks_have() -> None:
@@ -262,13 +339,32 @@ def test_what_cannot_be_tied() -> None:
         Tied.of(SCHEMA, TIE, truth, TREE)
     with pytest.raises(InputError, match="an array"):
         tied(truth, able[:, :4])
-    none = Schema.of("none", {"place": ["home", "ship"], "age": 4}, impossible=[{"place": ["ship"]}], dwelling="place")
+    none = Schema.of(
+        "none",
+        {"place": ["home", "ship"], "age": 4},
+        impossible=[{"place": ["ship"]}],
+        dwelling="place",
+    )
     counts = Histogram.of(BLOCKS, 2, np.array([0, 1]), np.array([0, 1]), np.array([5, 1]))
     source = SparseMeasurements.of(
-        SparseMeasurement(level, "detailed", 8, np.arange(8 * TREE.units(level)), np.zeros(8 * TREE.units(level), dtype=np.int64),
-                          np.ones(TREE.units(level))) for level in TREE.levels)  # fmt: skip
+        SparseMeasurement(
+            level,
+            "detailed",
+            8,
+            np.arange(8 * TREE.units(level)),
+            np.zeros(8 * TREE.units(level), dtype=np.int64),
+            np.ones(TREE.units(level)),
+        )
+        for level in TREE.levels
+    )
     with pytest.raises(InfeasibleError, match="none of its cells is possible"):
-        refined(source, TREE, none, (OuterPass(("detailed",), ("detailed",)),), Tied.of(none, "place", counts, TREE))
+        refined(
+            source,
+            TREE,
+            none,
+            (OuterPass(("detailed",), ("detailed",)),),
+            Tied.of(none, "place", counts, TREE),
+        )
 
 
 def test_noise_that_is_less_gives_errors_that_are_less() -> None:

@@ -1,4 +1,6 @@
-"""Only children: what was measured of them is a measurement of their parent, and nothing of it is lost."""
+"""Only children: what was measured of them is a measurement of their parent, and nothing of it is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -31,32 +33,50 @@ from tests.solve.oracle_qp import Problem, clarabel_qp
 from tests.worlds import Worlds
 
 #: What each level of a tree is asked: some of it at one level alone.
-ASKED = (("total", "home"), ("total", "age * race", "detailed"), ("home", "detailed"), ("race", "detailed"))
+ASKED = (
+    ("total", "home"),
+    ("total", "age * race", "detailed"),
+    ("home", "detailed"),
+    ("race", "detailed"),
+)
 
 
 def tree(*parents: list[int]) -> Spine:
     """By level below the root the parent of each unit."""
     whole = [[0], *parents]
-    codes = tuple(np.array([f"{depth}{i:02d}" for i in range(len(p))]) for depth, p in enumerate(whole))
-    return Spine(tuple(f"L{d}" for d in range(len(whole))), codes, tuple(np.array(p, dtype=np.int64) for p in whole))
+    codes = tuple(
+        np.array([f"{depth}{i:02d}" for i in range(len(p))]) for depth, p in enumerate(whole)
+    )
+    return Spine(
+        tuple(f"L{d}" for d in range(len(whole))),
+        codes,
+        tuple(np.array(p, dtype=np.int64) for p in whole),
+    )
 
 
-#: Root, an only child of it, two children of that, of which the first has one child and that has one.
+#: Root, an only child of it, two children of that, of which the first has one child and that has
+#: one.
 TREE = tree([0], [0, 0], [0, 1, 1], [0, 1, 1, 2])
 
 
 def world(seed: int, spine: Spine, size: float = 8.0) -> World:
-    return random_world(np.random.default_rng(seed), SMALL, spine, size=size, facilities=0.4, empty=0.3)
+    return random_world(
+        np.random.default_rng(seed), SMALL, spine, size=size, facilities=0.4, empty=0.3
+    )
 
 
 def measured(w: World, rng: np.random.Generator, *, lost: float = 0.2) -> Held:
-    """A variance of its own for each unit and query; what is lost of it has another sum in its place."""
+    """A variance of its own for each unit and query; what is lost of it has another sum in its
+    place.
+    """
     held = {}
     for depth, level in enumerate(w.spine.levels):
         for name in ASKED[depth % len(ASKED)]:
             true = w.truth[level].answer(SMALL.query(name))
             variance = rng.uniform(0.5, 30, len(true))
-            noisy = true + np.rint(rng.normal(size=true.shape) * np.sqrt(variance)[:, None]).astype(np.int64)
+            noisy = true + np.rint(rng.normal(size=true.shape) * np.sqrt(variance)[:, None]).astype(
+                np.int64
+            )
             gone = rng.random(len(true)) < lost
             variance[gone], noisy[gone] = np.inf, -(10**6)
             held[level, name] = noisy, variance
@@ -68,13 +88,19 @@ def free(w: World, total_level: str | None = None) -> dict[str, LevelBounds]:
     return w.bounds(total_level, housing_units=False, group_quarters=False)
 
 
-def chain(spine: Spine, bounds: Mapping[str, LevelBounds], depth: int, unit: int) -> Iterator[tuple[str, int]]:
+def chain(
+    spine: Spine, bounds: Mapping[str, LevelBounds], depth: int, unit: int
+) -> Iterator[tuple[str, int]]:
     """The unit and those below it that hold all that it does, one after the other."""
     yield spine.levels[depth], unit
     if depth + 1 < len(spine):
         below = bounds[spine.levels[depth + 1]].dense()
-        able = [c for c in np.flatnonzero(spine.parent[depth + 1] == unit)
-                if below.upper[c, below.group[below.possible]].any() and (below.total is None or below.total[c] > 0)]  # fmt: skip
+        able = [
+            c
+            for c in np.flatnonzero(spine.parent[depth + 1] == unit)
+            if below.upper[c, below.group[below.possible]].any()
+            and (below.total is None or below.total[c] > 0)
+        ]
         if len(able) == 1:
             yield from chain(spine, bounds, depth + 1, int(able[0]))
 
@@ -90,7 +116,9 @@ def heads(spine: Spine, bounds: Mapping[str, LevelBounds]) -> Iterator[list[tupl
                 yield found
 
 
-def stacked(held: Held, units: list[tuple[str, int]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def stacked(
+    held: Held, units: list[tuple[str, int]]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """G and b of all answers of some units, one after the other."""
     gram, rhs = np.zeros((SMALL.cells, SMALL.cells)), np.zeros(SMALL.cells)
     for (level, name), (values, variance) in held.items():
@@ -108,7 +136,8 @@ def answers(source: MeasurementSource, level: str, unit: int) -> Held:
     return {(level, name): (m.values, m.variance) for name, m in read.items()}
 
 
-# --- what is pooled --------------------------------------------------------------------------------------------------
+# --- what is pooled
+# --------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40)
@@ -116,7 +145,9 @@ def answers(source: MeasurementSource, level: str, unit: int) -> Held:
 def test_the_top_of_a_chain_says_all_that_its_chain_was_asked(
     seed: int, bounded: bool, total_level: str | None
 ) -> None:
-    """Normal equations and, where they have an answer, generalised least squares over the chain, by dense matrices."""
+    """Normal equations and, where they have an answer, generalised least squares over the chain, by
+    dense matrices.
+    """
     rng = np.random.default_rng(seed)
     w = world(seed, random_spine(rng, 4, 2))
     bounds = w.bounds(total_level) if bounded else free(w, total_level)
@@ -149,10 +180,12 @@ def test_a_unit_of_no_chain_is_read_as_it_was_measured() -> None:
 
 
 def test_queries_of_one_level_of_a_chain_are_inherited() -> None:
-    """L2 was asked home and detailed, its only child race and detailed: of the race of a unit with two children nothing is
-    known."""
+    """L2 was asked home and detailed, its only child race and detailed: of the race of a unit with
+    two children nothing is known."""
     w = world(2, TREE)
-    source = Pooled.of(memory(measured(w, np.random.default_rng(2), lost=0.0)), TREE, free(w), SMALL)
+    source = Pooled.of(
+        memory(measured(w, np.random.default_rng(2), lost=0.0)), TREE, free(w), SMALL
+    )
     assert isinstance(source, Pooled)
     assert source.queries("L0") == ("total", "home", "age * race", "detailed")
     assert source.inherited("L2") == ("race", "total")
@@ -162,7 +195,9 @@ def test_queries_of_one_level_of_a_chain_are_inherited() -> None:
         source.read("L4", "race", 0, 1)
 
 
-def test_a_part_says_the_same_and_carries_no_more_than_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_says_the_same_and_carries_no_more_than_it_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Heirs in several batches of their level."""
     spine = tree([0] * 6, list(range(6)), [0, 1, 2, 3, 4, 4, 5])
     w = world(3, spine)
@@ -198,13 +233,15 @@ def test_of_siblings_that_may_hold_nobody_none_is_in_the_way() -> None:
         replace(level, total=np.array([0, 5])),
         replace(level, joint=JointTotals(np.array([1, 0]), np.array([5, 0]))),
     ):
-        assert [(h.level, h.heir.tolist()) for h in _heirs(source, spine, {**bounds, "L1": nobody}, "L0")] == [
-            ("L1", [1]),
-            ("L2", [2]),
-        ]
+        assert [
+            (h.level, h.heir.tolist())
+            for h in _heirs(source, spine, {**bounds, "L1": nobody}, "L0")
+        ] == [("L1", [1]), ("L2", [2])]
 
 
-def _heirs(source: MeasurementSource, spine: Spine, bounds: Mapping[str, LevelBounds], level: str) -> tuple:
+def _heirs(
+    source: MeasurementSource, spine: Spine, bounds: Mapping[str, LevelBounds], level: str
+) -> tuple:
     found = Pooled.of(source, spine, bounds, SMALL)
     return found.heirs.get(level, ()) if isinstance(found, Pooled) else ()
 
@@ -239,25 +276,35 @@ def test_on_a_spine_that_bypasses_only_children_nothing_changes() -> None:
         assert np.array_equal(m.variance, variance)
 
 
-# --- what it is estimated by -----------------------------------------------------------------------------------------
+# --- what it is estimated by
+# -----------------------------------------------------------------------------------------
 
 
 def family(source: MeasurementSource, w: World, level: str) -> Family:
     depth = w.spine.index(level)
     parents = None if depth == 0 else w.truth[w.spine.levels[depth - 1]]
-    (found,) = families(source, SMALL, level, parents, w.spine.children(level), free(w)[level].dense())
+    (found,) = families(
+        source, SMALL, level, parents, w.spine.children(level), free(w)[level].dense()
+    )
     return found
 
 
 def test_a_family_with_an_only_childs_parent_in_it_is_its_least_squares() -> None:
-    """One of three children has an only child that was asked something else: Clarabel, with a matrix for each."""
+    """One of three children has an only child that was asked something else: Clarabel, with a
+    matrix for each.
+    """
     spine = tree([0, 0, 0], [0, 1, 1, 2, 2])
     w = world(6, spine, size=5.0)
     rng = np.random.default_rng(6)
     held = w.measured(rng, ["total", "detailed"], 5.0).held
     lower = w.measured(rng, ["home", "detailed"], 2.0).held
-    source = Measurements({key: (lower if key[0] == "L2" else held)[key] for key in [*held, *lower]
-                           if key in (lower if key[0] == "L2" else held)})  # fmt: skip
+    source = Measurements(
+        {
+            key: (lower if key[0] == "L2" else held)[key]
+            for key in [*held, *lower]
+            if key in (lower if key[0] == "L2" else held)
+        }
+    )
     passes = Passes({"L1": (("total", "detailed"),), "L2": (("home", "detailed"),)}, accuracy=1e-9)
     found = family(Pooled.of(source, spine, free(w), SMALL), w, "L1")
     assert found.inherited == ("home",)
@@ -276,7 +323,9 @@ def test_a_family_with_an_only_childs_parent_in_it_is_its_least_squares() -> Non
 
 
 def test_a_total_that_the_only_child_has_first_the_root_has_first() -> None:
-    """Cells with much noise and nobody in them: in one pass with them the total is pulled up, before them it is not."""
+    """Cells with much noise and nobody in them: in one pass with them the total is pulled up,
+    before them it is not.
+    """
     spine = tree([0], [0, 0])
     w = world(7, spine)
     true = int(w.truth["L0"].totals()[0])
@@ -298,8 +347,15 @@ def test_a_total_that_the_only_child_has_first_the_root_has_first() -> None:
 def test_a_level_that_is_not_measured_is_estimated_by_its_only_child() -> None:
     spine = tree([0], [0, 0])
     w = world(8, spine)
-    source = Measurements({k: m for k, m in w.measured(np.random.default_rng(8), ["detailed"], 1.0, noise=0.0).held.items()
-                           if k[0] != "L0"})  # fmt: skip
+    source = Measurements(
+        {
+            k: m
+            for k, m in w.measured(
+                np.random.default_rng(8), ["detailed"], 1.0, noise=0.0
+            ).held.items()
+            if k[0] != "L0"
+        }
+    )
     passes = Passes(dict.fromkeys(("L1", "L2"), (("detailed",),)))
     with pytest.raises(InputError, match="no query to estimate it by"):
         w.descend(source, free(w), passes)
@@ -318,7 +374,10 @@ def test_of_many_cells_units_that_differ_are_weighed_as_the_one_that_is_known_le
         "home": np.array([np.inf, 3.0, np.inf]),
         "detailed": np.full(3, 9.0),
     }
-    every = [(SMALL.query(q).index, rng.integers(0, 9, (3, SMALL.query(q).answers)), v) for q, v in variances.items()]
+    every = [
+        (SMALL.query(q).index, rng.integers(0, 9, (3, SMALL.query(q).answers)), v)
+        for q, v in variances.items()
+    ]
     least = [(index, values, np.full(3, v.max())) for index, values, v in every]
     gram, rhs = normal_equations(every)
     expected, right = normal_equations(least)
@@ -327,18 +386,23 @@ def test_of_many_cells_units_that_differ_are_weighed_as_the_one_that_is_known_le
     assert np.array_equal(rhs, right)
 
 
-# --- whole descents ----------------------------------------------------------------------------------------------------
+# --- whole descents
+# ----------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32), st.sampled_from([None, "L0", "L1", "L2"]), st.booleans())
 def test_it_ends_in_a_release_on_any_tree(seed: int, total_level: str | None, chain: bool) -> None:
-    """Facilities, empty places, known totals, what is lost of the measurements: ``Release`` checks its counts."""
+    """Facilities, empty places, known totals, what is lost of the measurements: ``Release`` checks
+    its counts.
+    """
     rng = np.random.default_rng(seed)
     w = world(seed, random_spine(rng, 4, 2))
     bounds = w.bounds(total_level)
     held = measured(w, rng)
-    passes = {level: ((names[0],), names[1:]) for level, names in zip(w.spine.levels, ASKED, strict=True)}
+    passes = {
+        level: ((names[0],), names[1:]) for level, names in zip(w.spine.levels, ASKED, strict=True)
+    }
     release, estimation, _ = w.descend(
         Pooled.of(memory(held), w.spine, bounds, SMALL), bounds, Passes(passes), chain=chain
     )
@@ -362,12 +426,20 @@ def test_an_only_child_that_is_known_well_decides() -> None:
     assert np.abs(alone.histograms["L1"].dense() - w.truth["L1"].dense()).max() > 3
 
 
-def test_a_run_of_one_state_is_estimated_by_what_was_asked_of_nation_and_state(worlds: Worlds) -> None:
-    """From the files of a release: the nation's answers are the means of its own and its state's."""
-    opened = open_release(worlds.run("run.seed=1", "geography.spine=tabulation", data="one thousand") / "release")
+def test_a_run_of_one_state_is_estimated_by_what_was_asked_of_nation_and_state(
+    worlds: Worlds,
+) -> None:
+    """From the files of a release: the nation's answers are the means of its own and its
+    state's.
+    """
+    opened = open_release(
+        worlds.run("run.seed=1", "geography.spine=tabulation", data="one thousand") / "release"
+    )
     universe = opened.after.universes[0]
     source, tree_ = opened.source(universe), opened.tree(universe)
-    pooled = Pooled.of(source, tree_.spine, opened.bounds(universe), universe.schema, tree_.measured)
+    pooled = Pooled.of(
+        source, tree_.spine, opened.bounds(universe), universe.schema, tree_.measured
+    )
     assert isinstance(pooled, Pooled)
     assert pooled.inherited("US") == ("total",)
     part = pickle.loads(pickle.dumps(pooled.part("US", 0, 1)))
@@ -377,4 +449,7 @@ def test_a_run_of_one_state_is_estimated_by_what_was_asked_of_nation_and_state(w
         m = part.read("US", name, 0, 1)
         assert m.variance[0] == pytest.approx(1 / (a + b))
         assert np.allclose(m.values, (a * us.values + b * state.values) / (a + b))
-    assert part.read("US", "total", 0, 1).values[0, 0] == source.read("State", "total", 0, 1).values[0, 0]
+    assert (
+        part.read("US", "total", 0, 1).values[0, 0]
+        == source.read("State", "total", 0, 1).values[0, 0]
+    )

@@ -1,4 +1,6 @@
-"""The working prior of the lowest units: its algebra against dense matrices, its numbers against what was simulated."""
+"""The working prior of the lowest units: its algebra against dense matrices, its numbers against
+what was simulated.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +29,29 @@ from tests.estimate.world import PLAIN, SMALL, World, memory, passes, random_spi
 
 QUERIES = ("total", "home", "race", "detailed")
 NESTED = ("total", "race", "detailed")
-PRIOR = HousingPrior((
-    QuerySpreads("total", Dispersion(0.3, 0.05)),
-    QuerySpreads("race", Dispersion(2.0, 0.3), {1: Dispersion(1.0, 0.8)}),
-    QuerySpreads("detailed", Dispersion(1.5, 0.4)),
-))  # fmt: skip
+PRIOR = HousingPrior(
+    (
+        QuerySpreads("total", Dispersion(0.3, 0.05)),
+        QuerySpreads("race", Dispersion(2.0, 0.3), {1: Dispersion(1.0, 0.8)}),
+        QuerySpreads("detailed", Dispersion(1.5, 0.4)),
+    )
+)
 
 
 def one_family(seed: int, *, size: float = 12.0, unmeasured: int | None = None) -> Family:
-    """Five children of one parent with households and facilities, the last of which has no housing unit."""
+    """Five children of one parent with households and facilities, the last of which has no housing
+    unit.
+    """
     rng = np.random.default_rng(seed)
     parent = rng.poisson(size, SMALL.cells) * SMALL.possible * (rng.random(SMALL.cells) < 0.8)
     structures = rng.integers(1, 9, (5, 3))
     structures[4, 0] = 0
     world = World(SMALL, random_spine(rng, 2, 1), {}, None)
-    spine = type(world.spine)(("R", "B"), (np.array(["R"]), np.array(list("abcde"))),
-                              (np.zeros(1, dtype=np.int64), np.zeros(5, dtype=np.int64)))  # fmt: skip
+    spine = type(world.spine)(
+        ("R", "B"),
+        (np.array(["R"]), np.array(list("abcde"))),
+        (np.zeros(1, dtype=np.int64), np.zeros(5, dtype=np.int64)),
+    )
     lived = np.zeros((5, SMALL.cells), dtype=np.int64)
     for k, n in enumerate(parent):
         lived[:, k] = rng.multinomial(n, rng.dirichlet(np.ones(5)))
@@ -52,7 +61,10 @@ def one_family(seed: int, *, size: float = 12.0, unmeasured: int | None = None) 
         variance = np.full(5, v)
         if unmeasured is not None:
             variance[unmeasured] = np.inf
-        held["B", q] = (true + np.rint(rng.normal(0, v**0.5, true.shape)).astype(np.int64), variance)
+        held["B", q] = (
+            true + np.rint(rng.normal(0, v**0.5, true.shape)).astype(np.int64),
+            variance,
+        )
     cell = np.flatnonzero(parent)
     counts = Histogram.of(1, SMALL.cells, np.zeros_like(cell), cell, parent[cell])
     bounds = World(SMALL, spine, {}, structures).bounds()["B"].dense()
@@ -61,8 +73,9 @@ def one_family(seed: int, *, size: float = 12.0, unmeasured: int | None = None) 
 
 
 def equations(family: Family) -> tuple[NDArray[np.float64] | Kinds, NDArray[np.float64]]:
-    gram, rhs = normal_equations([(a.query.index[family.cell], a.values, a.variance)
-                                  for a in map(family.answers, QUERIES)])  # fmt: skip
+    gram, rhs = normal_equations(
+        [(a.query.index[family.cell], a.values, a.variance) for a in map(family.answers, QUERIES)]
+    )
     assert isinstance(gram, np.ndarray | Kinds)
     return gram, rhs
 
@@ -70,8 +83,8 @@ def equations(family: Family) -> tuple[NDArray[np.float64] | Kinds, NDArray[np.f
 def oracle(
     family: Family, child: int, gram: NDArray[np.float64], rhs: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64], float, NDArray[np.float64]]:
-    """The mean of one child's households, the variance of its total, and the dense covariance of the rest, as the module
-    states them, group by group."""
+    """The mean of one child's households, the variance of its total, and the dense covariance of
+    the rest, as the module states them, group by group."""
     assert family.parent is not None
     here = np.flatnonzero(SMALL.level_of("home")[family.cell] == 0)
     upper = family.bounds.upper[:, 0]
@@ -104,18 +117,26 @@ def oracle(
     raise AssertionError("the total comes last")
 
 
-def dense_precision(mean: NDArray[np.float64], total: float, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of the total, and of proportions: what is left of the inverse when the multiple of the mean is a free parameter."""
+def dense_precision(
+    mean: NDArray[np.float64], total: float, covariance: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Of the total, and of proportions: what is left of the inverse when the multiple of the mean
+    is a free parameter.
+    """
     r = np.linalg.inv(covariance)
     n = len(mean)
-    both = np.block([[r, -(r @ mean)[:, None]], [-(r @ mean)[None, :], np.array([[mean @ r @ mean]])]])
+    both = np.block(
+        [[r, -(r @ mean)[:, None]], [-(r @ mean)[None, :], np.array([[mean @ r @ mean]])]]
+    )
     free = both[:n, :n] - both[:n, n:] @ np.linalg.inv(both[n:, n:]) @ both[n:, :n]
     return free + np.ones((n, n)) / total
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_normal_equations_are_those_of_the_dense_covariance(seed: int) -> None:
-    """Own precision plus the inverse of the covariance, cell by cell; nothing for group quarters, nor without housing."""
+    """Own precision plus the inverse of the covariance, cell by cell; nothing for group quarters,
+    nor without housing.
+    """
     family = one_family(seed)
     gram, rhs = equations(family)
     assert isinstance(gram, np.ndarray)
@@ -153,7 +174,8 @@ def test_a_child_that_was_not_measured_is_taken_for_what_is_expected() -> None:
     assert family.parent is not None
     upper = family.bounds.upper[:, 0]
     np.testing.assert_allclose(
-        np.linalg.solve(found[2][np.ix_(here, here)], b[2][here]), family.parent[here] * upper[2] / upper.sum()
+        np.linalg.solve(found[2][np.ix_(here, here)], b[2][here]),
+        family.parent[here] * upper[2] / upper.sum(),
     )
 
 
@@ -175,7 +197,9 @@ def test_many_children_share_matrices_and_keep_their_means(monkeypatch: pytest.M
     share = family.bounds.upper[:, 0] / family.bounds.upper[:, 0].sum()
     for child in range(5):
         extra = (shared.matrices[shared.kind[child]] - gram)[np.ix_(here, here)]
-        np.testing.assert_allclose(b[child][here] - rhs[child][here], extra @ (share[child] * family.parent[here]))
+        np.testing.assert_allclose(
+            b[child][here] - rhs[child][here], extra @ (share[child] * family.parent[here])
+        )
 
 
 def test_matrices_of_all_children_are_of_one_form() -> None:
@@ -184,31 +208,52 @@ def test_matrices_of_all_children_are_of_one_form() -> None:
     assert as_kinds(np.stack([one, one]), 2).kind.tolist() == [0, 1]
 
 
-# --- the numbers -----------------------------------------------------------------------------------------------
+# --- the numbers
+# -----------------------------------------------------------------------------------------------
 
 
 def simulated(rng: np.random.Generator, n: int, ab: tuple[float, float], answer: int = 0) -> Seen:
-    mean, free, noise = rng.gamma(1.0, 25.0, n) + 0.05, rng.uniform(0.3, 1.0, n), rng.uniform(20.0, 300.0, n)
+    mean, free, noise = (
+        rng.gamma(1.0, 25.0, n) + 0.05,
+        rng.uniform(0.3, 1.0, n),
+        rng.uniform(20.0, 300.0, n),
+    )
     variance = free * (ab[0] * mean + ab[1] * mean**2) + noise
-    return Seen(np.zeros(n, dtype=np.int8), np.full(n, answer), mean, rng.normal(0, variance**0.5), noise, free)
+    return Seen(
+        np.zeros(n, dtype=np.int8),
+        np.full(n, answer),
+        mean,
+        rng.normal(0, variance**0.5),
+        noise,
+        free,
+    )
 
 
 @pytest.mark.parametrize("ab", [(3.0, 0.1), (0.0, 0.2), (6.0, 0.0)])
 def test_the_fit_finds_what_was_simulated(ab: tuple[float, float]) -> None:
     """Within four standard errors, which hold over 20 fits."""
-    found = np.array([
-        (s.linear, s.quadratic)
-        for s in (spreads("total", simulated(np.random.default_rng(i), 4000, ab)).common for i in range(20))
-    ])  # fmt: skip
+    found = np.array(
+        [
+            (s.linear, s.quadratic)
+            for s in (
+                spreads("total", simulated(np.random.default_rng(i), 4000, ab)).common
+                for i in range(20)
+            )
+        ]
+    )
     error = found.std(axis=0, ddof=1)
     inner = np.array(ab) > 0  # at an end of what is allowed the mean is not
-    assert (np.abs(found.mean(axis=0) - ab)[inner] < 4 * error[inner] / 20**0.5 + 0.02 * np.array(ab)[inner]).all()
+    assert (
+        np.abs(found.mean(axis=0) - ab)[inner]
+        < 4 * error[inner] / 20**0.5 + 0.02 * np.array(ab)[inner]
+    ).all()
     assert (np.abs(found - ab) < 4.5 * error + 1e-3).all()
 
 
 def test_another_truth_is_told_apart() -> None:
     a, b = (
-        spreads("total", simulated(np.random.default_rng(3), 20_000, ab)).common for ab in ((3.0, 0.1), (3.0, 0.15))
+        spreads("total", simulated(np.random.default_rng(3), 20_000, ab)).common
+        for ab in ((3.0, 0.1), (3.0, 0.15))
     )
     assert b.quadratic - a.quadratic > 0.03
 
@@ -257,7 +302,8 @@ def test_the_queries_follow_from_the_rounding_or_from_what_is_measured() -> None
     assert of(PLAIN, "race", "age", "detailed") == ("total", "age", "detailed")
 
 
-# --- the descent -----------------------------------------------------------------------------------------------
+# --- the descent
+# -----------------------------------------------------------------------------------------------
 
 
 def descended(seed: int, *, housing_prior: bool = False) -> Release:
@@ -266,7 +312,12 @@ def descended(seed: int, *, housing_prior: bool = False) -> Release:
     world = random_world(rng, SMALL, spine, size=15.0, empty=0.1)
     source = world.measured(rng, QUERIES, lambda level, q: 30.0)
     return topdown(
-        source, spine, world.bounds(), world.universe(), passes(spine, [QUERIES]), housing_prior=housing_prior
+        source,
+        spine,
+        world.bounds(),
+        world.universe(),
+        passes(spine, [QUERIES]),
+        housing_prior=housing_prior,
     )
 
 
@@ -285,9 +336,24 @@ def test_a_prior_needs_the_cells_and_the_buildings() -> None:
     spine = random_spine(rng, 2, 3)
     world = random_world(rng, SMALL, spine)
     source = world.measured(rng, ("total", "race"), 4.0)
-    with pytest.raises(InputError, match="the detailed query of persons is not measured at the lowest level"):
-        topdown(source, spine, world.bounds(), world.universe(), passes(spine, [("total", "race")]), housing_prior=True)
+    with pytest.raises(
+        InputError, match="the detailed query of persons is not measured at the lowest level"
+    ):
+        topdown(
+            source,
+            spine,
+            world.bounds(),
+            world.universe(),
+            passes(spine, [("total", "race")]),
+            housing_prior=True,
+        )
     source = world.measured(rng, QUERIES, 4.0)
     with pytest.raises(InputError, match="how many housing units and facilities"):
-        topdown(source, spine, world.bounds(group_quarters=False), world.universe(), passes(spine, [QUERIES]),
-                housing_prior=True)  # fmt: skip
+        topdown(
+            source,
+            spine,
+            world.bounds(group_quarters=False),
+            world.universe(),
+            passes(spine, [QUERIES]),
+            housing_prior=True,
+        )

@@ -29,7 +29,9 @@ PASSES = (("total",), ("home", "age * race", "detailed"))
 def asked(
     w: World, noise: float = 3.0, total: str | None = None, *, informed: bool = False
 ) -> list[tuple[Estimator, list[Family]]]:
-    """The families of each level below the root that an estimator is asked about, and the estimator."""
+    """The families of each level below the root that an estimator is asked about, and the
+    estimator.
+    """
     rng, bounds = np.random.default_rng(7), w.bounds(total)
     source = w.measured(rng, ("total", "home", "age * race", "detailed"), noise)
     method: Estimator = passes(w.spine, PASSES)
@@ -49,11 +51,15 @@ def asked(
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from([None, "L0", "L2"]))
 def test_company_makes_no_difference(seed: int, informed: bool, total: str | None) -> None:
     rng = np.random.default_rng(seed)
-    w = random_world(rng, SMALL, random_spine(rng, 4, 5), size=rng.choice([1.0, 8.0]), facilities=0.4)
+    w = random_world(
+        rng, SMALL, random_spine(rng, 4, 5), size=rng.choice([1.0, 8.0]), facilities=0.4
+    )
     for method, some in asked(w, total=total, informed=informed):
         alone = [method.estimate(f) for f in some]
         order = rng.permutation(len(some))[: rng.integers(len(some) + 1)].tolist()
-        for i, (x, certificate) in zip(order, method.estimates([some[i] for i in order]), strict=True):
+        for i, (x, certificate) in zip(
+            order, method.estimates([some[i] for i in order]), strict=True
+        ):
             assert x.tobytes() == alone[i][0].tobytes()
             assert certificate == alone[i][1]
 
@@ -75,10 +81,14 @@ def test_who_asks_for_more_is_answered_longer(wanted: tuple[int, ...]) -> None:
 
 
 def test_one_that_contradicts_itself_is_named_as_it_is_alone() -> None:
-    w = random_world(np.random.default_rng(5), SMALL, random_spine(np.random.default_rng(5), 4, 5), size=9.0)
+    w = random_world(
+        np.random.default_rng(5), SMALL, random_spine(np.random.default_rng(5), 4, 5), size=9.0
+    )
     method, some = asked(w)[-1]
     bounds = some[1].bounds
-    torn = replace(some[1], bounds=replace(bounds, lower=bounds.lower + 10_000, upper=bounds.upper + 10_000))
+    torn = replace(
+        some[1], bounds=replace(bounds, lower=bounds.lower + 10_000, upper=bounds.upper + 10_000)
+    )
     with pytest.raises(InfeasibleError) as alone:
         method.estimate(torn)
     with pytest.raises(InfeasibleError, match=re.escape(str(alone.value))):
@@ -103,7 +113,9 @@ class NotingCompanies(Noting):
 
 
 def test_one_that_knows_single_families_is_asked_one_by_one() -> None:
-    w = random_world(np.random.default_rng(4), SMALL, random_spine(np.random.default_rng(4), 3, 4), size=9.0)
+    w = random_world(
+        np.random.default_rng(4), SMALL, random_spine(np.random.default_rng(4), 3, 4), size=9.0
+    )
     for _, some in asked(w):
         one, many = Noting(), NotingCompanies()
         for a, b in zip(estimated(some, one), estimated(some, many), strict=True):
@@ -113,7 +125,9 @@ def test_one_that_knows_single_families_is_asked_one_by_one() -> None:
 
 
 def test_as_many_are_together_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    w = random_world(np.random.default_rng(5), SMALL, random_spine(np.random.default_rng(5), 4, 5), size=9.0)
+    w = random_world(
+        np.random.default_rng(5), SMALL, random_spine(np.random.default_rng(5), 4, 5), size=9.0
+    )
     some = asked(w)[-1][1]
     size = [len(f.cell) * (len(f.cell) + len(f)) for f in some]
     assert len(some) > 5

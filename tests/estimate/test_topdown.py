@@ -28,17 +28,26 @@ from tests.oracles import dense
 from tests.solve.oracle_qp import Problem, clarabel_qp
 
 FAMILY = Spine(
-    ("L0", "L1"), (np.array(["R"]), np.array(["R0", "R1", "R2", "R3"])), (np.zeros(1, dtype=np.int64), np.zeros(4, dtype=np.int64))
-)  # fmt: skip
+    ("L0", "L1"),
+    (np.array(["R"]), np.array(["R0", "R1", "R2", "R3"])),
+    (np.zeros(1, dtype=np.int64), np.zeros(4, dtype=np.int64)),
+)
 QUERIES = ("total", "home", "age * race", "detailed")
 
 
 def family(seed: int, schema: Schema = SMALL, size: float = 6.0) -> World:
-    return random_world(np.random.default_rng(seed), schema, FAMILY, size=size, facilities=0.5, empty=0.2)
+    return random_world(
+        np.random.default_rng(seed), schema, FAMILY, size=size, facilities=0.5, empty=0.2
+    )
 
 
 def estimates(
-    world: World, level: str, source: Measurements, method: Passes, bounds: Bounds, parents: Histogram | None
+    world: World,
+    level: str,
+    source: Measurements,
+    method: Passes,
+    bounds: Bounds,
+    parents: Histogram | None,
 ) -> list[Estimate]:
     """Of the families of a level, given what was published of their parents."""
     starts = world.spine.children(level)
@@ -62,13 +71,18 @@ def held(source: Measurements, level: str, query: str) -> tuple[np.ndarray, np.n
     return m.values, m.variance
 
 
-# --- normal equations ----------------------------------------------------------------------------------------------
+# --- normal equations
+# ----------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.booleans(), st.booleans())
-def test_normal_equations_are_those_of_the_dense_matrices(seed: int, shared: bool, unmeasured: bool) -> None:
-    """G = sum Q'Q / Var and b = sum Q'm / Var on some cells, a unit's missing measurement being no term at all."""
+def test_normal_equations_are_those_of_the_dense_matrices(
+    seed: int, shared: bool, unmeasured: bool
+) -> None:
+    """G = sum Q'Q / Var and b = sum Q'm / Var on some cells, a unit's missing measurement being no
+    term at all.
+    """
     rng = np.random.default_rng(seed)
     units, cell = 3, np.flatnonzero(rng.random(SMALL.cells) < 0.7)
     gram, rhs, measured = np.zeros((units, len(cell), len(cell))), np.zeros((units, len(cell))), []
@@ -86,7 +100,9 @@ def test_normal_equations_are_those_of_the_dense_matrices(seed: int, shared: boo
         measured.append((query.index[cell], values, variance))
     given, right = normal_equations(measured)
     kinds = len(np.unique([1 / v for *_, v in measured], axis=1).T)
-    matrices, kind = (given.matrices, given.kind) if isinstance(given, Kinds) else (given, np.arange(units))
+    matrices, kind = (
+        (given.matrices, given.kind) if isinstance(given, Kinds) else (given, np.arange(units))
+    )
     assert matrices.ndim == (2 if kinds == 1 else 3)
     assert isinstance(given, Kinds) == (1 < kinds < units)
     found = np.broadcast_to(matrices, gram.shape) if kinds == 1 else matrices[kind]
@@ -102,12 +118,15 @@ def test_less_than_the_least_variance_weighs_no_more() -> None:
     assert np.array_equal(tiny[1], least[1])
 
 
-# --- a level is its own least squares ---------------------------------------------------------------------------------
+# --- a level is its own least squares
+# ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("total_level", [None, "L1"])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_level_in_one_pass_is_its_non_negative_least_squares(seed: int, total_level: str | None) -> None:
+def test_a_level_in_one_pass_is_its_non_negative_least_squares(
+    seed: int, total_level: str | None
+) -> None:
     """Dense matrices, every bound written out as a row, Clarabel."""
     world = family(seed)
     rng = np.random.default_rng(seed)
@@ -137,9 +156,18 @@ def test_the_root_is_its_non_negative_least_squares() -> None:
     source = world.measured(np.random.default_rng(1), QUERIES, 20.0)
     bounds = world.bounds()["L0"].dense()
     (e,) = estimates(world, "L0", source, method(QUERIES, accuracy=1e-9), bounds, None)
-    gram, rhs = normal_equations([(SMALL.query(q).index[e.cell], *held(source, "L0", q)) for q in QUERIES])
+    gram, rhs = normal_equations(
+        [(SMALL.query(q).index[e.cell], *held(source, "L0", q)) for q in QUERIES]
+    )
     rows = (bounds.group[e.cell] == np.arange(bounds.groups)[:, None]).astype(float)
-    p = Problem(gram, rhs, None, rows, bounds.lower.astype(float), np.minimum(bounds.upper, 10_000).astype(float))
+    p = Problem(
+        gram,
+        rhs,
+        None,
+        rows,
+        bounds.lower.astype(float),
+        np.minimum(bounds.upper, 10_000).astype(float),
+    )
     best = clarabel_qp(p)
     assert best is not None
     assert np.abs(e.x - best).max() < 0.01
@@ -148,23 +176,38 @@ def test_the_root_is_its_non_negative_least_squares() -> None:
 
 def test_a_redistricting_family_is_within_a_hundredth_of_a_person_of_clarabel() -> None:
     """A block group's blocks with the production variances of 2010."""
-    share = {"total": 5, "cenrace": 9, "hispanic": 5, "votingage": 5, "hhinstlevels": 5, "hhgq": 5,
-             "hispanic * cenrace": 21, "votingage * cenrace": 21, "votingage * hispanic": 5,
-             "votingage * hispanic * cenrace": 71, "detailed": 3945}  # fmt: skip
+    share = {
+        "total": 5,
+        "cenrace": 9,
+        "hispanic": 5,
+        "votingage": 5,
+        "hhinstlevels": 5,
+        "hhgq": 5,
+        "hispanic * cenrace": 21,
+        "votingage * cenrace": 21,
+        "votingage * hispanic": 5,
+        "votingage * hispanic * cenrace": 71,
+        "detailed": 3945,
+    }
     rho = 293764 / 114921 * 165 / 4099
     world = family(4, PL94, size=120.0)
-    source = world.measured(np.random.default_rng(2), list(share), lambda _, q: 4097 / (rho * share[q]))
+    source = world.measured(
+        np.random.default_rng(2), list(share), lambda _, q: 4097 / (rho * share[q])
+    )
     names = tuple(share)
     bounds = geography.bounds(PL94, world.spine, None, None, None)["L1"].dense()
     x = children(world, source, method(names), bounds)
     cell = np.flatnonzero(world.truth["L0"].dense()[0])
-    gram, rhs = normal_equations([(PL94.query(q).index[cell], *held(source, "L1", q)) for q in names])
+    gram, rhs = normal_equations(
+        [(PL94.query(q).index[cell], *held(source, "L1", q)) for q in names]
+    )
     best = clarabel_qp(Problem(gram, rhs, world.truth["L0"].dense()[0, cell].astype(float)))
     assert best is not None
     assert np.abs(x[:, cell] - best).max() < 0.01
 
 
-# --- passes ----------------------------------------------------------------------------------------------------------
+# --- passes
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tolerance", [0.1, 0.01])
@@ -174,10 +217,14 @@ def test_a_later_pass_keeps_the_answers_of_an_earlier_one(first: str, tolerance:
     moved = 0.0
     for seed in range(5):
         world = family(seed)
-        source = world.measured(np.random.default_rng(seed), ["total", "home", "age", "detailed"], 25.0)
+        source = world.measured(
+            np.random.default_rng(seed), ["total", "home", "age", "detailed"], 25.0
+        )
         bounds, query = world.bounds()["L1"].dense(), SMALL.query(first)
         alone = query.answer(children(world, source, method((first,)), bounds))
-        kept = query.answer(children(world, source, method((first,), ("detailed",), tolerance=tolerance), bounds))
+        kept = query.answer(
+            children(world, source, method((first,), ("detailed",), tolerance=tolerance), bounds)
+        )
         free = query.answer(children(world, source, method(("detailed",)), bounds))
         assert np.abs(kept - alone).max() <= tolerance + 1e-3
         moved = max(moved, float(np.abs(free - alone).max()))
@@ -197,25 +244,35 @@ def test_known_totals_need_no_pass() -> None:
 
 
 @pytest.mark.parametrize("names", [(QUERIES,), (("total",), QUERIES[1:])])
-def test_an_estimate_stays_within_reach_of_what_lies_below(names: tuple[tuple[str, ...], ...]) -> None:
-    """Measurements that put everybody into facilities, places full of households: no subset of the dwelling groups
-    holds more than all places together can."""
+def test_an_estimate_stays_within_reach_of_what_lies_below(
+    names: tuple[tuple[str, ...], ...],
+) -> None:
+    """Measurements that put everybody into facilities, places full of households: no subset of the
+    dwelling groups holds more than all places together can."""
     tight = 0
     for seed in range(12):
         rng = np.random.default_rng(seed)
-        world = random_world(rng, SMALL, random_spine(rng, 4, 4), size=6.0, facilities=0.2, empty=0.2)
+        world = random_world(
+            rng, SMALL, random_spine(rng, 4, 4), size=6.0, facilities=0.2, empty=0.2
+        )
         bounds = world.bounds("L2")
         source = world.measured(rng, QUERIES, 4.0)
         crowd = np.where(SMALL.level_of("home") > 0, 50, 0)
-        source = Measurements({
-            (level, q): replace(m, values=SMALL.query(q).answer(np.tile(crowd, (len(m.values), 1))))
-            for (level, q), m in source.held.items()
-        })  # fmt: skip
+        source = Measurements(
+            {
+                (level, q): replace(
+                    m, values=SMALL.query(q).answer(np.tile(crowd, (len(m.values), 1)))
+                )
+                for (level, q), m in source.held.items()
+            }
+        )
         for level in ("L0", "L1"):
             if (reach := bounds[level].reach) is None:
                 continue
             parents = None if level == "L0" else world.truth["L0"]
-            for e in estimates(world, level, source, passes(world.spine, names), bounds[level].dense(), parents):
+            for e in estimates(
+                world, level, source, passes(world.spine, names), bounds[level].dense(), parents
+            ):
                 group = bounds[level].group[e.cell]
                 for subset in range(1, 7):
                     held = e.x[:, (subset >> group) & 1 == 1].sum(axis=1)
@@ -225,7 +282,8 @@ def test_an_estimate_stays_within_reach_of_what_lies_below(names: tuple[tuple[st
     assert tight > 5
 
 
-# --- special units -----------------------------------------------------------------------------------------------------
+# --- special units
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_an_only_child_is_its_parent() -> None:
@@ -254,7 +312,9 @@ def test_the_only_child_that_may_hold_anybody_is_its_parent() -> None:
     upper = np.zeros((4, 3), dtype=np.int64)
     upper[1] = 99_999
     bounds = Bounds(SMALL.level_of("home"), np.zeros_like(upper), upper, None, SMALL.possible)
-    x = children(world, world.measured(np.random.default_rng(0), QUERIES, 4.0), method(QUERIES), bounds)
+    x = children(
+        world, world.measured(np.random.default_rng(0), QUERIES, 4.0), method(QUERIES), bounds
+    )
     assert np.array_equal(x[1], world.truth["L0"].dense()[0])
 
 
@@ -263,7 +323,9 @@ def test_a_parent_that_no_child_may_take_is_an_error() -> None:
     none = np.zeros((4, 3), dtype=np.int64)
     bounds = Bounds(SMALL.level_of("home"), none, none, None, SMALL.possible)
     with pytest.raises(SolverError, match="does not sum to its parent"):
-        children(world, world.measured(np.random.default_rng(0), QUERIES, 4.0), method(QUERIES), bounds)
+        children(
+            world, world.measured(np.random.default_rng(0), QUERIES, 4.0), method(QUERIES), bounds
+        )
 
 
 def test_an_empty_parent_has_empty_children() -> None:
@@ -274,15 +336,19 @@ def test_an_empty_parent_has_empty_children() -> None:
     assert e.x.shape == (4, 0)
 
 
-# --- precision of its own for each unit ------------------------------------------------------------------------------------
+# --- precision of its own for each unit
+# ------------------------------------------------------------------------------------
 
 
 def with_variances(source: Measurements, level: str, change: dict[int, float]) -> Measurements:
     """Other variances for some units of ``level``, all queries."""
     factor = np.ones(max(len(m.values) for m in source.held.values()))
     factor[list(change)] = list(change.values())
-    new = {(lv, q): replace(m, variance=m.variance * factor[: len(m.variance)])
-           for (lv, q), m in source.held.items() if lv == level}  # fmt: skip
+    new = {
+        (lv, q): replace(m, variance=m.variance * factor[: len(m.variance)])
+        for (lv, q), m in source.held.items()
+        if lv == level
+    }
     return Measurements({**source.held, **new})
 
 
@@ -290,23 +356,36 @@ def test_units_of_different_precision() -> None:
     """Least squares with a matrix of its own for each kind of child."""
     world = family(6, PLAIN, size=30.0)
     names = ("total", "race", "detailed")
-    source = with_variances(world.measured(np.random.default_rng(3), names, 9.0), "L1", {0: 0.1, 2: 7.0})
+    source = with_variances(
+        world.measured(np.random.default_rng(3), names, 9.0), "L1", {0: 0.1, 2: 7.0}
+    )
     x = children(world, source, method(names, accuracy=1e-9), world.bounds()["L1"].dense())
     cell = np.arange(PLAIN.cells)
-    gram, rhs = normal_equations([(PLAIN.query(q).index[cell], *held(source, "L1", q)) for q in names])
+    gram, rhs = normal_equations(
+        [(PLAIN.query(q).index[cell], *held(source, "L1", q)) for q in names]
+    )
     assert isinstance(gram, Kinds)
-    best = clarabel_qp(Problem(gram.matrices[gram.kind], rhs, world.truth["L0"].dense()[0].astype(float)))
+    best = clarabel_qp(
+        Problem(gram.matrices[gram.kind], rhs, world.truth["L0"].dense()[0].astype(float))
+    )
     assert best is not None
     assert np.abs(x - best).max() < 0.01
 
 
-@pytest.mark.parametrize("names", [(("total", "race", "detailed"),), (("total",), ("race", "detailed"))])
+@pytest.mark.parametrize(
+    "names", [(("total", "race", "detailed"),), (("total",), ("race", "detailed"))]
+)
 def test_a_unit_that_was_not_measured_takes_the_rest(names: tuple[tuple[str, ...], ...]) -> None:
-    """The others are measured without error, so the rest is the truth; its own values count for nothing."""
+    """The others are measured without error, so the rest is the truth; its own values count for
+    nothing.
+    """
     world = family(6, PLAIN, size=30.0)
     source = world.measured(np.random.default_rng(3), ("total", "race", "detailed"), 9.0, noise=0.0)
-    wrong = [replace(m, values=np.where(np.arange(len(m.values))[:, None] == 1, 777, m.values))
-             for (level, _), m in source.held.items() if level == "L1"]  # fmt: skip
+    wrong = [
+        replace(m, values=np.where(np.arange(len(m.values))[:, None] == 1, 777, m.values))
+        for (level, _), m in source.held.items()
+        if level == "L1"
+    ]
     source = with_variances(Measurements.of(wrong), "L1", {1: np.inf})
     x = children(world, source, method(*names), world.bounds()["L1"].dense())
     assert np.abs(x - world.truth["L1"].dense()).max() < 0.2
@@ -328,25 +407,44 @@ def test_the_whole_descent_with_units_that_were_not_measured() -> None:
 def test_a_pass_without_the_cells_is_solved_over_what_its_queries_tell_apart(
     parent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Crossed margins of many cells: their answers fit the measurements as well as any counts do."""
-    schema = Schema("mine", tuple(Attribute(n, tuple(map(str, range(k)))) for n, k in (("a", 4), ("b", 5), ("c", 9))))
+    """Crossed margins of many cells: their answers fit the measurements as well as any counts
+    do.
+    """
+    schema = Schema(
+        "mine",
+        tuple(Attribute(n, tuple(map(str, range(k)))) for n, k in (("a", 4), ("b", 5), ("c", 9))),
+    )
     random = np.random.default_rng(8)
     true = random.poisson(3.0, (3, schema.cells))
     group = np.zeros(schema.cells, dtype=np.intp)
     n = np.zeros((3, 1), dtype=np.int64)
     bounds = Bounds(group, n, n + 10**6, None, np.ones(schema.cells, dtype=bool))
     queries = {name: schema.query(name) for name in ("a", "b")}
-    answers = {name: np.stack([np.bincount(q.index, weights=t) for t in true]) for name, q in queries.items()}
-    source = memory({("L1", name): ((v + random.normal(0, 3, v.shape)).round().astype(np.int64), np.full(3, 9.0))
-                     for name, v in answers.items()})  # fmt: skip
+    answers = {
+        name: np.stack([np.bincount(q.index, weights=t) for t in true])
+        for name, q in queries.items()
+    }
+    source = memory(
+        {
+            ("L1", name): (
+                (v + random.normal(0, 3, v.shape)).round().astype(np.int64),
+                np.full(3, 9.0),
+            )
+            for name, v in answers.items()
+        }
+    )
     held = true.sum(axis=0) if parent else None
-    family = Family(Batch(source, schema, "L1", 0, 3), np.arange(3), np.arange(schema.cells), held, bounds)
+    family = Family(
+        Batch(source, schema, "L1", 0, 3), np.arange(3), np.arange(schema.cells), held, bounds
+    )
     found = []
     for few in (least_squares.FEW, 2):  # with 2, the twenty atoms are held to even shares
         monkeypatch.setattr(least_squares, "FEW", few)
         x, certificate = method(("a", "b"), accuracy=1e-9).estimate(family)
         assert certificate.inaccurate == 0
-        found.append([np.stack([np.bincount(q.index, weights=row) for row in x]) for q in queries.values()])
+        found.append(
+            [np.stack([np.bincount(q.index, weights=row) for row in x]) for q in queries.values()]
+        )
         if parent:
             np.testing.assert_allclose(x.sum(axis=0), held)
     for free, even in zip(*found, strict=True):

@@ -1,4 +1,6 @@
-"""The upward pass: what it says of a unit is the best linear estimate from its subtree, and with the way down that of all measurements."""
+"""The upward pass: what it says of a unit is the best linear estimate from its subtree, and with
+the way down that of all measurements.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def tree(shape: list[list[int]]) -> Spine:
         for b in range(blocks)
     ]
     county, tract, block = zip(*rows, strict=True)
-    return Spine.from_frame({"County": county, "Tract": tract, "Block": block}, ["State", "County", "Tract", "Block"])
+    return Spine.from_frame(
+        {"County": county, "Tract": tract, "Block": block}, ["State", "County", "Tract", "Block"]
+    )
 
 
 def measured(spine: Spine, rng: np.random.Generator, answers: int) -> SparseMeasurements:
@@ -32,28 +36,42 @@ def measured(spine: Spine, rng: np.random.Generator, answers: int) -> SparseMeas
     for level in spine.levels:
         n = spine.units(level)
         values = rng.integers(-50, 50, n * answers)
-        parts.append(SparseMeasurement(level, Q, answers, np.arange(n * answers), values, rng.uniform(0.5, 20, n)))
+        parts.append(
+            SparseMeasurement(
+                level, Q, answers, np.arange(n * answers), values, rng.uniform(0.5, 20, n)
+            )
+        )
     return SparseMeasurements.of(parts)
 
 
 def membership(spine: Spine, level: str) -> NDArray[np.float64]:
     lowest = spine.levels[-1]
-    return (spine.up(lowest, level)[None, :] == np.arange(spine.units(level))[:, None]).astype(float)
+    return (spine.up(lowest, level)[None, :] == np.arange(spine.units(level))[:, None]).astype(
+        float
+    )
 
 
 def least_squares(
     spine: Spine, source: SparseMeasurements, levels: tuple[str, ...], answer: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of the lowest units, from the measurements of some levels: estimates and covariance, dense."""
-    a = np.concatenate([membership(spine, lv) / np.sqrt(source.variance(lv, Q))[:, None] for lv in levels])
-    y = np.concatenate([_all(source, lv)[:, answer] / np.sqrt(source.variance(lv, Q)) for lv in levels])
+    """Of the lowest units, from the measurements of some levels: estimates and covariance,
+    dense.
+    """
+    a = np.concatenate(
+        [membership(spine, lv) / np.sqrt(source.variance(lv, Q))[:, None] for lv in levels]
+    )
+    y = np.concatenate(
+        [_all(source, lv)[:, answer] / np.sqrt(source.variance(lv, Q)) for lv in levels]
+    )
     covariance = np.linalg.inv(a.T @ a)
     return covariance @ a.T @ y, covariance
 
 
 def _all(source: SparseMeasurements, level: str) -> NDArray[np.int64]:
     units, answers = source.shape(level, Q)
-    return source.answers(level, Q, *np.divmod(np.arange(units * answers), answers)).reshape(units, answers)
+    return source.answers(level, Q, *np.divmod(np.arange(units * answers), answers)).reshape(
+        units, answers
+    )
 
 
 shapes = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=3), min_size=1, max_size=3)
@@ -70,10 +88,15 @@ def test_it_is_the_best_linear_estimate_and_so_is_what_the_way_down_makes_of_it(
     down = None
     for depth, level in enumerate(spine.levels):
         n = spine.units(level)
-        z, v = upward.answers(level, Q, np.arange(n), np.ones(n, dtype=np.int64)), upward.variance(level, Q)
+        z, v = (
+            upward.answers(level, Q, np.arange(n), np.ones(n, dtype=np.int64)),
+            upward.variance(level, Q),
+        )
         if depth == 0:  # the root: from all measurements
             np.testing.assert_allclose(z, membership(spine, level) @ x, rtol=1e-9, atol=1e-9)
-            np.testing.assert_allclose(v, np.diag(membership(spine, level) @ covariance @ membership(spine, level).T))
+            np.testing.assert_allclose(
+                v, np.diag(membership(spine, level) @ covariance @ membership(spine, level).T)
+            )
             down = z
         else:
             parent = spine.parent[depth]
@@ -83,7 +106,9 @@ def test_it_is_the_best_linear_estimate_and_so_is_what_the_way_down_makes_of_it(
 
 
 @given(shapes, st.integers(0, 1000))
-def test_an_only_child_is_one_more_measurement_and_nothing_else_is_looked_at(shape: list[list[int]], seed: int) -> None:
+def test_an_only_child_is_one_more_measurement_and_nothing_else_is_looked_at(
+    shape: list[list[int]], seed: int
+) -> None:
     spine = tree(shape)
     said = Recorded(measured(spine, np.random.default_rng(seed), 3))
     upward = Upward(said, spine)
@@ -101,7 +126,10 @@ def test_an_only_child_is_one_more_measurement_and_nothing_else_is_looked_at(sha
                 at.append((below, int(kids[0])))
             for lv, unit_ in at:
                 p = 1 / said.variance(lv, Q)[unit_]
-                weight, total = weight + p, total + p * said.answers(lv, Q, np.array([unit_]), np.array([c]))[0]
+                weight, total = (
+                    weight + p,
+                    total + p * said.answers(lv, Q, np.array([unit_]), np.array([c]))[0],
+                )
             assert z == pytest.approx(total / weight)
             assert variance[u] == pytest.approx(1 / weight)
 

@@ -27,7 +27,11 @@ from das.model.universe import Universe
 
 SMALL = Schema(
     "small",
-    (Attribute("home", ("household", "a", "b")), Attribute("age", ("u", "o")), Attribute("race", ("x", "y", "z"))),
+    (
+        Attribute("home", ("household", "a", "b")),
+        Attribute("age", ("u", "o")),
+        Attribute("race", ("x", "y", "z")),
+    ),
     impossible=({"home": ("b",), "age": ("u",)},),
     dwelling="home",
 )
@@ -59,7 +63,9 @@ class World:
     def bounds(
         self, total_level: str | None = None, part: NDArray[np.intp] | None = None, **switches: bool
     ) -> dict[str, LevelBounds]:
-        """With the totals of the units of a level known or, with ``part``, of some of them together."""
+        """With the totals of the units of a level known or, with ``part``, of some of them
+        together.
+        """
         total: NDArray[np.int64] | JointTotals | None = None
         if total_level is not None:
             total = self.truth[total_level].totals()
@@ -67,7 +73,11 @@ class World:
                 total = JointTotals(part, np.bincount(part, weights=total).astype(np.int64))
         found = geography.lowest(self.schema, self.structures, **switches)
         return geography.bounds(
-            self.schema, self.spine, None if found is None else Limits.of(*found), total, total_level
+            self.schema,
+            self.spine,
+            None if found is None else Limits.of(*found),
+            total,
+            total_level,
         )
 
     def measured(
@@ -89,14 +99,20 @@ class World:
         return memory(held)
 
     def universe(self, *, chain: bool = True) -> Universe:
-        return Universe(PERSONS, self.schema, chain=CHAINS.get(self.schema.name, ()) if chain else ())
+        return Universe(
+            PERSONS, self.schema, chain=CHAINS.get(self.schema.name, ()) if chain else ()
+        )
 
     def descend(
-        self, source: MeasurementSource, bounds: Mapping[str, LevelBounds], method: Estimator | Sequence[Sequence[str]],
-        *, chain: bool = True,
-    ) -> tuple[Release, Certificate, Certificate]:  # fmt: skip
-        """The release from root to lowest level, with the worst certificates of estimation and of rounding; ``method``
-        may be the passes of every level."""
+        self,
+        source: MeasurementSource,
+        bounds: Mapping[str, LevelBounds],
+        method: Estimator | Sequence[Sequence[str]],
+        *,
+        chain: bool = True,
+    ) -> tuple[Release, Certificate, Certificate]:
+        """The release from root to lowest level, with the worst certificates of estimation and of
+        rounding; ``method`` may be the passes of every level."""
         if not isinstance(method, Estimator):
             method = passes(self.spine, method)
         release = topdown(source, self.spine, bounds, self.universe(chain=chain), method)
@@ -111,7 +127,9 @@ def random_spine(rng: np.random.Generator, depth: int, most: int) -> Spine:
         parent = np.repeat(np.arange(len(sizes)), sizes)
         rank = np.concatenate([np.arange(n) for n in sizes])
         parents.append(parent.astype(np.int64))
-        codes.append(np.array([f"{codes[-1][p]}{r:02d}" for p, r in zip(parent, rank, strict=True)]))
+        codes.append(
+            np.array([f"{codes[-1][p]}{r:02d}" for p, r in zip(parent, rank, strict=True)])
+        )
     return Spine(tuple(f"L{i}" for i in range(depth)), tuple(codes), tuple(parents))
 
 
@@ -124,16 +142,22 @@ def random_world(
     facilities: float = 0.3,
     empty: float = 0.3,
 ) -> World:
-    """First dwellings (a share ``empty`` of the places has no housing, a share ``facilities`` of each type of
-    facility), then people: ``size`` of them in each place's housing, one at least in each facility."""
+    """First dwellings (a share ``empty`` of the places has no housing, a share ``facilities`` of
+    each type of facility), then people: ``size`` of them in each place's housing, one at least in
+    each facility."""
     places = spine.units(spine.levels[-1])
     dense = np.zeros((places, schema.cells), dtype=np.int64)
     if schema.dwelling is None:
         group, structures = np.zeros(schema.cells, dtype=np.intp), None
         people = np.where(rng.random((places, 1)) < empty, 0, rng.poisson(size, (places, 1)))
     else:
-        group, groups = schema.level_of(schema.dwelling), len(schema.attribute(schema.dwelling).levels)
-        structures = (rng.random((places, groups)) < facilities) * rng.integers(1, 4, (places, groups))
+        group, groups = (
+            schema.level_of(schema.dwelling),
+            len(schema.attribute(schema.dwelling).levels),
+        )
+        structures = (rng.random((places, groups)) < facilities) * rng.integers(
+            1, 4, (places, groups)
+        )
         structures[:, 0] = rng.poisson(2, places) * (rng.random(places) > empty)
         crowd = rng.poisson(size, (places, groups)) * (rng.random((places, groups)) < 0.3)
         people = np.where(structures > 0, structures + crowd, 0)

@@ -19,7 +19,9 @@ from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 
-TOY = Schema("toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old"))))
+TOY = Schema(
+    "toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old")))
+)
 QUERIES = ("total", "sex", "age", "detailed")
 LEVELS = ("State", "County", "Block")
 
@@ -35,7 +37,9 @@ class InMemory:
 
     def read(self, level, query, start, stop):
         key = level, query
-        return Measurement(level, query, start, self.values[key][start:stop], self.variance[key][start:stop])
+        return Measurement(
+            level, query, start, self.values[key][start:stop], self.variance[key][start:stop]
+        )
 
 
 def from_dense(table):
@@ -47,7 +51,11 @@ def tree(blocks):
     counties = len(blocks)
     codes = [np.array(["s"]), np.array([f"c{i:03d}" for i in range(counties)])]
     codes.append(np.array([f"b{i:03d}" for i in range(sum(blocks))]))
-    return Spine(LEVELS, tuple(codes), (np.zeros(1, int), np.zeros(counties, int), np.repeat(range(counties), blocks)))
+    return Spine(
+        LEVELS,
+        tuple(codes),
+        (np.zeros(1, int), np.zeros(counties, int), np.repeat(range(counties), blocks)),
+    )
 
 
 def levels_of(spine, dense):
@@ -58,7 +66,9 @@ def levels_of(spine, dense):
 
 @st.composite
 def worlds(draw):
-    """A tree, a truth with counts of all classes, a publication, and measurements of some queries and units."""
+    """A tree, a truth with counts of all classes, a publication, and measurements of some queries
+    and units.
+    """
     blocks = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     spine, n = tree(blocks), sum(blocks)
@@ -70,7 +80,9 @@ def worlds(draw):
     for level in LEVELS:
         for name in draw(st.lists(st.sampled_from(QUERIES), unique=True, max_size=4)):
             answers = TOY.query(name).answer(truth[level])
-            values[level, name] = answers + np.rint(rng.normal(0, sigma, answers.shape)).astype(np.int64)
+            values[level, name] = answers + np.rint(rng.normal(0, sigma, answers.shape)).astype(
+                np.int64
+            )
             missing = rng.random(len(answers)) < draw(st.sampled_from([0, 0.5, 1]))
             variance[level, name] = np.where(missing, np.inf, 2.0)
     return spine, truth, out, InMemory(values, variance)
@@ -100,10 +112,16 @@ def evaluate(truth, published, spine):
 
 
 def percents(error, true):
-    """As the Bureau's program says it: of the true count, or of the mean of both where the true one is 0."""
+    """As the Bureau's program says it: of the true count, or of the mean of both where the true one
+    is 0.
+    """
     both = np.where(true > 0, true, (true + true + error) / 2)
-    return np.array([0.0 if e == 0 else 100 * e / b * (1 if t or e > 0 else -1)
-                     for e, b, t in zip(error, both, true, strict=True)])  # fmt: skip
+    return np.array(
+        [
+            0.0 if e == 0 else 100 * e / b * (1 if t or e > 0 else -1)
+            for e, b, t in zip(error, both, true, strict=True)
+        ]
+    )
 
 
 def brute(spine, truth, out, noisy):
@@ -119,23 +137,39 @@ def brute(spine, truth, out, noisy):
                 sources["nmf"] = noisy.values[level, name], np.isfinite(noisy.variance[level, name])
             for source, (values, units) in sources.items():
                 error, size = (values - true)[units].ravel(), true[units].ravel()
-                bounds = {"all": (0, np.inf), "0": (0, 0), "1-9": (1, 9), "10-99": (10, 99), "100-999": (100, 999)}
+                bounds = {
+                    "all": (0, np.inf),
+                    "0": (0, 0),
+                    "1-9": (1, 9),
+                    "10-99": (10, 99),
+                    "100-999": (100, 999),
+                }
                 bounds |= {"1000-9999": (1000, 9999), "10000+": (10000, np.inf)}
                 for bin_, (low, high) in bounds.items():
                     e = error[(size >= low) & (size <= high)]
                     t = size[(size >= low) & (size <= high)]
                     if not len(e):
                         continue
-                    p50, p90, p95, p99 = np.quantile(np.abs(e), [0.5, 0.9, 0.95, 0.99], method="inverted_cdf")
+                    p50, p90, p95, p99 = np.quantile(
+                        np.abs(e), [0.5, 0.9, 0.95, 0.99], method="inverted_cdf"
+                    )
                     r = percents(e, t)
-                    cv = 100 * np.sqrt((e.astype(float) ** 2).mean()) / t.mean() if t.any() else None
+                    cv = (
+                        100 * np.sqrt((e.astype(float) ** 2).mean()) / t.mean() if t.any() else None
+                    )
                     flips = int(((t == 0) & (e > 0)).sum()), int(((t > 0) & (t + e <= 0)).sum())
                     n_persons = truth["State"].sum()
-                    tvd = 1 - np.abs(e).sum() / (2 * n_persons) if bin_ == "all" and n_persons else None
+                    tvd = (
+                        1 - np.abs(e).sum() / (2 * n_persons)
+                        if bin_ == "all" and n_persons
+                        else None
+                    )
                     mean = [np.abs(e).mean(), np.sqrt((e.astype(float) ** 2).mean()), e.mean()]
                     rows[level, name, source, bin_] = (
-                        (len(e), *mean, p50, p95, np.abs(e).max(), tvd), (p90, p99, *flips), (np.abs(r).mean(), r.mean(), cv)
-                    )  # fmt: skip
+                        (len(e), *mean, p50, p95, np.abs(e).max(), tvd),
+                        (p90, p99, *flips),
+                        (np.abs(r).mean(), r.mean(), cv),
+                    )
     return rows
 
 
@@ -150,7 +184,19 @@ def test_rows_are_those_of_the_definitions(world, chunk):
     finally:
         accuracy.CHUNK = old
     expected = brute(spine, truth, out, noisy)
-    got = {(r.level, r.query, r.source, r.bin): (r.n, r.mae, r.rmse, r.bias, r.p50, r.p95, r.max, r.tvd) for r in rows}
+    got = {
+        (r.level, r.query, r.source, r.bin): (
+            r.n,
+            r.mae,
+            r.rmse,
+            r.bias,
+            r.p50,
+            r.p95,
+            r.max,
+            r.tvd,
+        )
+        for r in rows
+    }
     assert len(got) == len(rows)
     assert got.keys() == expected.keys()
     more = {(r.level, r.query, r.source, r.bin): r for r in rows}
@@ -166,10 +212,13 @@ def test_rows_are_those_of_the_definitions(world, chunk):
 
 def small_world():
     spine = tree([2, 1])
-    truth = levels_of(spine, np.array([[0, 5, 0, 0, 0, 20], [3, 0, 0, 0, 0, 0], [0, 0, 0, 0, 100, 0]]))
+    truth = levels_of(
+        spine, np.array([[0, 5, 0, 0, 0, 20], [3, 0, 0, 0, 0, 0], [0, 0, 0, 0, 100, 0]])
+    )
     out = levels_of(spine, np.array([[1, 4, 0, 0, 0, 20], [3, 0, 0, 0, 1, 0], [0, 0, 0, 0, 90, 9]]))
     noisy = InMemory(
-        {("Block", "detailed"): truth["Block"] + np.array([[2], [-2], [4]])}, {("Block", "detailed"): np.ones(3)}
+        {("Block", "detailed"): truth["Block"] + np.array([[2], [-2], [4]])},
+        {("Block", "detailed"): np.ones(3)},
     )
     return spine, truth, out, noisy
 
@@ -181,7 +230,9 @@ def run(spine, truth, out, noisy):
 
 def test_numbers_by_hand():
     rows = {(r.level, r.query, r.source, r.bin): r for r in run(*small_world())}
-    detailed = rows["Block", "detailed", "postprocessed", "all"]  # errors 1 -1 | 1 | -10 9, and thirteen zeros
+    detailed = rows[
+        "Block", "detailed", "postprocessed", "all"
+    ]  # errors 1 -1 | 1 | -10 9, and thirteen zeros
     assert (detailed.n, detailed.mae, detailed.bias) == (18, 22 / 18, 0)
     assert (detailed.p50, detailed.p95, detailed.max) == (0, 10, 10)
     assert detailed.rmse == pytest.approx(np.sqrt(184 / 18))
@@ -191,11 +242,16 @@ def test_numbers_by_hand():
     noisy = rows["Block", "detailed", "nmf", "all"]
     assert (noisy.mae, noisy.bias, noisy.p50, noisy.max) == (8 / 3, 4 / 3, 2, 4)
     assert ("Block", "total", "nmf", "all") not in rows
-    assert [r.bin for r in rows.values() if r.level == "State" and r.query == "total"] == ["all", "100-999"]
+    assert [r.bin for r in rows.values() if r.level == "State" and r.query == "total"] == [
+        "all",
+        "100-999",
+    ]
 
 
 def test_estimates_have_rows_of_their_own_and_the_coverage_of_their_intervals():
-    """True totals 25, 3, 100: errors 1/2, -5, 0. The first two are uncertain, the first inside its interval."""
+    """True totals 25, 3, 100: errors 1/2, -5, 0. The first two are uncertain, the first inside its
+    interval.
+    """
     spine, truth, out, noisy = small_world()
     value = {("Block", "total"): np.array([[25.5], [-2.0], [100.0]], dtype=np.float32)}
     error = {("Block", "total"): np.array([[0.31], [3.0], [0.01]], dtype=np.float32)}
@@ -208,14 +264,22 @@ def test_estimates_have_rows_of_their_own_and_the_coverage_of_their_intervals():
     assert row.tvd == pytest.approx(1 - 5.5 / 256)
     assert row.mape is row.zero_to_positive is None  # of counts, which estimates are not
     assert {r.coverage for r in rows if r.source != "estimates"} == {None}
-    assert [(b, r.bias) for b, r in mine.items() if b != "all"] == [("1-9", -5.0), ("10-99", 0.5), ("100-999", 0.0)]
+    assert [(b, r.bias) for b, r in mine.items() if b != "all"] == [
+        ("1-9", -5.0),
+        ("10-99", 0.5),
+        ("100-999", 0.0),
+    ]
 
 
 def test_what_noise_must_give_stands_beside_what_it_gave():
     """Two variances at one level: the theory is that of a random unit."""
     spine, truth, out, noisy = small_world()
     noisy.variance["Block", "detailed"] = np.array([1e8, 4e8, np.inf])
-    rows = {(r.source, r.bin): r for r in run(spine, truth, out, noisy) if (r.level, r.query) == ("Block", "detailed")}
+    rows = {
+        (r.source, r.bin): r
+        for r in run(spine, truth, out, noisy)
+        if (r.level, r.query) == ("Block", "detailed")
+    }
     row = rows["nmf", "all"]
     assert row.n == 12
     assert row.expected_mae == pytest.approx(15000 * np.sqrt(2 / np.pi))
@@ -242,7 +306,11 @@ def test_rows_come_root_first_and_total_first():
     rows = run(*small_world())
     assert list(dict.fromkeys(r.level for r in rows)) == list(LEVELS)
     at_block = list(dict.fromkeys((r.query, r.source) for r in rows if r.level == "Block"))
-    assert at_block == [("total", "postprocessed"), ("detailed", "nmf"), ("detailed", "postprocessed")]
+    assert at_block == [
+        ("total", "postprocessed"),
+        ("detailed", "nmf"),
+        ("detailed", "postprocessed"),
+    ]
     assert rows[0].bin == "all"
     assert {r.bin for r in rows} <= {"all", *CLASSES}
 
@@ -251,7 +319,9 @@ def test_no_dense_level_is_made(monkeypatch):
     """Nothing of units x answers is held: what is answered at once, sparse, is a chunk of units."""
     largest = []
     good = Histogram.sparse
-    monkeypatch.setattr(Histogram, "sparse", lambda h, q: largest.append(h.units * q.answers) or good(h, q))
+    monkeypatch.setattr(
+        Histogram, "sparse", lambda h, q: largest.append(h.units * q.answers) or good(h, q)
+    )
     monkeypatch.setattr(SparseAnswers, "dense", lambda _: pytest.fail("a dense array"))
     monkeypatch.setattr(accuracy, "CHUNK", 60)
     spine = tree([4] * 25)
@@ -264,7 +334,10 @@ def test_an_empty_world_has_no_total_variation_distance():
     spine = tree([1])
     nobody = levels_of(spine, np.zeros((1, 6), dtype=np.int64))
     rows = run(spine, nobody, nobody, InMemory({}, {}))
-    assert [(r.bin, r.n, r.mae, r.tvd) for r in rows if r.level == "Block"] == [("all", 1, 0, None), ("0", 1, 0, None)]
+    assert [(r.bin, r.n, r.mae, r.tvd) for r in rows if r.level == "Block"] == [
+        ("all", 1, 0, None),
+        ("0", 1, 0, None),
+    ]
 
 
 def test_refusals():
@@ -275,7 +348,8 @@ def test_refusals():
         run(spine, truth, {**out, "Block": out["Block"][:2]}, noisy)
 
 
-# --- spreads -----------------------------------------------------------------------------------------
+# --- spreads
+# -----------------------------------------------------------------------------------------
 
 errors = st.lists(st.one_of(st.integers(-5, 5), st.integers(-(10**9), 10**9)), max_size=30)
 
@@ -286,7 +360,9 @@ def test_spreads_add_and_subtract(a, b):
     for one, other in ((x.merge(y), both), (both.without(y), x)):
         assert np.array_equal(one.value, other.value)
         assert np.array_equal(one.count, other.count)
-    assert dict(zip(both.value.tolist(), both.count.tolist(), strict=True)) == {e: (a + b).count(e) for e in a + b}
+    assert dict(zip(both.value.tolist(), both.count.tolist(), strict=True)) == {
+        e: (a + b).count(e) for e in a + b
+    }
 
 
 @given(errors.filter(len), st.lists(st.fractions(Fraction(1, 100), 1), max_size=3))

@@ -1,4 +1,6 @@
-"""Standard errors of a mean error: by hand, and in worlds where errors within a cluster hang together."""
+"""Standard errors of a mean error: by hand, and in worlds where errors within a cluster hang
+together.
+"""
 
 from fractions import Fraction
 
@@ -16,7 +18,9 @@ from das.model.answers import SparseAnswers
 def interval(total, size) -> ClusteredInterval | None:
     """Of whole numbers of errors; sums of errors to a thousand-millionth."""
     part = 10**9
-    return ClusterSums.of(np.rint(np.asarray(total) * part).astype(np.int64), size.astype(np.int64)).interval(part)
+    return ClusterSums.of(
+        np.rint(np.asarray(total) * part).astype(np.int64), size.astype(np.int64)
+    ).interval(part)
 
 
 def test_by_hand():
@@ -43,7 +47,9 @@ def test_one_cluster_says_nothing():
 
 
 def test_intervals_hold_where_errors_of_a_cluster_hang_together():
-    """40 clusters of 30 errors that share a part: intervals cover 95 %, those of single errors do not."""
+    """40 clusters of 30 errors that share a part: intervals cover 95 %, those of single errors do
+    not.
+    """
     rng, together, apart = np.random.default_rng(5), 0, 0
     for _ in range(800):
         e = rng.normal(size=(40, 1)) + rng.normal(size=(40, 30))
@@ -75,7 +81,9 @@ def test_families_where_there_are_enough_of_them(families):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(-(10**15), 10**15), st.integers(0, 10**6)), min_size=2, max_size=20),
+    st.lists(
+        st.tuples(st.integers(-(10**15), 10**15), st.integers(0, 10**6)), min_size=2, max_size=20
+    ),
     st.integers(0, 20),
 )
 def test_sums_over_clusters_are_exact_and_add_up(clusters, cut):
@@ -84,8 +92,14 @@ def test_sums_over_clusters_are_exact_and_add_up(clusters, cut):
     total = np.where(size > 0, total, 0)
     parts = [ClusterSums.of(total[s], size[s]) for s in (slice(cut), slice(cut, None))]
     whole = ClusterSums.of(total, size)
-    columns = np.array(clusters, dtype=np.int64)[:, ::-1], np.column_stack([np.ones_like(size), size])
-    assert ClusterSums.of_each(*columns) == (ClusterSums.of(columns[0][:, 0], columns[1][:, 0]), whole)
+    columns = (
+        np.array(clusters, dtype=np.int64)[:, ::-1],
+        np.column_stack([np.ones_like(size), size]),
+    )
+    assert ClusterSums.of_each(*columns) == (
+        ClusterSums.of(columns[0][:, 0], columns[1][:, 0]),
+        whole,
+    )
     assert ClusterSums.merged(parts) == ClusterSums.merged(parts[::-1]) == whole
     here = [(int(s), int(n)) for s, n in zip(total, size, strict=True) if n]
     got = whole.interval()
@@ -94,6 +108,8 @@ def test_sums_over_clusters_are_exact_and_add_up(clusters, cut):
         return
     n = sum(n for _, n in here)
     mean = Fraction(sum(s for s, _ in here), n)
-    variance = sum((s - mean * k) ** 2 for s, k in here) * Fraction(len(here), (len(here) - 1) * n * n)
+    variance = sum((s - mean * k) ** 2 for s, k in here) * Fraction(
+        len(here), (len(here) - 1) * n * n
+    )
     assert got.error == pytest.approx(float(variance) ** 0.5, rel=1e-14)
     assert (got.low + got.high) / 2 == pytest.approx(float(mean), rel=1e-12, abs=1e-12 * got.error)

@@ -1,4 +1,5 @@
-"""Errors of the demographic file, held against slow code that looks at each person and household by itself.
+"""Errors of the demographic file, held against slow code that looks at each person and household by
+itself.
 
 Figures are counted again from linked persons: of a household by who lives in it, not by its cell.
 """
@@ -33,7 +34,8 @@ from tests.dhc_worlds import LEVELS, SIZES, budgeted, counts, on_tree, sealed, t
 Ints = NDArray[np.int64]
 
 
-# --- figures, record by record ---------------------------------------------------------------------------------------
+# --- figures, record by record
+# ---------------------------------------------------------------------------------------
 
 
 def persons_of(w: SimulatedDhc) -> pd.DataFrame:
@@ -44,8 +46,16 @@ def persons_of(w: SimulatedDhc) -> pd.DataFrame:
 def homes_of(w: SimulatedDhc) -> pd.DataFrame:
     """A row for each household, from those who live in it."""
     p = w.people
-    everybody = pd.DataFrame({"home": p.household, "relgq": p.relgq, "sex": p.sex, "age": p.age, "hispanic": p.hispanic,
-                              "race": np.minimum(p.cenrace, 6)})  # fmt: skip
+    everybody = pd.DataFrame(
+        {
+            "home": p.household,
+            "relgq": p.relgq,
+            "sex": p.sex,
+            "age": p.age,
+            "hispanic": p.hispanic,
+            "race": np.minimum(p.cenrace, 6),
+        }
+    )
     everybody = everybody[everybody.home >= 0]
     heads = everybody[everybody.relgq <= 1].set_index("home").sort_index()
 
@@ -58,9 +68,14 @@ def homes_of(w: SimulatedDhc) -> pd.DataFrame:
     for code, kind in ((2, "MO"), (4, "MS"), (3, "CO"), (5, "CS")):
         couple[any_of(r == code)] = kind
     return heads.assign(
-        block=w.home_block, tenure=w.tenure, size=everybody.groupby("home").size(), generations=generations, couple=couple,
-        own=any_of(own), small=any_of(own & (everybody.age < 6)),
-    )  # fmt: skip
+        block=w.home_block,
+        tenure=w.tenure,
+        size=everybody.groupby("home").size(),
+        generations=generations,
+        couple=couple,
+        own=any_of(own),
+        small=any_of(own & (everybody.age < 6)),
+    )
 
 
 def units_of(w: SimulatedDhc) -> pd.DataFrame:
@@ -69,7 +84,9 @@ def units_of(w: SimulatedDhc) -> pd.DataFrame:
     return pd.concat([occupied, pd.DataFrame({"block": block, "unit": 4 + why})])
 
 
-def lines(persons: pd.DataFrame, homes: pd.DataFrame, units: pd.DataFrame) -> dict[str, list[pd.Series]]:
+def lines(
+    persons: pd.DataFrame, homes: pd.DataFrame, units: pd.DataFrame
+) -> dict[str, list[pd.Series]]:
     """The records that each line of each figure counts, in the Bureau's order."""
     owned, ages = homes.tenure <= 1, [(15, 24), (25, 34), (35, 54), (55, 64), (65, 115)]
     tenures, races, kinds = (owned, ~owned), range(7), ("MO", "MS", "CO", "CS")
@@ -90,25 +107,41 @@ def lines(persons: pd.DataFrame, homes: pd.DataFrame, units: pd.DataFrame) -> di
         "alone_65": [(homes["size"] == 1) & (homes.age >= 65)],
         "generations_by_origin": [three & o for o in origins],
         "generations_by_race": [three & (homes.race == r) for r in races],
-        "type_by_own_children": [homes.own & married, homes.own & cohabiting, homes.own & none & (homes.sex == 0),
-                                 homes.own & none & (homes.sex == 1)],
+        "type_by_own_children": [
+            homes.own & married,
+            homes.own & cohabiting,
+            homes.own & none & (homes.sex == 0),
+            homes.own & none & (homes.sex == 1),
+        ],
         "own_children_under_6": [homes.small],
         "couples": [homes.couple == k for k in kinds],
         "couples_by_origin": [(homes.couple == k) & o for k in kinds for o in origins],
         "couples_by_race": [(homes.couple == k) & (homes.race == r) for k in kinds for r in races],
         "relationship": [persons.relgq <= 1] + [persons.relgq == i for i in range(2, 18)],
-        "sex_by_three_ages": [s & persons.age.between(*a) for s in sexes for a in [(0, 17), (18, 64), (65, 115)]],
+        "sex_by_three_ages": [
+            s & persons.age.between(*a) for s in sexes for a in [(0, 17), (18, 64), (65, 115)]
+        ],
         "sex_by_five_years": [s & persons.age.between(*a) for s in sexes for a in fives],
         "over_75": [persons.age >= 75],
         "single_years": [persons.age == a for a in range(18)],
-        "group_quarters": [persons.relgq.between(18, 32), *(persons.relgq.isin(q) for q in quarters[:4]),
-                           persons.relgq >= 33, *(persons.relgq.isin(q) for q in quarters[4:])],
-    }  # fmt: skip
+        "group_quarters": [
+            persons.relgq.between(18, 32),
+            *(persons.relgq.isin(q) for q in quarters[:4]),
+            persons.relgq >= 33,
+            *(persons.relgq.isin(q) for q in quarters[4:]),
+        ],
+    }
 
 
-def counted(people: SimulatedDhc, homes: SimulatedDhc, spine: Spine) -> dict[tuple[str, str, int], Ints]:
+def counted(
+    people: SimulatedDhc, homes: SimulatedDhc, spine: Spine
+) -> dict[tuple[str, str, int], Ints]:
     """By figure, level and line."""
-    frames = {"persons": persons_of(people), "households": homes_of(homes), "units": units_of(homes)}
+    frames = {
+        "persons": persons_of(people),
+        "households": homes_of(homes),
+        "units": units_of(homes),
+    }
     found = lines(frames["persons"], frames["households"], frames["units"])
     out = {}
     for f in FIGURES:
@@ -116,7 +149,9 @@ def counted(people: SimulatedDhc, homes: SimulatedDhc, spine: Spine) -> dict[tup
         for level in LEVELS:
             area = spine.up("Block", level)[frame.block.to_numpy()]
             for j, mask in enumerate(found[f.name]):
-                out[f.name, level, j] = np.bincount(area[mask.to_numpy()], minlength=spine.units(level))
+                out[f.name, level, j] = np.bincount(
+                    area[mask.to_numpy()], minlength=spine.units(level)
+                )
     return out
 
 
@@ -129,7 +164,9 @@ def by_line(rows: Sequence[FigureRow]) -> Iterator[tuple[tuple[str, str, int], F
 
 def test_figures_are_those_of_the_records() -> None:
     spine, mine, other, third = tree(*SIZES), world(1), world(2), world(3)
-    rows = dict(by_line(figures(sealed(counts(mine, mine, spine)), counts(other, third, spine), LEVELS)))
+    rows = dict(
+        by_line(figures(sealed(counts(mine, mine, spine)), counts(other, third, spine), LEVELS))
+    )
     true, out = counted(mine, mine, spine), counted(other, third, spine)
     assert set(rows) == set(true)
     differ = 0
@@ -156,7 +193,9 @@ def test_of_the_universes_that_are_there() -> None:
 
 
 def test_what_is_moved_is_found() -> None:
-    """Three rented units of each tract become vacant for rent, and two that are owned clear have a mortgage."""
+    """Three rented units of each tract become vacant for rent, and two that are owned clear have a
+    mortgage.
+    """
     spine, mine = tree(*SIZES), world(5)
     both = counts(mine, mine, spine)
     dense = both["units"]["Block"].dense()
@@ -173,17 +212,24 @@ def test_what_is_moved_is_found() -> None:
     rows = dict(by_line(figures({"units": sealed(both)["units"]}, {"units": moved}, LEVELS)))
     for level, tracts in (("Tract", 1), ("County", SIZES[1] // SIZES[0]), ("State", SIZES[1])):
         for line, by in (("tenure", 2), ("tenure", -2), ("tenure", -3), ("vacancy", 3)):
-            at = {("tenure", 2): 0, ("tenure", -2): 1, ("tenure", -3): 2, ("vacancy", 3): 0}[line, by]
+            at = {("tenure", 2): 0, ("tenure", -2): 1, ("tenure", -3): 2, ("vacancy", 3): 0}[
+                line, by
+            ]
             row = rows[line, level, at]
-            assert (row.bias, row.mae, row.rmse) == pytest.approx((by * tracts, abs(by) * tracts, abs(by) * tracts))
+            assert (row.bias, row.mae, row.rmse) == pytest.approx(
+                (by * tracts, abs(by) * tracts, abs(by) * tracts)
+            )
         assert rows["vacancy", level, 6].mae == 0
 
 
-# --- what cannot be ------------------------------------------------------------------------------------------------------
+# --- what cannot be
+# ------------------------------------------------------------------------------------------------------
 
 
 def random_tracts(seed: int, tracts: int) -> dict[str, Histogram]:
-    """Persons and households that have nothing to do with each other, few to a tract; one block to each."""
+    """Persons and households that have nothing to do with each other, few to a tract; one block to
+    each.
+    """
     rng = np.random.default_rng(seed)
     tract, cells = [], []
     for t in range(tracts):
@@ -198,25 +244,42 @@ def random_tracts(seed: int, tracts: int) -> dict[str, Histogram]:
             n = int(rng.choice([199, 200, 900]))
             sex, age = rng.integers(0, 2, n), rng.integers(0, 18, n)
             age = np.where((sex == 1) & (age == 7) & (t % 3 == 0), 8, age)
-        if kind == 3:  # children, and others of one age: at the ends of what counts as women of 18 to 44
-            age = np.where(rng.random(n) < 0.5, rng.integers(0, 5, n), rng.choice([5, 17, 18, 44, 45]))
+        if (
+            kind == 3
+        ):  # children, and others of one age: at the ends of what counts as women of 18 to 44
+            age = np.where(
+                rng.random(n) < 0.5, rng.integers(0, 5, n), rng.choice([5, 17, 18, 44, 45])
+            )
         if kind == 4 and t % 2:  # medians at 20 years, and beside it
             age = np.where(sex == 0, 30, rng.choice([49, 50, 51]))
         relgq = np.where(rng.random(n) < (0.1 if t % 4 == 0 else 0), 41, 9)
         races = rng.choice(9, n, p=[0.6] + [0.05] * 8)
-        cells += np.ravel_multi_index((relgq, sex, age, (rng.random(n) < 0.3).astype(int), races), DHCP.shape).tolist()
+        cells += np.ravel_multi_index(
+            (relgq, sex, age, (rng.random(n) < 0.3).astype(int), races), DHCP.shape
+        ).tolist()
         tract += [t] * n
-    persons = Histogram.of(tracts, DHCP.cells, np.array(tract), np.array(cells), np.ones(len(cells), dtype=np.int64))
+    persons = Histogram.of(
+        tracts, DHCP.cells, np.array(tract), np.array(cells), np.ones(len(cells), dtype=np.int64)
+    )
     possible = np.flatnonzero(DHCH.possible)
     homes = rng.integers(0, 30, tracts) * (rng.random(tracts) < 0.8)
     where = np.repeat(np.arange(tracts), homes)
     households = Histogram.of(
-        tracts, DHCH.cells, where, rng.choice(possible, homes.sum()), np.ones(homes.sum(), dtype=np.int64)
+        tracts,
+        DHCH.cells,
+        where,
+        rng.choice(possible, homes.sum()),
+        np.ones(homes.sum(), dtype=np.int64),
     )
-    many = rng.integers(0, 8, (tracts, TENVACGQ.cells)) * (rng.random((tracts, TENVACGQ.cells)) < 0.1)
+    many = rng.integers(0, 8, (tracts, TENVACGQ.cells)) * (
+        rng.random((tracts, TENVACGQ.cells)) < 0.1
+    )
     unit, cell = np.nonzero(many)
-    return {"persons": persons, "households": households,
-            "units": Histogram.of(tracts, TENVACGQ.cells, unit, cell, many[unit, cell])}  # fmt: skip
+    return {
+        "persons": persons,
+        "households": households,
+        "units": Histogram.of(tracts, TENVACGQ.cells, unit, cell, many[unit, cell]),
+    }
 
 
 class Tract:
@@ -233,23 +296,34 @@ class Tract:
 
         self.persons = each("persons", DHCP.shape)
         homes = each("households", DHCH.shape)
-        self.homes = [(sex, age, hisp, race, dict(f.split("=") for f in said(DHCH.attributes[6].levels[kind])))
-                      for sex, age, hisp, race, _, _, kind in homes]  # fmt: skip
+        self.homes = [
+            (
+                sex,
+                age,
+                hisp,
+                race,
+                dict(f.split("=") for f in said(DHCH.attributes[6].levels[kind])),
+            )
+            for sex, age, hisp, race, _, _, kind in homes
+        ]
         self.units = [c for (c,) in each("units", TENVACGQ.shape)]
 
 
 def said(code: str) -> list[str]:
     """Fields of a household type as its code says them."""
     couple, *rest = code.split()
-    return [f"couple={couple}", *(f"{w.rstrip('0123456789')}={w.lstrip('abcdefghijklmnopqrstuvwxyz')}" for w in rest)]
+    return [
+        f"couple={couple}",
+        *(f"{w.rstrip('0123456789')}={w.lstrip('abcdefghijklmnopqrstuvwxyz')}" for w in rest),
+    ]
 
 
 HHAGES = [(15, 24), (25, 34), (35, 44), (45, 54), (55, 59), (60, 64), (65, 74), (75, 84), (85, 115)]
 MEMBER: dict[str, Callable[[tuple[int, ...]], bool]] = {
-    **{g: (lambda p, r=r: min(p[4], 6) == r) for r, g in enumerate(GROUPS[:7])},
+    **{g: lambda p, r=r: min(p[4], 6) == r for r, g in enumerate(GROUPS[:7])},
     GROUPS[7]: lambda p: p[3] == 1,
     GROUPS[8]: lambda p: p[3] == 0 and p[4] == 0,
-}  # fmt: skip
+}
 
 
 def median(ages: list[int]) -> float:
@@ -269,21 +343,47 @@ def conditions(t: Tract) -> dict[str, tuple[bool, bool]]:
     plain = n > 0 and housed == n
     out = {
         "more households than persons in them (2)": (True, len(t.homes) > housed),
-        "more persons by the sizes of households than persons in them (2)": (True, sum(int(h[4]["size"]) for h in t.homes) > housed),
+        "more persons by the sizes of households than persons in them (2)": (
+            True,
+            sum(int(h[4]["size"]) for h in t.homes) > housed,
+        ),
         "more householders of a race than persons (6)": (
-            plain, any(sum(h[3] == r for h in t.homes) > sum(min(p[4], 6) == r for p in t.persons) for r in range(7))),
-        "more Hispanic householders than persons (7)": (plain, sum(h[2] for h in t.homes) > sum(p[3] for p in t.persons)),
+            plain,
+            any(
+                sum(h[3] == r for h in t.homes) > sum(min(p[4], 6) == r for p in t.persons)
+                for r in range(7)
+            ),
+        ),
+        "more Hispanic householders than persons (7)": (
+            plain,
+            sum(h[2] for h in t.homes) > sum(p[3] for p in t.persons),
+        ),
         "more householders of an age than persons (8)": (
-            plain, any(sum(h[1] == i for h in t.homes) > sum(a <= p[2] <= b for p in t.persons) for i, (a, b) in enumerate(HHAGES))),
-        "more female householders than women (9)": (plain, sum(h[0] for h in t.homes) > sum(p[1] for p in t.persons)),
+            plain,
+            any(
+                sum(h[1] == i for h in t.homes) > sum(a <= p[2] <= b for p in t.persons)
+                for i, (a, b) in enumerate(HHAGES)
+            ),
+        ),
+        "more female householders than women (9)": (
+            plain,
+            sum(h[0] for h in t.homes) > sum(p[1] for p in t.persons),
+        ),
         "more households with minors than minors (10)": (
-            plain, sum(h[4]["minor"] == "1" for h in t.homes) > sum(p[2] < 18 for p in t.persons)),
+            plain,
+            sum(h[4]["minor"] == "1" for h in t.homes) > sum(p[2] < 18 for p in t.persons),
+        ),
         "married couples of more than all of 15 and over (13)": (
-            plain, 2 * sum(h[4]["couple"] in ("MO", "MS") for h in t.homes) > sum(p[2] >= 15 for p in t.persons)),
+            plain,
+            2 * sum(h[4]["couple"] in ("MO", "MS") for h in t.homes)
+            > sum(p[2] >= 15 for p in t.persons),
+        ),
         "all of the same sex (16)": (n >= 5, len({p[1] for p in t.persons}) == 1),
         "nobody of some age under 18 and sex (17)": (
-            sum(p[2] < 18 for p in t.persons) >= 200, len({p[1:3] for p in t.persons if p[2] < 18}) < 36),
-    }  # fmt: skip
+            sum(p[2] < 18 for p in t.persons) >= 200,
+            len({p[1:3] for p in t.persons if p[2] < 18}) < 36,
+        ),
+    }
     for sex, who in enumerate(("males", "females")):
         couples = sum(h[4]["couple"] == "MO" for h in t.homes)
         out[f"more opposite-sex married couples than {who} ({11 + sex})"] = (
@@ -306,11 +406,15 @@ def by_group(t: Tract) -> dict[str, tuple[bool, bool]]:
         ages = [[p[2] for p in of if p[1] == sex] for sex in (0, 1)]
         enough = min(map(len, ages)) >= 5
         out[f"median ages of men and women 20 years apart (20): {group}"] = (
-            enough, enough and abs(median(ages[0]) - median(ages[1])) >= 20)  # fmt: skip
+            enough,
+            enough and abs(median(ages[0]) - median(ages[1])) >= 20,
+        )
     return out
 
 
-def test_what_cannot_be_is_counted_as_in_every_tract_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_is_counted_as_in_every_tract_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("das.evaluate.dhc_impossible.AREAS", 37)
     n = 160
     spine = tree(1, n, n)
@@ -322,7 +426,9 @@ def test_what_cannot_be_is_counted_as_in_every_tract_by_itself(monkeypatch: pyte
     assert {c for c, level in rows if level == "Tract"} == set(names)
     assert {c for c, level in rows if level == "County"} == set(by_group(Tract(true, 0)))
     for name in names:
-        expected = [sum(f) for of in found for f in ([c[name][0] for c in of], [all(c[name]) for c in of])]
+        expected = [
+            sum(f) for of in found for f in ([c[name][0] for c in of], [all(c[name]) for c in of])
+        ]
         row = rows[name, "Tract"]
         assert [row.of_true, row.true, row.of_published, row.published] == expected, name
         rare = name.startswith("median") or "(15)" in name
@@ -342,7 +448,9 @@ def test_nothing_that_cannot_be_is_in_a_truth() -> None:
     spine, mine, other = tree(*SIZES), world(1), world(2)
     rows = dhc_impossible(sealed(counts(mine, mine, spine)), counts(other, mine, spine), LEVELS)
     hardly = ("(15)", "(16)", "(17)", "(18)", "(20)")
-    assert {r.condition for r in rows if r.true and not any(x in r.condition for x in hardly)} == set()
+    assert {
+        r.condition for r in rows if r.true and not any(x in r.condition for x in hardly)
+    } == set()
     assert any(r.published for r in rows if "(8)" in r.condition)
     assert set(official.IMPOSSIBLE) <= {(r.condition, r.level) for r in rows}
     assert all(isinstance(r, ImpossibleRow) for r in rows)
@@ -356,7 +464,8 @@ def test_a_median_halves_the_persons() -> None:
     assert medians(np.zeros((2, 116), dtype=np.int64)).tolist() == [0, 0]
 
 
-# --- queries -----------------------------------------------------------------------------------------------------------------
+# --- queries
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def test_queries_of_few_answers_beside_their_noise() -> None:
@@ -376,7 +485,9 @@ def test_queries_of_few_answers_beside_their_noise() -> None:
         t, p = (h[level].answer(DHCP.query(query)) for h in (true, out))
         assert (row.n, row.source) == (t.size, "postprocessed")
         e = p - t
-        assert (row.mae, row.rmse, row.bias) == pytest.approx((np.abs(e).mean(), sqrt((e**2).mean()), e.mean()))
+        assert (row.mae, row.rmse, row.bias) == pytest.approx(
+            (np.abs(e).mean(), sqrt((e**2).mean()), e.mean())
+        )
         if query == "total":
             assert row.expected_mae is None
         else:
@@ -388,14 +499,18 @@ def test_queries_of_few_answers_beside_their_noise() -> None:
 
 
 def test_noise_of_units_that_are_measured_with_several_levels() -> None:
-    """An only child's share goes to its parent: the noise is that of a random unit of those that are measured."""
+    """An only child's share goes to its parent: the noise is that of a random unit of those that
+    are measured.
+    """
     spine = tree(2, 2, 4)
     of = budgeted(strategy.units())
     tree_of = MeasuredSpine.bypassed(spine, np.arange(4))
     assert not tree_of.measured("Tract").any()
     h = Histogram.of(4, TENVACGQ.cells, np.arange(4), np.arange(4), np.arange(1, 5)).upward(spine)
     plan = on_tree(of, tree_of)
-    rows = query_errors({level: Confidential(x) for level, x in h.items()}, h, tree_of, TENVACGQ, plan)
+    rows = query_errors(
+        {level: Confidential(x) for level, x in h.items()}, h, tree_of, TENVACGQ, plan
+    )
     found = {r.level: r.expected_rmse for r in rows if r.query == "tenvacgq" and r.bin == "all"}
     both = of.rho["County"]["tenvacgq"] + of.rho["Tract"]["tenvacgq"]
     assert found.get("Tract") is None

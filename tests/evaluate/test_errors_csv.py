@@ -26,14 +26,29 @@ ROWS = [
         clusters=12,
         zero_to_positive=0,
     ),
-    ErrorRow("Block", "votingage * hispanic", "postprocessed", "10000+", 21_000_000_000, 2.5, 3.5, 0.0, 1, 2, 3, None),
+    ErrorRow(
+        "Block",
+        "votingage * hispanic",
+        "postprocessed",
+        "10000+",
+        21_000_000_000,
+        2.5,
+        3.5,
+        0.0,
+        1,
+        2,
+        3,
+        None,
+    ),
 ]
 
 
 def test_round_trip_keeps_every_digit(tmp_path):
     path = errors_csv.write(tmp_path / "evaluation" / "errors.csv", ROWS)
     header = path.read_text().splitlines()[0]
-    assert header.startswith("level,query,source,bin,n,mae,rmse,bias,p50,p95,max,tvd,")  # the contract's, first
+    assert header.startswith(
+        "level,query,source,bin,n,mae,rmse,bias,p50,p95,max,tvd,"
+    )  # the contract's, first
     assert errors_csv.read(path) == ROWS
     assert os.listdir(path.parent) == ["errors.csv"]
 

@@ -9,7 +9,9 @@ from das.model.schema import H1, Attribute, Schema
 from das.model.universe import Universe
 
 HOME = Schema(
-    "home", (Attribute("hhgq", ("household", "college")), Attribute("votingage", ("young", "old"))), dwelling="hhgq"
+    "home",
+    (Attribute("hhgq", ("household", "college")), Attribute("votingage", ("young", "old"))),
+    dwelling="hhgq",
 )
 ALONE = Schema("alone", (Attribute("sex", ("male", "female")),))
 PEOPLE, HOMES = Universe(PERSONS, HOME), Universe(HOUSING, H1)
@@ -23,14 +25,29 @@ def from_dense(rows):
 
 def test_by_hand():
     """Columns: in households young, old; in college young, old; then vacant and occupied units."""
-    true = {"persons": from_dense([[1, 2, 0, 0], [0, 3, 0, 0], [0, 2, 4, 0], [0, 0, 0, 0], [0, 5, 0, 0], [0, 1, 0, 0]]),
-            "housing": from_dense([[1, 1], [0, 2], [0, 1], [3, 0], [1, 2], [0, 1]])}  # fmt: skip
-    out = {"persons": from_dense([[3, 0, 0, 0], [0, 1, 0, 0], [2, 0, 4, 0], [0, 0, 0, 0], [0, 23, 0, 0], [0, 0, 0, 0]]),
-           "housing": from_dense([[2, 0], [0, 2], [0, 1], [1, 2], [1, 2], [0, 1]])}  # fmt: skip
-    rows = {r.condition: (r.of_true, r.true, r.of_published, r.published)
-            for r in impossible(true, out, [PEOPLE, HOMES], "Block")}  # fmt: skip
+    true = {
+        "persons": from_dense(
+            [[1, 2, 0, 0], [0, 3, 0, 0], [0, 2, 4, 0], [0, 0, 0, 0], [0, 5, 0, 0], [0, 1, 0, 0]]
+        ),
+        "housing": from_dense([[1, 1], [0, 2], [0, 1], [3, 0], [1, 2], [0, 1]]),
+    }
+    out = {
+        "persons": from_dense(
+            [[3, 0, 0, 0], [0, 1, 0, 0], [2, 0, 4, 0], [0, 0, 0, 0], [0, 23, 0, 0], [0, 0, 0, 0]]
+        ),
+        "housing": from_dense([[2, 0], [0, 2], [0, 1], [1, 2], [1, 2], [0, 1]]),
+    }
+    rows = {
+        r.condition: (r.of_true, r.true, r.of_published, r.published)
+        for r in impossible(true, out, [PEOPLE, HOMES], "Block")
+    }
     assert rows == {
-        "children only (18)": (4, 0, 3, 1),  # the third block has people in college: not in the universe
+        "children only (18)": (
+            4,
+            0,
+            3,
+            1,
+        ),  # the third block has people in college: not in the universe
         "more occupied than housing units": (6, 0, 6, 0),
         "all housing units occupied, not so in truth (22)": (6, 0, 6, 0),
         "all housing units vacant, not so in truth (23)": (6, 0, 6, 1),

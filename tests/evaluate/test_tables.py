@@ -1,4 +1,6 @@
-"""The Bureau's measures: an example by hand, and every row against their definitions applied to whole arrays."""
+"""The Bureau's measures: an example by hand, and every row against their definitions applied to
+whole arrays.
+"""
 
 import numpy as np
 import pytest
@@ -23,7 +25,10 @@ def from_dense(table):
 
 
 def rows_of(true, out, areas=()):
-    known = {"State": Confidential(from_dense(true.sum(axis=0)[None])), "Block": Confidential(from_dense(true))}
+    known = {
+        "State": Confidential(from_dense(true.sum(axis=0)[None])),
+        "Block": Confidential(from_dense(true)),
+    }
     made = {"State": from_dense(out.sum(axis=0)[None]), "Block": from_dense(out)}
     whole, tables = Whole(known["State"], made["State"]), published(TOY)
     tallies = TableTallies.merged([tally_tables(known, made, LEVELS, tables, whole, areas)])
@@ -31,7 +36,8 @@ def rows_of(true, out, areas=()):
 
 
 def test_by_hand():
-    """Men in five blocks, true 100, 50, 8, 0, 0 and published 103, 44, 8, 2, 0: percent differences 3, -12, 0, 200, 0.
+    """Men in five blocks, true 100, 50, 8, 0, 0 and published 103, 44, 8, 2, 0: percent differences
+    3, -12, 0, 200, 0.
 
     The fourth is 2/((0 + 2)/2), as the Bureau has it where the true count is 0.
     """
@@ -45,7 +51,9 @@ def test_by_hand():
     assert row.malpe == pytest.approx((3 - 12 + 200) / 5)
     assert row.cv == pytest.approx(100 * np.sqrt(49 / 5) / (158 / 5))
     assert (row.from_2_to_5_percent, row.over_5_percent, row.over_200) == (1, 2, 0)
-    assert row.shares == pytest.approx(sum(abs(p / 157 - t / 158) for t, p in zip(true[:, 0], out[:, 0], strict=True)))
+    assert row.shares == pytest.approx(
+        sum(abs(p / 157 - t / 158) for t, p in zip(true[:, 0], out[:, 0], strict=True))
+    )
     assert [rows["Block", "male", s].n for s in SIZES] == [3, 1, 1]
     assert rows["Block", "male", "0-9"].mape == pytest.approx(200 / 3)
     women = rows["Block", "female", "all"]
@@ -62,15 +70,28 @@ def test_every_row_is_that_of_the_definitions(n, scale, seed):
     found = rows_of(true, out, [areas])
     inside = np.zeros((3, n), dtype=np.int64)
     inside[tuple(np.array(pairs).T)] = 1
-    geographies = {"State": np.ones((1, n), dtype=np.int64), "Block": np.eye(n, dtype=np.int64), "Parish": inside}
+    geographies = {
+        "State": np.ones((1, n), dtype=np.int64),
+        "Block": np.eye(n, dtype=np.int64),
+        "Parish": inside,
+    }
     seen = set()
     for table in published(TOY):
         for geography, sums in geographies.items():
             t_all, p_all = (table.values(from_dense(sums @ x)) for x in (true, out))
             for j, column in enumerate(table.columns):
                 t, p = t_all[:, j], p_all[:, j]
-                mine = {r.size: r for r in found if (r.geography, r.table, r.column) == (geography, table.name, column)}
-                low = {"all": (0, 1 << 60), "0-9": (0, 9), "10-99": (10, 99), "100+": (100, 1 << 60)}
+                mine = {
+                    r.size: r
+                    for r in found
+                    if (r.geography, r.table, r.column) == (geography, table.name, column)
+                }
+                low = {
+                    "all": (0, 1 << 60),
+                    "0-9": (0, 9),
+                    "10-99": (10, 99),
+                    "100+": (100, 1 << 60),
+                }
                 assert set(mine) - {s for s in mine if s.startswith("total")} == {
                     s for s, (a, b) in low.items() if ((t >= a) & (t <= b)).any()
                 }
@@ -89,12 +110,20 @@ def test_every_row_is_that_of_the_definitions(n, scale, seed):
 def check(row, t, p):
     e = p - t
     r = np.array(
-        [0 if x == y else 100 * (y - x) / (x or (x + y) / 2) for x, y in zip(t.tolist(), p.tolist(), strict=True)]
+        [
+            0 if x == y else 100 * (y - x) / (x or (x + y) / 2)
+            for x, y in zip(t.tolist(), p.tolist(), strict=True)
+        ]
     )
     assert row.n == len(t)
-    assert (row.mae, row.me, row.rmse) == pytest.approx((np.abs(e).mean(), e.mean(), np.sqrt((e**2).mean())))
+    assert (row.mae, row.me, row.rmse) == pytest.approx(
+        (np.abs(e).mean(), e.mean(), np.sqrt((e**2).mean()))
+    )
     assert (row.mape, row.malpe) == pytest.approx((np.abs(r).mean(), r.mean()))
     assert row.cv == (pytest.approx(100 * np.sqrt((e**2).mean()) / t.mean()) if t.any() else None)
     size = np.abs(r)
-    assert (row.from_2_to_5_percent, row.over_5_percent) == (((size >= 2) & (size <= 5)).sum(), (size > 5).sum())
+    assert (row.from_2_to_5_percent, row.over_5_percent) == (
+        ((size >= 2) & (size <= 5)).sum(),
+        (size > 5).sum(),
+    )
     assert row.over_200 == (np.abs(e) > 200).sum()

@@ -29,7 +29,11 @@ from das.truth.assessment import Compared, Measured, Piece, over_tree, tally
 from das.truth.histogram import upward
 
 HOME = Schema(
-    "home", (Attribute("hhgq", ("household", "college")), Attribute("votingage", ("young", "old"))), (), (), "hhgq"
+    "home",
+    (Attribute("hhgq", ("household", "college")), Attribute("votingage", ("young", "old"))),
+    (),
+    (),
+    "hhgq",
 )
 UNIVERSES = (Universe(PERSONS, HOME), Universe(HOUSING, H1))
 LEVELS = ("US", "A", "B", "C", "D")
@@ -37,7 +41,9 @@ LEVELS = ("US", "A", "B", "C", "D")
 
 @dataclass(frozen=True)
 class Part:
-    """Measurements of some units of a source; of levels of which none of them is measured there are none."""
+    """Measurements of some units of a source; of levels of which none of them is measured there are
+    none.
+    """
 
     source: Measurements
     whole: Spine
@@ -47,7 +53,10 @@ class Part:
         return self.whole.find(level, self.spine.codes[self.spine.index(level)])
 
     def queries(self, level: str) -> tuple[str, ...]:
-        held = [(q, self.source.held[level, q].variance[self.units(level)]) for q in self.source.queries(level)]
+        held = [
+            (q, self.source.held[level, q].variance[self.units(level)])
+            for q in self.source.queries(level)
+        ]
         return tuple(q for q, variance in held if np.isfinite(variance).any())
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
@@ -83,13 +92,20 @@ class World:
 
     @property
     def whole(self) -> dict[str, Whole]:
-        return {u.name: Whole(Confidential(self.truth[u.name].upward(self.spine)["US"]),
-                              self.published[u.name].upward(self.spine)["US"]) for u in UNIVERSES}  # fmt: skip
+        return {
+            u.name: Whole(
+                Confidential(self.truth[u.name].upward(self.spine)["US"]),
+                self.published[u.name].upward(self.spine)["US"],
+            )
+            for u in UNIVERSES
+        }
 
     def all(self) -> Piece:
         return self.piece(LEVELS, self.spine, self.tree, 0, self.spine.units("D"))
 
-    def piece(self, levels: Iterable[str], spine: Spine, tree: MeasuredSpine | None, start: int, stop: int) -> Piece:
+    def piece(
+        self, levels: Iterable[str], spine: Spine, tree: MeasuredSpine | None, start: int, stop: int
+    ) -> Piece:
         compared = []
         for u in UNIVERSES:
             truth = upward(Confidential(self.truth[u.name].rows(start, stop)), spine)
@@ -97,7 +113,9 @@ class World:
             measured = None
             if tree is not None:
                 measured = self.measured(u, tree.spine, *over_tree(tree, truth, published))
-            compared.append(Compared(u, truth, published, measured, self.whole[u.name], tables_of(u)))
+            compared.append(
+                Compared(u, truth, published, measured, self.whole[u.name], tables_of(u))
+            )
         return Piece(tuple(levels), compared, True, self.areas_of(range(start, stop)))
 
     def trunk(self, shards: Shards) -> Piece:
@@ -107,7 +125,10 @@ class World:
         for u in self.all().universes:
             m = u.measured
             assert m is not None
-            above = [{lv: x[lv] for lv in levels} for x in (u.truth, u.published, m.truth, m.against.histograms)]
+            above = [
+                {lv: x[lv] for lv in levels}
+                for x in (u.truth, u.published, m.truth, m.against.histograms)
+            ]
             measured = self.measured(u.universe, spine, above[2], above[3])
             compared.append(Compared(u.universe, above[0], above[1], measured, u.whole, u.tables))
         return Piece(levels, compared, False)
@@ -121,7 +142,11 @@ class World:
         """Those that have units there."""
         here = np.isin(self.areas.unit, rows)
         kept, area = np.unique(self.areas.area[here], return_inverse=True)
-        return [Areas("Parish", self.areas.codes[kept], area, self.areas.unit[here] - rows.start)] if here.any() else []
+        return (
+            [Areas("Parish", self.areas.codes[kept], area, self.areas.unit[here] - rows.start)]
+            if here.any()
+            else []
+        )
 
     def pieces(self, shards: Shards) -> Iterator[Piece]:
         yield self.trunk(shards)
@@ -129,7 +154,9 @@ class World:
         for i, (start, stop) in enumerate(pairwise(bounds), 1):
             lived_in = ((self.tree.place >= start) & (self.tree.place < stop)).any()
             tree = shards.shard_of(self.tree, self.spine, i) if lived_in else None
-            yield self.piece(shards.levels(self.spine, i), shards.shard(self.spine, i), tree, start, stop)
+            yield self.piece(
+                shards.levels(self.spine, i), shards.shard(self.spine, i), tree, start, stop
+            )
 
     def rows(self, found: Tallies) -> list[dict[str, Any]]:
         out = []
@@ -140,21 +167,44 @@ class World:
 
 
 def world(seed: int, own: bool) -> World:
-    """Five levels with few or many families; measured on a tree of its own, where only children are bypassed and some blocks
-    with nobody left out, or on the published one, where some units are not measured."""
+    """Five levels with few or many families; measured on a tree of its own, where only children are
+    bypassed and some blocks with nobody left out, or on the published one, where some units are not
+    measured."""
     rng = np.random.default_rng(seed)
-    rows = [(f"{a}", f"{a}{b}", f"{a}{b}{c}", f"{a}{b}{c}{d}") for a in range(rng.integers(2, 4))
-            for b in range(rng.integers(1, 4)) for c in range(rng.integers(1, 4)) for d in range(rng.integers(1, 4))]  # fmt: skip
-    spine = Spine.from_frame(dict(zip(LEVELS[1:], map(list, zip(*rows, strict=True)), strict=True)), LEVELS)
+    rows = [
+        (f"{a}", f"{a}{b}", f"{a}{b}{c}", f"{a}{b}{c}{d}")
+        for a in range(rng.integers(2, 4))
+        for b in range(rng.integers(1, 4))
+        for c in range(rng.integers(1, 4))
+        for d in range(rng.integers(1, 4))
+    ]
+    spine = Spine.from_frame(
+        dict(zip(LEVELS[1:], map(list, zip(*rows, strict=True)), strict=True)), LEVELS
+    )
     blocks = spine.units("D")
     unit = np.flatnonzero(rng.random(blocks) < (0.5 if own else 1))
     mine = {lv: spine.geocodes(lv)[spine.up("D", lv)[unit]].tolist() for lv in LEVELS[1:]}
     measured = Spine.from_frame(mine, LEVELS)
-    tree = MeasuredSpine.bypassed(measured, spine.find("D", measured.codes[-1])) if own else MeasuredSpine.of(spine)
+    tree = (
+        MeasuredSpine.bypassed(measured, spine.find("D", measured.codes[-1]))
+        if own
+        else MeasuredSpine.of(spine)
+    )
     counts = [{u.name: _counts(u, blocks, unit, rng) for u in UNIVERSES} for _ in range(2)]
-    source = {u.name: _noisy(u, tree, tree.of_published(counts[0][u.name]).upward(tree.spine), rng) for u in UNIVERSES}
-    pairs = [(a, b) for a in range(4) for b in range(blocks) if rng.random() < 0.4 or b == a % blocks]
-    return World(spine, tree, *counts, source, Areas("Parish", np.array(["a", "bb", "c", "d"]), *np.array(pairs).T))
+    source = {
+        u.name: _noisy(u, tree, tree.of_published(counts[0][u.name]).upward(tree.spine), rng)
+        for u in UNIVERSES
+    }
+    pairs = [
+        (a, b) for a in range(4) for b in range(blocks) if rng.random() < 0.4 or b == a % blocks
+    ]
+    return World(
+        spine,
+        tree,
+        *counts,
+        source,
+        Areas("Parish", np.array(["a", "bb", "c", "d"]), *np.array(pairs).T),
+    )
 
 
 def _counts(u: Universe, blocks: int, unit: Any, rng: np.random.Generator) -> Histogram:
@@ -168,12 +218,22 @@ def _noisy(u: Universe, tree: MeasuredSpine, counts: Any, rng: np.random.Generat
     """On a tree that is the published one not all units are measured, whatever it says."""
     found = []
     for level in LEVELS:
-        for query in ("detailed", *(["total"] if level in ("A", "C") else []), u.schema.attributes[0].name):
+        for query in (
+            "detailed",
+            *(["total"] if level in ("A", "C") else []),
+            u.schema.attributes[0].name,
+        ):
             answers = counts[level].answer(u.schema.query(query))
             values = answers + np.rint(rng.normal(0, 5, answers.shape)).astype(np.int64)
             asked = rng.random(len(values)) < 0.7 if tree.alike else tree.measured(level)
             found.append(
-                Measurement(level, query, 0, values, np.where(asked, rng.choice([2.0, 25.0], len(values)), np.inf))
+                Measurement(
+                    level,
+                    query,
+                    0,
+                    values,
+                    np.where(asked, rng.choice([2.0, 25.0], len(values)), np.inf),
+                )
             )
     return Measurements.of(found)
 
@@ -181,7 +241,9 @@ def _noisy(u: Universe, tree: MeasuredSpine, counts: Any, rng: np.random.Generat
 @pytest.mark.parametrize("own", [True, False], ids=["own tree", "published tree"])
 @pytest.mark.parametrize(("seed", "largest"), [(1, 6), (6, 9), (4, 6)])
 def test_parts_add_up_to_the_whole(tmp_path: Path, seed: int, largest: int, own: bool) -> None:
-    """Whole numbers exactly, others to the rounding of sums; by way of files, and however the parts are put together."""
+    """Whole numbers exactly, others to the rounding of sums; by way of files, and however the parts
+    are put together.
+    """
     here = world(seed, own)
     shards = Shards.of(here.spine, [here.tree], largest=largest)
     assert len(shards) > 1
@@ -190,13 +252,18 @@ def test_parts_add_up_to_the_whole(tmp_path: Path, seed: int, largest: int, own:
         tallies_file.write(tmp_path / f"{number}.npz", tally(piece))
         parts.append(tallies_file.read(tmp_path / f"{number}.npz", Tallies))
     cut = len(parts) // 2
-    for found in (Tallies.merged(iter(parts)), Tallies.merged(Tallies.merged(x) for x in (parts[:cut], parts[cut:]))):
+    for found in (
+        Tallies.merged(iter(parts)),
+        Tallies.merged(Tallies.merged(x) for x in (parts[:cut], parts[cut:])),
+    ):
         rows = here.rows(found)
         assert len(rows) == len(whole)
         for one, other in zip(whole, rows, strict=True):
             for name, x in one.items():
                 assert type(other[name]) is type(x), (one, name)
-                assert other[name] == (pytest.approx(x, rel=1e-12) if isinstance(x, float) else x), (one, name)
+                assert other[name] == (
+                    pytest.approx(x, rel=1e-12) if isinstance(x, float) else x
+                ), (one, name)
 
 
 def test_the_worlds_have_few_families_and_many() -> None:
@@ -207,5 +274,9 @@ def test_the_worlds_have_few_families_and_many() -> None:
     assert whole["D"].units is None
     shards = Shards.of(piece.spine, [piece.tree], largest=6)
     assert any(
-        q.published.units for p in piece.pieces(shards) for u in tally(p).universes for q in u.queries if q.level == "D"
+        q.published.units
+        for p in piece.pieces(shards)
+        for u in tally(p).universes
+        for q in u.queries
+        if q.level == "D"
     )

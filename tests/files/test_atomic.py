@@ -1,4 +1,6 @@
-"""Whatever is written is there whole or not at all, whenever the process is killed, and is forced to disk before its name."""
+"""Whatever is written is there whole or not at all, whenever the process is killed, and is forced
+to disk before its name.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from das.model.spine import Spine
 from das.model.universe import Universe
 from das.tables import published
 
-SPINE = Spine(("US", "State"), (np.array(["0"]), np.array(["01", "02"])), (np.zeros(1, int), np.zeros(2, int)))
+SPINE = Spine(
+    ("US", "State"), (np.array(["0"]), np.array(["01", "02"])), (np.zeros(1, int), np.zeros(2, int))
+)
 TOTAL = PL94.query("total")
 
 
@@ -59,7 +63,9 @@ def adopt(folder: Path, n: int) -> None:
 
 def estimate(folder: Path, n: int) -> None:
     values = np.array([[n], [2.0]])
-    estimates.write(folder / "e", "State", PL94, SPINE, [(TOTAL, values, values), (TOTAL, values + 1, values)])
+    estimates.write(
+        folder / "e", "State", PL94, SPINE, [(TOTAL, values, values), (TOTAL, values + 1, values)]
+    )
 
 
 #: What writes the ``n``-th version of something into a folder.
@@ -68,10 +74,14 @@ WRITERS: dict[str, Callable[[Path, int], object]] = {
     "json": lambda f, n: atomic.write_json(f / "a.json", {"n": n}),
     "private": lambda f, n: RunDirectory(f).write_manifest({"n": n}),
     "rows": lambda f, n: rows_csv.write(f / "a.csv", ["n"], [[n], [n + 1]]),
-    "spine": lambda f, n: spine_file.write(f / "s.parquet", Spine(("US",), (np.array([str(n)]),), (np.zeros(1, int),))),
+    "spine": lambda f, n: spine_file.write(
+        f / "s.parquet", Spine(("US",), (np.array([str(n)]),), (np.zeros(1, int),))
+    ),
     "areas": lambda f, n: areas.write(f / "a.parquet", [kinds(n)], SPINE),
     "truth": lambda f, n: truth.write(f / "t" / "t.parquet", Confidential(histogram(n))),
-    "tables": lambda f, n: tables.write(f / "tables", "State", SPINE.codes[1], published(PL94)[:2], histogram(n)),
+    "tables": lambda f, n: tables.write(
+        f / "tables", "State", SPINE.codes[1], published(PL94)[:2], histogram(n)
+    ),
     "estimates": estimate,
     "measurements": lambda f, n: nmf.write(f / "nmf", "State", PL94, SPINE, measured(n)),
     "constraints": lambda f, n: nmf.write_constraints(f / "nmf", PL94, SPINE, [constraint(n)]),
@@ -89,8 +99,12 @@ def modes(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_is_written_below_confidential_is_its_owners_alone(name: str, memory: None, tmp_path: Path) -> None:
-    """Whatever the umask; below ``release`` nobody is kept out by us, also where the run lies in a folder of that name."""
+def test_what_is_written_below_confidential_is_its_owners_alone(
+    name: str, memory: None, tmp_path: Path
+) -> None:
+    """Whatever the umask; below ``release`` nobody is kept out by us, also where the run lies in a
+    folder of that name.
+    """
     before = os.umask(0)
     try:
         for folder, allowed in (
@@ -100,14 +114,18 @@ def test_what_is_written_below_confidential_is_its_owners_alone(name: str, memor
             WRITERS[name](tmp_path / folder, 1)
             found = modes(tmp_path / folder)
             found.pop("manifest.json", None)  # a run's own: nobody else's wherever it lies
-            found = {k: v for k, v in found.items() if not k.startswith("t/") or "release" not in folder}  # true counts
+            found = {
+                k: v for k, v in found.items() if not k.startswith("t/") or "release" not in folder
+            }  # true counts
             assert set(found.values()) <= allowed, found
     finally:
         os.umask(before)
 
 
 def killed(step: int, work: Callable[[], object]) -> bool:
-    """Whether ``work``, in a process of its own, is killed at its ``step``-th call that changes what the disk holds."""
+    """Whether ``work``, in a process of its own, is killed at its ``step``-th call that changes
+    what the disk holds.
+    """
     child = os.fork()
     if child:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -142,20 +160,29 @@ def content(folder: Path) -> dict[str, bytes]:
     """All files but drafts, by their paths."""
     found = (p for p in folder.rglob("*") if p.is_file())
     paths = [(p, p.relative_to(folder)) for p in found]
-    return {str(at): p.read_bytes() for p, at in paths if not any(x.startswith(".") for x in at.parts)}
+    return {
+        str(at): p.read_bytes() for p, at in paths if not any(x.startswith(".") for x in at.parts)
+    }
 
 
 def inside(tree: dict[str, bytes], folder: str) -> dict[str, bytes]:
     return {k: v for k, v in tree.items() if k.startswith(f"{folder}/")}
 
 
-@pytest.mark.filterwarnings("ignore:This process")  # which is multi-threaded, and forks: the child runs one thread
+@pytest.mark.filterwarnings(
+    "ignore:This process"
+)  # which is multi-threaded, and forks: the child runs one thread
 @pytest.mark.usefixtures("memory")
 @pytest.mark.parametrize(
     ("kind", "before"),
-    [*((k, True) for k in WRITERS), *((k, False) for k in ("text", "measurements", "constraints", *WHOLE))],
+    [
+        *((k, True) for k in WRITERS),
+        *((k, False) for k in ("text", "measurements", "constraints", *WHOLE)),
+    ],
 )
-def test_a_kill_at_any_step_leaves_the_old_or_the_new(kind: str, before: bool, tmp_path: Path) -> None:
+def test_a_kill_at_any_step_leaves_the_old_or_the_new(
+    kind: str, before: bool, tmp_path: Path
+) -> None:
     write = WRITERS[kind]
     for n in (1, 2):
         write(tmp_path / str(n), n)
@@ -171,18 +198,26 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new(kind: str, before: bool, t
         for name, data in found.items():
             assert data in ((old if before else new).get(name), new.get(name)), (step, name)
         if kind in WHOLE:
-            assert inside(found, WHOLE[kind]) in ({}, inside(old, WHOLE[kind]), inside(new, WHOLE[kind])), step
+            assert inside(found, WHOLE[kind]) in (
+                {},
+                inside(old, WHOLE[kind]),
+                inside(new, WHOLE[kind]),
+            ), step
         elif before:
             assert set(found) >= {*old} & {*new}, step
         write(folder, 2)  # again, over whatever is left
-        assert content(folder) == new | {k: v for k, v in content(folder).items() if k not in new and k in old}
+        assert content(folder) == new | {
+            k: v for k, v in content(folder).items() if k not in new and k in old
+        }
         assert not list(folder.rglob(".*")), step
     assert step > 4
     assert content(folder) == new or before
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_an_exception_leaves_nothing(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_leaves_nothing(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     WRITERS[kind](tmp_path / "a", 1)
     there = content(tmp_path / "a")
 
@@ -197,7 +232,9 @@ def test_an_exception_leaves_nothing(kind: str, tmp_path: Path, monkeypatch: pyt
     assert not list((tmp_path / "a").rglob(".*"))
 
 
-def test_what_is_renamed_is_on_disk_and_so_is_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_renamed_is_on_disk_and_so_is_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[str] = []
 
     def told(name: str, of: Callable[..., object], to_path: Callable[..., str]) -> None:

@@ -27,8 +27,32 @@ from das.tables import published
 from tests.commands import Commands
 from tests.worlds import Worlds
 
-ATTACKS = ["=1+1", "=HYPERLINK(\"http://x\"&A1,\"y\")", "+1", "-1+2", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1",
-           "'=1", "''=1", "\u202egnp.exe", "a\u2066b\u2069", "\x1b[2J", "\uff1d1", "\ufeff=1", "\\u003d1", "\\\\u202e", "a;=1", "a;+1", "a; -1", "a;\"=1", "a;'@b"]  # fmt: skip
+ATTACKS = [
+    "=1+1",
+    '=HYPERLINK("http://x"&A1,"y")',
+    "+1",
+    "-1+2",
+    "-cmd|' /C calc'!A0",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    " =1",
+    "'=1",
+    "''=1",
+    "\u202egnp.exe",
+    "a\u2066b\u2069",
+    "\x1b[2J",
+    "\uff1d1",
+    "\ufeff=1",
+    "\\u003d1",
+    "\\\\u202e",
+    "a;=1",
+    "a;+1",
+    "a; -1",
+    'a;"=1',
+    "a;'@b",
+]
 HARMLESS = [
     "",
     "=",
@@ -51,19 +75,30 @@ HARMLESS = [
     "नेपाल\u200d",
 ]
 TEXTS = st.text(
-    st.one_of(st.sampled_from("=+-@;' \\u0af12\t\r\n\u202e\u2066\x00,\"|"), st.characters(codec="utf-8")), max_size=12
+    st.one_of(
+        st.sampled_from("=+-@;' \\u0af12\t\r\n\u202e\u2066\x00,\"|"), st.characters(codec="utf-8")
+    ),
+    max_size=12,
 )
 
 
 def is_harmless(text: str) -> bool:
-    """Said otherwise than in the code: nothing that is not shown, and what a spreadsheet reads first is no sign."""
-    if any(unicodedata.category(c) == "Cc" or unicodedata.bidirectional(c) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-           for c in text):  # fmt: skip
+    """Said otherwise than in the code: nothing that is not shown, and what a spreadsheet reads
+    first is no sign.
+    """
+    if any(
+        unicodedata.category(c) == "Cc"
+        or unicodedata.bidirectional(c)
+        in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+        for c in text
+    ):
         return False
     first = unicodedata.normalize("NFKC", text.lstrip(" \u00a0"))[:1]
     if not first or first not in "=+-@" or len(text.lstrip(" \u00a0")) == 1:
         return True
-    return bool(re.fullmatch(r"-[0-9.]+(e[+-]?[0-9]+)?(/[0-9]+)?", text.strip(" \u00a0"), re.IGNORECASE))
+    return bool(
+        re.fullmatch(r"-[0-9.]+(e[+-]?[0-9]+)?(/[0-9]+)?", text.strip(" \u00a0"), re.IGNORECASE)
+    )
 
 
 @given(TEXTS)
@@ -75,7 +110,9 @@ def test_every_text_is_harmless_and_comes_back(text: str) -> None:
 
 @given(TEXTS)
 def test_no_part_of_a_text_is_run_where_a_semicolon_ends_a_cell(text: str) -> None:
-    """Spreadsheets of half the world cut the line of a comma file there, and mind no quote that does not begin a cell."""
+    """Spreadsheets of half the world cut the line of a comma file there, and mind no quote that
+    does not begin a cell.
+    """
     line = io.StringIO()
     csv_text.write_rows(line, [["a", text, 5]])
     assert not any(
@@ -103,22 +140,31 @@ def test_both_writers_write_the_same(texts: list[str]) -> None:
     options = pacsv.WriteOptions(include_header=False, quoting_style="needed")
     column, number = pa.chunked_array([pa.array(texts)]), pa.array([-5] * len(texts))
     csv_text.write_table(pa.table([column, number], names=["a", "b"]), plain, options)
-    csv_text.write_table(pa.table([column.dictionary_encode(), number], names=["a", "b"]), coded, options)
+    csv_text.write_table(
+        pa.table([column.dictionary_encode(), number], names=["a", "b"]), coded, options
+    )
     assert plain.getvalue() == coded.getvalue()
     found = [
         list(csv.reader(io.StringIO(f.decode("utf-8"), newline="")))
         for f in (rows.getvalue().encode(), plain.getvalue())
     ]
     assert found[0] == found[1] == [[csv_text.safe(t), "-5"] for t in texts]
-    assert csv_text.read_column(pa.chunked_array([[csv_text.safe(t) for t in texts]])).to_pylist() == texts
+    assert (
+        csv_text.read_column(pa.chunked_array([[csv_text.safe(t) for t in texts]])).to_pylist()
+        == texts
+    )
 
 
-# --- the files -----------------------------------------------------------------------------------------------------
+# --- the files
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ATTACKS)
 def test_tables_and_what_is_exported_of_them(tmp_path: Path, text: str) -> None:
-    code, table = np.char.add(text.replace('"', "").replace(",", ""), ["a", "b"]), published(PL94)[0]
+    code, table = (
+        np.char.add(text.replace('"', "").replace(",", ""), ["a", "b"]),
+        published(PL94)[0],
+    )
     h = Histogram.of(2, PL94.cells, np.array([0, 1]), np.array([3, 5]), np.array([4, 2]))
     names = {tables.NAME: encoded(np.array([text, f"{text} 2"]))}
     (path,) = tables.write(tmp_path / "tables", "Place", encoded(code), [table], h, beside=names)
@@ -142,7 +188,10 @@ def test_rows_and_dictionaries(tmp_path: Path, text: str) -> None:
     row = ErrorRow(text, text, "nmf", "all", 1, 1.0, 1.0, -1.0, 0.0, 0.0, 0.0, None)
     path = rows_csv.write_rows(tmp_path / "e.csv", ErrorRow, [row])
     assert rows_csv.read_rows(path, ErrorRow, "errors") == [row]
-    shown = [path.read_text(encoding="utf-8"), written([DictionaryLine(text, "level", "", "x", text, text)], True)]
+    shown = [
+        path.read_text(encoding="utf-8"),
+        written([DictionaryLine(text, "level", "", "x", text, text)], True),
+    ]
     for lines in (list(csv.reader(io.StringIO(x, newline=""))) for x in shown):
         assert all(is_harmless(cell) for line in lines for cell in line)
 

@@ -23,23 +23,33 @@ from tests.told import Told
 #: pooch never closes the answer of a server: where an error holds it, it is left to the collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
 
-SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+SHARED = Path(
+    os.environ.get("DAS_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")
+)
 OFFICIAL = SHARED / "pl94_2010" / "ri" / "ri2010.pl.zip"
 
 RI = "/census_2010/01-Redistricting_File--PL_94-171/Rhode_Island/ri2010.pl.zip"
 DC = "/census_2010/01-Redistricting_File--PL_94-171/District_of_Columbia/dc2010.pl.zip"
 
 
-def archive(ss: str, year: str = "2010", suffix: str = "pl", segments: tuple[str, ...] = ("00001", "00002")) -> bytes:
+def archive(
+    ss: str, year: str = "2010", suffix: str = "pl", segments: tuple[str, ...] = ("00001", "00002")
+) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
         for part in (f"{ss}geo", *(f"{ss}{s}" for s in segments)):
-            z.writestr(zipfile.ZipInfo(f"{part}{year}.{suffix}"), "0123456789" * 500 + part, zipfile.ZIP_DEFLATED)
+            z.writestr(
+                zipfile.ZipInfo(f"{part}{year}.{suffix}"),
+                "0123456789" * 500 + part,
+                zipfile.ZIP_DEFLATED,
+            )
     return out.getvalue()
 
 
 class Server:
-    """Answers paths with bytes, or with what a function of the number of requests gives: (status, body, length)."""
+    """Answers paths with bytes, or with what a function of the number of requests gives: (status,
+    body, length).
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, bytes | Callable[[int], tuple[int, bytes, int]]] = {}
@@ -74,7 +84,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(fetch, "KNOWN_SHA256", {})
     fetch.catalog.cache_clear()
     server = Server()
-    thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     yield server
     with warnings.catch_warnings():
@@ -86,7 +98,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     fetch.catalog.cache_clear()
 
 
-# --- the catalogue ------------------------------------------------------------------------------------
+# --- the catalogue
+# ------------------------------------------------------------------------------------
 
 
 def test_catalogue_has_every_state_in_every_family() -> None:
@@ -94,14 +107,21 @@ def test_catalogue_has_every_state_in_every_family() -> None:
     assert len(entries) == len(catalog()) == 3 * 52 + 1
     assert len({e.url for e in catalog()}) == 157
     assert entries["pl94-2010-ri"].url == f"https://www2.census.gov{RI}"
-    assert entries["pl94-2020-pr"].url == (
-        "https://www2.census.gov/programs-surveys/decennial/2020/data/01-Redistricting_File--PL_94-171/"
+    assert (
+        entries["pl94-2020-pr"].url
+        == "https://www2.census.gov/programs-surveys/decennial/2020/data/01-Redistricting_File--PL_94-171/"
         "Puerto_Rico/pr2020.pl.zip"
     )
-    assert entries["sf1-2010-nc"].url == (
-        "https://www2.census.gov/census_2010/04-Summary_File_1/North_Carolina/nc2010.sf1.zip"
+    assert (
+        entries["sf1-2010-nc"].url
+        == "https://www2.census.gov/census_2010/04-Summary_File_1/North_Carolina/nc2010.sf1.zip"
     )
-    assert entries["pl94-2020-tx"].members == ("txgeo2020.pl", "tx000012020.pl", "tx000022020.pl", "tx000032020.pl")
+    assert entries["pl94-2020-tx"].members == (
+        "txgeo2020.pl",
+        "tx000012020.pl",
+        "tx000022020.pl",
+        "tx000032020.pl",
+    )
 
 
 def test_states_are_the_official_table() -> None:
@@ -110,7 +130,18 @@ def test_states_are_the_official_table() -> None:
     # FIPS codes that no state has
     assert not {s.fips for s in fetch.STATES} & {"00", "03", "07", "14", "43", "52"}
     members = [sum(s.division == d for s in fetch.STATES) for d in range(10)]
-    assert members == [1, 6, 3, 5, 7, 9, 4, 4, 8, 5]  # states and DC in the nine divisions; Puerto Rico in none
+    assert members == [
+        1,
+        6,
+        3,
+        5,
+        7,
+        9,
+        4,
+        4,
+        8,
+        5,
+    ]  # states and DC in the nine divisions; Puerto Rico in none
 
 
 def test_digest_of_rhode_island_is_built_in() -> None:
@@ -118,7 +149,9 @@ def test_digest_of_rhode_island_is_built_in() -> None:
     assert ri.sha256 == "277ec30be6957ea23edaab8e731caa968c2244e37af582f9229c3fdba5f3e40e"
 
 
-@pytest.mark.skipif(not OFFICIAL.exists(), reason="the official file is not at hand (DAS_SHARED_DATA)")
+@pytest.mark.skipif(
+    not OFFICIAL.exists(), reason="the official file is not at hand (DAS_SHARED_DATA)"
+)
 def test_the_official_file_passes_the_check(server: Server, tmp_path: Path) -> None:
     server.answers[RI] = OFFICIAL.read_bytes()
     digest = {"pl94-2010-ri": "277ec30be6957ea23edaab8e731caa968c2244e37af582f9229c3fdba5f3e40e"}
@@ -126,7 +159,8 @@ def test_the_official_file_passes_the_check(server: Server, tmp_path: Path) -> N
     assert path.stat().st_size == OFFICIAL.stat().st_size
 
 
-# --- success ------------------------------------------------------------------------------------------
+# --- success
+# ------------------------------------------------------------------------------------------
 
 
 def test_files_arrive_and_a_second_call_downloads_nothing(server: Server, tmp_path: Path) -> None:
@@ -136,8 +170,13 @@ def test_files_arrive_and_a_second_call_downloads_nothing(server: Server, tmp_pa
     paths = fetch.fetch(names, tmp_path / "new", base_url=server.url, progress=told)
     assert [p.name for p in paths] == ["ri2010.pl.zip", "dc2010.pl.zip"]
     assert [p.read_bytes() for p in paths] == [archive("ri"), archive("dc")]
-    assert told.stages == [(f"fetch {x}2010.pl.zip", len(archive(x)), len(archive(x))) for x in ("ri", "dc")]
-    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["dc2010.pl.zip", "ri2010.pl.zip"]
+    assert told.stages == [
+        (f"fetch {x}2010.pl.zip", len(archive(x)), len(archive(x))) for x in ("ri", "dc")
+    ]
+    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == [
+        "dc2010.pl.zip",
+        "ri2010.pl.zip",
+    ]
     assert fetch.fetch(names, tmp_path / "new", base_url=server.url + "/") == paths
     assert server.requests == [RI, DC]
 
@@ -155,12 +194,17 @@ def test_digest_given_by_the_caller_is_checked(server: Server, tmp_path: Path) -
     server.answers[RI] = archive("ri")
     good = hashlib.sha256(archive("ri")).hexdigest()
     with pytest.raises(InputError, match=f"SHA-256 is {good}"):
-        fetch.fetch(["pl94-2010-ri"], tmp_path, base_url=server.url, sha256={"pl94-2010-ri": "00" * 32})
+        fetch.fetch(
+            ["pl94-2010-ri"], tmp_path, base_url=server.url, sha256={"pl94-2010-ri": "00" * 32}
+        )
     assert not list(tmp_path.iterdir())
-    fetch.fetch(["pl94-2010-ri"], tmp_path, base_url=server.url, sha256={"pl94-2010-ri": good.upper()})
+    fetch.fetch(
+        ["pl94-2010-ri"], tmp_path, base_url=server.url, sha256={"pl94-2010-ri": good.upper()}
+    )
 
 
-# --- failure ------------------------------------------------------------------------------------------
+# --- failure
+# ------------------------------------------------------------------------------------------
 
 
 def flipped(data: bytes) -> bytes:
@@ -180,7 +224,9 @@ def flipped(data: bytes) -> bytes:
         (archive("ri", segments=("00001",)), "no member 'ri000022010.pl'"),
     ],
 )
-def test_wrong_content_is_refused_and_leaves_nothing(server: Server, tmp_path: Path, answer, message: str) -> None:
+def test_wrong_content_is_refused_and_leaves_nothing(
+    server: Server, tmp_path: Path, answer, message: str
+) -> None:
     if answer is not None:
         server.answers[RI] = answer
     with pytest.raises(InputError, match=message) as caught:
@@ -206,7 +252,9 @@ def test_no_network_is_one_clear_message(server: Server, tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
-def test_a_wrong_file_that_is_there_already_is_not_overwritten(server: Server, tmp_path: Path) -> None:
+def test_a_wrong_file_that_is_there_already_is_not_overwritten(
+    server: Server, tmp_path: Path
+) -> None:
     mine = tmp_path / "ri2010.pl.zip"
     mine.write_bytes(b"my own notes")
     server.answers[RI] = archive("ri")

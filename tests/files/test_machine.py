@@ -13,14 +13,20 @@ from das.files import machine
 
 def held() -> int:
     """The megabytes that this process holds."""
-    status = dict(x.split(":", 1) for x in Path("/proc/self/status").read_text(encoding="ascii").splitlines())
+    status = dict(
+        x.split(":", 1) for x in Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    )
     return int(status["VmRSS"].split()[0]) >> 10
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc, and the GNU allocator")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="asks /proc, and the GNU allocator"
+)
 def test_memory_that_was_freed_goes_back() -> None:
     kept = []
-    every = [np.ones(12_500) for _ in range(4_000)]  # 400 MB in pieces of 100 kB, which the allocator keeps for itself
+    every = [
+        np.ones(12_500) for _ in range(4_000)
+    ]  # 400 MB in pieces of 100 kB, which the allocator keeps for itself
     kept = every[::100]
     full = held()
     del every

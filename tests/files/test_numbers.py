@@ -15,14 +15,17 @@ from hypothesis.extra import numpy as nps
 from das.files import codes, numbers
 
 arrays = nps.arrays(
-    st.sampled_from([np.int8, np.uint8, np.int16, np.int32, np.int64, np.float32, np.float64]), st.integers(0, 40)
+    st.sampled_from([np.int8, np.uint8, np.int16, np.int32, np.int64, np.float32, np.float64]),
+    st.integers(0, 40),
 )
 
 
 @given(arrays, st.data())
 def test_a_column_is_what_arrow_makes(values: np.ndarray, data: st.DataObject) -> None:
     assert numbers.column(values).equals(pa.array(values)) or np.isnan(values.astype(float)).any()
-    there = np.array(data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values))), dtype=bool)
+    there = np.array(
+        data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values))), dtype=bool
+    )
     held = numbers.column(values, there)
     held.validate(full=True)
     expected = pa.array(values, mask=~there)
@@ -37,7 +40,12 @@ def test_a_column_is_what_arrow_makes(values: np.ndarray, data: st.DataObject) -
 @given(arrays, st.integers(0, 40))
 def test_a_column_is_read_as_arrow_reads_it(values: np.ndarray, cut: int) -> None:
     whole = pa.chunked_array([values[:cut], values[cut:]], pa.from_numpy_dtype(values.dtype))
-    for column in (pa.array(values).slice(cut), whole, whole.slice(1), pa.chunked_array([], whole.type)):
+    for column in (
+        pa.array(values).slice(cut),
+        whole,
+        whole.slice(1),
+        pa.chunked_array([], whole.type),
+    ):
         found = numbers.array(column)
         assert found.dtype == values.dtype
         assert np.array_equal(found, column.to_numpy(), equal_nan=values.dtype.kind == "f")
@@ -55,7 +63,11 @@ def test_what_is_no_column_of_numbers_is_refused(values: np.ndarray) -> None:
 
 @pytest.mark.parametrize(
     ("column", "said"),
-    [(pa.array(["a"]), "a column of string"), (pa.array([1, None]), "a number is missing"), (pa.array([True]), "bool")],
+    [
+        (pa.array(["a"]), "a column of string"),
+        (pa.array([1, None]), "a number is missing"),
+        (pa.array([True]), "bool"),
+    ],
 )
 def test_what_is_no_number_is_refused(column: pa.Array, said: str) -> None:
     with pytest.raises(ValueError, match=said):

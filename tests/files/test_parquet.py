@@ -1,4 +1,6 @@
-"""Columns of a file that was altered: each way is a message with its place, wherever the file is read."""
+"""Columns of a file that was altered: each way is a message with its place, wherever the file is
+read.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,13 @@ def test_as_written(path: Path) -> None:
         ("geocode", None, "no column 'geocode'"),
         ("geocode", pa.array([1, 2]), "'geocode' is of another type"),
         ("geocode", pa.array(["1", None]), "a value of 'geocode' is missing"),
-        ("geocode", pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(np.int32([0, 1, 2])), pa.py_buffer(b"\xff2")]), "UTF8"),
+        (
+            "geocode",
+            pa.Array.from_buffers(
+                pa.string(), 2, [None, pa.py_buffer(np.int32([0, 1, 2])), pa.py_buffer(b"\xff2")]
+            ),
+            "UTF8",
+        ),
         ("query_name", pa.array([b"a", b"b"]), "'query_name' is of another type"),
         ("value", pa.array([3, 4]), "'value' is of another type"),
         ("value", pa.array([["3"], ["4"]]), "'value' is of another type"),
@@ -56,11 +64,15 @@ def test_as_written(path: Path) -> None:
         ("value", pa.array([[3], [None]]), "a value of 'value' is missing"),
         ("variance", pa.array(["a", "b"]), "'variance' is of another type"),
     ],
-)  # fmt: skip
+)
 def test_altered(path: Path, name: str, column: pa.Array | None, says: str) -> None:
     rows = {k: v for k, v in ROWS.items() if k != name} | ({} if column is None else {name: column})
     pq.write_table(pa.table(rows), path)
-    for read in (lambda: columns(path, NAMES), lambda: summary(path.parents[2]), lambda: read_nmf(path.parents[2])):
+    for read in (
+        lambda: columns(path, NAMES),
+        lambda: summary(path.parents[2]),
+        lambda: read_nmf(path.parents[2]),
+    ):
         with pytest.raises(ReleaseError, match=says) as caught:
             read()
         assert str(path) in str(caught.value)
@@ -75,8 +87,14 @@ Change = Callable[[dict[str, pa.Array]], object]
         (lambda r: r.update(extra=pa.array([1, 2])), "'extra' is of another type"),
         (lambda r: r.update(extra=pa.array(["a", "b"])), "the shape of 2 attributes is"),
         (lambda r: r.update(query_shape=pa.array([[10**9], [10**9]])), "1 values, and the shape"),
-        (lambda r: r.update(query_shape=pa.array([[], []], pa.list_(pa.int32()))), "1 values, and the shape"),
-        (lambda r: r.update(query_shape=pa.array([[1.0], [1.0]])), "'query_shape' is of another type"),
+        (
+            lambda r: r.update(query_shape=pa.array([[], []], pa.list_(pa.int32()))),
+            "1 values, and the shape",
+        ),
+        (
+            lambda r: r.update(query_shape=pa.array([[1.0], [1.0]])),
+            "'query_shape' is of another type",
+        ),
     ],
 )
 def test_a_frame_of_foreign_columns(path: Path, change: Change, says: str) -> None:

@@ -52,7 +52,9 @@ def test_what_is_put_is_listed_and_comes_back(store: Store, tmp_path: Path) -> N
 def test_a_connection_that_is_cut_leaves_no_object_and_the_next_attempt_is_whole(
     s3: S3, at_once: None, tmp_path: Path, sent: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the object is begun, within its first part, and within its second, when the first has arrived."""
+    """Before the object is begun, within its first part, and within its second, when the first has
+    arrived.
+    """
     monkeypatch.setattr(module, "CHUNK", 11 << 20)
     file, bucket, line = tmp_path / "big", s3.bucket(f"cut-{sent}"), Line(s3.port)
     file.write_bytes(bytes(12 << 20) + b"end")
@@ -92,14 +94,17 @@ class Once(int):
         return other + int(self)
 
 
-@pytest.mark.parametrize("url, said", [
-    ("here", "this is no store"),
-    ("ftp://x/y", "this is no store"),
-    ("s3://", "no bucket and no folder"),
-    ("s3://b/x?endpoint=1", "this is no store"),
-    ("file:///dev/null", "this is no folder"),
-    ("mock://x/y", "does not know whether objects appear whole"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "url, said",
+    [
+        ("here", "this is no store"),
+        ("ftp://x/y", "this is no store"),
+        ("s3://", "no bucket and no folder"),
+        ("s3://b/x?endpoint=1", "this is no store"),
+        ("file:///dev/null", "this is no folder"),
+        ("mock://x/y", "does not know whether objects appear whole"),
+    ],
+)
 def test_what_is_no_store_is_refused(url: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
         Store.at(url)
@@ -130,7 +135,9 @@ def test_one_in_another_is_known() -> None:
     assert not a.overlaps(c)
 
 
-def test_what_is_confidential_is_its_owners_alone_in_a_folder_of_this_machine(tmp_path: Path) -> None:
+def test_what_is_confidential_is_its_owners_alone_in_a_folder_of_this_machine(
+    tmp_path: Path,
+) -> None:
     before = os.umask(0)
     try:
         (tmp_path / "given").write_bytes(b"truth")
@@ -142,7 +149,10 @@ def test_what_is_confidential_is_its_owners_alone_in_a_folder_of_this_machine(tm
     finally:
         os.umask(before)
     there = tmp_path / "above" / "store"
-    modes = {p.relative_to(there).as_posix(): p.stat().st_mode & 0o777 for p in (there, *there.rglob("*"))}
+    modes = {
+        p.relative_to(there).as_posix(): p.stat().st_mode & 0o777
+        for p in (there, *there.rglob("*"))
+    }
     assert modes == {".": 0o700, "a": 0o600, "b": 0o700, "b/c": 0o700, "b/c/d": 0o600}
     assert store.sizes() == {"a": 5, "b/c/d": 5}
 
@@ -160,7 +170,9 @@ def test_a_folder_that_others_can_read_gets_nothing_confidential(tmp_path: Path,
     Store.at(f"file://{there}", confidential=True).check()
 
 
-def test_a_folder_of_another_user_gets_nothing_confidential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_gets_nothing_confidential(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     there = tmp_path / "there"
     there.mkdir(0o700)
     monkeypatch.setattr(os, "geteuid", lambda: there.stat().st_uid + 1)

@@ -1,4 +1,6 @@
-"""The file of units of the DHC: what is written is read, and which rented households pay no rent is drawn fairly."""
+"""The file of units of the DHC: what is written is read, and which rented households pay no rent is
+drawn fairly.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,28 @@ from das.model.histogram import Histogram
 
 BLOCKS = encoded([f"44001000100100{i}0" for i in range(4)])
 POSSIBLE = np.flatnonzero(DHCH.possible)
-MUD = ["RTYPE", "GQTYPE", "TEN", "VACS", "HHSIZE", "HHT", "HHT2", "CPLT", "UPART", "MULTG", "THHLDRAGE", "THHSPAN",
-       "THHRACE", "PAOC", "TP18", "TP60", "TP65", "TP75", "PAC", "HHSEX"]  # fmt: skip
+MUD = [
+    "RTYPE",
+    "GQTYPE",
+    "TEN",
+    "VACS",
+    "HHSIZE",
+    "HHT",
+    "HHT2",
+    "CPLT",
+    "UPART",
+    "MULTG",
+    "THHLDRAGE",
+    "THHSPAN",
+    "THHRACE",
+    "PAOC",
+    "TP18",
+    "TP60",
+    "TP65",
+    "TP75",
+    "PAC",
+    "HHSEX",
+]
 
 
 def tenure(cell: np.ndarray) -> np.ndarray:
@@ -48,7 +70,9 @@ def histogram(cells: int, block: np.ndarray, cell: np.ndarray) -> Histogram:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**31), st.integers(0, 400), st.integers(0, 60), st.sampled_from([0.0, 0.3, 1.0]))
+@given(
+    st.integers(0, 2**31), st.integers(0, 400), st.integers(0, 60), st.sampled_from([0.0, 0.3, 1.0])
+)
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory, seed: int, homes: int, others: int, free: float
 ) -> None:
@@ -66,7 +90,9 @@ def test_every_household_has_a_record_of_its_own(tmp_path: Path, free: float) ->
     every = np.concatenate(
         [
             POSSIBLE[::29],
-            np.ravel_multi_index(np.ix_([0, 1], [3], [1], [2], [0], [0, 2], range(522)), DHCH.shape).ravel(),
+            np.ravel_multi_index(
+                np.ix_([0, 1], [3], [1], [2], [0], [0, 2], range(522)), DHCH.shape
+            ).ravel(),
         ]
     )
     households = histogram(DHCH.cells, np.arange(len(every)) % 4, every)
@@ -86,11 +112,39 @@ def test_records_are_by_block_and_of_the_units_there_are(tmp_path: Path) -> None
     assert list(frame.columns[-20:]) == MUD
     assert len(frame.columns) == 27
     assert frame.TABBLK.astype(str).is_monotonic_increasing
-    said = frame.groupby(["TABBLK", "RTYPE", "TEN", "VACS", "GQTYPE"], observed=True).size().to_dict()
-    code = ["101", "102", "103", "104", "105", "106", "201", "202", "203", "301", "401", "402", "403", "404", "405", "501", "601", "602",
-            "701", "801", "802", "900", "901", "997"]  # fmt: skip
+    said = (
+        frame.groupby(["TABBLK", "RTYPE", "TEN", "VACS", "GQTYPE"], observed=True).size().to_dict()
+    )
+    code = [
+        "101",
+        "102",
+        "103",
+        "104",
+        "105",
+        "106",
+        "201",
+        "202",
+        "203",
+        "301",
+        "401",
+        "402",
+        "403",
+        "404",
+        "405",
+        "501",
+        "601",
+        "602",
+        "701",
+        "801",
+        "802",
+        "900",
+        "901",
+        "997",
+    ]
     want: Counter[tuple[str, ...]] = Counter()
-    for block, cell, n in zip(units.unit.tolist(), units.cell.tolist(), units.count.tolist(), strict=True):
+    for block, cell, n in zip(
+        units.unit.tolist(), units.cell.tolist(), units.count.tolist(), strict=True
+    ):
         ten, vacs, gq = (
             str(cell + 1 if cell < 4 else 0),
             str(cell - 3 if 4 <= cell < 11 else 0),
@@ -105,7 +159,8 @@ def test_records_are_by_block_and_of_the_units_there_are(tmp_path: Path) -> None
     assert text.astype(str).equals(frame.astype(str))
 
 
-# --- the draw ----------------------------------------------------------------------------------------
+# --- the draw
+# ----------------------------------------------------------------------------------------
 
 
 def test_the_draw_follows_from_the_counts_alone(tmp_path: Path) -> None:
@@ -117,7 +172,12 @@ def test_the_draw_follows_from_the_counts_alone(tmp_path: Path) -> None:
     assert drawn[0] == drawn[1]
     vacant = Histogram.of(4, TENVACGQ.cells, np.array([0]), np.array([10]), np.array([1]))
     more = Histogram.of(
-        4, 35, *(np.concatenate([getattr(units, x), getattr(vacant, x)]) for x in ("unit", "cell", "count"))
+        4,
+        35,
+        *(
+            np.concatenate([getattr(units, x), getattr(vacant, x)])
+            for x in ("unit", "cell", "count")
+        ),
     )
     unit_records.write(tmp_path / "three", more, households, BLOCKS)
     assert free(tmp_path / "three") != drawn[0]
@@ -130,29 +190,40 @@ def free(folder: Path) -> Counter[tuple[str, ...]]:
 
 
 def test_no_household_is_likelier_than_another_to_pay_no_rent() -> None:
-    """Blocks that are alike but for a vacant unit: how often each of their rented households is drawn, against the first of them."""
+    """Blocks that are alike but for a vacant unit: how often each of their rented households is
+    drawn, against the first of them.
+    """
     cells = POSSIBLE[tenure(POSSIBLE) == 2][[10, 90_000, 300_000]]
-    households = Histogram.of(1, DHCH.cells, np.zeros(3, dtype=np.int64), cells, np.array([1, 1, 2]))
+    households = Histogram.of(
+        1, DHCH.cells, np.zeros(3, dtype=np.int64), cells, np.array([1, 1, 2])
+    )
     chosen: Counter[int] = Counter()
     for vacant in range(600):
-        units = Histogram.of(1, 35, np.zeros(3, dtype=np.int64), np.array([2, 3, 10]), np.array([3, 1, vacant]))
+        units = Histogram.of(
+            1, 35, np.zeros(3, dtype=np.int64), np.array([2, 3, 10]), np.array([3, 1, vacant])
+        )
         _, cell = expand(unit_records.records_of(units, households))
         (one,) = cell[(cell >= DHCH.cells) & (cell < 2 * DHCH.cells)] - DHCH.cells
         chosen[int(one)] += 1
     share = [chosen[int(c)] / 600 for c in cells]
-    # five standard errors: a draw of the first, or of cells and not of households (1/3 each), is far outside
+    # five standard errors: a draw of the first, or of cells and not of households (1/3 each), is
+    # far outside
     assert np.abs(np.array(share) - [0.25, 0.25, 0.5]).max() < 5 * np.sqrt(0.25 / 600) * 0.7
 
 
-# --- refusals ----------------------------------------------------------------------------------------
+# --- refusals
+# ----------------------------------------------------------------------------------------
 
 
 def test_households_that_are_not_the_units_of_their_tenure_are_refused(tmp_path: Path) -> None:
     units, households = world(7, 100, 10, 0.2)
     fewer = households.rows(0, 3)
-    less = Histogram.concatenate([fewer, Histogram.of(1, DHCH.cells, *(np.zeros(0, dtype=np.int64),) * 3)])
+    less = Histogram.concatenate(
+        [fewer, Histogram.of(1, DHCH.cells, *(np.zeros(0, dtype=np.int64),) * 3)]
+    )
     with pytest.raises(
-        InputError, match="block number 3 has \\[0, 0, 0\\] households by tenure, and occupied units \\["
+        InputError,
+        match="block number 3 has \\[0, 0, 0\\] households by tenure, and occupied units \\[",
     ):
         unit_records.write(tmp_path / "units", units, less, BLOCKS)
     assert not list(tmp_path.iterdir())
@@ -169,13 +240,19 @@ def test_households_that_are_not_the_units_of_their_tenure_are_refused(tmp_path:
         ("HHT", "0", "HHT is '0'"),
     ],
 )
-def test_records_that_contradict_themselves_are_refused(tmp_path: Path, field: str, code: str, message: str) -> None:
-    cell = np.ravel_multi_index((1, 3, 0, 0, 0, 2, 0), DHCH.shape)  # a couple with a small child, in a rented home
+def test_records_that_contradict_themselves_are_refused(
+    tmp_path: Path, field: str, code: str, message: str
+) -> None:
+    cell = np.ravel_multi_index(
+        (1, 3, 0, 0, 0, 2, 0), DHCH.shape
+    )  # a couple with a small child, in a rented home
     households = Histogram.of(4, DHCH.cells, np.array([1]), np.array([cell]), np.array([2]))
     units = Histogram.of(4, 35, np.array([1, 1]), np.array([2, 3]), np.array([1, 1]))
     (path,) = unit_records.write(tmp_path / "units", units, households, BLOCKS)
     table = pq.read_table(path)
-    changed = table.set_column(table.schema.get_field_index(field), field, pa.array([code] * 2).dictionary_encode())
+    changed = table.set_column(
+        table.schema.get_field_index(field), field, pa.array([code] * 2).dictionary_encode()
+    )
     pq.write_table(changed.replace_schema_metadata(table.schema.metadata), path)
     with pytest.raises(InputError, match=message):
         unit_records.read(tmp_path / "units", BLOCKS)
@@ -195,6 +272,9 @@ def test_a_missing_part_and_a_file_of_persons_are_refused(tmp_path: Path) -> Non
 
 def test_the_same_file_every_time(tmp_path: Path) -> None:
     units, households = world(11, 300, 30, 0.5)
-    digests = {sha256(p.read_bytes()).hexdigest() for name in "ab"
-               for p in unit_records.write(tmp_path / name, units, households, BLOCKS)}  # fmt: skip
+    digests = {
+        sha256(p.read_bytes()).hexdigest()
+        for name in "ab"
+        for p in unit_records.write(tmp_path / name, units, households, BLOCKS)
+    }
     assert len(digests) == 1

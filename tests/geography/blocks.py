@@ -1,4 +1,6 @@
-"""Blocks as worked cases list them, random ones, their optimised spine, and what an independent program makes of them."""
+"""Blocks as worked cases list them, random ones, their optimised spine, and what an independent
+program makes of them.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,28 @@ Row = Mapping[str, Any]
 
 def row(block: str, **other: Any) -> Row:
     """A block by its code of 15 digits, in no area unless ``other`` says so."""
-    plain = {"cousub": "00000", "place": "99999", "aianhh": "9999", "housing_units": 1, "gq_types": "0000000"}
-    return {"state": block[:2], "county": block[2:5], "tract": block[5:11], "block": block[11:], **plain, **other}
+    plain = {
+        "cousub": "00000",
+        "place": "99999",
+        "aianhh": "9999",
+        "housing_units": 1,
+        "gq_types": "0000000",
+    }
+    return {
+        "state": block[:2],
+        "county": block[2:5],
+        "tract": block[5:11],
+        "block": block[11:],
+        **plain,
+        **other,
+    }
 
 
 def geography(rows: Sequence[Row]) -> Blocks:
     """The blocks that are listed."""
     state, county, tract, block, cousub, place, aian = (
-        [str(r[k]) for r in rows] for k in ("state", "county", "tract", "block", "cousub", "place", "aianhh")
+        [str(r[k]) for r in rows]
+        for k in ("state", "county", "tract", "block", "cousub", "place", "aianhh")
     )
 
     def joined(*columns: Sequence[str]) -> list[str]:
@@ -41,18 +57,28 @@ def geography(rows: Sequence[Row]) -> Blocks:
 
     group = [b[0] for b in block]
     fields = {
-        "State": state, "County": joined(state, county), "Tract": joined(state, county, tract),
-        "Block_Group": joined(state, county, tract, group), "Block": joined(state, county, tract, group, block),
-        "County_Subdivision": joined(state, county, cousub), "Place": place, "AIAN": aian,
-    }  # fmt: skip
+        "State": state,
+        "County": joined(state, county),
+        "Tract": joined(state, county, tract),
+        "Block_Group": joined(state, county, tract, group),
+        "Block": joined(state, county, tract, group, block),
+        "County_Subdivision": joined(state, county, cousub),
+        "Place": place,
+        "AIAN": aian,
+    }
     structures = [[int(r["housing_units"]), *map(int, r["gq_types"])] for r in rows]
     return Blocks({k: np.array(v) for k, v in fields.items()}, np.array(structures, dtype=np.int64))
 
 
 def measured(
-    blocks: Blocks, rule: Rule = BARE, levels: Sequence[str] = LEVELS, *, facilities: bool = True,
-    define: Mapping[str, Sequence[str]] | None = None, kept_apart: Sequence[str] = (),
-) -> MeasuredSpine:  # fmt: skip
+    blocks: Blocks,
+    rule: Rule = BARE,
+    levels: Sequence[str] = LEVELS,
+    *,
+    facilities: bool = True,
+    define: Mapping[str, Sequence[str]] | None = None,
+    kept_apart: Sequence[str] = (),
+) -> MeasuredSpine:
     """The optimised spine of blocks, with some fields of theirs for targets."""
     spine, unit = tabulation.spine(blocks, levels, define)
     rule = replace(rule, targets=targets.of(kept_apart, blocks, spine, unit, {}))
@@ -78,20 +104,35 @@ def by_block(tree: MeasuredSpine) -> dict[str, str]:
 
 @st.composite
 def places(draw: st.DrawFn, most: int = 40) -> list[Row]:
-    """Blocks of two states, of which one goes by county subdivisions, in any order; some without a structure."""
+    """Blocks of two states, of which one goes by county subdivisions, in any order; some without a
+    structure.
+    """
     some = st.tuples(
-        st.sampled_from(["44", "01"]), st.sampled_from(["001", "003"]), st.sampled_from(["000100", "000200"]),
-        st.integers(1, 2), st.sampled_from(["10000", "20000"]), st.sampled_from(["99999", "10000", "30000"]),
+        st.sampled_from(["44", "01"]),
+        st.sampled_from(["001", "003"]),
+        st.sampled_from(["000100", "000200"]),
+        st.integers(1, 2),
+        st.sampled_from(["10000", "20000"]),
+        st.sampled_from(["99999", "10000", "30000"]),
         st.sampled_from(["9999", "9999", "9999", "0010", "2415", "8100", "9400", "9600"]),
-        st.sampled_from(["0000000", "0000000", "0000001", "1000000", "0010001"]), st.sampled_from([0, 1, 1, 1]),
-    )  # fmt: skip
+        st.sampled_from(["0000000", "0000000", "0000001", "1000000", "0010001"]),
+        st.sampled_from([0, 1, 1, 1]),
+    )
     out = []
     for i, (state, county, tract, group, cousub, place, aian, gq, homes) in enumerate(
         draw(st.lists(some, min_size=1, max_size=most))
     ):
         number = f"{group}{(i * 37) % 1000:03d}"
-        out.append(row(state + county + tract + number, cousub=cousub, place=place, aianhh=aian, gq_types=gq,
-                       housing_units=homes))  # fmt: skip
+        out.append(
+            row(
+                state + county + tract + number,
+                cousub=cousub,
+                place=place,
+                aianhh=aian,
+                gq_types=gq,
+                housing_units=homes,
+            )
+        )
     if not any(r["housing_units"] or "1" in r["gq_types"] for r in out):
         out[0] = {**out[0], "housing_units": 1}
     return out
@@ -101,10 +142,16 @@ STRONG = {"09", "23", "25", "26", "27", "33", "34", "36", "42", "44", "50", "55"
 
 
 def oracle(
-    rows: Sequence[Row], of_levels: Sequence[Fraction], fanout: int | None, *, facilities: bool, groups_too: bool
+    rows: Sequence[Row],
+    of_levels: Sequence[Fraction],
+    fanout: int | None,
+    *,
+    facilities: bool,
+    groups_too: bool,
 ) -> tuple[dict[str, str], dict[str, Fraction]]:
-    """The geocode of each block by its 16 digits and the share of each unit by its code: the rule in plain Python, block by
-    block, in the layout of 2020. ``groups_too``: tabulation block groups are targets."""
+    """The geocode of each block by its 16 digits and the share of each unit by its code: the rule
+    in plain Python, block by block, in the layout of 2020. ``groups_too``: tabulation block groups
+    are targets."""
     tree: dict[tuple[str, ...], dict[tuple[str, ...], list[Any]]] = {}
     for r in rows:
         if not (r["housing_units"] or "1" in r["gq_types"]):
@@ -114,14 +161,19 @@ def oracle(
         entity = r["cousub"] if r["state"] in STRONG and branch == "0" else r["place"]
         key = (entity, code if branch == "1" else "9999", r["gq_types"] if facilities else "")
         key += (r["block"][0],) if groups_too else ()
-        tree.setdefault((branch + r["state"], r["county"], r["tract"]), {}).setdefault(key, []).append(r)
+        tree.setdefault((branch + r["state"], r["county"], r["tract"]), {}).setdefault(
+            key, []
+        ).append(r)
     groups: dict[tuple[str, ...], list[list[str]]] = {}
     for tract, keys in tree.items():
         blocks = sum(map(len, keys.values()))
         size = blocks if fanout is None else isqrt(blocks) + fanout + 1
         runs: list[list[str]] = []
         for key in sorted(keys):
-            here = sorted(r["state"] + r["county"] + r["tract"] + r["block"][0] + r["block"] for r in keys[key])
+            here = sorted(
+                r["state"] + r["county"] + r["tract"] + r["block"][0] + r["block"]
+                for r in keys[key]
+            )
             runs += [here[i : i + size] for i in range(0, len(here), size)]
         groups[tract] = [g for g in runs if len(g) > 1] + [g for g in runs if len(g) == 1]
     counties = {t[:2] for t in groups}

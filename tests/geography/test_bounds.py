@@ -33,25 +33,37 @@ def home(groups: int) -> Schema:
 
 def array(draw: st.DrawFn, shape: tuple[int, ...], most: int) -> np.ndarray:
     n = int(np.prod(shape))
-    return np.array(draw(st.lists(st.integers(0, most), min_size=n, max_size=n)), dtype=np.int64).reshape(shape)
+    return np.array(
+        draw(st.lists(st.integers(0, most), min_size=n, max_size=n)), dtype=np.int64
+    ).reshape(shape)
 
 
 @st.composite
 def limited(draw: st.DrawFn, groups: int) -> tuple[Spine, np.ndarray, np.ndarray, np.ndarray, str]:
-    """A spine, bounds of its lowest units, and totals of one of its levels that the bounds allow."""
+    """A spine, bounds of its lowest units, and totals of one of its levels that the bounds
+    allow.
+    """
     tree = draw(spines(most_levels=4, most_children=3))
     n = len(tree.codes[-1])
     lower = array(draw, (n, groups), 2)
     upper = lower + array(draw, (n, groups), 3)
     level = draw(st.sampled_from(tree.levels))
     ancestor = tree.up(tree.levels[-1], level)
-    least, most = (np.bincount(ancestor, weights=v.sum(axis=1), minlength=tree.units(level)) for v in (lower, upper))
-    total = np.array([draw(st.integers(int(a), int(b))) for a, b in zip(least, most, strict=True)], dtype=np.int64)
+    least, most = (
+        np.bincount(ancestor, weights=v.sum(axis=1), minlength=tree.units(level))
+        for v in (lower, upper)
+    )
+    total = np.array(
+        [draw(st.integers(int(a), int(b))) for a, b in zip(least, most, strict=True)],
+        dtype=np.int64,
+    )
     return tree, lower, upper, total, level
 
 
 @given(limited(groups=3))
-def test_bounds_and_totals_add_up(case: tuple[Spine, np.ndarray, np.ndarray, np.ndarray, str]) -> None:
+def test_bounds_and_totals_add_up(
+    case: tuple[Spine, np.ndarray, np.ndarray, np.ndarray, str],
+) -> None:
     tree, lower, upper, total, known = case
     schema = home(3)
     found = bounds(schema, tree, Limits.of(lower, upper), total, known)
@@ -69,7 +81,9 @@ def test_bounds_and_totals_add_up(case: tuple[Spine, np.ndarray, np.ndarray, np.
         else:
             assert b.total is not None
             at = tree.up(known, level)
-            np.testing.assert_array_equal(b.total, [total[at == u].sum() for u in range(tree.units(level))])
+            np.testing.assert_array_equal(
+                b.total, [total[at == u].sum() for u in range(tree.units(level))]
+            )
 
 
 @given(limited(groups=3), st.randoms(use_true_random=False))
@@ -80,32 +94,48 @@ def test_bounds_of_a_subtree_are_those_that_its_lowest_units_add_up_to(
     schema = home(3)
     level = random.choice(tree.levels[: tree.index(known) + 1])
     unit = random.randrange(tree.units(level))
-    found = LevelBounds.subtree(bounds(schema, tree, Limits.of(lower, upper), total, known), tree, level, unit)
+    found = LevelBounds.subtree(
+        bounds(schema, tree, Limits.of(lower, upper), total, known), tree, level, unit
+    )
     (a, b), (c, d) = (tree.extent(level, unit)[lv] for lv in (tree.levels[-1], known))
-    alone = bounds(schema, tree.subtree(level, unit), Limits.of(lower[a:b], upper[a:b]), total[c:d], known)
+    alone = bounds(
+        schema, tree.subtree(level, unit), Limits.of(lower[a:b], upper[a:b]), total[c:d], known
+    )
     assert list(found) == list(alone)
     for here, one in alone.items():
         assert found[here].limits == one.limits
         np.testing.assert_array_equal(found[here].total, one.total)
-        assert found[here].reach is not None or one.reach is None  # kept for a level where it says more of any unit
+        assert (
+            found[here].reach is not None or one.reach is None
+        )  # kept for a level where it says more of any unit
         if one.reach is not None:
             np.testing.assert_array_equal(found[here].reach, one.reach)
 
 
 def says_yes(found, unit: int, held: np.ndarray) -> bool:  # type: ignore[no-untyped-def]
     """What the bounds of a unit say of a histogram with group sums ``held``."""
-    if held.sum() != found.total[unit] or (held < found.lower[unit]).any() or (held > found.upper[unit]).any():
+    if (
+        held.sum() != found.total[unit]
+        or (held < found.lower[unit]).any()
+        or (held > found.upper[unit]).any()
+    ):
         return False
     if found.reach is None:
         return True
     subsets = [[g for g in range(len(held)) if number >> g & 1] for number in range(1 << len(held))]
-    return all(held[subset].sum() <= found.reach[unit, number] for number, subset in enumerate(subsets))
+    return all(
+        held[subset].sum() <= found.reach[unit, number] for number, subset in enumerate(subsets)
+    )
 
 
 @settings(max_examples=60)
 @given(limited(groups=2), st.data())
-def test_a_unit_may_hold_exactly_what_its_descendants_can_share_out(case, data: st.DataObject) -> None:  # type: ignore[no-untyped-def]
-    """Every vector of group sums near the bounds: yes if and only if a linear program finds a way."""
+def test_a_unit_may_hold_exactly_what_its_descendants_can_share_out(
+    case, data: st.DataObject
+) -> None:  # type: ignore[no-untyped-def]
+    """Every vector of group sums near the bounds: yes if and only if a linear program finds a
+    way.
+    """
     tree, lower, upper, total, known = case
     found = bounds(home(2), tree, Limits.of(lower, upper), total, known)
     places = found[known].dense()
@@ -125,25 +155,40 @@ def test_a_unit_may_hold_exactly_what_its_descendants_can_share_out(case, data: 
 def test_reach_with_three_groups(data: st.DataObject) -> None:
     """Two or three places with tight bounds under one root, where single bounds say too little."""
     n = data.draw(st.integers(2, 3))
-    tree = Spine(("A", "B"), (np.array(["r"]), np.array([f"b{i}" for i in range(n)])),
-                 (np.zeros(1, dtype=np.int64), np.zeros(n, dtype=np.int64)))  # fmt: skip
+    tree = Spine(
+        ("A", "B"),
+        (np.array(["r"]), np.array([f"b{i}" for i in range(n)])),
+        (np.zeros(1, dtype=np.int64), np.zeros(n, dtype=np.int64)),
+    )
     draw = data.draw
-    lower = np.array([[draw(st.integers(0, 1)) for _ in range(3)] for _ in range(n)], dtype=np.int64)
-    upper = lower + np.array([[draw(st.sampled_from([0, 1, 4])) for _ in range(3)] for _ in range(n)])
-    total = np.array([draw(st.integers(int(a.sum()), int(b.sum()))) for a, b in zip(lower, upper, strict=True)])
+    lower = np.array(
+        [[draw(st.integers(0, 1)) for _ in range(3)] for _ in range(n)], dtype=np.int64
+    )
+    upper = lower + np.array(
+        [[draw(st.sampled_from([0, 1, 4])) for _ in range(3)] for _ in range(n)]
+    )
+    total = np.array(
+        [draw(st.integers(int(a.sum()), int(b.sum()))) for a, b in zip(lower, upper, strict=True)]
+    )
     found = bounds(home(3), tree, Limits.of(lower, upper), total, "B")["A"].dense()
-    ranges = [range(int(lo), int(hi) + 1) for lo, hi in zip(lower.sum(axis=0), upper.sum(axis=0), strict=True)]
+    ranges = [
+        range(int(lo), int(hi) + 1)
+        for lo, hi in zip(lower.sum(axis=0), upper.sum(axis=0), strict=True)
+    ]
     for held in product(*ranges):
         if sum(held) != total.sum():
             continue
         assert says_yes(found, 0, np.array(held)) == can_be_shared_out(held, lower, upper, total)
 
 
-# --- joint totals --------------------------------------------------------------------------------------------
+# --- joint totals
+# --------------------------------------------------------------------------------------------
 
 
 @st.composite
-def joined(draw: st.DrawFn, groups: int) -> tuple[Spine, np.ndarray, np.ndarray, np.ndarray, str, np.ndarray]:
+def joined(
+    draw: st.DrawFn, groups: int
+) -> tuple[Spine, np.ndarray, np.ndarray, np.ndarray, str, np.ndarray]:
     """As ``limited``, but siblings are in parts of which the total alone is known."""
     tree, lower, upper, total, level = draw(limited(groups))
     parent = tree.parent[tree.index(level)]
@@ -154,7 +199,9 @@ def joined(draw: st.DrawFn, groups: int) -> tuple[Spine, np.ndarray, np.ndarray,
 
 @settings(max_examples=80)
 @given(joined(groups=2), st.data())
-def test_a_unit_may_hold_what_its_descendants_with_joint_totals_can_share_out(case, data: st.DataObject) -> None:  # type: ignore[no-untyped-def]
+def test_a_unit_may_hold_what_its_descendants_with_joint_totals_can_share_out(
+    case, data: st.DataObject
+) -> None:  # type: ignore[no-untyped-def]
     tree, lower, upper, total, known, part = case
     found = bounds(home(2), tree, Limits.of(lower, upper), JointTotals(part, total), known)
     places = found[known].dense()
@@ -177,16 +224,30 @@ def test_a_unit_may_hold_what_its_descendants_with_joint_totals_can_share_out(ca
     assert b.total[unit] == total[number].sum()
     for first in range(int(b.total[unit]) + 1):
         held = np.array([first, int(b.total[unit]) - first])
-        possible = can_be_shared_out(held, places.lower[below], places.upper[below], total[number], inner)
+        possible = can_be_shared_out(
+            held, places.lower[below], places.upper[below], total[number], inner
+        )
         assert says_yes(b, unit, held) == possible
 
 
 def test_the_reach_of_a_part_by_hand() -> None:
-    """x and y hold 6 together: all of them of kind 0 if need be, which only y has, or 4 of kind 1 in x."""
+    """x and y hold 6 together: all of them of kind 0 if need be, which only y has, or 4 of kind 1
+    in x.
+    """
     zero = np.zeros(1, dtype=np.int64)
-    tree = Spine(("A", "B"), (np.array(["r"]), np.array(["x", "y", "z"])), (zero, np.zeros(3, dtype=np.int64)))
+    tree = Spine(
+        ("A", "B"),
+        (np.array(["r"]), np.array(["x", "y", "z"])),
+        (zero, np.zeros(3, dtype=np.int64)),
+    )
     lower, upper = np.zeros((3, 2), dtype=np.int64), np.array([[0, 4], [9, 0], [0, 2]])
-    found = bounds(home(2), tree, Limits.of(lower, upper), JointTotals(np.array([0, 0, 1]), np.array([6, 1])), "B")
+    found = bounds(
+        home(2),
+        tree,
+        Limits.of(lower, upper),
+        JointTotals(np.array([0, 0, 1]), np.array([6, 1])),
+        "B",
+    )
     assert found["A"].reach.tolist() == [[0, 6, 5, 7]]
     assert found["A"].total.tolist() == [7]
 
@@ -197,21 +258,34 @@ def test_parts_of_several_parents_are_refused() -> None:
     tree = Spine(("A", "B", "C"), codes, (zero, np.zeros(2, dtype=np.int64), np.arange(2)))
     none = np.zeros((2, 2), dtype=np.int64)
     with pytest.raises(InputError, match="not siblings"):
-        bounds(home(2), tree, Limits.of(none, none + 9), JointTotals(np.zeros(2, dtype=np.intp), np.array([6])), "C")
+        bounds(
+            home(2),
+            tree,
+            Limits.of(none, none + 9),
+            JointTotals(np.zeros(2, dtype=np.intp), np.array([6])),
+            "C",
+        )
 
 
-# --- reach, by hand ------------------------------------------------------------------------------------------
+# --- reach, by hand
+# ------------------------------------------------------------------------------------------
 
 
 def two_places(lower: list[list[int]], upper: list[list[int]], total: list[int]):  # type: ignore[no-untyped-def]
     tree = Spine(
-        ("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64))
+        ("A", "B"),
+        (np.array(["r"]), np.array(["x", "y"])),
+        (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)),
     )
-    return bounds(home(2), tree, Limits.of(np.array(lower), np.array(upper)), np.array(total), "B")["A"].dense()
+    return bounds(home(2), tree, Limits.of(np.array(lower), np.array(upper)), np.array(total), "B")[
+        "A"
+    ].dense()
 
 
 def test_reach_by_hand() -> None:
-    """x holds 5, all of kind 0; y holds 1 and could take 9 of kind 0: the root's own upper bound of 14 misleads."""
+    """x holds 5, all of kind 0; y holds 1 and could take 9 of kind 0: the root's own upper bound of
+    14 misleads.
+    """
     found = two_places([[0, 0], [0, 0]], [[5, 0], [9, 9]], [5, 1])
     assert found.reach.tolist() == [[0, 6, 1, 6]]
     assert found.upper.tolist() == [[14, 9]]
@@ -225,14 +299,17 @@ def test_reach_is_left_out_where_it_says_nothing_new() -> None:
 def test_more_groups_than_subsets_can_be_listed_for() -> None:
     lower = np.zeros((2, 11), dtype=np.int64)
     tree = Spine(
-        ("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64))
+        ("A", "B"),
+        (np.array(["r"]), np.array(["x", "y"])),
+        (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)),
     )
     found = bounds(home(11), tree, Limits.of(lower, lower + 1), np.array([1, 11]), "B")
     assert found["A"].reach is None
     assert found["A"].total.tolist() == [12]
 
 
-# --- from structures -----------------------------------------------------------------------------------------
+# --- from structures
+# -----------------------------------------------------------------------------------------
 
 STRUCTURES = np.array([[3, 0, 2], [0, 1, 0], [0, 0, 0]], dtype=np.int64)
 
@@ -257,7 +334,9 @@ def test_each_constraint_can_be_switched_off(homes: bool, facilities: bool) -> N
     assert not lower[:, 0].any()
     assert (lower[:, 1:] == (STRUCTURES[:, 1:] if facilities else 0)).all()
     assert (upper[:, 0] == (STRUCTURES[:, 0] * MOST_IN_A_STRUCTURE if homes else NO_LIMIT)).all()
-    assert (upper[:, 1:] == (STRUCTURES[:, 1:] * MOST_IN_A_STRUCTURE if facilities else NO_LIMIT)).all()
+    assert (
+        upper[:, 1:] == (STRUCTURES[:, 1:] * MOST_IN_A_STRUCTURE if facilities else NO_LIMIT)
+    ).all()
 
 
 def test_without_dwellings_or_structures_nothing_is_bounded() -> None:
@@ -267,7 +346,9 @@ def test_without_dwellings_or_structures_nothing_is_bounded() -> None:
 
 def test_no_bounds_still_know_totals_and_structural_zeros() -> None:
     tree = Spine(
-        ("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64))
+        ("A", "B"),
+        (np.array(["r"]), np.array(["x", "y"])),
+        (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)),
     )
     found = bounds(PL94, tree, None, np.array([3, 4]), "B")
     assert found["A"].total.tolist() == [7]
@@ -281,12 +362,18 @@ def test_no_bounds_still_know_totals_and_structural_zeros() -> None:
 
 
 def test_a_large_level_is_never_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forty thousand blocks, thirty groups: bounds of all levels, and the check of a release, in a fraction of one array."""
+    """Forty thousand blocks, thirty groups: bounds of all levels, and the check of a release, in a
+    fraction of one array.
+    """
     monkeypatch.setattr(limits, "_MOST_VALUES", 1 << 12)
     blocks, groups = 40_000, 30
     code = np.char.zfill(np.arange(blocks).astype("S5"), 5)
     parent = np.arange(blocks) // 400
-    tree = Spine(("A", "B", "C"), (code[:1], code[:100], code), (np.zeros(1, int), np.zeros(100, int), parent))
+    tree = Spine(
+        ("A", "B", "C"),
+        (code[:1], code[:100], code),
+        (np.zeros(1, int), np.zeros(100, int), parent),
+    )
     kinds = np.eye(groups, dtype=np.int64)[:7]
     packed = Limits(*lowest(home(groups), kinds), (np.arange(blocks) % 7).astype(np.int32))  # type: ignore[misc]
     one = np.ones(blocks, dtype=np.int64)
@@ -306,7 +393,9 @@ def test_a_large_level_is_never_unpacked(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_no_limit_stays_no_limit_at_national_size() -> None:
-    """Ten million blocks of eight kinds of dwelling without limit: sums of limits still fit 64 bits."""
+    """Ten million blocks of eight kinds of dwelling without limit: sums of limits still fit 64
+    bits.
+    """
     blocks, groups = 10_000_000, 8
     assert NO_LIMIT * blocks * groups < 2**63
     assert NO_LIMIT > 9 * 10**9  # more than everybody

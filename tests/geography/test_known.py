@@ -21,7 +21,9 @@ from tests.estimate.world import PLAIN, SMALL
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.sampled_from([SMALL, PLAIN]), st.sampled_from(KINDS))
-def test_trunk_and_shards_have_the_bounds_of_the_whole_tree(seed: int, schema: Schema, kind: str) -> None:
+def test_trunk_and_shards_have_the_bounds_of_the_whole_tree(
+    seed: int, schema: Schema, kind: str
+) -> None:
     """Each array of them, reach among these; of a shard's units below the trunk."""
     _, cut = random_cut(np.random.default_rng(seed), schema, 3, kind)
     whole, spine = cut.whole.bounds, cut.whole.spine
@@ -29,12 +31,14 @@ def test_trunk_and_shards_have_the_bounds_of_the_whole_tree(seed: int, schema: S
         assert cut.trunk.bounds[level] == whole[level], level
     for shard, kept in zip(cut.shards, cut.kept, strict=True):
         for level, units in list(zip(spine.levels, kept, strict=True))[cut.depth + 1 :]:
-            assert LevelBounds.of(shard.bounds[level].dense()) == LevelBounds.of(whole[level].some(units)), level
+            assert LevelBounds.of(shard.bounds[level].dense()) == LevelBounds.of(
+                whole[level].some(units)
+            ), level
 
 
 def test_totals_below_a_trunk_count_where_dwellings_have_limits() -> None:
-    """A county whose one tract has its people in a prison, the other its own in houses: beyond what the sums say, nobody
-    else fits in either."""
+    """A county whose one tract has its people in a prison, the other its own in houses: beyond what
+    the sums say, nobody else fits in either."""
     codes = tuple(map(np.array, (["0"], ["1"], ["10", "11"])))
     spine = Spine(("State", "County", "Tract"), codes, tuple(map(np.array, ([0], [0], [0, 0]))))
     limits = Limits.of(np.array([[0, 0, 1], [0, 0, 0]]), np.array([[50, 0, 99], [90, 0, 0]]))
@@ -44,7 +48,9 @@ def test_totals_below_a_trunk_count_where_dwellings_have_limits() -> None:
     assert told_to(spine.levels, "County", ["State"], limited=True) == "County"
     whole = known.bounds(SMALL, spine)
     assert whole["County"].reach is not None
-    with pytest.raises(InputError, match="totals of 'Tract' beside bounds on dwellings say more than their sums"):
+    with pytest.raises(
+        InputError, match="totals of 'Tract' beside bounds on dwellings say more than their sums"
+    ):
         known.up(SMALL, spine, "County")
     assert known.up(SMALL, spine, "Tract") == known
     free = Invariants(None, known.counts)
@@ -56,7 +62,9 @@ def test_totals_below_a_trunk_count_where_dwellings_have_limits() -> None:
 def test_a_file_of_what_is_known_says_all_of_it() -> None:
     limits = Limits.of(np.zeros((3, 8), dtype=np.int64), np.arange(24).reshape(3, 8))
     joint = ("State", JointTotals(np.array([1, 0, 1]), np.array([7, 9])))
-    known = Invariants(limits, (("State", PL94.query("hhgq"), np.ones((3, 8), dtype=np.int64)),), joint)
+    known = Invariants(
+        limits, (("State", PL94.query("hhgq"), np.ones((3, 8), dtype=np.int64)),), joint
+    )
     again = Invariants.of_arrays(PL94, filed(known.to_arrays()))
     assert again.limits == limits
     assert again.joint[0] == "State"

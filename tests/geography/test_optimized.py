@@ -1,4 +1,6 @@
-"""The optimised spine: the worked cases and digests of an independent program, on real and on made-up places."""
+"""The optimised spine: the worked cases and digests of an independent program, on real and on
+made-up places.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +47,19 @@ def test_the_worked_cases_of_production(cases: list[dict[str, Any]]) -> None:
     for case in found:
         asked, expected = case["settings"], case["expect"]
         layout = {"2021": "2020", "later": "2010"}[asked["geocode_layout"]]
-        tree = measured(geography(case["blocks"]), Rule(asked["fanout_cutoff"], geocodes=Geocodes(layout, {})),
-                        asked["levels"], facilities=not asked["ignore_gq"],
-                        kept_apart=["Block_Group"] * asked["target_tabulation_block_groups"])  # fmt: skip
+        tree = measured(
+            geography(case["blocks"]),
+            Rule(asked["fanout_cutoff"], geocodes=Geocodes(layout, {})),
+            asked["levels"],
+            facilities=not asked["ignore_gq"],
+            kept_apart=["Block_Group"] * asked["target_tabulation_block_groups"],
+        )
         assert by_block(tree) == expected["geocodes"], case["id"]
         levels = tree.spine.levels
         assert {lv: tree.spine.units(lv) for lv in levels} == expected["units"], case["id"]
-        assert {lv: int(tree.measured(lv).sum()) for lv in levels} == expected["measured"], case["id"]
+        assert {lv: int(tree.measured(lv).sum()) for lv in levels} == expected["measured"], case[
+            "id"
+        ]
         said = {code: Fraction(share) for code, share in expected["shares"]}
         assert shares(tree, [Fraction(s) for s in asked["shares"]]) == said, case["id"]
 
@@ -67,22 +75,46 @@ def test_the_worked_classification(cases: list[dict[str, Any]]) -> None:
 
 
 def test_the_worked_cases_of_the_demographic_and_housing_file(cases: list[dict[str, Any]]) -> None:
-    """Levels of tract subsets below primary places, groups of these, and runs of even lengths. Beside the county of the
-    case there are another and another state, so that its own unit is no only child."""
-    levels = ("US", "State", "County", "Prim", "Tract_Subset_Group", "Tract_Subset", "Block_Group", "Block")
+    """Levels of tract subsets below primary places, groups of these, and runs of even lengths.
+    Beside the county of the case there are another and another state, so that its own unit is no
+    only child."""
+    levels = (
+        "US",
+        "State",
+        "County",
+        "Prim",
+        "Tract_Subset_Group",
+        "Tract_Subset",
+        "Block_Group",
+        "Block",
+    )
     found = [c for c in cases if c["kind"] == "dhc-county"]
     assert len(found) == 3
     for case in found:
         asked, blocks = case["settings"], case["blocks"]
         digits = [b["geocode16"] for b in blocks]
-        places = geography([row(d[:11] + d[12:]) for d in digits] + [row("010030001001000"), row("020010001001000")])
+        places = geography(
+            [row(d[:11] + d[12:]) for d in digits]
+            + [row("010030001001000"), row("020010001001000")]
+        )
         own = np.array([b["group_key"] for b in blocks] + ["", ""])
         prim = np.array([b["prim"] for b in blocks] + ["01003", "02001"])
-        more = {"Prim": prim, "Tract_Subset_Group": prim, "key": own,
-                "Tract_Subset": np.strings.add(prim, [b["tract"] for b in blocks] + ["000100", "000100"])}  # fmt: skip
+        more = {
+            "Prim": prim,
+            "Tract_Subset_Group": prim,
+            "key": own,
+            "Tract_Subset": np.strings.add(
+                prim, [b["tract"] for b in blocks] + ["000100", "000100"]
+            ),
+        }
         fields = {k: v.astype(np.str_) for k, v in places.fields.items()} | more
-        rule = Rule(asked["fanout_cutoff"], geocodes=Geocodes("2022", {}), even=asked["grouping"] == "even",
-                    entities=False, grouped=("Tract_Subset_Group",))  # fmt: skip
+        rule = Rule(
+            asked["fanout_cutoff"],
+            geocodes=Geocodes("2022", {}),
+            even=asked["grouping"] == "even",
+            entities=False,
+            grouped=("Tract_Subset_Group",),
+        )
         define = {"Block_Group": ["Tract_Subset", "Block_Group"]}
         tree = measured(Blocks(fields), rule, levels, define=define, kept_apart=["key"])
         county = case["county_code"]
@@ -120,18 +152,27 @@ def digest(lines: Sequence[str]) -> str:
 
 
 def test_the_codes_and_shares_of_rhode_island(real: tuple[bool, Blocks]) -> None:
-    """The independent program's tree of a state and of a county, block by block and unit by unit."""
+    """The independent program's tree of a state and of a county, block by block and unit by
+    unit.
+    """
     state, blocks = real
     for (whole, facilities, layout), expected in DIGESTS.items():
         if whole == state:
-            found = by_block(measured(blocks, Rule(geocodes=Geocodes(layout, {})), facilities=facilities))
+            found = by_block(
+                measured(blocks, Rule(geocodes=Geocodes(layout, {})), facilities=facilities)
+            )
             assert digest([f"{block} {code}" for block, code in found.items()]) == expected
     given = shares(measured(blocks), PRODUCTION)
-    assert digest([f"{code or '-'} {share}" for code, share in given.items()]) == DIGESTS_OF_SHARES[state]
+    assert (
+        digest([f"{code or '-'} {share}" for code, share in given.items()])
+        == DIGESTS_OF_SHARES[state]
+    )
 
 
 def test_the_one_published_geocode(real: tuple[bool, Blocks]) -> None:
-    """Of a block of the 2010 demonstration data; with the digits of the nation, which a state alone does not need."""
+    """Of a block of the 2010 demonstration data; with the digits of the nation, which a state alone
+    does not need.
+    """
     state, blocks = real
     if state:
         found = by_block(measured(blocks, Rule(geocodes=Geocodes("2010"))))
@@ -142,7 +183,9 @@ def test_the_units_of_rhode_island(real: tuple[bool, Blocks]) -> None:
     state, blocks = real
     persons, housing = measured(blocks), measured(blocks, facilities=False)
     units = [[t.spine.units(lv) for lv in LEVELS] for t in (persons, housing)]
-    unmeasured = [[t.spine.units(lv) - int(t.measured(lv).sum()) for lv in LEVELS] for t in (persons, housing)]
+    unmeasured = [
+        [t.spine.units(lv) - int(t.measured(lv).sum()) for lv in LEVELS] for t in (persons, housing)
+    ]
     if not state:
         assert units == [[1, 1, 1, 11, 48, 905], [1, 1, 1, 11, 47, 905]]
         assert unmeasured == [[0, 1, 1, 0, 0, 1]] * 2
@@ -152,7 +195,12 @@ def test_the_units_of_rhode_island(real: tuple[bool, Blocks]) -> None:
     by_depth = [Counter[int]() for _ in LEVELS]
     for code, share in shares(persons, PRODUCTION).items():
         by_depth[[0, 3, 9, 12, 13, 29].index(len(code))][int(share * 4099)] += 1
-    assert by_depth[1:] == [{1440: 1, 3830: 1}, {447: 5, 0: 1}, {687: 238, 1943: 2, 2108: 1, 0: 1},
-                            {1256: 932, 1421: 31, 0: 4}, {165: 17_818, 0: 32}]  # fmt: skip
+    assert by_depth[1:] == [
+        {1440: 1, 3830: 1},
+        {447: 5, 0: 1},
+        {687: 238, 1943: 2, 2108: 1, 0: 1},
+        {1256: 932, 1421: 31, 0: 4},
+        {165: 17_818, 0: 32},
+    ]
     everywhere = measured(blocks, replace(BARE, structures=False))
     assert [everywhere.spine.units(lv) for lv in LEVELS] == [1, 2, 6, 246, 1239, 25_181]

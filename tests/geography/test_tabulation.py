@@ -21,13 +21,22 @@ FIELDS = ("State", "County", "Tract", "Block")
 
 @st.composite
 def nested(draw: st.DrawFn) -> Blocks:
-    """Blocks in any order whose codes nest: each begins with that of the unit above, at any length."""
+    """Blocks in any order whose codes nest: each begins with that of the unit above, at any
+    length.
+    """
     rows = []
     for s in range(draw(st.integers(1, 3))):
         for c in range(draw(st.integers(1, 3))):
             for t in range(draw(st.integers(1, 2))):
                 for b in range(draw(st.integers(1, 3))):
-                    rows.append((f"{s}", f"{s}{c * 7:02d}", f"{s}{c * 7:02d}{t}", f"{s}{c * 7:02d}{t}{9 - b}"))
+                    rows.append(
+                        (
+                            f"{s}",
+                            f"{s}{c * 7:02d}",
+                            f"{s}{c * 7:02d}{t}",
+                            f"{s}{c * 7:02d}{t}{9 - b}",
+                        )
+                    )
     rows = draw(st.permutations(rows))
     return Blocks({name: np.array([r[i] for r in rows]) for i, name in enumerate(FIELDS)})
 
@@ -37,7 +46,9 @@ def fields(**columns: str) -> Blocks:
 
 
 @given(nested(), st.booleans(), st.sets(st.sampled_from(FIELDS), min_size=1))
-def test_every_block_is_in_its_unit_at_every_level(blocks: Blocks, rooted: bool, chosen: set[str]) -> None:
+def test_every_block_is_in_its_unit_at_every_level(
+    blocks: Blocks, rooted: bool, chosen: set[str]
+) -> None:
     levels = ["US", *(f for f in FIELDS if f in chosen)]
     if not rooted and len(np.unique(blocks.fields[levels[1]])) == 1:
         levels = levels[1:]
@@ -83,11 +94,15 @@ def test_a_unit_in_two_parents_is_named_with_both(blocks: Blocks, data: st.DataO
     with pytest.raises(InputError) as caught:
         spine(Blocks(codes), ["US", *FIELDS[: FIELDS.index(low) + 1]])
     message = str(caught.value)
-    assert f"{low} {stolen.decode()} lies in more than one {high}: {a.decode()} and {b.decode()}" in message
+    assert (
+        f"{low} {stolen.decode()} lies in more than one {high}: {a.decode()} and {b.decode()}"
+        in message
+    )
     assert "[geography.define]" in message
 
 
-# --- products of fields --------------------------------------------------------------------------------------
+# --- products of fields
+# --------------------------------------------------------------------------------------
 
 PLACES = fields(
     State="1 1 1 1 1 1",
@@ -108,10 +123,22 @@ def test_a_product_is_where_all_its_fields_agree() -> None:
 def test_products_of_products_and_of_a_field_of_the_same_name() -> None:
     define = {"Prim": ["County", "Place"], "Part": ["Prim", "Tract"], "Block": ["Part", "Block"]}
     tree, unit = spine(PLACES, ["State", "Prim", "Part", "Block"], define)
-    assert text(tree.codes[2]).tolist() == ["11-p-t1", "11-p-t2", "11-q-t1", "12-p-t3", "12-q-t3", "12-q-t4"]
+    assert text(tree.codes[2]).tolist() == [
+        "11-p-t1",
+        "11-p-t2",
+        "11-q-t1",
+        "12-p-t3",
+        "12-q-t3",
+        "12-q-t4",
+    ]
     assert text(tree.codes[3][unit]).tolist() == [
-        "11-p-t1-a", "11-p-t2-b", "11-q-t1-c", "12-p-t3-d", "12-q-t3-e", "12-q-t4-f"
-    ]  # fmt: skip
+        "11-p-t1-a",
+        "11-p-t2-b",
+        "11-q-t1-c",
+        "12-p-t3-d",
+        "12-q-t3-e",
+        "12-q-t4-f",
+    ]
 
 
 def test_a_product_mends_what_does_not_nest() -> None:
@@ -127,7 +154,8 @@ def test_several_blocks_may_be_one_unit() -> None:
     assert unit.tolist() == [0, 1, 0, 2, 2, 3]
 
 
-# --- what is refused -----------------------------------------------------------------------------------------
+# --- what is refused
+# -----------------------------------------------------------------------------------------
 
 
 def test_no_blocks() -> None:
@@ -136,7 +164,9 @@ def test_no_blocks() -> None:
 
 
 def test_a_first_level_of_several_units_is_explained() -> None:
-    with pytest.raises(InputError, match="level 'County' has 2 units, but the first level must have one") as caught:
+    with pytest.raises(
+        InputError, match="level 'County' has 2 units, but the first level must have one"
+    ) as caught:
         spine(PLACES, ["County", "Block"])
     assert "put a level above it" in str(caught.value.remedy)
 
@@ -148,7 +178,11 @@ def test_a_first_level_of_several_units_is_explained() -> None:
         (["State", "Prim"], {"Prim": ["County", "Town"]}, "geography.define"),
         (["State", "Prim"], {"Prim": ["Prim", "County"]}, "geography.define"),
         (["State", "A"], {"A": ["B"], "B": ["A"]}, "geography.define"),
-        (["State", "A"], {"A": ["B", "County"], "B": ["C"], "C": ["A", "Place"]}, "geography.define"),
+        (
+            ["State", "A"],
+            {"A": ["B", "County"], "B": ["C"], "C": ["A", "Place"]},
+            "geography.define",
+        ),
         (["State", "A"], {"A": []}, "geography.define"),
     ],
 )
@@ -163,7 +197,18 @@ def test_levels_that_cannot_be_made_are_refused_in_words(
 
 def test_units_have_the_names_of_their_codes() -> None:
     blocks = fields(State="44 44", Place="59000 99999", Block="44b 44a")
-    named = {"State": Names.of(np.array(["44"]), np.array(["Rhode Island"])),
-             "Place": Names.of(np.array(["4459000"]), np.array(["Providence city"]))}  # fmt: skip
-    tree, _ = spine(replace(blocks, names=named), ["US", "State", "Place", "Block"], {"Place": ["State", "Place"]})
-    assert [n.tolist() for n in tree.names] == [[""], ["Rhode Island"], ["Providence city", ""], ["", ""]]
+    named = {
+        "State": Names.of(np.array(["44"]), np.array(["Rhode Island"])),
+        "Place": Names.of(np.array(["4459000"]), np.array(["Providence city"])),
+    }
+    tree, _ = spine(
+        replace(blocks, names=named),
+        ["US", "State", "Place", "Block"],
+        {"Place": ["State", "Place"]},
+    )
+    assert [n.tolist() for n in tree.names] == [
+        [""],
+        ["Rhode Island"],
+        ["Providence city", ""],
+        ["", ""],
+    ]

@@ -35,14 +35,21 @@ def written(path: Path, areas: Areas, blocks: NDArray[np.str_]) -> Path:
     with path.open("w", newline="") as file:
         out = csv.writer(file)
         out.writerow(["area", "block"])
-        out.writerows((areas.code(a), blocks[u]) for a, u in zip(areas.area, areas.unit, strict=True))
+        out.writerows(
+            (areas.code(a), blocks[u]) for a, u in zip(areas.area, areas.unit, strict=True)
+        )
     return path
 
 
 @pytest.fixture
 def places(worlds: Worlds, tmp_path: Path) -> Path:
-    release = open_release(worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release")
-    kind, blocks = next(a for a in release.areas() if a.kind == "Place"), release.spine.geocodes("Block")
+    release = open_release(
+        worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release"
+    )
+    kind, blocks = (
+        next(a for a in release.areas() if a.kind == "Place"),
+        release.spine.geocodes("Block"),
+    )
     path = written(tmp_path / "places.csv", kind, blocks)
     path.write_text(path.read_text() + "".join(f"every second,{b}\n" for b in blocks[::2]))
     return path
@@ -53,7 +60,9 @@ def test_the_estimate_is_what_the_release_then_states(worlds: Worlds, places: Pa
     spec = package.load_spec("configs/pl94-2010.toml")
     found = planned(spec, [worlds.data("three thousand")], "persons", places, Silent())
     now = {"tabulation": "tabulation", "optimized": "production"}[spec.geography.spine]
-    release = open_release(worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release")
+    release = open_release(
+        worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release"
+    )
     said = counts(release, found.areas, statistics(release, ["total"])).columns[0]
     at = {s.name: s for s in found.spines}
     assert np.allclose(
@@ -75,7 +84,10 @@ def test_weights_of_the_levels_give_the_variance_of_the_descent(seed: int) -> No
     member = rng.random((5, spine.units("L3"))) < 0.5
     area, unit = np.nonzero(member)
     for known in (-1, 0, 1):
-        tiers = Tiers.of(spine, {lv: np.zeros(spine.units(lv), dtype=np.int64) for lv in spine.levels[: known + 1]})
+        tiers = Tiers.of(
+            spine,
+            {lv: np.zeros(spine.units(lv), dtype=np.int64) for lv in spine.levels[: known + 1]},
+        )
         cut = pieces(tiers.parents, area, unit)
         w = np.array(weights(spine, cut, known))
         assert not w[: known + 1].any()
@@ -87,14 +99,23 @@ def test_weights_of_the_levels_give_the_variance_of_the_descent(seed: int) -> No
 
 
 def test_the_figures_of_rhode_island(shared_data: Path, tmp_path: Path) -> None:
-    """As they were computed independently of this code: root mean squares over the state-house districts."""
+    """As they were computed independently of this code: root mean squares over the state-house
+    districts.
+    """
     path = shared_data / "pl94_2010" / "ri" / "ri2010.pl.zip"
     if not path.is_file():
         pytest.skip(f"no {path}")
-    keys = ["geography.spine=optimized", 'geography.targets=["Block_Group", "Place", "SLDL", "SLDU", "CD"]']
+    keys = [
+        "geography.spine=optimized",
+        'geography.targets=["Block_Group", "Place", "SLDL", "SLDU", "CD"]',
+    ]
     spec = package.load_spec("configs/pl94-2010.toml", keys)
     blocks = read("pl94-2010", [path], PL94).blocks
-    kind = next(a for a in off_spine(blocks.fields, [], np.arange(len(blocks)), len(blocks)) if a.kind == "SLDL")
+    kind = next(
+        a
+        for a in off_spine(blocks.fields, [], np.arange(len(blocks)), len(blocks))
+        if a.kind == "SLDL"
+    )
     listed = written(tmp_path / "districts.csv", kind, text(blocks.fields["Block"]))
     found = {s.name: s for s in planned(spec, [path], "persons", listed, Silent()).spines}
 
@@ -102,14 +123,19 @@ def test_the_figures_of_rhode_island(shared_data: Path, tmp_path: Path) -> None:
         return float(np.sqrt(np.mean(getattr(found[name], figure) ** 2)))
 
     assert [round(over(s, "topdown")) for s in ("tabulation", "production")] == [247, 272]
-    assert (round(over("targets", "topdown"), 2), round(over("targets", "full_information"), 2)) == (5.33, 4.93)
+    assert (
+        round(over("targets", "topdown"), 2),
+        round(over("targets", "full_information"), 2),
+    ) == (5.33, 4.93)
 
 
 def test_the_terminal_and_json_say_the_same(das: Das, worlds: Worlds, places: Path) -> None:
     args = ("configs/pl94-2010.toml", "--areas", places, "--data", worlds.data("three thousand"))
     code, out, _ = das(*args)
     assert code == 0
-    assert all(word in out for word in ("tabulation", "production", "these areas", "best for these areas"))
+    assert all(
+        word in out for word in ("tabulation", "production", "these areas", "best for these areas")
+    )
     said = json.loads(das(*args, "--json")[1])
     assert [s["name"] for s in said["spines"]] == ["tabulation", "production", "these areas"]
     assert f"{said['spines'][0]['root_mean_square']['topdown']:,.2f}" in out

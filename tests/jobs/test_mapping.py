@@ -25,7 +25,9 @@ from das.report.choropleth import classes
 from tests.report.parsed import assert_sound
 from tests.worlds import Worlds
 
-needs_geopandas = pytest.mark.skipif(importlib.util.find_spec("geopandas") is None, reason="without the extra maps")
+needs_geopandas = pytest.mark.skipif(
+    importlib.util.find_spec("geopandas") is None, reason="without the extra maps"
+)
 pytestmark = needs_geopandas
 HOLE = [[0.25, 0.25], [0.25, 0.75], [0.75, 0.75], [0.75, 0.25], [0.25, 0.25]]
 
@@ -47,13 +49,20 @@ def boundaries(path: Path, keys: list[Any], column: str = "GEOID", **more: Any) 
     for i, key in enumerate(keys):
         square = [[i, 0], [i + 1, 0], [i + 1, 1], [i, 1], [i, 0]]
         rings = [square, HOLE] if i == 0 else [square]
-        features.append({"type": "Feature", "properties": {"NAME": f"square {i}", column: key} | more,
-                         "geometry": {"type": "Polygon", "coordinates": rings}})  # fmt: skip
+        features.append(
+            {
+                "type": "Feature",
+                "properties": {"NAME": f"square {i}", column: key} | more,
+                "geometry": {"type": "Polygon", "coordinates": rings},
+            }
+        )
     path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
     return path
 
 
-def test_a_map_has_the_published_counts_and_names_what_does_not_match(run, counties, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_map_has_the_published_counts_and_names_what_does_not_match(
+    run, counties, tmp_path
+) -> None:  # type: ignore[no-untyped-def]
     file = boundaries(tmp_path / "c.geojson", [*counties[:-2], "99001"])
     data = mapping.choropleth(run, Wanted("county"), file)
     p1 = pd.read_csv(run / "release" / "tables" / "P1_County.csv")
@@ -69,12 +78,19 @@ def test_a_map_has_the_published_counts_and_names_what_does_not_match(run, count
     assert (margins.values > 0).all()
     assert (margins.values < 75).all()  # the margin of the one measurement, as das check prints it
     units = mapping.choropleth(run, Wanted("County", "h1", "Vacant", universe="housing"), file)
-    assert units.values.tolist() == pd.read_csv(run / "release" / "tables" / "H1_County.csv")["H0010003"].tolist()
+    assert (
+        units.values.tolist()
+        == pd.read_csv(run / "release" / "tables" / "H1_County.csv")["H0010003"].tolist()
+    )
 
 
-def test_numbers_that_lost_their_zeros_and_columns_of_other_names_join_as_well(run, counties, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    for file in (boundaries(tmp_path / "n.geojson", list(map(int, counties)), "fips"),
-                 boundaries(tmp_path / "t.geojson", counties, "GEOID20", STATEFP="34")):  # fmt: skip
+def test_numbers_that_lost_their_zeros_and_columns_of_other_names_join_as_well(
+    run, counties, tmp_path
+) -> None:  # type: ignore[no-untyped-def]
+    for file in (
+        boundaries(tmp_path / "n.geojson", list(map(int, counties)), "fips"),
+        boundaries(tmp_path / "t.geojson", counties, "GEOID20", STATEFP="34"),
+    ):
         assert not mapping.choropleth(run, Wanted("County"), file).lacks
     states = boundaries(tmp_path / "s.geojson", [34, 36, 42], "STATE")
     assert not mapping.choropleth(run, Wanted("State"), states).lacks
@@ -90,7 +106,9 @@ def test_every_format_is_whole_and_says_what_it_must(run, counties, tmp_path) ->
     for suffix in (".html", ".svg", ".png"):
         mapping.write(data, tmp_path / f"map{suffix}")
         mapping.write(data, tmp_path / f"again{suffix}")
-        assert (tmp_path / f"map{suffix}").read_bytes() == (tmp_path / f"again{suffix}").read_bytes()
+        assert (tmp_path / f"map{suffix}").read_bytes() == (
+            tmp_path / f"again{suffix}"
+        ).read_bytes()
     page = assert_sound((tmp_path / "map.html").read_text(encoding="utf-8"))
     assert f"1 of {len(counties)} units have no boundary" in page.text
     assert "Total (persons) by County: count" in page.text
@@ -103,7 +121,9 @@ def test_every_format_is_whole_and_says_what_it_must(run, counties, tmp_path) ->
         mapping.write(data, tmp_path / "map.pdf")
     assert COLUMN not in page.text + drawing
     quarters = mapping.choropleth(run, Wanted("County", "hhgq", "2"), file)
-    assert "NOT COUNTED: hhgq assigned" in quarters.title  # 2010 files do not say who lives in group quarters
+    assert (
+        "NOT COUNTED: hhgq assigned" in quarters.title
+    )  # 2010 files do not say who lives in group quarters
     for suffix in (".html", ".svg"):
         mapping.write(replace(data, private=False), tmp_path / f"seeded{suffix}")
         assert COLUMN in (tmp_path / f"seeded{suffix}").read_text(encoding="utf-8")
@@ -113,7 +133,9 @@ def test_errors_are_those_of_the_evaluation_and_stay_confidential(run, counties,
     file = boundaries(tmp_path / "c.geojson", counties)
     data = mapping.choropleth(run, Wanted("County", show="error"), file)
     rows = pd.read_csv(run / "confidential" / "evaluation" / "errors.csv")
-    row = rows.query("level == 'County' and query == 'total' and source == 'postprocessed' and bin == 'all'").iloc[0]
+    row = rows.query(
+        "level == 'County' and query == 'total' and source == 'postprocessed' and bin == 'all'"
+    ).iloc[0]
     assert np.abs(data.values).mean() == pytest.approx(row["mae"])
     assert np.abs(data.values).max() == row["max"]
     out = run / "confidential" / "map.html"
@@ -132,9 +154,14 @@ def test_errors_are_those_of_the_evaluation_and_stay_confidential(run, counties,
 def test_areas_across_the_levels_are_drawn_as_well(run, tmp_path) -> None:  # type: ignore[no-untyped-def]
     areas = pd.read_parquet(run / "release" / "areas.parquet", filters=[("kind", "==", "Place")])
     blocks = pd.read_csv(run / "release" / "tables" / "P1_Block.csv", dtype={"GEOCODE": str})
-    places = areas.merge(blocks, left_on="geocode", right_on="GEOCODE").groupby("area")["P0010001"].sum()
+    places = (
+        areas.merge(blocks, left_on="geocode", right_on="GEOCODE").groupby("area")["P0010001"].sum()
+    )
     file = boundaries(tmp_path / "p.geojson", places.index.tolist(), column="GEOID10")
-    assert mapping.choropleth(run / "release", Wanted("place"), file).values.tolist() == places.tolist()
+    assert (
+        mapping.choropleth(run / "release", Wanted("place"), file).values.tolist()
+        == places.tolist()
+    )
     error = mapping.choropleth(run, Wanted("Place", show="error"), file)
     rows = pd.read_csv(run / "confidential" / "evaluation" / "tables.csv")
     row = rows.query("geography == 'Place' and column == 'P0010001' and size == 'all'").iloc[0]
@@ -148,7 +175,9 @@ def test_areas_across_the_levels_are_drawn_as_well(run, tmp_path) -> None:  # ty
 def test_where_nothing_tells_a_count_there_is_no_margin_to_draw() -> None:
     one = np.ones((2, 1), dtype=np.int64)
     for within in (None, -one):
-        found = Answers("persons", "County", "sex", "Sex", ("f",), one, None, None, False, within, within)
+        found = Answers(
+            "persons", "County", "sex", "Sex", ("f",), one, None, None, False, within, within
+        )
         with pytest.raises(InputError, match="nothing that was measured at 'County' tells 'sex'"):
             mapping._values(Path(), None, found, 0, "margin", None)  # type: ignore[arg-type]
     found = replace(found, middle=one, within=np.array([[3], [-1]]))
@@ -162,7 +191,12 @@ def test_mistakes_are_told_with_what_there_is(run, counties, tmp_path) -> None: 
     (text := tmp_path / "x.geojson").write_text("no boundaries")
     for wanted, path, key, said in (
         (Wanted("Countie"), file, None, "no level 'Countie'"),
-        (Wanted("County", "hispanic"), file, None, "has 2 answers, and a map shows one.*1: Not Hispanic or Latino"),
+        (
+            Wanted("County", "hispanic"),
+            file,
+            None,
+            "has 2 answers, and a map shows one.*1: Not Hispanic or Latino",
+        ),
         (Wanted("County", "hispanic", "nobody"), file, None, "no answer 'nobody'"),
         (Wanted("County"), file, "FIPS", "there is no column 'FIPS'.*NAME, GEOID"),
         (Wanted("County"), other, None, "no boundary is that of a unit.*34001"),
@@ -174,7 +208,9 @@ def test_mistakes_are_told_with_what_there_is(run, counties, tmp_path) -> None: 
         assert re.search(said, str(caught.value), re.DOTALL), str(caught.value)
 
 
-def test_the_command_names_the_extra_where_it_is_missing(run, counties, tmp_path, commands, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_names_the_extra_where_it_is_missing(
+    run, counties, tmp_path, commands, monkeypatch
+) -> None:  # type: ignore[no-untyped-def]
     file = boundaries(tmp_path / "c.geojson", counties)
     call = (run, "--boundaries", file, "--level", "county")
     code, out, err = commands.named("map")(*call, "--show", "error")

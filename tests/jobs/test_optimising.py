@@ -1,4 +1,6 @@
-"""Plans that are best for some targets: what they cost, what is said of them, and what they were made from."""
+"""Plans that are best for some targets: what they cost, what is said of them, and what they were
+made from.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,25 @@ TABULATION = "geography.spine=tabulation"
 NATION = (1, 52, 3221, 73057, 217740, 6_500_000)
 POLICY = (
     [("State", q) for q in ("hispanic * cenrace", "votingage * hispanic * cenrace")]
-    + [(lv, q) for lv in ("County", "Tract", "Block_Group")
-       for q in ("total", "votingage", "hispanic * cenrace", "votingage * hispanic * cenrace", "hhgq")
-       if (lv, q) != ("Block_Group", "hhgq")]
+    + [
+        (lv, q)
+        for lv in ("County", "Tract", "Block_Group")
+        for q in (
+            "total",
+            "votingage",
+            "hispanic * cenrace",
+            "votingage * hispanic * cenrace",
+            "hhgq",
+        )
+        if (lv, q) != ("Block_Group", "hhgq")
+    ]
     + [("Block", q) for q in ("total", "votingage * hispanic * cenrace")]
-)  # fmt: skip
-WISHES = (Wish(Estimand("County", "total")), Wish(Estimand("Tract", "votingage")), Wish(Estimand("Block", "total")))
+)
+WISHES = (
+    Wish(Estimand("County", "total")),
+    Wish(Estimand("Tract", "votingage")),
+    Wish(Estimand("Block", "total")),
+)
 
 
 def spec(*keys: str) -> RunSpec:
@@ -41,7 +56,9 @@ def over_data(worlds: Worlds, *keys: str) -> tuple[RunSpec, Ground]:
 
 
 def check(found: Optimum, rho: Fraction) -> None:
-    """The plan costs what it should to the last digit, and what is said of it is that of its fractions."""
+    """The plan costs what it should to the last digit, and what is said of it is that of its
+    fractions.
+    """
     assert found.plan.cost == rho
     if found.goal.objective == "least":
         assert found.value == pytest.approx(float(rho / found.now.cost))
@@ -56,11 +73,18 @@ def check(found: Optimum, rho: Fraction) -> None:
 
 
 @pytest.mark.parametrize("spine", ["tabulation", "optimized"])
-def test_a_plan_costs_exactly_its_total(worlds: Worlds, spine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over the optimised spine, where some tracts, and whole levels of this extract, are only children, too."""
+def test_a_plan_costs_exactly_its_total(
+    worlds: Worlds, spine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over the optimised spine, where some tracts, and whole levels of this extract, are only
+    children, too.
+    """
     monkeypatch.setitem(optimising.GAPS, "tree", (5e-3, 300))
     s, ground = over_data(worlds, f"geography.spine={spine}")
-    for goal, rho in ((Goal("best", WISHES), None), (Goal("best", WISHES, guard={"Tract": 1.0}), Fraction(22, 7))):
+    for goal, rho in (
+        (Goal("best", WISHES), None),
+        (Goal("best", WISHES, guard={"Tract": 1.0}), Fraction(22, 7)),
+    ):
         found = optimum(s.persons, goal, ground, rho)
         check(found, rho or s.persons.plan.cost)
         assert all(
@@ -74,7 +98,10 @@ def test_a_plan_costs_exactly_its_total(worlds: Worlds, spine: str, monkeypatch:
 def test_what_is_kept_and_held_is_to_the_last_digit() -> None:
     s = spec()
     ground = optimising.of_units(s, s.persons, NATION)
-    keep, hold = ("Tract", "total"), tuple((d.level, d.query) for d in s.persons.plan.plain if d.level == "Block")
+    keep, hold = (
+        ("Tract", "total"),
+        tuple((d.level, d.query) for d in s.persons.plan.plain if d.level == "Block"),
+    )
     for objective in ("best", "spare", "least"):
         found = optimum(s.persons, Goal(objective, WISHES, keep=(keep,), hold=hold), ground)
         check(found, found.plan.cost)
@@ -101,7 +128,9 @@ def test_records_that_are_added_or_removed_are_half_as_costly() -> None:
     assert other.value == pytest.approx(one.value, rel=1e-3)
     for a, b in zip(one.rows, other.rows, strict=True):
         assert b.now == pytest.approx(a.now / np.sqrt(2))
-    limit = optimum(s.persons, Goal("best", (Wish(Estimand("Tract", "total"), sd=1.0), *WISHES)), ground)
+    limit = optimum(
+        s.persons, Goal("best", (Wish(Estimand("Tract", "total"), sd=1.0), *WISHES)), ground
+    )
     assert limit.rows[0].then <= 1.001
 
 
@@ -129,7 +158,9 @@ def test_a_lowest_level_without_a_query_that_tells_all_apart_is_refused() -> Non
 
 def test_so_is_the_level_of_units_whose_only_children_are_bypassed(worlds: Worlds) -> None:
     s, ground = over_data(
-        worlds, 'budget.queries.Block_Group={total="1/2", votingage="1/2"}', "geography.spine=optimized"
+        worlds,
+        'budget.queries.Block_Group={total="1/2", votingage="1/2"}',
+        "geography.spine=optimized",
     )
     with pytest.raises(UserError, match="Block_Group: no query tells every cell apart"):
         optimum(s.persons, Goal("best", WISHES), ground)
@@ -212,40 +243,133 @@ def test_a_plan_is_the_same_without_the_persons(tmp_path: Path) -> None:
     made = []
     for folder, people in (("with", 3), ("without", 0)):
         (tmp_path / folder).mkdir()
-        lines = [f"A,{b // 3},{b},household,{sex},{people * (homes > 0)},{homes}"
-                 for b, homes in enumerate((2, 0, 1, 3, 1, 0, 5, 1, 2)) for sex in "fm"]  # fmt: skip
+        lines = [
+            f"A,{b // 3},{b},household,{sex},{people * (homes > 0)},{homes}"
+            for b, homes in enumerate((2, 0, 1, 3, 1, 0, 5, 1, 2))
+            for sex in "fm"
+        ]
         path = tmp_path / folder / "people.csv"
         path.write_text("\n".join(["state,county,block,home,sex,n,homes", *lines]) + "\n")
         s = parse(TABLE, where="t")
         ground = optimising.of_data(s, "persons", [path], Silent())
         found = optimum(
-            s.persons, Goal("best", (Wish(Estimand("County", "sex")), Wish(Estimand("Block", "total")))), ground
+            s.persons,
+            Goal("best", (Wish(Estimand("County", "sex")), Wish(Estimand("Block", "total")))),
+            ground,
         )
-        made.append(([(d.level, d.query, d.cost) for d in found.plan.plain], found.certificate, ground.made_from))
+        made.append(
+            (
+                [(d.level, d.query, d.cost) for d in found.plan.plain],
+                found.certificate,
+                ground.made_from,
+            )
+        )
     assert made[0] == made[1]
 
 
-# --- a real state -------------------------------------------------------------------------------------------------
+# --- a real state
+# -------------------------------------------------------------------------------------------------
 
-#: Of the estimates from all measurements of the production plan over Rhode Island of 2010: computed independently.
-QUERIES = ("total", "cenrace", "hispanic", "votingage", "hhinstlevels", "hhgq", "hispanic * cenrace", "votingage * cenrace",
-           "votingage * hispanic", "votingage * hispanic * cenrace", "detailed")  # fmt: skip
+#: Of the estimates from all measurements of the production plan over Rhode Island of 2010: computed
+#: independently.
+QUERIES = (
+    "total",
+    "cenrace",
+    "hispanic",
+    "votingage",
+    "hhinstlevels",
+    "hhgq",
+    "hispanic * cenrace",
+    "votingage * cenrace",
+    "votingage * hispanic",
+    "votingage * hispanic * cenrace",
+    "detailed",
+)
 VARIANCES = {
-    "US": (0.0, 35.448282, 141.21561, 142.70626, 113.08188, 113.08188, 19.645617, 20.231514, 151.733, 10.988335, 6.7767923),
-    "State": (0.0, 35.448282, 141.21561, 142.70626, 113.08188, 113.08188, 19.645617, 20.231514, 151.733, 10.988335,
-              6.7767923),
-    "County": (3.5420424, 40.207516, 245.53445, 272.27061, 142.61625, 142.61625, 21.197999, 25.307379, 264.86809, 13.274372,
-               7.6087828),
-    "Tract": (3.5861347, 5.6879506, 77.563426, 225.62479, 27.810954, 27.810954, 2.8836905, 8.4490943, 161.95107, 4.3141048,
-              4.0213698),
-    "Block_Group": (2.4707607, 4.7270232, 65.798368, 142.94195, 11.463611, 11.463611, 2.3910793, 4.5806323, 98.501239,
-                    2.3161204, 2.2741156),
-    "Block": (1007.5997, 36.389031, 730.0055, 730.24153, 1007.4842, 1007.4842, 18.425109, 18.432068, 440.24344, 9.3024813,
-              9.3009768),
-}  # fmt: skip
+    "US": (
+        0.0,
+        35.448282,
+        141.21561,
+        142.70626,
+        113.08188,
+        113.08188,
+        19.645617,
+        20.231514,
+        151.733,
+        10.988335,
+        6.7767923,
+    ),
+    "State": (
+        0.0,
+        35.448282,
+        141.21561,
+        142.70626,
+        113.08188,
+        113.08188,
+        19.645617,
+        20.231514,
+        151.733,
+        10.988335,
+        6.7767923,
+    ),
+    "County": (
+        3.5420424,
+        40.207516,
+        245.53445,
+        272.27061,
+        142.61625,
+        142.61625,
+        21.197999,
+        25.307379,
+        264.86809,
+        13.274372,
+        7.6087828,
+    ),
+    "Tract": (
+        3.5861347,
+        5.6879506,
+        77.563426,
+        225.62479,
+        27.810954,
+        27.810954,
+        2.8836905,
+        8.4490943,
+        161.95107,
+        4.3141048,
+        4.0213698,
+    ),
+    "Block_Group": (
+        2.4707607,
+        4.7270232,
+        65.798368,
+        142.94195,
+        11.463611,
+        11.463611,
+        2.3910793,
+        4.5806323,
+        98.501239,
+        2.3161204,
+        2.2741156,
+    ),
+    "Block": (
+        1007.5997,
+        36.389031,
+        730.0055,
+        730.24153,
+        1007.4842,
+        1007.4842,
+        18.425109,
+        18.432068,
+        440.24344,
+        9.3024813,
+        9.3009768,
+    ),
+}
 
 
-def test_rhode_island_is_what_was_computed_independently(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rhode_island_is_what_was_computed_independently(
+    shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = shared_data / "pl94_2010" / "ri" / "ri2010.pl.zip"
     if not path.is_file():
         pytest.skip(f"no {path}")
@@ -264,7 +388,8 @@ def test_rhode_island_is_what_was_computed_independently(shared_data: Path, monk
     assert ("State", "total") in found.idle
 
 
-# --- what the search reaches, and what it says on the way -------------------------------------------------------------
+# --- what the search reaches, and what it says on the way
+# -------------------------------------------------------------
 
 
 class Heard:
@@ -292,7 +417,9 @@ def test_prices_of_the_least_total_are_those_of_a_gap_that_is_reached() -> None:
     assert found.value - found.bound <= 1e-3 * found.value
     assert sum(r.price for r in rows) == pytest.approx(1)
     assert max(r.price for r in rows) > 0.1
-    assert all(r.then >= r.limit * (1 - 5e-3) for r in rows if r.limit is not None and r.price > 5e-3)
+    assert all(
+        r.then >= r.limit * (1 - 5e-3) for r in rows if r.limit is not None and r.price > 5e-3
+    )
     assert heard.stages[0] == "closed form"
     assert "search, gap below 0.001" in heard.stages
     assert heard.done > found.steps
@@ -303,7 +430,9 @@ def test_guards_above_one_with_blocks_free_are_solved_to_the_gap(guard: float) -
     s = spec(TABULATION)
     wishes = tuple(Wish(Estimand(*w)) for w in POLICY)
     found = optimum(
-        s.persons, Goal("best", wishes, guard={"everything": guard}), optimising.of_units(s, s.persons, NATION)
+        s.persons,
+        Goal("best", wishes, guard={"everything": guard}),
+        optimising.of_units(s, s.persons, NATION),
     )
     check(found, s.persons.plan.cost)
     assert found.value <= found.bound * (1 + 1e-3)

@@ -1,4 +1,6 @@
-"""Sweeps: noise against its theory, what is kept and what is made again, and what all of it costs."""
+"""Sweeps: noise against its theory, what is kept and what is made again, and what all of it
+costs.
+"""
 
 from __future__ import annotations
 
@@ -45,18 +47,33 @@ def data(root: Path, spec: RunSpec) -> list[Path]:
 def swept(spec: RunSpec, data: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Swept:
     """One budget, both methods, twice, in two processes. Nobody changes it."""
     out = tmp_path_factory.mktemp("sweep") / "sweep"
-    return sweep(spec, [BUDGET], out, methods=("topdown", "full-information"), repeats=2, paths=data, workers=2)
+    return sweep(
+        spec,
+        [BUDGET],
+        out,
+        methods=("topdown", "full-information"),
+        repeats=2,
+        paths=data,
+        workers=2,
+    )
 
 
 def test_the_noise_is_what_theory_says_at_every_level_and_query(
     spec: RunSpec, data: list[Path], swept: Swept, tmp_path: Path
 ) -> None:
-    """Each mean absolute error is within its sampling error of that of its noise, and so are all together, which are
-    100,000 answers and would be ten standard deviations away from noise 3 percent wider or narrower."""
+    """Each mean absolute error is within its sampling error of that of its noise, and so are all
+    together, which are 100,000 answers and would be ten standard deviations away from noise 3
+    percent wider or narrower."""
     more = sweep(spec, [BUDGET], tmp_path / "more", repeats=2, paths=data, workers=1)
-    once = [r.error for r in [*swept.rows, *more.rows] if r.method == "topdown"]  # the other method has the same noise
+    once = [
+        r.error for r in [*swept.rows, *more.rows] if r.method == "topdown"
+    ]  # the other method has the same noise
     rows = [e for e in once if e.source == "nmf" and e.bin == "all" and e.n >= 20]
-    assert {(r.level, r.query) for r in rows} >= {("Enumdist", "detailed"), ("County", "hhgq"), ("State", "detailed")}
+    assert {(r.level, r.query) for r in rows} >= {
+        ("Enumdist", "detailed"),
+        ("County", "hhgq"),
+        ("State", "detailed"),
+    }
     assert max(abs(r.mae_z) for r in rows if r.mae_z is not None) < 5.5
     assert abs(off_by(rows, 1.0)) < 4.5
     assert off_by(rows, 0.97) > 6
@@ -64,7 +81,9 @@ def test_the_noise_is_what_theory_says_at_every_level_and_query(
 
 
 def off_by(rows: list[ErrorRow], factor: float) -> float:
-    """How many standard deviations the sum of all absolute errors is above that of noise ``factor`` times as wide."""
+    """How many standard deviations the sum of all absolute errors is above that of noise ``factor``
+    times as wide.
+    """
     excess = variance = 0.0
     for r in rows:
         assert r.expected_rmse is not None
@@ -90,13 +109,17 @@ def test_the_table_is_long_and_the_summary_has_intervals(swept: Swept) -> None:
     assert (inside["difference_low"] <= inside["difference"]).all()
     noisy = summary[summary["source"] == "nmf"].set_index(keys)["mae"]
     one = ("4", "topdown", "Enumdist", "detailed")
-    assert inside.set_index(keys).loc[(*one, "postprocessed", "all"), "difference"] == pytest.approx(
-        means[(*one, "postprocessed", "all")] - noisy[(*one, "nmf", "all")]
-    )
+    assert inside.set_index(keys).loc[
+        (*one, "postprocessed", "all"), "difference"
+    ] == pytest.approx(means[(*one, "postprocessed", "all")] - noisy[(*one, "nmf", "all")])
 
 
 def test_intervals_of_the_estimates_cover(swept: Swept) -> None:
-    rows = [r.error for r in swept.rows if r.error.source == "estimates" and r.error.coverage is not None]
+    rows = [
+        r.error
+        for r in swept.rows
+        if r.error.source == "estimates" and r.error.coverage is not None
+    ]
     many = [r for r in rows if r.query == "detailed" and r.n > 1000]
     assert many
     assert 0.86 < np.average([r.coverage for r in many], weights=[r.n for r in many]) < 0.94
@@ -104,14 +127,20 @@ def test_intervals_of_the_estimates_cover(swept: Swept) -> None:
 
 def test_the_statement_adds_up_every_run(swept: Swept) -> None:
     said = json.loads(swept.statement.read_text())
-    each = [json.loads((swept.table.parent / "runs" / r["run"] / "release" / "privacy.json").read_text())
-            for r in said["runs"]]  # fmt: skip
+    each = [
+        json.loads(
+            (swept.table.parent / "runs" / r["run"] / "release" / "privacy.json").read_text()
+        )
+        for r in said["runs"]
+    ]
     assert [Fraction(s["rho"]["total"]) for s in each] == [BUDGET] * 4
     assert Fraction(said["rho"]["total"]) == 2 * BUDGET  # two noises, each estimated from twice
     assert [(r["run"], r["noise_of"]) for r in said["runs"]] == [
-        ("rho-4-topdown-0", None), ("rho-4-topdown-1", None), ("rho-4-full-information-0", "rho-4-topdown-0"),
+        ("rho-4-topdown-0", None),
+        ("rho-4-topdown-1", None),
+        ("rho-4-full-information-0", "rho-4-topdown-0"),
         ("rho-4-full-information-1", "rho-4-topdown-1"),
-    ]  # fmt: skip
+    ]
     assert said["private"] is True
     for words in ("adds up their costs", "choosing"):
         assert words in said["what_this_means"]
@@ -119,13 +148,17 @@ def test_the_statement_adds_up_every_run(swept: Swept) -> None:
 
 
 def test_methods_share_a_noise_and_repeats_do_not(swept: Swept) -> None:
-    """The same measurements to the byte, hence the same errors of the noise; a release of its own for each, that
-    verifies."""
+    """The same measurements to the byte, hence the same errors of the noise; a release of its own
+    for each, that verifies."""
     runs = swept.table.parent / "runs"
 
     def noise(run: str) -> dict[str, bytes]:
         folder = runs / run / "release" / "nmf"
-        return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+        return {
+            str(p.relative_to(folder)): p.read_bytes()
+            for p in sorted(folder.rglob("*"))
+            if p.is_file()
+        }
 
     assert noise("rho-4-topdown-0") == noise("rho-4-full-information-0") != noise("rho-4-topdown-1")
     for method in ("topdown", "full-information"):
@@ -143,9 +176,15 @@ def test_methods_are_compared_on_one_noise(swept: Swept) -> None:
     assert set(found["method"]) == {"full-information"}
     assert set(found["against"]) == {"topdown"}
     assert (found["repeats"] == 2).all()
-    mae = {(r.method, r.repeat): r.error.mae for r in swept.rows
-           if (r.error.level, r.error.query, r.error.source, r.error.bin) == ("County", "hhgq", "postprocessed", "all")}  # fmt: skip
-    row = found[(found["level"] == "County") & (found["query"] == "hhgq") & (found["bin"] == "all")].iloc[0]
+    mae = {
+        (r.method, r.repeat): r.error.mae
+        for r in swept.rows
+        if (r.error.level, r.error.query, r.error.source, r.error.bin)
+        == ("County", "hhgq", "postprocessed", "all")
+    }
+    row = found[
+        (found["level"] == "County") & (found["query"] == "hhgq") & (found["bin"] == "all")
+    ].iloc[0]
     d = [mae["full-information", i] - mae["topdown", i] for i in range(2)]
     assert row["difference"] == pytest.approx(np.mean(d))
     reach = 12.7062 * np.std(d, ddof=1) / 2**0.5  # Student's t, one degree of freedom
@@ -157,8 +196,8 @@ def test_methods_are_compared_on_one_noise(swept: Swept) -> None:
 def test_a_method_that_joins_a_sweep_takes_its_noise(
     spec: RunSpec, data: list[Path], swept: Swept, tmp_path: Path
 ) -> None:
-    """Resumed with one more method, nothing is measured: neither where a run is finished, nor where it was lost and
-    its noise is with the other method's run."""
+    """Resumed with one more method, nothing is measured: neither where a run is finished, nor where
+    it was lost and its noise is with the other method's run."""
     out, first = tmp_path / "copy", "rho-4-topdown-0"
     shutil.copytree(swept.table.parent / "runs" / first, out / "runs" / first)
     both = ("topdown", "full-information")
@@ -167,7 +206,9 @@ def test_a_method_that_joins_a_sweep_takes_its_noise(
     assert Fraction(said["rho"]["total"]) == BUDGET
     ledger = (out / "runs" / first / "release" / "ledger.jsonl").read_bytes()
     shutil.rmtree(out / "runs" / first)
-    back = json.loads(sweep(spec, [BUDGET], out, methods=both, paths=data, resume=True).statement.read_text())
+    back = json.loads(
+        sweep(spec, [BUDGET], out, methods=both, paths=data, resume=True).statement.read_text()
+    )
     assert (out / "runs" / first / "release" / "ledger.jsonl").read_bytes() == ledger
     assert Fraction(back["rho"]["total"]) == BUDGET  # counted once, though both took it over
 
@@ -175,14 +216,21 @@ def test_a_method_that_joins_a_sweep_takes_its_noise(
 def test_a_lost_attempt_goes_with_the_noise_to_the_other_method(
     spec: RunSpec, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second method takes over the ledger of the first, with what was drawn and lost: counted once in all."""
+    """The second method takes over the ledger of the first, with what was drawn and lost: counted
+    once in all.
+    """
     spec = parse(dump(spec), where="c", overrides=("run.entropy=forgetful",))
     out, both, good = tmp_path / "sweep", ("topdown", "full-information"), nmf.write
 
     def torn(
-        root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement], shard: int,
+        root: Path,
+        level: str,
+        schema: Schema,
+        spine: Spine,
+        measurements: Iterable[Measurement],
+        shard: int,
         **more: Any,
-    ) -> dict[str, str]:  # fmt: skip
+    ) -> dict[str, str]:
         if level == "County":
             assert list(measurements)
             raise KeyboardInterrupt
@@ -192,7 +240,9 @@ def test_a_lost_attempt_goes_with_the_noise_to_the_other_method(
     with pytest.raises(KeyboardInterrupt):
         sweep(spec, [BUDGET], out, methods=both, paths=data)
     monkeypatch.undo()
-    said = json.loads(sweep(spec, [BUDGET], out, methods=both, paths=data, resume=True).statement.read_text())
+    said = json.loads(
+        sweep(spec, [BUDGET], out, methods=both, paths=data, resume=True).statement.read_text()
+    )
     one, other = said["runs"]
     assert one["interrupted_attempts"] == other["interrupted_attempts"] > 0
     assert other["noise_of"] == one["run"]
@@ -200,28 +250,37 @@ def test_a_lost_attempt_goes_with_the_noise_to_the_other_method(
 
 
 def test_noises_that_are_equal_are_two(spec: RunSpec, data: list[Path], tmp_path: Path) -> None:
-    """At an absurd budget the noise is zero, and two repeats have the same measurements: both were drawn."""
+    """At an absurd budget the noise is zero, and two repeats have the same measurements: both were
+    drawn.
+    """
     budget = Fraction(10**6)
     found = sweep(spec, [budget], tmp_path / "s", repeats=2, paths=data)
     runs = tmp_path / "s" / "runs"
     one, other = (runs / f"rho-1000000-topdown-{i}" / "release" for i in range(2))
     assert measurements(one) == measurements(other)
-    assert (one / "ledger.jsonl").read_bytes() != (other / "ledger.jsonl").read_bytes()  # it names the streams
+    assert (one / "ledger.jsonl").read_bytes() != (
+        other / "ledger.jsonl"
+    ).read_bytes()  # it names the streams
     assert Fraction(json.loads(found.statement.read_text())["rho"]["total"]) == 2 * budget
 
 
 def test_finished_runs_are_kept_and_others_made_again(
     spec: RunSpec, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second run is cut off in its measuring: what it had drawn is drawn again, the same, and costs nothing. The third
-    has a folder and no ledger: nothing was drawn, and it is begun anew."""
+    """The second run is cut off in its measuring: what it had drawn is drawn again, the same, and
+    costs nothing. The third has a folder and no ledger: nothing was drawn, and it is begun anew."""
     out = tmp_path / "sweep"
     good = nmf.write
 
     def torn(
-        root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement], shard: int,
+        root: Path,
+        level: str,
+        schema: Schema,
+        spine: Spine,
+        measurements: Iterable[Measurement],
+        shard: int,
         **more: Any,
-    ) -> dict[str, str]:  # fmt: skip
+    ) -> dict[str, str]:
         if "rho-2" in str(root) and level == "County":
             assert list(measurements)
             raise KeyboardInterrupt
@@ -244,7 +303,11 @@ def test_finished_runs_are_kept_and_others_made_again(
     assert not (half / "release" / "half").exists()
     assert list(dict.fromkeys(r.budget for r in again.rows)) == [1, 2, 3]
     said = json.loads(again.statement.read_text())
-    assert [(r["rho"], r["interrupted_attempts"]) for r in said["runs"]] == [("1", 0), ("2", 0), ("3", 0)]
+    assert [(r["rho"], r["interrupted_attempts"]) for r in said["runs"]] == [
+        ("1", 0),
+        ("2", 0),
+        ("3", 0),
+    ]
     assert Fraction(said["rho"]["total"]) == 1 + 2 + 3
     for run in (out / "runs").iterdir():
         verify.check(run / "release")
@@ -258,7 +321,9 @@ def test_a_sweep_of_other_data_or_settings_is_not_resumed(
     (out / "runs").mkdir(parents=True)
     run = "rho-4-topdown-0"
     shutil.copytree(swept.table.parent / "runs" / run, out / "runs" / run)
-    other = das.load_spec(Path(__file__).parents[2] / "configs" / "1940.toml", ["estimation.tolerance=1/3"])
+    other = das.load_spec(
+        Path(__file__).parents[2] / "configs" / "1940.toml", ["estimation.tolerance=1/3"]
+    )
     with pytest.raises(UserError, match="not the one that this run began with"):
         sweep(other, [Fraction(4)], out, paths=data, resume=True)
 
@@ -273,10 +338,21 @@ def test_methods_that_are_none(spec: RunSpec, tmp_path: Path, methods: tuple[str
 def test_a_run_that_was_made_stays_counted(spec: RunSpec, data: list[Path], swept: Swept) -> None:
     """Resumed with a smaller grid, the statement would forget what the other runs have spent."""
     before = swept.statement.read_text()
-    for budgets, methods, repeats in (([BUDGET], ("topdown",), 2), ([BUDGET], ("topdown", "full-information"), 1),
-                                      ([BUDGET + 1], ("topdown", "full-information"), 2)):  # fmt: skip
+    for budgets, methods, repeats in (
+        ([BUDGET], ("topdown",), 2),
+        ([BUDGET], ("topdown", "full-information"), 1),
+        ([BUDGET + 1], ("topdown", "full-information"), 2),
+    ):
         with pytest.raises(UserError, match="has been made, and is not in this grid"):
-            sweep(spec, budgets, swept.table.parent, methods=methods, repeats=repeats, paths=data, resume=True)
+            sweep(
+                spec,
+                budgets,
+                swept.table.parent,
+                methods=methods,
+                repeats=repeats,
+                paths=data,
+                resume=True,
+            )
     assert swept.statement.read_text() == before
 
 
@@ -292,4 +368,8 @@ def test_what_is_no_sweep_is_not_resumed(spec: RunSpec, data: list[Path], tmp_pa
     with pytest.raises(UserError, match="may be published"):
         sweep(spec, [BUDGET], run / "release" / "new", paths=data, resume=True)
     assert (run / "release" / "privacy.json").read_text() == "kept"
-    assert sorted(p.name for p in (run / "release").iterdir()) == ["ledger.jsonl", "privacy.json", "spec.toml"]
+    assert sorted(p.name for p in (run / "release").iterdir()) == [
+        "ledger.jsonl",
+        "privacy.json",
+        "spec.toml",
+    ]

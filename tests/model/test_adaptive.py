@@ -1,4 +1,6 @@
-"""Tables that are the finer the larger the group: how sizes nest, which size a group has, what a level costs."""
+"""Tables that are the finer the larger the group: how sizes nest, which size a group has, what a
+level costs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError, SpecError
-from das.model.adaptive import FIRST, HOUSEHOLD_TYPE, ONLY, PRODUCTS, SEX_BY_AGE, TENURE, AdaptiveTable, LevelPlan
+from das.model.adaptive import (
+    FIRST,
+    HOUSEHOLD_TYPE,
+    ONLY,
+    PRODUCTS,
+    SEX_BY_AGE,
+    TENURE,
+    AdaptiveTable,
+    LevelPlan,
+)
 from das.model.group_records import GroupRecords
 from das.model.group_totals import GroupTotals
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
@@ -27,11 +38,17 @@ def test_sizes_nest(table: AdaptiveTable) -> None:
     for coarse, fine in zip(table.sizes[:-1], table.sizes[1:], strict=True):
         to = np.zeros(fine.max() + 1, dtype=int)
         to[fine] = coarse
-        assert np.array_equal(np.bincount(coarse, counts), np.bincount(to, np.bincount(fine, counts)))
+        assert np.array_equal(
+            np.bincount(coarse, counts), np.bincount(to, np.bincount(fine, counts))
+        )
 
 
 def test_how_many_answers_each_size_has() -> None:
-    assert {t.name: t.answers for t in TABLES} == {"t2": (1, 8, 18, 46), "t3": (1, 2, 4, 5), "t4": (1, 3)}
+    assert {t.name: t.answers for t in TABLES} == {
+        "t2": (1, 8, 18, 46),
+        "t3": (1, 2, 4, 5),
+        "t4": (1, 3),
+    }
     assert [t.leaves for t in TABLES] == [46, 5, 4]
 
 
@@ -49,8 +66,12 @@ def test_every_age_and_sex_is_in_one_cell(size: int) -> None:
 
 
 def test_cells_of_households_are_the_published_codes() -> None:
-    assert [[c for (c,) in cells] for cells in HOUSEHOLD_TYPE.cells] == [["0"], ["1", "6"], ["2", "3", "7", "8"],
-                                                                        ["2", "4", "5", "7", "8"]]  # fmt: skip
+    assert [[c for (c,) in cells] for cells in HOUSEHOLD_TYPE.cells] == [
+        ["0"],
+        ["1", "6"],
+        ["2", "3", "7", "8"],
+        ["2", "4", "5", "7", "8"],
+    ]
     assert HOUSEHOLD_TYPE.sizes[2].tolist() == [0, 1, 1, 2, 3]
     assert TENURE.sizes[1].tolist() == [0, 1, 2, 2]
 
@@ -67,12 +88,16 @@ def sizes(*of: list[int]) -> tuple[np.ndarray, ...]:
         (sizes([0, 0, 0], [0, 1, 2]), (1, 2), "as many cells"),
     ],
 )
-def test_tables_check_themselves(of: tuple[np.ndarray, ...], cells: tuple[int, ...], says: str) -> None:
+def test_tables_check_themselves(
+    of: tuple[np.ndarray, ...], cells: tuple[int, ...], says: str
+) -> None:
     with pytest.raises(SpecError, match=says):
         AdaptiveTable("t", ("X",), of, tuple(tuple((str(i),) for i in range(n)) for n in cells))
 
 
-def plan(first: Fraction = Fraction(1, 10), table: AdaptiveTable = SEX_BY_AGE, **given: object) -> LevelPlan:
+def plan(
+    first: Fraction = Fraction(1, 10), table: AdaptiveTable = SEX_BY_AGE, **given: object
+) -> LevelPlan:
     thresholds = (100, 200, 200)[: len(table.sizes) - 1]
     values = {
         "stability": 9,
@@ -113,25 +138,32 @@ def test_where_the_size_is_known_there_is_one_draw() -> None:
 @pytest.mark.parametrize(
     "given, says",
     [
-        ({"stability": 0}, "no noise"), ({"cost": Fraction(0)}, "no noise"), ({"cost": Fraction(-1)}, "no noise"),
-        ({"first": Fraction(1)}, "no noise"), ({"first": Fraction(-1)}, "no noise"),
-        ({"thresholds": (1, 2)}, "do not choose"), ({"thresholds": (1, 2, 3, 4)}, "do not choose"),
+        ({"stability": 0}, "no noise"),
+        ({"cost": Fraction(0)}, "no noise"),
+        ({"cost": Fraction(-1)}, "no noise"),
+        ({"first": Fraction(1)}, "no noise"),
+        ({"first": Fraction(-1)}, "no noise"),
+        ({"thresholds": (1, 2)}, "do not choose"),
+        ({"thresholds": (1, 2, 3, 4)}, "do not choose"),
         ({"thresholds": (3, 2, 4)}, "do not choose"),
     ],
-)  # fmt: skip
+)
 def test_plans_of_levels_check_themselves(given: dict[str, object], says: str) -> None:
     with pytest.raises(SpecError, match=says):
         plan(**given)  # type: ignore[arg-type]
 
 
-# --- records and totals -----------------------------------------------------------------------------------------
+# --- records and totals
+# -----------------------------------------------------------------------------------------
 
 
 def records(**change: object) -> GroupRecords:
     given: dict[str, object] = {
-        "block": np.array([0, 5], dtype=np.int32), "codes": np.full((2, 8), 1000, dtype=np.int16),
-        "ethnicity": np.array([1000, 9999], dtype=np.int16), "cells": {"t2": np.array([0, 45], dtype=np.int8)},
-    }  # fmt: skip
+        "block": np.array([0, 5], dtype=np.int32),
+        "codes": np.full((2, 8), 1000, dtype=np.int16),
+        "ethnicity": np.array([1000, 9999], dtype=np.int16),
+        "cells": {"t2": np.array([0, 45], dtype=np.int8)},
+    }
     return GroupRecords(**(given | change))  # type: ignore[arg-type]
 
 
@@ -162,7 +194,9 @@ def test_records_are_put_together() -> None:
     assert repr(both) == "<GroupRecords: confidential>"
 
 
-def totals(region: list[bytes], iteration: list[int], count: list[int], kind: str = "USA") -> GroupTotals:
+def totals(
+    region: list[bytes], iteration: list[int], count: list[int], kind: str = "USA"
+) -> GroupTotals:
     of = np.array(region, dtype="S2"), np.array(iteration, dtype=np.int32), np.array(count)
     return GroupTotals({"USA": of[0]}, {kind: of[1]}, {"USA": of[2]})
 
@@ -177,7 +211,9 @@ def totals(region: list[bytes], iteration: list[int], count: list[int], kind: st
         (([b"1"], [0], [1], "STATE"), "same types"),
     ],
 )
-def test_totals_check_themselves(given: tuple[list[bytes], list[int], list[int]], says: str) -> None:
+def test_totals_check_themselves(
+    given: tuple[list[bytes], list[int], list[int]], says: str
+) -> None:
     assert len(totals([b"1", b"1", b"2"], [0, 3, 0], [5, -1, 0])) == 3
     with pytest.raises(InputError, match=says):
         totals(*given)

@@ -22,8 +22,12 @@ def test_a_field_of_the_blocks():
 
 
 def test_every_field_that_is_no_level():
-    fields = {"State": encoded(["44", "44", "09"]), "Block": encoded(["b1", "b2", "b3"]),
-              "Place": encoded(["00100", "99999", "00100"]), "AIAN": encoded(["9999", "1234", "1234"])}  # fmt: skip
+    fields = {
+        "State": encoded(["44", "44", "09"]),
+        "Block": encoded(["b1", "b2", "b3"]),
+        "Place": encoded(["00100", "99999", "00100"]),
+        "AIAN": encoded(["9999", "1234", "1234"]),
+    }
     found = {a.kind: a for a in off_spine(fields, ("State", "Block"), np.arange(3), 3)}
     assert set(found) == {"Place", "AIAN"}
     assert found["Place"].codes.tolist() == [b"0900100", b"4400100"]  # one code, two places
@@ -31,7 +35,11 @@ def test_every_field_that_is_no_level():
 
 
 def test_their_names_and_sums():
-    fields = {"State": encoded(["44", "44"]), "Place": encoded(["59000", "99999"]), "SLDU": encoded(["1 ", "2 "])}
+    fields = {
+        "State": encoded(["44", "44"]),
+        "Place": encoded(["59000", "99999"]),
+        "SLDU": encoded(["1 ", "2 "]),
+    }
     names = {"Place": Names.of(np.array(["4459000"]), np.array(["Providence city"]))}
     place, district = off_spine(fields, ("State",), np.arange(2), 2, names)
     assert (place.called.tolist(), district.called.tolist()) == (["Providence city"], ["", ""])
@@ -63,4 +71,9 @@ def test_histograms_of_areas_are_sums_of_their_units():
 )
 def test_refusals(codes, area, unit, message):
     with pytest.raises(InputError, match=message):
-        Areas("Town", np.array(codes, dtype=str), np.array(area, dtype=np.int64), np.array(unit, dtype=np.int64))
+        Areas(
+            "Town",
+            np.array(codes, dtype=str),
+            np.array(area, dtype=np.int64),
+            np.array(unit, dtype=np.int64),
+        )

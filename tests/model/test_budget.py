@@ -1,4 +1,6 @@
-"""Budgets are exact: shares sum to one, plans cost their budget, ledgers refuse what is not covered."""
+"""Budgets are exact: shares sum to one, plans cost their budget, ledgers refuse what is not
+covered.
+"""
 
 from __future__ import annotations
 
@@ -17,31 +19,54 @@ from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
 from tests.strategies import allocations, fractions
 
 ONE, HALF = Fraction(1), Fraction(1, 2)
-SIMPLE = Allocation({"A": HALF, "B": HALF}, {"A": {"total": ONE}, "B": {"total": HALF, "detailed": HALF}})
+SIMPLE = Allocation(
+    {"A": HALF, "B": HALF}, {"A": {"total": ONE}, "B": {"total": HALF, "detailed": HALF}}
+)
 
 
 def event(cost: Fraction) -> Event:
     return Event("A", "total", DISCRETE_GAUSSIAN, 1 / cost if cost else ONE, cost, "persons", 1, 1)
 
 
-# --- allocations ---------------------------------------------------------------------------------------------
+# --- allocations
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "levels, queries, message",
     [
         ({"A": HALF}, {"A": {"q": ONE}}, r"budget\.levels: the shares sum to 1/2"),
-        ({"A": HALF, "B": HALF + Fraction(1, 10**30)}, {}, r"budget\.levels: the shares sum to 1000"),
-        ({"A": ONE}, {"A": {"q": Fraction(99, 100)}}, r"budget\.queries\.A: the shares sum to 99/100"),
+        (
+            {"A": HALF, "B": HALF + Fraction(1, 10**30)},
+            {},
+            r"budget\.levels: the shares sum to 1000",
+        ),
+        (
+            {"A": ONE},
+            {"A": {"q": Fraction(99, 100)}},
+            r"budget\.queries\.A: the shares sum to 99/100",
+        ),
         ({"A": ONE}, {"A": {}}, r"budget\.queries\.A: the shares sum to 0"),
         ({}, {}, r"budget\.levels: the shares sum to 0"),
-        ({"A": Fraction(0), "B": ONE}, {"A": {"q": ONE}, "B": {"q": ONE}}, "share of 'A' is 0, not positive"),
-        ({"A": ONE}, {"A": {"q": Fraction(-1), "r": Fraction(2)}}, "share of 'q' is -1, not positive"),
+        (
+            {"A": Fraction(0), "B": ONE},
+            {"A": {"q": ONE}, "B": {"q": ONE}},
+            "share of 'A' is 0, not positive",
+        ),
+        (
+            {"A": ONE},
+            {"A": {"q": Fraction(-1), "r": Fraction(2)}},
+            "share of 'q' is -1, not positive",
+        ),
         ({"A": 1.0}, {"A": {"q": ONE}}, "'A' is a float, not an exact fraction"),
         ({"A": 1}, {"A": {"q": ONE}}, "'A' is a int, not an exact fraction"),
         ({"A": ONE}, {"A": {"q": 0.5, "r": 0.5}}, "'q' is a float, not an exact fraction"),
         ({"A": ONE}, {}, "no queries for level 'A'"),
-        ({"A": ONE}, {"A": {"q": ONE}, "B": {"q": ONE}}, "queries for level 'B', which has no share"),
+        (
+            {"A": ONE},
+            {"A": {"q": ONE}, "B": {"q": ONE}},
+            "queries for level 'B', which has no share",
+        ),
     ],
 )
 def test_each_fault_of_an_allocation_is_named(levels: dict, queries: dict, message: str) -> None:
@@ -50,17 +75,25 @@ def test_each_fault_of_an_allocation_is_named(levels: dict, queries: dict, messa
 
 
 @given(allocations())
-def test_shares_that_sum_to_one_are_accepted_and_any_other_sum_is_not(allocation: Allocation) -> None:
+def test_shares_that_sum_to_one_are_accepted_and_any_other_sum_is_not(
+    allocation: Allocation,
+) -> None:
     first = next(iter(allocation.levels))
     off = {**allocation.levels, first: allocation.levels[first] + Fraction(1, 10**40)}
     with pytest.raises(SpecError, match="not to exactly 1"):
         Allocation(off, allocation.queries)
 
 
-# --- plans ---------------------------------------------------------------------------------------------------
+# --- plans
+# ---------------------------------------------------------------------------------------------------
 
 
-@given(allocations(), fractions(), st.sampled_from(list(MECHANISMS.values())), st.sampled_from(Neighbours))
+@given(
+    allocations(),
+    fractions(),
+    st.sampled_from(list(MECHANISMS.values())),
+    st.sampled_from(Neighbours),
+)
 def test_a_plan_costs_its_budget_exactly(
     allocation: Allocation, total: Fraction, mechanism: Mechanism, neighbours: Neighbours
 ) -> None:
@@ -81,7 +114,9 @@ def test_a_plan_costs_its_budget_exactly(
     ]
     for level in allocation.levels:
         assert plan.at(level) == tuple(d for d in plan.draws if d.level == level)
-        assert sum((d.cost for d in plan.at(level)), Fraction(0)) == total * allocation.levels[level]
+        assert (
+            sum((d.cost for d in plan.at(level)), Fraction(0)) == total * allocation.levels[level]
+        )
     assert plan.at("nowhere") == ()
 
 
@@ -107,11 +142,14 @@ def test_currencies_and_sensitivities() -> None:
     assert (Neighbours.BOUNDED.sensitivity, Neighbours.UNBOUNDED.sensitivity) == (2, 1)
 
 
-# --- ledgers -------------------------------------------------------------------------------------------------
+# --- ledgers
+# -------------------------------------------------------------------------------------------------
 
 
 @given(allocations(), fractions())
-def test_a_ledger_takes_a_whole_plan_and_nothing_more(allocation: Allocation, total: Fraction) -> None:
+def test_a_ledger_takes_a_whole_plan_and_nothing_more(
+    allocation: Allocation, total: Fraction
+) -> None:
     plan = Plan.of(total, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, allocation)
     ledger = Ledger(total)
     for d in plan.draws:
@@ -171,7 +209,8 @@ def test_events_cannot_be_taken_back() -> None:
     assert ledger.cost == HALF
 
 
-# --- classes and paths -----------------------------------------------------------------------------------------
+# --- classes and paths
+# -----------------------------------------------------------------------------------------
 
 GAUSSIAN, BOUNDED = DISCRETE_GAUSSIAN, Neighbours.BOUNDED
 #: Shares of 10: a block alone in its group moves its share up, and is not measured.
@@ -182,7 +221,11 @@ POOR = (("State", "all"), ("Group", "poor"), ("Block", "alone"))
 
 
 def drawn(
-    level: str, cost: int, unit_class: str = "all", query: str = "total", mechanism: Mechanism = GAUSSIAN
+    level: str,
+    cost: int,
+    unit_class: str = "all",
+    query: str = "total",
+    mechanism: Mechanism = GAUSSIAN,
 ) -> Draw:
     return Draw.priced(level, query, mechanism, BOUNDED, Fraction(cost), unit_class)
 
@@ -211,7 +254,9 @@ def test_a_plan_costs_what_its_dearest_path_does() -> None:
     assert sum(d.cost for d in IRREGULAR.draws) == 19  # no record sees them all
     assert [d.query for d in IRREGULAR.on(PLAIN)] == ["total", "total", "detailed", "total"]
     assert IRREGULAR.levels == ("State", "Group", "Block")
-    dearer = Plan(BOUNDED, (*IRREGULAR.draws, drawn("Group", 9, "poor", "detailed")), IRREGULAR.paths)
+    dearer = Plan(
+        BOUNDED, (*IRREGULAR.draws, drawn("Group", 9, "poor", "detailed")), IRREGULAR.paths
+    )
     assert (dearer.cost, costs(dearer)) == (12, [10, 10, 12])
 
 
@@ -229,11 +274,18 @@ def test_scaling_keeps_the_paths_and_every_proportion(budget: Fraction) -> None:
     scaled = IRREGULAR.scaled(budget)
     assert (scaled.cost, scaled.paths) == (budget, IRREGULAR.paths)
     assert costs(scaled) == [c * budget / 10 for c in costs(IRREGULAR)]
-    assert [(d.place, d.query) for d in scaled.draws] == [(d.place, d.query) for d in IRREGULAR.draws]
+    assert [(d.place, d.query) for d in scaled.draws] == [
+        (d.place, d.query) for d in IRREGULAR.draws
+    ]
     assert all(2 * d.parameter * d.cost == 2 for d in scaled.draws)
 
 
-@given(allocations(), fractions(), st.sampled_from(list(MECHANISMS.values())), st.sampled_from(Neighbours))
+@given(
+    allocations(),
+    fractions(),
+    st.sampled_from(list(MECHANISMS.values())),
+    st.sampled_from(Neighbours),
+)
 def test_with_one_class_to_a_level_the_path_is_the_sum(
     allocation: Allocation, budget: Fraction, mechanism: Mechanism, neighbours: Neighbours
 ) -> None:
@@ -244,24 +296,41 @@ def test_with_one_class_to_a_level_the_path_is_the_sum(
 
 
 def test_a_bypassed_child_moves_its_share_up_and_no_path_changes() -> None:
-    """With the shares of the 2020 production run: whatever chain of only children is bypassed, every path costs the same."""
-    shares = {"US": 104, "State": 1440, "County": 447, "Tract": 687, "Block_Group": 1256, "Block": 165}
+    """With the shares of the 2020 production run: whatever chain of only children is bypassed,
+    every path costs the same.
+    """
+    shares = {
+        "US": 104,
+        "State": 1440,
+        "County": 447,
+        "Tract": 687,
+        "Block_Group": 1256,
+        "Block": 165,
+    }
     levels = list(shares)
     draws, paths = {}, []
     for first in range(len(levels)):
-        for last in range(first, len(levels)):  # the only children between: their shares are those of the first
+        for last in range(
+            first, len(levels)
+        ):  # the only children between: their shares are those of the first
             path = []
             for i, level in enumerate(levels):
                 inside = first <= i <= last
                 held = (
-                    sum(shares[lv] for lv in levels[first : last + 1]) if i == first else 0 if inside else shares[level]
+                    sum(shares[lv] for lv in levels[first : last + 1])
+                    if i == first
+                    else 0
+                    if inside
+                    else shares[level]
                 )
                 name = f"share {held}"
                 path.append((level, name))
                 if held:
                     draws[level, name] = drawn(level, held, name)
             paths.append(tuple(path))
-    plan = Plan(BOUNDED, tuple(sorted(draws.values(), key=lambda d: levels.index(d.level))), tuple(paths))
+    plan = Plan(
+        BOUNDED, tuple(sorted(draws.values(), key=lambda d: levels.index(d.level))), tuple(paths)
+    )
     assert set(costs(plan)) == {Fraction(4099)}
     assert plan.cost == 4099
 
@@ -269,7 +338,11 @@ def test_a_bypassed_child_moves_its_share_up_and_no_path_changes() -> None:
 @pytest.mark.parametrize(
     "draws, paths, message",
     [
-        ((drawn("A", 1, "x"), drawn("A", 1, "y")), (), "two classes of 'A', 'x' and 'y'.*give the paths"),
+        (
+            (drawn("A", 1, "x"), drawn("A", 1, "y")),
+            (),
+            "two classes of 'A', 'x' and 'y'.*give the paths",
+        ),
         ((drawn("A", 1),), ((("A", "all"), ("A", "x")),), "two classes of 'A'"),
         ((drawn("A", 1, "x"),), ((("A", "all"),),), "'total' of class 'x' at 'A' is on no path"),
         ((drawn("A", 1),), ((("B", "all"),),), "on no path: its cost would be counted nowhere"),
@@ -280,7 +353,9 @@ def test_a_bypassed_child_moves_its_share_up_and_no_path_changes() -> None:
         ),
     ],
 )
-def test_each_fault_of_paths_is_named(draws: tuple[Draw, ...], paths: tuple[UnitPath, ...], message: str) -> None:
+def test_each_fault_of_paths_is_named(
+    draws: tuple[Draw, ...], paths: tuple[UnitPath, ...], message: str
+) -> None:
     with pytest.raises(PrivacyError, match=f"(?s){message}"):
         Plan(BOUNDED, draws, paths)
 
@@ -288,7 +363,8 @@ def test_each_fault_of_paths_is_named(draws: tuple[Draw, ...], paths: tuple[Unit
 def test_costs_in_two_currencies_do_not_add_up() -> None:
     mixed = (drawn("A", 1), drawn("B", 1, mechanism=GEOMETRIC))
     with pytest.raises(
-        PrivacyError, match=r"discrete-gaussian noise \(rho\) and geometric noise \(epsilon\) do not add up"
+        PrivacyError,
+        match=r"discrete-gaussian noise \(rho\) and geometric noise \(epsilon\) do not add up",
     ):
         assert Plan(BOUNDED, mixed).cost
     with pytest.raises(PrivacyError, match="do not add up"):
@@ -296,7 +372,9 @@ def test_costs_in_two_currencies_do_not_add_up() -> None:
     with pytest.raises(PrivacyError, match="this plan has discrete-gaussian, geometric noise"):
         assert Plan(BOUNDED, mixed).mechanism
     classes = (drawn("A", 1, "x"), drawn("A", 1, "y", mechanism=GEOMETRIC))
-    apart = Plan(BOUNDED, classes, ((("A", "x"),), (("A", "y"),)))  # though a record sees one of them at most
+    apart = Plan(
+        BOUNDED, classes, ((("A", "x"),), (("A", "y"),))
+    )  # though a record sees one of them at most
     with pytest.raises(PrivacyError, match="do not add up"):
         assert apart.cost
     assert apart.at("A")[1].mechanism == GEOMETRIC
@@ -313,7 +391,12 @@ def test_a_ledger_adds_up_by_path() -> None:
     for full in ("plain", "of one block"):
         with pytest.raises(PrivacyError, match="would spend 101/10 of a budget of 10"):
             ledger.append(
-                Event.of(Draw.priced("Group", "hhgq", GAUSSIAN, BOUNDED, Fraction(1, 10), full), "persons", 4, 2)
+                Event.of(
+                    Draw.priced("Group", "hhgq", GAUSSIAN, BOUNDED, Fraction(1, 10), full),
+                    "persons",
+                    4,
+                    2,
+                )
             )
     with pytest.raises(PrivacyError, match="on no path"):
         ledger.append(Event.of(drawn("Group", 1, "unheard of"), "persons", 4, 2))

@@ -1,4 +1,6 @@
-"""What tells of the truth prints as its name: `print(das.run(...))` is a line, and no line has an error or a count."""
+"""What tells of the truth prints as its name: `print(das.run(...))` is a line, and no line has an
+error or a count.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +25,49 @@ from das.release.estimating import Outcome
 from das.truth.assessment import Assessed
 
 PACKAGE = Path(das.__file__).parent
-#: Where errors are computed or true counts are held in the open: every dataclass there is closed, but those that hold
-#: parameters or what is public.
-HOLD_THE_TRUTH = ("model/error_rows.py", "model/histogram.py", "model/records.py", "model/answers.py",
-                  "evaluate/accuracy.py", "evaluate/bias.py", "evaluate/errors.py", "evaluate/impossible.py",
-                  "evaluate/spread.py", "evaluate/tables.py", "evaluate/tallies.py", "risk/score.py", "risk/exposure.py", "report/worst.py",
-                  "truth/prepared.py", "truth/assessment.py", "arrays/counting.py")  # fmt: skip
+#: Where errors are computed or true counts are held in the open: every dataclass there is closed,
+#: but those that hold parameters or what is public.
+HOLD_THE_TRUTH = (
+    "model/error_rows.py",
+    "model/histogram.py",
+    "model/records.py",
+    "model/answers.py",
+    "evaluate/accuracy.py",
+    "evaluate/bias.py",
+    "evaluate/errors.py",
+    "evaluate/impossible.py",
+    "evaluate/spread.py",
+    "evaluate/tables.py",
+    "evaluate/tallies.py",
+    "risk/score.py",
+    "risk/exposure.py",
+    "report/worst.py",
+    "truth/prepared.py",
+    "truth/assessment.py",
+    "arrays/counting.py",
+)
 PUBLIC = {"Source", "DifferenceRow", "Published", "_Level", "Outlook"}
 #: Names in the annotation of a field that make its class one that holds the truth.
-TRUTH = ("ErrorRow", "TableRow", "ImpossibleRow", "Comparison", "SweepRow", "SummaryRow", "PairedRow", "TwoErrorsRow",
-         "ExposureRow", "Records")  # fmt: skip
+TRUTH = (
+    "ErrorRow",
+    "TableRow",
+    "ImpossibleRow",
+    "Comparison",
+    "SweepRow",
+    "SummaryRow",
+    "PairedRow",
+    "TwoErrorsRow",
+    "ExposureRow",
+    "Records",
+)
 
 
 def dataclasses_of(path: Path) -> Iterator[type]:
     module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef) and any("dataclass" in ast.dump(d) for d in node.decorator_list):
+        if isinstance(node, ast.ClassDef) and any(
+            "dataclass" in ast.dump(d) for d in node.decorator_list
+        ):
             yield getattr(importlib.import_module(module), node.name)
 
 
@@ -52,10 +81,16 @@ def test_every_class_that_holds_the_truth_is_closed(name: str) -> None:
 
 def test_no_other_class_prints_a_field_that_holds_the_truth() -> None:
     for path in PACKAGE.rglob("*.py"):
-        if "@dataclass" not in (text := path.read_text(encoding="utf-8")) or not any(t in text for t in TRUTH):
+        if "@dataclass" not in (text := path.read_text(encoding="utf-8")) or not any(
+            t in text for t in TRUTH
+        ):
             continue
         for c in dataclasses_of(path):
-            open_ = [f.name for f in dataclasses.fields(c) if f.repr and any(t in str(f.type) for t in TRUTH)]
+            open_ = [
+                f.name
+                for f in dataclasses.fields(c)
+                if f.repr and any(t in str(f.type) for t in TRUTH)
+            ]
             assert not open_ or issubclass(c, Closed), (c, open_)
 
 
@@ -77,8 +112,13 @@ def test_what_a_run_returns_is_a_line() -> None:
 def test_true_counts_do_not_print() -> None:
     schema = Schema("s", (Attribute("a", ("x", "y")),))
     one = np.array([0])
-    records, h = Records(schema, one, one, np.array([98765])), Histogram.of(1, 2, one, one, np.array([98765]))
-    extract = Extract(Blocks({"Block": np.array(["1"])}, np.array([[98765, 0]])), Confidential(records), {}, ())
+    records, h = (
+        Records(schema, one, one, np.array([98765])),
+        Histogram.of(1, 2, one, one, np.array([98765])),
+    )
+    extract = Extract(
+        Blocks({"Block": np.array(["1"])}, np.array([[98765, 0]])), Confidential(records), {}, ()
+    )
     held = Assessed(None, {}, {"persons": {"Block": Confidential(h)}}, {"persons": {"Block": h}})  # type: ignore[arg-type]
     for value in (records, h, extract, extract.blocks, held, [h], {"a": records}):
         assert "98765" not in repr(value)

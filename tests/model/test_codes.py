@@ -11,7 +11,10 @@ from das.files import codes as files
 from das.model.codes import characters, encoded, of_characters, text
 
 #: Without the sign that fills codes up.
-TEXTS = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=6), max_size=8)
+TEXTS = st.lists(
+    st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=6),
+    max_size=8,
+)
 
 
 @given(TEXTS)
@@ -35,7 +38,11 @@ def test_arrow_has_the_same_texts(texts: list[str], skipped: int, left: int) -> 
         pa.chunked_array([whole, whole[part]], pa.string()),
     ):
         read = files.codes(column)
-        assert [c.decode() for c in read.tolist()] == column.to_pylist() == files.texts(column).tolist()
+        assert (
+            [c.decode() for c in read.tolist()]
+            == column.to_pylist()
+            == files.texts(column).tolist()
+        )
     assert files.codes(pa.chunked_array([], pa.string())).tolist() == []
 
 

@@ -79,7 +79,9 @@ def test_it_prints_as_confidential(box: Confidential[str], show: Callable[[Any],
         lambda b: b in [SECRET],
     ],
 )
-def test_it_refuses_to_be_copied_compared_or_walked(box: Confidential[str], leak: Callable[[Any], object]) -> None:
+def test_it_refuses_to_be_copied_compared_or_walked(
+    box: Confidential[str], leak: Callable[[Any], object]
+) -> None:
     with pytest.raises(PrivacyError, match="confidential value"):
         leak(box)
 
@@ -97,7 +99,9 @@ def test_it_refuses_to_be_copied_compared_or_walked(box: Confidential[str], leak
         int,
     ],
 )
-def test_it_is_nothing_that_json_or_arithmetic_knows(box: Confidential[str], leak: Callable[[Any], object]) -> None:
+def test_it_is_nothing_that_json_or_arithmetic_knows(
+    box: Confidential[str], leak: Callable[[Any], object]
+) -> None:
     with pytest.raises(TypeError) as caught:
         leak(box)
     assert "Elm" not in str(caught.value)

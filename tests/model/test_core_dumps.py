@@ -11,7 +11,8 @@ import pytest
 from das.engine import executor
 from das.model import core_dumps
 
-#: What the system says, asked without our code: the limit of core files, and PR_GET_DUMPABLE (linux/prctl.h).
+#: What the system says, asked without our code: the limit of core files, and PR_GET_DUMPABLE
+#: (linux/prctl.h).
 ASK = """
 import ctypes, resource, sys
 def said():
@@ -21,16 +22,26 @@ before = said()
 """
 HOLDS = {
     "a box": "from das.model.confidential import Confidential\nConfidential(1)",
-    "a key": "from pathlib import Path\nfrom das.files.run import noise_key\nnoise_key.create(Path('k/confidential/noise.key'))",
+    "a key": (
+        "from pathlib import Path\nfrom das.files.run import"
+        " noise_key\nnoise_key.create(Path('k/confidential/noise.key'))"
+    ),
     "a command": "import click\nfrom das.cli.options import guarded\nguarded(lambda: None)()",
 }
 
 
 @pytest.mark.parametrize("held", HOLDS)
 def test_a_process_that_holds_the_truth_is_not_dumped(held: str, tmp_path: Path) -> None:
-    """From its first moment on: a file is not written, and no program of the system is given its memory."""
-    done = subprocess.run([sys.executable, "-c", f"{ASK}\n{HOLDS[held]}\nprint(*before, *said())"], check=True,
-                          capture_output=True, text=True, cwd=tmp_path)  # fmt: skip
+    """From its first moment on: a file is not written, and no program of the system is given its
+    memory.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", f"{ASK}\n{HOLDS[held]}\nprint(*before, *said())"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
     soft, dumpable, *after = map(int, done.stdout.split())
     assert after == [0, 0]
     if sys.platform == "linux":

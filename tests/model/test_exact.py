@@ -14,12 +14,25 @@ from das.model.exact import exact
 @pytest.mark.parametrize(
     "given_, value",
     [
-        (3, 3), (0, 0), (-2, -2), (Fraction(2, 3), Fraction(2, 3)),
-        ("104/4099", Fraction(104, 4099)), (" 1 / 4 ", Fraction(1, 4)), ("+1/2", Fraction(1, 2)), ("-1/2", Fraction(-1, 2)),
-        ("0.25", Fraction(1, 4)), (".5", Fraction(1, 2)), ("5.", 5), ("2.56", Fraction(64, 25)),
-        ("1e-10", Fraction(1, 10**10)), ("1E3", 1000), ("2.5e+2", 250), (".5e1", 5), ("0.1", Fraction(1, 10)),
+        (3, 3),
+        (0, 0),
+        (-2, -2),
+        (Fraction(2, 3), Fraction(2, 3)),
+        ("104/4099", Fraction(104, 4099)),
+        (" 1 / 4 ", Fraction(1, 4)),
+        ("+1/2", Fraction(1, 2)),
+        ("-1/2", Fraction(-1, 2)),
+        ("0.25", Fraction(1, 4)),
+        (".5", Fraction(1, 2)),
+        ("5.", 5),
+        ("2.56", Fraction(64, 25)),
+        ("1e-10", Fraction(1, 10**10)),
+        ("1E3", 1000),
+        ("2.5e+2", 250),
+        (".5e1", 5),
+        ("0.1", Fraction(1, 10)),
     ],
-)  # fmt: skip
+)
 def test_what_is_read(given_: object, value: Fraction) -> None:
     read = exact(given_)
     assert read == value
@@ -38,7 +51,9 @@ def test_any_decimal_is_exact(value: object) -> None:
 
 @pytest.mark.parametrize("bad", [0.5, 1.0, float("nan"), float("inf")])
 def test_floats_are_refused_with_what_to_write(bad: float) -> None:
-    with pytest.raises(ValueError, match=r'a float, which is not exact: write it as a string such as "1/4"'):
+    with pytest.raises(
+        ValueError, match=r'a float, which is not exact: write it as a string such as "1/4"'
+    ):
         exact(bad)
 
 
@@ -50,7 +65,23 @@ def test_other_things_are_refused(bad: object) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    ["", " ", "half", "1/2/3", "1//2", "0x10", "nan", "inf", "1,5", "1e", "1/2.5", "1e99999", "1_000", "--1", "1 2"],
+    [
+        "",
+        " ",
+        "half",
+        "1/2/3",
+        "1//2",
+        "0x10",
+        "nan",
+        "inf",
+        "1,5",
+        "1e",
+        "1/2.5",
+        "1e99999",
+        "1_000",
+        "--1",
+        "1 2",
+    ],
 )
 def test_text_that_is_no_number_is_refused(bad: str) -> None:
     with pytest.raises(ValueError, match="is not a number"):

@@ -34,8 +34,11 @@ class Toy(Frozen):
 
 
 def toy(**change: Any) -> Toy:
-    given: dict[str, Any] = {"one": np.array([1.0, np.nan]), "several": (np.arange(3), np.arange(2)),
-                             "named": {"a": np.arange(2), "b": {"c": np.ones(1)}}}  # fmt: skip
+    given: dict[str, Any] = {
+        "one": np.array([1.0, np.nan]),
+        "several": (np.arange(3), np.arange(2)),
+        "named": {"a": np.arange(2), "b": {"c": np.ones(1)}},
+    }
     return Toy(**given | change)
 
 
@@ -75,9 +78,15 @@ def test_its_own_check_still_runs() -> None:
 def test_equal_is_equal_value_by_value() -> None:
     assert toy() == toy() == pickle.loads(pickle.dumps(toy()))
     assert toy() == toy(beside=5)
-    for other in ({"one": np.array([1.0, 2.0])}, {"one": np.zeros(3)}, {"several": (np.arange(3),)}, {"number": 1},
-                  {"several": (np.arange(3), np.arange(2) + 1)}, {"named": {"a": np.arange(2)}},
-                  {"named": {"a": np.arange(2), "b": {"c": np.zeros(1)}}}):  # fmt: skip
+    for other in (
+        {"one": np.array([1.0, 2.0])},
+        {"one": np.zeros(3)},
+        {"several": (np.arange(3),)},
+        {"number": 1},
+        {"several": (np.arange(3), np.arange(2) + 1)},
+        {"named": {"a": np.arange(2)}},
+        {"named": {"a": np.arange(2), "b": {"c": np.zeros(1)}}},
+    ):
         assert toy() != toy(**other)
     assert toy() != 3
     with pytest.raises(TypeError, match="unhashable type: 'Toy'"):
@@ -97,7 +106,8 @@ def test_spines_and_measurements_are_values() -> None:
             array[:] = array
 
 
-# --- every class -------------------------------------------------------------------------------------------
+# --- every class
+# -------------------------------------------------------------------------------------------
 
 
 def holding(hint: Any) -> set[type]:
@@ -120,15 +130,17 @@ def classes() -> Iterator[tuple[type, set[type]]]:
 
 
 def test_every_class_that_holds_arrays_is_a_value() -> None:
-    """In the model they cannot be written. Nowhere does ``==`` ask for the truth of an array: it is by value, or it asks
-    whether both are the same object."""
+    """In the model they cannot be written. Nowhere does ``==`` ask for the truth of an array: it is
+    by value, or it asks whether both are the same object."""
     known = list(classes())
     model = {kind for kind, _ in known if kind.__module__.startswith("das.model.")}
     assert {Spine, Measurement} <= model
     assert len(model) > 15
     assert [kind.__name__ for kind in model if not issubclass(kind, Frozen)] == []
     allowed = (object.__eq__, Frozen.__eq__)
-    assert [kind.__name__ for kind, holds in known if np.ndarray in holds and kind.__eq__ not in allowed] == []
+    assert [
+        kind.__name__ for kind, holds in known if np.ndarray in holds and kind.__eq__ not in allowed
+    ] == []
 
 
 def test_a_class_without_it_is_found() -> None:

@@ -1,4 +1,6 @@
-"""Draws that buy nothing: whatever they measure nothing that is published changes, and of all others something does."""
+"""Draws that buy nothing: whatever they measure nothing that is published changes, and of all
+others something does.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ LEVELS = ("L0", "L1", "L2")
 QUERIES = ("total", "home", "detailed")
 
 
-def planned(schema: Schema, exact: Exact, queries: Sequence[str] = QUERIES, levels: Sequence[str] = LEVELS) -> Planned:
+def planned(
+    schema: Schema, exact: Exact, queries: Sequence[str] = QUERIES, levels: Sequence[str] = LEVELS
+) -> Planned:
     shares = {level: f"1/{len(levels)}" for level in levels}
     return Planned(PERSONS, schema, exact=exact, plan=Plan.of_rho(1, shares, list(queries)))
 
@@ -38,10 +42,13 @@ def places(universe: Planned, levels: Sequence[str] = LEVELS) -> set[tuple[str, 
     return {(i.draw.level, i.draw.query) for i in idle(universe, levels)}
 
 
-# --- against estimation itself ---------------------------------------------------------------------------------------
+# --- against estimation itself
+# ---------------------------------------------------------------------------------------
 
 
-def shifted(source: Measurements, level: str, query: str, unit: int, answer: int, by: int) -> Measurements:
+def shifted(
+    source: Measurements, level: str, query: str, unit: int, answer: int, by: int
+) -> Measurements:
     """The same with another answer of one unit to one query."""
     held = dict(source.held)
     m = held[level, query]
@@ -52,7 +59,11 @@ def shifted(source: Measurements, level: str, query: str, unit: int, answer: int
 
 
 def published(
-    world: World, source: Measurements, method: str, total_level: str, part: np.ndarray | None = None
+    world: World,
+    source: Measurements,
+    method: str,
+    total_level: str,
+    part: np.ndarray | None = None,
 ) -> list:
     bounds = world.bounds(total_level, part, housing_units=False, group_quarters=False)
     given = source, world.spine, bounds, world.universe()
@@ -82,9 +93,14 @@ def test_what_an_idle_draw_measures_changes_nothing_and_what_another_does(
         for query in QUERIES:
             shape = source.held[level, query].values.shape
             changed = (
-                published(world, shifted(source, level, query, unit, answer, by), method, total_level) != before
-                for unit in range(shape[0]) for answer in range(shape[1]) for by in (-9, 9)
-            )  # fmt: skip
+                published(
+                    world, shifted(source, level, query, unit, answer, by), method, total_level
+                )
+                != before
+                for unit in range(shape[0])
+                for answer in range(shape[1])
+                for by in (-9, 9)
+            )
             assert any(changed) == ((level, query) not in never), (level, query)
 
 
@@ -93,34 +109,52 @@ def test_of_joint_totals_it_is_idle_in_units_that_are_whole_alone(world: World) 
     part = np.array([0, 0, *range(1, units - 1)])
     source = world.measured(np.random.default_rng(2), QUERIES, 4.0)
     before = published(world, source, "topdown", "L1", part)
-    changed = [published(world, shifted(source, "L1", "total", u, 0, 30), "topdown", "L1", part) != before
-               for u in range(units)]  # fmt: skip
+    changed = [
+        published(world, shifted(source, "L1", "total", u, 0, 30), "topdown", "L1", part) != before
+        for u in range(units)
+    ]
     assert changed == [True, True, *[False] * (units - 2)]
 
 
-# --- against dense matrices ----------------------------------------------------------------------------------------------
+# --- against dense matrices
+# ----------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=100)
 @given(st.integers(0, 2**32))
 def test_what_follows_is_the_row_space_on_cells_that_can_occur(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    attributes = [Attribute(name, tuple(f"{name}{i}" for i in range(int(rng.integers(1, 4))))) for name in "abc"]
-    pairs = [{"a": (a,), "b": (b,)} for a in attributes[0].levels for b in attributes[1].levels if rng.random() < 0.4]
+    attributes = [
+        Attribute(name, tuple(f"{name}{i}" for i in range(int(rng.integers(1, 4)))))
+        for name in "abc"
+    ]
+    pairs = [
+        {"a": (a,), "b": (b,)}
+        for a in attributes[0].levels
+        for b in attributes[1].levels
+        if rng.random() < 0.4
+    ]
     schema = Schema("random", tuple(attributes), impossible=tuple(pairs))
     if not schema.possible.any():
         return
     names = ["total", "a", "b", "c", "a * b", "b * c", "detailed"]
     for query in names:
         for known in names:
-            q, k = (dense(schema, schema.query(n))[:, schema.possible].astype(float) for n in (query, known))
+            q, k = (
+                dense(schema, schema.query(n))[:, schema.possible].astype(float)
+                for n in (query, known)
+            )
             inside = np.linalg.matrix_rank(np.vstack([k, q])) == np.linalg.matrix_rank(k)
             assert follows(schema, query, known) == inside, (query, known)
 
 
 def test_structural_zeros_let_one_attribute_follow_from_another() -> None:
     zeros = ({"home": ("jail",), "age": ("u",)}, {"home": ("house",), "age": ("o",)})
-    schema = Schema("zeros", (Attribute("home", ("house", "jail")), Attribute("age", ("u", "o"))), impossible=zeros)
+    schema = Schema(
+        "zeros",
+        (Attribute("home", ("house", "jail")), Attribute("age", ("u", "o"))),
+        impossible=zeros,
+    )
     assert not schema.query("home").sums(schema.query("age"))
     exact = Exact(queries=(("L1", "age"),))
     assert places(planned(schema, exact, ("total", "home", "age", "detailed"))) == {
@@ -128,7 +162,8 @@ def test_structural_zeros_let_one_attribute_follow_from_another() -> None:
     }
 
 
-# --- levels and counts -------------------------------------------------------------------------------------------------
+# --- levels and counts
+# -------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_idle_where_nothing_is_exact_or_only_bounds_are() -> None:
@@ -143,7 +178,9 @@ def test_the_finest_count_of_each_level_decides() -> None:
 
 def test_of_housing_units_whose_number_is_exact_only_that_is_idle() -> None:
     shares = dict.fromkeys(LEVELS, "1/3")
-    units = Planned(HOUSING, H1, exact=Exact("L2"), plan=Plan.of_rho(1, shares, ["total", "detailed"]))
+    units = Planned(
+        HOUSING, H1, exact=Exact("L2"), plan=Plan.of_rho(1, shares, ["total", "detailed"])
+    )
     assert places(units) == {(level, "total") for level in LEVELS}
     production = load("pl94-2010").universe("housing")
     assert not idle(production, load("pl94-2010").geography.levels)
@@ -152,15 +189,21 @@ def test_of_housing_units_whose_number_is_exact_only_that_is_idle() -> None:
 def test_its_share_is_that_of_the_whole_budget() -> None:
     spec = load("pl94-2010", ["geography.spine=tabulation"])
     (found,) = idle(spec.persons, spec.geography.levels)
-    assert (found.draw.level, found.draw.query, found.known) == ("State", "total", ("State", "total"))
+    assert (found.draw.level, found.draw.query, found.known) == (
+        "State",
+        "total",
+        ("State", "total"),
+    )
     assert found.everywhere
     assert found.share == Fraction(1440, 4099) * Fraction(3773, 4097)
 
 
-# --- places in two units -----------------------------------------------------------------------------------------------
+# --- places in two units
+# -----------------------------------------------------------------------------------------------
 
 
-#: Three states, the first of which is in two units, of two blocks each; the others are units of two blocks.
+#: Three states, the first of which is in two units, of two blocks each; the others are units of two
+#: blocks.
 MEASURED = Spine(
     ("L0", "L1", "L2"),
     (
@@ -172,9 +215,13 @@ MEASURED = Spine(
 )
 STATES = Spine(
     ("L0", "L1", "L2"),
-    (np.array(["0"]), np.array(["01", "02", "03"]), np.array([f"{s}{b}" for s, n in ((1, 4), (2, 2), (3, 2)) for b in range(n)])),
+    (
+        np.array(["0"]),
+        np.array(["01", "02", "03"]),
+        np.array([f"{s}{b}" for s, n in ((1, 4), (2, 2), (3, 2)) for b in range(n)]),
+    ),
     (np.zeros(1, dtype=np.int64), np.zeros(3, dtype=np.int64), np.repeat(np.arange(3), [4, 2, 2])),
-)  # fmt: skip
+)
 #: The blocks of the branch are the second two of the first state.
 TREE = MeasuredSpine.bypassed(MEASURED, np.array([0, 1, 4, 5, 6, 7, 2, 3]))
 
@@ -193,8 +240,9 @@ def renamed(tree: MeasuredSpine, published: Spine) -> tuple[MeasuredSpine, Spine
         codes, parents = spine.codes, spine.parent
         return Spine(
             ("US", "State", "County", "Tract", "Block_Group", "Block"),
-            (codes[0], codes[1], *[codes[2]] * 4), (parents[0], parents[1], parents[2], lowest, lowest, lowest),
-        )  # fmt: skip
+            (codes[0], codes[1], *[codes[2]] * 4),
+            (parents[0], parents[1], parents[2], lowest, lowest, lowest),
+        )
 
     return MeasuredSpine.bypassed(deep(tree.spine), tree.place), deep(published)
 
@@ -202,8 +250,12 @@ def renamed(tree: MeasuredSpine, published: Spine) -> tuple[MeasuredSpine, Spine
 def test_before_there_is_a_tree_it_is_idle_where_states_are_whole(optimised: Planned) -> None:
     levels = optimised.plan.levels
     found = idle(optimised, levels, levels[1:])
-    assert {(i.draw.level, i.draw.query, i.everywhere, i.units) for i in found} == {("State", "total", False, None)}
-    assert {i.draw.unit_class for i in found} == set(optimised.plan.classes("State")) - {"unmeasured"}
+    assert {(i.draw.level, i.draw.query, i.everywhere, i.units) for i in found} == {
+        ("State", "total", False, None)
+    }
+    assert {i.draw.unit_class for i in found} == set(optimised.plan.classes("State")) - {
+        "unmeasured"
+    }
 
 
 def test_a_tree_says_in_how_many_units(optimised: Planned) -> None:
@@ -221,10 +273,15 @@ def test_a_state_in_two_units_alone_has_no_idle_draw(optimised: Planned) -> None
     """One state with a branch: as Rhode Island."""
     parents = (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64), np.repeat([0, 1], 2))
     measured = Spine(
-        LEVELS, (np.array(["0"]), np.array(["001", "101"]), np.array(["000", "001", "112", "113"])), parents
+        LEVELS,
+        (np.array(["0"]), np.array(["001", "101"]), np.array(["000", "001", "112", "113"])),
+        parents,
     )
-    alone = Spine(LEVELS, (np.array(["0"]), np.array(["01"]), np.array(["00", "01", "10", "11"])),
-                  (parents[0], np.zeros(1, dtype=np.int64), np.zeros(4, dtype=np.int64)))  # fmt: skip
+    alone = Spine(
+        LEVELS,
+        (np.array(["0"]), np.array(["01"]), np.array(["00", "01", "10", "11"])),
+        (parents[0], np.zeros(1, dtype=np.int64), np.zeros(4, dtype=np.int64)),
+    )
     assert idle_on(optimised, *renamed(MeasuredSpine.bypassed(measured, np.arange(4)), alone)) == ()
 
 
@@ -233,7 +290,8 @@ def test_the_lowest_units_are_whole_on_any_tree() -> None:
     assert {i.everywhere for i in idle(planned(SMALL, exact), LEVELS, LEVELS[1:])} == {True}
 
 
-# --- beside the guarantee ------------------------------------------------------------------------------------------------
+# --- beside the guarantee
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -249,5 +307,11 @@ def test_idle_draws_are_those_that_neighbours_who_agree_cannot_differ_in(path: P
     """Where no structural zero matters."""
     spec = load(path)
     for u in spec.universes:
-        found = {i.draw for i in idle(u, spec.geography.levels, spec.terms.split.get(u.name, ())) if i.everywhere}
-        assert found == set(u.plan.draws) - set(spec.terms.free(u.name, u.plan.draws, u.exact.counts))
+        found = {
+            i.draw
+            for i in idle(u, spec.geography.levels, spec.terms.split.get(u.name, ()))
+            if i.everywhere
+        }
+        assert found == set(u.plan.draws) - set(
+            spec.terms.free(u.name, u.plan.draws, u.exact.counts)
+        )

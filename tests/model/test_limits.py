@@ -1,4 +1,6 @@
-"""Packed bounds against the arrays that they stand for: whatever is asked of a level, the answer is that of dense ones."""
+"""Packed bounds against the arrays that they stand for: whatever is asked of a level, the answer is
+that of dense ones.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,16 @@ def levels(draw: st.DrawFn) -> tuple[Bounds | None, dict[str, object]]:
     lower, upper = draw(two_ends())
     units = len(lower)
     numbers = st.lists(st.integers(0, 6), min_size=units, max_size=units)
-    part = np.unique(np.array(draw(st.lists(st.integers(0, 2), min_size=units, max_size=units))), return_inverse=True)[
-        1
-    ]
+    part = np.unique(
+        np.array(draw(st.lists(st.integers(0, 2), min_size=units, max_size=units))),
+        return_inverse=True,
+    )[1]
     known = draw(st.sampled_from(["nothing", "totals", "joint"]))
-    joint = JointTotals(part, np.array(draw(numbers), dtype=np.int64)[: part.max() + 1]) if known == "joint" else None
+    joint = (
+        JointTotals(part, np.array(draw(numbers), dtype=np.int64)[: part.max() + 1])
+        if known == "joint"
+        else None
+    )
     given = {
         "total": np.array(draw(numbers), dtype=np.int64) if known == "totals" else None,
         "possible": np.ones(3, dtype=bool),
@@ -60,7 +67,9 @@ def levels(draw: st.DrawFn) -> tuple[Bounds | None, dict[str, object]]:
 
 
 @given(levels())
-def test_packed_bounds_say_what_dense_ones_say(case: tuple[Bounds | None, dict[str, object]]) -> None:
+def test_packed_bounds_say_what_dense_ones_say(
+    case: tuple[Bounds | None, dict[str, object]],
+) -> None:
     dense, made = case
     lower, upper = made.pop("lower"), made.pop("upper")
     error = made.pop("error", None)
@@ -90,7 +99,9 @@ def test_packed_bounds_say_what_dense_ones_say(case: tuple[Bounds | None, dict[s
 
 
 @given(two_ends(3), st.data())
-def test_sums_over_homes_are_those_of_the_dense_arrays(ends: tuple[Ints, Ints], data: st.DataObject) -> None:
+def test_sums_over_homes_are_those_of_the_dense_arrays(
+    ends: tuple[Ints, Ints], data: st.DataObject
+) -> None:
     homes = data.draw(st.integers(1, len(ends[0])))
     home = np.array(data.draw(st.permutations([i % homes for i in range(len(ends[0]))])))
     home = np.sort(home) if data.draw(st.booleans()) else home
@@ -105,7 +116,9 @@ def test_each_row_is_kept_once(ends: tuple[Ints, Ints]) -> None:
     rows, row = packed(*ends)
     assert np.array_equal(rows[row], np.hstack(ends))
     assert len(np.unique(rows, axis=0)) == len(rows)
-    assert np.array_equal(np.unique(row, return_index=True)[1], np.sort(np.unique(row, return_index=True)[1]))
+    assert np.array_equal(
+        np.unique(row, return_index=True)[1], np.sort(np.unique(row, return_index=True)[1])
+    )
 
 
 def test_rows_with_one_key_are_told_apart() -> None:
@@ -129,14 +142,25 @@ def test_packed_bounds_are_frozen_here_and_elsewhere() -> None:
     assert repr(b) == "<LevelBounds: 3 units, 2 groups, no total known>"
 
 
-@pytest.mark.parametrize("build, message", [
-    (lambda z: Limits(z, z[:1], np.zeros(2, dtype=np.int32)), "different shapes"),
-    (lambda z: Limits.of(z, z[:, :1]), "different shapes"),
-    (lambda z: Limits(z, z, np.array([0, 2], dtype=np.int32)), "bounds that are not there"),
-    (lambda z: Limits(z, z, np.array([-1, 0], dtype=np.int32)), "bounds that are not there"),
-    (lambda z: LevelBounds(np.zeros(1, int), Limits.of(z, z), np.zeros(3, int), np.ones(1, bool)), "different shapes"),
-    (lambda z: LevelBounds(np.zeros(1, int), Limits.of(z, z), None, np.ones(2, bool)), "different shapes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "build, message",
+    [
+        (lambda z: Limits(z, z[:1], np.zeros(2, dtype=np.int32)), "different shapes"),
+        (lambda z: Limits.of(z, z[:, :1]), "different shapes"),
+        (lambda z: Limits(z, z, np.array([0, 2], dtype=np.int32)), "bounds that are not there"),
+        (lambda z: Limits(z, z, np.array([-1, 0], dtype=np.int32)), "bounds that are not there"),
+        (
+            lambda z: LevelBounds(
+                np.zeros(1, int), Limits.of(z, z), np.zeros(3, int), np.ones(1, bool)
+            ),
+            "different shapes",
+        ),
+        (
+            lambda z: LevelBounds(np.zeros(1, int), Limits.of(z, z), None, np.ones(2, bool)),
+            "different shapes",
+        ),
+    ],
+)
 def test_bounds_that_do_not_fit_together_are_refused(build, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match=message):
         build(np.zeros((2, 2), dtype=np.int64))

@@ -1,4 +1,6 @@
-"""The measured spine: what is bypassed, what paths there are, and that their shares are always one."""
+"""The measured spine: what is bypassed, what paths there are, and that their shares are always
+one.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ def spines(draw: st.DrawFn, levels: tuple[str, ...] = ()) -> Spine:
     depth = len(levels)
     codes, parents = [np.array(["r"])], [np.zeros(1, dtype=np.int64)]
     for _ in range(depth - 1):
-        children = draw(st.lists(st.sampled_from([1, 1, 2, 3]), min_size=len(codes[-1]), max_size=len(codes[-1])))
+        children = draw(
+            st.lists(
+                st.sampled_from([1, 1, 2, 3]), min_size=len(codes[-1]), max_size=len(codes[-1])
+            )
+        )
         home = np.repeat(np.arange(len(children)), children)
         parents.append(home)
         codes.append(np.array([f"{codes[-1][p]}{i:03}" for i, p in enumerate(home)]))
@@ -50,7 +56,9 @@ def test_shares_of_every_path_sum_to_one_and_only_only_children_are_bypassed(spi
 
 
 def test_a_share_that_was_moved_to_a_unit_that_is_no_only_childs_parent_is_refused() -> None:
-    spine = Spine(("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, int), np.zeros(2, int)))
+    spine = Spine(
+        ("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, int), np.zeros(2, int))
+    )
     for last in (([1], [-1, 1]), ([0], [-1, 1]), ([1], [1, 1]), ([-1], [1, 1]), ([0], [1, 2])):
         with pytest.raises(InputError, match=r"shares do not add up|root is not measured"):
             MeasuredSpine(spine, np.arange(2), tuple(np.array(x, dtype=np.int8) for x in last))
@@ -59,24 +67,43 @@ def test_a_share_that_was_moved_to_a_unit_that_is_no_only_childs_parent_is_refus
 
 @given(spines(), st.data())
 def test_paths_are_those_of_the_lowest_units_one_by_one(spine: Spine, data: st.DataObject) -> None:
-    """In the order of where their chains end, also of a tree so deep that no number tells its paths apart."""
+    """In the order of where their chains end, also of a tree so deep that no number tells its paths
+    apart.
+    """
     if data.draw(st.booleans()):
         levels = (*(f"A{i}" for i in range(40)), *spine.levels)
         one = np.zeros(1, dtype=np.int64)
         spine = Spine(levels, (*[np.array(["a"])] * 40, *spine.codes), (*[one] * 40, *spine.parent))
     tree = MeasuredSpine.bypassed(spine, np.arange(len(spine.codes[-1])))
     ups = [spine.up(spine.levels[-1], level) for level in spine.levels]
-    each = [tuple(int(tree.last[d][up[leaf]]) for d, up in enumerate(ups)) for leaf in range(len(spine.codes[-1]))]
-    assert tree.places_on == {chains.path(spine.levels, row): each.count(row) for row in sorted(set(each))}
+    each = [
+        tuple(int(tree.last[d][up[leaf]]) for d, up in enumerate(ups))
+        for leaf in range(len(spine.codes[-1]))
+    ]
+    assert tree.places_on == {
+        chains.path(spine.levels, row): each.count(row) for row in sorted(set(each))
+    }
     assert list(tree.places_on) == [chains.path(spine.levels, row) for row in sorted(set(each))]
 
 
-@given(st.lists(st.tuples(st.sampled_from("012"), st.sampled_from(["aa", "ab", "b", "ba"])), min_size=1, unique=True))
-def test_levels_at_which_codes_differ_in_the_first_digit_alone_are_split(given: list[tuple[str, str]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("012"), st.sampled_from(["aa", "ab", "b", "ba"])),
+        min_size=1,
+        unique=True,
+    )
+)
+def test_levels_at_which_codes_differ_in_the_first_digit_alone_are_split(
+    given: list[tuple[str, str]],
+) -> None:
     codes = np.array(sorted(a + b for a, b in given))
-    spine = Spine(("A", "B"), (np.array(["r"]), codes), (np.zeros(1, int), np.zeros(len(codes), int)))
+    spine = Spine(
+        ("A", "B"), (np.array(["r"]), codes), (np.zeros(1, int), np.zeros(len(codes), int))
+    )
     rest = [b for _, b in given]
-    assert MeasuredSpine.bypassed(spine, np.arange(len(codes))).split == (("B",) if len(set(rest)) < len(rest) else ())
+    assert MeasuredSpine.bypassed(spine, np.arange(len(codes))).split == (
+        ("B",) if len(set(rest)) < len(rest) else ()
+    )
 
 
 def test_there_are_two_to_the_levels_less_one_paths() -> None:
@@ -89,7 +116,9 @@ def test_there_are_two_to_the_levels_less_one_paths() -> None:
 
 
 def test_the_published_spine_itself_is_one_class_and_one_path() -> None:
-    spine = Spine(("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, int), np.zeros(2, int)))
+    spine = Spine(
+        ("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, int), np.zeros(2, int))
+    )
     tree = MeasuredSpine.of(spine)
     assert tree.alike
     assert tree.paths == ((("A", ALL), ("B", ALL)),)
@@ -97,7 +126,9 @@ def test_the_published_spine_itself_is_one_class_and_one_path() -> None:
 
 
 def test_places_outside_the_tree_are_published_as_empty_and_refused_where_somebody_is() -> None:
-    spine = Spine(("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, int), np.zeros(2, int)))
+    spine = Spine(
+        ("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, int), np.zeros(2, int))
+    )
     tree = MeasuredSpine.bypassed(spine, np.array([2, 0]))
     lowest = Histogram.of(2, 4, np.array([0, 1]), np.array([1, 3]), np.array([5, 6]))
     out = tree.published(lowest, 3)

@@ -1,4 +1,6 @@
-"""Measurements in memory: put together from slices, read a slice at a time, and carried in parts."""
+"""Measurements in memory: put together from slices, read a slice at a time, and carried in
+parts.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,14 @@ def piece(query: str, start: int, stop: int, level: str = "Tract") -> Measuremen
     return Measurement(level, query, start, VALUES[query][start:stop], VARIANCE[start:stop])
 
 
-@given(cuts=st.sets(st.integers(1, UNITS - 1)), ends=st.tuples(st.integers(0, UNITS), st.integers(0, UNITS)),
-       order=st.randoms(use_true_random=False))  # fmt: skip
-def test_slices_in_any_order_are_one_source(cuts: set[int], ends: tuple[int, int], order: object) -> None:
+@given(
+    cuts=st.sets(st.integers(1, UNITS - 1)),
+    ends=st.tuples(st.integers(0, UNITS), st.integers(0, UNITS)),
+    order=st.randoms(use_true_random=False),
+)
+def test_slices_in_any_order_are_one_source(
+    cuts: set[int], ends: tuple[int, int], order: object
+) -> None:
     edges = [0, *sorted(cuts), UNITS]
     pieces = [piece(q, a, b) for q in VALUES for a, b in pairwise(edges)]
     order.shuffle(pieces)  # type: ignore[attr-defined]
@@ -68,10 +75,15 @@ def test_a_source_may_hold_a_slice_of_a_level() -> None:
     [
         ([piece("total", 0, 3), piece("total", 4, 9)], "units 3 to 4 are missing, or there twice"),
         ([piece("total", 0, 4), piece("total", 3, 9)], "missing, or there twice"),
-        ([piece("total", 0, 4), Measurement("Tract", "total", 4, np.zeros((1, 2), dtype=np.int64), np.ones(1))],
-         "different numbers of answers"),
+        (
+            [
+                piece("total", 0, 4),
+                Measurement("Tract", "total", 4, np.zeros((1, 2), dtype=np.int64), np.ones(1)),
+            ],
+            "different numbers of answers",
+        ),
     ],
-)  # fmt: skip
+)
 def test_slices_that_make_no_whole_are_refused(pieces: list[Measurement], word: str) -> None:
     with pytest.raises(InputError, match=word) as caught:
         Measurements.of(pieces)

@@ -1,4 +1,6 @@
-"""What each mechanism says of its noise, against the distribution itself: what it costs, how wide it is."""
+"""What each mechanism says of its noise, against the distribution itself: what it costs, how wide
+it is.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,15 @@ from tests.strategies import fractions
 
 EVERY = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=str)
 
-# --- what it costs -------------------------------------------------------------------------------------------
+# --- what it costs
+# -------------------------------------------------------------------------------------------
 
 
 @EVERY
 @given(fractions(), st.integers(1, 9))
-def test_a_cost_buys_a_parameter_that_has_this_cost_exactly(mechanism: Mechanism, cost: Fraction, answers: int) -> None:
+def test_a_cost_buys_a_parameter_that_has_this_cost_exactly(
+    mechanism: Mechanism, cost: Fraction, answers: int
+) -> None:
     parameter = mechanism.parameter(cost, answers)
     assert mechanism.cost(parameter, answers) == cost
     assert mechanism.cost(parameter, 1) * answers == cost  # what paths add up by
@@ -46,28 +51,36 @@ def test_geometric_noise_costs_the_largest_log_ratio(scale: Fraction) -> None:
 @pytest.mark.parametrize("sigma_sq", [Fraction(1, 2), Fraction(3), Fraction(500, 99)])
 @pytest.mark.parametrize("order", [2, 3, 5])
 def test_discrete_gaussian_noise_costs_its_divergence(sigma_sq: Fraction, order: int) -> None:
-    """The Renyi divergence of order alpha from the noise moved by one is alpha rho, at whole orders just that."""
+    """The Renyi divergence of order alpha from the noise moved by one is alpha rho, at whole orders
+    just that.
+    """
     with mpmath.workdps(50):
         p = {x: mpmath.exp(-as_mpf(Fraction(x * x) / (2 * sigma_sq))) for x in range(-200, 201)}
-        moment = mpmath.fsum(p[x] ** order * p[x - 1] ** (1 - order) for x in range(-199, 201)) / mpmath.fsum(
-            p.values()
-        )
+        moment = mpmath.fsum(
+            p[x] ** order * p[x - 1] ** (1 - order) for x in range(-199, 201)
+        ) / mpmath.fsum(p.values())
         divergence = float(mpmath.log(moment) / (order - 1))
-    assert divergence == pytest.approx(order * float(DISCRETE_GAUSSIAN.cost(sigma_sq, 1)), rel=1e-12)
+    assert divergence == pytest.approx(
+        order * float(DISCRETE_GAUSSIAN.cost(sigma_sq, 1)), rel=1e-12
+    )
 
 
 def test_names() -> None:
     assert {name: (m.currency, m.symbol, m.pure) for name, m in MECHANISMS.items()} == {
-        "discrete-gaussian": (RHO, "sigma_sq", False), "geometric": (EPSILON, "scale", True),
-    }  # fmt: skip
-    assert len({m.symbol for m in MECHANISMS.values()}) == len(MECHANISMS)  # a line of a ledger says which it is
+        "discrete-gaussian": (RHO, "sigma_sq", False),
+        "geometric": (EPSILON, "scale", True),
+    }
+    assert len({m.symbol for m in MECHANISMS.values()}) == len(
+        MECHANISMS
+    )  # a line of a ledger says which it is
     for m in MECHANISMS.values():
         assert pickle.loads(pickle.dumps(m)) == m  # in a worker it is the same
         assert {m: 1}[pickle.loads(pickle.dumps(m))] == 1
     assert DISCRETE_GAUSSIAN != GEOMETRIC
 
 
-# --- its noise -----------------------------------------------------------------------------------------------
+# --- its noise
+# -----------------------------------------------------------------------------------------------
 
 
 def test_each_mechanism_has_a_sampler_and_each_sampler_a_mechanism() -> None:
@@ -76,7 +89,9 @@ def test_each_mechanism_has_a_sampler_and_each_sampler_a_mechanism() -> None:
 
 @EVERY
 @pytest.mark.parametrize("parameter", [Fraction(1, 4), Fraction(3), Fraction(60)])
-def test_its_sampler_draws_the_noise_that_it_tells_of(mechanism: Mechanism, parameter: Fraction) -> None:
+def test_its_sampler_draws_the_noise_that_it_tells_of(
+    mechanism: Mechanism, parameter: Fraction
+) -> None:
     """Noise four percent wider, or that of another mechanism with this variance, is told apart."""
     n = 200_000
     drawn = SAMPLERS[mechanism.name].sample(parameter, n, entropy.seeded(8)).astype(float)
@@ -104,8 +119,12 @@ def test_the_published_variance_is_that_of_the_distribution(sigma_sq: Fraction) 
     assert DISCRETE_GAUSSIAN.variance(sigma_sq) == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 30), Fraction(1, 2), Fraction(1280, 27), Fraction(10**4)], **NAMES)
-def test_the_published_variance_of_the_geometric_is_that_of_the_distribution(scale: Fraction) -> None:
+@pytest.mark.parametrize(
+    "scale", [Fraction(1, 30), Fraction(1, 2), Fraction(1280, 27), Fraction(10**4)], **NAMES
+)
+def test_the_published_variance_of_the_geometric_is_that_of_the_distribution(
+    scale: Fraction,
+) -> None:
     top = int(50 * scale) + 50
     exact = (laplace_pmf(scale, top) * np.arange(-top, top + 1.0) ** 2).sum()
     assert GEOMETRIC.variance(scale) == pytest.approx(exact, rel=1e-7)
@@ -114,12 +133,17 @@ def test_the_published_variance_of_the_geometric_is_that_of_the_distribution(sca
 @EVERY
 def test_of_wide_noise_the_variance_is_that_of_the_continuous(mechanism: Mechanism) -> None:
     for parameter in (Fraction(10**4), Fraction(10**9), Fraction(2**50)):
-        assert mechanism.variance(parameter) == pytest.approx(float(mechanism.continuous_variance(parameter)), rel=1e-7)
+        assert mechanism.variance(parameter) == pytest.approx(
+            float(mechanism.continuous_variance(parameter)), rel=1e-7
+        )
     for variance in (3.0, 40.0, 1e6):
-        assert mechanism.variance(mechanism.with_variance(variance)) == pytest.approx(variance, rel=1e-6)
+        assert mechanism.variance(mechanism.with_variance(variance)) == pytest.approx(
+            variance, rel=1e-6
+        )
 
 
-# --- margins of error ----------------------------------------------------------------------------------------
+# --- margins of error
+# ----------------------------------------------------------------------------------------
 
 
 def smallest(weight, coverage: str, most: int) -> int:  # type: ignore[no-untyped-def]
@@ -136,12 +160,15 @@ def smallest(weight, coverage: str, most: int) -> int:  # type: ignore[no-untype
 
 @pytest.mark.parametrize("coverage", ["0.5", "0.9", "0.95", "0.999"])
 @pytest.mark.parametrize(
-    "sigma_sq", ["1/100", "1/4", "1/2", "214437516707/177339451520", "500/99", "100", "7963", "12345"]
+    "sigma_sq",
+    ["1/100", "1/4", "1/2", "214437516707/177339451520", "500/99", "100", "7963", "12345"],
 )
 def test_gaussian_margins(sigma_sq: str, coverage: str) -> None:
     s = Fraction(sigma_sq)
     expected = smallest(
-        lambda k: mpmath.exp(-as_mpf(Fraction(k * k) / (2 * s))), coverage, int(12 * float(s) ** 0.5) + 20
+        lambda k: mpmath.exp(-as_mpf(Fraction(k * k) / (2 * s))),
+        coverage,
+        int(12 * float(s) ** 0.5) + 20,
     )
     assert DISCRETE_GAUSSIAN.margin(s, float(coverage)) == expected
 
@@ -163,7 +190,9 @@ def test_the_margins_of_very_much_noise_join_on() -> None:
 
 @EVERY
 @pytest.mark.parametrize("parameter", [Fraction(1, 2000), Fraction(1, 10**9), Fraction(1, 10**400)])
-def test_where_there_is_no_noise_the_margin_is_zero(mechanism: Mechanism, parameter: Fraction) -> None:
+def test_where_there_is_no_noise_the_margin_is_zero(
+    mechanism: Mechanism, parameter: Fraction
+) -> None:
     assert mechanism.margin(parameter) == 0
 
 

@@ -1,4 +1,6 @@
-"""Who is in which population group: the map against sets in Python, official cases, and how many groups a person can be in."""
+"""Who is in which population group: the map against sets in Python, official cases, and how many
+groups a person can be in.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.model.population import RACE_CODES, REGIONS, GroupLevel, Iterations, Kind, Regions, groups_of
+from das.model.population import (
+    RACE_CODES,
+    REGIONS,
+    GroupLevel,
+    Iterations,
+    Kind,
+    Regions,
+    groups_of,
+)
 
 CODES = list(range(1000, 1006))
 ETHNICITIES = [2000, 2001]
@@ -36,35 +46,59 @@ def made(lines: Sequence[tuple[int, Kind, bool, bool, Sequence[int]]]) -> Iterat
 
 @st.composite
 def tables(draw: st.DrawFn) -> Iterations:
-    """Any tables at all: codes in several iterations of a kind, iterations in no pairs, of no code."""
+    """Any tables at all: codes in several iterations of a kind, iterations in no pairs, of no
+    code.
+    """
     lines = []
     for _ in range(draw(st.integers(1, 9))):
         kind = draw(st.sampled_from(Kind))
         only = draw(st.sampled_from([(False, False), (False, False), (True, False), (False, True)]))
         among = ETHNICITIES + CODES[:1] if kind is Kind.ETHNICITY else CODES
         lines.append(
-            (draw(st.sampled_from([1, 1, 1, 2, 0])), kind, *only, sorted(draw(st.sets(st.sampled_from(among)))))
+            (
+                draw(st.sampled_from([1, 1, 1, 2, 0])),
+                kind,
+                *only,
+                sorted(draw(st.sets(st.sampled_from(among)))),
+            )
         )
     return made(lines)
 
 
 def of_kind(iterations: Iterations, at: GroupLevel, kind: Kind, code: int) -> set[str]:
     """The iterations of a level and kind that a code is of, from the tables as they stand."""
-    other = iterations.coarse_only if at.region in ("USA", "STATE", "PR-STATE") else iterations.detailed_only
-    return {str(iterations.code[m]) for m, c in zip(iterations.member, iterations.race_code, strict=True)
-            if c == code and iterations.kind[m] == kind and iterations.level[m] == at.level and not other[m]}  # fmt: skip
+    other = (
+        iterations.coarse_only
+        if at.region in ("USA", "STATE", "PR-STATE")
+        else iterations.detailed_only
+    )
+    return {
+        str(iterations.code[m])
+        for m, c in zip(iterations.member, iterations.race_code, strict=True)
+        if c == code
+        and iterations.kind[m] == kind
+        and iterations.level[m] == at.level
+        and not other[m]
+    }
 
 
-def by_sets(iterations: Iterations, at: GroupLevel, races: Sequence[int], ethnicity: int) -> set[str]:
+def by_sets(
+    iterations: Iterations, at: GroupLevel, races: Sequence[int], ethnicity: int
+) -> set[str]:
     """The formula of the module, word by word."""
     given = [c for c in races if c]
     alone = [of_kind(iterations, at, Kind.ALONE, c) for c in given]
     combined = [of_kind(iterations, at, Kind.COMBINATION, c) for c in given]
-    return ((set.intersection(*alone) if alone else set()) | set().union(*combined)
-            | of_kind(iterations, at, Kind.ETHNICITY, ethnicity))  # fmt: skip
+    return (
+        (set.intersection(*alone) if alone else set())
+        | set().union(*combined)
+        | of_kind(iterations, at, Kind.ETHNICITY, ethnicity)
+    )
 
 
-def by_arrays(iterations: Iterations, at: GroupLevel, codes: np.ndarray, ethnicity: np.ndarray) -> list[set[str]]:
+def by_arrays(
+    iterations: Iterations, at: GroupLevel, codes: np.ndarray, ethnicity: np.ndarray
+) -> list[set[str]]:
     indptr, found = groups_of(iterations, at, codes, ethnicity)
     assert (len(indptr), indptr[0], indptr[-1]) == (len(codes) + 1, 0, len(found))
     names = iterations.code[iterations.of(at)]
@@ -75,16 +109,24 @@ def by_arrays(iterations: Iterations, at: GroupLevel, codes: np.ndarray, ethnici
 
 @given(
     tables(),
-    st.lists(st.tuples(st.lists(st.sampled_from([0, *CODES]), min_size=3, max_size=3), st.sampled_from([0, 2000, 2001, 1000])),
-             min_size=1, max_size=8),
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from([0, *CODES]), min_size=3, max_size=3),
+            st.sampled_from([0, 2000, 2001, 1000]),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
     st.sampled_from([FINE, COARSE, GroupLevel("PR-STATE", 2), GroupLevel("AIANNH", 2)]),
-)  # fmt: skip
+)
 def test_groups_are_those_of_the_formula(
     iterations: Iterations, people: list[tuple[list[int], int]], at: GroupLevel
 ) -> None:
     codes = np.array([c for c, _ in people], dtype=np.int16)
     ethnicity = np.array([e for _, e in people], dtype=np.int16)
-    assert by_arrays(iterations, at, codes, ethnicity) == [by_sets(iterations, at, c, e) for c, e in people]
+    assert by_arrays(iterations, at, codes, ethnicity) == [
+        by_sets(iterations, at, c, e) for c, e in people
+    ]
 
 
 def most(iterations: Iterations, at: GroupLevel, read: int) -> int:
@@ -96,16 +138,22 @@ def most(iterations: Iterations, at: GroupLevel, read: int) -> int:
 
 
 @given(tables(), st.integers(1, 3))
-def test_nobody_is_in_more_groups_than_the_stability_says(iterations: Iterations, read: int) -> None:
+def test_nobody_is_in_more_groups_than_the_stability_says(
+    iterations: Iterations, read: int
+) -> None:
     for at in (FINE, COARSE):
         assert most(iterations, at, read) <= iterations.stability(at, read)
 
 
-@given(st.lists(st.sets(st.sampled_from(CODES), min_size=1), min_size=1, max_size=4), st.integers(1, 4))
+@given(
+    st.lists(st.sets(st.sampled_from(CODES), min_size=1), min_size=1, max_size=4), st.integers(1, 4)
+)
 def test_where_iterations_come_in_pairs_it_is_attained_by_codes_of_different_groups(
     groups: list[set[int]], read: int
 ) -> None:
-    """Each code in one pair, as in all tables that are known: max(2, r) + 1, if there are as many groups."""
+    """Each code in one pair, as in all tables that are known: max(2, r) + 1, if there are as many
+    groups.
+    """
     apart = [sorted(g - set().union(*groups[:i])) for i, g in enumerate(groups)]
     apart = [g for g in apart if g]
     pairs = [(1, kind, False, False, g) for g in apart for kind in (Kind.ALONE, Kind.COMBINATION)]
@@ -116,16 +164,21 @@ def test_where_iterations_come_in_pairs_it_is_attained_by_codes_of_different_gro
 
 def test_one_iteration_alone_over_two_in_combination() -> None:
     """With two codes somebody is in three groups of race: max(h_A, h_C) max(2, r) would be two."""
-    iterations = made([(1, Kind.ALONE, False, False, CODES[:2]), (1, Kind.COMBINATION, False, False, CODES[:1]),
-                       (1, Kind.COMBINATION, False, False, CODES[1:2])])  # fmt: skip
+    iterations = made(
+        [
+            (1, Kind.ALONE, False, False, CODES[:2]),
+            (1, Kind.COMBINATION, False, False, CODES[:1]),
+            (1, Kind.COMBINATION, False, False, CODES[1:2]),
+        ]
+    )
     assert most(iterations, FINE, 2) == iterations.stability(FINE, 2) == 3
 
 
 def test_whoever_is_of_none_is_in_no_group() -> None:
     iterations = made([(0, Kind.ALONE, False, False, CODES), (1, Kind.ALONE, True, False, CODES)])
-    assert by_arrays(iterations, COARSE, np.array([[1000, 0]], dtype=np.int16), np.array([0], dtype=np.int16)) == [
-        set()
-    ]
+    assert by_arrays(
+        iterations, COARSE, np.array([[1000, 0]], dtype=np.int16), np.array([0], dtype=np.int16)
+    ) == [set()]
     assert iterations.stability(COARSE, 8) == 0
     assert iterations.stability(FINE, 8) == 1  # alone, and nothing in combination
 
@@ -139,8 +192,10 @@ def test_the_levels_of_a_run() -> None:
 
 
 def test_iterations_of_a_level_are_those_of_its_granularity() -> None:
-    iterations = made([(1, Kind.ALONE, d, c, CODES) for d, c in ((False, False), (True, False), (False, True))]
-                      + [(0, Kind.ALONE, False, False, CODES), (2, Kind.ALONE, False, False, CODES)])  # fmt: skip
+    iterations = made(
+        [(1, Kind.ALONE, d, c, CODES) for d, c in ((False, False), (True, False), (False, True))]
+        + [(0, Kind.ALONE, False, False, CODES), (2, Kind.ALONE, False, False, CODES)]
+    )
     assert iterations.of(FINE).tolist() == [0, 1]
     assert iterations.of(COARSE).tolist() == [0, 2]
     assert iterations.tabulated.tolist() == [0, 1, 2, 4]
@@ -150,9 +205,21 @@ def test_iterations_of_a_level_are_those_of_its_granularity() -> None:
     "change, says",
     [
         ({"code": np.array(["0000", "0000"])}, "same code"),
-        ({"coarse_only": np.array([True, False]), "detailed_only": np.array([True, False])}, "fine regions only"),
-        ({"member": np.array([2], dtype=np.int32), "race_code": np.array([1000], dtype=np.int16)}, "not there"),
-        ({"member": np.array([0], dtype=np.int32), "race_code": np.array([0], dtype=np.int16)}, "four digits"),
+        (
+            {"coarse_only": np.array([True, False]), "detailed_only": np.array([True, False])},
+            "fine regions only",
+        ),
+        (
+            {
+                "member": np.array([2], dtype=np.int32),
+                "race_code": np.array([1000], dtype=np.int16),
+            },
+            "not there",
+        ),
+        (
+            {"member": np.array([0], dtype=np.int32), "race_code": np.array([0], dtype=np.int16)},
+            "four digits",
+        ),
     ],
 )
 def test_iterations_check_themselves(change: dict[str, np.ndarray], says: str) -> None:
@@ -167,7 +234,10 @@ def regions(**change: object) -> Regions:
     given: dict[str, object] = {
         "block": block,
         "ids": {"STATE": np.array([b"01"]), "PR-STATE": np.array([b"72"])},
-        "of_block": {"STATE": np.array([0, 0, -1], dtype=np.int32), "PR-STATE": np.array([-1, -1, 0], dtype=np.int32)},
+        "of_block": {
+            "STATE": np.array([0, 0, -1], dtype=np.int32),
+            "PR-STATE": np.array([-1, -1, 0], dtype=np.int32),
+        },
     }
     return Regions(**(given | change))  # type: ignore[arg-type]
 
@@ -197,7 +267,8 @@ def test_regions_check_themselves() -> None:
             regions(of_block={"STATE": np.array(of, dtype=np.int32)})
 
 
-# --- official cases ---------------------------------------------------------------------------------------------
+# --- official cases
+# ---------------------------------------------------------------------------------------------
 
 
 def table(path: Path) -> list[list[str]]:
@@ -209,17 +280,27 @@ def named(folder: Path) -> Iterations:
     lines: list[tuple[str, str, Kind, bool, bool]] = []
     for file, race in (("race", True), ("ethnicity", False)):
         text = (folder / f"{file}-characteristic-iterations.txt").read_text(encoding="utf-8-sig")
-        for code, _, level, *alone, detailed, coarse in (x.split("|") for x in text.splitlines()[1:] if x.strip()):
-            kind = (Kind.ALONE if alone[0] == "True" else Kind.COMBINATION) if race else Kind.ETHNICITY
+        for code, _, level, *alone, detailed, coarse in (
+            x.split("|") for x in text.splitlines()[1:] if x.strip()
+        ):
+            kind = (
+                (Kind.ALONE if alone[0] == "True" else Kind.COMBINATION) if race else Kind.ETHNICITY
+            )
             lines.append((code, level, kind, detailed == "True", coarse.strip() == "True"))
     pairs = table(folder / "race-and-ethnicity-code-to-iteration.txt")
-    plain = made([(int(level), kind, detailed, coarse, [int(c) for i, c in pairs if i == code])
-                  for code, level, kind, detailed, coarse in lines])  # fmt: skip
+    plain = made(
+        [
+            (int(level), kind, detailed, coarse, [int(c) for i, c in pairs if i == code])
+            for code, level, kind, detailed, coarse in lines
+        ]
+    )
     given = {name: getattr(plain, name) for name in Iterations.__dataclass_fields__}
     return Iterations(**given | {"code": np.array([line[0] for line in lines])})
 
 
-@pytest.mark.parametrize("column, region", [(2, "USA"), (2, "PR-STATE"), (3, "TRACT"), (3, "PR-PLACE")])
+@pytest.mark.parametrize(
+    "column, region", [(2, "USA"), (2, "PR-STATE"), (3, "TRACT"), (3, "PR-PLACE")]
+)
 def test_the_twelve_official_cases(shared_data: Path, column: int, region: str) -> None:
     folder = shared_data / "safetab" / "cases"
     if not folder.is_dir():
@@ -233,8 +314,12 @@ def test_the_twelve_official_cases(shared_data: Path, column: int, region: str) 
     ethnicity = np.array([int(case[1]) for case in cases], dtype=np.int16)
     found: list[set[str]] = [set() for _ in cases]
     for level in (1, 2):
-        for groups, more in zip(found, by_arrays(iterations, GroupLevel(region, level), codes, ethnicity), strict=True):
+        for groups, more in zip(
+            found, by_arrays(iterations, GroupLevel(region, level), codes, ethnicity), strict=True
+        ):
             groups |= more
     assert found == [set(case[column].split(",")) for case in cases]
     shuffled = codes[:, ::-1]
-    assert by_arrays(iterations, GroupLevel(region, 2), shuffled, ethnicity) == by_arrays(iterations, GroupLevel(region, 2), codes, ethnicity)  # fmt: skip
+    assert by_arrays(iterations, GroupLevel(region, 2), shuffled, ethnicity) == by_arrays(
+        iterations, GroupLevel(region, 2), codes, ethnicity
+    )

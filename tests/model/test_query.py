@@ -23,11 +23,15 @@ def pairs(draw: st.DrawFn) -> tuple[Schema, Query]:
 
 @st.composite
 def counts(draw: st.DrawFn, n: int, rows: int = 2) -> np.ndarray:
-    return np.array(draw(st.lists(st.integers(-9, 9), min_size=rows * n, max_size=rows * n))).reshape(rows, n)
+    return np.array(
+        draw(st.lists(st.integers(-9, 9), min_size=rows * n, max_size=rows * n))
+    ).reshape(rows, n)
 
 
 @given(pairs(), st.data())
-def test_answer_and_adjoint_are_the_dense_matrix(pair: tuple[Schema, Query], data: st.DataObject) -> None:
+def test_answer_and_adjoint_are_the_dense_matrix(
+    pair: tuple[Schema, Query], data: st.DataObject
+) -> None:
     schema, query = pair
     matrix = dense(schema, query)
     assert matrix.shape == (query.answers, schema.cells)
@@ -39,7 +43,9 @@ def test_answer_and_adjoint_are_the_dense_matrix(pair: tuple[Schema, Query], dat
 
 
 def test_a_grouping_that_only_reorders_the_levels_reorders_the_answers() -> None:
-    schema = Schema("s", (Attribute("a", ("x", "y", "z")),), (Grouping("r", "a", ("Z", "X", "Y"), (1, 2, 0)),))
+    schema = Schema(
+        "s", (Attribute("a", ("x", "y", "z")),), (Grouping("r", "a", ("Z", "X", "Y"), (1, 2, 0)),)
+    )
     query = schema.query("r")
     assert query.answers == schema.cells
     np.testing.assert_array_equal(query.answer(np.array([1, 2, 3])), [3, 1, 2])
@@ -47,7 +53,9 @@ def test_a_grouping_that_only_reorders_the_levels_reorders_the_answers() -> None
 
 
 @given(pairs(), st.data())
-def test_answers_never_share_memory_with_the_histogram(pair: tuple[Schema, Query], data: st.DataObject) -> None:
+def test_answers_never_share_memory_with_the_histogram(
+    pair: tuple[Schema, Query], data: st.DataObject
+) -> None:
     schema, query = pair
     h = data.draw(counts(schema.cells))
     before = h.copy()
@@ -56,7 +64,9 @@ def test_answers_never_share_memory_with_the_histogram(pair: tuple[Schema, Query
 
 
 @given(pairs(), st.data())
-def test_one_record_moves_exactly_one_answer_by_one(pair: tuple[Schema, Query], data: st.DataObject) -> None:
+def test_one_record_moves_exactly_one_answer_by_one(
+    pair: tuple[Schema, Query], data: st.DataObject
+) -> None:
     schema, query = pair
     h = data.draw(counts(schema.cells, rows=1))[0]
     cell = data.draw(st.integers(0, schema.cells - 1))
@@ -108,11 +118,23 @@ def test_order_of_the_factors_does_not_matter() -> None:
 
 @pytest.mark.parametrize(
     "name, answers",
-    [("total", 1), ("hhgq", 8), ("hhinstlevels", 3), ("votingage", 2), ("hispanic", 2), ("cenrace", 63),
-     ("hispanic * cenrace", 126), ("votingage * cenrace", 126), ("votingage * hispanic", 4),
-     ("votingage * hispanic * cenrace", 252), ("detailed", 2016)],
-)  # fmt: skip
-def test_the_eleven_queries_of_the_redistricting_data_have_their_published_sizes(name: str, answers: int) -> None:
+    [
+        ("total", 1),
+        ("hhgq", 8),
+        ("hhinstlevels", 3),
+        ("votingage", 2),
+        ("hispanic", 2),
+        ("cenrace", 63),
+        ("hispanic * cenrace", 126),
+        ("votingage * cenrace", 126),
+        ("votingage * hispanic", 4),
+        ("votingage * hispanic * cenrace", 252),
+        ("detailed", 2016),
+    ],
+)
+def test_the_eleven_queries_of_the_redistricting_data_have_their_published_sizes(
+    name: str, answers: int
+) -> None:
     query = PL94.query(name)
     assert query.answers == answers
     assert query.name == name
@@ -121,14 +143,24 @@ def test_the_eleven_queries_of_the_redistricting_data_have_their_published_sizes
 
 
 def test_the_queries_of_the_1940_test_have_their_published_sizes() -> None:
-    assert [E2E_1940.query(q).answers for q in ("detailed", "hhgq", "votingage * hispanic * race")] == [192, 8, 24]
+    assert [
+        E2E_1940.query(q).answers for q in ("detailed", "hhgq", "votingage * hispanic * race")
+    ] == [192, 8, 24]
 
 
 @pytest.mark.parametrize(
     "groups, index",
-    [(("a", "a"), (0, 1)), (("a", "b"), (0, 0)), (("a",), (0, 1)), (("a", "b"), (0, 2)), (("a", "b"), (-1, 0))],
-)  # fmt: skip
-def test_a_grouping_that_is_not_total_and_onto_is_refused(groups: tuple[str, ...], index: tuple[int, ...]) -> None:
+    [
+        (("a", "a"), (0, 1)),
+        (("a", "b"), (0, 0)),
+        (("a",), (0, 1)),
+        (("a", "b"), (0, 2)),
+        (("a", "b"), (-1, 0)),
+    ],
+)
+def test_a_grouping_that_is_not_total_and_onto_is_refused(
+    groups: tuple[str, ...], index: tuple[int, ...]
+) -> None:
     with pytest.raises(SpecError, match=r"grouping 'g' of attribute 'x'") as caught:
         Grouping("g", "x", groups, index)
     assert caught.value.remedy

@@ -1,4 +1,6 @@
-"""Schemas: each check tripped, structural zeros, and the published schemas as the Bureau has them."""
+"""Schemas: each check tripped, structural zeros, and the published schemas as the Bureau has
+them.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,15 @@ def test_a_grouping_cannot_have_the_name_of_a_query(name: str) -> None:
         (lambda: Schema("s", (SEX, SEX)), "same name"),
         (lambda: Schema("s", (SEX,), (Grouping("sex", "sex", ("x",), (0, 0)),)), "same name"),
         (lambda: Schema("s", (SEX,), (Grouping("g", "sex", ("x",), (0, 0, 0)),)), "does not cover"),
-        (lambda: Schema("s", (SEX,), (Grouping("g", "age", ("x",), (0, 0)),)), "no attribute 'age'"),
+        (
+            lambda: Schema("s", (SEX,), (Grouping("g", "age", ("x",), (0, 0)),)),
+            "no attribute 'age'",
+        ),
         (lambda: Schema("s", (SEX,), dwelling="home"), "no attribute 'home'"),
-        (lambda: Schema("s", (SEX,), impossible=({"age": ("old",)},)), "no attribute 'age', and no grouping"),
+        (
+            lambda: Schema("s", (SEX,), impossible=({"age": ("old",)},)),
+            "no attribute 'age', and no grouping",
+        ),
         (lambda: Schema("s", (SEX,), impossible=({"sex": ("x",)},)), "'sex' has no level 'x'"),
     ],
 )
@@ -87,14 +95,22 @@ def test_cells_are_in_c_order(schema: Schema) -> None:
 
 
 @given(schemas(), st.data())
-def test_structural_zeros_are_exactly_the_cells_of_some_rule(schema: Schema, data: st.DataObject) -> None:
+def test_structural_zeros_are_exactly_the_cells_of_some_rule(
+    schema: Schema, data: st.DataObject
+) -> None:
     some = st.dictionaries(
-        st.sampled_from([a.name for a in schema.attributes]), st.integers(0, 15), min_size=1, max_size=2
+        st.sampled_from([a.name for a in schema.attributes]),
+        st.integers(0, 15),
+        min_size=1,
+        max_size=2,
     )
     rules = []
     for raw in data.draw(st.lists(some, max_size=3)):
         rules.append(
-            {n: tuple(x for i, x in enumerate(schema.attribute(n).levels) if bits >> i & 1) for n, bits in raw.items()}
+            {
+                n: tuple(x for i, x in enumerate(schema.attribute(n).levels) if bits >> i & 1)
+                for n, bits in raw.items()
+            }
         )
     built = Schema("s", schema.attributes, impossible=tuple(rules))
     for cell, labels in enumerate(product(*(a.levels for a in schema.attributes))):
@@ -114,8 +130,10 @@ def test_the_redistricting_schema_is_the_published_one() -> None:
     assert set(PL94.level_of("hhgq")[zero]) == {3}
     assert set(PL94.level_of("votingage")[zero]) == {0}
     assert PL94.query("hhinstlevels").answer(np.eye(8, dtype=int).repeat(252, axis=1)).tolist() == [
-        [252, 0, 0], *[[0, 252, 0]] * 4, *[[0, 0, 252]] * 3
-    ]  # fmt: skip
+        [252, 0, 0],
+        *[[0, 252, 0]] * 4,
+        *[[0, 0, 252]] * 3,
+    ]
 
 
 def test_the_order_of_races_is_the_published_one() -> None:
@@ -123,7 +141,16 @@ def test_the_order_of_races_is_the_published_one() -> None:
     assert len(set(CENRACE)) == 63
     assert [sizes.count(n) for n in range(1, 7)] == [6, 15, 20, 15, 6, 1]
     assert sizes == sorted(sizes)
-    assert CENRACE[:8] == ("White", "Black", "AIAN", "Asian", "NHPI", "SOR", "White+Black", "White+AIAN")
+    assert CENRACE[:8] == (
+        "White",
+        "Black",
+        "AIAN",
+        "Asian",
+        "NHPI",
+        "SOR",
+        "White+Black",
+        "White+AIAN",
+    )
     assert CENRACE[21] == "White+Black+AIAN"
     assert CENRACE[62] == "White+Black+AIAN+Asian+NHPI+SOR"
 

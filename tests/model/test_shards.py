@@ -20,13 +20,18 @@ def trees(draw: st.DrawFn) -> Spine:
     for a in range(draw(st.integers(1, 4))):
         for b in range(draw(st.integers(1, 4))):
             for c in range(draw(st.integers(1, 3))):
-                rows += [(f"{a}", f"{a}{b}", f"{a}{b}{c}", f"{a}{b}{c}{d}") for d in range(draw(st.integers(1, 4)))]
+                rows += [
+                    (f"{a}", f"{a}{b}", f"{a}{b}{c}", f"{a}{b}{c}{d}")
+                    for d in range(draw(st.integers(1, 4)))
+                ]
     columns = dict(zip(("A", "B", "C", "D"), zip(*rows, strict=True), strict=True))
     return Spine.from_frame({k: list(v) for k, v in columns.items()}, ["US", "A", "B", "C", "D"])
 
 
 @given(trees(), st.integers(4, 40))
-def test_shards_follow_each_other_and_are_as_large_as_they_may_be(spine: Spine, largest: int) -> None:
+def test_shards_follow_each_other_and_are_as_large_as_they_may_be(
+    spine: Spine, largest: int
+) -> None:
     shards = Shards.of(spine, largest=largest)
     lowest = len(spine.codes[-1])
     if lowest <= largest:
@@ -46,7 +51,9 @@ def test_shards_follow_each_other_and_are_as_large_as_they_may_be(spine: Spine, 
 
 
 @given(trees(), st.integers(4, 20))
-def test_a_shard_is_a_tree_with_what_is_above_it_and_everything_below(spine: Spine, largest: int) -> None:
+def test_a_shard_is_a_tree_with_what_is_above_it_and_everything_below(
+    spine: Spine, largest: int
+) -> None:
     shards = Shards.of(spine, largest=largest)
     depth, bounds = spine.index(shards.level), shards.lowest(spine)
     codes: list[list[bytes]] = [[] for _ in spine.levels]
@@ -57,22 +64,41 @@ def test_a_shard_is_a_tree_with_what_is_above_it_and_everything_below(spine: Spi
             assert part.levels == spine.levels
             assert np.array_equal(part.codes[-1], spine.codes[-1][bounds[i - 1] : bounds[i]])
             for d in range(1, len(spine)):
-                code = dict(zip(part.codes[d].tolist(), part.codes[d - 1][part.parent[d]].tolist(), strict=True))
-                whole = dict(zip(spine.codes[d].tolist(), spine.codes[d - 1][spine.parent[d]].tolist(), strict=True))
+                code = dict(
+                    zip(
+                        part.codes[d].tolist(),
+                        part.codes[d - 1][part.parent[d]].tolist(),
+                        strict=True,
+                    )
+                )
+                whole = dict(
+                    zip(
+                        spine.codes[d].tolist(),
+                        spine.codes[d - 1][spine.parent[d]].tolist(),
+                        strict=True,
+                    )
+                )
                 assert code.items() <= whole.items()
             assert len(part.codes[depth]) == shards.units(i).stop - shards.units(i).start
     assert codes == [c.tolist() for c in spine.codes]
 
 
 def measured_over(spine: Spine, random: Random) -> MeasuredSpine:
-    """Another order of the states, some blocks left out, and only children bypassed, as on an optimised spine."""
+    """Another order of the states, some blocks left out, and only children bypassed, as on an
+    optimised spine.
+    """
     kept = np.array([random.random() < 0.8 for _ in spine.codes[-1]])
     kept[:: max(1, len(kept) // 3)] = True
     unit = np.flatnonzero(kept)
-    names = [c[spine.up("D", level)[unit]] for level, c in zip(spine.levels, spine.codes, strict=True)]
-    flip = {c: bytes([ord("9") - c[0] + ord("0")]) + c[1:] for code in names[1:] for c in code.tolist()}
+    names = [
+        c[spine.up("D", level)[unit]] for level, c in zip(spine.levels, spine.codes, strict=True)
+    ]
+    flip = {
+        c: bytes([ord("9") - c[0] + ord("0")]) + c[1:] for code in names[1:] for c in code.tolist()
+    }
     frame = {
-        lv: [flip[c].decode() for c in code.tolist()] for lv, code in zip(spine.levels[1:], names[1:], strict=True)
+        lv: [flip[c].decode() for c in code.tolist()]
+        for lv, code in zip(spine.levels[1:], names[1:], strict=True)
     }
     other = Spine.from_frame(frame, spine.levels)
     back = {flip[c]: int(u) for c, u in zip(names[-1].tolist(), unit, strict=True)}
@@ -80,7 +106,9 @@ def measured_over(spine: Spine, random: Random) -> MeasuredSpine:
 
 
 @given(trees(), st.randoms(use_true_random=False))
-def test_a_measured_tree_over_a_shard_has_its_units_classes_and_places(spine: Spine, random: Random) -> None:
+def test_a_measured_tree_over_a_shard_has_its_units_classes_and_places(
+    spine: Spine, random: Random
+) -> None:
     tree = measured_over(spine, random)
     shards = Shards.of(spine, [tree], largest=8)
     bounds, seen = shards.lowest(spine), []
@@ -98,9 +126,14 @@ def test_a_measured_tree_over_a_shard_has_its_units_classes_and_places(spine: Sp
         part = shards.shard_of(tree, spine, i)
         seen += (part.place + bounds[i - 1]).tolist()
         for depth in range(spine.index(shards.level), len(spine)):
-            last = dict(zip(tree.spine.codes[depth].tolist(), tree.last[depth].tolist(), strict=True))
+            last = dict(
+                zip(tree.spine.codes[depth].tolist(), tree.last[depth].tolist(), strict=True)
+            )
             assert all(
-                last[c] == x for c, x in zip(part.spine.codes[depth].tolist(), part.last[depth].tolist(), strict=True)
+                last[c] == x
+                for c, x in zip(
+                    part.spine.codes[depth].tolist(), part.last[depth].tolist(), strict=True
+                )
             )
     assert sorted(seen) == sorted(tree.place.tolist())
 

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.answers import SparseAnswers
-from das.model.sparse_measurement import Recorded, SparseMeasurement, SparseMeasurements, SparseSource, places
+from das.model.sparse_measurement import (
+    Recorded,
+    SparseMeasurement,
+    SparseMeasurements,
+    SparseSource,
+    places,
+)
 
 Ints = NDArray[np.int64]
 UNITS, CELLS = 4, 5
@@ -61,7 +67,8 @@ def test_what_was_recorded_is_what_was_said_and_nothing_else(requests: list[list
             assert kept.answers("L", "q", unit, cell).tolist() == [value(np.array(i))]
         else:
             with pytest.raises(
-                InputError, match=r"1 of 1 answers were not revealed.*\n.*no other can be known any more"
+                InputError,
+                match=r"1 of 1 answers were not revealed.*\n.*no other can be known any more",
             ):
                 kept.answers("L", "q", unit, cell)
 
@@ -95,7 +102,9 @@ def test_what_fits_not_together_is_refused() -> None:
         with pytest.raises(InputError, match=message):
             SparseMeasurement("L", "q", CELLS, *wrong)
     with pytest.raises(InputError, match="one answer with two values"):
-        SparseMeasurement.of("L", "q", (UNITS, CELLS), np.array([3, 10, 3]), np.array([1, 1, 2]), VARIANCE)
+        SparseMeasurement.of(
+            "L", "q", (UNITS, CELLS), np.array([3, 10, 3]), np.array([1, 1, 2]), VARIANCE
+        )
     with pytest.raises(InputError, match="'other' is not measured at level 'L'"):
         SparseMeasurements.of([some([1])]).answers("L", "other", at, at)
 
@@ -119,9 +128,15 @@ def test_coordinates_are_those_of_an_array() -> None:
             places(bad_units, bad_cells, (UNITS, CELLS), "here")
 
 
-@given(st.lists(st.integers(0, 11), max_size=12, unique=True), st.lists(st.integers(0, 11), max_size=30))
+@given(
+    st.lists(st.integers(0, 11), max_size=12, unique=True),
+    st.lists(st.integers(0, 11), max_size=30),
+)
 def test_sparse_answers_are_read_as_the_dense_ones(kept: list[int], asked: list[int]) -> None:
     dense = np.zeros(12, dtype=np.int64)
     dense[kept] = 1 + np.arange(len(kept))
     sparse = SparseAnswers.of(dense.reshape(3, 4))
-    assert sparse.read(np.array(asked, dtype=np.int64)).tolist() == dense[np.array(asked, dtype=int)].tolist()
+    assert (
+        sparse.read(np.array(asked, dtype=np.int64)).tolist()
+        == dense[np.array(asked, dtype=int)].tolist()
+    )

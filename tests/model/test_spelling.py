@@ -9,7 +9,9 @@ from das.model.spelling import named, product, query
 LEVELS = ("US", "State", "County", "Block_Group", "Block", "County_Subdivision")
 
 
-@pytest.mark.parametrize("text", ["block group", "blockgroup", "Block_Group", "BLOCK-GROUP", " block  group "])
+@pytest.mark.parametrize(
+    "text", ["block group", "blockgroup", "Block_Group", "BLOCK-GROUP", " block  group "]
+)
 def test_one_level_in_many_spellings(text):
     assert named(text, LEVELS, "level") == "Block_Group"
 
@@ -31,18 +33,26 @@ def test_near_names_are_suggested():
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("text", ["hispanic*cenrace", "cenrace * hispanic", "Hispanic * CENRACE", "hispanic* cenrace"])
+@pytest.mark.parametrize(
+    "text", ["hispanic*cenrace", "cenrace * hispanic", "Hispanic * CENRACE", "hispanic* cenrace"]
+)
 def test_one_query_in_many_spellings(text):
     assert product(text, ["total", "hispanic * cenrace"]) == "hispanic * cenrace"
     assert query(text, PL94) == "hispanic * cenrace"
-    assert query(text, PL94, ["cenrace * hispanic"]) == "cenrace * hispanic"  # as the plan spells it
+    assert (
+        query(text, PL94, ["cenrace * hispanic"]) == "cenrace * hispanic"
+    )  # as the plan spells it
 
 
 def test_a_query_is_one_of_its_schema():
     assert query("Detailed", PL94) == "detailed"
     assert query("TOTAL", PL94) == "total"
     assert query("cenrace*hhgq*voting_age", PL94) == "hhgq * votingage * cenrace"
-    for text, message in (("hispanc", "did you mean hispanic"), ("total*cenrace", "by itself"), ("", "no attribute")):
+    for text, message in (
+        ("hispanc", "did you mean hispanic"),
+        ("total*cenrace", "by itself"),
+        ("", "no attribute"),
+    ):
         with pytest.raises(UserError, match=message):
             query(text, PL94)
     with pytest.raises(UserError, match="the queries are total"):

@@ -39,12 +39,25 @@ ROOT = codes("US"), ints(0)
         (("A", "B"), (ROOT[0], codes("x", "y")), (ROOT[1], ints(0, 1)), "parent"),
         (("A", "B"), (ROOT[0], codes("x", "y")), (ROOT[1], ints(-1, 0)), "parent"),
         (("A", "B"), (ROOT[0], codes("y", "x")), (ROOT[1], ints(0, 0)), "order"),
-        (("A", "B", "C"), (ROOT[0], codes("x", "y"), codes("1", "2")), (ROOT[1], ints(0, 0), ints(1, 0)), "order"),
-        (("A", "B", "C"), (ROOT[0], codes("x", "y"), codes("1", "2")), (ROOT[1], ints(0, 0), ints(0, 0)), "no child"),
+        (
+            ("A", "B", "C"),
+            (ROOT[0], codes("x", "y"), codes("1", "2")),
+            (ROOT[1], ints(0, 0), ints(1, 0)),
+            "order",
+        ),
+        (
+            ("A", "B", "C"),
+            (ROOT[0], codes("x", "y"), codes("1", "2")),
+            (ROOT[1], ints(0, 0), ints(0, 0)),
+            "no child",
+        ),
     ],
 )
 def test_each_fault_of_a_spine_is_named(
-    levels: tuple[str, ...], all_codes: tuple[np.ndarray, ...], parent: tuple[np.ndarray, ...], message: str
+    levels: tuple[str, ...],
+    all_codes: tuple[np.ndarray, ...],
+    parent: tuple[np.ndarray, ...],
+    message: str,
 ) -> None:
     with pytest.raises(InputError, match=message) as caught:
         Spine(levels, all_codes, parent)
@@ -52,7 +65,11 @@ def test_each_fault_of_a_spine_is_named(
 
 
 def test_codes_may_fall_from_one_family_to_the_next() -> None:
-    spine = Spine(("A", "B", "C"), (ROOT[0], codes("x", "y"), codes("2", "1")), (ROOT[1], ints(0, 0), ints(0, 1)))
+    spine = Spine(
+        ("A", "B", "C"),
+        (ROOT[0], codes("x", "y"), codes("2", "1")),
+        (ROOT[1], ints(0, 0), ints(0, 1)),
+    )
     np.testing.assert_array_equal(spine.find("C", codes("1", "2", "3")), [1, 0, -1])
 
 
@@ -66,7 +83,9 @@ def test_walks_agree_with_parents_one_at_a_time(spine: Spine) -> None:
         above = len(spine.codes[depth - 1]) if depth else 1
         assert len(starts) == above + 1
         for u in range(above):
-            assert set(range(starts[u], starts[u + 1])) == set(np.flatnonzero(spine.parent[depth] == u))
+            assert set(range(starts[u], starts[u + 1])) == set(
+                np.flatnonzero(spine.parent[depth] == u)
+            )
         for high in range(depth + 1):
             ancestor = np.arange(len(spine.codes[depth]))
             for d in range(depth, high, -1):
@@ -98,7 +117,9 @@ def test_an_unknown_level_is_named_with_those_there_are() -> None:
 
 
 @given(spines(), st.integers(1, 5), st.integers(1, 30))
-def test_batches_cover_every_unit_once_and_never_split_a_family(spine: Spine, answers: int, limit: int) -> None:
+def test_batches_cover_every_unit_once_and_never_split_a_family(
+    spine: Spine, answers: int, limit: int
+) -> None:
     for depth, level in enumerate(spine.levels):
         batches = list(spine.batches(level, answers, limit))
         walked = [u for a, b in batches for u in range(a, b)]
@@ -108,15 +129,20 @@ def test_batches_cover_every_unit_once_and_never_split_a_family(spine: Spine, an
             families = np.unique(spine.parent[depth][a:b])
             assert np.isin(spine.parent[depth], families).sum() == b - a  # whole families
             assert (b - a) * answers <= limit or len(families) == 1
-        for (a, b), _ in pairwise(batches):  # nor needlessly small: the next family would break the limit
+        for (a, b), _ in pairwise(
+            batches
+        ):  # nor needlessly small: the next family would break the limit
             family = int((spine.parent[depth] == spine.parent[depth][b]).sum())
             assert (b - a + family) * answers > limit
 
 
 def test_batches_use_the_default_limit() -> None:
     n = 3
-    spine = Spine(("A", "B", "C"), (ROOT[0], codes("x", "y", "z"), codes("1", "2", "3")),
-                  (ROOT[1], ints(0, 0, 0), ints(0, 1, 2)))  # fmt: skip
+    spine = Spine(
+        ("A", "B", "C"),
+        (ROOT[0], codes("x", "y", "z"), codes("1", "2", "3")),
+        (ROOT[1], ints(0, 0, 0), ints(0, 1, 2)),
+    )
     assert list(spine.batches("C", 1)) == [(0, n)]
     assert list(spine.batches("C", 1 << 22)) == [(0, 1), (1, 2), (2, 3)]
     assert list(spine.batches("C", 1 << 21)) == [(0, 2), (2, 3)]

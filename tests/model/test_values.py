@@ -38,28 +38,42 @@ def ints(*values: Any) -> np.ndarray:
     return np.array(values, dtype=np.int64)
 
 
-# --- errors --------------------------------------------------------------------------------------------------
+# --- errors
+# --------------------------------------------------------------------------------------------------
 
 
 def test_an_error_says_what_where_and_what_to_do() -> None:
     error = InputError("too short", where="file.csv, line 3", remedy="fetch it again")
     assert str(error) == "file.csv, line 3: too short\n  what to do: fetch it again"
-    assert (error.what, error.where, error.remedy) == ("too short", "file.csv, line 3", "fetch it again")
+    assert (error.what, error.where, error.remedy) == (
+        "too short",
+        "file.csv, line 3",
+        "fetch it again",
+    )
     assert str(DasError("broken")) == "broken"
 
 
 @pytest.mark.parametrize(
     "kind, code",
-    [(DasError, 3), (UserError, 2), (SpecError, 2), (InputError, 2), (ReleaseError, 2), (PrivacyError, 3),
-     (InfeasibleError, 3), (SolverError, 3)],
-)  # fmt: skip
+    [
+        (DasError, 3),
+        (UserError, 2),
+        (SpecError, 2),
+        (InputError, 2),
+        (ReleaseError, 2),
+        (PrivacyError, 3),
+        (InfeasibleError, 3),
+        (SolverError, 3),
+    ],
+)
 def test_exit_codes(kind: type[DasError], code: int) -> None:
     assert kind.exit_code == code
     assert issubclass(kind, DasError)
     assert issubclass(kind, UserError) == (code == 2)
 
 
-# --- records -------------------------------------------------------------------------------------------------
+# --- records
+# -------------------------------------------------------------------------------------------------
 
 TWO_BLOCKS = {"State": np.array(["1", "1"]), "Block": np.array(["1a", "1b"])}
 
@@ -108,7 +122,8 @@ def test_an_extract_does_not_print_its_records() -> None:
     assert "12345" not in repr(extract)
 
 
-# --- measurements --------------------------------------------------------------------------------------------
+# --- measurements
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -124,7 +139,9 @@ def test_an_extract_does_not_print_its_records() -> None:
         (ints([1, 2]), ints(1), "int64"),
     ],
 )
-def test_a_measurement_that_does_not_fit_is_refused(values: np.ndarray, variance: np.ndarray, message: str) -> None:
+def test_a_measurement_that_does_not_fit_is_refused(
+    values: np.ndarray, variance: np.ndarray, message: str
+) -> None:
     with pytest.raises(InputError, match=message) as caught:
         Measurement("State", "hhgq", 0, values, variance)
     assert "State/hhgq" in str(caught.value)
@@ -134,7 +151,8 @@ def test_a_unit_without_measurement_has_infinite_variance() -> None:
     assert Measurement("State", "total", 0, ints([-5]), np.array([np.inf])).variance[0] == np.inf
 
 
-# --- constraints ---------------------------------------------------------------------------------------------
+# --- constraints
+# ---------------------------------------------------------------------------------------------
 
 
 def test_a_constraint_checks_its_sign_and_shape() -> None:
@@ -146,7 +164,9 @@ def test_a_constraint_checks_its_sign_and_shape() -> None:
         Constraint("c", "State", "total", "=", ints(1))
 
 
-@pytest.mark.parametrize("part, total", [((0, 0), (1, 2)), ((0, 2), (1, 2, 3)), ((0, -1), (5,)), ((1, 0), (5,))])
+@pytest.mark.parametrize(
+    "part, total", [((0, 0), (1, 2)), ((0, 2), (1, 2, 3)), ((0, -1), (5,)), ((1, 0), (5,))]
+)
 def test_parts_without_units_and_units_without_parts_are_refused(part: Any, total: Any) -> None:
     with pytest.raises(InputError, match="joint totals: every part needs a unit"):
         JointTotals(ints(*part), ints(*total))
@@ -164,7 +184,15 @@ def test_places_are_codes_without_the_digit_of_the_part() -> None:
 def test_bounds_with_joint_totals() -> None:
     """Units 0 and 2 hold 9 together, unit 1 holds 1."""
     joint = JointTotals(ints(0, 1, 0), ints(9, 1))
-    b = Bounds(np.array([0, 1]), np.zeros((3, 2), int), np.full((3, 2), 3), None, np.ones(2, bool), None, joint)
+    b = Bounds(
+        np.array([0, 1]),
+        np.zeros((3, 2), int),
+        np.full((3, 2), 3),
+        None,
+        np.ones(2, bool),
+        None,
+        joint,
+    )
     assert LevelBounds.of(b).known
     one = b.by_part()
     assert (one.upper.tolist(), one.total.tolist(), one.joint) == ([[6, 6], [3, 3]], [9, 1], None)
@@ -174,7 +202,9 @@ def test_bounds_with_joint_totals() -> None:
     with pytest.raises(ValueError, match="split a part"):
         b.rows(0, 2)
     with pytest.raises(InfeasibleError, match=r"unit number 0 \(2 such units"):
-        Bounds(b.group, b.lower, b.upper, None, b.possible, None, JointTotals(joint.part, ints(13, 1)))
+        Bounds(
+            b.group, b.lower, b.upper, None, b.possible, None, JointTotals(joint.part, ints(13, 1))
+        )
     with pytest.raises(InfeasibleError, match="unit number 1 "):
         Bounds(b.group, b.lower + 1, b.upper, None, b.possible, None, joint)
 
@@ -182,7 +212,13 @@ def test_bounds_with_joint_totals() -> None:
 def bounds(lower: Any, upper: Any, total: Any = None, **more: Any) -> Bounds:
     group, possible = np.array([0, 0, 1]), np.ones(3, dtype=bool)
     kept = {"group": group, "possible": possible} | more
-    return Bounds(kept["group"], ints(*lower), ints(*upper), None if total is None else ints(*total), kept["possible"])
+    return Bounds(
+        kept["group"],
+        ints(*lower),
+        ints(*upper),
+        None if total is None else ints(*total),
+        kept["possible"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,7 +231,9 @@ def bounds(lower: Any, upper: Any, total: Any = None, **more: Any) -> Bounds:
         ([[0, 0], [0, 0]], [[2, 2], [3, 2]], [5, 9], 2),
     ],
 )
-def test_bounds_that_nothing_meets_are_refused(lower: Any, upper: Any, total: Any, units: int) -> None:
+def test_bounds_that_nothing_meets_are_refused(
+    lower: Any, upper: Any, total: Any, units: int
+) -> None:
     with pytest.raises(InfeasibleError, match=rf"unit number \d \({units} such units\)"):
         bounds(lower, upper, total)
 
@@ -214,7 +252,14 @@ def test_bounds_of_different_shapes_are_refused() -> None:
 
 def test_rows_of_bounds_are_slices_of_everything() -> None:
     reach = np.arange(12).reshape(3, 4)
-    b = Bounds(np.array([0, 1]), np.zeros((3, 2), int), np.full((3, 2), 9), ints(1, 2, 3), np.ones(2, bool), reach)
+    b = Bounds(
+        np.array([0, 1]),
+        np.zeros((3, 2), int),
+        np.full((3, 2), 9),
+        ints(1, 2, 3),
+        np.ones(2, bool),
+        reach,
+    )
     part = b.rows(1, 3)
     assert b.groups == part.groups == 2
     np.testing.assert_array_equal(part.total, [2, 3])
@@ -225,7 +270,8 @@ def test_rows_of_bounds_are_slices_of_everything() -> None:
     assert bare.reach is None
 
 
-# --- estimates and solutions ---------------------------------------------------------------------------------
+# --- estimates and solutions
+# ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bad", [-1e-9, np.nan, np.inf])
@@ -259,7 +305,8 @@ def test_certificates_keep_the_worst() -> None:
     assert Certificate(1, 0, 0, 0.5, 0, 1).merge(whole) == Certificate(4, 1, 1, 0.5, 3e-7, 31)
 
 
-# --- releases ------------------------------------------------------------------------------------------------
+# --- releases
+# ------------------------------------------------------------------------------------------------
 
 SPINE = Spine(("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (ints(0), ints(0, 0)))
 
@@ -270,14 +317,18 @@ def level(dense: Any) -> Histogram:
     return Histogram.of(*dense.shape, unit, cell, dense[unit, cell])
 
 
-def release(top: Any = ((3, 0, 2),), low: Any = ((1, 0, 2), (2, 0, 0)), **changes: LevelBounds) -> Release:
+def release(
+    top: Any = ((3, 0, 2),), low: Any = ((1, 0, 2), (2, 0, 0)), **changes: LevelBounds
+) -> Release:
     possible = np.array([True, False, True])
     limits = {
         "A": bounds([[0, 1]], [[9, 9]], [5], possible=possible),
         "B": bounds([[0, 1], [0, 0]], [[9, 9], [9, 0]], possible=possible),
     }
     return Release(
-        SPINE, {"A": level(top), "B": level(low)}, {k: LevelBounds.of(b) for k, b in limits.items()} | changes
+        SPINE,
+        {"A": level(top), "B": level(low)},
+        {k: LevelBounds.of(b) for k, b in limits.items()} | changes,
     )
 
 
@@ -288,16 +339,30 @@ def test_a_release_that_meets_everything_is_one() -> None:
 @pytest.mark.parametrize(
     "build, message",
     [
-        (lambda: release(low=((1, 0, 2), (2, 0, 0), (0, 0, 0))), "B: a histogram has another number of units"),
+        (
+            lambda: release(low=((1, 0, 2), (2, 0, 0), (0, 0, 0))),
+            "B: a histogram has another number of units",
+        ),
         (lambda: release(low=((1, 0, 2), (1, 0, 0))), "the units of 'B' do not add up to 'A'"),
         (lambda: release(low=((1, 0, 1), (2, 0, 1))), "B: a bound on a dwelling group is broken"),
         (lambda: release(low=((2, 0, 0), (1, 0, 2))), "B: a bound on a dwelling group is broken"),
-        (lambda: release(top=((3, 0, 0),), low=((3, 0, 0), (0, 0, 0))), "A: a bound on a dwelling group is broken"),
-        (lambda: release(top=((2, 1, 2),), low=((0, 1, 2), (2, 0, 0))), "A: a structural zero is not zero"),
-        (lambda: release(top=((2, 0, 2),), low=((1, 0, 2), (1, 0, 0))), "A: a total that is invariant is not met"),
+        (
+            lambda: release(top=((3, 0, 0),), low=((3, 0, 0), (0, 0, 0))),
+            "A: a bound on a dwelling group is broken",
+        ),
+        (
+            lambda: release(top=((2, 1, 2),), low=((0, 1, 2), (2, 0, 0))),
+            "A: a structural zero is not zero",
+        ),
+        (
+            lambda: release(top=((2, 0, 2),), low=((1, 0, 2), (1, 0, 0))),
+            "A: a total that is invariant is not met",
+        ),
     ],
 )
-def test_a_release_that_breaks_anything_is_refused(build: Callable[[], Release], message: str) -> None:
+def test_a_release_that_breaks_anything_is_refused(
+    build: Callable[[], Release], message: str
+) -> None:
     with pytest.raises(PrivacyError, match=message):
         build()
 
@@ -313,14 +378,22 @@ def test_a_release_that_misses_a_joint_total_is_refused() -> None:
             Release(good.spine, good.histograms, {**good.bounds, "B": b})
 
 
-# --- frozen --------------------------------------------------------------------------------------------------
+# --- frozen
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "value, name",
-    [(PL94, "name"), (PL94.query("total"), "name"), (SPINE, "levels"), (release(), "spine"), (Certificate(), "solves"),
-     (level([[1]]), "cells"), (Blocks(TWO_BLOCKS), "fields")],
-)  # fmt: skip
+    [
+        (PL94, "name"),
+        (PL94.query("total"), "name"),
+        (SPINE, "levels"),
+        (release(), "spine"),
+        (Certificate(), "solves"),
+        (level([[1]]), "cells"),
+        (Blocks(TWO_BLOCKS), "fields"),
+    ],
+)
 def test_values_are_frozen(value: Any, name: str) -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(value, name, None)

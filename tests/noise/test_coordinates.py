@@ -1,4 +1,6 @@
-"""Noise on request: what its definition says of each coordinate, the right law, and the same value whatever else is asked."""
+"""Noise on request: what its definition says of each coordinate, the right law, and the same value
+whatever else is asked.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +61,13 @@ def noise(
 
 def anywhere(seed: int, n: int = N, size: int = LIMIT) -> NDArray[np.int64]:
     """Different coordinates, in no order."""
-    return np.random.default_rng(seed).permutation(np.unique(np.random.default_rng(seed).integers(0, size, n)))
+    return np.random.default_rng(seed).permutation(
+        np.unique(np.random.default_rng(seed).integers(0, size, n))
+    )
 
 
-# --- what the definition says, bit by bit -----------------------------------------------------------------------
+# --- what the definition says, bit by bit
+# -----------------------------------------------------------------------
 
 
 class ByHand:
@@ -128,8 +133,13 @@ class Spy(CipherBlocks):
 
 
 def loosened(parameter: Fraction) -> InverseCdf:
-    """The same distribution from brackets so wide that 16 bits decide nothing, 64 little, 128 not all, and 192 nearly."""
-    exact, width = symmetric(lambda n: discrete_gaussian.weights(parameter, n)), {64: 5, 128: 9, 192: 14}
+    """The same distribution from brackets so wide that 16 bits decide nothing, 64 little, 128 not
+    all, and 192 nearly.
+    """
+    exact, width = (
+        symmetric(lambda n: discrete_gaussian.weights(parameter, n)),
+        {64: 5, 128: 9, 192: 14},
+    )
 
     def brackets(n: int) -> tuple[int, list[int], list[int]]:
         first, lo, hi = exact(n)
@@ -140,14 +150,21 @@ def loosened(parameter: Fraction) -> InverseCdf:
 
 
 def test_what_is_not_decided_goes_on_as_far_as_it_must_to_the_same_value() -> None:
-    """Wide brackets cost work, and change nothing: each stage is reached, by thousands and by few, and is right."""
+    """Wide brackets cost work, and change nothing: each stage is reached, by thousands and by few,
+    and is right.
+    """
     sigma_sq, asked, hand = Fraction(9), anywhere(2, 600), ByHand(QUERY)
     table, blocks = loosened(sigma_sq), Spy(hand._key)
     sampler: Any = SimpleNamespace(refuse=discrete_gaussian.refuse, inverse=lambda _: table)
     drawn = CoordinateNoise(blocks, LIMIT, sampler, sigma_sq).at(asked)
     inverse = gaussian_reference(sigma_sq)
-    assert drawn.tolist() == [inverse(hand.word(i)) for i in asked.tolist()] == noise(sigma_sq).at(asked).tolist()
-    # B(i, 1) at the second and again at the third stage; B(i, 2) at the fourth; at the fifth its second half
+    assert (
+        drawn.tolist()
+        == [inverse(hand.word(i)) for i in asked.tolist()]
+        == noise(sigma_sq).at(asked).tolist()
+    )
+    # B(i, 1) at the second and again at the third stage; B(i, 2) at the fourth; at the fifth its
+    # second half
     assert blocks.asked[0] == len(asked)
     assert blocks.asked[1] > 1.3 * len(asked)
     assert blocks.asked[2] > 10
@@ -162,7 +179,9 @@ def test_where_no_table_pays_a_coordinate_has_a_stream_of_its_own() -> None:
             self.i, self.at, self.hand = i, 0, ByHand(QUERY)
 
         def bytes(self, n: int) -> bytes:
-            out = bytes(self.hand.block(self.i, 1 + k // 16)[k % 16] for k in range(self.at, self.at + n))
+            out = bytes(
+                self.hand.block(self.i, 1 + k // 16)[k % 16] for k in range(self.at, self.at + n)
+            )
             self.at += n
             return out
 
@@ -175,14 +194,18 @@ def test_where_no_table_pays_a_coordinate_has_a_stream_of_its_own() -> None:
         np.testing.assert_array_equal(drawn.at(np.array([5, 3, 5])), drawn.dense(0, 6)[[5, 3, 5]])
 
 
-# --- the same whatever else is asked ----------------------------------------------------------------------------
+# --- the same whatever else is asked
+# ----------------------------------------------------------------------------
 
 SIZE = 5000
 WIDE = noise(Fraction(10**4), size=SIZE)  #: one in a hundred needs a second block
 WHOLE = WIDE.dense(0, SIZE)
 
 
-@given(st.lists(st.integers(0, SIZE - 1), max_size=60), st.sampled_from([np.int64, np.int32, np.uint16, np.uint64]))
+@given(
+    st.lists(st.integers(0, SIZE - 1), max_size=60),
+    st.sampled_from([np.int64, np.int32, np.uint16, np.uint64]),
+)
 @settings(max_examples=30, deadline=None)
 def test_a_coordinate_has_one_value_in_any_company_order_and_type(
     asked: list[int], dtype: type[np.integer[Any]]
@@ -207,10 +230,15 @@ def test_many_at_once_are_those_of_one_at_a_time() -> None:
     np.testing.assert_array_equal(noise(Fraction(10**4)).at(first + order), whole[order])
     np.testing.assert_array_equal(drawn.at(first + order[::-1]), whole[order[::-1]])
     for i in order[:50].tolist():
-        assert drawn.at(np.array([first + i])).tolist() == [whole[i]] == drawn.dense(first + i, first + i + 1).tolist()
+        assert (
+            drawn.at(np.array([first + i])).tolist()
+            == [whole[i]]
+            == drawn.dense(first + i, first + i + 1).tolist()
+        )
 
 
-# --- the law ----------------------------------------------------------------------------------------------------
+# --- the law
+# ----------------------------------------------------------------------------------------------------
 
 
 def gaussian_p(drawn: NDArray[np.int64], sigma_sq: Fraction) -> float:
@@ -221,7 +249,10 @@ def gaussian_p(drawn: NDArray[np.int64], sigma_sq: Fraction) -> float:
 @pytest.mark.parametrize("sigma_sq", VARIANCES, **NAMES)
 def test_coordinates_have_their_law_and_no_other(sigma_sq: Fraction) -> None:
     asked = anywhere(5)
-    for drawn in (noise(sigma_sq, source=seeded(1)).at(asked), noise(sigma_sq, source=seeded(2)).dense(7, 7 + N)):
+    for drawn in (
+        noise(sigma_sq, source=seeded(1)).at(asked),
+        noise(sigma_sq, source=seeded(2)).dense(7, 7 + N),
+    ):
         assert gaussian_p(drawn, sigma_sq) > LEAST_P
         for factor in SCALED:
             assert gaussian_p(drawn, sigma_sq * factor**2) < 1e-20
@@ -244,7 +275,9 @@ def test_every_lane_has_the_law_and_lanes_of_a_block_are_independent() -> None:
     assert all(gaussian_p(lane, sigma_sq) > LEAST_P for lane in lanes)
     pairs = [(i, j) for i in range(8) for j in range(i)]
     assert min(independent_p(lanes[i], lanes[j]) for i, j in pairs) > LEAST_P
-    assert independent_p(lanes[0], lanes[1] + (np.arange(blocks) % 30 == 0) * lanes[0]) < 1e-20  # it can fail
+    assert (
+        independent_p(lanes[0], lanes[1] + (np.arange(blocks) % 30 == 0) * lanes[0]) < 1e-20
+    )  # it can fail
 
 
 @pytest.mark.parametrize("lag", [1, 7, 8, 9, 64, 1 << 15, 1 << 18])
@@ -254,8 +287,8 @@ def test_neighbours_are_independent(lag: int) -> None:
 
 
 def test_what_is_asked_because_of_what_was_answered_has_the_law() -> None:
-    """One of two coordinates, chosen by a third: as a full draw of which the rest is not looked at. Choosing by the two themselves
-    is seen."""
+    """One of two coordinates, chosen by a third: as a full draw of which the rest is not looked at.
+    Choosing by the two themselves is seen."""
     sigma_sq, drawn = Fraction(2), noise(Fraction(2), source=seeded(6))
     first = anywhere(9, 300_000, LIMIT // 3) * 3
     looked = drawn.at(first)
@@ -263,7 +296,10 @@ def test_what_is_asked_because_of_what_was_answered_has_the_law() -> None:
     assert gaussian_p(then, sigma_sq) > LEAST_P
     assert independent_p(looked, then) > LEAST_P
     one, two = drawn.at(first + 1), drawn.at(first + 2)
-    assert gaussian_p(np.where(np.arange(len(one)) % 10 == 0, np.maximum(one, two), one), sigma_sq) < 1e-20
+    assert (
+        gaussian_p(np.where(np.arange(len(one)) % 10 == 0, np.maximum(one, two), one), sigma_sq)
+        < 1e-20
+    )
 
 
 LABELS = {name: replace(QUERY, chunk=chunk) for name, chunk in OTHERS.items()} | {
@@ -289,22 +325,39 @@ def test_every_label_has_its_own_bits_and_none_those_of_a_chunk() -> None:
     chunks = [LABEL, *OTHERS.values(), *SHIFTED]
     assert len({x.encoded() for x in [*labels, *chunks]}) == len(labels) + len(chunks)
     source, at = keyed(KEY), np.arange(2, dtype=np.uint64)
-    streams = {source.blocks(x)(at, 0).tobytes() for x in labels} | {source.chunk(x).bytes(32) for x in chunks}
+    streams = {source.blocks(x)(at, 0).tobytes() for x in labels} | {
+        source.chunk(x).bytes(32) for x in chunks
+    }
     assert len(streams) == len(labels) + len(chunks)
     assert len({source.mark(x) for x in [*labels, *chunks]}) == len(labels) + len(chunks)
-    assert len({s.blocks(QUERY)(at, 0).tobytes() for s in (source, keyed(KEY[::-1]), seeded(1), seeded(2))}) == 4
+    assert (
+        len(
+            {
+                s.blocks(QUERY)(at, 0).tobytes()
+                for s in (source, keyed(KEY[::-1]), seeded(1), seeded(2))
+            }
+        )
+        == 4
+    )
 
 
-# --- what is refused, and what does not leave ---------------------------------------------------------------------
+# --- what is refused, and what does not leave
+# ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "positions",
     [
-        np.array([-1]), np.array([0, SIZE]), np.array([2**63 - 1]), np.array([2**64 - 1], dtype=np.uint64),
-        np.array([2**64 - 8], dtype=np.uint64), np.array([1.0]), np.array([True]), np.array([[1]]),
+        np.array([-1]),
+        np.array([0, SIZE]),
+        np.array([2**63 - 1]),
+        np.array([2**64 - 1], dtype=np.uint64),
+        np.array([2**64 - 8], dtype=np.uint64),
+        np.array([1.0]),
+        np.array([True]),
+        np.array([[1]]),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_coordinate_is_refused(positions: NDArray[Any]) -> None:
     with pytest.raises(InputError, match="noise on request"):
         WIDE.at(positions)

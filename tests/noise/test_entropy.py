@@ -32,7 +32,8 @@ def test_a_seed_repeats_itself_and_is_not_private() -> None:
 
 LABEL = ChunkLabel("persons", "Block", 1, b"440010001", b"440010009", b"p" * 32, "1", b"t" * 32)
 KEY = bytes(range(32))
-#: A label that differs in one field alone, by the field: text that moves from one field to its neighbour is another label, too.
+#: A label that differs in one field alone, by the field: text that moves from one field to its
+#: neighbour is another label, too.
 OTHERS = {
     "universe": replace(LABEL, universe="housing"),
     "level": replace(LABEL, level="Tract"),
@@ -63,18 +64,33 @@ def written(*values: bytes) -> bytes:
 
 
 def test_a_seeded_stream_is_the_same_everywhere() -> None:
-    """AES-256 in counter mode under the digest of the seed: runs with a seed repeat between versions."""
+    """AES-256 in counter mode under the digest of the seed: runs with a seed repeat between
+    versions.
+    """
     key = hashlib.sha256(b"das seeded entropy 2010 ").digest()
     assert entropy.seeded(2010).bytes(100) == aes_ctr(key, 100)
     run_key = hashlib.sha256(b"das seeded run key 2010").digest()
-    assert entropy.seeded(2010).chunk(LABEL).bytes(100) == entropy.keyed(run_key).chunk(LABEL).bytes(100)
+    assert entropy.seeded(2010).chunk(LABEL).bytes(100) == entropy.keyed(run_key).chunk(
+        LABEL
+    ).bytes(100)
     assert entropy.seeded(2010).mark(LABEL) == entropy.keyed(run_key).mark(LABEL)
 
 
 def test_the_stream_of_a_chunk_is_what_its_definition_says() -> None:
-    """Computed from RFC 2104 and the block cipher alone; the published mark is no part of the key."""
-    label = written(b"persons", b"Block", b"1", b"440010001", b"440010009", b"p" * 32, b"1", b"t" * 32,
-                    b"das noise by chunk 1")  # fmt: skip
+    """Computed from RFC 2104 and the block cipher alone; the published mark is no part of the
+    key.
+    """
+    label = written(
+        b"persons",
+        b"Block",
+        b"1",
+        b"440010001",
+        b"440010009",
+        b"p" * 32,
+        b"1",
+        b"t" * 32,
+        b"das noise by chunk 1",
+    )
     key = hmac_sha256(KEY, written(b"key", label))
     source = entropy.keyed(KEY)
     assert source.chunk(LABEL).bytes(1000) == aes_ctr(key, 1000)
@@ -119,7 +135,9 @@ def test_a_run_key_does_not_leave_its_source() -> None:
             duplicate(source)
     with pytest.raises(TypeError, match="for chunks alone"):
         source.bytes(1)
-    assert not any(x in repr(source) + str(source) + source.name for x in (KEY.hex(), repr(KEY)[2:-1]))
+    assert not any(
+        x in repr(source) + str(source) + source.name for x in (KEY.hex(), repr(KEY)[2:-1])
+    )
     for wrong in (b"", KEY[:16], KEY[:31], KEY + b"x"):
         with pytest.raises(ValueError, match=r"^a run key has 32 bytes$"):
             entropy.keyed(wrong)
@@ -137,7 +155,11 @@ def test_a_forgetful_source_draws_anew_whatever_it_is_asked_for(make) -> None:  
 
 
 def test_what_a_statement_says_of_each_source() -> None:
-    sources = {"keyed": entropy.keyed(KEY), "forgetful": entropy.system(), "kernel": entropy.kernel()}
+    sources = {
+        "keyed": entropy.keyed(KEY),
+        "forgetful": entropy.system(),
+        "kernel": entropy.kernel(),
+    }
     for kind, source in sources.items():
         assert entropy.stated(kind, None) == (source.name, source.private) == (source.name, True)
         assert entropy.stated(kind, 3) == (entropy.seeded(3).name, False)
@@ -174,12 +196,21 @@ def test_private_sources_never_repeat(make) -> None:  # type: ignore[no-untyped-
 
 
 def test_bits_are_balanced() -> None:
-    for source in (entropy.system(), entropy.kernel(), entropy.seeded(5), entropy.keyed(KEY).chunk(LABEL)):
+    for source in (
+        entropy.system(),
+        entropy.kernel(),
+        entropy.seeded(5),
+        entropy.keyed(KEY).chunk(LABEL),
+    ):
         ones = int(np.unpackbits(np.frombuffer(source.bytes(1 << 17), dtype=np.uint8)).sum())
-        assert abs(ones - (1 << 19)) < 6 * 2**9.5 / 2**0.5  # six standard deviations of 2^20 coin tosses
+        assert (
+            abs(ones - (1 << 19)) < 6 * 2**9.5 / 2**0.5
+        )  # six standard deviations of 2^20 coin tosses
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))]
+)
 def test_a_copy_of_a_system_source_has_another_stream(duplicate) -> None:  # type: ignore[no-untyped-def]
     source = entropy.system()
     other = duplicate(source)
@@ -220,7 +251,9 @@ print(os.read(read, 32).hex(), source.bytes(32).hex())
 def test_a_forked_child_has_a_stream_of_its_own(source: str, same: bool) -> None:
     """The seeded source shows that, without a new key, child and parent would repeat each other."""
     script = textwrap.dedent(FORK.format(source=source))
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
     child, parent = done.stdout.split()
     assert len(child) == len(parent) == 64
     assert (child == parent) == same
@@ -236,7 +269,9 @@ def test_the_key_is_renewed_after_so_many_bytes(monkeypatch: pytest.MonkeyPatch)
     assert source.bytes(24) == aes_ctr(keys[0], 64)[40:]  # the limit is reached, not passed
     assert source.bytes(1) == aes_ctr(keys[1], 1)
     assert source.bytes(63) == aes_ctr(keys[1], 64)[1:]
-    assert source.bytes(65) == aes_ctr(keys[2], 65)  # more at once than one key is for: still a new key
+    assert source.bytes(65) == aes_ctr(
+        keys[2], 65
+    )  # more at once than one key is for: still a new key
     assert source.bytes(8) == aes_ctr(keys[3], 8)
 
 

@@ -1,4 +1,6 @@
-"""Each level of refinement, reached through bits that are chosen, against an inverse to 256 bits."""
+"""Each level of refinement, reached through bits that are chosen, against an inverse to 256
+bits.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from tests.oracles import ReferenceInverse, gaussian_reference, laplace_referenc
 
 
 class Scripted(Entropy):
-    """One draw's U, given as 256 bits and revealed as they are asked for: 16, then 48, then 64 at a time.
+    """One draw's U, given as 256 bits and revealed as they are asked for: 16, then 48, then 64 at a
+    time.
 
     ``junk`` fills the bits of a word that the sampler throws away; it must not matter.
     """
@@ -47,22 +50,44 @@ class Scripted(Entropy):
         return self._next(64).to_bytes(8, "big")
 
 
-def sampler(weights: Callable[[Fraction, int], tuple[list[int], list[int], int]], parameter: Fraction) -> InverseCdf:
-    """As the module makes it, but with brackets remembered: thousands of draws here reach the third level."""
+def sampler(
+    weights: Callable[[Fraction, int], tuple[list[int], list[int], int]], parameter: Fraction
+) -> InverseCdf:
+    """As the module makes it, but with brackets remembered: thousands of draws here reach the third
+    level.
+    """
     return InverseCdf(lru_cache(symmetric(lambda n: weights(parameter, n))))
 
 
 CASES = {
-    "N 1/100": lambda: (sampler(discrete_gaussian.weights, Fraction(1, 100)), gaussian_reference(Fraction(1, 100))),
-    "N 1/2": lambda: (sampler(discrete_gaussian.weights, Fraction(1, 2)), gaussian_reference(Fraction(1, 2))),
-    "N 500/99": lambda: (sampler(discrete_gaussian.weights, Fraction(500, 99)), gaussian_reference(Fraction(500, 99))),
+    "N 1/100": lambda: (
+        sampler(discrete_gaussian.weights, Fraction(1, 100)),
+        gaussian_reference(Fraction(1, 100)),
+    ),
+    "N 1/2": lambda: (
+        sampler(discrete_gaussian.weights, Fraction(1, 2)),
+        gaussian_reference(Fraction(1, 2)),
+    ),
+    "N 500/99": lambda: (
+        sampler(discrete_gaussian.weights, Fraction(500, 99)),
+        gaussian_reference(Fraction(500, 99)),
+    ),
     "N odd": lambda: (
         sampler(discrete_gaussian.weights, Fraction(10**40 + 7, 10**38 + 9)),
         gaussian_reference(Fraction(10**40 + 7, 10**38 + 9)),
     ),
-    "N 10^4": lambda: (sampler(discrete_gaussian.weights, Fraction(10**4)), gaussian_reference(Fraction(10**4))),
-    "L 1/2": lambda: (sampler(discrete_laplace.weights, Fraction(1, 2)), laplace_reference(Fraction(1, 2))),
-    "L 1280/27": lambda: (sampler(discrete_laplace.weights, Fraction(1280, 27)), laplace_reference(Fraction(1280, 27))),
+    "N 10^4": lambda: (
+        sampler(discrete_gaussian.weights, Fraction(10**4)),
+        gaussian_reference(Fraction(10**4)),
+    ),
+    "L 1/2": lambda: (
+        sampler(discrete_laplace.weights, Fraction(1, 2)),
+        laplace_reference(Fraction(1, 2)),
+    ),
+    "L 1280/27": lambda: (
+        sampler(discrete_laplace.weights, Fraction(1280, 27)),
+        laplace_reference(Fraction(1280, 27)),
+    ),
 }
 
 
@@ -88,8 +113,11 @@ def test_words_around_every_threshold(case: tuple[InverseCdf, ReferenceInverse])
             if not 0 <= head < 1 << 64:
                 continue
             rest = generator.getrandbits(192)
-            # F at the ends of the table differs from 0 and 1 by less than 2^-256; a test word there has no answer.
-            word = min(max(head << 192 | rest, reference.thresholds[0] + 1), reference.thresholds[-1] - 1)
+            # F at the ends of the table differs from 0 and 1 by less than 2^-256; a test word there
+            # has no answer.
+            word = min(
+                max(head << 192 | rest, reference.thresholds[0] + 1), reference.thresholds[-1] - 1
+            )
             bits = Scripted(word, junk=generator.getrandbits(16))
             drawn = inverse.sample(1, bits)
             assert drawn.dtype == np.int64
@@ -98,8 +126,12 @@ def test_words_around_every_threshold(case: tuple[InverseCdf, ReferenceInverse])
     assert extended > 0  # the third level was reached, and right
 
 
-def test_bits_that_follow_a_threshold_as_far_as_they_go(case: tuple[InverseCdf, ReferenceInverse]) -> None:
-    """U equal to F(k) in its first 64, 128 or 190 bits: decided by the bits after those, and by no fewer."""
+def test_bits_that_follow_a_threshold_as_far_as_they_go(
+    case: tuple[InverseCdf, ReferenceInverse],
+) -> None:
+    """U equal to F(k) in its first 64, 128 or 190 bits: decided by the bits after those, and by no
+    fewer.
+    """
     inverse, reference = case
     low, high = reference.thresholds[0], reference.thresholds[-1]
     tried = 0
@@ -109,7 +141,8 @@ def test_bits_that_follow_a_threshold_as_far_as_they_go(case: tuple[InverseCdf, 
             kept = threshold >> tail << tail
             for word in (kept, kept | ((1 << tail) - 1)):
                 if not low < word < high or abs(word - threshold) >> (tail - 6) < 2:
-                    continue  # no answer to compare with, or so close by chance that 256 bits may not do
+                    # no answer to compare with, or so close by chance that 256 bits may not do
+                    continue
                 bits = Scripted(word)
                 assert inverse.sample(1, bits).tolist() == [reference(word)]
                 assert bits.given > shared
@@ -129,7 +162,9 @@ def test_any_words_whatever(case: tuple[InverseCdf, ReferenceInverse]) -> None:
 
 @pytest.mark.parametrize("k", [-12, -9, 9, 12])
 def test_the_ends_of_the_line(k: int) -> None:
-    """Draws so rare that no run will see them: the first and last word of 64 bits are always extended."""
+    """Draws so rare that no run will see them: the first and last word of 64 bits are always
+    extended.
+    """
     sigma_sq = Fraction(1, 2)
     inverse, reference = CASES["N 1/2"]()
     at = reference.thresholds[k - reference.first]
@@ -142,7 +177,9 @@ def test_the_ends_of_the_line(k: int) -> None:
 
 
 class Replay(Entropy):
-    """Many draws: the given prefixes, then the given second words, each asked for once and in order."""
+    """Many draws: the given prefixes, then the given second words, each asked for once and in
+    order.
+    """
 
     name, private = "replay", False
 
@@ -164,7 +201,9 @@ class Replay(Entropy):
 
 
 def test_each_draw_of_a_block_has_bits_of_its_own() -> None:
-    """Decided and undecided prefixes mixed over more than one block: second words go to those that need them."""
+    """Decided and undecided prefixes mixed over more than one block: second words go to those that
+    need them.
+    """
     inverse, reference = CASES["N 500/99"]()
     generator = random.Random(3)
     undecided = np.flatnonzero(inverse._table == inverse._undecided)[1:-1]

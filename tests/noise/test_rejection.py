@@ -1,4 +1,6 @@
-"""The samplers by rejection: their distributions, told apart from others, and where they take over from the tables."""
+"""The samplers by rejection: their distributions, told apart from others, and where they take over
+from the tables.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ WRONG = N // 2  #: so few draws of a law whose parameter is a tenth off are told
 LEAST_P = 1e-4  #: seeds are fixed, so a right sampler passes always
 
 
-def draws(sample: Callable[[Fraction, Entropy], int], parameter: Fraction, seed: int, n: int = N) -> NDArray[np.int64]:
+def draws(
+    sample: Callable[[Fraction, Entropy], int], parameter: Fraction, seed: int, n: int = N
+) -> NDArray[np.int64]:
     source = seeded(seed)
     return np.array([sample(parameter, source) for _ in range(n)], dtype=np.int64)
 
@@ -50,7 +54,8 @@ class Scripted(Entropy):
         return self.content[self.given - n : self.given]
 
 
-# --- its parts -----------------------------------------------------------------------------------------------
+# --- its parts
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 64, 255, 256, 257, 1000])
@@ -63,7 +68,9 @@ def test_uniform_integers(n: int) -> None:
 
 
 def test_uniform_integers_use_the_bits_that_they_need_and_reject_the_rest() -> None:
-    """Below 5 three bits are needed: 7, 6 and 5 are drawn again, 4 is kept. Below 1 there is nothing to draw."""
+    """Below 5 three bits are needed: 7, 6 and 5 are drawn again, 4 is kept. Below 1 there is
+    nothing to draw.
+    """
     source = Scripted(bytes(x << 5 for x in (7, 6, 5, 4, 0)))
     assert rejection.uniform(5, source) == 4
     assert source.given == 4
@@ -74,8 +81,18 @@ def test_uniform_integers_use_the_bits_that_they_need_and_reject_the_rest() -> N
         rejection.uniform(0, source)
 
 
-@pytest.mark.parametrize("gamma", [Fraction(0), Fraction(1, 10**30), Fraction(1, 7), Fraction(1), Fraction(17, 10),
-                                   Fraction(4), Fraction(10**20, 10**20 - 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    "gamma",
+    [
+        Fraction(0),
+        Fraction(1, 10**30),
+        Fraction(1, 7),
+        Fraction(1),
+        Fraction(17, 10),
+        Fraction(4),
+        Fraction(10**20, 10**20 - 1),
+    ],
+)
 def test_bernoulli_of_an_exponential(gamma: Fraction) -> None:
     source = seeded(11)
     successes = sum(rejection.bernoulli_exp(gamma, source) for _ in range(N))
@@ -85,10 +102,17 @@ def test_bernoulli_of_an_exponential(gamma: Fraction) -> None:
             assert binomtest(successes, N, exp(-gamma * factor)).pvalue < LEAST_P
 
 
-# --- the distributions ---------------------------------------------------------------------------------------
+# --- the distributions
+# ---------------------------------------------------------------------------------------
 
-SIGMA_SQ = [Fraction(1, 100), Fraction(1, 2), Fraction(1), Fraction(500, 99), Fraction(214437516707, 177339451520),
-            Fraction(100)]  # fmt: skip
+SIGMA_SQ = [
+    Fraction(1, 100),
+    Fraction(1, 2),
+    Fraction(1),
+    Fraction(500, 99),
+    Fraction(214437516707, 177339451520),
+    Fraction(100),
+]
 SCALES = [Fraction(1, 3), Fraction(1), Fraction(3, 2), Fraction(7, 5), Fraction(1280, 27)]
 NAMES: dict[str, Any] = {"ids": lambda s: f"{float(s):.4g}"}
 
@@ -100,7 +124,12 @@ def test_gaussian_draws_have_their_distribution_and_no_other(sigma_sq: Fraction)
     if sigma_sq >= Fraction(1, 2):
         for factor in (Fraction(9, 10), Fraction(11, 10)):
             assert gaussian_p(x, sigma_sq * factor) < 1e-6
-            assert gaussian_p(draws(rejection.discrete_gaussian, sigma_sq * factor, 2, WRONG), sigma_sq) < 1e-6
+            assert (
+                gaussian_p(
+                    draws(rejection.discrete_gaussian, sigma_sq * factor, 2, WRONG), sigma_sq
+                )
+                < 1e-6
+            )
 
 
 @pytest.mark.parametrize("scale", SCALES, **NAMES)
@@ -119,14 +148,19 @@ def test_draws_do_not_depend_on_each_other() -> None:
     assert abs(np.corrcoef(x[1:] + 0.1 * x[:-1], x[:-1])[0, 1]) > 4.5 / sqrt(N)
 
 
-# --- where they take over ------------------------------------------------------------------------------------
+# --- where they take over
+# ------------------------------------------------------------------------------------
 
 
 def moments_fit(x: NDArray[np.int64], variance: float, kurtosis: float) -> bool:
-    """Mean, variance and fourth moment within 4.5 of their standard deviations (those of a normal or Laplace sample)."""
+    """Mean, variance and fourth moment within 4.5 of their standard deviations (those of a normal
+    or Laplace sample).
+    """
     z = x / sqrt(variance)
     spread = sqrt((kurtosis - 1) / len(x))
-    fourth = {3: sqrt(96 / len(x)), 6: sqrt((2520 - 36) / len(x))}[int(kurtosis)]  # sd of z^4: E z^8 - (E z^4)^2
+    fourth = {3: sqrt(96 / len(x)), 6: sqrt((2520 - 36) / len(x))}[
+        int(kurtosis)
+    ]  # sd of z^4: E z^8 - (E z^4)^2
     return bool(
         abs(z.mean()) < 4.5 / sqrt(len(x))
         and abs((z**2).mean() - 1) < 4.5 * spread
@@ -152,8 +186,13 @@ def test_a_scale_of_ten_to_the_nine() -> None:
     assert not moments_fit(x, 2.4e18, 6)
 
 
-@pytest.mark.parametrize("module, name", [(discrete_gaussian, "discrete_gaussian"), (discrete_laplace, "discrete_laplace")])  # fmt: skip
-def test_the_tables_end_where_they_no_longer_pay(module: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "module, name",
+    [(discrete_gaussian, "discrete_gaussian"), (discrete_laplace, "discrete_laplace")],
+)
+def test_the_tables_end_where_they_no_longer_pay(
+    module: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Fraction] = []
 
     def recorded(parameter: Fraction, entropy: Entropy) -> int:
@@ -176,14 +215,19 @@ def test_beyond_the_tables_a_seed_repeats_and_the_system_does_not() -> None:
         huge = module.LARGEST * 3
         a, b = (module.sample(huge, 50, seeded(1)).tolist() for _ in range(2))
         assert a == b != module.sample(huge, 50, seeded(2)).tolist()
-        assert module.sample(huge, 50, system()).tolist() != module.sample(huge, 50, system()).tolist()
+        assert (
+            module.sample(huge, 50, system()).tolist() != module.sample(huge, 50, system()).tolist()
+        )
         assert module.sample(huge, 0, system()).shape == (0,)
 
 
-# --- what is refused -----------------------------------------------------------------------------------------
+# --- what is refused
+# -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sample", [rejection.discrete_gaussian, rejection.discrete_laplace, rejection.bernoulli_exp])
+@pytest.mark.parametrize(
+    "sample", [rejection.discrete_gaussian, rejection.discrete_laplace, rejection.bernoulli_exp]
+)
 @pytest.mark.parametrize("parameter", [1.0, 1e15, 1, "1/2", np.float64(2), None])
 def test_what_is_not_a_fraction_is_refused(sample: Callable[..., int], parameter: object) -> None:
     with pytest.raises(TypeError, match=f"must be a Fraction, not {type(parameter).__name__}"):

@@ -18,9 +18,15 @@ from das.noise import discrete_gaussian, discrete_laplace, entropy
 from tests.oracles import chi_square_p, gaussian_pmf, independent_p, laplace_pmf, tally
 
 N = 10_000_000
-LEAST_P = 1e-4  #: seeds are fixed, so a right sampler passes always; a wrong scale gives far less than this
+# : seeds are fixed, so a right sampler passes always; a wrong scale gives far less than this
+LEAST_P = 1e-4
 OFF = [Fraction(99, 100), Fraction(101, 100)]
-SIGMA_SQ = [Fraction(1, 2), Fraction(500, 99), Fraction(214437516707, 177339451520), Fraction(10**4)]
+SIGMA_SQ = [
+    Fraction(1, 2),
+    Fraction(500, 99),
+    Fraction(214437516707, 177339451520),
+    Fraction(10**4),
+]
 SCALES = [Fraction(1, 2), Fraction(1280, 27)]
 NAMES = {"ids": lambda s: f"{float(s):.4g}"}
 
@@ -43,7 +49,12 @@ def test_gaussian_draws_have_their_distribution_and_no_other(sigma_sq: Fraction)
     assert gaussian_p(draws, sigma_sq) > LEAST_P
     for factor in OFF:
         assert gaussian_p(draws, sigma_sq * factor**2) < 1e-20
-        assert gaussian_p(discrete_gaussian.sample(sigma_sq * factor**2, N // 2, entropy.seeded(2)), sigma_sq) < 1e-20
+        assert (
+            gaussian_p(
+                discrete_gaussian.sample(sigma_sq * factor**2, N // 2, entropy.seeded(2)), sigma_sq
+            )
+            < 1e-20
+        )
 
 
 @pytest.mark.parametrize("scale", SCALES, **NAMES)
@@ -53,12 +64,17 @@ def test_laplace_draws_have_their_distribution_and_no_other(scale: Fraction) -> 
     assert laplace_p(draws, scale) > LEAST_P
     for factor in OFF:
         assert laplace_p(draws, scale * factor) < 1e-20
-        assert laplace_p(discrete_laplace.sample(scale * factor, N // 2, entropy.seeded(4)), scale) < 1e-20
+        assert (
+            laplace_p(discrete_laplace.sample(scale * factor, N // 2, entropy.seeded(4)), scale)
+            < 1e-20
+        )
 
 
 @pytest.mark.parametrize("sigma_sq", [Fraction(500, 99), Fraction(10**4)], **NAMES)
 def test_tails(sigma_sq: Fraction) -> None:
-    """How many draws are beyond 3, 4 and 5 sigma on each side: those that the first 16 bits leave open."""
+    """How many draws are beyond 3, 4 and 5 sigma on each side: those that the first 16 bits leave
+    open.
+    """
     draws = discrete_gaussian.sample(sigma_sq, N, entropy.seeded(5))
     pmf = gaussian_pmf(sigma_sq, int(20 * sqrt(sigma_sq)))
     for width in (3, 4, 5):
@@ -88,7 +104,9 @@ def test_symmetry(sigma_sq: Fraction) -> None:
 def test_draws_do_not_depend_on_each_other(lag: int) -> None:
     draws = discrete_gaussian.sample(Fraction(500, 99), N // 4, entropy.seeded(8))
     assert independent_p(draws[:-lag], draws[lag:]) > LEAST_P
-    echo = draws[lag:] + (np.arange(len(draws) - lag) % 100 == 0) * draws[:-lag]  # 1 in 100 echoes another
+    echo = (
+        draws[lag:] + (np.arange(len(draws) - lag) % 100 == 0) * draws[:-lag]
+    )  # 1 in 100 echoes another
     assert independent_p(draws[:-lag], echo) < 1e-20
 
 
@@ -122,14 +140,17 @@ def test_very_much_noise() -> None:
     assert abs(spread - 1) < 4.5 * sqrt(2 / len(draws))
 
 
-# --- what is refused -----------------------------------------------------------------------------------------
+# --- what is refused
+# -----------------------------------------------------------------------------------------
 
 SAMPLERS = [discrete_gaussian.sample, discrete_laplace.sample]
 Sampler = Callable[[Any, int, entropy.Entropy], NDArray[np.int64]]
 
 
 @pytest.mark.parametrize("sample", SAMPLERS)
-@pytest.mark.parametrize("parameter", [1.0, 0.5, 1, "1/2", np.float64(2), np.int64(2), Decimal("0.5"), None])
+@pytest.mark.parametrize(
+    "parameter", [1.0, 0.5, 1, "1/2", np.float64(2), np.int64(2), Decimal("0.5"), None]
+)
 def test_what_is_not_a_fraction_is_refused(sample: Sampler, parameter: object) -> None:
     with pytest.raises(TypeError, match=f"must be a Fraction, not {type(parameter).__name__}"):
         sample(parameter, 1, entropy.seeded(1))
@@ -144,7 +165,9 @@ def test_what_is_not_positive_is_refused(sample: Sampler, parameter: Fraction) -
 
 @pytest.mark.parametrize("module", [discrete_gaussian, discrete_laplace])
 def test_noise_beyond_reason_is_refused_with_a_remedy(module: Any) -> None:
-    """Only where a draw might not fit its 64 bits; what is merely beyond the tables is drawn without them."""
+    """Only where a draw might not fit its 64 bits; what is merely beyond the tables is drawn
+    without them.
+    """
     with pytest.raises(SpecError, match="larger share"):
         module.sample(Fraction(2**101), 1, entropy.seeded(1))
     assert module.sample(Fraction(2**50), 3, entropy.seeded(1)).shape == (3,)

@@ -1,4 +1,6 @@
-"""The page of areas: deviations of a plan and the voting-age population, as the counts have them."""
+"""The page of areas: deviations of a plan and the voting-age population, as the counts have
+them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def of(opened: Opened, units: np.ndarray, area: np.ndarray) -> AreaCounts:  # ty
 
 
 def words(page: str) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", page, flags=re.S)))
+    return re.sub(
+        r"\s+", " ", re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", page, flags=re.S))
+    )
 
 
 def test_a_plan_has_its_ideal_and_its_deviations(opened: Opened) -> None:
@@ -40,13 +44,23 @@ def test_a_plan_has_its_ideal_and_its_deviations(opened: Opened) -> None:
     ideal = total.mean()
     assert "NOT PRIVATE" in text
     assert f"Ideal population {ideal:,.1f} (the population of all districts is exact)" in text
-    assert f"{total.max() - total.min():,} persons, {100 * (total.max() - total.min()) / ideal:.2f} %" in text
-    first = f"d0 {total[0]:,} {total[0] - ideal:+,.0f} {100 * (total[0] / ideal - 1):+.2f}".replace("-", "−")
+    assert (
+        f"{total.max() - total.min():,} persons, {100 * (total.max() - total.min()) / ideal:.2f} %"
+        in text
+    )
+    first = f"d0 {total[0]:,} {total[0] - ideal:+,.0f} {100 * (total[0] / ideal - 1):+.2f}".replace(
+        "-", "−"
+    )
     assert first in text
     assert "Hispanic or Latino" in text
-    adults, hispanic = (next(c for c in found.columns if c.statistic.field == f) for f in ("P0040001", "P0040002"))
+    adults, hispanic = (
+        next(c for c in found.columns if c.statistic.field == f) for f in ("P0040001", "P0040002")
+    )
     assert f"{hispanic.value[0]:,} ({100 * hispanic.value[0] / adults.value[0]:.1f} %)" in text
-    assert f"{round(hispanic.estimate[0]):,}: {hispanic.low[0]:,} to {hispanic.high[0]:,}" in text.replace("−", "-")
+    assert (
+        f"{round(hispanic.estimate[0]):,}: {hispanic.low[0]:,} to {hispanic.high[0]:,}"
+        in text.replace("−", "-")
+    )
     assert "intervals are wide" in text
     assert "Housing units" in text
 
@@ -60,15 +74,27 @@ def test_areas_that_overlap_or_leave_somebody_out_are_no_plan(opened: Opened) ->
 
 
 def test_what_is_wide_outside_exact_or_not_told() -> None:
-    cells = (AreaCell(100, 104, 101, 107), AreaCell(10, 12, 7, 17), AreaCell(7, 7, 7, 7), AreaCell(7))
-    assert [(c.outside, c.wide) for c in cells] == [(True, False), (False, True), (False, False), (False, False)]
+    cells = (
+        AreaCell(100, 104, 101, 107),
+        AreaCell(10, 12, 7, 17),
+        AreaCell(7, 7, 7, 7),
+        AreaCell(7),
+    )
+    assert [(c.outside, c.wide) for c in cells] == [
+        (True, False),
+        (False, True),
+        (False, False),
+        (False, False),
+    ]
     section = AreaSection("Persons", ("a", "b", "c", "d"), (("<b>x</b>", cells),))
     plan = PlanSummary((("x", AreaCell(0)), ("y", AreaCell(0))), False)
     page = area_html("r", "ward", 1, 0.9, [section], plan, private=True)
     assert "<b>x</b>" not in page  # names are text
     text = words(page)
     assert "1 of 3 intervals are wide" in text
-    assert all(t in text for t in ("104: 101 to 107 &#x2691;", "12: 7 to 17 wide", "exact", "not told"))
+    assert all(
+        t in text for t in ("104: 101 to 107 &#x2691;", "12: 7 to 17 wide", "exact", "not told")
+    )
     assert "NOT PRIVATE" not in text
 
 
@@ -77,6 +103,8 @@ def test_the_command_writes_the_page(worlds: Worlds, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["area", str(run), "--kind", "Place", "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert "areas of pl94-2010" in words(out.read_text())
-    asked = CliRunner().invoke(main, ["area", str(run), "--kind", "Place", "--statistics", "P5", "--out", str(out)])
+    asked = CliRunner().invoke(
+        main, ["area", str(run), "--kind", "Place", "--statistics", "P5", "--out", str(out)]
+    )
     assert asked.exit_code == 0, asked.output
     assert "Persons, P005" in words(out.read_text())

@@ -31,8 +31,8 @@ def units(release: Opened, u: Universe, level: str) -> int:
 
 
 def test_deviations_are_the_errors_of_the_estimates(release: Opened) -> None:
-    """Those of full information, whose code has the measurements as well: the root mean square of their standard errors over the
-    answers that somebody can give."""
+    """Those of full information, whose code has the measurements as well: the root mean square of
+    their standard errors over the answers that somebody can give."""
     for u in release.after.universes:
         found, tree, compared = bought(release, u), release.tree(u), 0
         assert set(found) == {(n.level, n.query) for n in u.noise}
@@ -46,14 +46,22 @@ def test_deviations_are_the_errors_of_the_estimates(release: Opened) -> None:
         assert compared
 
 
-def test_the_total_of_states_buys_nothing_where_it_is_exact_and_states_are_units(release: Opened) -> None:
+def test_the_total_of_states_buys_nothing_where_it_is_exact_and_states_are_units(
+    release: Opened,
+) -> None:
     persons = bought(release, release.after.persons)
     spare = {pair for pair, b in persons.items() if b.nothing}
     known = {pair for pair, b in persons.items() if b.deviation == 0}
-    assert spare == known == ({("State", "total")} if release.tree(release.after.persons).alike else set())
+    assert (
+        spare
+        == known
+        == ({("State", "total")} if release.tree(release.after.persons).alike else set())
+    )
 
 
-def test_a_page_does_not_wait_for_what_takes_long(release: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_does_not_wait_for_what_takes_long(
+    release: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
     persons = release.after.persons
     above = sum(release.tree(persons).spine.units(level) for level in release.spine.levels[:-1])
     work = above * 4 * 16**3  # four modes of 16 x 16

@@ -1,4 +1,6 @@
-"""Microdata, tables and dictionary of a release of the DHC: of a small world, against its records one by one."""
+"""Microdata, tables and dictionary of a release of the DHC: of a small world, against its records
+one by one.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def lowest() -> dict[str, Histogram]:
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory, spine: Spine, lowest: dict[str, Histogram]) -> Path:
+def release(
+    tmp_path_factory: pytest.TempPathFactory, spine: Spine, lowest: dict[str, Histogram]
+) -> Path:
     out = tmp_path_factory.mktemp("release")
     dhc_files.write(out, spine, counted(spine, lowest), name="a test", private=True, csv=True)
     return out
@@ -47,7 +51,9 @@ def test_the_world_is_not_too_plain(lowest: dict[str, Histogram]) -> None:
     assert {2, 3} <= set(lowest["units"].cell.tolist())  # with rent and without
 
 
-def test_microdata_hold_the_counts(release: Path, spine: Spine, lowest: dict[str, Histogram]) -> None:
+def test_microdata_hold_the_counts(
+    release: Path, spine: Spine, lowest: dict[str, Histogram]
+) -> None:
     found = dhc_files.read_counts(release, spine)
     assert list(found) == ["persons", "units", "households"]
     assert all(found[u].same_as(lowest[u]) for u in lowest)
@@ -58,25 +64,39 @@ def test_microdata_hold_the_counts(release: Path, spine: Spine, lowest: dict[str
         assert len(read_frame(release / "microdata" / f"{folder}.csv")) == len(frame)
 
 
-# --- tables ------------------------------------------------------------------------------------------
+# --- tables
+# ------------------------------------------------------------------------------------------
 
 
 def read_table(release: Path, name: str, level: str) -> table_files.TableValues:
     return table_files.read(release / "tables" / f"{name}_{level}.csv")
 
 
-def test_each_table_is_there_for_the_levels_it_is_published_for(release: Path, spine: Spine) -> None:
+def test_each_table_is_there_for_the_levels_it_is_published_for(
+    release: Path, spine: Spine
+) -> None:
     every = [t for u in PUBLISHED for t in tables_of(u)]
     assert len({t.name for t in every}) == len(every) == 65
     want = {f"{t.name}_{level}.csv" for t in every for level in levels_of(t, spine)}
     assert {p.name for p in (release / "tables").iterdir()} == want
     deepest = {t.name: levels_of(t, spine)[-1] for t in every}
-    assert {n: v for n, v in deepest.items() if n in ("P1", "P12", "H1", "H14", "PCT12", "HCT3", "PCO1")} == {
-        "P1": "Block", "P12": "Block", "H1": "Block", "H14": "Block", "PCT12": "Tract", "HCT3": "Tract", "PCO1": "County"}  # fmt: skip
+    assert {
+        n: v for n, v in deepest.items() if n in ("P1", "P12", "H1", "H14", "PCT12", "HCT3", "PCO1")
+    } == {
+        "P1": "Block",
+        "P12": "Block",
+        "H1": "Block",
+        "H14": "Block",
+        "PCT12": "Tract",
+        "HCT3": "Tract",
+        "PCO1": "County",
+    }
 
 
 def test_of_a_tree_without_tracts_all_but_the_lowest_level_have_them() -> None:
-    flat = Spine.from_frame({"County": ["1", "2"], "Block": ["11", "21"]}, ["State", "County", "Block"])
+    flat = Spine.from_frame(
+        {"County": ["1", "2"], "Block": ["11", "21"]}, ["State", "County", "Block"]
+    )
     (pct,) = [t for t in tables_of("persons") if t.name == "PCT12"]
     assert levels_of(pct, flat) == ("State", "County")
     assert levels_of(pct, flat.truncated("State")) == ("State",)
@@ -86,8 +106,16 @@ def test_tables_say_what_the_records_are(release: Path, spine: Spine) -> None:
     """By block, from the microdata, record by record."""
     people, homes = (read_frame(release / "microdata" / f) for f in ("persons", "units"))
     for frame in (people, homes):
-        frame["code"] = ["".join(x) for x in zip(*(frame[c].astype(str) for c in (
-            "TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK")), strict=True)]  # fmt: skip
+        frame["code"] = [
+            "".join(x)
+            for x in zip(
+                *(
+                    frame[c].astype(str)
+                    for c in ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK")
+                ),
+                strict=True,
+            )
+        ]
     codes = spine.geocodes("Block").tolist()
 
     def count(frame: pd.DataFrame, which: pd.Series) -> list[int]:
@@ -120,7 +148,10 @@ def test_tables_say_what_the_records_are(release: Path, spine: Spine) -> None:
 def test_tables_add_up(release: Path, spine: Spine) -> None:
     for depth, level in enumerate(spine.levels[1:], 1):
         for path in sorted((release / "tables").glob(f"*_{level}.csv")):
-            here, above = table_files.read(path), read_table(release, path.name.split("_")[0], spine.levels[depth - 1])
+            here, above = (
+                table_files.read(path),
+                read_table(release, path.name.split("_")[0], spine.levels[depth - 1]),
+            )
             total = np.zeros_like(above.values)
             np.add.at(total, spine.parent[depth], here.values)
             assert np.array_equal(total, above.values), path.name
@@ -132,14 +163,17 @@ def test_no_array_of_units_by_cells_is_made(
     """Nine blocks by 1,227,744 cells would be 88 MB."""
     made = []
     monkeypatch.setattr(
-        Histogram, "dense", lambda h: made.append(h.units * h.cells) or np.zeros((h.units, h.cells), dtype=np.int64)
+        Histogram,
+        "dense",
+        lambda h: made.append(h.units * h.cells) or np.zeros((h.units, h.cells), dtype=np.int64),
     )
     counts = counted(spine, lowest)
     dhc_files.write_tables(tmp_path, spine, counts, private=True)
     assert max(made, default=0) < 1000
 
 
-# --- dictionary --------------------------------------------------------------------------------------
+# --- dictionary
+# --------------------------------------------------------------------------------------
 
 
 def test_every_file_column_and_code_is_in_the_dictionary(worlds: Worlds) -> None:
@@ -150,7 +184,11 @@ def test_every_file_column_and_code_is_in_the_dictionary(worlds: Worlds) -> None
     for name in held(release):
         assert any(fnmatch(name, p) for p in files), name
     for pattern in files:
-        here = [n for n in held(release) if n == pattern or (fnmatch(n, pattern) and n not in set(files))]
+        here = [
+            n
+            for n in held(release)
+            if n == pattern or (fnmatch(n, pattern) and n not in set(files))
+        ]
         assert here or pattern == "report.html", pattern
         if here and pattern != "dictionary.csv" and Path(here[0]).suffix in (".csv", ".parquet"):
             said = lines[(lines.kind == "column") & (lines.file == pattern)].column
@@ -169,20 +207,29 @@ def test_codes_of_units_say_what_they_mean_in_the_whole_file(worlds: Worlds) -> 
     release = worlds.dhc() / "release"
     lines = pd.read_csv(release / "dictionary.csv", dtype=str, keep_default_na=False)
     units = (
-        lines[(lines.kind == "code") & (lines.file == "microdata/units/*.parquet")].set_index(["column", "code"]).label
+        lines[(lines.kind == "code") & (lines.file == "microdata/units/*.parquet")]
+        .set_index(["column", "code"])
+        .label
     )
     assert units["TEN"].to_dict() == {
-        "0": "no household", "1": "Owned with a mortgage or a loan", "2": "Owned free and clear", "3": "Rented",
-        "4": "Occupied without payment of cash rent"}  # fmt: skip
+        "0": "no household",
+        "1": "Owned with a mortgage or a loan",
+        "2": "Owned free and clear",
+        "3": "Rented",
+        "4": "Occupied without payment of cash rent",
+    }
     assert units["CPLT"]["0"] == "Living alone, or no household"
     assert units["RTYPE"].to_dict() == {"2": "housing unit", "4": "group-quarters facility"}
     assert units["VACS"]["0"] == "not vacant"
 
 
-# --- refusals, and what is said of seeded runs --------------------------------------------------------
+# --- refusals, and what is said of seeded runs
+# --------------------------------------------------------
 
 
-def test_a_seeded_run_says_so_everywhere(tmp_path: Path, spine: Spine, lowest: dict[str, Histogram]) -> None:
+def test_a_seeded_run_says_so_everywhere(
+    tmp_path: Path, spine: Spine, lowest: dict[str, Histogram]
+) -> None:
     dhc_files.write(tmp_path, spine, counted(spine, lowest), name="a test", private=False)
     for folder in ("persons", "units"):
         assert COLUMN in read_frame(tmp_path / "microdata" / folder).columns
@@ -190,7 +237,9 @@ def test_a_seeded_run_says_so_everywhere(tmp_path: Path, spine: Spine, lowest: d
     assert not list(tmp_path.glob("microdata/*.csv"))
 
 
-def faults(spine: Spine, lowest: dict[str, Histogram]) -> Iterator[tuple[str, dict[str, dict[str, Histogram]]]]:
+def faults(
+    spine: Spine, lowest: dict[str, Histogram]
+) -> Iterator[tuple[str, dict[str, dict[str, Histogram]]]]:
     whole = counted(spine, lowest)
     yield "no counts of units at level 'State'", {u: h for u, h in whole.items() if u != "units"}
     yield (

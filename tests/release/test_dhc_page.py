@@ -32,9 +32,12 @@ from tests.statements import one_draw
 from tests.worlds import ROOT
 
 CERTIFICATES = {
-    "persons": {"County": Certificates(Certificate(12, 0, 0, 3e-7), Certificate(12, 0, 2)), "Block": Certificates(Certificate(5, 1, 0, 4e-6))},
+    "persons": {
+        "County": Certificates(Certificate(12, 0, 0, 3e-7), Certificate(12, 0, 2)),
+        "Block": Certificates(Certificate(5, 1, 0, 4e-6)),
+    },
     "households": {"County": Certificates(Certificate(7, 0, 0, 1e-8))},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +72,8 @@ def rows(page: str) -> dict[str, list[str]]:
     return {name: re.findall(r"<td[^>]*>([^<]*)</td>", cells) for name, cells in found}
 
 
-# --- what it says ------------------------------------------------------------------------------------
+# --- what it says
+# ------------------------------------------------------------------------------------
 
 
 def test_it_is_whole_and_needs_nothing_from_elsewhere(
@@ -84,23 +88,46 @@ def test_it_is_whole_and_needs_nothing_from_elsewhere(
     assert WARNING not in text
 
 
-def test_numbers_of_places_are_those_of_the_records(page: str, spine: Spine, counts: DhcCounts) -> None:
+def test_numbers_of_places_are_those_of_the_records(
+    page: str, spine: Spine, counts: DhcCounts
+) -> None:
     found = rows(page)
     assert next(iter(found)) == "44"
-    assert sorted(list(found)[1:], key=lambda n: -int(found[n][0].replace(",", ""))) == list(found)[1:]
+    assert (
+        sorted(list(found)[1:], key=lambda n: -int(found[n][0].replace(",", ""))) == list(found)[1:]
+    )
     for county, code in ((n, n[-3:]) for n in found if n != "44"):
         unit = int(spine.find("County", [f"44{code}"])[0])
         persons, units, households = (
             counts[u]["County"].rows(unit, unit + 1) for u in ("persons", "units", "households")
         )
         relgq, _, age, *_ = np.unravel_index(np.repeat(persons.cell, persons.count), DHCP.shape)
-        *_, tenure, number = np.unravel_index(np.repeat(households.cell, households.count), DHCH.shape)
-        n, homes, vacant = len(age), len(tenure), int(units.count[(units.cell >= 4) & (units.cell < 11)].sum())
+        *_, tenure, number = np.unravel_index(
+            np.repeat(households.cell, households.count), DHCH.shape
+        )
+        n, homes, vacant = (
+            len(age),
+            len(tenure),
+            int(units.count[(units.cell >= 4) & (units.cell < 11)].sum()),
+        )
         away = int((relgq >= 18).sum())
         alone = sum(TYPES[t].size == 1 for t in number.tolist())
-        want = [n, float(found[county][1]), 100 * (age < 18).mean(), 100 * (age >= 65).mean(), away, homes, (n - away) / homes,
-                100 * (tenure < 2).mean(), 100 * alone / homes, homes + vacant, 100 * vacant / (homes + vacant)]  # fmt: skip
-        np.testing.assert_allclose([float(x.replace(",", "")) for x in found[county]], want, atol=0.051)
+        want = [
+            n,
+            float(found[county][1]),
+            100 * (age < 18).mean(),
+            100 * (age >= 65).mean(),
+            away,
+            homes,
+            (n - away) / homes,
+            100 * (tenure < 2).mean(),
+            100 * alone / homes,
+            homes + vacant,
+            100 * vacant / (homes + vacant),
+        ]
+        np.testing.assert_allclose(
+            [float(x.replace(",", "")) for x in found[county]], want, atol=0.051
+        )
         assert abs(float(found[county][1]) - np.median(age + 0.5)) <= 1
 
 
@@ -109,8 +136,13 @@ def test_households_of_a_kind_are_told_by_their_members(spine: Spine, counts: Dh
     households = counts["households"]["State"]
     *_, number = np.unravel_index(np.repeat(households.cell, households.count), DHCH.shape)
     found = [TYPES[t] for t in number.tolist()]
-    want = [sum(t.couple[0] == "M" and t.own > 0 for t in found), sum(t.couple[0] == "M" and t.own == 0 for t in found),
-            sum(t.couple[0] == "C" for t in found), sum(t.couple == "N" and t.own > 0 for t in found), sum(t.size == 1 for t in found)]  # fmt: skip
+    want = [
+        sum(t.couple[0] == "M" and t.own > 0 for t in found),
+        sum(t.couple[0] == "M" and t.own == 0 for t in found),
+        sum(t.couple[0] == "C" for t in found),
+        sum(t.couple == "N" and t.own > 0 for t in found),
+        sum(t.size == 1 for t in found),
+    ]
     assert places.types[0].tolist() == [*want, len(found) - sum(want)]
     assert places.types[0].sum() == places.households[0]
 
@@ -122,16 +154,27 @@ def test_certificates_are_the_worst_of_all_levels(page: str) -> None:
     assert worst([]) == Certificate()
 
 
-def test_the_noise_of_every_question_with_few_answers_is_told(tmp_path: Path, spine: Spine, counts: DhcCounts) -> None:
+def test_the_noise_of_every_question_with_few_answers_is_told(
+    tmp_path: Path, spine: Spine, counts: DhcCounts
+) -> None:
     text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
     levels = ", ".join(f'"{level}"' for level in spine.levels)
-    chosen = parse_dhc(text, where="c", overrides=[f"geography.levels=[{levels}]", "budget.persons=1/2"])
+    chosen = parse_dhc(
+        text, where="c", overrides=[f"geography.levels=[{levels}]", "budget.persons=1/2"]
+    )
     page = written(tmp_path, spine, counts, universes=chosen.universes)
     assert_sound(page)
-    told = Page(page).text.partition("How large the noise is")[2].partition("How sure the estimation is")[0]
+    told = (
+        Page(page)
+        .text.partition("How large the noise is")[2]
+        .partition("How sure the estimation is")[0]
+    )
     assert told.count("persons: ") == 7
     assert told.count("households: ") == 5
-    rho = [Fraction(chosen.universe("persons").strategy.rho[level]["hispanic * sex"]) for level in spine.levels]
+    rho = [
+        Fraction(chosen.universe("persons").strategy.rho[level]["hispanic * sex"])
+        for level in spine.levels
+    ]
     want = []
     for sigma_sq in (float(1 / r) for r in rho):  # bounded neighbours: two answers of one record
         p = gaussian_pmf(sigma_sq, 400)
@@ -141,7 +184,8 @@ def test_the_noise_of_every_question_with_few_answers_is_told(tmp_path: Path, sp
     assert "How large the noise is" not in written(tmp_path, spine, counts)
 
 
-# --- what hardly is so -------------------------------------------------------------------------------
+# --- what hardly is so
+# -------------------------------------------------------------------------------
 
 
 def test_what_is_hardly_so_is_counted(spine: Spine) -> None:
@@ -152,7 +196,10 @@ def test_what_is_hardly_so_is_counted(spine: Spine) -> None:
 
     def odd(persons: Histogram, homes: Histogram) -> list[int]:
         return [
-            o.units for o in dhc_page.odd(counted(spine, lowest | {"persons": persons, "households": homes}), "Block")
+            o.units
+            for o in dhc_page.odd(
+                counted(spine, lowest | {"persons": persons, "households": homes}), "Block"
+            )
         ]
 
     def without(h: Histogram, block: int, which: np.ndarray | None = None) -> Histogram:
@@ -166,7 +213,11 @@ def test_what_is_hardly_so_is_counted(spine: Spine) -> None:
     fewer = int(minors_only.totals()[1] < homes.totals()[1])
     assert odd(minors_only, homes) == [0, 0, fewer, int(minors_only.totals()[1] > 0)]
     many = Histogram.of(
-        9, homes.cells, np.append(homes.unit, 2), np.append(homes.cell, 0), np.append(homes.count, 1000)
+        9,
+        homes.cells,
+        np.append(homes.unit, 2),
+        np.append(homes.cell, 0),
+        np.append(homes.count, 1000),
     )
     assert odd(persons, many) == [0, 0, 1, 0]
     assert odd(without(persons, PRISON), homes) == [0, 0, 0, 0]
@@ -185,7 +236,8 @@ def test_half_are_younger_than_the_median_age(counts: list[int]) -> None:
     assert younger == pytest.approx(by_age.sum() / 2)
 
 
-# --- other trees -------------------------------------------------------------------------------------
+# --- other trees
+# -------------------------------------------------------------------------------------
 
 
 def test_a_seeded_run_says_so_and_one_without_statement_refers_to_it(
@@ -205,7 +257,10 @@ def test_trees_of_one_level_without_counties_and_of_many(tmp_path: Path, counts:
     assert_sound(page)
     assert "<h2>Every" not in page
     tracts = Spine.from_frame({"Tract": [f"{i:03d}" for i in range(140)]}, ["State", "Tract"])
-    nobody = {u: Histogram.of(139, h["State"].cells, *(np.zeros(0, dtype=np.int64),) * 3) for u, h in counts.items()}
+    nobody = {
+        u: Histogram.of(139, h["State"].cells, *(np.zeros(0, dtype=np.int64),) * 3)
+        for u, h in counts.items()
+    }
     one = {u: h["State"] for u, h in counts.items()}
     many = {u: {"State": h, "Tract": Histogram.concatenate([h, nobody[u]])} for u, h in one.items()}
     page = written(tmp_path, tracts, many)
@@ -213,13 +268,18 @@ def test_trees_of_one_level_without_counties_and_of_many(tmp_path: Path, counts:
     assert "Every tract" in page
     assert "The 120 largest; the others are in the tables." in page
     empty = {
-        u: {lv: Histogram.of(h.units, h.cells, *(np.zeros(0, dtype=np.int64),) * 3) for lv, h in of.items()}
+        u: {
+            lv: Histogram.of(h.units, h.cells, *(np.zeros(0, dtype=np.int64),) * 3)
+            for lv, h in of.items()
+        }
         for u, of in many.items()
     }
     assert_sound(written(tmp_path, tracts, empty))
 
 
-def test_counts_of_another_tree_are_refused(tmp_path: Path, spine: Spine, counts: DhcCounts) -> None:
+def test_counts_of_another_tree_are_refused(
+    tmp_path: Path, spine: Spine, counts: DhcCounts
+) -> None:
     other = replace(spine, names=()).truncated("County").restricted("County", np.array([0]))
     with pytest.raises(InputError, match="2 units of 1,227,744 cells, not 1 of"):
         written(tmp_path, other, counts)

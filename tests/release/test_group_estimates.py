@@ -1,4 +1,6 @@
-"""Estimates of population groups from a release's folder: sums hold, regions of the same blocks agree, intervals hold."""
+"""Estimates of population groups from a release's folder: sums hold, regions of the same blocks
+agree, intervals hold.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +26,38 @@ from tests.detailed.estimation_worlds import World, measure, world
 CELL = ["AGESTART", "AGEEND", "SEX"]
 KEY = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE", *CELL]
 FAMILIES = {
-    ("USA", "1"): ["STATE"], ("STATE", "01"): ["COUNTY"], ("STATE", "02"): ["COUNTY"], ("COUNTY", "01001"): ["TRACT"],
-    ("COUNTY", "01003"): ["TRACT"], ("COUNTY", "02001"): ["TRACT"], ("PR-STATE", "72"): ["PR-COUNTY"], ("PR-COUNTY", "72001"): ["PR-TRACT"],
-}  # fmt: skip
+    ("USA", "1"): ["STATE"],
+    ("STATE", "01"): ["COUNTY"],
+    ("STATE", "02"): ["COUNTY"],
+    ("COUNTY", "01001"): ["TRACT"],
+    ("COUNTY", "01003"): ["TRACT"],
+    ("COUNTY", "02001"): ["TRACT"],
+    ("PR-STATE", "72"): ["PR-COUNTY"],
+    ("PR-COUNTY", "72001"): ["PR-TRACT"],
+}
 #: Names of one region.
 SAME = [
     [("COUNTY", "01003"), ("TRACT", "01003000001"), ("PLACE", "0100300"), ("AIANNH", "0001")],
     [("TRACT", "01001000001"), ("PLACE", "0100100")],
     [("STATE", "02"), ("COUNTY", "02001")],
-    [("PR-STATE", "72"), ("PR-COUNTY", "72001"), ("PR-TRACT", "72001000001"), ("PR-PLACE", "7200100")],
+    [
+        ("PR-STATE", "72"),
+        ("PR-COUNTY", "72001"),
+        ("PR-TRACT", "72001000001"),
+        ("PR-PLACE", "7200100"),
+    ],
 ]
 
 
 def read(out: Path) -> pd.DataFrame:
-    return pd.concat([pq.read_table(p).to_pandas() for p in sorted(out.glob("*/*.parquet"))], ignore_index=True)
+    return pd.concat(
+        [pq.read_table(p).to_pandas() for p in sorted(out.glob("*/*.parquet"))], ignore_index=True
+    )
 
 
-def tables(frame: pd.DataFrame, column: str) -> dict[tuple[str, str, str], dict[tuple[str, str, str], float]]:
+def tables(
+    frame: pd.DataFrame, column: str
+) -> dict[tuple[str, str, str], dict[tuple[str, str, str], float]]:
     out: dict[tuple[str, str, str], dict[tuple[str, str, str], float]] = {}
     for kind, region, code, a, b, sex, value in frame[[*KEY, column]].itertuples(index=False):
         out.setdefault((kind, region, code), {})[a, b, sex] = value
@@ -92,7 +109,9 @@ def test_families_add_up_in_the_coarsest_common_cells(
 
 
 @pytest.mark.parametrize("column", ["VALUE", "COUNT"])
-def test_cells_add_up_to_their_total(estimated: tuple[World, pd.DataFrame, dict[str, int]], column: str) -> None:
+def test_cells_add_up_to_their_total(
+    estimated: tuple[World, pd.DataFrame, dict[str, int]], column: str
+) -> None:
     for table in tables(estimated[1], column).values():
         cells = [v for (a, _, _), v in table.items() if a != "*"]
         sexes = [v for (a, _, sex), v in table.items() if a == "*" and sex != "*"]
@@ -101,7 +120,9 @@ def test_cells_add_up_to_their_total(estimated: tuple[World, pd.DataFrame, dict[
 
 
 @pytest.mark.parametrize("column", ["VALUE", "COUNT"])
-def test_regions_of_the_same_blocks_agree(estimated: tuple[World, pd.DataFrame, dict[str, int]], column: str) -> None:
+def test_regions_of_the_same_blocks_agree(
+    estimated: tuple[World, pd.DataFrame, dict[str, int]], column: str
+) -> None:
     every, agreed = tables(estimated[1], column), 0
     for names in SAME:
         for one, other in pairwise(names):
@@ -119,21 +140,29 @@ def test_a_regional_group_is_the_sum_of_its_detailed_groups(
     estimated: tuple[World, pd.DataFrame, dict[str, int]], column: str
 ) -> None:
     frame = estimated[1]
-    totals = frame[frame.SEX == "*"].set_index(["REGION_TYPE", "REGION_ID", "ITERATION_CODE"])[column].unstack()
+    totals = (
+        frame[frame.SEX == "*"]
+        .set_index(["REGION_TYPE", "REGION_ID", "ITERATION_CODE"])[column]
+        .unstack()
+    )
     np.testing.assert_allclose(totals["3010"], totals["3011"] + totals["3012"], atol=1e-9)
     assert not np.allclose(
         totals["2001"].astype(float), (totals["3001"] + totals["4001"]).astype(float), atol=1
     )  # race: no sum
 
 
-def test_counts_are_whole_and_not_negative(estimated: tuple[World, pd.DataFrame, dict[str, int]]) -> None:
+def test_counts_are_whole_and_not_negative(
+    estimated: tuple[World, pd.DataFrame, dict[str, int]],
+) -> None:
     frame = estimated[1]
     assert frame.COUNT.dtype == np.int64
     assert frame.COUNT.min() == 0
     assert frame.VALUE.min() < 0
 
 
-def test_every_group_that_was_measured_is_there(estimated: tuple[World, pd.DataFrame, dict[str, int]]) -> None:
+def test_every_group_that_was_measured_is_there(
+    estimated: tuple[World, pd.DataFrame, dict[str, int]],
+) -> None:
     made, frame, rows = estimated
     opened = made.opened
     groups = {kind: len(f) for kind, f in frame[frame.SEX == "*"].groupby("REGION_TYPE")}
@@ -144,12 +173,16 @@ def test_every_group_that_was_measured_is_there(estimated: tuple[World, pd.DataF
     assert not frame.duplicated(KEY).any()
 
 
-def repeated(made: World, out: Path, rng: np.random.Generator, times: int, scale: float = 1.0) -> pd.DataFrame:
+def repeated(
+    made: World, out: Path, rng: np.random.Generator, times: int, scale: float = 1.0
+) -> pd.DataFrame:
     """Estimates of the same truth from fresh noise, beside it."""
     leaves = made.opened.spec.parameters.product.tables[0].cells[3]
     codes = made.opened.spec.parameters.iterations.code.tolist()
     regions, parts = made.opened.regions, []
-    of = {(k, i.decode()): made.of(k, n) for k, ids in regions.ids.items() for n, i in enumerate(ids)}
+    of = {
+        (k, i.decode()): made.of(k, n) for k, ids in regions.ids.items() for n, i in enumerate(ids)
+    }
     inside: dict[tuple[str, str, str], np.ndarray] = {}
     for _ in range(times):
         measure(made, rng, scale)
@@ -157,9 +190,12 @@ def repeated(made: World, out: Path, rng: np.random.Generator, times: int, scale
         frame = read(out)
         for key in {tuple(k) for k in frame[CELL].to_numpy().tolist()} - inside.keys():
             a, b, sex = key
-            inside[key] = np.array([sex in ("*", s) and (a == "*" or int(a) <= int(x) <= int(b)) for x, _, s in leaves])
+            inside[key] = np.array(
+                [sex in ("*", s) and (a == "*" or int(a) <= int(x) <= int(b)) for x, _, s in leaves]
+            )
         frame["TRUTH"] = [
-            of[k, r][codes.index(i)][inside[a, b, s]].sum() for k, r, i, a, b, s in frame[KEY].itertuples(index=False)
+            of[k, r][codes.index(i)][inside[a, b, s]].sum()
+            for k, r, i, a, b, s in frame[KEY].itertuples(index=False)
         ]
         parts.append(frame)
     return pd.concat(parts, ignore_index=True)
@@ -189,13 +225,15 @@ def test_laplacian_noise_is_estimated_too(tmp_path: Path) -> None:
     assert 0.92 <= held(frame) <= 0.98
 
 
-# --- the command ---------------------------------------------------------------------------------------------
+# --- the command
+# ---------------------------------------------------------------------------------------------
 
 
 def test_the_command_writes_what_the_function_does(tmp_path: Path) -> None:
     made, out = world(tmp_path, np.random.default_rng(3), 0.5), tmp_path / "out"
     run = CliRunner().invoke(
-        main, ["detailed", "estimate", str(made.opened.folder), "--out", str(out), "--csv", "--json"]
+        main,
+        ["detailed", "estimate", str(made.opened.folder), "--out", str(out), "--csv", "--json"],
     )
     assert run.exit_code == 0, run.output
     said = json.loads(run.output)
@@ -204,11 +242,16 @@ def test_the_command_writes_what_the_function_does(tmp_path: Path) -> None:
     assert sum(said["rows"].values()) == len(frame)
     assert "COUNT" not in frame.columns
     texts = pd.concat(
-        [pd.read_csv(p, dtype={"REGION_ID": str, "ITERATION_CODE": str}) for p in sorted(out.glob("csv/*/*.csv"))]
+        [
+            pd.read_csv(p, dtype={"REGION_ID": str, "ITERATION_CODE": str})
+            for p in sorted(out.glob("csv/*/*.csv"))
+        ]
     )
     assert len(texts) == len(frame)
     np.testing.assert_allclose(texts.VALUE, frame.VALUE)
-    again = CliRunner().invoke(main, ["detailed", "estimate", str(made.opened.folder), "--out", str(out)])
+    again = CliRunner().invoke(
+        main, ["detailed", "estimate", str(made.opened.folder), "--out", str(out)]
+    )
     assert again.exit_code == 0, again.output
     assert not list(out.glob("csv/*/*.csv"))
 
@@ -234,7 +277,9 @@ def test_a_part_that_is_lost_is_told(tmp_path: Path) -> None:
 def test_households_are_refused(tmp_path: Path) -> None:
     made = world(tmp_path, np.random.default_rng(3), 0.5)
     spec, product = made.opened.spec, PRODUCTS["households"]
-    parameters = replace(spec.parameters, product=product, budgets={t.name: {} for t in product.tables})
+    parameters = replace(
+        spec.parameters, product=product, budgets={t.name: {} for t in product.tables}
+    )
     homes = replace(made.opened, spec=replace(spec, parameters=parameters))
     with pytest.raises(UserError, match="estimates are of persons"):
         estimate(homes, tmp_path / "out")

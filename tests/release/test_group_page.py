@@ -1,4 +1,6 @@
-"""The page of a release of population groups: what it says is what the measurements and the tables hold."""
+"""The page of a release of population groups: what it says is what the measurements and the tables
+hold.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +21,28 @@ from das.spec.parts import Run
 from tests.report.parsed import Page, assert_sound
 
 ROW = re.compile(
-    r'<tr><th scope="row">([^<]*)</th><td>([\d,]+)</td><td class="strong">([\d,]+)</td>((?:<td>[\d,]+</td>)+)'
+    r'<tr><th scope="row">([^<]*)</th><td>([\d,]+)</td><td'
+    r' class="strong">([\d,]+)</td>((?:<td>[\d,]+</td>)+)'
 )
 
 
 def run(folder: Path, product: str, out: Path, seed: int | None = None) -> GroupsOutcome:
-    return run_groups(folder / "parameters", folder / "data", product, out, run=Run(name="groups & more", seed=seed))
+    return run_groups(
+        folder / "parameters",
+        folder / "data",
+        product,
+        out,
+        run=Run(name="groups & more", seed=seed),
+    )
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("page")
     for product in ("persons", "households"):
-        detailed.write(out / product, seed=3, states="NM,PR", persons=6_000, codes=60, product=product)
+        detailed.write(
+            out / product, seed=3, states="NM,PR", persons=6_000, codes=60, product=product
+        )
     return out
 
 
@@ -46,26 +57,46 @@ def page_of(outcome: GroupsOutcome) -> str:
 
 def counts(page: str) -> list[tuple[str, int, int, list[int]]]:
     return [
-        (level, int(measured.replace(",", "")), int(published.replace(",", "")),
-         [int(n.replace(",", "")) for n in re.findall(r"<td>([\d,]+)", rest)])
+        (
+            level,
+            int(measured.replace(",", "")),
+            int(published.replace(",", "")),
+            [int(n.replace(",", "")) for n in re.findall(r"<td>([\d,]+)", rest)],
+        )
         for level, measured, published, rest in ROW.findall(page)
-    ]  # fmt: skip
+    ]
 
 
 def test_it_says_how_many_groups_have_which_table(outcome: GroupsOutcome) -> None:
-    """Against the Parquet files of the measurements, read by themselves, and the rows of the tables."""
+    """Against the Parquet files of the measurements, read by themselves, and the rows of the
+    tables.
+    """
     release, opened = outcome.directory.release, open_groups(outcome.directory.release)
     rows = counts(page_of(outcome))
     plans = sorted(opened.spec.plans, key=lambda p: p.table.name)
     for plan, (level, measured, published, found) in zip(plans, rows, strict=True):
-        root = release / ("nmf" if plan.first else "nmf-households") / f"{plan.at.name.replace(' ', '-')}.parquet"
+        root = (
+            release
+            / ("nmf" if plan.first else "nmf-households")
+            / f"{plan.at.name.replace(' ', '-')}.parquet"
+        )
         files = (root / "DPQuery" / plan.table.name).iterdir()
-        sizes = [n for f in files for n in pq.ParquetFile(f).read(["TABLE_SIZE"])["TABLE_SIZE"].to_pylist()]
+        sizes = [
+            n
+            for f in files
+            for n in pq.ParquetFile(f).read(["TABLE_SIZE"])["TABLE_SIZE"].to_pylist()
+        ]
         assert (level, measured) == (plan.at.name, len(sizes))
         if plan.first:
-            kept = pq.read_table(release / "tables" / "t1.parquet")["REGION_TYPE"].to_pylist().count(plan.at.region)
+            kept = (
+                pq.read_table(release / "tables" / "t1.parquet")["REGION_TYPE"]
+                .to_pylist()
+                .count(plan.at.region)
+            )
             others = sum(
-                p for other, (_, _, p, _) in zip(plans, rows, strict=True) if other.at.region == plan.at.region
+                p
+                for other, (_, _, p, _) in zip(plans, rows, strict=True)
+                if other.at.region == plan.at.region
             )
             assert others == kept
             assert found == [
@@ -86,8 +117,8 @@ def test_it_says_what_is_guaranteed(outcome: GroupsOutcome) -> None:
     privacy = json.loads((outcome.directory.release / "privacy.json").read_text())
     assert WARNING not in said
     assert (
-        f"satisfy zero-concentrated differential privacy with ρ = {'4.944' if 't1' in outcome.rows else '8.8954'}"
-        in said
+        "satisfy zero-concentrated differential privacy with ρ ="
+        f" {'4.944' if 't1' in outcome.rows else '8.8954'}" in said
     )
     for sentence in privacy["what_this_means"]:
         assert re.sub(r"\s+", " ", sentence) in said
@@ -102,13 +133,17 @@ def test_it_is_sealed_and_listed_and_needs_no_other_file(outcome: GroupsOutcome)
 
 
 def test_a_seeded_page_is_the_same_and_warns(folder: Path, tmp_path: Path) -> None:
-    pages = [page_of(run(folder / "persons", "persons", tmp_path / name, seed=5)) for name in ("a", "b")]
+    pages = [
+        page_of(run(folder / "persons", "persons", tmp_path / name, seed=5)) for name in ("a", "b")
+    ]
     assert pages[0] == pages[1]
     assert WARNING in pages[0]
 
 
 def test_the_figure_leaves_out_what_is_not_there() -> None:
-    level = ListedLevel("USA detailed", "t2", 1, 5, "1", 9, {}, None, {"left out": 0, "total only": 4, "8 cells": 1})
+    level = ListedLevel(
+        "USA detailed", "t2", 1, 5, "1", 9, {}, None, {"left out": 0, "total only": 4, "8 cells": 1}
+    )
     text = outcomes([level], "t2")
     assert "8 cells" in text
     assert "left out" not in text

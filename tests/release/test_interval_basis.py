@@ -1,4 +1,6 @@
-"""What an interval rests on: exact where the columns of a table are sums of exact answers, not covered where an earlier release decides."""
+"""What an interval rests on: exact where the columns of a table are sums of exact answers, not
+covered where an earlier release decides.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def test_words_for_each_count() -> None:
     errors = ReplicateErrors(3, np.array([[0, 2, 0, 0]]), np.array([[0, 4, 0, 6]]))
     certain = np.array([[True, False, False, False]])
     words = np.array(list(BASES))
-    alone, resting = (words[bases(errors, certain, rests=rests)].tolist() for rests in (False, True))
+    alone, resting = (
+        words[bases(errors, certain, rests=rests)].tolist() for rests in (False, True)
+    )
     assert alone == [["exact", "replicates", "replicates", "replicates"]]
     assert resting == [["exact", "given earlier counts", "not covered", "given earlier counts"]]
 
@@ -31,10 +35,22 @@ def test_columns_are_exact_that_add_up_exact_answers_or_cannot_be() -> None:
     def box(states: str, sizes: str) -> tuple[np.ndarray, ...]:
         return tuple(np.array([c == "x" for c in text]) for text in (states, sizes))
 
-    lines = [("homes", [box("xx.", "xx")]), ("occupied", [box("x..", "xx")]), ("ruins", [box("..x", "x.")]),
-             ("large ruins", [box("..x", ".x")]), ("all", [box("xxx", "xx")]),
-             ("homes twice", [box("xx.", "xx"), box("xx.", "xx")])]  # fmt: skip
+    lines = [
+        ("homes", [box("xx.", "xx")]),
+        ("occupied", [box("x..", "xx")]),
+        ("ruins", [box("..x", "x.")]),
+        ("large ruins", [box("..x", ".x")]),
+        ("all", [box("xxx", "xx")]),
+        ("homes twice", [box("xx.", "xx"), box("xx.", "xx")]),
+    ]
     table = Table.of("H", "homes", SCHEMA, lines)
     found = exact_columns(table, SCHEMA, [SCHEMA.query("kept")])
-    assert found.tolist() == [True, False, True, True, True, False]  # small ruins are all the ruins that there can be
+    assert found.tolist() == [
+        True,
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]  # small ruins are all the ruins that there can be
     assert exact_columns(table, SCHEMA, []).tolist() == [False, False, False, True, False, False]

@@ -1,4 +1,6 @@
-"""What `das intervals` writes beside the replicates: the page says what the tables say, and every file is explained."""
+"""What `das intervals` writes beside the replicates: the page says what the tables say, and every
+file is explained.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,30 @@ from tests.report.parsed import Page, assert_sound, unpack
 from tests.worlds import Worlds
 
 #: A column of a table, and the query and answer of the page that count the same.
-SAME = {"P0010001": ("persons", "total", 0), "P0030001": ("persons", "votingage", 1), "P0020002": ("persons", "hispanic", 1),
-        "H0010001": ("housing units", "total", 0), "H0010002": ("housing units", "h1", 1)}  # fmt: skip
+SAME = {
+    "P0010001": ("persons", "total", 0),
+    "P0030001": ("persons", "votingage", 1),
+    "P0020002": ("persons", "hispanic", 1),
+    "H0010001": ("housing units", "total", 0),
+    "H0010002": ("housing units", "h1", 1),
+}
 
 
 @pytest.fixture(scope="module")
 def run(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With intervals, at a coverage and by a rule that are not the default."""
-    out = worlds.copy(worlds.run("run.seed=1", data="one thousand"), tmp_path_factory.mktemp("made") / "run")
+    out = worlds.copy(
+        worlds.run("run.seed=1", data="one thousand"), tmp_path_factory.mktemp("made") / "run"
+    )
     asked = AskedIntervals(4, seed=5, coverage=0.8, rule="t")
-    make(out / "release", out / "release" / "intervals", asked, workers=1, resume=False, progress=Silent())
+    make(
+        out / "release",
+        out / "release" / "intervals",
+        asked,
+        workers=1,
+        resume=False,
+        progress=Silent(),
+    )
     return out
 
 
@@ -43,7 +59,9 @@ def text(run: Path) -> str:
 
 
 def looked_up(text: str) -> dict[str, pd.DataFrame]:
-    """By level, and kind of areas: of each unit the columns of :data:`SAME` as the page has them, with both ends."""
+    """By level, and kind of areas: of each unit the columns of :data:`SAME` as the page has them,
+    with both ends.
+    """
     data = json.loads(Page(text).scripts[0])
     return {place["name"]: _ends(place) for place in [*data["levels"], *data["areas"]]}
 
@@ -54,8 +72,14 @@ def _ends(place: dict[str, Any]) -> pd.DataFrame:
     out: dict[tuple[str, str], Any] = {}
     for field, (records, name, answer) in SAME.items():
         q = queries[records, name]
-        value, below, above = (unpack(q[s]).reshape(-1, len(codes))[answer] for s in ("published", "below", "above"))
-        out |= {(field, "value"): value, (field, "lower"): value - below, (field, "upper"): value + above}
+        value, below, above = (
+            unpack(q[s]).reshape(-1, len(codes))[answer] for s in ("published", "below", "above")
+        )
+        out |= {
+            (field, "value"): value,
+            (field, "lower"): value - below,
+            (field, "upper"): value + above,
+        }
     return pd.DataFrame(out, index=codes)
 
 
@@ -63,7 +87,9 @@ def test_the_page_has_the_intervals_of_the_tables(run: Path, text: str) -> None:
     shown, wide = looked_up(text), 0
     for level in ("State", "County", "Block_Group", "Block"):
         for field in SAME:
-            rows = das.read_intervals(run, f"{field[0]}{int(field[1:4])}", level, method="replicates")
+            rows = das.read_intervals(
+                run, f"{field[0]}{int(field[1:4])}", level, method="replicates"
+            )
             rows = rows[rows["field"] == field].set_index("geocode")
             for side in ("value", "lower", "upper"):
                 expected = shown[level][field, side].reindex(rows.index).rename(side)
@@ -87,10 +113,16 @@ def test_the_page_has_those_of_areas_across_the_levels(run: Path, text: str) -> 
 
 
 def test_areas_at_once_have_wider_intervals(run: Path) -> None:
-    alone, together = (das.read_areas(run, kind="Place", statistics=["share:P0040002/P0040001"], simultaneous=s).set_index("area")
-                       for s in (False, True))  # fmt: skip
+    alone, together = (
+        das.read_areas(
+            run, kind="Place", statistics=["share:P0040002/P0040001"], simultaneous=s
+        ).set_index("area")
+        for s in (False, True)
+    )
     known = alone["lower"].notna() & (alone["rmse"] > 0)
-    width = (together["upper"] - together["lower"])[known] / (alone["upper"] - alone["lower"])[known]
+    width = (together["upper"] - together["lower"])[known] / (alone["upper"] - alone["lower"])[
+        known
+    ]
     assert (width >= 1 - 1e-12).all()
     assert width.max() - width.min() < 1e-9  # one factor for all
 
@@ -111,9 +143,14 @@ def test_the_same_page_comes_of_the_same_release(run: Path, text: str, tmp_path:
     assert (tmp_path / "other" / PAGE).read_text(encoding="utf-8") == text
 
 
-def test_the_dictionary_has_every_file_and_every_column_and_no_other(run: Path, tmp_path: Path) -> None:
+def test_the_dictionary_has_every_file_and_every_column_and_no_other(
+    run: Path, tmp_path: Path
+) -> None:
     some = worlds_copy(run, tmp_path)
-    for folder, tables in ((run / "release" / "intervals", {"P1", "P2", "P3", "P4", "P5", "H1"}), (some, {"P2", "H1"})):
+    for folder, tables in (
+        (run / "release" / "intervals", {"P1", "P2", "P3", "P4", "P5", "H1"}),
+        (some, {"P2", "H1"}),
+    ):
         check_dictionary(folder, tables)
 
 
@@ -130,7 +167,9 @@ def check_dictionary(folder: Path, tables: set[str]) -> None:
         here = [folder / f for f in files if fnmatch(f, pattern)]
         assert here, pattern
         if pattern.endswith(".parquet"):
-            said = lines[(lines["kind"] == "column") & (lines["file"] == pattern)]["column"].tolist()
+            said = lines[(lines["kind"] == "column") & (lines["file"] == pattern)][
+                "column"
+            ].tolist()
             assert all(pq.read_schema(path).names == said for path in here), pattern
             check_codes(lines[(lines["kind"] == "code") & (lines["file"] == pattern)], here)
 
@@ -145,7 +184,9 @@ def worlds_copy(run: Path, folder: Path) -> Path:
 
 
 def check_codes(codes: pd.DataFrame, paths: list[Path]) -> None:
-    """Every code of a column that has any is explained; of a table's column, in the words of the file."""
+    """Every code of a column that has any is explained; of a table's column, in the words of the
+    file.
+    """
     frame = pd.concat([pq.read_table(p).to_pandas() for p in paths])
     for column, said in codes.groupby("column"):
         words = dict(zip(said["code"], said["label"], strict=True))
@@ -155,7 +196,18 @@ def check_codes(codes: pd.DataFrame, paths: list[Path]) -> None:
 
 
 def test_the_command_says_where_to_look(commands: Commands, run: Path, tmp_path: Path) -> None:
-    asked = (run, "--replicates", 2, "--level", "County", "--table", "P1", "--quiet", "--out", tmp_path / "out")
+    asked = (
+        run,
+        "--replicates",
+        2,
+        "--level",
+        "County",
+        "--table",
+        "P1",
+        "--quiet",
+        "--out",
+        tmp_path / "out",
+    )
     code, out, _ = commands.named("intervals")(*asked)
     assert code == 0
     assert str(tmp_path / "out" / PAGE) in out

@@ -58,7 +58,9 @@ def printed(run: Path, *args: object) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(out), dtype={"GEOCODE": str, "GEOID": str})
 
 
-@pytest.mark.parametrize(("level", "table"), [("Block", "P1"), ("County", "P2"), ("Tract", "P4"), ("Block", "H1")])
+@pytest.mark.parametrize(
+    ("level", "table"), [("Block", "P1"), ("County", "P2"), ("Tract", "P4"), ("Block", "H1")]
+)
 def test_the_ends_stand_after_each_column_and_hold_the_truth_as_often_as_they_say(
     run: Path, level: str, table: str
 ) -> None:
@@ -70,7 +72,9 @@ def test_the_ends_stand_after_each_column_and_hold_the_truth_as_often_as_they_sa
     release = open_release(run / "release")
     u, t = next((u, t) for u in release.spec.universes for t in tables_of(u) if t.name == table)
     fields = list(t.columns)
-    assert [c for c in more.columns if c[:1] in "PH"] == [c + x for c in fields for x in ("", " low", " high")]
+    assert [c for c in more.columns if c[:1] in "PH"] == [
+        c + x for c in fields for x in ("", " low", " high")
+    ]
     assert more[list(plain)].equals(plain)
     low, high = (more[[c + x for c in fields]].to_numpy() for x in (" low", " high"))
     true = t.values(truth[u.name][level].open("for a test"))
@@ -80,7 +84,10 @@ def test_the_ends_stand_after_each_column_and_hold_the_truth_as_often_as_they_sa
     # answers of a unit lean on each other: one is counted for each unit, another one for the next
     units, columns = np.nonzero(uncertain)
     _, first = np.unique(units, return_index=True)
-    picked = first + np.arange(len(first)) % np.bincount(units, minlength=spine.units(level))[units[first]]
+    picked = (
+        first
+        + np.arange(len(first)) % np.bincount(units, minlength=spine.units(level))[units[first]]
+    )
     assert covered[units[picked], columns[picked]].sum() >= binom.ppf(1e-4, len(picked), 0.95)
 
 
@@ -95,15 +102,50 @@ def test_formats_names_and_chosen_units(run: Path) -> None:
     one = printed(run, "--level", "Tract", "--table", "P1", "--margins", "--geocode", code)
     assert one.equals(whole[whole["GEOCODE"] == code].reset_index(drop=True))
     said = json.loads(
-        das("tables", run, "--level", "Tract", "--table", "P1", "--margins", "--geocode", code, "--json")[1]
+        das(
+            "tables",
+            run,
+            "--level",
+            "Tract",
+            "--table",
+            "P1",
+            "--margins",
+            "--geocode",
+            code,
+            "--json",
+        )[1]
     )
     (row,) = said["rows"]
     assert row["P0010001 Total low"] == one["P0010001 low"].iloc[0]
-    page = das("tables", run, "--level", "Tract", "--table", "P1", "--margins", "--geocode", code, "--format", "md")[1]
+    page = das(
+        "tables",
+        run,
+        "--level",
+        "Tract",
+        "--table",
+        "P1",
+        "--margins",
+        "--geocode",
+        code,
+        "--format",
+        "md",
+    )[1]
     assert f"| P0010001 Total high | {one['P0010001 high'].iloc[0]:,} |" in page
     head = next(
         csv.reader(
-            io.StringIO(das("tables", run, "--level", "Tract", "--table", "P1", "--margins", "--names", "label")[1])
+            io.StringIO(
+                das(
+                    "tables",
+                    run,
+                    "--level",
+                    "Tract",
+                    "--table",
+                    "P1",
+                    "--margins",
+                    "--names",
+                    "label",
+                )[1]
+            )
         )
     )
     assert head.count("Total low") == 1
@@ -140,15 +182,22 @@ def test_full_information_says_more_above_the_lowest_level(tabulated: Path, info
             assert (full[1] <= own[1]).all()
     own, full = (Intervals(o, o.spec.persons).read("Tract", masks)[1] for o in opened)
     assert full.mean() < 0.95 * own.mean()
-    known = Intervals(opened[1], opened[1].spec.persons).read("State", np.ones((1, query.index.size), dtype=bool))
-    assert np.array_equal(known[0][:, 0], truth_of(tabulated)[1]["persons"]["State"].open("for a test").totals())
+    known = Intervals(opened[1], opened[1].spec.persons).read(
+        "State", np.ones((1, query.index.size), dtype=bool)
+    )
+    assert np.array_equal(
+        known[0][:, 0], truth_of(tabulated)[1]["persons"]["State"].open("for a test").totals()
+    )
     assert not known[1].any()
 
 
 def test_only_batches_with_a_wanted_unit_are_read(run: Path) -> None:
     release = open_release(run / "release")
     intervals = Intervals(release, replace(release.spec.persons))
-    n, total = release.spine.units("Block"), np.ones((1, release.spec.persons.schema.cells), dtype=bool)
+    n, total = (
+        release.spine.units("Block"),
+        np.ones((1, release.spec.persons.schema.cells), dtype=bool),
+    )
     whole = intervals.read("Block", total)
     none = intervals.read("Block", total, wanted=np.zeros(n, dtype=bool))
     part = intervals.read("Block", total, n // 3, n // 2)
@@ -156,14 +205,17 @@ def test_only_batches_with_a_wanted_unit_are_read(run: Path) -> None:
     assert np.array_equal(part[0], whole[0][n // 3 : n // 2])
 
 
-# --- what is certain -----------------------------------------------------------------------------------------
+# --- what is certain
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["tabulated", "informed"])
 def test_what_is_certain_is_its_own_interval_and_nothing_is_below_zero_or_above_a_known_total(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    """Blocks without housing units have no vacant ones, whatever was measured; places without facilities nobody in them."""
+    """Blocks without housing units have no vacant ones, whatever was measured; places without
+    facilities nobody in them.
+    """
     release = open_release(request.getfixturevalue(kind) / "release")
     certain, cut = 0, 0
     for u in release.after.universes:
@@ -189,12 +241,19 @@ def test_what_is_certain_is_its_own_interval_and_nothing_is_below_zero_or_above_
 def test_intervals_of_areas_keep_to_what_can_be(tabulated: Path) -> None:
     release = open_release(tabulated / "release")
     n = release.spine.units("Block")
-    areas = Areas("ward", np.array([f"{i}" for i in range(n)], dtype="S"), np.arange(n), np.arange(n))
-    found = area_counts.counts(release, areas, area_counts.statistics(release, ["P2", "housing:H1", "hhgq"]))
+    areas = Areas(
+        "ward", np.array([f"{i}" for i in range(n)], dtype="S"), np.arange(n), np.arange(n)
+    )
+    found = area_counts.counts(
+        release, areas, area_counts.statistics(release, ["P2", "housing:H1", "hhgq"])
+    )
     bounds = {u.name: release.published_bounds(u)["Block"] for u in release.after.universes}
     certain = 0
     for c in found.columns:
-        (least,), (most,) = (x.T for x in count_range(bounds[c.statistic.universe.name], c.statistic.cells[None], 0, n))
+        (least,), (most,) = (
+            x.T
+            for x in count_range(bounds[c.statistic.universe.name], c.statistic.cells[None], 0, n)
+        )
         exact = least == most
         assert (c.low[c.known] >= least[c.known]).all()
         assert (c.high[c.known] <= most[c.known]).all()

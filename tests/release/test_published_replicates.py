@@ -1,5 +1,5 @@
-"""Intervals from replicates that somebody else published: against sums by pandas and the rule written out once more, and against
-the replicates of a run of ours."""
+"""Intervals from replicates that somebody else published: against sums by pandas and the rule
+written out once more, and against the replicates of a run of ours."""
 
 from __future__ import annotations
 
@@ -42,7 +42,18 @@ from tests.strategies import spines
 from tests.worlds import Worlds
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
-COLUMNS = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"]  # fmt: skip
+COLUMNS = [
+    "TABBLKST",
+    "TABBLKCOU",
+    "TABTRACTCE",
+    "TABBLKGRPCE",
+    "TABBLK",
+    "RTYPE",
+    "GQTYPE_PL",
+    "VOTING_AGE",
+    "CENHISP",
+    "CENRACE",
+]
 #: What stands in GEOID, by level: so many digits of a block's.
 DIGITS = {"State": 2, "County": 5, "Tract": 11, "Block_Group": 12, "Block": 15}
 #: Columns of tables as conditions on lines, as the table matrix of the redistricting data has them.
@@ -60,14 +71,28 @@ COUNTED: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
 
 
 def people(seed: int, number: int = 740) -> pd.DataFrame:
-    """Persons in some of 60 blocks of two states, as many in each whatever the seed; many blocks have nobody."""
+    """Persons in some of 60 blocks of two states, as many in each whatever the seed; many blocks
+    have nobody.
+    """
     r = random.Random(seed)
     rows, there = [], [[b for b in range(state, 60, 2) if r.random() < 0.7] for state in (0, 1)]
     for i in range(number):
         block = r.choice(there[i % 2])
         group, dwelling = 1 + block % 3, r.choice([0] * 9 + [1, 5])
-        rows.append((4 if block % 2 else 44, 1 + block % 4, 100 * (1 + block % 5), group, 1000 * group + block,
-                     5 if dwelling else 3, dwelling, r.choice((1, 2, 2)), r.choice((1, 1, 2)), min(63, int(r.expovariate(0.3)) + 1)))  # fmt: skip
+        rows.append(
+            (
+                4 if block % 2 else 44,
+                1 + block % 4,
+                100 * (1 + block % 5),
+                group,
+                1000 * group + block,
+                5 if dwelling else 3,
+                dwelling,
+                r.choice((1, 2, 2)),
+                r.choice((1, 1, 2)),
+                min(63, int(r.expovariate(0.3)) + 1),
+            )
+        )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -99,7 +124,8 @@ def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(folder, tmp_path_factory.mktemp("whole") / "intervals")
 
 
-# --- intervals -------------------------------------------------------------------------------------------------
+# --- intervals
+# -------------------------------------------------------------------------------------------------
 
 
 def geoid(frame: pd.DataFrame, level: str) -> pd.Series:
@@ -111,7 +137,9 @@ def geoid(frame: pd.DataFrame, level: str) -> pd.Series:
 
 
 def rule(value: float, others: Sequence[float]) -> tuple[int, int]:
-    """Ashmead and others (2024), section 3, one count at a time; of fewer replicates than five, as many degrees of freedom."""
+    """Ashmead and others (2024), section 3, one count at a time; of fewer replicates than five, as
+    many degrees of freedom.
+    """
     x = np.asarray(others, dtype=float)
     bias, sd, rmse = x.mean() - value, x.std(ddof=1), np.sqrt(((x - value) ** 2).mean())
     leans = value > 5 and abs(bias) >= 0.5 * sd and bias != 0 and (bias < 0 or value >= 25)
@@ -120,11 +148,15 @@ def rule(value: float, others: Sequence[float]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("level", ["US", *DIGITS])
-def test_intervals_are_those_of_sums_over_the_lines(whole: Path, frames: list[pd.DataFrame], level: str) -> None:
+def test_intervals_are_those_of_sums_over_the_lines(
+    whole: Path, frames: list[pd.DataFrame], level: str
+) -> None:
     places = sorted(set().union(*(geoid(f, level) for f in frames)))
     checked = 0
     for field, counted in COUNTED.items():
-        sums = [geoid(f[counted(f)], level).value_counts().reindex(places, fill_value=0) for f in frames]
+        sums = [
+            geoid(f[counted(f)], level).value_counts().reindex(places, fill_value=0) for f in frames
+        ]
         rows = (
             pd.read_parquet(whole / f"P{int(field[1:4])}_{level}.parquet")
             .query("variable == @field")
@@ -135,13 +167,20 @@ def test_intervals_are_those_of_sums_over_the_lines(whole: Path, frames: list[pd
         for place, row in rows.iterrows():
             value, *others = every.loc[place]
             assert (row["value"], row["replicates"]) == (value, 4)
-            assert (row["lower"], row["upper"]) == rule(value, others), (field, place, value, others)
+            assert (row["lower"], row["upper"]) == rule(value, others), (
+                field,
+                place,
+                value,
+                others,
+            )
             assert row["bias"] == pytest.approx(np.mean(others) - value)
             checked += 1
     assert checked >= len(COUNTED)
 
 
-def test_a_block_is_there_if_any_file_has_somebody_in_it(whole: Path, frames: list[pd.DataFrame]) -> None:
+def test_a_block_is_there_if_any_file_has_somebody_in_it(
+    whole: Path, frames: list[pd.DataFrame]
+) -> None:
     blocks = [set(geoid(f, "Block")) for f in frames]
     alone = [set.union(*blocks) - b for b in blocks]
     assert all(alone), "no block is missing in any: the test says nothing"
@@ -158,7 +197,9 @@ def test_a_block_is_there_if_any_file_has_somebody_in_it(whole: Path, frames: li
 def test_a_tree_in_parts_gives_the_same(
     folder: Path, whole: Path, tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut at blocks, where a part is one of them; at tracts, at counties, at states; and not at all. Files are read by row groups."""
+    """Cut at blocks, where a part is one of them; at tracts, at counties, at states; and not at
+    all. Files are read by row groups.
+    """
     monkeypatch.setattr(interval_writing, "PART", part)
     monkeypatch.setattr(files, "GROUP", 50)
     spine = open_spine(whole)
@@ -212,7 +253,15 @@ def exported(release: Path, intervals: Path, to: Path, number: int, mark: str = 
         h = files.read(files.path_of(intervals, "persons", n), codes, PL94)
         lines = [
             ",".join(
-                ["TABBLKST", "TABBLKCOU", "TABTRACT", "TABBLKGRP", "TABBLK", *COLUMNS[6:], *([mark] if mark else [])]
+                [
+                    "TABBLKST",
+                    "TABBLKCOU",
+                    "TABTRACT",
+                    "TABBLKGRP",
+                    "TABBLK",
+                    *COLUMNS[6:],
+                    *([mark] if mark else []),
+                ]
             )
         ]
         for unit, cell, count in zip(h.unit, h.cell, h.count, strict=True):
@@ -230,7 +279,14 @@ def test_replicates_of_a_run_as_files_give_its_intervals_where_nothing_else_is_p
 ) -> None:
     run = worlds.run("run.seed=1", data="one thousand")
     of_run = tmp_path / "of run"
-    replicates.make(run / "release", of_run, AskedIntervals(3, 5, 0.9), workers=1, resume=False, progress=Silent())
+    replicates.make(
+        run / "release",
+        of_run,
+        AskedIntervals(3, 5, 0.9),
+        workers=1,
+        resume=False,
+        progress=Silent(),
+    )
     exported(run / "release", of_run, tmp_path / "files", 3)
     out = made(tmp_path / "files", tmp_path / "out")
     names = sorted(p.name for p in out.glob("*.parquet"))
@@ -239,7 +295,9 @@ def test_replicates_of_a_run_as_files_give_its_intervals_where_nothing_else_is_p
     same, every = 0, 0
     for name in names:
         mine, theirs = (pd.read_parquet(folder / name) for folder in (out, of_run))
-        made_up = {COLUMN, NOT_COUNTED} & set(theirs.columns)  # the marks of a seeded run, and of its reader
+        made_up = {COLUMN, NOT_COUNTED} & set(
+            theirs.columns
+        )  # the marks of a seeded run, and of its reader
         theirs = theirs.drop(columns=list(made_up))
         ends = ["lower", "upper", "basis"]  # a release knows facilities and totals
         pd.testing.assert_frame_equal(mine.drop(columns=ends), theirs.drop(columns=ends))
@@ -250,7 +308,9 @@ def test_replicates_of_a_run_as_files_give_its_intervals_where_nothing_else_is_p
     assert 0.8 * every < same < every
 
 
-def test_lines_that_say_they_are_seeded_are_not_forgotten(worlds: Worlds, commands: Commands, tmp_path: Path) -> None:
+def test_lines_that_say_they_are_seeded_are_not_forgotten(
+    worlds: Worlds, commands: Commands, tmp_path: Path
+) -> None:
     run = worlds.run("run.seed=1", data="one thousand")
     of_run = tmp_path / "of run"
     asked = AskedIntervals(2, 5, 0.9, levels=("State",))
@@ -263,11 +323,15 @@ def test_lines_that_say_they_are_seeded_are_not_forgotten(worlds: Worlds, comman
     assert COLUMN in text
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["private"] is False
     assert set(pd.read_parquet(tmp_path / "out" / "P1_Block.parquet")[COLUMN]) == {"seeded"}
-    assert set(das.read_intervals(tmp_path / "out", "P1", "State", method="replicates")[COLUMN]) == {"seeded"}
+    assert set(
+        das.read_intervals(tmp_path / "out", "P1", "State", method="replicates")[COLUMN]
+    ) == {"seeded"}
 
 
 def test_real_rows_with_replicates_drawn_from_them(tmp_path: Path) -> None:
-    """Perry County, Alabama: as many lines drawn with replacement, so that a count is binomial, nearly."""
+    """Perry County, Alabama: as many lines drawn with replacement, so that a count is binomial,
+    nearly.
+    """
     path = SHARED / "ppmf" / "ppmf_20210428_eps12-2_P_01105_perry_al.csv.gz"
     if not path.exists():
         pytest.skip("the rows are not there: set DAS_SHARED_DATA to the folder of public test data")
@@ -275,17 +339,25 @@ def test_real_rows_with_replicates_drawn_from_them(tmp_path: Path) -> None:
     for n in range(26):
         drawn = random.Random(n).choices(lines, k=len(lines)) if n else lines
         (tmp_path / f"ppmf{n}.csv").write_text("\n".join([head, *drawn]) + "\n")
-    das.intervals(replicates_from=tmp_path, out=tmp_path / "out", tables=["P1"], levels=["County", "Tract"])
+    das.intervals(
+        replicates_from=tmp_path, out=tmp_path / "out", tables=["P1"], levels=["County", "Tract"]
+    )
     county = pd.read_parquet(tmp_path / "out" / "P1_County.parquet").set_index("variable")
     total, white = county.loc["P0010001"], county.loc["P0010003"]
-    assert (total["GEOID"], total["value"], total["lower"], total["upper"]) == ("01105", 10588, 10588, 10588)
+    assert (total["GEOID"], total["value"], total["lower"], total["upper"]) == (
+        "01105",
+        10588,
+        10588,
+        10588,
+    )
     share = white["value"] / 10588
     assert white["rmse"] == pytest.approx(np.sqrt(10588 * share * (1 - share)), rel=0.5)
     tracts = pd.read_parquet(tmp_path / "out" / "P1_Tract.parquet")
     assert tracts.query("variable == 'P0010001'")["value"].sum() == 10588
 
 
-# --- files -----------------------------------------------------------------------------------------------------
+# --- files
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_neither_the_form_of_the_files_nor_workers_matter(
@@ -305,8 +377,15 @@ def test_neither_the_form_of_the_files_nor_workers_matter(
 
 def test_what_is_written_says_what_it_is_of(whole: Path, folder: Path) -> None:
     said = json.loads((whole / "manifest.json").read_text())
-    assert (said["private"], said["replicates"], said["rule"], said["records"]) == ("unknown", 4, "ct", "persons")
-    assert [files[0]["name"] for files in said["sources"].values()] == [f"PPMF20_{i}_PER.csv.gz" for i in range(5)]
+    assert (said["private"], said["replicates"], said["rule"], said["records"]) == (
+        "unknown",
+        4,
+        "ct",
+        "persons",
+    )
+    assert [files[0]["name"] for files in said["sources"].values()] == [
+        f"PPMF20_{i}_PER.csv.gz" for i in range(5)
+    ]
     assert said["sources"]["3"][0]["size"] == (folder / "PPMF20_3_PER.csv.gz").stat().st_size
     assert any("housing" in text for text in said["says"])
     assert said["digests"] == tree_digests(whole)
@@ -317,7 +396,9 @@ def test_what_was_interrupted_goes_on(
 ) -> None:
     out, counted = tmp_path / "out", published_replicates._counted
 
-    def third_fails(found: Sequence[Sequence[Member]], to: Path, private: bool, number: int) -> None:
+    def third_fails(
+        found: Sequence[Sequence[Member]], to: Path, private: bool, number: int
+    ) -> None:
         if number == 2:
             raise KeyboardInterrupt
         counted(found, to, private, number)
@@ -368,7 +449,8 @@ def test_a_damaged_file_is_told(folder: Path, commands: Commands, tmp_path: Path
     assert (code, "not finished" in err or "of other files" in err) == (2, True)
 
 
-# --- numbers ---------------------------------------------------------------------------------------------------
+# --- numbers
+# ---------------------------------------------------------------------------------------------------
 
 
 def named(folder: Path, names: Sequence[str]) -> Path:
@@ -400,7 +482,10 @@ def test_the_number_is_the_last_that_differs(tmp_path: Path, names: tuple[str, .
         (("p0.csv",), "nothing that differs"),
         (("p0.csv", "p1.csv"), "one replicate alone"),
         (("p1.csv", "p2.csv", "p3.csv"), "numbers 1 to 3 (p1.csv, ...), but no number 0"),
-        (("p0.csv", "p1.csv", "p2.csv", "p4.csv"), "numbers 0 to 2, 4 (p0.csv, ...), but no number 3"),
+        (
+            ("p0.csv", "p1.csv", "p2.csv", "p4.csv"),
+            "numbers 0 to 2, 4 (p0.csv, ...), but no number 3",
+        ),
         (("p0.csv", "p1.csv", "p01.txt", "p2.csv"), "p01.txt and p1.csv are both number 1"),
         (("official.csv", "r1.csv", "r2.csv"), "names that are not alike: official.csv, r1.csv"),
         (("ppmf_20230403.csv", "ppmf_1.csv", "ppmf_2.csv"), "but no number 0"),
@@ -410,7 +495,9 @@ def test_what_is_no_release_with_replicates(
     commands: Commands, tmp_path: Path, names: tuple[str, ...], said: str
 ) -> None:
     folder = named(tmp_path / "d", names)
-    code, _, err = commands.named("intervals")("--replicates-from", folder, "--out", tmp_path / "out", "--quiet")
+    code, _, err = commands.named("intervals")(
+        "--replicates-from", folder, "--out", tmp_path / "out", "--quiet"
+    )
     assert code == 2
     assert said in err
     assert "ppmf0.csv" in err
@@ -420,24 +507,43 @@ def test_what_is_no_release_with_replicates(
 def test_a_file_that_is_neither_is_refused(commands: Commands, tmp_path: Path) -> None:
     folder = named(tmp_path / "d", ["p0.csv", "p1.csv", "p2.csv"])
     (folder / "p3.csv").write_text("a,b\n1,2\n")
-    code, _, err = commands.named("intervals")("--replicates-from", folder, "--out", tmp_path / "out", "--quiet")
+    code, _, err = commands.named("intervals")(
+        "--replicates-from", folder, "--out", tmp_path / "out", "--quiet"
+    )
     assert code == 2
     assert "p3.csv" in err
     assert not (tmp_path / "out").exists()
 
 
-# --- the command -------------------------------------------------------------------------------------------------
+# --- the command
+# -------------------------------------------------------------------------------------------------
 
 
 def test_some_of_them(commands: Commands, folder: Path, tmp_path: Path) -> None:
-    args = ["--replicates-from", folder, "--table", "P3", "--level", "County", "--replicates", 2, "--quiet"]
+    args = [
+        "--replicates-from",
+        folder,
+        "--table",
+        "P3",
+        "--level",
+        "County",
+        "--replicates",
+        2,
+        "--quiet",
+    ]
     code, text, err = commands.named("intervals")(*args, "--out", tmp_path / "out", "--json")
     assert (code, err) == (0, "")
     said = json.loads(text)
-    assert (said["private"], said["replicates"], list(said["rows"])) == ("unknown", 2, ["P3_County.parquet"])
+    assert (said["private"], said["replicates"], list(said["rows"])) == (
+        "unknown",
+        2,
+        ["P3_County.parquet"],
+    )
     assert "seed" not in said
     assert set(pd.read_parquet(tmp_path / "out" / "P3_County.parquet")["replicates"]) == {2}
-    code, _, err = commands.named("intervals")("--replicates-from", folder, "--replicates", 5, "--out", tmp_path / "5")
+    code, _, err = commands.named("intervals")(
+        "--replicates-from", folder, "--replicates", 5, "--out", tmp_path / "5"
+    )
     assert code == 2
     assert "has 4 replicates, not 5" in err
 
@@ -467,9 +573,14 @@ def test_what_cannot_be_asked(
     assert sorted(folder.rglob("*")) == before
 
 
-def test_the_same_file_twice_and_another_state_total_are_refused(folder: Path, tmp_path: Path) -> None:
-    for name, change, said in (("twice", None, "are the same files"), ("more", people(3, 800), "persons in State"),
-                               ("elsewhere", people(3).replace({"TABBLKST": {44: 45}}), "persons in State 44")):  # fmt: skip
+def test_the_same_file_twice_and_another_state_total_are_refused(
+    folder: Path, tmp_path: Path
+) -> None:
+    for name, change, said in (
+        ("twice", None, "are the same files"),
+        ("more", people(3, 800), "persons in State"),
+        ("elsewhere", people(3).replace({"TABBLKST": {44: 45}}), "persons in State 44"),
+    ):
         shutil.copytree(folder, tmp_path / name)
         there = tmp_path / name / "PPMF20_3_PER.csv.gz"
         if change is None:

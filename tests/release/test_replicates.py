@@ -1,4 +1,6 @@
-"""Replicates of a release: a function of it and of a seed, noise of the plan's law, and intervals that are what they say."""
+"""Replicates of a release: a function of it and of a seed, noise of the plan's law, and intervals
+that are what they say.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +54,13 @@ def redrawn(opened: Opened, number: int, seed: int) -> Redrawn:
     return Redrawn(u.name, u.schema, tree, opened.run.persons.plan, levels, seed, number)
 
 
-# --- noise -----------------------------------------------------------------------------------------------------
+# --- noise
+# -----------------------------------------------------------------------------------------------------
 
 
-def test_a_slice_is_the_same_whoever_asks_and_in_which_order(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slice_is_the_same_whoever_asks_and_in_which_order(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(replicates, "CHUNK", 20_000)  # several chunks in so small a tree
     opened = open_release(run / "release")
     level, query = "Block", "detailed"
@@ -67,22 +72,29 @@ def test_a_slice_is_the_same_whoever_asks_and_in_which_order(run: Path, monkeypa
         assert np.array_equal(again.values, whole.values[start:stop])
         assert np.array_equal(again.variance, whole.variance[start:stop])
     for number, seed in ((2, 5), (1, 6)):
-        assert not np.array_equal(redrawn(opened, number, seed).read(level, query, 0, units).values, whole.values)
+        assert not np.array_equal(
+            redrawn(opened, number, seed).read(level, query, 0, units).values, whole.values
+        )
 
 
 def test_noise_has_the_variance_of_the_plan(run: Path) -> None:
-    """Of all answers of the detailed query, whose squares are as many chi-squares, nearly; seven tenths of the scale would be seen."""
+    """Of all answers of the detailed query, whose squares are as many chi-squares, nearly; seven
+    tenths of the scale would be seen.
+    """
     opened = open_release(run / "release")
     source, u = redrawn(opened, 1, 5), opened.after.persons
     for level in ("State", "Block_Group"):
         m = source.read(level, "detailed", 0, opened.spine.units(level))
-        z = (m.values - source.counts[level].answer(u.schema.query("detailed"))) / np.sqrt(m.variance[:, None])
+        z = (m.values - source.counts[level].answer(u.schema.query("detailed"))) / np.sqrt(
+            m.variance[:, None]
+        )
         low, high = chi2.ppf([1e-5, 1 - 1e-5], z.size)
         assert low < (z**2).sum() < high
         assert not low < (0.49 * z**2).sum() < high
 
 
-# --- files -----------------------------------------------------------------------------------------------------
+# --- files
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_replicates_do_not_follow_the_workers(run: Path, made: Path, tmp_path: Path) -> None:
@@ -91,10 +103,14 @@ def test_replicates_do_not_follow_the_workers(run: Path, made: Path, tmp_path: P
     assert json.loads((made / "manifest.json").read_text())["digests"] == tree_digests(made)
 
 
-def test_what_was_interrupted_goes_on(run: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_interrupted_goes_on(
+    run: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out, made_one = tmp_path / "out", replicates.replicate
 
-    def second_fails(opened: Opened, counts: dict[str, Histogram], number: int, seed: int) -> dict[str, Histogram]:
+    def second_fails(
+        opened: Opened, counts: dict[str, Histogram], number: int, seed: int
+    ) -> dict[str, Histogram]:
         if number == 2:
             raise KeyboardInterrupt
         return made_one(opened, counts, number, seed)
@@ -106,7 +122,14 @@ def test_what_was_interrupted_goes_on(run: Path, made: Path, tmp_path: Path, mon
     with pytest.raises(UserError, match="not finished"):
         make(run / "release", out, ASKED, workers=1, resume=False, progress=Silent())
     with pytest.raises(UserError, match="another seed"):
-        make(run / "release", out, AskedIntervals(3, 6, 0.9), workers=1, resume=True, progress=Silent())
+        make(
+            run / "release",
+            out,
+            AskedIntervals(3, 6, 0.9),
+            workers=1,
+            resume=True,
+            progress=Silent(),
+        )
     make(run / "release", out, ASKED, workers=1, resume=True, progress=Silent())
     assert tree_digests(out) == tree_digests(made)
 
@@ -130,7 +153,8 @@ def test_replicates_are_one_data_set(made: Path) -> None:
     assert set(frame["NOT PRIVATE"]) == {"seeded"}
 
 
-# --- intervals -------------------------------------------------------------------------------------------------
+# --- intervals
+# -------------------------------------------------------------------------------------------------
 
 
 def test_intervals_are_those_of_the_replicates(run: Path, made: Path) -> None:
@@ -139,13 +163,16 @@ def test_intervals_are_those_of_the_replicates(run: Path, made: Path) -> None:
     found = 0
     for u in opened.after.universes:
         drawn = [
-            files.read(files.path_of(made, u.kind.folder, n), codes, u.schema).upward(opened.spine) for n in range(4)
+            files.read(files.path_of(made, u.kind.folder, n), codes, u.schema).upward(opened.spine)
+            for n in range(4)
         ]
         for table in tables_of(u, opened.assigned(u.name)):
             for level in ("Tract", "Block"):
                 values = np.array([table.values(h[level]) for h in drawn])
                 errors = ReplicateErrors.of(values[0], values[1:])
-                within = count_range(opened.published_bounds(u)[level], table.masks, 0, values.shape[1])
+                within = count_range(
+                    opened.published_bounds(u)[level], table.masks, 0, values.shape[1]
+                )
                 expected = interval(values[0], errors, 0.9, within=within)
                 rows = pq.read_table(made / f"{table.name}_{level}.parquet").to_pandas()
                 unit, column = np.nonzero(values.any(axis=0))
@@ -167,7 +194,9 @@ def codes_at(opened: Opened, level: str) -> np.ndarray:  # type: ignore[type-arg
 
 
 def test_what_is_exact_has_no_width(made: Path) -> None:
-    state, homes = (pq.read_table(made / f"{name}.parquet").to_pandas() for name in ("P1_State", "H1_Block"))
+    state, homes = (
+        pq.read_table(made / f"{name}.parquet").to_pandas() for name in ("P1_State", "H1_Block")
+    )
     for rows in (state[state["variable"] == "P0010001"], homes[homes["variable"] == "H0010001"]):
         assert len(rows)
         assert (rows["lower"] == rows["value"]).all()
@@ -190,10 +219,19 @@ def test_without_noise_there_is_no_width(worlds: Worlds, tmp_path: Path) -> None
         assert (rows["upper"] == rows["value"]).all()
 
 
-def test_by_true_value_intervals_are_those_of_the_rule_or_wider(run: Path, made: Path, tmp_path: Path) -> None:
+def test_by_true_value_intervals_are_those_of_the_rule_or_wider(
+    run: Path, made: Path, tmp_path: Path
+) -> None:
     """Of the same replicates. What is exact, and zeros where no facility is, stay as they are."""
     out = Path(shutil.copytree(made, tmp_path / "intervals"))
-    make(run / "release", out, AskedIntervals(3, 5, 0.9, BY_TRUTH), workers=1, resume=True, progress=Silent())
+    make(
+        run / "release",
+        out,
+        AskedIntervals(3, 5, 0.9, BY_TRUTH),
+        workers=1,
+        resume=True,
+        progress=Silent(),
+    )
     wider = 0
     for table, level in (("P1", "Block"), ("P4", "Tract"), ("P5", "Block"), ("H1", "Block")):
         rule, found = (
@@ -212,7 +250,10 @@ def test_by_true_value_intervals_are_those_of_the_rule_or_wider(run: Path, made:
     test_what_is_exact_has_no_width(out)
     opened = open_release(run / "release")
     persons, codes = opened.after.persons, codes_at(opened, "Block")
-    bounds, quarters = opened.published_bounds(persons)["Block"].dense(), persons.schema.level_of("hhgq")
+    bounds, quarters = (
+        opened.published_bounds(persons)["Block"].dense(),
+        persons.schema.level_of("hhgq"),
+    )
     (p5,) = (t for t in tables_of(persons) if t.name == "P5")
     nobody = codes[(bounds.upper[:, np.unique(bounds.group[quarters > 0])] == 0).all(axis=1)]
     assert len(nobody) > 10
@@ -220,14 +261,17 @@ def test_by_true_value_intervals_are_those_of_the_rule_or_wider(run: Path, made:
     assert wider > 20
 
 
-# --- what is there already ---------------------------------------------------------------------------------------
+# --- what is there already
+# ---------------------------------------------------------------------------------------
 
 
 def again(run: Path, out: Path, asked: AskedIntervals, resume: bool = False) -> dict[str, int]:
     return make(run / "release", out, asked, workers=1, resume=resume, progress=Silent())
 
 
-def test_altered_replicates_are_not_taken_for_ones_that_were_made(run: Path, made: Path, tmp_path: Path) -> None:
+def test_altered_replicates_are_not_taken_for_ones_that_were_made(
+    run: Path, made: Path, tmp_path: Path
+) -> None:
     out = Path(shutil.copytree(made, tmp_path / "intervals"))
     one, two = (files.path_of(out, "persons", n) for n in (1, 2))
     shutil.copy(one, two)
@@ -240,7 +284,9 @@ def test_altered_replicates_are_not_taken_for_ones_that_were_made(run: Path, mad
     assert tree_digests(out) == tree_digests(made)
 
 
-def test_other_tables_join_those_that_are_there_of_the_same_rule(run: Path, made: Path, tmp_path: Path) -> None:
+def test_other_tables_join_those_that_are_there_of_the_same_rule(
+    run: Path, made: Path, tmp_path: Path
+) -> None:
     out = Path(shutil.copytree(made, tmp_path / "intervals"))
     some = AskedIntervals(3, 5, 0.9, tables=("P5",), levels=("State",))
     assert set(again(run, out, some)) == {"P5_State.parquet"}
@@ -249,7 +295,9 @@ def test_other_tables_join_those_that_are_there_of_the_same_rule(run: Path, made
     assert [p.name for p in out.glob("*.parquet")] == ["P5_State.parquet"]  # of another coverage
 
 
-def test_more_replicates_than_are_asked_for_all_count(run: Path, made: Path, tmp_path: Path) -> None:
+def test_more_replicates_than_are_asked_for_all_count(
+    run: Path, made: Path, tmp_path: Path
+) -> None:
     out = Path(shutil.copytree(made, tmp_path / "intervals"))
     again(run, out, AskedIntervals(2, 5, 0.9, tables=("P5",), levels=("State",)))
     assert tree_digests(out) == tree_digests(made)
@@ -259,12 +307,16 @@ def test_a_release_takes_no_intervals_but_in_their_place(run: Path, tmp_path: Pa
     release = Path(shutil.copytree(run, tmp_path / "run")) / "release"
     before = tree_digests(release)
     with pytest.raises(UserError, match="is in the release"):
-        make(release, release / "tables" / "other", ASKED, workers=1, resume=False, progress=Silent())
+        make(
+            release, release / "tables" / "other", ASKED, workers=1, resume=False, progress=Silent()
+        )
     assert tree_digests(release) == before
 
 
 @pytest.mark.parametrize("number", ["x", -1, 1, 2, 10**6, None])
-def test_a_manifest_that_says_something_else_is_none(run: Path, made: Path, tmp_path: Path, number: object) -> None:
+def test_a_manifest_that_says_something_else_is_none(
+    run: Path, made: Path, tmp_path: Path, number: object
+) -> None:
     out = Path(shutil.copytree(made, tmp_path / "intervals"))
     said = json.loads((out / "manifest.json").read_text())
     (out / "manifest.json").write_text(json.dumps(said | {"replicates": number}))
@@ -278,7 +330,8 @@ def test_a_coverage_that_no_interval_has(coverage: float) -> None:
         AskedIntervals(3, 5, coverage)
 
 
-# --- the command -------------------------------------------------------------------------------------------------
+# --- the command
+# -------------------------------------------------------------------------------------------------
 
 
 def test_the_command_writes_into_its_own_folder_alone(
@@ -307,8 +360,17 @@ def test_the_command_writes_into_its_own_folder_alone(
     assert (lower <= value).mean() > 0.9
     assert (upper >= lower).all()
     assert commands.named("account")("verify", copy)[0] == 0
-    code, out, err = commands.named("area")(copy, "--kind", "Place", "--statistics", "share:P0040002/P0040001",
-                                            "--statistics", "deviation:total", "--simultaneous", "--json")  # fmt: skip
+    code, out, err = commands.named("area")(
+        copy,
+        "--kind",
+        "Place",
+        "--statistics",
+        "share:P0040002/P0040001",
+        "--statistics",
+        "deviation:total",
+        "--simultaneous",
+        "--json",
+    )
     assert code == 0, err
     rows = json.loads(out)["rows"]
     assert rows[-1]["field"] == "deviation:total"
@@ -316,15 +378,21 @@ def test_the_command_writes_into_its_own_folder_alone(
     assert {r["other_side"] for r in rows if r["field"].startswith("share")} <= {0.0, 0.5, 1.0}
 
 
-@pytest.mark.parametrize(("options", "said"), [(("--table", "P9"), "P9"), (("--level", "Ward"), "Ward")])
-def test_what_there_is_not(commands: Commands, run: Path, tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "said"), [(("--table", "P9"), "P9"), (("--level", "Ward"), "Ward")]
+)
+def test_what_there_is_not(
+    commands: Commands, run: Path, tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
     code, _, err = commands.named("intervals")(run, *options, "--out", tmp_path / "out", "--quiet")
     assert code == 2
     assert said in err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_of_something_else_is_left_alone(commands: Commands, run: Path, tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_left_alone(
+    commands: Commands, run: Path, tmp_path: Path
+) -> None:
     (tmp_path / "letter").write_text("dear")
     code, _, err = commands.named("intervals")(run, "--out", tmp_path, "--quiet")
     assert code == 2
@@ -332,7 +400,9 @@ def test_a_folder_of_something_else_is_left_alone(commands: Commands, run: Path,
     assert [p.name for p in tmp_path.iterdir()] == ["letter"]
 
 
-def test_replicates_of_another_release_are_refused(worlds: Worlds, run: Path, made: Path, tmp_path: Path) -> None:
+def test_replicates_of_another_release_are_refused(
+    worlds: Worlds, run: Path, made: Path, tmp_path: Path
+) -> None:
     other = worlds.copy(worlds.run("run.seed=2", data="one thousand"), tmp_path / "run")
     shutil.copytree(made, other / "release" / "intervals")
     opened = open_release(other / "release")
@@ -342,15 +412,31 @@ def test_replicates_of_another_release_are_refused(worlds: Worlds, run: Path, ma
         list(intervals_of(opened))
 
 
-def test_another_release_at_the_same_path_is_another(worlds: Worlds, run: Path, tmp_path: Path) -> None:
+def test_another_release_at_the_same_path_is_another(
+    worlds: Worlds, run: Path, tmp_path: Path
+) -> None:
     """One process makes intervals of both, one after the other."""
     there, digests = tmp_path / "run", []
     for source in (run, worlds.run("run.seed=2", data="one thousand")):
         shutil.rmtree(there, ignore_errors=True)
         worlds.copy(source, there)
         asked = AskedIntervals(2, 5, 0.9, tables=("P1",), levels=("County",))
-        make(there / "release", tmp_path / source.name, asked, workers=1, resume=False, progress=Silent())
-        make(source / "release", tmp_path / f"{source.name} again", asked, workers=2, resume=False, progress=Silent())
+        make(
+            there / "release",
+            tmp_path / source.name,
+            asked,
+            workers=1,
+            resume=False,
+            progress=Silent(),
+        )
+        make(
+            source / "release",
+            tmp_path / f"{source.name} again",
+            asked,
+            workers=2,
+            resume=False,
+            progress=Silent(),
+        )
         digests.append(tree_digests(tmp_path / source.name))
         assert digests[-1] == tree_digests(tmp_path / f"{source.name} again")
     assert digests[0] != digests[1]
@@ -363,7 +449,9 @@ def test_only_what_was_measured_is_drawn_again(run: Path) -> None:
     tree = MeasuredSpine.bypassed(spine, np.arange(spine.units("Block")))
     u = opened.after.persons
     counts = tree.of_published(published(opened)[u.name]).upward(spine)
-    source = Redrawn(u.name, u.schema, tree, opened.run.persons.on(Ways.of(tree)).plan, counts, 1, 1)
+    source = Redrawn(
+        u.name, u.schema, tree, opened.run.persons.on(Ways.of(tree)).plan, counts, 1, 1
+    )
     for level in spine.levels:
         if source.queries(level):
             m = source.read(level, source.queries(level)[0], 0, spine.units(level))
@@ -393,7 +481,9 @@ def test_the_list_of_intervals_is_under_the_seal(worlds: Worlds, run: Path, tmp_
         make(release, release / "intervals", ASKED, workers=1, resume=False, progress=Silent())
 
 
-def test_intervals_that_were_altered_are_found(commands: Commands, worlds: Worlds, run: Path, tmp_path: Path) -> None:
+def test_intervals_that_were_altered_are_found(
+    commands: Commands, worlds: Worlds, run: Path, tmp_path: Path
+) -> None:
     copy = worlds.copy(run, tmp_path / "run")
     there = copy / "release" / "intervals"
     make(
@@ -432,8 +522,17 @@ def test_intervals_that_were_altered_are_found(commands: Commands, worlds: World
 
 
 def test_a_page_has_what_is_computed(commands: Commands, run: Path, tmp_path: Path) -> None:
-    code, _, err = commands.named("area")(run, "--kind", "Place", "--statistics", "share:P0040002/P0040001",
-                                            "--statistics", "deviation:total", "--out", tmp_path / "p.html")  # fmt: skip
+    code, _, err = commands.named("area")(
+        run,
+        "--kind",
+        "Place",
+        "--statistics",
+        "share:P0040002/P0040001",
+        "--statistics",
+        "deviation:total",
+        "--out",
+        tmp_path / "p.html",
+    )
     assert code == 0, err
     assert "das intervals" in err
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
@@ -442,7 +541,8 @@ def test_a_page_has_what_is_computed(commands: Commands, run: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("share:P0040002", "of 2 counts"), ("rank:P4", "is 73 counts"), ("deviation:P9", "no table")]
+    ("text", "said"),
+    [("share:P0040002", "of 2 counts"), ("rank:P4", "is 73 counts"), ("deviation:P9", "no table")],
 )
 def test_what_cannot_be_computed(commands: Commands, run: Path, text: str, said: str) -> None:
     code, _, err = commands.named("area")(run, "--kind", "Place", "--statistics", text)

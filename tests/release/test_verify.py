@@ -1,4 +1,6 @@
-"""Whether a release is what its privacy statement says: each way that it can be otherwise, with its place."""
+"""Whether a release is what its privacy statement says: each way that it can be otherwise, with its
+place.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (data,) = simulate_1940.write(folder / "data", seed=1, states=1, persons=1000)
     text = (root / "configs" / "1940.toml").read_text(encoding="utf-8")
     chosen = spec.parse(
-        text, where="c", overrides=("budget.epsilon=2", "budget.calibration=exact", "output.report=false")
+        text,
+        where="c",
+        overrides=("budget.epsilon=2", "budget.calibration=exact", "output.report=false"),
     )
     pipeline.run(chosen, folder / "run", paths=[data])
     return folder / "run" / "release"
@@ -81,21 +85,35 @@ def line(release: Path, text: str) -> str:
 def test_a_release_as_it_was_written(finished: Path) -> None:
     said = verify.statement(finished)
     ten = Fraction(1, 10**10)
-    assert said.target == Aim(universe="persons", epsilon=Fraction(2), delta=ten, calibration="exact")
+    assert said.target == Aim(
+        universe="persons", epsilon=Fraction(2), delta=ten, calibration="exact"
+    )
     low, high = next(e.pld for e in said.guarantee["persons"].epsilon if e.delta == ten)
     assert 1.99999 < low <= high <= 2
     assert said.private is True
-    assert {"spec.toml", "spine.parquet", "ledger.jsonl", "nmf/State.parquet/DPQuery",
-            "nmf/State.parquet/Constraint"} <= set(said.digests)  # fmt: skip
+    assert {
+        "spec.toml",
+        "spine.parquet",
+        "ledger.jsonl",
+        "nmf/State.parquet/DPQuery",
+        "nmf/State.parquet/Constraint",
+    } <= set(said.digests)
 
 
-def test_statements_of_both_kinds_are_of_the_published_schema(finished: Path, foreign: Path, root: Path) -> None:
-    schema = json.loads((root / "docs" / "privacy-statement.schema.json").read_text(encoding="utf-8"))
+def test_statements_of_both_kinds_are_of_the_published_schema(
+    finished: Path, foreign: Path, root: Path
+) -> None:
+    schema = json.loads(
+        (root / "docs" / "privacy-statement.schema.json").read_text(encoding="utf-8")
+    )
     for release in (finished, foreign):
-        jsonschema.validate(json.loads((release / "privacy.json").read_text(encoding="utf-8")), schema)
+        jsonschema.validate(
+            json.loads((release / "privacy.json").read_text(encoding="utf-8")), schema
+        )
 
 
-# --- numbers of the statement --------------------------------------------------------------------------------
+# --- numbers of the statement
+# --------------------------------------------------------------------------------
 
 
 def nudge(path: tuple[Any, ...], value: Any) -> Change:
@@ -108,40 +126,65 @@ def nudge(path: tuple[Any, ...], value: Any) -> Change:
     return change
 
 
-@pytest.mark.parametrize("path, value, words", [
-    (("rho", "total"), "1/2", ["'total' is given as 1/2", "line"]),
-    (("ledger", 3, "rho"), "1/1000", ["does not cost 1/1000", "line"]),
-    (("guarantee", "persons", "epsilon", 1, "pld"), [1.0, 1.5], ["guarantee.persons.epsilon.1.pld is [1.0, 1.5]", "line"]),
-    (("guarantee", "persons", "epsilon", 1, "pld"), [0.0, 99.0], ["guarantee.persons.epsilon.1.pld"]),
-    (("guarantee", "persons", "epsilon", 1, "pld"), 2.0, ["guarantee.persons.epsilon.1.pld"]),
-    (("guarantee", "persons", "epsilon", 0, "zcdp-tight"), 1.0, ["zcdp-tight is 1.0"]),
-    (("guarantee", "persons", "implied_epsilon"), "0.1", ["implied_epsilon"]),
-    (("guarantee", "persons", "rho"), "1/9", ["guarantee.persons.rho is 1/9"]),
-    ((AGREEING, "persons", "epsilon", 1, "pld"), [1.0, 1.5], [f"{AGREEING}.persons.epsilon.1.pld is [1.0, 1.5]"]),
-    (("neighbours_of", AGREEING), "all", [f"neighbours_of.{AGREEING} is all"]),
-    (("curve", 2, "pld", 1), 0.25, ["curve.2.pld"]),
-    (("changes", "persons", 1, "rho"), "0", ["changes.persons.1.rho is 0"]),
-    (("changes", "persons", 1, "pld"), [0.0, 0.0], ["changes.persons.1.pld"]),
-    (("spending", "persons", "levels", "County"), "0", ["spending.persons.levels.County"]),
-    (("private",), False, ["private is False"]),
-    (("entropy",), "dice", ["entropy is dice", "AES-256"]),
-    (("neighbours",), "unbounded", ["does not cost"]),
-    (("neighbours",), "cousins", ["no privacy statement", "cousins"]),
-    (("mechanism",), "geometric", ["no privacy statement"]),
-    (("target", "epsilon"), "1", ["target.epsilon is 1", "again 2"]),
-    (("digests", "spec.toml"), "0" * 64, ["digests.privacy.json is"]),
-    (("digests", "privacy.html"), "0" * 64, ["digests.privacy.html is"]),
-    (("software", "das"), "0", ["digests.privacy.json is"]),
-    (("what_this_means",), [], ["does not say", "called neighbours"]),
-    (("extra",), 1, ["no privacy statement (extra: Extra inputs are not permitted"]),
-    (("cost",), {"total": "1"}, ["no privacy statement (cost: Extra inputs are not permitted"]),
-    (("ledger", 3, "cost"), "1", ["no privacy statement (ledger.3.cost: Extra inputs are not permitted"]),
-    (("format",), "das-privacy-statement/5", ["the format 'das-privacy-statement/5'", "reads 'das-privacy-statement/4'"]),
-    (("format",), None, ["no privacy statement (format", "before its statements had formats"]),
-    (("outside_the_guarantee",), [], ["total", "in the files, and not in the statement"]),
-    (("ledger",), "none", ["no privacy statement"]),
-])  # fmt: skip
-def test_no_number_can_be_altered(copied: Path, path: tuple[Any, ...], value: Any, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "path, value, words",
+    [
+        (("rho", "total"), "1/2", ["'total' is given as 1/2", "line"]),
+        (("ledger", 3, "rho"), "1/1000", ["does not cost 1/1000", "line"]),
+        (
+            ("guarantee", "persons", "epsilon", 1, "pld"),
+            [1.0, 1.5],
+            ["guarantee.persons.epsilon.1.pld is [1.0, 1.5]", "line"],
+        ),
+        (
+            ("guarantee", "persons", "epsilon", 1, "pld"),
+            [0.0, 99.0],
+            ["guarantee.persons.epsilon.1.pld"],
+        ),
+        (("guarantee", "persons", "epsilon", 1, "pld"), 2.0, ["guarantee.persons.epsilon.1.pld"]),
+        (("guarantee", "persons", "epsilon", 0, "zcdp-tight"), 1.0, ["zcdp-tight is 1.0"]),
+        (("guarantee", "persons", "implied_epsilon"), "0.1", ["implied_epsilon"]),
+        (("guarantee", "persons", "rho"), "1/9", ["guarantee.persons.rho is 1/9"]),
+        (
+            (AGREEING, "persons", "epsilon", 1, "pld"),
+            [1.0, 1.5],
+            [f"{AGREEING}.persons.epsilon.1.pld is [1.0, 1.5]"],
+        ),
+        (("neighbours_of", AGREEING), "all", [f"neighbours_of.{AGREEING} is all"]),
+        (("curve", 2, "pld", 1), 0.25, ["curve.2.pld"]),
+        (("changes", "persons", 1, "rho"), "0", ["changes.persons.1.rho is 0"]),
+        (("changes", "persons", 1, "pld"), [0.0, 0.0], ["changes.persons.1.pld"]),
+        (("spending", "persons", "levels", "County"), "0", ["spending.persons.levels.County"]),
+        (("private",), False, ["private is False"]),
+        (("entropy",), "dice", ["entropy is dice", "AES-256"]),
+        (("neighbours",), "unbounded", ["does not cost"]),
+        (("neighbours",), "cousins", ["no privacy statement", "cousins"]),
+        (("mechanism",), "geometric", ["no privacy statement"]),
+        (("target", "epsilon"), "1", ["target.epsilon is 1", "again 2"]),
+        (("digests", "spec.toml"), "0" * 64, ["digests.privacy.json is"]),
+        (("digests", "privacy.html"), "0" * 64, ["digests.privacy.html is"]),
+        (("software", "das"), "0", ["digests.privacy.json is"]),
+        (("what_this_means",), [], ["does not say", "called neighbours"]),
+        (("extra",), 1, ["no privacy statement (extra: Extra inputs are not permitted"]),
+        (("cost",), {"total": "1"}, ["no privacy statement (cost: Extra inputs are not permitted"]),
+        (
+            ("ledger", 3, "cost"),
+            "1",
+            ["no privacy statement (ledger.3.cost: Extra inputs are not permitted"],
+        ),
+        (
+            ("format",),
+            "das-privacy-statement/5",
+            ["the format 'das-privacy-statement/5'", "reads 'das-privacy-statement/4'"],
+        ),
+        (("format",), None, ["no privacy statement (format", "before its statements had formats"]),
+        (("outside_the_guarantee",), [], ["total", "in the files, and not in the statement"]),
+        (("ledger",), "none", ["no privacy statement"]),
+    ],
+)
+def test_no_number_can_be_altered(
+    copied: Path, path: tuple[Any, ...], value: Any, words: list[str]
+) -> None:
     alter(copied, nudge(path, value))
     refused(copied, "privacy.json" if "in the files" not in words[-1] else "nmf", *words)
 
@@ -154,7 +197,9 @@ def test_the_line_is_that_of_the_fault(copied: Path) -> None:
 def test_a_number_that_is_gone(copied: Path) -> None:
     alter(copied, lambda v: v["guarantee"]["persons"].pop("implied_epsilon"))
     refused(copied, "no privacy statement (guarantee.persons.implied_epsilon: Field required)")
-    alter(copied, lambda v: (v.pop("ledger"), v["guarantee"]["persons"].update(implied_epsilon=0.1)))
+    alter(
+        copied, lambda v: (v.pop("ledger"), v["guarantee"]["persons"].update(implied_epsilon=0.1))
+    )
     refused(copied, "no privacy statement (ledger: Field required)")
 
 
@@ -169,11 +214,14 @@ def test_rounding_of_another_machine_is_no_fault(copied: Path) -> None:
     assert verify.statement(copied).ledger
 
 
-# --- files -----------------------------------------------------------------------------------------------------
+# --- files
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_another_file_than_the_one_that_was_stated(copied: Path) -> None:
-    """A comment changes no number, and still the file is not the one that the statement is about."""
+    """A comment changes no number, and still the file is not the one that the statement is
+    about.
+    """
     path = copied / "spec.toml"
     path.write_text("# mine\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
     refused(copied, "digests.spec.toml", line(copied, '"spec.toml"'))
@@ -195,7 +243,11 @@ def test_a_ledger_of_another_plan(copied: Path) -> None:
 
 def test_a_rho_above_the_target(copied: Path) -> None:
     """Everything agrees with everything, but for the target."""
-    text = (copied / "spec.toml").read_text(encoding="utf-8").replace("epsilon = 2\n", 'epsilon = "19/10"\n')
+    text = (
+        (copied / "spec.toml")
+        .read_text(encoding="utf-8")
+        .replace("epsilon = 2\n", 'epsilon = "19/10"\n')
+    )
     (copied / "spec.toml").write_text(text, encoding="utf-8")
     refused(copied, "spec.toml", "above the target of 19/10")
 
@@ -235,7 +287,8 @@ def test_digests_of_the_ledger_are_those_of_the_files(finished: Path) -> None:
     assert digests(finished) != digests(finished, {**told, path: "0" * 64})  # it is not read again
 
 
-# --- measurements of another publisher ---------------------------------------------------------------------------
+# --- measurements of another publisher
+# ---------------------------------------------------------------------------
 
 
 def test_an_altered_or_missing_data_dictionary_is_noticed(copied: Path) -> None:
@@ -264,7 +317,9 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "release"
 
 
-def test_files_without_a_ledger_are_held_against_what_was_read(foreign: Path, tmp_path: Path) -> None:
+def test_files_without_a_ledger_are_held_against_what_was_read(
+    foreign: Path, tmp_path: Path
+) -> None:
     lines = verify.check(foreign)
     assert len(lines) == 6
     copied = Path(shutil.copytree(foreign, tmp_path / "copied"))
@@ -284,9 +339,15 @@ def test_there_is_no_statement_of_a_foreign_ledger(foreign: Path) -> None:
     refused(foreign, "another publisher", "das nmf verify")
 
 
-@pytest.mark.parametrize(("key", "value"), [("sigma_sq", "123/7"), ("units", 999), ("answers", 999)])
-def test_the_files_alone_are_held_against_the_ledger_as_it_stands(copied: Path, key: str, value: Any) -> None:
-    """``check`` too must see a draw of ``ledger.jsonl`` altered in any of its parts, not in its cost alone."""
+@pytest.mark.parametrize(
+    ("key", "value"), [("sigma_sq", "123/7"), ("units", 999), ("answers", 999)]
+)
+def test_the_files_alone_are_held_against_the_ledger_as_it_stands(
+    copied: Path, key: str, value: Any
+) -> None:
+    """``check`` too must see a draw of ``ledger.jsonl`` altered in any of its parts, not in its
+    cost alone.
+    """
     path = copied / "ledger.jsonl"
     lines = path.read_text().splitlines()
     at = next(i for i, x in enumerate(lines) if "draw" in json.loads(x))
@@ -298,7 +359,9 @@ def test_the_files_alone_are_held_against_the_ledger_as_it_stands(copied: Path, 
 
 
 def entries(release: Path) -> list[dict[str, Any]]:
-    return [json.loads(x) for x in (release / "ledger.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(x) for x in (release / "ledger.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def a_part(told: list[dict[str, Any]]) -> int:
@@ -313,23 +376,39 @@ def other_file(part: dict[str, Any]) -> None:
     part["files"] = {"../confidential/report.html": "0" * 64}
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda told: told.pop(a_part(told)), ["has not all its parts"]),
-    (lambda told: told.pop(), ["does not say that everything was measured"]),
-    (lambda told: told[0]["begin"].update(parts=2), ["has not all its parts"]),
-    (lambda told: other_digest(told[a_part(told)]["part"]), ["the digest is ", "and in ledger.jsonl 0000"]),
-    (lambda told: other_file(told[a_part(told)]["part"]), ["of no file"]),
-    (lambda told: told[a_part(told)]["part"]["files"].popitem(), ["and in ledger.jsonl there is none"]),
-    (lambda told: told.insert(a_part(told) + 1, {"part": told[a_part(told)]["part"] | {"stream": "00"}}), ["another stream"]),
-    (lambda told: told.append(told[0]), ["an entry after the last"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda told: told.pop(a_part(told)), ["has not all its parts"]),
+        (lambda told: told.pop(), ["does not say that everything was measured"]),
+        (lambda told: told[0]["begin"].update(parts=2), ["has not all its parts"]),
+        (
+            lambda told: other_digest(told[a_part(told)]["part"]),
+            ["the digest is ", "and in ledger.jsonl 0000"],
+        ),
+        (lambda told: other_file(told[a_part(told)]["part"]), ["of no file"]),
+        (
+            lambda told: told[a_part(told)]["part"]["files"].popitem(),
+            ["and in ledger.jsonl there is none"],
+        ),
+        (
+            lambda told: told.insert(
+                a_part(told) + 1, {"part": told[a_part(told)]["part"] | {"stream": "00"}}
+            ),
+            ["another stream"],
+        ),
+        (lambda told: told.append(told[0]), ["an entry after the last"]),
+    ],
+)
 def test_every_fault_of_the_parts_in_the_ledger_is_noticed(
     copied: Path, change: Callable[[list[dict[str, Any]]], object], words: list[str]
 ) -> None:
     """With every digest of the statement right."""
     told = entries(copied)
     change(told)
-    (copied / "ledger.jsonl").write_text("".join(json.dumps(x) + "\n" for x in told), encoding="utf-8")
+    (copied / "ledger.jsonl").write_text(
+        "".join(json.dumps(x) + "\n" for x in told), encoding="utf-8"
+    )
     sealed(copied)
     refused(copied, *words)
 
@@ -341,19 +420,24 @@ def test_the_ledger_of_a_release_names_streams_and_keeps_no_key(finished: Path) 
     assert "HMAC-SHA256 under a run key" in begun[0]["entropy"]
     assert len({x["part"]["stream"] for x in told if "part" in x}) == len(begun)
     first = next(i for i, x in enumerate(told) if "part" in x)
-    assert all("begin" in x or "draw" in x for x in told[:first])  # every draw before the first noise
+    assert all(
+        "begin" in x or "draw" in x for x in told[:first]
+    )  # every draw before the first noise
     assert [list(x) for x in told[first:]] == [*[["part"]] * len(begun), ["done"]]
     assert not list(finished.parent.rglob("*.key"))
 
 
-@pytest.mark.parametrize("line_", ["3", "null", '"x"', "[" * 100_000, '{"draw": {"sigma_sq": "1/0"}}'])
+@pytest.mark.parametrize(
+    "line_", ["3", "null", '"x"', "[" * 100_000, '{"draw": {"sigma_sq": "1/0"}}']
+)
 def test_a_ledger_line_of_another_kind(copied: Path, line_: str) -> None:
     (copied / "ledger.jsonl").write_text(line_ + "\n")
     with pytest.raises(ReleaseError, match="line 1 cannot be understood"):
         verify.check(copied)
 
 
-# --- whatever else a release says --------------------------------------------------------------------------------
+# --- whatever else a release says
+# --------------------------------------------------------------------------------
 
 
 def byte(path: Path, at: int) -> None:
@@ -364,7 +448,9 @@ def byte(path: Path, at: int) -> None:
 
 def test_every_other_file_is_held_against_its_digest(finished: Path, copied: Path) -> None:
     names = sorted(str(p.relative_to(finished)) for p in finished.rglob("*") if p.is_file())
-    assert {"tables/T0_State.csv", "microdata/persons/part-00000.parquet", "privacy.html"} <= set(names)
+    assert {"tables/T0_State.csv", "microdata/persons/part-00000.parquet", "privacy.html"} <= set(
+        names
+    )
     for name in names:
         byte(copied / name, (copied / name).stat().st_size // 2)
         refused(copied)
@@ -393,13 +479,19 @@ def test_a_link_brings_no_folder_along(copied: Path, tmp_path: Path) -> None:
     refused(copied, "more: is a link, and no file of the release")
 
 
-@pytest.mark.parametrize(("add", "words"), [
-    (lambda at, _: os.mkfifo(at), "is a named pipe"),
-    (lambda at, _: at.mkdir(), "is an empty folder"),
-    (lambda at, other: at.symlink_to(other), "is a link"),
-    (lambda at, _: at.symlink_to("nowhere"), "is a link"),
-], ids=["pipe", "empty folder", "link to a file", "link to nothing"])  # fmt: skip
-@pytest.mark.parametrize("name", ["more", "nmf/State.parquet/DPQuery/part-99999-00000.parquet", "intervals"])
+@pytest.mark.parametrize(
+    ("add", "words"),
+    [
+        (lambda at, _: os.mkfifo(at), "is a named pipe"),
+        (lambda at, _: at.mkdir(), "is an empty folder"),
+        (lambda at, other: at.symlink_to(other), "is a link"),
+        (lambda at, _: at.symlink_to("nowhere"), "is a link"),
+    ],
+    ids=["pipe", "empty folder", "link to a file", "link to nothing"],
+)
+@pytest.mark.parametrize(
+    "name", ["more", "nmf/State.parquet/DPQuery/part-99999-00000.parquet", "intervals"]
+)
 def test_what_is_no_file_is_refused_and_nobody_waits(
     finished: Path, copied: Path, add: Callable[[Path, Path], object], words: str, name: str
 ) -> None:
@@ -411,7 +503,9 @@ def test_what_is_no_file_is_refused_and_nobody_waits(
 
 
 @pytest.mark.parametrize("name", ["privacy.json", "ledger.jsonl", "tables/T0_State.csv"])
-def test_a_file_in_whose_place_is_a_link_to_the_same_bytes(finished: Path, copied: Path, name: str) -> None:
+def test_a_file_in_whose_place_is_a_link_to_the_same_bytes(
+    finished: Path, copied: Path, name: str
+) -> None:
     (copied / name).unlink()
     (copied / name).symlink_to(finished / name)
     refused(copied, f"{name}: is a link")
@@ -439,8 +533,13 @@ def test_a_statement_without_its_second_guarantee(copied: Path) -> None:
 def resealed(release: Path, software: Mapping[str, str]) -> None:
     """The statement with digests of the page as it is, and of itself."""
     said = privacy_statement.read(release)
-    said = said.sealed({**said.digests, "privacy.html": run_directory.file_digest(release / "privacy.html")}, software)
-    privacy_statement.write(release, said.sealed({**said.digests, "privacy.json": own_digest(said)}, software))
+    said = said.sealed(
+        {**said.digests, "privacy.html": run_directory.file_digest(release / "privacy.html")},
+        software,
+    )
+    privacy_statement.write(
+        release, said.sealed({**said.digests, "privacy.json": own_digest(said)}, software)
+    )
 
 
 def test_a_page_that_says_something_else_with_its_digest(copied: Path) -> None:
@@ -455,7 +554,9 @@ def test_a_page_that_says_something_else_with_its_digest(copied: Path) -> None:
     assert verify.verified(copied, other_version=True).left == ["privacy.html"]
 
 
-@pytest.mark.parametrize("name", ["spine.parquet", "nmf/State.parquet/DPQuery", "nmf/Enumdist.parquet/DPQuery"])
+@pytest.mark.parametrize(
+    "name", ["spine.parquet", "nmf/State.parquet/DPQuery", "nmf/Enumdist.parquet/DPQuery"]
+)
 def test_rows_that_are_there_twice(copied: Path, name: str) -> None:
     path = copied / name
     path = path if path.is_file() else next(path.rglob("*.parquet"))
@@ -467,7 +568,9 @@ def test_rows_that_are_there_twice(copied: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("pick", [lambda lines: lines, lambda lines: lines[-3:]])
-def test_ledger_lines_that_are_there_twice(copied: Path, pick: Callable[[list[str]], list[str]]) -> None:
+def test_ledger_lines_that_are_there_twice(
+    copied: Path, pick: Callable[[list[str]], list[str]]
+) -> None:
     path = copied / "ledger.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines()
     path.write_text("\n".join([*lines, *pick(lines)]) + "\n", encoding="utf-8")
@@ -495,12 +598,15 @@ def test_a_figure_in_its_last_digit(copied: Path) -> None:
     refused(copied, "digests.privacy.json")
 
 
-@pytest.mark.parametrize("change", [
-    lambda text: text.replace(b'": true', b'":  true', 1),
-    lambda text: re.sub(rb"(\d\.\d+)(?=,?\n)", rb"\g<1>0", text, count=1),
-    lambda text: text.replace(b"\n", b"\r\n"),
-    lambda text: text + b" ",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace(b'": true', b'":  true', 1),
+        lambda text: re.sub(rb"(\d\.\d+)(?=,?\n)", rb"\g<1>0", text, count=1),
+        lambda text: text.replace(b"\n", b"\r\n"),
+        lambda text: text + b" ",
+    ],
+)
 def test_the_same_statement_in_another_text(copied: Path, change: Callable[[bytes], bytes]) -> None:
     path = copied / "privacy.json"
     text = path.read_bytes()
@@ -510,30 +616,39 @@ def test_the_same_statement_in_another_text(copied: Path, change: Callable[[byte
     refused(copied, "privacy.json", "not in the text that das writes")
 
 
-@pytest.mark.parametrize("text, says", [
-    ('{"private": true, "private": false}', "'private' is there twice"),
-    ('{"private": true, "private": true}', "'private' is there twice"),
-    ('{"private": NaN}', "NaN is no number"),
-    ('{"rho": {"total": "1/0"}}', "no privacy statement"),
-    ("[" * 100_000, "cannot be read"),
-    ('{"rho": ' + "1" * 5000 + "}", "cannot be read"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ('{"private": true, "private": false}', "'private' is there twice"),
+        ('{"private": true, "private": true}', "'private' is there twice"),
+        ('{"private": NaN}', "NaN is no number"),
+        ('{"rho": {"total": "1/0"}}', "no privacy statement"),
+        ("[" * 100_000, "cannot be read"),
+        ('{"rho": ' + "1" * 5000 + "}", "cannot be read"),
+    ],
+)
 def test_texts_that_are_no_statement(copied: Path, text: str, says: str) -> None:
     (copied / "privacy.json").write_text(text, encoding="utf-8")
     assert len(refused(copied, says)) < 2000
 
 
-@pytest.mark.parametrize("value", ["1/0", "0", "-1/2", "0.5", "1e-999999999", "9" * 5000, 0.25, None, ["1"]])
+@pytest.mark.parametrize(
+    "value", ["1/0", "0", "-1/2", "0.5", "1e-999999999", "9" * 5000, 0.25, None, ["1"]]
+)
 def test_odd_fractions(copied: Path, value: Any) -> None:
     alter(copied, nudge(("ledger", 0, "sigma_sq"), value))
     assert len(refused(copied, "no privacy statement (ledger.0.sigma_sq")) < 2000
 
 
 def test_a_lost_draw_that_is_none_of_the_plan(copied: Path) -> None:
-    """What an interrupted attempt drew is spent; of a level that there is not, nothing could be counted."""
+    """What an interrupted attempt drew is spent; of a level that there is not, nothing could be
+    counted.
+    """
     path = copied / "ledger.jsonl"
     lines = path.read_text().splitlines()
     draw = next(x["draw"] for x in map(json.loads, lines) if "draw" in x) | {"level": "Nowhere"}
     begin = {"universe": draw["universe"], "level": "Nowhere", "parts": 0, "entropy": "somewhere"}
-    path.write_text("\n".join([json.dumps({"begin": begin}), json.dumps({"draw": draw}), *lines]) + "\n")
+    path.write_text(
+        "\n".join([json.dumps({"begin": begin}), json.dumps({"draw": draw}), *lines]) + "\n"
+    )
     refused(copied, "are not those of the plan")

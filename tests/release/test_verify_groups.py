@@ -1,4 +1,6 @@
-"""Whether a release of population groups is what its privacy statement says: each way that it can be otherwise."""
+"""Whether a release of population groups is what its privacy statement says: each way that it can
+be otherwise.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("homes")
-    return runs.go(*runs.given(folder, "households"), folder / "run", "households").directory.release
+    return runs.go(
+        *runs.given(folder, "households"), folder / "run", "households"
+    ).directory.release
 
 
 @pytest.fixture
@@ -79,7 +83,9 @@ def resealed(release: Path) -> None:
         said = json.loads(line)
         if "part" in said:
             said["part"]["files"] = {
-                f: file_digest(release / f) for f in said["part"]["files"] if (release / f).is_file()
+                f: file_digest(release / f)
+                for f in said["part"]["files"]
+                if (release / f).is_file()
             }
         lines.append(json.dumps(said))
     (release / "ledger.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -90,20 +96,29 @@ def files(release: Path) -> list[str]:
     return sorted(p.relative_to(release).as_posix() for p in release.rglob("*") if p.is_file())
 
 
-# --- as it is --------------------------------------------------------------------------------------------------
+# --- as it is
+# --------------------------------------------------------------------------------------------------
 
 
 def test_releases_as_they_were_written(finished: Path, homes: Path, root: Path) -> None:
-    schema = json.loads((root / "docs" / "privacy-statement.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(
+        (root / "docs" / "privacy-statement.schema.json").read_text(encoding="utf-8")
+    )
     for release in (finished, homes):
         said: Statement = verify.statement(release)
         opened = open_groups(release)
         plan = opened.spec.universes[0].plan
-        assert said.total == plan.cost == max(opened.spec.parameters.cost(run) for run in ("us", "pr"))
+        assert (
+            said.total == plan.cost == max(opened.spec.parameters.cost(run) for run in ("us", "pr"))
+        )
         assert len(said.ledger) == len(plan.draws)
         assert {line.stability for line in said.ledger} == {p.stability for p in opened.spec.plans}
-        jsonschema.validate(json.loads((release / "privacy.json").read_text(encoding="utf-8")), schema)
-        assert {"spec.toml", "regions.parquet", "ledger.jsonl", "parameters/config.json"} <= set(said.digests)
+        jsonschema.validate(
+            json.loads((release / "privacy.json").read_text(encoding="utf-8")), schema
+        )
+        assert {"spec.toml", "regions.parquet", "ledger.jsonl", "parameters/config.json"} <= set(
+            said.digests
+        )
 
 
 def test_the_ledger_costs_what_the_plan_does(finished: Path) -> None:
@@ -120,7 +135,8 @@ def test_the_ledger_costs_what_the_plan_does(finished: Path) -> None:
         assert sum(of_class.values()) == measured
 
 
-# --- each file ----------------------------------------------------------------------------------------------------
+# --- each file
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_every_file_is_held_against_its_digest(finished: Path, tmp_path: Path) -> None:
@@ -140,8 +156,16 @@ def test_every_file_is_held_against_its_digest(finished: Path, tmp_path: Path) -
     verify.statement(copied)
 
 
-@pytest.mark.parametrize("name", ["mine.txt", "tables/t9.csv", "parameters/more.json", "nmf/odd.parquet",
-                                  "nmf/USA-detailed.parquet/DPQuery/t2/part-00009-00000.parquet"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mine.txt",
+        "tables/t9.csv",
+        "parameters/more.json",
+        "nmf/odd.parquet",
+        "nmf/USA-detailed.parquet/DPQuery/t2/part-00009-00000.parquet",
+    ],
+)
 def test_a_file_beside_them(copied: Path, name: str) -> None:
     (copied / name).write_text("x", encoding="utf-8")
     refused(copied)
@@ -154,7 +178,8 @@ def test_what_is_gone(copied: Path, name: str) -> None:
     refused(copied)
 
 
-# --- the statement ------------------------------------------------------------------------------------------------
+# --- the statement
+# ------------------------------------------------------------------------------------------------
 
 #: What is believed, and has a digest alone.
 WORDS = ("software", "digests")
@@ -202,28 +227,40 @@ def test_no_value_can_be_altered(copied: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", ["ledger", "paths", "changes", "guarantee", "rho", "what_this_means", "curve", "spending"]
+    "field",
+    ["ledger", "paths", "changes", "guarantee", "rho", "what_this_means", "curve", "spending"],
 )
 def test_no_part_can_be_left_out(copied: Path, field: str) -> None:
     def shorten(v: dict[str, Any]) -> None:
         held = v[field]["persons"] if isinstance(v[field], dict) else v[field]
-        held.pop() if isinstance(held, list) else v.pop(field) if not isinstance(held, dict) else held.popitem()
+        (
+            held.pop()
+            if isinstance(held, list)
+            else v.pop(field)
+            if not isinstance(held, dict)
+            else held.popitem()
+        )
 
     alter(copied, shorten)
     refused(copied)
 
 
-# --- the ledger ------------------------------------------------------------------------------------------------
+# --- the ledger
+# ------------------------------------------------------------------------------------------------
 
 
 def test_every_line_of_the_ledger_is_held(copied: Path) -> None:
-    """Left out, or there twice, with every seal made again: of each kind of line, of a level of each run, and the last."""
+    """Left out, or there twice, with every seal made again: of each kind of line, of a level of
+    each run, and the last.
+    """
     path = copied / "ledger.jsonl"
     original = path.read_bytes()
     statement, page = (copied / "privacy.json").read_bytes(), (copied / "privacy.html").read_bytes()
     lines = original.splitlines(keepends=True)
     kinds = {
-        line.partition(b":")[0] + line[line.find(b'"query"') :][:30] + line[line.find(b'"PR-') :][:4]: i
+        line.partition(b":")[0]
+        + line[line.find(b'"query"') :][:30]
+        + line[line.find(b'"PR-') :][:4]: i
         for i, line in enumerate(lines)
     }
     assert len(kinds) > 6
@@ -250,18 +287,34 @@ def test_every_field_of_a_draw_is_held(copied: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     at = next(i for i, x in enumerate(lines) if '"draw"' in x and '"stability"' in x)
     draw = json.loads(lines[at])["draw"]
-    assert {"stability", "class", "sigma_sq", "rho", "units", "answers", "query", "level"} <= draw.keys()
+    assert {
+        "stability",
+        "class",
+        "sigma_sq",
+        "rho",
+        "units",
+        "answers",
+        "query",
+        "level",
+    } <= draw.keys()
     for key in draw:
         said = dict(draw)
         said[key] = other(said[key])
-        path.write_text("\n".join([*lines[:at], json.dumps({"draw": said}), *lines[at + 1 :]]) + "\n", encoding="utf-8")
+        path.write_text(
+            "\n".join([*lines[:at], json.dumps({"draw": said}), *lines[at + 1 :]]) + "\n",
+            encoding="utf-8",
+        )
         refused(copied)
     del draw["stability"]
-    path.write_text("\n".join([*lines[:at], json.dumps({"draw": draw}), *lines[at + 1 :]]) + "\n", encoding="utf-8")
+    path.write_text(
+        "\n".join([*lines[:at], json.dumps({"draw": draw}), *lines[at + 1 :]]) + "\n",
+        encoding="utf-8",
+    )
     refused(copied)
 
 
-# --- measurements, sealed again ----------------------------------------------------------------------------------
+# --- measurements, sealed again
+# ----------------------------------------------------------------------------------
 
 
 def part(release: Path, level: str = "STATE-detailed") -> Path:
@@ -283,7 +336,10 @@ def test_noise_of_another_level_is_noticed_where_the_groups_are_the_same(copied:
     table = pq.read_table(path)
     said = table.schema.metadata or {}
     assert any(b": sigma" in k for k in said)
-    pq.write_table(table.replace_schema_metadata({k: (b"7/2" if b": " in k else v) for k, v in said.items()}), path)
+    pq.write_table(
+        table.replace_schema_metadata({k: b"7/2" if b": " in k else v for k, v in said.items()}),
+        path,
+    )
     resealed(copied)
     refused(copied, "its noise is not that of the plan")
 
@@ -291,7 +347,9 @@ def test_noise_of_another_level_is_noticed_where_the_groups_are_the_same(copied:
 def test_a_group_that_is_missing(copied: Path) -> None:
     path = part(copied)
     table = pq.read_table(path)
-    pq.write_table(table.slice(0, len(table) - 1).replace_schema_metadata(table.schema.metadata), path)
+    pq.write_table(
+        table.slice(0, len(table) - 1).replace_schema_metadata(table.schema.metadata), path
+    )
     resealed(copied)
     refused(copied, "a group is missing")
 
@@ -312,7 +370,9 @@ def test_a_part_that_is_there_twice(copied: Path) -> None:
 
 
 def test_a_table_of_another_size_than_its_first_stage_asks_for(copied: Path) -> None:
-    """A size is a function of what is published beside it: another would have been chosen by something else."""
+    """A size is a function of what is published beside it: another would have been chosen by
+    something else.
+    """
     path, opened = part(copied), open_groups(copied)
     table = pq.read_table(path)
     size, first = table["TABLE_SIZE"].to_numpy(), table["FIRST_STAGE"]
@@ -335,7 +395,9 @@ def test_a_table_of_another_size_than_its_first_stage_asks_for(copied: Path) -> 
         ("FIRST_STAGE", lambda c: c.cast(pa.float64())),
     ],
 )
-def test_a_column_that_holds_no_whole_numbers(copied: Path, column: str, change: Callable[[Any], Any]) -> None:
+def test_a_column_that_holds_no_whole_numbers(
+    copied: Path, column: str, change: Callable[[Any], Any]
+) -> None:
     path = part(copied)
     table = pq.read_table(path)
     at = table.schema.get_field_index(column)
@@ -351,7 +413,9 @@ def test_a_column_that_holds_no_whole_numbers(copied: Path, column: str, change:
         (lambda t: t.drop_columns(["PLACE"]), "has no regions of the type PLACE"),
     ],
 )
-def test_a_list_of_blocks_without_rows_or_a_type(copied: Path, change: Callable[[Any], Any], said: str) -> None:
+def test_a_list_of_blocks_without_rows_or_a_type(
+    copied: Path, change: Callable[[Any], Any], said: str
+) -> None:
     path = copied / "regions.parquet"
     table = pq.read_table(path)
     pq.write_table(change(table).replace_schema_metadata(table.schema.metadata), path)
@@ -370,7 +434,8 @@ def test_totals_of_households_decide_their_sizes(homes: Path, tmp_path: Path) ->
     refused(copied, "a table is not of the size that follows")
 
 
-# --- parameters, sealed again -------------------------------------------------------------------------------------
+# --- parameters, sealed again
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -413,7 +478,10 @@ def test_another_delta(copied: Path) -> None:
 
 def test_regions_that_are_renamed(copied: Path) -> None:
     table = pq.read_table(copied / "regions.parquet")
-    said = {k: v.replace(b"01001000001", b"01001000009") for k, v in (table.schema.metadata or {}).items()}
+    said = {
+        k: v.replace(b"01001000001", b"01001000009")
+        for k, v in (table.schema.metadata or {}).items()
+    }
     assert said != table.schema.metadata
     pq.write_table(table.replace_schema_metadata(said), copied / "regions.parquet")
     resealed(copied)

@@ -1,4 +1,6 @@
-"""A release of the optimised spine: verified from its files, and every way that a share could be moved is noticed."""
+"""A release of the optimised spine: verified from its files, and every way that a share could be
+moved is noticed.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def copied(finished: Path, worlds: Worlds, tmp_path: Path) -> Path:
 
 
 def tree_of(release: Path) -> MeasuredSpine:
-    return measured_spine.read(release / "nmf" / "spine.parquet", spine.read(release / "spine.parquet"))
+    return measured_spine.read(
+        release / "nmf" / "spine.parquet", spine.read(release / "spine.parquet")
+    )
 
 
 def refused(release: Path, *words: str) -> None:
@@ -50,7 +54,9 @@ def refused(release: Path, *words: str) -> None:
 
 
 def rows_changed(release: Path, level: str, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Every row group of the measurements of a level, each of one query, with something else in it."""
+    """Every row group of the measurements of a level, each of one query, with something else in
+    it.
+    """
     for path in sorted((release / "nmf" / f"{level}.parquet" / "DPQuery").rglob("*.parquet")):
         file = pq.ParquetFile(path)
         groups = [change(file.read_row_group(g)) for g in range(file.num_row_groups)]
@@ -65,12 +71,18 @@ def classes_changed(release: Path, new: dict[str, str]) -> None:
     table = pq.read_table(path)
     codes, old = table["geocode"].to_pylist(), table["measured_with"].to_pylist()
     held = pa.array([new.get(code, was) for code, was in zip(codes, old, strict=True)], pa.string())
-    pq.write_table(table.set_column(table.column_names.index("measured_with"), "measured_with", held), path)
+    pq.write_table(
+        table.set_column(table.column_names.index("measured_with"), "measured_with", held), path
+    )
 
 
 def units(tree: MeasuredSpine, level: str, unit_class: str) -> list[str]:
     codes = tree.spine.geocodes(level)
-    return [str(code) for code, there in zip(codes, tree.classes(level)[unit_class], strict=True) if there]
+    return [
+        str(code)
+        for code, there in zip(codes, tree.classes(level)[unit_class], strict=True)
+        if there
+    ]
 
 
 def test_a_release_of_the_optimised_spine_is_proved(finished: Path) -> None:
@@ -85,7 +97,10 @@ def test_a_release_of_the_optimised_spine_is_proved(finished: Path) -> None:
     assert sum((p.share for p in paths if p.share is not None), Fraction(0)) == 1
     for path in tree.paths:
         assert (
-            sum((d.cost for d in said.ledger if d.universe == "persons" and d.place in path), Fraction(0))
+            sum(
+                (d.cost for d in said.ledger if d.universe == "persons" and d.place in path),
+                Fraction(0),
+            )
             == said.totals["persons"]
         )
     assert sum(said.spending["persons"].levels.values()) == said.totals["persons"]
@@ -99,7 +114,9 @@ def test_a_release_of_the_optimised_spine_is_proved(finished: Path) -> None:
 
 
 def test_the_exact_total_of_a_state_in_two_units_leaves_their_draws_in(finished: Path) -> None:
-    """With the totals of whole states known, those of its two branches are not: 13.1260 on the tabulation spine."""
+    """With the totals of whole states known, those of its two branches are not: 13.1260 on the
+    tabulation spine.
+    """
     said, tree = statement.read_ours(finished), tree_of(finished)
     assert tree.spine.units("State") == 2
     assert "State" in tree.split
@@ -110,7 +127,10 @@ def test_the_exact_total_of_a_state_in_two_units_leaves_their_draws_in(finished:
 
 def test_a_unit_with_another_units_variance_is_noticed(copied: Path) -> None:
     tree = tree_of(copied)
-    (code, *_), (other, *_) = units(tree, "Tract", "Tract"), units(tree, "Tract", "Tract to Block_Group")
+    (code, *_), (other, *_) = (
+        units(tree, "Tract", "Tract"),
+        units(tree, "Tract", "Tract to Block_Group"),
+    )
 
     def swapped(table: pa.Table) -> pa.Table:
         at = dict(zip(table["geocode"].to_pylist(), table["variance"].to_pylist(), strict=True))
@@ -129,7 +149,9 @@ def test_values_that_are_not_those_of_the_ledger_are_noticed_with_every_digest_o
     def shifted(table: pa.Table) -> pa.Table:
         held = table["value"].to_pylist()
         held[0][0] += 1
-        return table.set_column(table.column_names.index("value"), "value", pa.array(held, table["value"].type))
+        return table.set_column(
+            table.column_names.index("value"), "value", pa.array(held, table["value"].type)
+        )
 
     rows_changed(copied, "Tract", shifted)
     sealed(copied)
@@ -141,26 +163,36 @@ def test_a_unit_that_is_said_to_be_another_place_is_noticed(copied: Path) -> Non
     table = pq.read_table(path)
     places = table["place"].to_pylist()
     places[-2:] = places[:-3:-1]
-    swapped = table.set_column(table.column_names.index("place"), "place", pa.array(places, pa.string()))
+    swapped = table.set_column(
+        table.column_names.index("place"), "place", pa.array(places, pa.string())
+    )
     pq.write_table(swapped, path)
     sealed(copied)
     refused(copied, "nmf/spine.parquet", f"is said to be {places[-2]}")
 
 
 def test_a_share_that_is_moved_in_the_tree_and_in_the_variances_is_noticed(copied: Path) -> None:
-    """A block group takes its share back from an only child's chain: the shares of the path still sum to 1, but the
-    ledger has other numbers of units."""
+    """A block group takes its share back from an only child's chain: the shares of the path still
+    sum to 1, but the ledger has other numbers of units."""
     tree = tree_of(copied)
     group = units(tree, "Block_Group", "Block_Group to Block")[0]
     depth = tree.spine.index("Block")
-    (child,) = (tree.spine.parent[depth] == tree.spine.geocodes("Block_Group").tolist().index(group)).nonzero()[0]
-    classes_changed(copied, {group: "Block_Group", str(tree.spine.geocodes("Block")[child]): "Block"})
-    assert len(units(tree_of(copied), "Block_Group", "Block_Group")) > len(units(tree, "Block_Group", "Block_Group"))
+    (child,) = (
+        tree.spine.parent[depth] == tree.spine.geocodes("Block_Group").tolist().index(group)
+    ).nonzero()[0]
+    classes_changed(
+        copied, {group: "Block_Group", str(tree.spine.geocodes("Block")[child]): "Block"}
+    )
+    assert len(units(tree_of(copied), "Block_Group", "Block_Group")) > len(
+        units(tree, "Block_Group", "Block_Group")
+    )
     plain = units(tree, "Block_Group", "Block_Group")[0]
 
     def moved(table: pa.Table) -> pa.Table:
         at = dict(zip(table["geocode"].to_pylist(), table["variance"].to_pylist(), strict=True))
-        held = pa.array([(at | {group: at[plain]})[c] for c in table["geocode"].to_pylist()], pa.float32())
+        held = pa.array(
+            [(at | {group: at[plain]})[c] for c in table["geocode"].to_pylist()], pa.float32()
+        )
         return table.set_column(table.column_names.index("variance"), "variance", held)
 
     rows_changed(copied, "Block_Group", moved)
@@ -170,7 +202,10 @@ def test_a_share_that_is_moved_in_the_tree_and_in_the_variances_is_noticed(copie
 
 def test_a_share_that_is_moved_to_another_unit_does_not_add_up(copied: Path) -> None:
     tree = tree_of(copied)
-    (code, *_), (other, *_) = units(tree, "Tract", "Tract"), units(tree, "Tract", "Tract to Block_Group")
+    (code, *_), (other, *_) = (
+        units(tree, "Tract", "Tract"),
+        units(tree, "Tract", "Tract to Block_Group"),
+    )
     classes_changed(copied, {code: "Tract to Block_Group", other: "Tract"})
     refused(copied, "shares do not add up to 1 on every path")
 
@@ -184,7 +219,9 @@ def test_rows_of_a_unit_that_is_not_measured_are_noticed_and_missing_rows_of_one
     def doubled(table: pa.Table) -> pa.Table:
         row = table.filter(pc.equal(table["geocode"], measured))
         row = row.set_column(
-            table.column_names.index("geocode"), "geocode", pa.array([bypassed] * len(row), pa.string())
+            table.column_names.index("geocode"),
+            "geocode",
+            pa.array([bypassed] * len(row), pa.string()),
         )
         return pa.concat_tables([table, row])
 
@@ -195,15 +232,22 @@ def test_rows_of_a_unit_that_is_not_measured_are_noticed_and_missing_rows_of_one
     refused(copied, "no measurement", measured)
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda v: v["ledger"][-1].update({"class": "Block_Group"}), ["Block_Group"]),
-    (lambda v: v["ledger"][-1].pop("class"), []),
-    (lambda v: v["paths"]["persons"][0].update(places=1), ["paths.persons.0.places is 1"]),
-    (lambda v: v["paths"]["persons"].pop(), ["on none of the paths"]),
-    (lambda v: v["guarantee"]["persons"]["epsilon"][1]["between"]["persons"].__setitem__(1, "State to Tract"),
-     ["between", "State to Tract"]),
-    (lambda v: v.pop("paths"), []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda v: v["ledger"][-1].update({"class": "Block_Group"}), ["Block_Group"]),
+        (lambda v: v["ledger"][-1].pop("class"), []),
+        (lambda v: v["paths"]["persons"][0].update(places=1), ["paths.persons.0.places is 1"]),
+        (lambda v: v["paths"]["persons"].pop(), ["on none of the paths"]),
+        (
+            lambda v: v["guarantee"]["persons"]["epsilon"][1]["between"]["persons"].__setitem__(
+                1, "State to Tract"
+            ),
+            ["between", "State to Tract"],
+        ),
+        (lambda v: v.pop("paths"), []),
+    ],
+)
 def test_each_fault_of_what_the_statement_says_of_classes_is_noticed(
     copied: Path, change: Callable[[dict], object], words: list[str]
 ) -> None:
@@ -221,10 +265,19 @@ def test_the_page_tells_of_paths_and_classes(finished: Path) -> None:
     assert "largest between" in page
 
 
-def test_an_interrupted_run_states_what_was_lost_along_paths(worlds: Worlds, tmp_path: Path) -> None:
-    """Measuring tracts breaks off: the lost draws are of several classes, of which a record sees one."""
+def test_an_interrupted_run_states_what_was_lost_along_paths(
+    worlds: Worlds, tmp_path: Path
+) -> None:
+    """Measuring tracts breaks off: the lost draws are of several classes, of which a record sees
+    one.
+    """
     text = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    keys = ("geography.spine=optimized", "run.entropy=forgetful", "output.report=false", "output.tables=false")
+    keys = (
+        "geography.spine=optimized",
+        "run.entropy=forgetful",
+        "output.report=false",
+        "output.tables=false",
+    )
     chosen = parse(text, where="c", overrides=keys)
     run, data = tmp_path / "run", [worlds.data("one state")]
     write = nmf.write
@@ -241,7 +294,7 @@ def test_an_interrupted_run_states_what_was_lost_along_paths(worlds: Worlds, tmp
             pipeline.run(chosen, run, paths=data)
     with pytest.raises(UserError, match="persons at Tract") as caught:
         pipeline.run(chosen, run, paths=data, resume=True)
-    (*_, tract) = LedgerFile(run / "release" / "ledger.jsonl").entries.attempts
+    *_, tract = LedgerFile(run / "release" / "ledger.jsonl").entries.attempts
     assert (tract.level, tract.key) == ("Tract", None)
     lost = tract.events
     assert {e.unit_class for e in lost} == {"Tract", "Tract to Block_Group"}
@@ -256,7 +309,9 @@ def test_an_interrupted_run_states_what_was_lost_along_paths(worlds: Worlds, tmp
 def test_constraints_above_the_blocks_are_the_sums_of_theirs(copied: Path) -> None:
     for path in sorted((copied / "nmf" / "Tract.parquet" / "Constraint").rglob("*.parquet")):
         table = pq.read_table(path)
-        more = pa.array([[v + 1 for v in row] for row in table["value"].to_pylist()], table["value"].type)
+        more = pa.array(
+            [[v + 1 for v in row] for row in table["value"].to_pylist()], table["value"].type
+        )
         pq.write_table(table.set_column(table.column_names.index("value"), "value", more), path)
     sealed(copied)
     refused(copied, "hhgq_total_lb", "'Tract' is not the sum of those below it")

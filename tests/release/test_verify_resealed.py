@@ -1,4 +1,6 @@
-"""Releases altered with care: every digest, page and ledger line is made anew, and still it is noticed, or said that it cannot be."""
+"""Releases altered with care: every digest, page and ledger line is made anew, and still it is
+noticed, or said that it cannot be.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def restated(release: Path, outside: Sequence[Invariant] | None = None) -> None:
     name, private = entropy.stated(spec.run.entropy, spec.run.seed)
     listed = said.outside if outside is None else outside
     seal(
-        release, statement(spec.terms, drawn, listed, name, private, notes(spec), assigned=said.assigned), spec.run.name
+        release,
+        statement(spec.terms, drawn, listed, name, private, notes(spec), assigned=said.assigned),
+        spec.run.name,
     )
 
 
@@ -90,7 +94,8 @@ def test_the_sentences_of_every_reader_are_known() -> None:
     assert set(NOTES) == set(READERS)
 
 
-# --- a seed that was taken out -----------------------------------------------------------------------------------
+# --- a seed that was taken out
+# -----------------------------------------------------------------------------------
 
 
 def unseeded(release: Path) -> None:
@@ -119,7 +124,13 @@ def test_a_seeded_run_laundered_to_private(copied: Path) -> None:
     """One trace after the other is removed, and the next one tells."""
     unmarked(copied)
     unseeded(copied)
-    refused(copied, "ledger.jsonl", "was drawn from 'seed 1 (NOT PRIVATE)'", "AES-256-CTR", "publish nothing of it")
+    refused(
+        copied,
+        "ledger.jsonl",
+        "was drawn from 'seed 1 (NOT PRIVATE)'",
+        "AES-256-CTR",
+        "publish nothing of it",
+    )
 
 
 def test_a_seeded_run_laundered_in_its_ledger_too(copied: Path) -> None:
@@ -139,7 +150,8 @@ def test_a_file_of_a_seeded_run_that_does_not_say_so(copied: Path) -> None:
     refused(copied, "the run was seeded, and this file does not say so")
 
 
-# --- what is exact -----------------------------------------------------------------------------------------------
+# --- what is exact
+# -----------------------------------------------------------------------------------------------
 
 
 TAKEN = ('total = "State"\n', "")
@@ -147,7 +159,9 @@ ADDED = ('total = "State"\n', 'total = "County"\n')
 
 
 @pytest.mark.parametrize("change", [TAKEN, ADDED], ids=["taken", "added"])
-def test_an_invariant_of_the_specification_alone(finished: Path, copied: Path, change: tuple[str, str]) -> None:
+def test_an_invariant_of_the_specification_alone(
+    finished: Path, copied: Path, change: tuple[str, str]
+) -> None:
     """Everything in the statement follows from everything else, but for what is listed as exact."""
     edit(copied / "spec.toml", *change)
     restated(copied)
@@ -161,14 +175,19 @@ def test_an_invariant_of_the_specification_alone(finished: Path, copied: Path, c
         if (c.universe, c.constraint) != ("persons", "total"):
             lines.append(c)
         elif change is ADDED:
-            lines.append(c.model_copy(update={"level": "County", "says": c.says.replace("State", "County")}))
+            lines.append(
+                c.model_copy(update={"level": "County", "says": c.says.replace("State", "County")})
+            )
     restated(copied, lines)
     refused(copied, "constraint 'total' of persons at")
 
 
 def test_the_words_of_what_is_exact(copied: Path) -> None:
     said = privacy_statement.read_ours(copied)
-    resaid(copied, outside=[said.outside[0].model_copy(update={"says": "nothing much"}), *said.outside[1:]])
+    resaid(
+        copied,
+        outside=[said.outside[0].model_copy(update={"says": "nothing much"}), *said.outside[1:]],
+    )
     refused(copied, "outside_the_guarantee.0.says is nothing much")
 
 
@@ -179,14 +198,21 @@ def test_what_was_assigned_is_said_in_the_words_of_the_reader(copied: Path) -> N
     refused(copied, "assigned.persons.hhgq")
 
 
-# --- words and versions ------------------------------------------------------------------------------------------
+# --- words and versions
+# ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("says", "words"), [
-    (lambda s: [*s, "No one can learn anything of anybody."], "it says what does not follow from the release: No one"),
-    (lambda s: s[1:], "it does not say: Data sets that are called neighbours"),
-    (lambda s: [s[0], *s], "in another place"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("says", "words"),
+    [
+        (
+            lambda s: [*s, "No one can learn anything of anybody."],
+            "it says what does not follow from the release: No one",
+        ),
+        (lambda s: s[1:], "it does not say: Data sets that are called neighbours"),
+        (lambda s: [s[0], *s], "in another place"),
+    ],
+)
 def test_sentences_are_those_that_follow(
     copied: Path, says: Callable[[Sequence[str]], Sequence[str]], words: str
 ) -> None:
@@ -217,13 +243,18 @@ def test_a_version_that_writes_the_same_changes_nothing(copied: Path) -> None:
     assert not found.ours
 
 
-@pytest.mark.parametrize(("name", "old", "new"), [
-    ("privacy.html", "ledger", "books"), ("dictionary.csv", "Household", "Castle"),
-])  # fmt: skip
-def test_another_version_turns_off_no_check_unless_asked(copied: Path, name: str, old: str, new: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [("privacy.html", "ledger", "books"), ("dictionary.csv", "Household", "Castle")],
+)
+def test_another_version_turns_off_no_check_unless_asked(
+    copied: Path, name: str, old: str, new: str
+) -> None:
     edit(copied / name, old, new)
     other_software(copied)
-    refused(copied, name, "get it again", other_version=True)  # the version that is named is the one at work
+    refused(
+        copied, name, "get it again", other_version=True
+    )  # the version that is named is the one at work
     other_software(copied, das="0.0.7")
     message = refused(copied, name, "das 0.0.7", "--other-version")
     assert "get it again" not in message
@@ -236,7 +267,8 @@ def test_no_version_writes_other_numbers(copied: Path) -> None:
     refused(copied, "entropy is dice", "get it again", other_version=True)
 
 
-# --- counts ------------------------------------------------------------------------------------------------------
+# --- counts
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_a_table_that_says_something_else_than_the_microdata(copied: Path) -> None:
@@ -255,7 +287,9 @@ def test_a_table_in_another_text(copied: Path) -> None:
     refused(copied, "P1_County.csv", "another text")
 
 
-@pytest.mark.parametrize("name", ["tables/T9_State.csv", "microdata/dogs.csv", "microdata/dogs/part-00000.txt"])
+@pytest.mark.parametrize(
+    "name", ["tables/T9_State.csv", "microdata/dogs.csv", "microdata/dogs/part-00000.txt"]
+)
 def test_a_file_that_nobody_asked_for(copied: Path, name: str) -> None:
     (copied / name).parent.mkdir(exist_ok=True)
     (copied / name).write_text("GEOCODE,total\n", encoding="utf-8")
@@ -284,37 +318,55 @@ def other_counts(release: Path, change: Callable[[Histogram], Histogram]) -> Non
     shutil.rmtree(folder)
     writing.write(folder, h, codes, u, build=opened.after.name, csv=True, private=False)
     for level, counts in h.upward(spine).items():
-        table_files.write(release / "tables", level, spine.codes[spine.index(level)], tables.of(u, opened.assigned(u.name)),
-                          counts, beside=table_files.identifiers(spine, level), private=False)  # fmt: skip
+        table_files.write(
+            release / "tables",
+            level,
+            spine.codes[spine.index(level)],
+            tables.of(u, opened.assigned(u.name)),
+            counts,
+            beside=table_files.identifiers(spine, level),
+            private=False,
+        )
     sealed(release)
 
 
 def one_more(h: Histogram) -> Histogram:
-    return Histogram.of(h.units, h.cells, h.unit, h.cell, np.concatenate([h.count[:1] + 1, h.count[1:]]))
+    return Histogram.of(
+        h.units, h.cells, h.unit, h.cell, np.concatenate([h.count[:1] + 1, h.count[1:]])
+    )
 
 
 def elsewhere(h: Histogram) -> Histogram:
     """A person moves into a block where nobody is, for nobody can live there."""
     empty = int(np.flatnonzero(h.totals() == 0)[0])
     count = np.concatenate([h.count[:1] - 1, h.count[1:], [1]])
-    return Histogram.of(h.units, h.cells, np.append(h.unit, empty), np.append(h.cell, h.cell[0]), count)
+    return Histogram.of(
+        h.units, h.cells, np.append(h.unit, empty), np.append(h.cell, h.cell[0]), count
+    )
 
 
 def another_race(h: Histogram) -> Histogram:
     """Of one person, who stays where they are: nothing that is exact knows of it."""
     count = np.concatenate([h.count[:1] - 1, h.count[1:], [1]])
-    return Histogram.of(h.units, h.cells, np.append(h.unit, h.unit[0]), np.append(h.cell, h.cell[0] ^ 1), count)
+    return Histogram.of(
+        h.units, h.cells, np.append(h.unit, h.unit[0]), np.append(h.cell, h.cell[0] ^ 1), count
+    )
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (one_more, "'total' of State"), (elsewhere, "has other people than its dwellings can hold"),
-])  # fmt: skip
-def test_counts_that_break_what_is_exact(copied: Path, change: Callable[[Histogram], Histogram], words: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(one_more, "'total' of State"), (elsewhere, "has other people than its dwellings can hold")],
+)
+def test_counts_that_break_what_is_exact(
+    copied: Path, change: Callable[[Histogram], Histogram], words: str
+) -> None:
     other_counts(copied, change)
     refused(copied, words, "published exactly")
 
 
-def test_consistent_counts_that_do_not_follow_from_the_measurements(finished: Path, copied: Path) -> None:
+def test_consistent_counts_that_do_not_follow_from_the_measurements(
+    finished: Path, copied: Path
+) -> None:
     """No digest shows it, nor anything that is exact: estimating again does."""
     other_counts(copied, another_race)
     found = verify.verified(copied)

@@ -1,4 +1,6 @@
-"""Statistics of areas from replicates: where their intervals can lie, and of what plans they hold."""
+"""Statistics of areas from replicates: where their intervals can lie, and of what plans they
+hold.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,18 @@ COUNT = st.integers(0, 1000)
 
 
 @given(
-    st.lists(st.tuples(COUNT, COUNT), min_size=2, max_size=6), st.lists(st.tuples(COUNT, COUNT), min_size=2, max_size=6)
+    st.lists(st.tuples(COUNT, COUNT), min_size=2, max_size=6),
+    st.lists(st.tuples(COUNT, COUNT), min_size=2, max_size=6),
 )
-def test_a_statistic_is_nowhere_beyond_its_bounds(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
+def test_a_statistic_is_nowhere_beyond_its_bounds(
+    first: list[tuple[int, int]], second: list[tuple[int, int]]
+) -> None:
     """Neither its values nor the ends of its intervals; and one of a value within bounds has it."""
-    several = [np.array(pairs, dtype=float) for pairs in (first, second[: len(first)]) if len(pairs) == len(first)]
+    several = [
+        np.array(pairs, dtype=float)
+        for pairs in (first, second[: len(first)])
+        if len(pairs) == len(first)
+    ]
     for f in FUNCTIONS.values():
         drawn = []
         for counts in several:
@@ -28,7 +37,9 @@ def test_a_statistic_is_nowhere_beyond_its_bounds(first: list[tuple[int, int]], 
         value = drawn[0]
         assert (value[np.isfinite(value)] >= f.least).all()
         assert (value[np.isfinite(value)] <= f.most).all()
-        made = interval(value, ReplicateErrors.of(value, np.array([drawn[-1], drawn[0]])), 0.9).clipped(f.least, f.most)
+        made = interval(
+            value, ReplicateErrors.of(value, np.array([drawn[-1], drawn[0]])), 0.9
+        ).clipped(f.least, f.most)
         known = np.isfinite(made.margin)
         assert (made.lower[known] >= f.least).all()
         assert (made.upper[known] <= f.most).all()
@@ -37,17 +48,24 @@ def test_a_statistic_is_nowhere_beyond_its_bounds(first: list[tuple[int, int]], 
 
 
 @pytest.mark.parametrize("districts", [6, 75])
-def test_of_a_plan_that_was_balanced_on_these_counts_the_replicates_say_more_than_the_interval(districts: int) -> None:
-    """The errors of districts are normal and alike, the published counts equal. The documented figures: two of three intervals hold the true
-    deviation, and nearly nine of ten of those from the 5th to the 95th percentile of the replicates."""
+def test_of_a_plan_that_was_balanced_on_these_counts_the_replicates_say_more_than_the_interval(
+    districts: int,
+) -> None:
+    """The errors of districts are normal and alike, the published counts equal. The documented
+    figures: two of three intervals hold the true deviation, and nearly nine of ten of those from
+    the 5th to the 95th percentile of the replicates."""
     rng, least = np.random.default_rng(districts), 0.0
     published = np.full(districts, 1000.0)
     held = np.zeros(2)
     for _ in range(SIMULATIONS):
         (true,) = deviation(published + rng.normal(size=districts))
-        drawn = np.array([deviation(published + e) for e in rng.normal(size=(REPLICATES, districts))])
+        drawn = np.array(
+            [deviation(published + e) for e in rng.normal(size=(REPLICATES, districts))]
+        )
         value = deviation(published)
-        made = interval(value, ReplicateErrors.of(value, drawn), 0.9, raised=True).clipped(least, np.inf)
+        made = interval(value, ReplicateErrors.of(value, drawn), 0.9, raised=True).clipped(
+            least, np.inf
+        )
         low, high = np.quantile(drawn, [0.05, 0.95])
         held += [made.lower[0] <= true <= made.upper[0], low <= true <= high]
     by_rule, by_replicates = held / SIMULATIONS
@@ -59,7 +77,9 @@ def test_of_a_plan_that_was_balanced_on_these_counts_the_replicates_say_more_tha
 def test_intervals_of_all_areas_hold_at_once_whatever_the_number_of_replicates(
     replicates: int, coverage: float
 ) -> None:
-    """Forty areas with normal errors: the quantile of scores that have a part in their own errors held .28 of nine replicates and .68 of 25."""
+    """Forty areas with normal errors: the quantile of scores that have a part in their own errors
+    held .28 of nine replicates and .68 of 25.
+    """
     rng, held = np.random.default_rng(replicates), 0
     value = np.zeros(40)
     for _ in range(1500):

@@ -1,4 +1,6 @@
-"""Intervals that hold by true value: against enumeration, and against fresh draws from the law that they were made for."""
+"""Intervals that hold by true value: against enumeration, and against fresh draws from the law that
+they were made for.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,25 @@ Ints = NDArray[np.int64]
 
 
 def of(value: Ints, above: Ints | None = None, population: Ints | None = None) -> ShownCounts:
-    return ShownCounts(value, np.zeros_like(value) if above is None else above,
-                 np.zeros(len(value), dtype=np.int64) if population is None else population)  # fmt: skip
+    return ShownCounts(
+        value,
+        np.zeros_like(value) if above is None else above,
+        np.zeros(len(value), dtype=np.int64) if population is None else population,
+    )
 
 
 def made_of(
-    true: Ints, replicates: list[ShownCounts], coverage: float = 0.9, able: NDArray[np.bool_] | None = None
+    true: Ints,
+    replicates: list[ShownCounts],
+    coverage: float = 0.9,
+    able: NDArray[np.bool_] | None = None,
 ) -> TrueValueRegions:
     able = np.ones(true.shape, dtype=bool) if able is None else able
     return regions([(true, able, replicates)], true.shape[1], coverage)
 
 
-# --- the narrowest --------------------------------------------------------------------------------------------
+# --- the narrowest
+# --------------------------------------------------------------------------------------------
 
 laws = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=8).filter(
     lambda x: sum(s for s, _ in x) > 0
@@ -45,7 +54,9 @@ def test_no_other_region_with_as_much_of_the_truth_is_shown_by_fewer_cells(
     region = _accepts(seen, every, coverage)
     held, size = seen[region].sum(), every[region].sum()
     assert held >= coverage * seen.sum()
-    for other in chain.from_iterable(combinations(range(len(seen)), r) for r in range(len(seen) + 1)):
+    for other in chain.from_iterable(
+        combinations(range(len(seen)), r) for r in range(len(seen) + 1)
+    ):
         if seen[list(other)].sum() >= held:
             assert every[list(other)].sum() >= size
 
@@ -58,11 +69,14 @@ def test_a_region_takes_no_class_that_it_does_not_need() -> None:
     assert not _accepts(np.zeros(3, dtype=np.int64), every, 0.9).any()
 
 
-# --- coverage by true value -----------------------------------------------------------------------------------
+# --- coverage by true value
+# -----------------------------------------------------------------------------------
 
 
 def publish(true: Ints, generator: np.random.Generator) -> Ints:
-    """Small counts are often lost, and then somebody else is found: no zero is ever anything else."""
+    """Small counts are often lost, and then somebody else is found: no zero is ever anything
+    else.
+    """
     kept = generator.random(true.shape) < np.minimum(0.6 + true / 20, 1)
     return np.where(kept, generator.poisson(true + 0.3 * (true > 0)), 0).astype(np.int64)
 
@@ -92,7 +106,9 @@ def test_fresh_draws_are_covered_by_true_value_where_the_rule_alone_misses_them(
 
 
 def held_by_true_count(monkeypatch: pytest.MonkeyPatch, caution: float) -> list[float]:
-    """Of true counts 1 to 7 by themselves: what is published is smoother than the truth, so that replicates of it miss less."""
+    """Of true counts 1 to 7 by themselves: what is published is smoother than the truth, so that
+    replicates of it miss less.
+    """
     monkeypatch.setattr(by_truth, "CAUTION", caution)
     (true, above), generator = world(11), np.random.default_rng(12)
     published = publish(true, generator)
@@ -101,10 +117,15 @@ def held_by_true_count(monkeypatch: pytest.MonkeyPatch, caution: float) -> list[
     every = np.ones(true.shape, dtype=bool)
     made = made_of(published, [of(v, above, v.sum(axis=1)) for v in again])
     wider = made.widened(rule, of(published, above, published.sum(axis=1)), every)
-    return [float(((wider.lower <= true) & (true <= wider.upper))[true == t].mean()) for t in range(1, 8)]
+    return [
+        float(((wider.lower <= true) & (true <= wider.upper))[true == t].mean())
+        for t in range(1, 8)
+    ]
 
 
-def test_each_small_true_count_is_held_by_itself_not_in_a_pooled_class_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_small_true_count_is_held_by_itself_not_in_a_pooled_class_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert min(held_by_true_count(monkeypatch, by_truth.CAUTION)) >= 0.9
     assert min(held_by_true_count(monkeypatch, 1)) < 0.88
 
@@ -123,13 +144,16 @@ def test_each_true_count_accepts_what_it_mostly_shows(true: int) -> None:
     assert inside.mean() >= 0.9 - 3 * np.sqrt(0.09 / len(inside))
 
 
-# --- what has no width ----------------------------------------------------------------------------------------
+# --- what has no width
+# ----------------------------------------------------------------------------------------
 
 
 def test_without_noise_nothing_is_widened() -> None:
     true = world(5)[0]
     rule = interval(true, ReplicateErrors.of(true, np.array([true, true])), 0.9)
-    found = made_of(true, [of(true), of(true)]).widened(rule, of(true), np.ones(true.shape, dtype=bool))
+    found = made_of(true, [of(true), of(true)]).widened(
+        rule, of(true), np.ones(true.shape, dtype=bool)
+    )
     assert (found.lower == true).all()
     assert (found.upper == true).all()
 
@@ -165,7 +189,9 @@ def test_large_counts_are_left_to_the_rule() -> None:
     generator = np.random.default_rng(8)
     again = [true + generator.integers(-3, 4, true.shape) for _ in range(5)]
     rule = interval(true, ReplicateErrors.of(true, np.array(again)), 0.9)
-    found = made_of(true, [of(v) for v in again]).widened(rule, of(true), np.ones(true.shape, dtype=bool))
+    found = made_of(true, [of(v) for v in again]).widened(
+        rule, of(true), np.ones(true.shape, dtype=bool)
+    )
     assert (found.upper == rule.upper).all()
     assert (found.lower == rule.lower).all()
 

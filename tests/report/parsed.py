@@ -9,7 +9,9 @@ import numpy as np
 
 
 class Page(HTMLParser):
-    """Text, ids, addresses, headings and scripts of a page; fails on a tag that is closed out of order."""
+    """Text, ids, addresses, headings and scripts of a page; fails on a tag that is closed out of
+    order.
+    """
 
     VOID = frozenset({"meta", "br", "path", "use", "rect", "line", "input"})
 
@@ -57,7 +59,9 @@ class Page(HTMLParser):
 
 
 def assert_sound(text):
-    """Well formed; headings in order; every head of a table says what it heads; needs nothing from elsewhere."""
+    """Well formed; headings in order; every head of a table says what it heads; needs nothing from
+    elsewhere.
+    """
     page = Page(text)
     assert page.headings[0] == 1
     assert page.headings.count(1) == 1
@@ -69,9 +73,12 @@ def assert_sound(text):
     markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     for address in re.findall(r"""(?:src|href|url\()\s*=?\s*["'(]?([^"')>\s]+)""", markup):
         assert address.startswith("#") or re.fullmatch(
-            r"(\.\./release/)?(report|privacy)\.(html|json)|intervals/index\.html|\.\./report\.html", address
+            r"(\.\./release/)?(report|privacy)\.(html|json)|intervals/index\.html|\.\./report\.html",
+            address,
         ), address
-    assert not re.search(r"@import|https?://(?!www\.w3\.org|purl\.org|creativecommons\.org|matplotlib\.org)", text)
+    assert not re.search(
+        r"@import|https?://(?!www\.w3\.org|purl\.org|creativecommons\.org|matplotlib\.org)", text
+    )
     return page
 
 
@@ -79,5 +86,7 @@ def unpack(text):
     """What :func:`das.report.lookup.pack` was given, flat: the inverse, as ``lookup.js`` has it."""
     raw = zlib.decompress(base64.b64decode(text))
     planes = np.frombuffer(raw, np.uint8, offset=1).reshape(raw[0], -1).astype(np.uint64)
-    zigzag = (planes << (np.arange(raw[0], dtype=np.uint64) * np.uint64(8))[:, None]).sum(axis=0, dtype=np.uint64)
+    zigzag = (planes << (np.arange(raw[0], dtype=np.uint64) * np.uint64(8))[:, None]).sum(
+        axis=0, dtype=np.uint64
+    )
     return (zigzag >> np.uint64(1)).astype(np.int64) ^ -(zigzag & np.uint64(1)).astype(np.int64)

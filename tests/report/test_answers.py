@@ -26,8 +26,14 @@ from das.report.answers import UNMEASURED, Answers, PublishedUniverse, gather
 from das.report.worst import places
 from tests.report.parsed import unpack
 
-SPINE = Spine(("Land", "Ward"), (np.array(["L"]), np.array(["a", "b", "c"])), (np.zeros(1, int), np.zeros(3, int)))
-TOY = Schema("toy", (Attribute("sex", ("f", "m")), Attribute("age", tuple(f"a{i}" for i in range(12)))))
+SPINE = Spine(
+    ("Land", "Ward"),
+    (np.array(["L"]), np.array(["a", "b", "c"])),
+    (np.zeros(1, int), np.zeros(3, int)),
+)
+TOY = Schema(
+    "toy", (Attribute("sex", ("f", "m")), Attribute("age", tuple(f"a{i}" for i in range(12))))
+)
 QUERIES = {"total": Fraction(1, 2), "sex": Fraction(1, 4), "detailed": Fraction(1, 4)}
 
 
@@ -51,24 +57,37 @@ class Even(Noise):
 
     def read(self, level, query, start, stop):
         m = super().read(level, query, start, stop)
-        return Measurement(level, query, start, m.values, np.full(stop - start, self.variance[level, query]))
+        return Measurement(
+            level, query, start, m.values, np.full(stop - start, self.variance[level, query])
+        )
 
 
 def intervals(level, columns):
-    """The number of the unit, give or take that of the column; nothing is known of the last column of ``c``."""
+    """The number of the unit, give or take that of the column; nothing is known of the last column
+    of ``c``.
+    """
     units = SPINE.units(level)
     middle, within = np.indices((units, len(columns)))
     return middle, np.where(middle + 1 + (within == len(columns) - 1) > 3, UNMEASURED, within)
 
 
 def world(noise=None, mechanism=DISCRETE_GAUSSIAN) -> PublishedUniverse:
-    shares = Allocation({"Land": Fraction(1, 2), "Ward": Fraction(1, 2)}, {"Land": QUERIES, "Ward": QUERIES})
+    shares = Allocation(
+        {"Land": Fraction(1, 2), "Ward": Fraction(1, 2)}, {"Land": QUERIES, "Ward": QUERIES}
+    )
     plan = Plan.of(Fraction(1), mechanism, Neighbours.BOUNDED, shares)
     rng = np.random.default_rng(4)
     dense = rng.integers(0, 5, (3, TOY.cells))
     ward = Histogram.of(3, TOY.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
-    return PublishedUniverse("persons", TOY, plan.draws, {"Ward": ward, "Land": ward.up(np.zeros(3, int), 1)}, noise or Noise(),
-                 {"Land": ("total",)}, intervals)  # fmt: skip
+    return PublishedUniverse(
+        "persons",
+        TOY,
+        plan.draws,
+        {"Ward": ward, "Land": ward.up(np.zeros(3, int), 1)},
+        noise or Noise(),
+        {"Land": ("total",)},
+        intervals,
+    )
 
 
 def names(shown, level):
@@ -92,8 +111,12 @@ def test_it_shows_totals_attributes_and_small_measured_queries() -> None:
 
 def test_room_is_spent_from_the_top() -> None:
     """Land takes 1 + 2 + 12; Ward 39 a unit whole, 3 with small queries, 1 with totals alone."""
-    for room, expected in ((15 + 117, ["total", "sex", "age", "detailed"]), (15 + 116, ["total", "sex"]),
-                           (15 + 8, ["total"]), (15 + 3, ["total"])):  # fmt: skip
+    for room, expected in (
+        (15 + 117, ["total", "sex", "age", "detailed"]),
+        (15 + 116, ["total", "sex"]),
+        (15 + 8, ["total"]),
+        (15 + 3, ["total"]),
+    ):
         shown = gather(SPINE, [world()], room)
         assert names(shown, "Ward") == expected
         assert shown.whole == ("Land", "Ward")
@@ -115,7 +138,11 @@ def test_margins_are_those_of_the_noise_where_one_scale_holds(mechanism: Mechani
 
 def test_margins_follow_the_variances_where_units_differ() -> None:
     sex = gather(SPINE, [world()]).at("Ward")[1]
-    assert sex.margin.tolist() == [6, 6, UNMEASURED]  # variance 8: P[|X| <= 5] = 0.948, P[|X| <= 6] = 0.979
+    assert sex.margin.tolist() == [
+        6,
+        6,
+        UNMEASURED,
+    ]  # variance 8: P[|X| <= 5] = 0.948, P[|X| <= 6] = 0.979
     assert sex.measured.tolist() == [True, True, False]
     geometric = gather(SPINE, [world(mechanism=GEOMETRIC)]).at("Ward")[1]
     q = 1 + 1 / 8 - np.sqrt((1 + 1 / 8) ** 2 - 1)  # 2 q / (1 - q)^2 = 8
@@ -142,13 +169,19 @@ def test_each_query_has_its_own_columns_of_the_intervals() -> None:
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
     ones = np.ones((2, 1), dtype=np.int64)
-    for labels, noisy, margin in ((("a", "b"), None, None), (("a",), ones, None), (("a",), ones[:1], ones[:, 0]),
-                                  (("a",), ones, ones[:1, 0])):  # fmt: skip
+    for labels, noisy, margin in (
+        (("a", "b"), None, None),
+        (("a",), ones, None),
+        (("a",), ones[:1], ones[:, 0]),
+        (("a",), ones, ones[:1, 0]),
+    ):
         with pytest.raises(InputError):
             Answers("persons", "Ward", "total", "Total", labels, ones, noisy, margin, False)
     for middle, within in ((ones, None), (None, ones), (ones[:1], ones), (ones, ones[:, 0])):
         with pytest.raises(InputError):
-            Answers("persons", "Ward", "total", "Total", ("a",), ones, None, None, False, middle, within)
+            Answers(
+                "persons", "Ward", "total", "Total", ("a",), ones, None, None, False, middle, within
+            )
 
 
 @given(st.lists(st.one_of(st.integers(-300, 300), st.integers(-(2**61), 2**61)), max_size=40))
@@ -187,4 +220,6 @@ def test_the_worst_places_are_the_largest_errors() -> None:
     assert list(tables) == ["Ward"]  # nothing is wrong with Land
     (_, totals), (_, others) = tables["Ward"]
     assert [(p.code, p.error, p.noisy) for p in totals] == [("c", 7, None), ("a", -5, 0)]
-    assert [(p.code, p.what, p.error) for p in others] == [("b", "m (sex, persons)", -3)]  # the worse one of b
+    assert [(p.code, p.what, p.error) for p in others] == [
+        ("b", "m (sex, persons)", -3)
+    ]  # the worse one of b

@@ -15,29 +15,66 @@ from das.report.compare import compare_page
 from das.report.sweep import sweep_page
 
 ONE = Fraction(1)
-SHARES = Allocation({"County": ONE / 2, "Block": ONE / 2}, {"County": {"total": ONE}, "Block": {"total": ONE}})
+SHARES = Allocation(
+    {"County": ONE / 2, "Block": ONE / 2}, {"County": {"total": ONE}, "Block": {"total": ONE}}
+)
 
 
 def errors(scale=1.0):
     for level in ("County", "Block"):
         for bin_ in ("all", "0", "10-99"):
             known = level == "County" and bin_ == "all"  # published exactly
-            yield ErrorRow(level, "total", "postprocessed", bin_, 9, 0.0 if known else 12.5 * scale, 2.0, 0.5, 1, 2, 3,
-                           None, bias_low=-0.25, bias_high=1.25)  # fmt: skip
+            yield ErrorRow(
+                level,
+                "total",
+                "postprocessed",
+                bin_,
+                9,
+                0.0 if known else 12.5 * scale,
+                2.0,
+                0.5,
+                1,
+                2,
+                3,
+                None,
+                bias_low=-0.25,
+                bias_high=1.25,
+            )
             if level == "Block":
-                yield ErrorRow(level, "total", "nmf", bin_, 9, 50.0 * scale, 60.0, 0.0, 1, 2, 3, None,
-                               expected_mae=49.0 * scale)  # fmt: skip
+                yield ErrorRow(
+                    level,
+                    "total",
+                    "nmf",
+                    bin_,
+                    9,
+                    50.0 * scale,
+                    60.0,
+                    0.0,
+                    1,
+                    2,
+                    3,
+                    None,
+                    expected_mae=49.0 * scale,
+                )
 
 
 def test_a_comparison():
-    page = compare_page(compared(errors()), "<run>", True, {"total": "Everybody counted, wherever they live"})
+    page = compare_page(
+        compared(errors()), "<run>", True, {"total": "Everybody counted, wherever they live"}
+    )
     assert "&lt;run&gt;" in page
     assert "<run>" not in page
     assert "Confidential" in page
     assert ">Everybody counted,</text>" in page  # in the figure in lines, and in the table
     assert "Everybody counted, wherever they live</td>" in page.replace(" </td>", "</td>")
     assert page.count("<svg") == 2  # the county was not measured: nothing to compare with
-    for number in ("50.0", "49.0", "12.5", "0.250", "−0.250 to 1.25"):  # noisy, theory, published, ratio, interval
+    for number in (
+        "50.0",
+        "49.0",
+        "12.5",
+        "0.250",
+        "−0.250 to 1.25",
+    ):  # noisy, theory, published, ratio, interval
         assert number in page, number
 
 
@@ -46,9 +83,19 @@ def test_a_comparison():
 def test_a_sweep(mechanism, repeats):
     currency = mechanism.currency
     plan = Plan.of(ONE, mechanism, Neighbours.BOUNDED, SHARES)
-    rows = [SweepRow(Fraction(b), m, i, e) for b in (1, 4) for m in ("topdown", "full-information")
-            for i in range(repeats) for e in errors(1 / b + i / 10)]  # fmt: skip
-    said = {"what_this_means": "costs add up", "private": False, "runs": [{}] * 4, currency: {"total": "10"}}
+    rows = [
+        SweepRow(Fraction(b), m, i, e)
+        for b in (1, 4)
+        for m in ("topdown", "full-information")
+        for i in range(repeats)
+        for e in errors(1 / b + i / 10)
+    ]
+    said = {
+        "what_this_means": "costs add up",
+        "private": False,
+        "runs": [{}] * 4,
+        currency: {"total": "10"},
+    }
     if mechanism is DISCRETE_GAUSSIAN:
         said["epsilon"] = {"delta": "1/10000000000", "zcdp-tight": 39.171}
     page = sweep_page(summary(rows), "s", plan, said)
@@ -60,9 +107,13 @@ def test_a_sweep(mechanism, repeats):
     assert sweep_page(summary(rows), "s", plan, said) == page
 
 
-@pytest.mark.parametrize(("low", "high"), [(2, 6), (0.59, 1), (1, 1.3), (0.5, 12), (3, 90), (0.001, 1000)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(2, 6), (0.59, 1), (1, 1.3), (0.5, 12), (3, 90), (0.001, 1000)]
+)
 def test_a_logarithmic_axis_has_numbers_to_read(low, high):
-    """Also where there is no power of ten between its ends, or one: no number is rounded to another."""
+    """Also where there is no power of ten between its ends, or one: no number is rounded to
+    another.
+    """
     fig, ax = figures.figure(4.6, 2)
     ax.plot([low, high], [0, 1])
     ax.set_xscale("log")

@@ -1,4 +1,6 @@
-"""The confidential page of the demographic file: every number that it must show, whatever there is to show."""
+"""The confidential page of the demographic file: every number that it must show, whatever there is
+to show.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from das.report.facts import Facts
 FACTS: Facts = {"name": "<run>", "schema": "dhcp", "private": True, "apart": False}
 
 
-def rows(times: float = 1.0, levels: tuple[str, ...] = ("State", "County", "Tract", "Block")) -> Iterator[FigureRow]:
+def rows(
+    times: float = 1.0, levels: tuple[str, ...] = ("State", "County", "Tract", "Block")
+) -> Iterator[FigureRow]:
     """Errors as many times as large as the Bureau's, where it has any."""
     for f in FIGURES:
         for level in levels:
@@ -25,16 +29,32 @@ def rows(times: float = 1.0, levels: tuple[str, ...] = ("State", "County", "Trac
                 if known:
                     mae, rmse = known[j]
                     row = FigureRow(
-                        level, f.name, label, 7, times * mae, times * rmse, 1.75, 3.5, official.UNITS[level], mae, rmse
+                        level,
+                        f.name,
+                        label,
+                        7,
+                        times * mae,
+                        times * rmse,
+                        1.75,
+                        3.5,
+                        official.UNITS[level],
+                        mae,
+                        rmse,
                     )
                 yield row
 
 
 def test_it_says_what_it_must() -> None:
-    odd = [ImpossibleRow("children only (18)", "Block", 40, 0, 50, 3), ImpossibleRow("made up", "Tract", 1, 0, 0, 0),
-           ImpossibleRow(of_group(MEDIANS, GROUPS[1]), "County", 5, 0, 5, 1)]  # fmt: skip
-    errors = [ErrorRow("State", q, "postprocessed", b, 6, 4.5, 5.0, 0.0, 1, 9, 11, None, expected_mae=e)
-              for q, e in (("total", None), ("hispanic * sex", 1.5)) for b in ("all", "0")]  # fmt: skip
+    odd = [
+        ImpossibleRow("children only (18)", "Block", 40, 0, 50, 3),
+        ImpossibleRow("made up", "Tract", 1, 0, 0, 0),
+        ImpossibleRow(of_group(MEDIANS, GROUPS[1]), "County", 5, 0, 5, 1),
+    ]
+    errors = [
+        ErrorRow("State", q, "postprocessed", b, 6, 4.5, 5.0, 0.0, 1, 9, 11, None, expected_mae=e)
+        for q, e in (("total", None), ("hispanic * sex", 1.5))
+        for b in ("all", "0")
+    ]
     page = dhc_errors_html(list(rows(3.0)), FACTS, odd, {"persons": errors})
     assert page == dhc_errors_html(list(rows(3.0)), FACTS, odd, {"persons": errors})
     assert "&lt;run&gt;" in page
@@ -62,7 +82,12 @@ def test_in_short() -> None:
     found = {s.level: s for s in summaries(list(rows(1.5)))}
     assert list(found) == ["State", "County", "Tract"]
     assert all(s.ratio == pytest.approx(1.5) and s.beyond == 0 and s.n == 7 for s in found.values())
-    lines = sum(mae > 0 for (_, level), each in official.ERRORS.items() if level == "Tract" for mae, _ in each)
+    lines = sum(
+        mae > 0
+        for (_, level), each in official.ERRORS.items()
+        if level == "Tract"
+        for mae, _ in each
+    )
     assert (found["Tract"].lines, found["Tract"].official_n) == (lines, 73057)
     assert {s.beyond == s.lines for s in summaries(list(rows(2.5)))} == {True}
 

@@ -1,5 +1,5 @@
-"""The look-up of the pages, in a browser: what a person types finds the place, by name, by code or by GEOID, and the
-numbers beside it are those of the release.
+"""The look-up of the pages, in a browser: what a person types finds the place, by name, by code or
+by GEOID, and the numbers beside it are those of the release.
 
 Needs Playwright (the extra ``browser``) and a Chromium: one of the machine, or Playwright's own.
 """
@@ -26,8 +26,15 @@ from das.report import across, lookup, release_page
 from das.report.answers import Answers, Shown
 from das.report.template import environment
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge")
-#: What the page shows: its heading, what it says, the places to choose from, and the rows of each table.
+BROWSERS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "microsoft-edge",
+)
+#: What the page shows: its heading, what it says, the places to choose from, and the rows of each
+#: table.
 SEEN = """() => {
   const texts = (selector, of = document) => [...of.querySelectorAll(selector)].map((x) => x.textContent);
   return {
@@ -38,7 +45,10 @@ SEEN = """() => {
       (t) => [...t.querySelectorAll("tbody tr")].map((row) => texts("th, td", row))),
   };
 }"""
-CLEAR = "() => ['found', 'result'].forEach((x) => document.getElementById(`lookup-${x}`).replaceChildren())"
+CLEAR = (
+    "() => ['found', 'result'].forEach((x) =>"
+    " document.getElementById(`lookup-${x}`).replaceChildren())"
+)
 SETTLED = "#lookup-found p, #lookup-result table"
 
 Browsed = Callable[[str], Any]
@@ -46,7 +56,9 @@ Browsed = Callable[[str], Any]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no Playwright: install the extra `browser`")
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="no Playwright: install the extra `browser`"
+    )
     with sync_api.sync_playwright() as playwright:
         found = next(filter(None, map(shutil.which, BROWSERS)), playwright.chromium.executable_path)
         if not Path(found).is_file():
@@ -62,7 +74,10 @@ def browsed(browser: Any) -> Iterator[Browsed]:
     context = browser.new_context()
     context.set_default_timeout(10_000)
     wrong: list[str] = []
-    context.on("request", lambda r: None if r.url.startswith("file:") else wrong.append(f"asks for {r.url}"))
+    context.on(
+        "request",
+        lambda r: None if r.url.startswith("file:") else wrong.append(f"asks for {r.url}"),
+    )
     context.on("weberror", lambda e: wrong.append(str(e.error)))
 
     def browse(url: str) -> Any:
@@ -82,16 +97,23 @@ def opened(browsed: Browsed, tmp_path: Path) -> Callable[..., Any]:
 
     def look_up(shown: Shown, asked: str = "", coverage: float | None = None) -> Any:
         part = environment().get_template("lookup.html")
-        html = part.render(lookup=Markup(lookup.data(shown, coverage=coverage)), confidential=False, left_out=[])
+        html = part.render(
+            lookup=Markup(lookup.data(shown, coverage=coverage)), confidential=False, left_out=[]
+        )
         path = tmp_path / "page.html"
-        path.write_text(f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><body>{html}</body></html>', "utf-8")
+        path.write_text(
+            f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><body>{html}</body></html>',
+            "utf-8",
+        )
         return browsed(path.as_uri() + asked)
 
     return look_up
 
 
 def typed(page: Any, *words: str) -> list[dict[str, Any]]:
-    """What the page shows after each of the words, with the level that stands before a "=" if one does."""
+    """What the page shows after each of the words, with the level that stands before a "=" if one
+    does.
+    """
     out = []
     for text in words:
         level, word = text.split("=") if "=" in text else ("any level", text)
@@ -106,7 +128,12 @@ def typed(page: Any, *words: str) -> list[dict[str, Any]]:
 
 
 def spine() -> Spine:
-    codes = (["US"], ["44"], ["44005", "44007"], ["4400504010011000", "4400700010011000", "4400700010022003"])
+    codes = (
+        ["US"],
+        ["44"],
+        ["44005", "44007"],
+        ["4400504010011000", "4400700010011000", "4400700010022003"],
+    )
     parent = ([0], [0], [0, 0], [0, 1, 1])
     names = ([""], ["Rhode Island"], ["Nuñez County", "Providence County"], [""] * 3)
     return Spine(
@@ -119,17 +146,34 @@ def spine() -> Spine:
 
 def shown(tree: Spine) -> Shown:
     answers = tuple(
-        Answers("persons", level, "total", "Total", ("total",), 10 * i + np.arange(tree.units(level))[:, None],
-                None, None, False)
+        Answers(
+            "persons",
+            level,
+            "total",
+            "Total",
+            ("total",),
+            10 * i + np.arange(tree.units(level))[:, None],
+            None,
+            None,
+            False,
+        )
         for i, level in enumerate(tree.levels)
-    )  # fmt: skip
+    )
     return Shown(tree, answers, tree.levels)
 
 
 def with_town(tree: Spine) -> Shown:
     """And a place across the levels."""
-    town = Areas("Place", np.array(["4459000"]), np.array([0, 0]), np.array([0, 2]), np.array(["Providence city"]))
-    counts = Answers("persons", "Place", "total", "Total", ("total",), np.array([[42]]), None, None, False)
+    town = Areas(
+        "Place",
+        np.array(["4459000"]),
+        np.array([0, 0]),
+        np.array([0, 2]),
+        np.array(["Providence city"]),
+    )
+    counts = Answers(
+        "persons", "Place", "total", "Total", ("total",), np.array([[42]]), None, None, False
+    )
     return Shown(tree, (*shown(tree).answers, counts), tree.levels, (town,))
 
 
@@ -139,7 +183,8 @@ def test_names_codes_and_geoids_find_a_place(opened):
         " Rhode ": "Rhode Island (State 44)",
         "nunez county": "Nuñez County (County 44005)",  # nobody types the tilde
         "44007": "Providence County (County 44007)",
-        "440070001002003": "Block 4400700010022003",  # 15 digits, as in TIGER and in block-assignment files
+        # 15 digits, as in TIGER and in block-assignment files
+        "440070001002003": "Block 4400700010022003",
         "440070001001000": "Block 4400700010011000",
         "4400504010011000": "Block 4400504010011000",
         "County=44": "",
@@ -151,21 +196,43 @@ def test_names_codes_and_geoids_find_a_place(opened):
     got = dict(zip(words, typed(opened(shown(spine())), *words), strict=True))
     assert {w: g["title"] for w, g in got.items()} == words
     assert got["44007"]["tables"] == [[["total", "21", "not measured", "–"]]]
-    assert got["440070001001000"]["says"] == ["GEOID 440070001001000", "Part of Providence County (County 44007)"]
-    assert got["County=44"]["choices"] == ["Nuñez County (County 44005)", "Providence County (County 44007)"]
+    assert got["440070001001000"]["says"] == [
+        "GEOID 440070001001000",
+        "Part of Providence County (County 44007)",
+    ]
+    assert got["County=44"]["choices"] == [
+        "Nuñez County (County 44005)",
+        "Providence County (County 44007)",
+    ]
     assert len(got["Block="]["choices"]) == 3
-    assert got["Wonderland"]["says"] == ["No unit has “Wonderland” in its name, its code or its GEOID."]
+    assert got["Wonderland"]["says"] == [
+        "No unit has “Wonderland” in its name, its code or its GEOID."
+    ]
     assert got["<b>x</b>"]["says"] == ["No unit has “<b>x</b>” in its name, its code or its GEOID."]
     assert (got[""]["says"], len(got[""]["choices"])) == (["Which one?"], 7)
 
 
 def test_intervals_are_those_of_the_page_from_python(opened):
-    """By query one kind of unit and another, an answer that nothing tells, one outside, one that is certain."""
+    """By query one kind of unit and another, an answer that nothing tells, one outside, one that is
+    certain.
+    """
     tree = spine()
     published = np.array([[5, 1451], [7, 0], [3, 20]])
     middle, within = np.array([[9, 1231], [7, -2], [3, 21]]), np.array([[-1, 6], [0, 6], [0, 6]])
     noisy, margin = published + 1, np.array([4, -1, 4])
-    blocks = Answers("persons", "Block", "sex", "Sex", ("f", "m"), published, noisy, margin, False, middle, within)
+    blocks = Answers(
+        "persons",
+        "Block",
+        "sex",
+        "Sex",
+        ("f", "m"),
+        published,
+        noisy,
+        margin,
+        False,
+        middle,
+        within,
+    )
     page = opened(Shown(tree, (*shown(tree).answers[:3], blocks), tree.levels))
     got = [g["tables"][0] for g in typed(page, *tree.geocodes(tree.levels[-1]).tolist())]
     for unit, rows in enumerate(got):
@@ -178,20 +245,47 @@ def test_intervals_are_those_of_the_page_from_python(opened):
 
 
 def test_intervals_of_published_counts_stand_beside_them(opened):
-    """One that is off to a side, one without width, and one of an area off the spine; the other interval is told apart from it."""
+    """One that is off to a side, one without width, and one of an area off the spine; the other
+    interval is told apart from it.
+    """
     tree = spine()
     published = np.array([[12], [0], [2000]])
     lower, upper = np.array([[13], [0], [1500]]), np.array([[40], [0], [2001]])
-    blocks = Answers("persons", "Block", "total", "Total", ("total",), published, None, None, False, published + 1,
-                     np.array([[5], [-1], [5]]), lower, upper)  # fmt: skip
+    blocks = Answers(
+        "persons",
+        "Block",
+        "total",
+        "Total",
+        ("total",),
+        published,
+        None,
+        None,
+        False,
+        published + 1,
+        np.array([[5], [-1], [5]]),
+        lower,
+        upper,
+    )
     town = with_town(tree)
     city = replace(town.answers[-1], lower=np.array([[40]]), upper=np.array([[44]]))
-    page = opened(Shown(tree, (*town.answers[:3], blocks, city), tree.levels, town.areas), coverage=0.9)
-    got = [g["tables"][0][0] for g in typed(page, *tree.geocodes(tree.levels[-1]).tolist(), "Place=city", "44007")]
-    assert [row[1:3] for row in got] == [["12", "13 to 40"], ["0", "0"], ["2,000", "1,500 to 2,001"], ["42", "40 to 44"],
-                                         ["21", "–"]]  # fmt: skip
+    page = opened(
+        Shown(tree, (*town.answers[:3], blocks, city), tree.levels, town.areas), coverage=0.9
+    )
+    got = [
+        g["tables"][0][0]
+        for g in typed(page, *tree.geocodes(tree.levels[-1]).tolist(), "Place=city", "44007")
+    ]
+    assert [row[1:3] for row in got] == [
+        ["12", "13 to 40"],
+        ["0", "0"],
+        ["2,000", "1,500 to 2,001"],
+        ["42", "40 to 44"],
+        ["21", "–"],
+    ]
     assert [row[4] for row in got] == ["8 to 18", "–", "1,996 to 2,006", "–", "–"]
-    heads = page.evaluate("[...document.querySelectorAll('#lookup-result th[scope=col]')].map((x) => x.textContent)")
+    heads = page.evaluate(
+        "[...document.querySelectorAll('#lookup-result th[scope=col]')].map((x) => x.textContent)"
+    )
     assert [h.replace("\u00a0", " ") for h in heads] == [
         "count",
         "published",
@@ -209,7 +303,10 @@ def test_a_tree_without_names_is_searched_by_code(opened):
 
 def test_places_across_the_levels_are_found_too(opened):
     both, one, county = typed(opened(with_town(spine())), "Providence", "Place=city", "44007")
-    assert both["choices"] == ["Providence County (County 44007)", "Providence city (Place 4459000)"]
+    assert both["choices"] == [
+        "Providence County (County 44007)",
+        "Providence city (Place 4459000)",
+    ]
     assert (one["title"], one["tables"][0][0][1]) == ("Providence city (Place 4459000)", "42")
     assert "sums of published counts" in one["says"][0]
     assert county["title"] == "Providence County (County 44007)"
@@ -247,10 +344,14 @@ def test_the_page_of_a_run_has_the_numbers_of_its_tables(browsed, root, tmp_path
     page = browsed((tmp_path / "run" / "release" / "report.html").as_uri())
     assert page.inner_text(".not-private").strip() == WARNING
     for level in ("County", "Tract", "Block"):
-        with (tmp_path / "run" / "release" / "tables" / f"P1_{level}.csv").open(newline="", encoding="utf-8") as file:
+        with (tmp_path / "run" / "release" / "tables" / f"P1_{level}.csv").open(
+            newline="", encoding="utf-8"
+        ) as file:
             rows = list(csv.DictReader(file))
         for row in (rows[0], rows[-1]):
-            (got,) = typed(page, f"{level}={row['GEOCODE']}")  # a district may have the code of a county
+            (got,) = typed(
+                page, f"{level}={row['GEOCODE']}"
+            )  # a district may have the code of a county
             total = next(r for rows in got["tables"] for r in rows if r[0] == "Total")
             assert total[1] == f"{int(row['P0010001']):,}"
     (nothing,) = typed(page, "Block=")
@@ -259,8 +360,12 @@ def test_the_page_of_a_run_has_the_numbers_of_its_tables(browsed, root, tmp_path
 
 def test_errors_of_areas_are_those_of_their_sums():
     tree = spine()
-    towns = Areas("Place", np.array(["a", "b"]), np.array([0, 1]), np.array([0, 2]), np.array(["Aton", ""]))
-    counts = Answers("persons", "Place", "total", "Total", ("total",), np.array([[42], [7]]), None, None, False)
+    towns = Areas(
+        "Place", np.array(["a", "b"]), np.array([0, 1]), np.array([0, 2]), np.array(["Aton", ""])
+    )
+    counts = Answers(
+        "persons", "Place", "total", "Total", ("total",), np.array([[42], [7]]), None, None, False
+    )
     page = Shown(tree, (*shown(tree).answers, counts), tree.levels, (towns,))
     (row,) = across.errors(page, {counts.key: np.array([[45], [6]])})
     assert (row.kind, row.n, row.mae, row.p50, row.max, row.bias, row.worst) == (

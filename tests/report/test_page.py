@@ -1,4 +1,6 @@
-"""The page: says what must be said, escapes what it is given, stands alone, and is the same for the same run."""
+"""The page: says what must be said, escapes what it is given, stands alone, and is the same for the
+same run.
+"""
 
 import re
 
@@ -11,7 +13,14 @@ from das.report import figures, html
 from das.report.template import clock, figure, upward
 from tests.report.parsed import Page
 
-LEVELS = {"US": 1, "State": 51, "County": 3143, "Tract": 73057, "Block_Group": 217740, "Block": 6398202}
+LEVELS = {
+    "US": 1,
+    "State": 51,
+    "County": 3143,
+    "Tract": 73057,
+    "Block_Group": 217740,
+    "Block": 6398202,
+}
 QUERIES = ("total", "hispanic * cenrace", "votingage", "detailed")
 
 
@@ -25,7 +34,9 @@ def rows():
         for query in QUERIES:
             if (level, query) != ("US", "total"):  # known exactly, so not measured
                 out.append(row(level, query, "nmf", "all", n, 10.0 + i))
-            out.append(row(level, query, "postprocessed", "all", n, 0.0 if i < 2 else 1.0 + i, tvd=0.9375))
+            out.append(
+                row(level, query, "postprocessed", "all", n, 0.0 if i < 2 else 1.0 + i, tvd=0.9375)
+            )
             for bin_, bias in (("0", 0.3), ("1-9", -0.2), ("10-99", -4.0)):
                 out.append(row(level, query, "postprocessed", bin_, n, 1.0, bias))
                 out.append(row(level, query, "nmf", bin_, n, 1.0, 0.0))
@@ -42,8 +53,14 @@ def facts(**changes):
         "mechanism": "discrete-gaussian",
         "rho": "293764/114921",
         "epsilon": [
-            {"says": "Between any.", "epsilon": [{"method": "zcdp-tight", "delta": "1e-10", "epsilon": 17.1401}]},
-            {"says": "Between some.", "epsilon": [{"method": "zcdp-tight", "delta": "1e-10", "epsilon": 13.1259}]},
+            {
+                "says": "Between any.",
+                "epsilon": [{"method": "zcdp-tight", "delta": "1e-10", "epsilon": 17.1401}],
+            },
+            {
+                "says": "Between some.",
+                "epsilon": [{"method": "zcdp-tight", "delta": "1e-10", "epsilon": 13.1259}],
+            },
         ],
         "invariants": ["total population of each State"],
         "stages": [
@@ -108,15 +125,32 @@ def test_numbers_stand_in_the_tables(page):
 
 
 def test_what_is_long_is_wrapped_or_left_out_and_never_cut_by_the_edge():
-    """Every word beside an axis ends at the axis, and starts within the figure; labels of axes end with them."""
-    queries = ("total", "hispanic * cenrace * a_code_that_is_longer_than_any_line_may_be", "detailed")
-    named = {queries[1]: "Origin by Race by Something with a name that goes on and on and on, and further still"}
+    """Every word beside an axis ends at the axis, and starts within the figure; labels of axes end
+    with them.
+    """
+    queries = (
+        "total",
+        "hispanic * cenrace * a_code_that_is_longer_than_any_line_may_be",
+        "detailed",
+    )
+    named = {
+        queries[
+            1
+        ]: "Origin by Race by Something with a name that goes on and on and on, and further still"
+    }
     drawn = figures.queries_by_level(
         [row("Ward", q, s, "all") for q in queries for s in ("nmf", "postprocessed")], named
     )
-    ends = re.findall(r'<text style="font-size: 9px; text-anchor: end[^>]* x="([\d.]+)"[^>]*>([^<]*)</text>', drawn[0])
-    assert [text for _, text in ends] == ["mean absolute error, persons (log scale)", "Origin by Race by",
-                                          "Something with a name …", "detailed"]  # fmt: skip
+    ends = re.findall(
+        r'<text style="font-size: 9px; text-anchor: end[^>]* x="([\d.]+)"[^>]*>([^<]*)</text>',
+        drawn[0],
+    )
+    assert [text for _, text in ends] == [
+        "mean absolute error, persons (log scale)",
+        "Origin by Race by",
+        "Something with a name …",
+        "detailed",
+    ]
     width = float(re.search(r'viewBox="0 0 ([\d.]+)', drawn[0])[1])
     for x, text in ends:
         assert float(x) - 5 * len(text) >= 0  # Helvetica is narrower than that on the average
@@ -149,14 +183,24 @@ def test_the_same_run_gives_the_same_page(page):
 
 def test_what_it_is_given_is_escaped():
     hostile = "<script>alert(1)</script>"
-    changed = [row(f"A&B {hostile}", f"a<b {hostile}", s, b) for s in ("nmf", "postprocessed") for b in ("all", "0")]
+    changed = [
+        row(f"A&B {hostile}", f"a<b {hostile}", s, b)
+        for s in ("nmf", "postprocessed")
+        for b in ("all", "0")
+    ]
     page = html(changed, facts(name=hostile, invariants=[hostile], data=hostile))
     assert "<script" not in page
     Page(page)
 
 
 def test_little_is_enough():
-    least = {"name": "bare", "schema": "toy", "private": True, "apart": False, "neighbours": "bounded"}
+    least = {
+        "name": "bare",
+        "schema": "toy",
+        "private": True,
+        "apart": False,
+        "neighbours": "bounded",
+    }
     assert "No errors were measured" in Page(html([], least)).text
     one = [
         row("State", "total", "postprocessed", "all", mae=0.0),
@@ -168,7 +212,10 @@ def test_little_is_enough():
 def test_housing_units_have_their_own_table(page):
     assert "Housing units" not in Page(page).text
     units = [row("Block", "h1", s, "all", 99, m) for s, m in (("nmf", 4.0), ("postprocessed", 3.0))]
-    assert "Block h1 99 4.00 3.00 7 31 0.500" in Page(html(rows()[:4], facts(), {"housing": units})).text
+    assert (
+        "Block h1 99 4.00 3.00 7 31 0.500"
+        in Page(html(rows()[:4], facts(), {"housing": units})).text
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +241,13 @@ def test_epsilon_is_never_rounded_down():
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0.04, "0.0 s"), (59.94, "59.9 s"), (59.99, "1 min 00 s"), (3599.9, "1 h 00 min"), (7322, "2 h 02 min")],
+    [
+        (0.04, "0.0 s"),
+        (59.94, "59.9 s"),
+        (59.99, "1 min 00 s"),
+        (3599.9, "1 h 00 min"),
+        (7322, "2 h 02 min"),
+    ],
 )
 def test_clock(seconds, shown):
     assert clock(seconds) == shown
@@ -203,6 +256,9 @@ def test_clock(seconds, shown):
 def test_errors_of_units_that_are_not_published_say_so(page):
     """On an optimised spine the tables of errors are of the units that were measured."""
     apart = html(rows(), facts(apart=True))
-    for says in ("per unit of each level of the measured tree", "Persons were measured over an optimised spine"):
+    for says in (
+        "per unit of each level of the measured tree",
+        "Persons were measured over an optimised spine",
+    ):
         assert says in apart
         assert says not in page

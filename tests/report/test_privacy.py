@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from das.accounting.document import FORMAT, ForeignStatement, GaussianStatement, GeometricStatement, Invariant
+from das.accounting.document import (
+    FORMAT,
+    ForeignStatement,
+    GaussianStatement,
+    GeometricStatement,
+    Invariant,
+)
 from das.accounting.statement import Drawn, Terms, statement
 from das.accounting.target import Target
 from das.model.budget import Neighbours
@@ -22,9 +28,12 @@ GAUSSIAN = DISCRETE_GAUSSIAN
 
 
 def said(
-    mechanism: Mechanism = GAUSSIAN, neighbours: Neighbours = Neighbours.BOUNDED, private: bool = True,
-    target: Target | None = None, lost: bool = False,
-) -> GaussianStatement | GeometricStatement:  # fmt: skip
+    mechanism: Mechanism = GAUSSIAN,
+    neighbours: Neighbours = Neighbours.BOUNDED,
+    private: bool = True,
+    target: Target | None = None,
+    lost: bool = False,
+) -> GaussianStatement | GeometricStatement:
     cost = Fraction(1, 3)
     parameter = neighbours.sensitivity / ((2 if mechanism is GAUSSIAN else 1) * cost)
     draws = [
@@ -34,10 +43,25 @@ def said(
     ]
     events = [Event(level, q, mechanism, parameter, cost, u, 7, 4) for u, level, q in draws]
     by = {u: [e for e in events if e.universe == u] for u in ("persons", "housing")}
-    terms = Terms(mechanism, neighbours, Fraction(1, 10**10), ("US", "State", "Block_Group"),
-                  {"persons": PL94, "housing": H1}, {"persons": [("State", "total")], "housing": []}, target)  # fmt: skip
-    outside = [Invariant(universe="persons", constraint="total", level="State", query="total", sign="=",
-                         says="the number of persons of every State, exactly")]  # fmt: skip
+    terms = Terms(
+        mechanism,
+        neighbours,
+        Fraction(1, 10**10),
+        ("US", "State", "Block_Group"),
+        {"persons": PL94, "housing": H1},
+        {"persons": [("State", "total")], "housing": []},
+        target,
+    )
+    outside = [
+        Invariant(
+            universe="persons",
+            constraint="total",
+            level="State",
+            query="total",
+            sign="=",
+            says="the number of persons of every State, exactly",
+        )
+    ]
     drawn = Drawn(by, {"persons": events[:1]} if lost else {})
     out = statement(terms, drawn, outside, "the <source>", private, ["a <b>note</b>"])
     return out.sealed({"spec.toml": "f00d" * 16}, {})
@@ -46,9 +70,25 @@ def said(
 def test_it_says_what_the_statement_says() -> None:
     data = said(target=Target(Fraction(9), Fraction(1, 10**12), "exact"))
     text = Page(privacy_page(data, "my run")).text
-    for part in ("Privacy statement: my run", "ρ = 1", "replaced", "discrete Gaussian", "hispanic * cenrace",
-                 "Block group", "the number of persons of every State, exactly", "place within one State",
-                 "every attribute", "need not agree", "that agree on everything", "anything within one State", "das account verify", "f00d" * 16, "Target", "1e-12", "1e-30"):  # fmt: skip
+    for part in (
+        "Privacy statement: my run",
+        "ρ = 1",
+        "replaced",
+        "discrete Gaussian",
+        "hispanic * cenrace",
+        "Block group",
+        "the number of persons of every State, exactly",
+        "place within one State",
+        "every attribute",
+        "need not agree",
+        "that agree on everything",
+        "anything within one State",
+        "das account verify",
+        "f00d" * 16,
+        "Target",
+        "1e-12",
+        "1e-30",
+    ):
         assert part in text, part
     promised = [g for says, by in data.each if says in text for g in by.values()]
     assert len(promised) == 6
@@ -101,28 +141,55 @@ def test_a_pure_budget() -> None:
 
 
 def test_measurements_of_another_publisher() -> None:
-    total = Invariant(universe="persons", constraint="total", level="US", query="total", sign="=", says="the total")
+    total = Invariant(
+        universe="persons",
+        constraint="total",
+        level="US",
+        query="total",
+        sign="=",
+        says="the total",
+    )
     privacy = ForeignStatement.make(
-        format=FORMAT, private="unknown", entropy="as published", mechanism="discrete-gaussian",
-        guarantee="that of the publisher of the noisy measurements", outside=[total], measured=[], ledger=(),
-        says=["nothing is measured at Tract"], digests={}, software={},
-    )  # fmt: skip
+        format=FORMAT,
+        private="unknown",
+        entropy="as published",
+        mechanism="discrete-gaussian",
+        guarantee="that of the publisher of the noisy measurements",
+        outside=[total],
+        measured=[],
+        ledger=(),
+        says=["nothing is measured at Tract"],
+        digests={},
+        software={},
+    )
     text = Page(privacy_page(privacy, "x")).text
-    for part in ("another publisher", "that of the publisher", "the total", "nothing is measured at Tract"):
+    for part in (
+        "another publisher",
+        "that of the publisher",
+        "the total",
+        "nothing is measured at Tract",
+    ):
         assert part in text
 
 
-@pytest.mark.parametrize("value, shown", [(1.23450001, "1.2346"), (2.0, "2.0000"), ([1.0, 1.00001], "1.0001")])
+@pytest.mark.parametrize(
+    "value, shown", [(1.23450001, "1.2346"), (2.0, "2.0000"), ([1.0, 1.00001], "1.0001")]
+)
 def test_a_loss_is_never_rounded_down(value: Any, shown: str) -> None:
     assert bound(value) == shown
 
 
 def test_a_long_fraction_is_also_told_roughly() -> None:
-    assert approx(Fraction(46066969010197, 17508174012729)) == "46066969010197/17508174012729 (about 2.63117)"
+    assert (
+        approx(Fraction(46066969010197, 17508174012729))
+        == "46066969010197/17508174012729 (about 2.63117)"
+    )
 
 
 def test_the_total_and_the_exact_figures_are_told_for_what_they_are() -> None:
-    """The total is of one record of each universe, not of all; what is exact is excepted from the promise."""
+    """The total is of one record of each universe, not of all; what is exact is excepted from the
+    promise.
+    """
     data = said()
     text = " ".join(Page(privacy_page(data, "x")).text.split())
     assert "one record of each together" in text

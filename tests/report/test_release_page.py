@@ -1,4 +1,6 @@
-"""The two pages of a run, as written: sound, true to the files beside them, and one of them public."""
+"""The two pages of a run, as written: sound, true to the files beside them, and one of them
+public.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from das.report import lookup
 from tests.report.parsed import Page, assert_sound, unpack
 from tests.worlds import Worlds
 
-#: As a name, and as a level of the data: what would run, close the script of the look-up, or break an attribute.
+#: As a name, and as a level of the data: what would run, close the script of the look-up, or break
+#: an attribute.
 HOSTILE = """</script><script>alert("a&b")</script>'"""
 
 
@@ -33,7 +36,9 @@ def load(root: Path, name: str, *changes: str):
 
 @pytest.fixture(scope="module")
 def run(worlds: Worlds) -> Path:
-    return worlds.run(data="three thousand", report=True)  # noisy and published counts are of the same units
+    return worlds.run(
+        data="three thousand", report=True
+    )  # noisy and published counts are of the same units
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +58,11 @@ def data_of(text: str):
         codes = json.loads(lookup.zlib.decompress(lookup.base64.b64decode(level["codes"])))
         queries = {}
         for q in level["queries"]:
-            sides = {s: unpack(q[s]).reshape(len(q["labels"]), len(codes)).T
-                     for s in ("published", "noisy", "off", "true") if s in q}  # fmt: skip
+            sides = {
+                s: unpack(q[s]).reshape(len(q["labels"]), len(codes)).T
+                for s in ("published", "noisy", "off", "true")
+                if s in q
+            }
             within = unpack(q["within"]).reshape(-1, len(q["labels"]))[unpack(q["kind"])]
             queries[q["records"], q["name"]] = sides | {"within": within, "exact": q["exact"]}
         out[level["name"]] = codes, unpack(level["parent"]), queries
@@ -70,10 +78,15 @@ def test_both_pages_are_sound_and_stand_alone(public: str, secret: str) -> None:
     assert "confidential" not in Page(public).text.lower()
 
 
-def test_without_javascript_the_look_up_says_where_the_numbers_are(public: str, secret: str) -> None:
+def test_without_javascript_the_look_up_says_where_the_numbers_are(
+    public: str, secret: str
+) -> None:
     for text, folder in ((public, ""), (secret, "release/")):
         fallback = " ".join(text.partition("<noscript>")[2].partition("</noscript>")[0].split())
-        assert f"The same numbers are in <code>{folder}tables/</code> and <code>{folder}nmf/</code>." in fallback
+        assert (
+            f"The same numbers are in <code>{folder}tables/</code> and <code>{folder}nmf/</code>."
+            in fallback
+        )
 
 
 def test_the_look_up_comes_first_and_speaks_in_words(public: str, secret: str) -> None:
@@ -81,7 +94,11 @@ def test_the_look_up_comes_first_and_speaks_in_words(public: str, secret: str) -
         words = Page(text).text
         at = [words.index(part) for part in ("Look up a unit", "Schema", "95% interval")]
         assert at == sorted(at)
-        by_name = {q["name"]: q for lv in json.loads(Page(text).scripts[0])["levels"] for q in lv["queries"]}
+        by_name = {
+            q["name"]: q
+            for lv in json.loads(Page(text).scripts[0])["levels"]
+            for q in lv["queries"]
+        }
         assert by_name["hhgq"]["title"] == "Group quarters (NOT COUNTED: hhgq assigned)"
         assert by_name["hhgq"]["labels"][3] == "Nursing facilities/Skilled-nursing facilities"
         assert by_name["votingage * hispanic"]["labels"][1] == "Under 18 years, Hispanic or Latino"
@@ -90,7 +107,9 @@ def test_the_look_up_comes_first_and_speaks_in_words(public: str, secret: str) -
     assert "Hispanic origin (persons) hispanic" in Page(public).text
 
 
-def test_words_stand_for_codes_and_decimals_for_fractions(public: str, secret: str, run: Path) -> None:
+def test_words_stand_for_codes_and_decimals_for_fractions(
+    public: str, secret: str, run: Path
+) -> None:
     rho = json.loads((run / "release" / "privacy.json").read_text())["rho"]["total"]
     for text in (public, secret):
         words = Page(text).text
@@ -101,11 +120,16 @@ def test_words_stand_for_codes_and_decimals_for_fractions(public: str, secret: s
     statement = Page((run / "release" / "privacy.html").read_text(encoding="utf-8")).text
     assert "ρ = 2.6312" in statement
     assert rho in statement
-    assert "Voting age by Hispanic origin by Race votingage * hispanic * cenrace 252" in Page(public).text
+    assert (
+        "Voting age by Hispanic origin by Race votingage * hispanic * cenrace 252"
+        in Page(public).text
+    )
     assert "Occupancy status detailed" in Page(secret).text
 
 
-def test_the_public_page_shows_nothing_that_the_release_does_not_hold(public: str, run: Path) -> None:
+def test_the_public_page_shows_nothing_that_the_release_does_not_hold(
+    public: str, run: Path
+) -> None:
     for _, _, queries in data_of(public).values():
         for sides in queries.values():
             assert set(sides) <= {"published", "noisy", "off", "within", "exact"}
@@ -119,23 +143,34 @@ def test_the_look_up_has_the_numbers_of_the_release(public: str, run: Path) -> N
     data = data_of(public)
     assert list(data) == ["US", "State", "County", "Tract", "Block_Group", "Block"]
     for level, (codes, _, queries) in data.items():
-        p1, p3, h1 = (pd.read_csv(run / "release" / "tables" / f"{t}_{level}.csv", dtype={"GEOCODE": str})
-                      for t in ("P1", "P3", "H1"))  # fmt: skip
+        p1, p3, h1 = (
+            pd.read_csv(run / "release" / "tables" / f"{t}_{level}.csv", dtype={"GEOCODE": str})
+            for t in ("P1", "P3", "H1")
+        )
         assert codes == p1["GEOCODE"].tolist()
         assert np.array_equal(queries["persons", "total"]["published"][:, 0], p1["P0010001"])
         assert np.array_equal(queries["persons", "votingage"]["published"][:, 1], p3["P0030001"])
-        assert np.array_equal(queries["persons", "cenrace"]["published"][:, 0], p1["P0010003"])  # white alone
-        assert np.array_equal(queries["housing units", "h1"]["published"][:, 1], h1["H0010002"])
-        hispanic = read_nmf(run, level, "hispanic").pivot_table(index="geocode", columns="hispanic", values="value")
         assert np.array_equal(
-            queries["persons", "hispanic"]["noisy"], hispanic.loc[codes][["not-hispanic", "hispanic"]]
+            queries["persons", "cenrace"]["published"][:, 0], p1["P0010003"]
+        )  # white alone
+        assert np.array_equal(queries["housing units", "h1"]["published"][:, 1], h1["H0010002"])
+        hispanic = read_nmf(run, level, "hispanic").pivot_table(
+            index="geocode", columns="hispanic", values="value"
+        )
+        assert np.array_equal(
+            queries["persons", "hispanic"]["noisy"],
+            hispanic.loc[codes][["not-hispanic", "hispanic"]],
         )
         assert queries["persons", "total"]["exact"] == (level in ("US", "State"))
-        assert queries["housing units", "total"]["exact"]  # the number of units of every block is invariant
+        assert queries["housing units", "total"][
+            "exact"
+        ]  # the number of units of every block is invariant
 
 
 def test_parents_in_the_look_up_are_those_of_the_spine(public: str, run: Path) -> None:
-    spine = pd.read_parquet(run / "release" / "spine.parquet").set_index(["level", "geocode"])["parent"]
+    spine = pd.read_parquet(run / "release" / "spine.parquet").set_index(["level", "geocode"])[
+        "parent"
+    ]
     above = None
     for level, (codes, parent, _) in data_of(public).items():
         if above:
@@ -143,7 +178,9 @@ def test_parents_in_the_look_up_are_those_of_the_spine(public: str, run: Path) -
         above = codes
 
 
-def test_margins_are_those_that_check_prints_and_intervals_those_of_the_release(public: str, run: Path) -> None:
+def test_margins_are_those_that_check_prints_and_intervals_those_of_the_release(
+    public: str, run: Path
+) -> None:
     from das.release.intervals import Intervals
 
     release = open_release(run / "release")
@@ -155,19 +192,29 @@ def test_margins_are_those_that_check_prints_and_intervals_those_of_the_release(
         query = PL94.query(r.query)
         if query.answers <= 64:
             found = data[r.level][2]["persons", r.query]
-            middle, within = intervals.read(r.level, query.index[None, :] == np.arange(query.answers)[:, None])
+            middle, within = intervals.read(
+                r.level, query.index[None, :] == np.arange(query.answers)[:, None]
+            )
             assert np.array_equal(found["within"], within)
             assert np.array_equal(found["published"] + found["off"], middle)
             assert (within <= r.margin()).all()
             narrower += bool((within < r.margin()).any())
     assert narrower > 10
     assert "noisy" not in data["US"][2]["persons", "total"]
-    assert not data["US"][2]["persons", "total"]["within"].any()  # the sum of the states' known totals
+    assert not data["US"][2]["persons", "total"][
+        "within"
+    ].any()  # the sum of the states' known totals
 
 
-def test_the_confidential_look_up_adds_the_truth_and_the_errors_agree(secret: str, run: Path) -> None:
+def test_the_confidential_look_up_adds_the_truth_and_the_errors_agree(
+    secret: str, run: Path
+) -> None:
     with (run / "confidential" / "evaluation" / "errors.csv").open() as file:
-        rows = {(r["level"], r["query"], r["source"]): r for r in csv.DictReader(file) if r["bin"] == "all"}
+        rows = {
+            (r["level"], r["query"], r["source"]): r
+            for r in csv.DictReader(file)
+            if r["bin"] == "all"
+        }
     words = Page(secret).text
     for level, (_, _, queries) in data_of(secret).items():
         for (records, query), sides in queries.items():
@@ -202,7 +249,9 @@ def test_the_page_says_what_the_budget_buys(public: str, run: Path) -> None:
     """Of every draw of persons, and which could be left out: state totals are published exactly."""
     words = Page(public).text
     assert "no estimate would be worse without Total at State (32.4% of the budget)." in words
-    section = words.split("Where the budget goes, and what it buys")[1].split("Published worse than measured")[0]
+    section = words.split("Where the budget goes, and what it buys")[1].split(
+        "Published worse than measured"
+    )[0]
     release = open_release(run / "release")
     found = bought(release, release.after.persons)
     assert len(found) == len(release.after.persons.noise) == 65
@@ -242,27 +291,40 @@ Land {shares}
         codes, _, queries = data_of(text)[level]
         assert codes == sorted([code, "z"])
         table = pd.read_csv(out / "release" / "tables" / f"T1_{level}.csv")
-        assert np.array_equal(queries["persons", "kind"]["published"], table[["T0010001", "T0010002"]])
+        assert np.array_equal(
+            queries["persons", "kind"]["published"], table[["T0010001", "T0010002"]]
+        )
 
 
 def test_places_off_the_spine_are_in_both_pages(run: Path, public: str, secret: str) -> None:
-    """By name, with the sums of their blocks; how far off they are stands in the confidential page alone."""
+    """By name, with the sums of their blocks; how far off they are stands in the confidential page
+    alone.
+    """
     kept = pd.read_parquet(run / "release" / "areas.parquet")
-    blocks = pd.read_csv(run / "release" / "tables" / "P1_Block.csv", dtype={"GEOCODE": str}).set_index("GEOCODE")[
-        "P0010001"
-    ]
+    blocks = pd.read_csv(
+        run / "release" / "tables" / "P1_Block.csv", dtype={"GEOCODE": str}
+    ).set_index("GEOCODE")["P0010001"]
     for text in (public, secret):
         areas = {a["name"]: a for a in json.loads(Page(text).scripts[0])["areas"]}
         assert list(areas) == list(dict.fromkeys(kept["kind"]))
         for kind, rows in kept.groupby("kind"):
-            unpacked = json.loads(lookup.zlib.decompress(lookup.base64.b64decode(areas[kind]["codes"])))
+            unpacked = json.loads(
+                lookup.zlib.decompress(lookup.base64.b64decode(areas[kind]["codes"]))
+            )
             sums = blocks[rows["geocode"]].groupby(rows["area"].to_numpy()).sum()
-            assert unpack(areas[kind]["queries"][0]["published"]).tolist() == sums[unpacked].tolist()
-        assert "Simulated city" in lookup.zlib.decompress(lookup.base64.b64decode(areas["Place"]["names"])).decode()
+            assert (
+                unpack(areas[kind]["queries"][0]["published"]).tolist() == sums[unpacked].tolist()
+            )
+        assert (
+            "Simulated city"
+            in lookup.zlib.decompress(lookup.base64.b64decode(areas["Place"]["names"])).decode()
+        )
         assert ("true" in areas["Place"]["queries"][0]) == (text is secret)
     assert "Places and other areas" in secret
     assert "Places and other areas" not in public
-    assert '"true":' not in public.split('"areas":')[1].split("</script>")[0]  # a count beside the others
+    assert (
+        '"true":' not in public.split('"areas":')[1].split("</script>")[0]
+    )  # a count beside the others
 
 
 def test_a_published_count_outside_its_own_interval_is_marked() -> None:
@@ -274,9 +336,26 @@ def test_a_published_count_outside_its_own_interval_is_marked() -> None:
         [[1231], [1231], [5], [6], [9]],
         [[6], [6], [0], [0], [-1]],
     )
-    answers = Answers("persons", "L", "total", "Total", ("total",), np.array(published), None, None, False,
-                      np.array(middle), np.array(within))  # fmt: skip
+    answers = Answers(
+        "persons",
+        "L",
+        "total",
+        "Total",
+        ("total",),
+        np.array(published),
+        None,
+        None,
+        False,
+        np.array(middle),
+        np.array(within),
+    )
     shown = [release_page._cells(answers, unit, 0)[2] for unit in range(5)]
-    assert shown == [f"{release_page.OUTSIDE}1,225 to 1,237", "1,225 to 1,237", "5", f"{release_page.OUTSIDE}6", "–"]
+    assert shown == [
+        f"{release_page.OUTSIDE}1,225 to 1,237",
+        "1,225 to 1,237",
+        "5",
+        f"{release_page.OUTSIDE}6",
+        "–",
+    ]
     script = (Path(template.__file__).parent / "lookup.js").read_text(encoding="utf-8")
     assert release_page.OUTSIDE.encode("ascii", "backslashreplace").decode() in script

@@ -1,4 +1,6 @@
-"""Brute force with mpmath at 40 digits: every formula of the paper as it is printed, summed over windows far too wide."""
+"""Brute force with mpmath at 40 digits: every formula of the paper as it is printed, summed over
+windows far too wide.
+"""
 
 from __future__ import annotations
 
@@ -57,10 +59,14 @@ def two_levels(
 ) -> dict[tuple[int, int], mpf]:
     """The joint posterior of equation (25), normalised, by (X1, X2)."""
     joint = {
-        (a, b): (p if a > known else 1 - p) * gaussian(x1 - a, rate1) * gaussian(x2 - b, rate2)
-        * gaussian(y1 - (b - a), rate1 / d) * weight(a, b)
-        for a in (known, known + 1) for b in range(a, a + wide)
-    }  # fmt: skip
+        (a, b): (p if a > known else 1 - p)
+        * gaussian(x1 - a, rate1)
+        * gaussian(x2 - b, rate2)
+        * gaussian(y1 - (b - a), rate1 / d)
+        * weight(a, b)
+        for a in (known, known + 1)
+        for b in range(a, a + wide)
+    }
     total = mpmath.fsum(joint.values())
     return {k: v / total for k, v in joint.items()}
 

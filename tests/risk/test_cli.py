@@ -1,4 +1,6 @@
-"""`das risk`: every published number from the command line, and reports that stay where they belong."""
+"""`das risk`: every published number from the command line, and reports that stay where they
+belong.
+"""
 
 from __future__ import annotations
 
@@ -49,15 +51,26 @@ def test_table_3(said: Said) -> None:
 
 def test_table_4_and_decisions(said: Said) -> None:
     rows = values(said, "marginal", "--rho", RHO1)
-    assert [f"{r['marginal_posterior']:.4f}" for r in rows] == ["0.5237", "0.2254", "0.1168", "0.0242"]
+    assert [f"{r['marginal_posterior']:.4f}" for r in rows] == [
+        "0.5237",
+        "0.2254",
+        "0.1168",
+        "0.0242",
+    ]
     assert [f"{r['risk']:.3f}" for r in rows] == ["1.047", "1.127", "1.168", "1.208"]
     rows = values(said, "decision", "--rho", RHO1)
     assert f"{rows[0]['decision_probability']:.6f}" == "0.588860"
-    assert [f"{r['decision_probability']:.1e}" for r in rows[1:]] == ["1.8e-03", "1.2e-06", "1.0e-18"]
+    assert [f"{r['decision_probability']:.1e}" for r in rows[1:]] == [
+        "1.8e-03",
+        "1.2e-06",
+        "1.0e-18",
+    ]
 
 
 def test_several_levels_and_other_conventions(said: Said) -> None:
-    one, two = (values(said, "marginal", *("--rho", RHO1) * 1, *extra) for extra in ((), ("--rho", RHO2)))
+    one, two = (
+        values(said, "marginal", *("--rho", RHO1) * 1, *extra) for extra in ((), ("--rho", RHO2))
+    )
     assert two[0]["risk"] > one[0]["risk"]
     assert values(said, "decision", "--rho", RHO1, "--rho", RHO2)[0]["decision_probability"] > 0.66
     bounded = values(said, "marginal", "--rho", "2/10", "--neighbours", "bounded")
@@ -70,12 +83,20 @@ def test_the_hierarchy(said: Said) -> None:
     data = ("hierarchical", "--x1", 2, "--x2", 1, "--y1", -1, *TWO)
     exact = values(said, *data)
     assert f"{exact['posterior']:.5f}" == "0.50329"
-    assert [f"{exact['upper'][str(j)]:.4f}" for j in range(5)] == ["0.1294", "0.3866", "0.2979", "0.1392", "0.0394"]
+    assert [f"{exact['upper'][str(j)]:.4f}" for j in range(5)] == [
+        "0.1294",
+        "0.3866",
+        "0.2979",
+        "0.1392",
+        "0.0394",
+    ]
     sampler = values(said, *data, "--method", "gibbs-unconstrained")
     assert f"{sampler['posterior']:.5f}" == "0.57770"
     certain = values(said, *data, "--upper", "point:25")
     assert certain["upper"] == {"25": 1.0}
-    flat, same = (values(said, *data, "--upper", u) for u in ("weights:" + ",".join("1" * 11), "uniform:10"))
+    flat, same = (
+        values(said, *data, "--upper", u) for u in ("weights:" + ",".join("1" * 11), "uniform:10")
+    )
     assert flat["posterior"] == pytest.approx(same["posterior"], abs=1e-12)
     assert flat["upper"] == pytest.approx(same["upper"], abs=1e-12)
     assert "P[X1 = 1 | D] = 0.50329" in said(*data)[1]
@@ -88,7 +109,8 @@ def test_changes(said: Said) -> None:
     assert (f"{100 * row['towards']:.2f}", f"{100 * row['away']:.2f}") == ("2.38", "1.81")
 
 
-# --- a run ----------------------------------------------------------------------------------------------------------
+# --- a run
+# ----------------------------------------------------------------------------------------------------------
 
 
 CONFIG = """
@@ -122,7 +144,9 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = ["town,block,sex,age"]
     for block in range(300):
         counts = rng.binomial(2, [0.4, 0.4, 0.02, 0.004])
-        for cell, n in zip(("f,young", "m,old", "f,old", "m,young"), (1 + counts[0], *counts[1:]), strict=True):
+        for cell, n in zip(
+            ("f,young", "m,old", "f,old", "m,young"), (1 + counts[0], *counts[1:]), strict=True
+        ):
             lines += [f"{block // 20:02d},{block:03d},{cell}"] * int(n)
     (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     path = folder / "mine.toml"
@@ -133,7 +157,12 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def finished(config: Path) -> Path:
     out = config.parent / "run"
-    pipeline.run(spec.parse(config.read_text(encoding="utf-8"), where="c", overrides=("output.report=false",)), out)
+    pipeline.run(
+        spec.parse(
+            config.read_text(encoding="utf-8"), where="c", overrides=("output.report=false",)
+        ),
+        out,
+    )
     return out
 
 
@@ -158,11 +187,15 @@ def test_a_run_reports_on_its_uniques_in_confidence(said: Said, finished: Path) 
 
 
 def test_what_is_public_is_a_function_of_the_plan(said: Said, finished: Path, config: Path) -> None:
-    """The same from the run, from its configuration, and from a run without its confidential part."""
+    """The same from the run, from its configuration, and from a run without its confidential
+    part.
+    """
     rows = values(said, finished, "--public")
     assert rows == values(said, config)
     block = next(r for r in rows if r["level"] == "Block" and r["prior"] == 0.5)
-    assert block["marginal_posterior"] == pytest.approx(risk.marginal_posterior(rho=BLOCK, prior=0.5), abs=1e-12)
+    assert block["marginal_posterior"] == pytest.approx(
+        risk.marginal_posterior(rho=BLOCK, prior=0.5), abs=1e-12
+    )
     hidden = finished / "confidential"
     away = hidden.rename(finished / "away")
     try:
@@ -178,20 +211,37 @@ def test_what_is_public_is_a_function_of_the_plan(said: Said, finished: Path, co
 def test_the_paper_s_allocation(said: Said, root: Path) -> None:
     rows = values(said, root / "configs" / "kazan-reiter.toml")
     block = [r for r in rows if r["level"] == "Block" and r["query"] == "detailed"]
-    assert [f"{r['marginal_posterior']:.4f}" for r in block] == ["0.5237", "0.2254", "0.1168", "0.0242"]
+    assert [f"{r['marginal_posterior']:.4f}" for r in block] == [
+        "0.5237",
+        "0.2254",
+        "0.1168",
+        "0.0242",
+    ]
     six = [r for r in rows if r["levels"] == 6]
     assert [f"{r['marginal_posterior']:.3f}" for r in six] == ["0.610", "0.335", "0.203", "0.053"]
 
 
 @pytest.mark.parametrize(
     ("args", "words"),
-    [(("no-such-thing",), "neither a command"), (("marginal",), "give --rho or --epsilon"),
-     (("marginal", "--rho", "x"), "not a number"), (("posterior", "--x", 1), "one --rho"),
-     (("marginal", "--rho", "-1"), "positive"), (("marginal", "--rho", "1", "--prior", "2"), "between 0 and 1"), (("marginal", "--rho", "1", "--prior", "0"), "above 0"),
-     (("hierarchical", "--x1", 1, "--x2", 1, "--y1", 1, *TWO, "--upper", "flat"), "none of uniform"),
-     (("hierarchical", "--x1", 1, "--x2", 1, "--y1", 1, *TWO, "--upper", "weights:0,0"), "not all 0"),
-     (("configs/kazan-reiter.toml", "--query", "h1"), "not measured")],
-)  # fmt: skip
+    [
+        (("no-such-thing",), "neither a command"),
+        (("marginal",), "give --rho or --epsilon"),
+        (("marginal", "--rho", "x"), "not a number"),
+        (("posterior", "--x", 1), "one --rho"),
+        (("marginal", "--rho", "-1"), "positive"),
+        (("marginal", "--rho", "1", "--prior", "2"), "between 0 and 1"),
+        (("marginal", "--rho", "1", "--prior", "0"), "above 0"),
+        (
+            ("hierarchical", "--x1", 1, "--x2", 1, "--y1", 1, *TWO, "--upper", "flat"),
+            "none of uniform",
+        ),
+        (
+            ("hierarchical", "--x1", 1, "--x2", 1, "--y1", 1, *TWO, "--upper", "weights:0,0"),
+            "not all 0",
+        ),
+        (("configs/kazan-reiter.toml", "--query", "h1"), "not measured"),
+    ],
+)
 def test_mistakes(
     said: Said, root: Path, args: tuple[object, ...], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,12 +33,15 @@ SPINE = Spine(
 )
 TREE = MeasuredSpine.of(SPINE)
 BLOCKS = np.array([[1, 0, 3, 0], [0, 1, 2, 0], [1, 0, 0, 0], [0, 1, 1, 0]])
-#: Block level, detailed: (0, 0), (1, 1), (2, 0), (3, 1), (3, 2). Of these unique in their town too: (0, 0), (1, 1),
-#: (2, 0), (3, 1), (3, 2); in the country none: cells 0 and 1 have 2 each, cell 2 has 6.
+#: Block level, detailed: (0, 0), (1, 1), (2, 0), (3, 1), (3, 2). Of these unique in their town too:
+#: (0, 0), (1, 1), (2, 0), (3, 1), (3, 2); in the country none: cells 0 and 1 have 2 each, cell 2
+#: has 6.
 half = Fraction(1, 2)
 
 
-def plan(neighbours: Neighbours = Neighbours.UNBOUNDED, mechanism: Mechanism = DISCRETE_GAUSSIAN) -> Plan:
+def plan(
+    neighbours: Neighbours = Neighbours.UNBOUNDED, mechanism: Mechanism = DISCRETE_GAUSSIAN
+) -> Plan:
     levels = {"Country": Fraction(1, 4), "Town": Fraction(1, 4), "Block": half}
     measured = {lv: {"detailed": Fraction(3, 4), "sex": Fraction(1, 4)} for lv in levels}
     return Plan.of(Fraction(2), mechanism, neighbours, Allocation(levels, measured))
@@ -58,7 +61,9 @@ def truth() -> dict[str, Confidential[Histogram]]:
 
 
 class Noisy:
-    """True answers plus the level's number plus the unit's and the answer's, so that a mix-up shows."""
+    """True answers plus the level's number plus the unit's and the answer's, so that a mix-up
+    shows.
+    """
 
     def __init__(self, unmeasured: set[tuple[str, int]] = frozenset()) -> None:  # type: ignore[assignment]
         self.unmeasured = unmeasured
@@ -72,8 +77,12 @@ class Noisy:
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
         n = SCHEMA.query(query).answers
-        values = np.array([[self.value(level, query, u, a) for a in range(n)] for u in range(start, stop)])
-        variance = np.array([np.inf if (level, u) in self.unmeasured else 2.0 for u in range(start, stop)])
+        values = np.array(
+            [[self.value(level, query, u, a) for a in range(n)] for u in range(start, stop)]
+        )
+        variance = np.array(
+            [np.inf if (level, u) in self.unmeasured else 2.0 for u in range(start, stop)]
+        )
         return Measurement(level, query, start, values, variance)
 
 
@@ -96,8 +105,17 @@ def test_rows_are_the_one_level_posteriors(neighbours: Neighbours, mechanism: Me
     blocks = {r.bin: r for r in rows if r.level == "Block"}
     at = [(0, 0), (1, 1), (2, 0), (3, 1), (3, 2)]
     name = "rho" if mechanism is DISCRETE_GAUSSIAN else "epsilon"
-    after = np.array([risk.posterior(Noisy().value("Block", "detailed", u, a), prior=0.3, neighbours=neighbours,
-                                     **{name: Fraction(3, 4)}) for u, a in at])  # fmt: skip
+    after = np.array(
+        [
+            risk.posterior(
+                Noisy().value("Block", "detailed", u, a),
+                prior=0.3,
+                neighbours=neighbours,
+                **{name: Fraction(3, 4)},
+            )
+            for u, a in at
+        ]
+    )
     assert blocks["all"].uniques == 5
     assert blocks["all"].mean == pytest.approx(after.mean())
     assert blocks["all"].max == pytest.approx(after.max())
@@ -110,7 +128,9 @@ def test_rows_are_the_one_level_posteriors(neighbours: Neighbours, mechanism: Me
 
 
 def test_units_that_were_not_measured_are_left_out() -> None:
-    rows = exposure(truth(), Noisy({("Block", 3)}), plan(), TREE, SCHEMA, prior=0.5, queries=["detailed"])
+    rows = exposure(
+        truth(), Noisy({("Block", 3)}), plan(), TREE, SCHEMA, prior=0.5, queries=["detailed"]
+    )
     assert next(r for r in rows if r.level == "Block" and r.bin == "all").uniques == 3
     up = ladder(truth(), Noisy({("Town", 0)}), plan(), TREE, SCHEMA, prior=0.5)
     assert next(r for r in up if r.bin == "all").uniques == 3
@@ -129,18 +149,31 @@ def test_the_ladder_weighs_one_count_a_level(neighbours: Neighbours) -> None:
     assert {r.levels for r in rows} == {2}  # nobody is unique in the country
     row = next(r for r in rows if r.bin == "all")
     at = [(0, 0), (1, 1), (2, 0), (3, 1), (3, 2)]
-    x = [[Noisy().value("Block", "detailed", u, a), Noisy().value("Town", "detailed", u // 2, a)] for u, a in at]
-    after = risk.joint_posterior(x, rho=[Fraction(3, 4), Fraction(3, 8)], prior=0.3, neighbours=neighbours)
+    x = [
+        [Noisy().value("Block", "detailed", u, a), Noisy().value("Town", "detailed", u // 2, a)]
+        for u, a in at
+    ]
+    after = risk.joint_posterior(
+        x, rho=[Fraction(3, 4), Fraction(3, 8)], prior=0.3, neighbours=neighbours
+    )
     assert (row.level, row.uniques) == ("Town", 5)
     assert row.mean == pytest.approx(after.mean())
 
 
 def test_the_ladder_has_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The old woman of block 1 is alone in the country. Where her town is not measured, she is on neither rung."""
+    """The old woman of block 1 is alone in the country. Where her town is not measured, she is on
+    neither rung.
+    """
     monkeypatch.setattr(
-        sys.modules[__name__], "BLOCKS", np.array([[2, 0, 3, 0], [2, 1, 2, 0], [2, 0, 1, 0], [2, 0, 0, 2]])
+        sys.modules[__name__],
+        "BLOCKS",
+        np.array([[2, 0, 3, 0], [2, 1, 2, 0], [2, 0, 1, 0], [2, 0, 0, 2]]),
     )
-    up = {r.levels: r.uniques for r in ladder(truth(), Noisy(), plan(), TREE, SCHEMA, prior=0.3) if r.bin == "all"}
+    up = {
+        r.levels: r.uniques
+        for r in ladder(truth(), Noisy(), plan(), TREE, SCHEMA, prior=0.3)
+        if r.bin == "all"
+    }
     assert up == {2: 2, 3: 1}
     gap = ladder(truth(), Noisy({("Town", 0)}), plan(), TREE, SCHEMA, prior=0.3)
     assert {r.levels: r.uniques for r in gap if r.bin == "all"} == {2: 1}
@@ -150,13 +183,21 @@ def test_the_ladder_has_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_outlook_needs_the_plan_alone(neighbours: Neighbours) -> None:
     rows = outlook(plan(neighbours), [0.5, 0.1])
     rule = {"neighbours": neighbours}
-    one = next(r for r in rows if (r.level, r.query, r.prior, r.levels) == ("Block", "detailed", 0.1, 1))
-    assert one.marginal_posterior == pytest.approx(risk.marginal_posterior(rho=0.75, prior=0.1, **rule), abs=1e-12)
-    assert one.decision_probability == pytest.approx(risk.decision_probability(rho=0.75, prior=0.1, **rule), abs=1e-12)
+    one = next(
+        r for r in rows if (r.level, r.query, r.prior, r.levels) == ("Block", "detailed", 0.1, 1)
+    )
+    assert one.marginal_posterior == pytest.approx(
+        risk.marginal_posterior(rho=0.75, prior=0.1, **rule), abs=1e-12
+    )
+    assert one.decision_probability == pytest.approx(
+        risk.decision_probability(rho=0.75, prior=0.1, **rule), abs=1e-12
+    )
     three = next(r for r in rows if r.levels == 3 and r.prior == 0.5)
     assert three.level == "Country"
     costs = [0.75, 0.375, 0.375]
-    assert three.marginal_posterior == pytest.approx(risk.joint_marginal_posterior(rho=costs, prior=0.5, **rule))
+    assert three.marginal_posterior == pytest.approx(
+        risk.joint_marginal_posterior(rho=costs, prior=0.5, **rule)
+    )
     assert len(rows) == 2 * (6 + 2)
     assert outlook(plan(), [0.5], query="age")[-1].levels == 1  # never measured: no ladder
 
@@ -170,8 +211,12 @@ UNEVEN = Spine(
 BYPASSED = MeasuredSpine.bypassed(UNEVEN, np.arange(3))
 
 
-def test_every_person_is_weighed_with_the_noise_of_her_own_unit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An only child that is not measured is on no rung, and has no row; the unit above it has the noise of both."""
+def test_every_person_is_weighed_with_the_noise_of_her_own_unit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An only child that is not measured is on no rung, and has no row; the unit above it has the
+    noise of both.
+    """
     blocks = np.array([[1, 0, 3, 0], [0, 1, 2, 0], [1, 0, 0, 1]])
     tables = {
         "Country": blocks.sum(axis=0)[None],
@@ -180,9 +225,17 @@ def test_every_person_is_weighed_with_the_noise_of_her_own_unit(monkeypatch: pyt
     }
     monkeypatch.setattr(sys.modules[__name__], "dense", lambda _: tables)
     levels = {"Country": Fraction(1, 8), "Town": Fraction(1, 4), "Block": Fraction(5, 8)}
-    shares = Allocation(levels, {lv: {"detailed": Fraction(3, 4), "sex": Fraction(1, 4)} for lv in levels})
-    p = Plan.of(Fraction(2), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares, chains.classes(SPINE.levels, BYPASSED.paths),
-                BYPASSED.paths)  # fmt: skip
+    shares = Allocation(
+        levels, {lv: {"detailed": Fraction(3, 4), "sex": Fraction(1, 4)} for lv in levels}
+    )
+    p = Plan.of(
+        Fraction(2),
+        DISCRETE_GAUSSIAN,
+        Neighbours.BOUNDED,
+        shares,
+        chains.classes(SPINE.levels, BYPASSED.paths),
+        BYPASSED.paths,
+    )
     noisy, true = Noisy({("Block", 2)}), {}
     for level, table in tables.items():
         unit, cell = np.nonzero(table)
@@ -219,16 +272,28 @@ def test_every_person_is_weighed_with_the_noise_of_her_own_unit(monkeypatch: pyt
 
 def test_the_outlook_says_which_units_it_is_of() -> None:
     shares = Allocation(
-        {lv: Fraction(1, 3) for lv in SPINE.levels}, {lv: {"detailed": Fraction(1)} for lv in SPINE.levels}
+        {lv: Fraction(1, 3) for lv in SPINE.levels},
+        {lv: {"detailed": Fraction(1)} for lv in SPINE.levels},
     )
-    p = Plan.of(Fraction(3), DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED, shares, chains.classes(SPINE.levels, BYPASSED.paths),
-                BYPASSED.paths)  # fmt: skip
+    p = Plan.of(
+        Fraction(3),
+        DISCRETE_GAUSSIAN,
+        Neighbours.UNBOUNDED,
+        shares,
+        chains.classes(SPINE.levels, BYPASSED.paths),
+        BYPASSED.paths,
+    )
     rows = {(o.level, o.unit_class, o.levels): o.marginal_posterior for o in outlook(p, [0.5])}
     costs = {
-        ("Country", "Country", 1): [1], ("Town", "Town", 1): [1], ("Town", "Town to Block", 1): [2],
-        ("Block", "Block", 1): [1], ("Town", "Block, Town", 2): [1, 1], ("Country", "Town to Block, Country", 2): [2, 1],
+        ("Country", "Country", 1): [1],
+        ("Town", "Town", 1): [1],
+        ("Town", "Town to Block", 1): [2],
+        ("Block", "Block", 1): [1],
+        ("Town", "Block, Town", 2): [1, 1],
+        ("Country", "Town to Block, Country", 2): [2, 1],
         ("Country", "Block, Town, Country", 3): [1, 1, 1],
-    }  # fmt: skip
+    }
     assert rows == {
-        k: pytest.approx(float(risk.joint_marginal_posterior(rho=c, prior=0.5)), abs=1e-12) for k, c in costs.items()
+        k: pytest.approx(float(risk.joint_marginal_posterior(rho=c, prior=0.5)), abs=1e-12)
+        for k, c in costs.items()
     }

@@ -1,4 +1,6 @@
-"""The levels above: the published example, brute force at two levels and at more, the bound, and the sampler."""
+"""The levels above: the published example, brute force at two levels and at more, the bound, and
+the sampler.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,19 @@ def upper_law(**more: Any) -> dict[int, float]:
     return dict(zip(values.tolist(), p.tolist(), strict=True))
 
 
-# --- the published example ------------------------------------------------------------------------------------------
+# --- the published example
+# ------------------------------------------------------------------------------------------
 
 
 def test_the_exact_posterior_of_table_5() -> None:
     assert f"{risk.hierarchical_posterior(*TABLE_5, **CENSUS):.5f}" == "0.50329"
-    assert [f"{upper_law()[j]:.4f}" for j in range(5)] == ["0.1294", "0.3866", "0.2979", "0.1392", "0.0394"]
+    assert [f"{upper_law()[j]:.4f}" for j in range(5)] == [
+        "0.1294",
+        "0.3866",
+        "0.2979",
+        "0.1392",
+        "0.0394",
+    ]
 
 
 def test_the_law_of_the_sampler_for_table_5() -> None:
@@ -52,7 +61,9 @@ def test_the_printed_law_of_the_upper_count_is_that_of_the_sampler() -> None:
         law = upper_law(method=method)
         p = [law[j] for j in range(4)]
         p.append(1 - sum(p))
-        chi_squared[method] = sum((10_000 * (a - b)) ** 2 / (10_000 * b) for a, b in zip(printed, p, strict=True))
+        chi_squared[method] = sum(
+            (10_000 * (a - b)) ** 2 / (10_000 * b) for a, b in zip(printed, p, strict=True)
+        )
     assert chi_squared[GIBBS] < 13.3
     assert chi_squared["exact"] > 48
 
@@ -61,7 +72,8 @@ def test_without_the_upper_level() -> None:
     assert f"{risk.posterior(2, rho=RHO1, prior=0.5):.4f}" == "0.5739"
 
 
-# --- exact ----------------------------------------------------------------------------------------------------------
+# --- exact
+# ----------------------------------------------------------------------------------------------------------
 
 small = st.integers(-8, 12)
 rate = st.floats(0.05, 3)
@@ -94,38 +106,86 @@ UPPERS = [
 
 
 @settings(max_examples=40)
-@given(small, small, st.integers(-40, 40), Rates, st.integers(1, 40), st.floats(0.01, 0.99), st.sampled_from(UPPERS),
-       st.integers(0, 2))  # fmt: skip
+@given(
+    small,
+    small,
+    st.integers(-40, 40),
+    Rates,
+    st.integers(1, 40),
+    st.floats(0.01, 0.99),
+    st.sampled_from(UPPERS),
+    st.integers(0, 2),
+)
 def test_two_levels_by_enumeration(
-    x1: int, x2: int, y1: int, rates: tuple[float, float], d: int, p: float, upper: risk.UpperPrior, known: int
+    x1: int,
+    x2: int,
+    y1: int,
+    rates: tuple[float, float],
+    d: int,
+    p: float,
+    upper: risk.UpperPrior,
+    known: int,
 ) -> None:
     with mpmath.workdps(60):
-        joint = oracle.two_levels(x1, x2, y1, mpf(rates[0]), mpf(rates[1]), d, mpf(p), known, as_weight(upper), 120)
+        joint = oracle.two_levels(
+            x1, x2, y1, mpf(rates[0]), mpf(rates[1]), d, mpf(p), known, as_weight(upper), 120
+        )
         expected = mpmath.fsum(v for (a, _), v in joint.items() if a > known)
-        law = {j: mpmath.fsum(v for (_, b), v in joint.items() if b == j) for j in range(known, known + 60)}
-    given_: dict[str, Any] = {"rho1": rates[0], "rho2": rates[1], "d": d, "prior": p, "known": known, "upper": upper}
+        law = {
+            j: mpmath.fsum(v for (_, b), v in joint.items() if b == j)
+            for j in range(known, known + 60)
+        }
+    given_: dict[str, Any] = {
+        "rho1": rates[0],
+        "rho2": rates[1],
+        "d": d,
+        "prior": p,
+        "known": known,
+        "upper": upper,
+    }
     value = risk.hierarchical_posterior(x1, x2, y1, **given_)
     assert abs(value - float(expected)) < 1e-11
-    found = dict(zip(*(a.tolist() for a in risk.upper_posterior(x1, x2, y1, **given_)), strict=True))
+    found = dict(
+        zip(*(a.tolist() for a in risk.upper_posterior(x1, x2, y1, **given_)), strict=True)
+    )
     assert all(abs(found.get(j, 0.0) - float(v)) < 1e-11 for j, v in law.items())
 
 
 @settings(max_examples=15)
-@given(st.lists(st.integers(-2, 6), min_size=5, max_size=5), st.floats(0.05, 0.95), st.integers(0, 1))
+@given(
+    st.lists(st.integers(-2, 6), min_size=5, max_size=5), st.floats(0.05, 0.95), st.integers(0, 1)
+)
 def test_three_levels_by_enumeration(data: list[int], p: float, known: int) -> None:
     rates, others, uppers = [0.4, 0.9, 0.7], [5, 3], [Uniform(), Uniform(9)]
     with mpmath.workdps(30):
-        expected = oracle.levels(data[:3], data[3:], [mpf(r) for r in rates], others, mpf(p),
-                                 [as_weight(u) for u in uppers], 16, known)  # fmt: skip
-    value = risk.levels_posterior(data[:3], data[3:], rho=rates, others=others, prior=p, known=known, uppers=uppers)
+        expected = oracle.levels(
+            data[:3],
+            data[3:],
+            [mpf(r) for r in rates],
+            others,
+            mpf(p),
+            [as_weight(u) for u in uppers],
+            16,
+            known,
+        )
+    value = risk.levels_posterior(
+        data[:3], data[3:], rho=rates, others=others, prior=p, known=known, uppers=uppers
+    )
     assert abs(value - float(expected)) < 1e-10
 
 
 def test_four_levels_by_enumeration() -> None:
     rates, others = [0.5, 1.5, 2.0, 1.2], [4, 3, 2]
     with mpmath.workdps(30):
-        expected = oracle.levels([1, 2, 2, 4], [0, 1, 1], [mpf(r) for r in rates], others, mpf("0.3"),
-                                 [oracle.uniform] * 3, 13)  # fmt: skip
+        expected = oracle.levels(
+            [1, 2, 2, 4],
+            [0, 1, 1],
+            [mpf(r) for r in rates],
+            others,
+            mpf("0.3"),
+            [oracle.uniform] * 3,
+            13,
+        )
     value = risk.levels_posterior([1, 2, 2, 4], [0, 1, 1], rho=rates, others=others, prior=0.3)
     assert abs(value - float(expected)) < 1e-11
 
@@ -142,15 +202,21 @@ def test_a_target_who_is_not_unique_is_as_exposed(
     method: PosteriorMethod, x1: int, x2: int, y1: int, known: int
 ) -> None:
     """S1.1: everything moves by ``known``, and the posterior stays."""
-    moved = risk.hierarchical_posterior(x1 + known, x2 + known, y1, **CENSUS, known=known, method=method)
-    assert moved == pytest.approx(risk.hierarchical_posterior(x1, x2, y1, **CENSUS, method=method), rel=1e-12)
+    moved = risk.hierarchical_posterior(
+        x1 + known, x2 + known, y1, **CENSUS, known=known, method=method
+    )
+    assert moved == pytest.approx(
+        risk.hierarchical_posterior(x1, x2, y1, **CENSUS, method=method), rel=1e-12
+    )
 
 
 @given(small, small, st.integers(-40, 40), st.floats(0.05, 1))
 def test_a_level_that_says_nothing_changes_nothing(x1: int, x2: int, y1: int, rho: float) -> None:
-    """Upper counts far above: the constraint does not bind, and only the sum of three noises is left; with many other
-    units even that says nothing."""
-    value = risk.hierarchical_posterior(x1, x2 + 10**5, y1 + 10**5, rho1=rho, rho2=0.2, d=10**7, prior=0.3)
+    """Upper counts far above: the constraint does not bind, and only the sum of three noises is
+    left; with many other units even that says nothing."""
+    value = risk.hierarchical_posterior(
+        x1, x2 + 10**5, y1 + 10**5, rho1=rho, rho2=0.2, d=10**7, prior=0.3
+    )
     assert value == pytest.approx(risk.posterior(x1, rho=rho, prior=0.3), abs=1e-4)
 
 
@@ -168,20 +234,31 @@ def test_data_broadcast() -> None:
     assert grid[2, 1] == risk.hierarchical_posterior(*TABLE_5, **CENSUS)
 
 
-# --- how much is left out -------------------------------------------------------------------------------------------
+# --- how much is left out
+# -------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40)
-@given(st.lists(st.integers(-30, 40), min_size=5, max_size=5), st.lists(rate, min_size=3, max_size=3),
-       st.lists(st.integers(1, 30), min_size=2, max_size=2), st.sampled_from([Uniform(), Uniform(12), Point(8)]))  # fmt: skip
-def test_the_stated_bound_holds(data: list[int], rates: list[float], others: list[int], upper: risk.UpperPrior) -> None:
-    """Against windows four times as wide: each sum grows by less than the bound says, which is itself below 1e-12."""
+@given(
+    st.lists(st.integers(-30, 40), min_size=5, max_size=5),
+    st.lists(rate, min_size=3, max_size=3),
+    st.lists(st.integers(1, 30), min_size=2, max_size=2),
+    st.sampled_from([Uniform(), Uniform(12), Point(8)]),
+)
+def test_the_stated_bound_holds(
+    data: list[int], rates: list[float], others: list[int], upper: risk.UpperPrior
+) -> None:
+    """Against windows four times as wide: each sum grows by less than the bound says, which is
+    itself below 1e-12.
+    """
     levels = Levels(rates, others, [upper, Uniform()])
     x, y = [np.array([v]) for v in data[1:3]], [np.array([v]) for v in data[3:]]
     short = recursion.log_weights(levels, x, y, 0)
     assert short.bound <= recursion.BOUND < 1e-12
     reach = [4 * n for n in (short.log.shape[2], 60)]
-    first, size = zip(*(recursion._window(levels, i, x[i], 0, w) for i, w in enumerate(reach)), strict=True)
+    first, size = zip(
+        *(recursion._window(levels, i, x[i], 0, w) for i, w in enumerate(reach)), strict=True
+    )
     long = recursion._log_sum(recursion._downwards(levels, x, y, 0, first, size))
     possible = np.isfinite(long)
     difference = (long - short.totals())[possible]
@@ -201,23 +278,34 @@ def test_a_window_that_is_too_narrow_is_found_out() -> None:
 
 
 def test_counts_far_below_what_is_possible_need_no_window_as_wide() -> None:
-    """The sum and what is left out of it fall by the same factor, so a count of -1000 needs no window of 1000."""
+    """The sum and what is left out of it fall by the same factor, so a count of -1000 needs no
+    window of 1000.
+    """
     levels = Levels([0.1, 0.25], [27], [Uniform()])
     far = recursion.log_weights(levels, [np.array([-1000])], [np.array([0])], 0)
     assert far.bound <= recursion.BOUND
     assert far.log.shape[2] < 200
 
 
-# --- the sampler ----------------------------------------------------------------------------------------------------
+# --- the sampler
+# ----------------------------------------------------------------------------------------------------
 
 
-def transitions(x1: int, x2: int, y1: int, rate1: float, rate2: float, d: int, p: float) -> np.ndarray:
-    """The whole chain of the published sampler on (X1, X2), cell by cell from equations (30) and (35)."""
+def transitions(
+    x1: int, x2: int, y1: int, rate1: float, rate2: float, d: int, p: float
+) -> np.ndarray:
+    """The whole chain of the published sampler on (X1, X2), cell by cell from equations (30) and
+    (35).
+    """
     upper = np.arange(60)
     matrix = np.zeros((2, 60, 2, 60))
     centre = [(rate2 * x2 + rate1 / d * (y1 + a)) / (rate2 + rate1 / d) for a in (0, 1)]
-    given_ = np.array([np.where(upper >= a, np.exp(-(rate2 + rate1 / d) * (upper - c) ** 2), 0) for a, c in
-                       zip((0, 1), centre)])  # fmt: skip
+    given_ = np.array(
+        [
+            np.where(upper >= a, np.exp(-(rate2 + rate1 / d) * (upper - c) ** 2), 0)
+            for a, c in zip((0, 1), centre)
+        ]
+    )
     given_ /= given_.sum(axis=1, keepdims=True)
     for b in upper:
         mean = d / (d + 1) * (x1 + (b - y1) / d)
@@ -228,13 +316,19 @@ def transitions(x1: int, x2: int, y1: int, rate1: float, rate2: float, d: int, p
 
 
 @pytest.mark.parametrize("data", [TABLE_5, (0, 0, 0), (1, -2, 30), (0, 4, -20)])
-def test_the_law_of_the_sampler_is_stationary_for_the_whole_chain(data: tuple[int, int, int]) -> None:
-    """The stationary vector of the chain on (X1, X2) by linear algebra, without our reduction to two states."""
+def test_the_law_of_the_sampler_is_stationary_for_the_whole_chain(
+    data: tuple[int, int, int],
+) -> None:
+    """The stationary vector of the chain on (X1, X2) by linear algebra, without our reduction to
+    two states.
+    """
     matrix = transitions(*data, float(RHO1), float(RHO2), 27, 0.5)
     value, vectors = np.linalg.eig(matrix.T)
     law = np.real(vectors[:, np.argmin(abs(value - 1))])
     law = (law / law.sum()).reshape(2, 60)
-    assert risk.hierarchical_posterior(*data, **CENSUS, method=GIBBS) == pytest.approx(law[1].sum(), abs=1e-10)
+    assert risk.hierarchical_posterior(*data, **CENSUS, method=GIBBS) == pytest.approx(
+        law[1].sum(), abs=1e-10
+    )
     values, p = risk.upper_posterior(*data, **CENSUS, method=GIBBS)
     assert np.abs(np.bincount(values, weights=p, minlength=60)[:60] - law.sum(axis=0)).max() < 1e-10
 
@@ -243,7 +337,9 @@ def test_the_posterior_is_not_stationary_for_it() -> None:
     """One step of the published sampler from the exact posterior leaves it: slip 2."""
     law = np.zeros((2, 60))
     with mpmath.workdps(30):
-        for (a, b), v in oracle.two_levels(*TABLE_5, oracle.num(RHO1), oracle.num(RHO2), 27, mpf("0.5")).items():
+        for (a, b), v in oracle.two_levels(
+            *TABLE_5, oracle.num(RHO1), oracle.num(RHO2), 27, mpf("0.5")
+        ).items():
             if b < 60:
                 law[a, b] = float(v)
     moved = law.ravel() @ transitions(*TABLE_5, float(RHO1), float(RHO2), 27, 0.5)
@@ -252,19 +348,28 @@ def test_the_posterior_is_not_stationary_for_it() -> None:
 
 def test_where_the_constraint_cannot_bind_both_methods_agree() -> None:
     for upper in (Point(1), Point(25)):
-        both = [risk.hierarchical_posterior(*TABLE_5, **CENSUS, upper=upper, method=m) for m in ("exact", GIBBS)]
+        both = [
+            risk.hierarchical_posterior(*TABLE_5, **CENSUS, upper=upper, method=m)
+            for m in ("exact", GIBBS)
+        ]
         assert both[0] == pytest.approx(both[1], rel=1e-12)
 
 
-# --- refusals -------------------------------------------------------------------------------------------------------
+# --- refusals
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"method": "mcmc"}, "no method"), ({"d": 0}, "at least one"), ({"prior": 2}, "between 0 and 1"),
-     ({"rho2": 0}, "positive"), ({"upper": Point(-1)}, "ends at"),
-     ({"upper": Point(0), "method": GIBBS}, "allows both")],
-)  # fmt: skip
+    [
+        ({"method": "mcmc"}, "no method"),
+        ({"d": 0}, "at least one"),
+        ({"prior": 2}, "between 0 and 1"),
+        ({"rho2": 0}, "positive"),
+        ({"upper": Point(-1)}, "ends at"),
+        ({"upper": Point(0), "method": GIBBS}, "allows both"),
+    ],
+)
 def test_refusals(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         risk.hierarchical_posterior(*TABLE_5, **{**CENSUS, **change})

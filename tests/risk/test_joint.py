@@ -22,11 +22,16 @@ from tests.risk import oracle
 RATES = [float(r) for r in RHO]
 
 
-def brute(rates: list[float], p: float, weight=oracle.gaussian, wide: int = 30) -> tuple[float, float]:  # type: ignore[no-untyped-def]
+def brute(
+    rates: list[float], p: float, weight=oracle.gaussian, wide: int = 30
+) -> tuple[float, float]:  # type: ignore[no-untyped-def]
     """Marginal posterior and decision probability, by enumeration of every combination."""
     with mpmath.workdps(30):
         laws = [list(oracle.pmf(mpf(r), weight, wide).items()) for r in rates]
-        ratio = [{z: weight(z, mpf(r)) / weight(z + 1, mpf(r)) for z, _ in law} for r, law in zip(rates, laws)]
+        ratio = [
+            {z: weight(z, mpf(r)) / weight(z + 1, mpf(r)) for z, _ in law}
+            for r, law in zip(rates, laws)
+        ]
         marginal, decided = mpf(0), mpf(0)
         for combination in product(*laws):
             w, odds = mpf(1), mpf(p) / (1 - mpf(p))
@@ -41,8 +46,12 @@ def brute(rates: list[float], p: float, weight=oracle.gaussian, wide: int = 30) 
 @pytest.mark.parametrize("rates", [[0.8, 0.2], [2.0, 0.7]])
 def test_two_counts_by_enumeration(rates: list[float], prior: float) -> None:
     marginal, decided = brute(rates, prior)
-    assert risk.joint_marginal_posterior(rho=rates, prior=prior) == pytest.approx(marginal, abs=1e-12)
-    assert risk.joint_decision_probability(rho=rates, prior=prior) == pytest.approx(decided, abs=1e-12)
+    assert risk.joint_marginal_posterior(rho=rates, prior=prior) == pytest.approx(
+        marginal, abs=1e-12
+    )
+    assert risk.joint_decision_probability(rho=rates, prior=prior) == pytest.approx(
+        decided, abs=1e-12
+    )
 
 
 def test_three_geometric_counts_by_enumeration() -> None:
@@ -53,9 +62,18 @@ def test_three_geometric_counts_by_enumeration() -> None:
 
 
 @settings(max_examples=50)
-@given(st.floats(0.003, 40), st.floats(1e-6, 1 - 1e-6), st.sampled_from(list(Neighbours)), st.booleans())
-def test_one_count_is_the_one_level_intruder(cost: float, prior: float, neighbours: Neighbours, pure: bool) -> None:
-    """Two ways of summing, one on the lattice and one over frequencies: the stated bound is 1e-12."""
+@given(
+    st.floats(0.003, 40),
+    st.floats(1e-6, 1 - 1e-6),
+    st.sampled_from(list(Neighbours)),
+    st.booleans(),
+)
+def test_one_count_is_the_one_level_intruder(
+    cost: float, prior: float, neighbours: Neighbours, pure: bool
+) -> None:
+    """Two ways of summing, one on the lattice and one over frequencies: the stated bound is
+    1e-12.
+    """
     name = "epsilon" if pure else "rho"
     several = risk.joint_marginal_posterior(prior=prior, neighbours=neighbours, **{name: [cost]})
     one = risk.marginal_posterior(prior=prior, neighbours=neighbours, **{name: cost})
@@ -82,14 +100,19 @@ def test_six_levels_against_simulation() -> None:
 
 
 @settings(max_examples=50)
-@given(st.lists(st.tuples(st.integers(-3, 4), st.floats(0.01, 0.8)), min_size=1, max_size=4), st.floats(0.01, 0.99))
+@given(
+    st.lists(st.tuples(st.integers(-3, 4), st.floats(0.01, 0.8)), min_size=1, max_size=4),
+    st.floats(0.01, 0.99),
+)
 def test_releases_compose(releases: list[tuple[int, float]], prior: float) -> None:
     """S5.8: each release begins with the posterior of the one before, and their risks multiply."""
     belief, product_ = prior, 1.0
     for x, rho in releases:
         product_ *= risk.ratio(x, rho=rho, prior=belief)
         belief = risk.posterior(x, rho=rho, prior=belief)
-    together = risk.joint_posterior([x for x, _ in releases], rho=[r for _, r in releases], prior=prior)
+    together = risk.joint_posterior(
+        [x for x, _ in releases], rho=[r for _, r in releases], prior=prior
+    )
     assert together == pytest.approx(belief, rel=1e-7)  # 1 - belief, passed on, has lost digits
     assert together / prior == pytest.approx(product_, rel=1e-7)
 
@@ -97,25 +120,36 @@ def test_releases_compose(releases: list[tuple[int, float]], prior: float) -> No
 def test_risk_grows_with_the_levels_and_most_at_the_second() -> None:
     """Supplement, figure 1: its statement in words."""
     p = np.array([0.5, 0.2, 0.1, 0.02])
-    steps = np.diff([risk.joint_marginal_posterior(rho=RHO[:n], prior=p) for n in range(1, 7)], axis=0)
+    steps = np.diff(
+        [risk.joint_marginal_posterior(rho=RHO[:n], prior=p) for n in range(1, 7)], axis=0
+    )
     assert (steps > 0).all()
     assert (steps.argmax(axis=0) == 0).all()
 
 
 @pytest.mark.parametrize(("here", "there"), [(3, 0), (1, 2), (-2, 4)])
 def test_an_unknown_attribute_is_in_one_cell_or_the_other(here: int, there: int) -> None:
-    """The intruder looks at both cells: by Bayes' theorem on the pair, the other cell's count c enters as 1 - c."""
+    """The intruder looks at both cells: by Bayes' theorem on the pair, the other cell's count c
+    enters as 1 - c.
+    """
     with mpmath.workdps(30):
         r, p = mpf("0.1"), mpf("0.3")
         this = p * oracle.gaussian(here - 1, r) * oracle.gaussian(there, r)
         other = (1 - p) * oracle.gaussian(here, r) * oracle.gaussian(there - 1, r)
         expected = this / (this + other)
-    assert risk.joint_posterior([here, 1 - there], rho=[0.1, 0.1], prior=0.3) == pytest.approx(float(expected))
+    assert risk.joint_posterior([here, 1 - there], rho=[0.1, 0.1], prior=0.3) == pytest.approx(
+        float(expected)
+    )
 
 
 def test_shapes_and_refusals() -> None:
-    assert risk.joint_posterior(np.zeros((4, 3, 2), dtype=int), rho=[1, 2], prior=0.5).shape == (4, 3)
-    assert risk.joint_marginal_posterior(rho=[1, 2], prior=np.array([[0.5, 0.0, 1.0]])).tolist()[0][1:] == [0, 1]
+    assert risk.joint_posterior(np.zeros((4, 3, 2), dtype=int), rho=[1, 2], prior=0.5).shape == (
+        4,
+        3,
+    )
+    assert risk.joint_marginal_posterior(rho=[1, 2], prior=np.array([[0.5, 0.0, 1.0]])).tolist()[0][
+        1:
+    ] == [0, 1]
     with pytest.raises(InputError, match="counts and"):
         risk.joint_posterior([1, 2, 3], rho=[1, 2], prior=0.5)
     for costs in ([], 0.5):

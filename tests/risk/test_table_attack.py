@@ -1,4 +1,6 @@
-"""The intruder who reads published tables: what tables determine, Bayes' rule by hand, scores, and the guarantee."""
+"""The intruder who reads published tables: what tables determine, Bayes' rule by hand, scores, and
+the guarantee.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,16 @@ from das.model.schema import E2E_1940, PL94, Attribute, Schema
 from das.model.spine import Spine
 from das.risk.guarantee import most_often_right
 from das.risk.score import Report, score
-from das.risk.table_attack import ALIKE, LEAST, SHRINK, GuessedRecords, Tables, determines, guess, read
+from das.risk.table_attack import (
+    ALIKE,
+    LEAST,
+    SHRINK,
+    GuessedRecords,
+    Tables,
+    determines,
+    guess,
+    read,
+)
 from tests.worlds import Worlds
 
 GAUSS, BOUNDED = DISCRETE_GAUSSIAN, Neighbours.BOUNDED
@@ -47,18 +58,24 @@ def _spine(sizes: tuple[int, ...]) -> Spine:
     parent = np.repeat(np.arange(len(sizes)), sizes)
     codes = np.array([f"R{p}{i:03d}" for i, p in enumerate(parent)])
     middle = np.array([f"R{p}" for p in range(len(sizes))])
-    return Spine(("A", "B", "C"), (np.array(["R"]), middle, codes),
-                 (np.zeros(1, dtype=np.int64), np.zeros(len(sizes), dtype=np.int64), parent))  # fmt: skip
+    return Spine(
+        ("A", "B", "C"),
+        (np.array(["R"]), middle, codes),
+        (np.zeros(1, dtype=np.int64), np.zeros(len(sizes), dtype=np.int64), parent),
+    )
 
 
 def _plain(dense: np.ndarray) -> Tables:
     """Tables of traits alone: one type of dwelling."""
     h = _histogram(dense)
     cells = dense.shape[1]
-    return Tables(h, h.totals()[:, None], np.arange(cells)[:, None], np.ones((cells, 1), dtype=bool))
+    return Tables(
+        h, h.totals()[:, None], np.arange(cells)[:, None], np.ones((cells, 1), dtype=bool)
+    )
 
 
-# --- what tables determine -----------------------------------------------------------------------------------
+# --- what tables determine
+# -----------------------------------------------------------------------------------
 
 
 def test_p1_to_p4_determine_all_traits_together_but_not_whose_dwelling_is_which() -> None:
@@ -76,10 +93,14 @@ def test_p1_to_p4_determine_all_traits_together_but_not_whose_dwelling_is_which(
 def test_reading_the_tables_gives_traits_and_dwellings(seed: int) -> None:
     rng = np.random.default_rng(seed)
     cells = rng.choice(np.flatnonzero(PL94.possible), (5, 12))
-    h = Histogram.of(5, PL94.cells, np.repeat(np.arange(5), 12), cells.ravel(), rng.integers(0, 9, 60))
+    h = Histogram.of(
+        5, PL94.cells, np.repeat(np.arange(5), 12), cells.ravel(), rng.integers(0, 9, 60)
+    )
     values = np.concatenate([t.values(h) for t in tables.published(PL94)], axis=1)
     known = read(_columns(PL94), values, PL94)
-    assert np.array_equal(known.traits.dense(), h.answer(PL94.query("votingage * hispanic * cenrace")))
+    assert np.array_equal(
+        known.traits.dense(), h.answer(PL94.query("votingage * hispanic * cenrace"))
+    )
     assert np.array_equal(known.dwellings, h.answer(PL94.query("hhgq")))
     assert np.array_equal(np.sort(known.cell, axis=None), np.arange(PL94.cells))
 
@@ -97,10 +118,13 @@ def test_tables_that_say_too_little_or_contradict_each_other_are_refused() -> No
         read(two.query("a").answer(np.eye(4)).T, np.zeros((1, 2), dtype=np.int64), two)
 
 
-# --- the intruder --------------------------------------------------------------------------------------------
+# --- the intruder
+# --------------------------------------------------------------------------------------------
 
 
-def _by_hand(dense: np.ndarray, sizes: tuple[int, ...], b: int, v: int, variance: float | None) -> np.ndarray:
+def _by_hand(
+    dense: np.ndarray, sizes: tuple[int, ...], b: int, v: int, variance: float | None
+) -> np.ndarray:
     """P[T >= k | y], k = 1..N, of trait v in unit b of a three-level spine."""
     parent = np.repeat(np.arange(len(sizes)), sizes)
     n = int(dense[b].sum())
@@ -121,8 +145,11 @@ def test_confidence_is_the_posterior_of_bayes(variance: float | None) -> None:
     dense = rng.poisson(3, (5, 4)) * (rng.random((5, 4)) < 0.7)
     found = guess(_plain(dense), _spine(sizes), variance)
     for u in range(5):
-        here = [(float(c), int(v), int(k)) for u2, v, k, c in zip(found.unit, found.cell, found.nth, found.confidence)
-                if u2 == u]  # fmt: skip
+        here = [
+            (float(c), int(v), int(k))
+            for u2, v, k, c in zip(found.unit, found.cell, found.nth, found.confidence)
+            if u2 == u
+        ]
         exact = {v: _by_hand(dense, sizes, u, v, variance) for v in range(4)}
         for c, v, k in here:
             assert c == pytest.approx(exact[v][k - 1], rel=1e-6, abs=1e-9)
@@ -139,7 +166,8 @@ def test_no_other_guess_is_expected_to_agree_more() -> None:
         n = int(dense[u].sum())
         chance = {v: _by_hand(dense, sizes, u, v, 2.0) for v in range(3)}
         best = max(
-            sum(chance[v][: g.count(v)].sum() for v in range(3)) for g in combinations_with_replacement(range(3), n)
+            sum(chance[v][: g.count(v)].sum() for v in range(3))
+            for g in combinations_with_replacement(range(3), n)
         )
         assert found.confidence[found.unit == u].sum() == pytest.approx(best, abs=LEAST * n)
 
@@ -148,26 +176,34 @@ def test_without_noise_the_intruder_reads_the_records_off() -> None:
     dense = np.random.default_rng(2).poisson(2, (12, 9))
     for variance in (0.0, 0.01):
         found = guess(_plain(dense), _spine((6, 6)), variance)
-        assert Counter(zip(found.unit, found.cell)) == Counter(dict(np.ndenumerate(dense))) - Counter()
+        assert (
+            Counter(zip(found.unit, found.cell)) == Counter(dict(np.ndenumerate(dense))) - Counter()
+        )
         assert score(_histogram(dense), found).agreement == 1
 
 
 def _of_block(found: GuessedRecords, u: int) -> list[tuple[int, int, float]]:
     here = found.unit == u
-    return sorted(zip(found.cell[here].tolist(), found.nth[here].tolist(), found.confidence[here].tolist()))
+    return sorted(
+        zip(found.cell[here].tolist(), found.nth[here].tolist(), found.confidence[here].tolist())
+    )
 
 
 def test_the_baseline_knows_nothing_of_the_traits_of_its_own_block() -> None:
     """Not what is there, not what alone is there, and not how sure it may be."""
     rng = np.random.default_rng(3)
     common = rng.poisson(4, (8, 12)) + 20 * (np.arange(12) < 3)
-    alone = np.zeros((8, 12), dtype=np.int64)  # the last trait is rare, and near block 0 nobody else has it
+    alone = np.zeros(
+        (8, 12), dtype=np.int64
+    )  # the last trait is rare, and near block 0 nobody else has it
     alone[4:, :9], alone[4:, 11], alone[1, 0] = 30, 25, 3
     alone[0, [0, 11]] = 40, 1
     for dense, u in ((common, 2), (alone, 0)):
         other = dense.copy()
         other[u] = np.roll(dense[u], 1)  # the same persons in number, other traits
-        pairs = {v: [guess(_plain(d), _spine((4, 4)), v) for d in (dense, other)] for v in (None, 1.0)}
+        pairs = {
+            v: [guess(_plain(d), _spine((4, 4)), v) for d in (dense, other)] for v in (None, 1.0)
+        }
         assert _of_block(pairs[None][0], u) == _of_block(pairs[None][1], u)
         assert _of_block(pairs[1.0][0], u) != _of_block(pairs[1.0][1], u)
 
@@ -177,7 +213,9 @@ def test_dwellings_are_dealt_out_as_published_and_never_where_nobody_can_live() 
     traits = _histogram(np.array([[2, 10]]))
     cell = np.arange(4).reshape(2, 2)  # child, adult x household, nursing
     known = Tables(traits, np.array([[8, 4]]), cell, np.array([[True, False], [True, True]]))
-    spine = Spine(("A", "B"), (np.array(["R"]), np.array(["R0"])), (np.zeros(1, dtype=np.int64),) * 2)
+    spine = Spine(
+        ("A", "B"), (np.array(["R"]), np.array(["R0"])), (np.zeros(1, dtype=np.int64),) * 2
+    )
     found = guess(known, spine, 0.0)
     count = Counter(found.cell.tolist())
     assert count[1] == 0
@@ -191,7 +229,8 @@ def test_dwellings_are_dealt_out_as_published_and_never_where_nobody_can_live() 
         assert ((found.cell == c) & (found.nth == k)).sum() == (k <= count[c])
 
 
-# --- the score -----------------------------------------------------------------------------------------------
+# --- the score
+# -----------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=50, deadline=None)
@@ -213,19 +252,23 @@ def test_precision_is_of_the_surest() -> None:
     truth = _histogram(np.array([[1, 0, 1, 0]]))
     zero = np.zeros(4, dtype=np.int64)
     found = GuessedRecords(zero, np.array([1, 0, 2, 3]), zero + 1, np.array([0.1, 0.9, 0.8, 0.2]))
-    assert score(truth, found, parts=(0.25, 0.5, 0.75, 1)).precision == pytest.approx((1, 1, 2 / 3, 1 / 2))
+    assert score(truth, found, parts=(0.25, 0.5, 0.75, 1)).precision == pytest.approx(
+        (1, 1, 2 / 3, 1 / 2)
+    )
     with pytest.raises(InputError, match="0 guesses"):
         score(truth, GuessedRecords(zero[:0], zero[:0], zero[:0], np.zeros(0)))
 
 
-# --- the guarantee -------------------------------------------------------------------------------------------
+# --- the guarantee
+# -------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=60, deadline=None)
 @given(p0=st.floats(0.001, 0.999), rho=st.floats(1e-4, 20))
 def test_the_bound_lies_between_the_gaussian_mechanism_and_pinsker(p0: float, rho: float) -> None:
-    """The Gaussian mechanism satisfies rho-zCDP and reaches Phi(Phi^-1(p0) + sqrt(2 rho)); total variation is at
-    most sqrt(KL / 2), and KL at most rho (all but the least of the orders, 1.001, that are taken)."""
+    """The Gaussian mechanism satisfies rho-zCDP and reaches Phi(Phi^-1(p0) + sqrt(2 rho)); total
+    variation is at most sqrt(KL / 2), and KL at most rho (all but the least of the orders, 1.001,
+    that are taken)."""
     bound = most_often_right(p0, rho, GAUSS, BOUNDED)
     assert bound >= norm.cdf(norm.ppf(p0) + np.sqrt(2 * rho)) - 1e-9
     assert bound <= min(1, p0 + np.sqrt(1.001 * rho / 2)) + 1e-9
@@ -239,8 +282,13 @@ def test_the_bound_is_concave_and_counts_a_replacement_as_two_steps_of_one() -> 
         assert values[-1] == pytest.approx(1)
         assert (np.diff(values, 2) < 1e-6).all()
     for p in (0.1, 0.6):
-        assert most_often_right(p, 0.1, GAUSS, Neighbours.UNBOUNDED) == most_often_right(p, 0.4, GAUSS, BOUNDED)
-        one, two = (most_often_right(p, e, GEOMETRIC, n) for e, n in ((0.5, Neighbours.UNBOUNDED), (1, BOUNDED)))
+        assert most_often_right(p, 0.1, GAUSS, Neighbours.UNBOUNDED) == most_often_right(
+            p, 0.4, GAUSS, BOUNDED
+        )
+        one, two = (
+            most_often_right(p, e, GEOMETRIC, n)
+            for e, n in ((0.5, Neighbours.UNBOUNDED), (1, BOUNDED))
+        )
         assert one == two
         assert most_often_right(p, 0, GAUSS, BOUNDED) == p
     with pytest.raises(InputError):
@@ -250,8 +298,8 @@ def test_the_bound_is_concave_and_counts_a_replacement_as_two_steps_of_one() -> 
 @settings(max_examples=30, deadline=None)
 @given(p0=st.floats(0.01, 0.99), rho=st.floats(0.001, 2))
 def test_the_bound_is_the_same_from_either_side(p0: float, rho: float) -> None:
-    """Wrong without the record is to wrong with it what right with it is to right without: the divergences of both
-    directions are bounded."""
+    """Wrong without the record is to wrong with it what right with it is to right without: the
+    divergences of both directions are bounded."""
     p1 = most_often_right(p0, rho, GAUSS, BOUNDED)
     assert 1 - most_often_right(1 - p1, rho, GAUSS, BOUNDED) == pytest.approx(p0, abs=1e-6)
 
@@ -261,7 +309,8 @@ def test_pure_differential_privacy_bounds_both_odds() -> None:
     assert most_often_right(0.9, 0.5, GEOMETRIC, BOUNDED) == pytest.approx(1 - 0.1 * np.exp(-0.5))
 
 
-# --- whole runs ----------------------------------------------------------------------------------------------
+# --- whole runs
+# ----------------------------------------------------------------------------------------------
 
 
 def _das(*arguments: object) -> int:
@@ -270,15 +319,21 @@ def _das(*arguments: object) -> int:
     return int(end.value.code or 0)
 
 
-#: The second is beyond what exact accounting is for (das.accounting.profile.MOST_RHO): at a thousand it takes most of a minute.
+#: The second is beyond what exact accounting is for (das.accounting.profile.MOST_RHO): at a
+#: thousand it takes most of a minute.
 BUDGETS = ("293764/114921", "1000000")
 
 
 @pytest.fixture(scope="module")
 def runs(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The redistricting configuration on one state of the shipped extract, at its own budget and with hardly any noise."""
+    """The redistricting configuration on one state of the shipped extract, at its own budget and
+    with hardly any noise.
+    """
     made = {rho: worlds.run("run.seed=1", f"budget.rho={rho}", data="one state") for rho in BUDGETS}
-    return {rho: worlds.copy(run, tmp_path_factory.mktemp("attacked") / "run") for rho, run in made.items()}
+    return {
+        rho: worlds.copy(run, tmp_path_factory.mktemp("attacked") / "run")
+        for rho, run in made.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -301,8 +356,11 @@ def test_at_the_production_budget_no_more_than_the_baseline_and_what_the_guarant
     report = reports["293764/114921"]
     attack, base = report.attack, report.baseline
     assert base.agreement < attack.agreement <= report.allowed
-    # two measurements of a block are as fine as its traits, of 3945 and 71 parts in 4097 of its budget: sigma^2 = 1/rho
-    assert report.variance == pytest.approx(1 / (293764 / 114921 * 165 / 4099 * (3945 + 71) / 4097), rel=1e-6)
+    # two measurements of a block are as fine as its traits, of 3945 and 71 parts in 4097 of its
+    # budget: sigma^2 = 1/rho
+    assert report.variance == pytest.approx(
+        1 / (293764 / 114921 * 165 / 4099 * (3945 + 71) / 4097), rel=1e-6
+    )
     assert attack.agreement < 0.93
     # whoever is unique is hardly found more often than by somebody who has not seen the block
     assert abs(attack.uniques_found - base.uniques_found) < 0.06
@@ -311,15 +369,19 @@ def test_at_the_production_budget_no_more_than_the_baseline_and_what_the_guarant
     assert abs(attack.expected - attack.agreement) < 0.06
 
 
-def test_tables_at_face_value_agree_as_the_evaluation_says(runs: dict[str, Path], reports: dict[str, Report]) -> None:
-    """1 - L1/2N of the traits by block is an upper bound of the agreement of whole records, reached where no block
-    mixes dwellings."""
+def test_tables_at_face_value_agree_as_the_evaluation_says(
+    runs: dict[str, Path], reports: dict[str, Report]
+) -> None:
+    """1 - L1/2N of the traits by block is an upper bound of the agreement of whole records, reached
+    where no block mixes dwellings."""
     for rho, run in runs.items():
         rows = errors_csv.read(run / "confidential" / "evaluation" / "errors.csv")
         (tvd,) = [
-            r.tvd for r in rows
-            if (r.level, r.query, r.source, r.bin) == ("Block", "votingage * hispanic * cenrace", "postprocessed", "all")
-        ]  # fmt: skip
+            r.tvd
+            for r in rows
+            if (r.level, r.query, r.source, r.bin)
+            == ("Block", "votingage * hispanic * cenrace", "postprocessed", "all")
+        ]
         assert tvd is not None
         assert tvd - 0.01 < reports[rho].face_value.agreement <= tvd + 1e-9
 
@@ -331,7 +393,9 @@ def test_the_command_writes_into_the_confidential_part(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("das.cli.attack.attacked", {run: reports[rho] for rho, run in runs.items()}.__getitem__)
+    monkeypatch.setattr(
+        "das.cli.attack.attacked", {run: reports[rho] for rho, run in runs.items()}.__getitem__
+    )
     both = list(runs.values())
     assert _das("risk", "attack", *both, "--figure", tmp_path / "a.svg", "--json") == 0
     said = json.loads(capsys.readouterr().out)
@@ -339,7 +403,9 @@ def test_the_command_writes_into_the_confidential_part(
     for run, report in zip(both, said, strict=True):
         assert report[COLUMN] == CELL  # the runs are seeded
         plain = {k: v for k, v in report.items() if k != COLUMN}
-        assert json.loads((run / "confidential" / "risk" / "attack.json").read_text()) == marked(plain, False)
+        assert json.loads((run / "confidential" / "risk" / "attack.json").read_text()) == marked(
+            plain, False
+        )
         assert stat.S_IMODE((run / "confidential").stat().st_mode) == 0o700
     assert "<svg" in (tmp_path / "a.svg").read_text()
     assert stat.S_IMODE((tmp_path / "a.svg").stat().st_mode) == 0o600
@@ -350,7 +416,9 @@ def test_what_cannot_be_attacked_is_refused(
 ) -> None:
     run = runs[BUDGETS[1]]
     assert _das("risk", "attack", run, "--figure", tmp_path / "a.gif") == 2
-    assert _das("risk", "attack", run, "--figure", run / "release" / "a.svg") == 2  # it tells of the truth
+    assert (
+        _das("risk", "attack", run, "--figure", run / "release" / "a.svg") == 2
+    )  # it tells of the truth
     assert not (run / "release" / "a.svg").exists()
     assert "a.gif" in capsys.readouterr().err
     assert _das("risk", "attack", tmp_path / "none") == 2

@@ -25,16 +25,22 @@ from tests.estimate.world import SMALL, World, random_spine, random_world
 
 TWELVE = Schema(
     "twelve",
-    (Attribute("age", ("u", "o")), Attribute("home", tuple("abcdefghijkl")), Attribute("race", ("x", "y"))),
+    (
+        Attribute("age", ("u", "o")),
+        Attribute("home", tuple("abcdefghijkl")),
+        Attribute("race", ("x", "y")),
+    ),
     impossible=({"home": ("d",), "age": ("u",)},),
     dwelling="home",
 )
 QUERIES = ("total", "home", "detailed")
 
 
-def full_world(seed: int, schema: Schema = TWELVE, *, joint: bool = False) -> tuple[World, dict[str, LevelBounds]]:
-    """Places with many kinds of facility, each with hardly anybody but whom it must hold; totals of states known, or of
-    some states of one parent together."""
+def full_world(
+    seed: int, schema: Schema = TWELVE, *, joint: bool = False
+) -> tuple[World, dict[str, LevelBounds]]:
+    """Places with many kinds of facility, each with hardly anybody but whom it must hold; totals of
+    states known, or of some states of one parent together."""
     rng = np.random.default_rng(seed)
     world = random_world(rng, schema, random_spine(rng, 4, 3), size=0.5, facilities=0.4, empty=0.5)
     if not joint:
@@ -51,27 +57,35 @@ def run(seed: int) -> tuple[World, Release, Certificate, Certificate]:
 
 
 def held(h: Histogram, bounds: Bounds) -> NDArray[np.int64]:
-    return np.stack([h.dense()[:, bounds.group == g].sum(axis=1) for g in range(bounds.groups)], axis=1)
+    return np.stack(
+        [h.dense()[:, bounds.group == g].sum(axis=1) for g in range(bounds.groups)], axis=1
+    )
 
 
 def least_change(y: NDArray[np.int64], low: Bounds) -> float:
-    """Half the least sum of |y' - y| such that y' can be shared out: a linear program with a slack each way, over the
-    groups of every unit, whose total is known, or that of its part."""
+    """Half the least sum of |y' - y| such that y' can be shared out: a linear program with a slack
+    each way, over the groups of every unit, whose total is known, or that of its part."""
     n, groups = low.lower.shape
-    part, total = (np.arange(n), low.total) if low.joint is None else (low.joint.part, low.joint.total)
+    part, total = (
+        (np.arange(n), low.total) if low.joint is None else (low.joint.part, low.joint.total)
+    )
     assert total is not None
     within = (part == np.arange(len(total))[:, None]).astype(float)
     sums = np.hstack([np.kron(np.ones(n), np.eye(groups)), np.eye(groups), -np.eye(groups)])
     totals = np.hstack([np.kron(within, np.ones(groups)), np.zeros((len(total), 2 * groups))])
     box = [*zip(low.lower.ravel(), low.upper.ravel(), strict=True), *[(0, None)] * (2 * groups)]
     cost = np.concatenate([np.zeros(n * groups), np.ones(2 * groups)])
-    found = linprog(cost, A_eq=np.vstack([sums, totals]), b_eq=np.concatenate([y, total]), bounds=box)
+    found = linprog(
+        cost, A_eq=np.vstack([sums, totals]), b_eq=np.concatenate([y, total]), bounds=box
+    )
     assert found.status == 0
     return float(found.fun) / 2
 
 
 def test_with_twelve_kinds_of_dwelling_every_parent_can_be_shared_out() -> None:
-    """Too many for their subsets to be listed, but the roundings include what lies below: nothing needs mending."""
+    """Too many for their subsets to be listed, but the roundings include what lies below: nothing
+    needs mending.
+    """
     assert TWELVE.shape[1] > MOST_GROUPS
     for seed in range(6):
         world, release, estimation, _ = run(seed)
@@ -80,8 +94,12 @@ def test_with_twelve_kinds_of_dwelling_every_parent_can_be_shared_out() -> None:
         assert np.array_equal(release.histograms["L2"].totals(), world.truth["L2"].totals())
 
 
-def test_without_what_lies_below_parents_are_mended_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The descent ends in a release all the same: every bound, total and sum exact (which ``Release`` checks)."""
+def test_without_what_lies_below_parents_are_mended_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The descent ends in a release all the same: every bound, total and sum exact (which
+    ``Release`` checks).
+    """
     monkeypatch.setattr(descent, "descendants", lambda *_: None)
     counted = [run(seed)[2] for seed in range(6)]
     assert sum(c.mended for c in counted) >= 5
@@ -91,7 +109,9 @@ def test_without_what_lies_below_parents_are_mended_and_counted(monkeypatch: pyt
 @pytest.mark.parametrize("joint", [False, True], ids=["totals", "joint totals"])
 @pytest.mark.parametrize("schema", [SMALL, TWELVE], ids=lambda s: s.name)
 def test_the_change_is_the_least_and_goes_all_the_way_up(schema: Schema, joint: bool) -> None:
-    """Persons of states put into dwellings at random: as near as a linear program comes; sums and totals unchanged."""
+    """Persons of states put into dwellings at random: as near as a linear program comes; sums and
+    totals unchanged.
+    """
     mended, together = 0, 0
     for seed in range(12):
         world, bounds = full_world(seed, schema, joint=joint)
@@ -135,18 +155,30 @@ def two_states(
     lower: list[list[int]], upper: list[list[int]], total: list[int]
 ) -> tuple[Spine, dict[str, LevelBounds]]:
     zero = np.zeros(1, dtype=np.int64)
-    spine = Spine(("N", "S"), (np.array(["n"]), np.array(["x", "y"])), (zero, np.zeros(2, dtype=np.int64)))
-    return spine, geography.bounds(SMALL, spine, Limits.of(np.array(lower), np.array(upper)), np.array(total), "S")
+    spine = Spine(
+        ("N", "S"), (np.array(["n"]), np.array(["x", "y"])), (zero, np.zeros(2, dtype=np.int64))
+    )
+    return spine, geography.bounds(
+        SMALL, spine, Limits.of(np.array(lower), np.array(upper)), np.array(total), "S"
+    )
 
 
 def cells(**counts: int) -> Histogram:
     """A root of SMALL by letters: home (h, a, b), age (u, o), race (x, y, z)."""
     at = [("hab".index(k[0]) * 2 + "uo".index(k[1])) * 3 + "xyz".index(k[2]) for k in counts]
-    return Histogram.of(1, SMALL.cells, np.zeros(len(at), dtype=np.int64), np.array(at), np.array([*counts.values()]))
+    return Histogram.of(
+        1,
+        SMALL.cells,
+        np.zeros(len(at), dtype=np.int64),
+        np.array(at),
+        np.array([*counts.values()]),
+    )
 
 
 def test_who_moves_keeps_the_other_attributes_where_that_is_possible() -> None:
-    """Both states need three in facility b, where nobody is under age: those of the household in proportion."""
+    """Both states need three in facility b, where nobody is under age: those of the household in
+    proportion.
+    """
     spine, bounds = two_states([[0, 0, 3], [0, 0, 3]], [[9, 0, 9], [9, 0, 9]], [6, 6])
     root = cells(hux=8, hoz=4)
     out, certificate = mend(SMALL, spine, bounds, {"N": root}, "N")

@@ -13,13 +13,17 @@ from das.model.solution import Certificate
 from das.rounding import Margin, prices, round_estimate
 
 SIZES = {"sex": 2, "age": 24, "work": 30}
-SCHEMA = Schema("mine", tuple(Attribute(k, tuple(map(str, range(n)))) for k, n in SIZES.items()), (), (), None)
+SCHEMA = Schema(
+    "mine", tuple(Attribute(k, tuple(map(str, range(n)))) for k, n in SIZES.items()), (), (), None
+)
 QUERIES = [SCHEMA.query(name) for name in SIZES]
 RANDOM = np.random.default_rng(3)
 
 
 def family(children: int, parent: bool) -> tuple[Estimate, Bounds]:
-    """Counts below 1, most of them far below, each level of an attribute rarer than the one before."""
+    """Counts below 1, most of them far below, each level of an attribute rarer than the one
+    before.
+    """
     rare = [1 / np.arange(1, n + 1) for n in SIZES.values()]
     mean = np.einsum("i,j,k->ijk", *rare).ravel() * 6
     x = RANDOM.gamma(2.0, 0.5, (children, SCHEMA.cells)) * mean
@@ -27,7 +31,9 @@ def family(children: int, parent: bool) -> tuple[Estimate, Bounds]:
         held = np.ceil(x.sum(axis=0)).astype(np.int64)
         x *= held / x.sum(axis=0)
     n = np.zeros((children, 1), dtype=np.int64)
-    bounds = Bounds(np.zeros(SCHEMA.cells, dtype=np.intp), n, n + 10**9, None, np.ones(SCHEMA.cells, dtype=bool))
+    bounds = Bounds(
+        np.zeros(SCHEMA.cells, dtype=np.intp), n, n + 10**9, None, np.ones(SCHEMA.cells, dtype=bool)
+    )
     cell = np.arange(SCHEMA.cells)
     return Estimate(0, cell, held if parent else None, x, Certificate()), bounds
 
@@ -41,7 +47,9 @@ def test_crossed_margins_are_kept_by_floors_and_ceilings(children: int, parent: 
 
     def off(h: Histogram) -> float:
         exact = [np.stack([np.bincount(q.index, weights=row) for row in e.x]) for q in QUERIES]
-        return max(float(np.abs(h.answer(q) - v).max()) for q, v in zip(QUERIES, exact, strict=True))
+        return max(
+            float(np.abs(h.answer(q) - v).max()) for q, v in zip(QUERIES, exact, strict=True)
+        )
 
     assert off(plain) > 8  # without them, rare levels are lost
     assert off(priced) <= 4
@@ -62,7 +70,9 @@ def test_no_price_where_the_noise_is_far_larger(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_margins_that_nest_are_kept_by_the_network() -> None:
-    """Children of whom nothing but margins is known share each cell alike: the nearest integers all go to the largest."""
+    """Children of whom nothing but margins is known share each cell alike: the nearest integers all
+    go to the largest.
+    """
     share = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
     _, bounds = family(len(share), True)
     parent = RANDOM.poisson(0.5, SCHEMA.cells).astype(np.int64)
@@ -73,7 +83,9 @@ def test_margins_that_nest_are_kept_by_the_network() -> None:
     rounded, _ = round_estimate(e, bounds, [], margins=[Margin(q, 1.0) for q in queries])
     off = []
     for q in queries:
-        exact = np.stack([np.bincount(q.index[cell], weights=row, minlength=q.answers) for row in e.x])
+        exact = np.stack(
+            [np.bincount(q.index[cell], weights=row, minlength=q.answers) for row in e.x]
+        )
         off.append(float(np.abs(rounded.answer(q) - exact).max()))
     assert off[0] < 1
     assert off[1] < 1
@@ -81,7 +93,9 @@ def test_margins_that_nest_are_kept_by_the_network() -> None:
 
 
 def test_many_children_that_share_alike_do_not_overshoot() -> None:
-    """What one of nine children gives up, the other eight take: steps that suit one child are too long for all."""
+    """What one of nine children gives up, the other eight take: steps that suit one child are too
+    long for all.
+    """
     share = np.arange(1.0, 10.0) / 45
     _, bounds = family(len(share), True)
     parent = np.random.default_rng(8).poisson(0.6, SCHEMA.cells).astype(np.int64)
@@ -90,6 +104,8 @@ def test_many_children_that_share_alike_do_not_overshoot() -> None:
     queries = [SCHEMA.query(name) for name in SIZES]
     rounded, _ = round_estimate(e, bounds, [], margins=[Margin(q, 1.0) for q in queries])
     for q in queries:
-        exact = np.stack([np.bincount(q.index[cell], weights=row, minlength=q.answers) for row in e.x])
+        exact = np.stack(
+            [np.bincount(q.index[cell], weights=row, minlength=q.answers) for row in e.x]
+        )
         off = np.abs(rounded.answer(q) - exact)
         assert off.mean() < 0.7

@@ -1,4 +1,6 @@
-"""The same quadratic program by other means: Clarabel on the written-out problem, and enumeration."""
+"""The same quadratic program by other means: Clarabel on the written-out problem, and
+enumeration.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Problem:
-    """min sum_c 1/2 x_c'G_c x_c - b_c'x_c, sum_c x_c = parent, x >= 0, lower <= x rows' <= upper, x = 0 off support,
-    and the children c with ``parts[c] == s`` hold ``totals[s]`` together."""
+    """min sum_c 1/2 x_c'G_c x_c - b_c'x_c, sum_c x_c = parent, x >= 0, lower <= x rows' <= upper, x
+    = 0 off support, and the children c with ``parts[c] == s`` hold ``totals[s]`` together."""
 
     gram: Array
     rhs: Array
@@ -37,7 +39,9 @@ class Problem:
 
     def above(self, x: Array, y: Array) -> float:
         """``value(x) - value(y)``, without the cancellation of two large numbers."""
-        return float(((x - y) * (0.5 * np.einsum("cij,cj->ci", self.grams, x + y) - self.rhs)).sum())
+        return float(
+            ((x - y) * (0.5 * np.einsum("cij,cj->ci", self.grams, x + y) - self.rhs)).sum()
+        )
 
     def violation(self, x: Array) -> float:
         """The largest violation of a constraint, in persons."""
@@ -56,7 +60,11 @@ class Problem:
         return (self.parts[None, :] == np.arange(len(self.totals))[:, None]).astype(float)
 
     def row_violation(self, x: Array) -> float:
-        worst = float(np.abs(self.members @ x.sum(axis=1) - self.totals).max()) if len(self.members) else 0.0
+        worst = (
+            float(np.abs(self.members @ x.sum(axis=1) - self.totals).max())
+            if len(self.members)
+            else 0.0
+        )
         if self.rows is None:
             return worst
         held = x @ self.rows.T
@@ -67,8 +75,14 @@ class Problem:
         return worst
 
     def misfit(self) -> float:
-        """1/2 sum_c b_c'G_c^+ b_c: with it added, the objective is the squared distance from the free minimum."""
-        return float(sum(0.5 * b @ np.linalg.lstsq(g, b, rcond=None)[0] for g, b in zip(self.grams, self.rhs)))
+        """1/2 sum_c b_c'G_c^+ b_c: with it added, the objective is the squared distance from the
+        free minimum.
+        """
+        return float(
+            sum(
+                0.5 * b @ np.linalg.lstsq(g, b, rcond=None)[0] for g, b in zip(self.grams, self.rhs)
+            )
+        )
 
 
 def clarabel_qp(p: Problem) -> Array | None:
@@ -97,7 +111,11 @@ def clarabel_qp(p: Problem) -> Array | None:
     if told and p.parent is not None and p.members.any(axis=0).all():
         told -= 1  # the parent and the other parts say it already
     if told:
-        add(sp.kron(p.members[:told], np.ones((1, cells))).tocsr(), p.totals[:told], clarabel.ZeroConeT)
+        add(
+            sp.kron(p.members[:told], np.ones((1, cells))).tocsr(),
+            p.totals[:told],
+            clarabel.ZeroConeT,
+        )
     if p.rows is not None:
         held = sp.kron(sp.eye(children), p.rows).tocsr()
         low = np.full((children, len(p.rows)), -np.inf) if p.lower is None else p.lower
@@ -105,8 +123,16 @@ def clarabel_qp(p: Problem) -> Array | None:
         low, high = low.ravel(), high.ravel()
         equal = low == high
         add(held[equal], low[equal], clarabel.ZeroConeT)
-        add(held[~equal & np.isfinite(high)], high[~equal & np.isfinite(high)], clarabel.NonnegativeConeT)
-        add(-held[~equal & np.isfinite(low)], -low[~equal & np.isfinite(low)], clarabel.NonnegativeConeT)
+        add(
+            held[~equal & np.isfinite(high)],
+            high[~equal & np.isfinite(high)],
+            clarabel.NonnegativeConeT,
+        )
+        add(
+            -held[~equal & np.isfinite(low)],
+            -low[~equal & np.isfinite(low)],
+            clarabel.NonnegativeConeT,
+        )
     add(-sp.eye(n).tocsr()[free], np.zeros(free.sum()), clarabel.NonnegativeConeT)
     gram = sp.block_diag(list(p.grams)).tocsc()
     linear = gram @ origin.ravel() - p.rhs.ravel()
@@ -117,9 +143,13 @@ def clarabel_qp(p: Problem) -> Array | None:
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = accuracy
         settings.tol_infeas_abs = settings.tol_infeas_rel = 1e-13
         solver = clarabel.DefaultSolver(
-            sp.triu(gram / scale).tocsc(), linear / scale, sp.vstack(matrices).tocsc(), np.concatenate(sides), cones,
+            sp.triu(gram / scale).tocsc(),
+            linear / scale,
+            sp.vstack(matrices).tocsc(),
+            np.concatenate(sides),
+            cones,
             settings,
-        )  # fmt: skip
+        )
         answer = solver.solve()
         if answer.status == clarabel.SolverStatus.Solved:
             return np.array(answer.x).reshape(children, cells) + origin
@@ -129,13 +159,18 @@ def clarabel_qp(p: Problem) -> Array | None:
 
 
 def enumerated_qp(p: Problem) -> tuple[Array, float] | None:
-    """The minimiser over every choice of the cells and rows that are active, for tiny definite problems.
+    """The minimiser over every choice of the cells and rows that are active, for tiny definite
+    problems.
 
     Each choice gives a linear system; the best of those whose answer is feasible is the minimum.
     """
     children, cells = p.rhs.shape
     gram = sp.block_diag(list(p.grams)).toarray()
-    always = [] if p.parent is None else [(np.tile(np.eye(cells)[k], children), p.parent[k]) for k in range(cells)]
+    always = (
+        []
+        if p.parent is None
+        else [(np.tile(np.eye(cells)[k], children), p.parent[k]) for k in range(cells)]
+    )
     always += [(np.repeat(m, cells), p.totals[s]) for s, m in enumerate(p.members)]
     choices: list[list[list[tuple[Array, float]]]] = []
     for i in range(children * cells):
@@ -160,13 +195,16 @@ def enumerated_qp(p: Problem) -> tuple[Array, float] | None:
     return best
 
 
-# --- random problems -------------------------------------------------------------------------------------------
+# --- random problems
+# -------------------------------------------------------------------------------------------
 
 
 def partition(rng: np.random.Generator, cells: int) -> NDArray[np.intp]:
     """Some number of groups, none empty."""
     groups = int(rng.integers(1, cells + 1))
-    return rng.permutation(np.concatenate([np.arange(groups), rng.integers(0, groups, cells - groups)]))
+    return rng.permutation(
+        np.concatenate([np.arange(groups), rng.integers(0, groups, cells - groups)])
+    )
 
 
 def random_problem(
@@ -185,17 +223,22 @@ def random_problem(
 ) -> Problem:
     """Noisy answers of random queries to a random truth, which meets every constraint.
 
-    ``population`` is anything from one to a million. ``rows`` is ``partition`` or ``overlap``; ``singular``
-    leaves out the query that tells all cells apart; ``scaled`` mixes variances from 0.01 to a million; ``parts``
-    knows the totals of some children together, and of some not at all.
+    ``population`` is anything from one to a million. ``rows`` is ``partition`` or ``overlap``;
+    ``singular`` leaves out the query that tells all cells apart; ``scaled`` mixes variances from
+    0.01 to a million; ``parts`` knows the totals of some children together, and of some not at all.
     """
     children = children or int(rng.integers(1, 7))
     cells = cells or int(rng.integers(1, 13))
     people = int(population or 10 ** rng.uniform(0, 6))
     truth = (
-        rng.multinomial(people, rng.dirichlet(np.full(children * cells, 0.3))).reshape(children, cells).astype(float)
+        rng.multinomial(people, rng.dirichlet(np.full(children * cells, 0.3)))
+        .reshape(children, cells)
+        .astype(float)
     )
-    queries = [np.zeros(cells, dtype=int), *(partition(rng, cells) for _ in range(rng.integers(1, 4)))]
+    queries = [
+        np.zeros(cells, dtype=int),
+        *(partition(rng, cells) for _ in range(rng.integers(1, 4))),
+    ]
     if not singular:
         queries.append(np.arange(cells))
     gram, rhs = np.zeros((children, cells, cells)), np.zeros((children, cells))
@@ -213,16 +256,37 @@ def random_problem(
             group = partition(rng, cells)
             matrix = (group[None, :] == np.arange(group.max() + 1)[:, None]).astype(float)
         else:
-            matrix = np.concatenate([np.ones((1, cells)), rng.random((int(rng.integers(1, 6)), cells)) < 0.5])
+            matrix = np.concatenate(
+                [np.ones((1, cells)), rng.random((int(rng.integers(1, 6)), cells)) < 0.5]
+            )
         held = truth @ matrix.T
         lower = np.floor(held * rng.choice([0, 0.5, 0.9, 1], held.shape))
-        upper = np.where(rng.random(held.shape) < 0.2, np.inf, np.ceil(held * rng.choice([1, 1.1, 2, 9], held.shape)))
+        upper = np.where(
+            rng.random(held.shape) < 0.2,
+            np.inf,
+            np.ceil(held * rng.choice([1, 1.1, 2, 9], held.shape)),
+        )
     part = together = None
     if parts:
-        if lower is not None:  # with known totals, bounds that hold with equality leave Clarabel no interior
+        if (
+            lower is not None
+        ):  # with known totals, bounds that hold with equality leave Clarabel no interior
             lower, upper = np.minimum(lower, held - 0.5), np.maximum(upper, held + 0.5)
-        part = np.unique(rng.integers(-1, children, children), return_inverse=True)[1] - int(rng.random() < 0.7)
-        together = np.bincount(part[part >= 0], truth.sum(axis=1)[part >= 0], minlength=part.max() + 1)
+        part = np.unique(rng.integers(-1, children, children), return_inverse=True)[1] - int(
+            rng.random() < 0.7
+        )
+        together = np.bincount(
+            part[part >= 0], truth.sum(axis=1)[part >= 0], minlength=part.max() + 1
+        )
     able = (truth > 0) | (rng.random(truth.shape) < 0.5) if support else None
-    return Problem(gram[0] if shared else gram, rhs, truth.sum(axis=0) if parent else None, matrix, lower, upper, able,
-                   part, together)  # fmt: skip
+    return Problem(
+        gram[0] if shared else gram,
+        rhs,
+        truth.sum(axis=0) if parent else None,
+        matrix,
+        lower,
+        upper,
+        able,
+        part,
+        together,
+    )

@@ -1,4 +1,6 @@
-"""The structured quadratic program against Clarabel, enumeration and what can be worked out by hand."""
+"""The structured quadratic program against Clarabel, enumeration and what can be worked out by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,31 @@ LIMIT = 20_000
 
 def solve(p: Problem, **options: Any) -> Solution:
     return children_qp(
-        p.gram, p.rhs, p.parent, groups=p.rows, lower=p.lower, upper=p.upper, support=p.support,
-        parts=p.parts, totals=p.totals, **options,
-    )  # fmt: skip
+        p.gram,
+        p.rhs,
+        p.parent,
+        groups=p.rows,
+        lower=p.lower,
+        upper=p.upper,
+        support=p.support,
+        parts=p.parts,
+        totals=p.totals,
+        **options,
+    )
 
 
 def scale(p: Problem, x: np.ndarray) -> float:
-    """What the gap is relative to: the objective, or how far it is above the free minimum, if that is less."""
+    """What the gap is relative to: the objective, or how far it is above the free minimum, if that
+    is less.
+    """
     value = p.value(x)
     return max(1.0, min(abs(value), value + p.misfit()))
 
 
 def check(p: Problem, s: Solution, best: np.ndarray, oracle: float = 1e-7) -> None:
-    """``s`` is feasible, as good as ``best``, and says truly how good it is. ``oracle``: how far off that may be."""
+    """``s`` is feasible, as good as ``best``, and says truly how good it is. ``oracle``: how far
+    off that may be.
+    """
     assert s.x.shape == p.rhs.shape
     assert (s.x >= 0).all()
     if p.parent is not None:
@@ -44,13 +58,17 @@ def check(p: Problem, s: Solution, best: np.ndarray, oracle: float = 1e-7) -> No
     above, natural = p.above(s.x, best), scale(p, best)
     assert s.gap >= 0
     here = scale(p, s.x)
-    assert s.gap * here * (1 + 1e-6) >= above - (oracle + 1e-9) * natural, "the gap does not bound the distance"
+    assert s.gap * here * (1 + 1e-6) >= above - (oracle + 1e-9) * natural, (
+        "the gap does not bound the distance"
+    )
     assert s.gap >= above / max(1.0, abs(p.value(s.x))) - 1e-9 - oracle
     if s.status is Status.OPTIMAL:
         assert s.gap <= 10 * TOL
         assert above <= (10 * TOL + oracle) * natural
         assert s.residual <= 1e-3
-        step = s.x - best  # strong convexity: the gap bounds the distance too, in standard deviations
+        step = (
+            s.x - best
+        )  # strong convexity: the gap bounds the distance too, in standard deviations
         apart = 0.5 * np.einsum("ci,cij,cj->", step, p.grams, step)
         bent = (
             0
@@ -59,7 +77,9 @@ def check(p: Problem, s: Solution, best: np.ndarray, oracle: float = 1e-7) -> No
         )
         assert apart <= (s.gap + 2 * oracle + 1e-9) * natural * 1.01 + bent + 1e-6
     if s.residual <= 1e-9:
-        assert above >= -(oracle + 1e-9) * natural, "better than the best: the oracle or the objective is wrong"
+        assert above >= -(oracle + 1e-9) * natural, (
+            "better than the best: the oracle or the objective is wrong"
+        )
 
 
 KINDS = {
@@ -96,12 +116,19 @@ def test_as_good_as_clarabel(kind: str, shared: bool, parent: bool) -> None:
 
 
 @settings(max_examples=40)
-@given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.sampled_from([None, "partition", "overlap"]))
+@given(
+    st.integers(0, 2**32),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, "partition", "overlap"]),
+)
 def test_joint_totals_are_met_as_well_as_clarabel_meets_them(
     seed: int, shared: bool, parent: bool, rows: str | None
 ) -> None:
     rng = np.random.default_rng(seed)
-    p = random_problem(rng, shared=shared, parent=parent, rows=rows, support=bool(rng.random() < 0.3), parts=True)
+    p = random_problem(
+        rng, shared=shared, parent=parent, rows=rows, support=bool(rng.random() < 0.3), parts=True
+    )
     s = solve(p)
     best = clarabel_qp(p)
     assert best is not None
@@ -110,7 +137,13 @@ def test_joint_totals_are_met_as_well_as_clarabel_meets_them(
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 2**32), st.sampled_from([None, "partition"]), st.booleans(), st.booleans(), st.booleans())
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([None, "partition"]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
 def test_as_good_as_every_choice_of_active_constraints(
     seed: int, rows: str | None, shared: bool, parent: bool, parts: bool
 ) -> None:
@@ -148,10 +181,13 @@ def test_from_one_person_to_a_nation(population: float) -> None:
     assert np.abs(s.x - best).max() < 0.05
 
 
-# --- the certificate -------------------------------------------------------------------------------------------
+# --- the certificate
+# -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["free", "partition", "singular", "support", "scaled", "parts", "parts partition"])
+@pytest.mark.parametrize(
+    "kind", ["free", "partition", "singular", "support", "scaled", "parts", "parts partition"]
+)
 def test_the_gap_is_a_bound_wherever_the_iteration_is_stopped(kind: str) -> None:
     rng = np.random.default_rng(8)
     early = 0
@@ -176,14 +212,21 @@ def test_stopped_early_it_says_so() -> None:
 
 
 def test_a_large_population_buys_no_certificate() -> None:
-    """One answer 8 standard deviations off is off by 32 in the objective, be the population a million or a thousand."""
+    """One answer 8 standard deviations off is off by 32 in the objective, be the population a
+    million or a thousand.
+    """
     gaps = []
     for population in (1e3, 1e6):
         truth = np.full((2, 3), population)
         gram = np.eye(3) + 1
         rhs = (truth + np.array([[8.0, 0, 0], [0, 0, 0]])) @ gram
         p = Problem(
-            gram, rhs, 2 * truth[0], np.ones((1, 3)), np.full((2, 1), 3 * population), np.full((2, 1), 3 * population)
+            gram,
+            rhs,
+            2 * truth[0],
+            np.ones((1, 3)),
+            np.full((2, 1), 3 * population),
+            np.full((2, 1), 3 * population),
         )
         s = solve(p, max_iterations=2)
         gaps.append(s.gap)
@@ -199,7 +242,8 @@ def test_the_gap_asked_for_is_reached() -> None:
         assert s.gap <= tol
 
 
-# --- worked out by hand ------------------------------------------------------------------------------------------
+# --- worked out by hand
+# ------------------------------------------------------------------------------------------
 
 
 def test_one_child_is_its_parent() -> None:
@@ -230,7 +274,14 @@ def test_cells_that_the_parent_does_not_have_stay_empty() -> None:
 def test_facilities_hold_somebody_under_a_tiny_parent() -> None:
     """Three facilities, three persons, and measurements that want them all in the first."""
     rhs = np.array([[9.0, 50.0], [-4.0, 0.0], [-7.0, 0.0]])
-    p = Problem(np.eye(2), rhs, np.array([3.0, 40.0]), np.eye(2), np.array([[1.0, 0]] * 3), np.full((3, 2), 99_999.0))
+    p = Problem(
+        np.eye(2),
+        rhs,
+        np.array([3.0, 40.0]),
+        np.eye(2),
+        np.array([[1.0, 0]] * 3),
+        np.full((3, 2), 99_999.0),
+    )
     s = solve(p)
     assert s.status is Status.OPTIMAL
     assert np.allclose(s.x[:, 0], 1, atol=1e-4)
@@ -253,10 +304,16 @@ def test_known_totals_are_met() -> None:
 
 
 def test_a_joint_total_by_hand() -> None:
-    """Two halves of a state are measured 10 and 4 and hold 8 together, three too many each; a state alone is measured 5
-    and known to be 7; one of which nothing is known takes the rest of the parent."""
-    p = Problem(np.eye(1), np.array([[10.0], [5.0], [4.0], [9.0]]), np.array([20.0]),
-                parts=np.array([0, 1, 0, -1]), totals=np.array([8.0, 7.0]))  # fmt: skip
+    """Two halves of a state are measured 10 and 4 and hold 8 together, three too many each; a state
+    alone is measured 5 and known to be 7; one of which nothing is known takes the rest of the
+    parent."""
+    p = Problem(
+        np.eye(1),
+        np.array([[10.0], [5.0], [4.0], [9.0]]),
+        np.array([20.0]),
+        parts=np.array([0, 1, 0, -1]),
+        totals=np.array([8.0, 7.0]),
+    )
     s = solve(p)
     assert s.status is Status.OPTIMAL
     assert np.allclose(s.x[:, 0], [7, 7, 1, 5], atol=1e-5)
@@ -272,7 +329,9 @@ def test_children_alone_in_their_parts_are_bounds_from_both_sides() -> None:
     total = truth.sum(axis=1)
     alone = Problem(p.gram, p.rhs, p.parent, p.rows, p.lower, p.upper, None, np.arange(5), total)
     rows, sides = np.concatenate([p.rows, np.ones((1, 7))]), total[:, None]
-    bounded = Problem(p.gram, p.rhs, p.parent, rows, np.hstack([p.lower, sides]), np.hstack([p.upper, sides]))
+    bounded = Problem(
+        p.gram, p.rhs, p.parent, rows, np.hstack([p.lower, sides]), np.hstack([p.upper, sides])
+    )
     assert np.abs(solve(alone).x - solve(bounded).x).max() < 1e-2
 
 
@@ -292,7 +351,9 @@ def test_a_shared_matrix_is_the_same_matrix_for_each() -> None:
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.sampled_from(sorted(KINDS)), st.booleans())
-def test_children_of_a_few_kinds_are_as_if_each_had_its_own_matrix(seed: int, problem: str, parent: bool) -> None:
+def test_children_of_a_few_kinds_are_as_if_each_had_its_own_matrix(
+    seed: int, problem: str, parent: bool
+) -> None:
     rng = np.random.default_rng(seed)
     p = random_problem(rng, 5, 4, shared=False, parent=parent, **KINDS[problem])  # type: ignore[arg-type]
     kind = np.unique(rng.integers(0, 3, 5), return_inverse=True)[1]
@@ -319,9 +380,14 @@ def test_a_child_that_was_not_measured_takes_what_the_others_leave() -> None:
     assert np.allclose(s.x, [[5, 3], [4, 2], [1, 4]], atol=1e-3)
 
 
-# --- refusals ----------------------------------------------------------------------------------------------------
+# --- refusals
+# ----------------------------------------------------------------------------------------------------
 
-FREE: dict[str, Any] = {"gram": np.eye(4), "rhs": np.ones((3, 4)), "parent": np.array([5.0, 0, 2, 1])}
+FREE: dict[str, Any] = {
+    "gram": np.eye(4),
+    "rhs": np.ones((3, 4)),
+    "parent": np.array([5.0, 0, 2, 1]),
+}
 GROUPS = np.array([0, 0, 1, 1])
 
 
@@ -353,7 +419,9 @@ def test_bounds_that_contradict_are_named(lower: Any, upper: Any, message: str) 
     ],
     ids=["not the parent", "more than the parent", "too much", "too little"],
 )
-def test_joint_totals_that_contradict_are_named(parts: Any, totals: Any, bounds: Any, message: str) -> None:
+def test_joint_totals_that_contradict_are_named(
+    parts: Any, totals: Any, bounds: Any, message: str
+) -> None:
     bounds = {k: np.array(v, dtype=float) for k, v in bounds.items()}
     groups = {"groups": GROUPS} if bounds else {}
     with pytest.raises(InfeasibleError, match=message):
@@ -362,7 +430,14 @@ def test_joint_totals_that_contradict_are_named(parts: Any, totals: Any, bounds:
 
 @pytest.mark.parametrize(
     "parts, totals",
-    [([0, 0, 1], None), (None, [1]), ([0, 0], [8]), ([0, 0, 2], [1, 7]), ([0, 0, 0], [1, 7]), ([0.0, 0, 0], [8])],
+    [
+        ([0, 0, 1], None),
+        (None, [1]),
+        ([0, 0], [8]),
+        ([0, 0, 2], [1, 7]),
+        ([0, 0, 0], [1, 7]),
+        ([0.0, 0, 0], [8]),
+    ],
 )
 def test_parts_that_do_not_fit_are_refused(parts: Any, totals: Any) -> None:
     parts, totals = (None if v is None else np.array(v) for v in (parts, totals))
@@ -409,7 +484,9 @@ def test_bounds_of_another_shape_are_refused() -> None:
 
 
 def test_rows_that_contradict_only_together_are_not_called_optimal() -> None:
-    """Cells 0+1, 1+2 and 0+2 of the first child at most 1 each, but all three at least 2 together."""
+    """Cells 0+1, 1+2 and 0+2 of the first child at most 1 each, but all three at least 2
+    together.
+    """
     rows = np.array([[1.0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
     lower = np.array([[0, 0, 0, 2.0], [0, 0, 0, 0]])
     upper = np.array([[1, 1, 1, 9.0], [9, 9, 9, 9]])
@@ -422,10 +499,19 @@ def test_rows_that_contradict_only_together_are_not_called_optimal() -> None:
 
 
 def test_a_small_gap_does_not_excuse_a_broken_bound() -> None:
-    """Where next to nothing is measured every gap is small; after one iteration the bounds do not hold yet."""
+    """Where next to nothing is measured every gap is small; after one iteration the bounds do not
+    hold yet.
+    """
     rows = np.array([[1.0, 1, 0], [0, 1, 1]])
     lower = np.array([[3.0, 0], [0, 3]])
-    p = Problem(1e-12 * np.eye(3), np.zeros((2, 3)), np.array([2.0, 2, 2]), rows, lower, np.full((2, 2), np.inf))
+    p = Problem(
+        1e-12 * np.eye(3),
+        np.zeros((2, 3)),
+        np.array([2.0, 2, 2]),
+        rows,
+        lower,
+        np.full((2, 2), np.inf),
+    )
     s = solve(p, max_iterations=1)
     assert s.gap < 1e-6
     assert s.residual > 0.1
@@ -434,25 +520,41 @@ def test_a_small_gap_does_not_excuse_a_broken_bound() -> None:
 
 
 def test_a_county_of_a_thousand_tracts_is_solved_as_far_as_numbers_go() -> None:
-    """Their totals alone are measured, a bound on each type of group quarters besides: of five million people the gradients that rounding
-    leaves would count for more than the tolerance."""
+    """Their totals alone are measured, a bound on each type of group quarters besides: of five
+    million people the gradients that rounding leaves would count for more than the tolerance."""
     r = np.random.default_rng(3)
     children, cells = 1_000, 8
     facilities = r.poisson(0.1, (children, cells - 1)) * r.poisson(1.5, (children, cells - 1))
-    truth = np.hstack([r.poisson(4_500.0, (children, 1)), facilities * r.poisson(20.0, facilities.shape) + facilities])
+    truth = np.hstack(
+        [
+            r.poisson(4_500.0, (children, 1)),
+            facilities * r.poisson(20.0, facilities.shape) + facilities,
+        ]
+    )
     noisy = truth.sum(axis=1) + r.normal(0.0, 2.5, children)
     support = np.hstack([np.ones((children, 1), dtype=bool), facilities > 0])
     gram = np.full((cells, cells), 0.16)
-    s = children_qp(gram, 0.16 * np.repeat(noisy[:, None], cells, axis=1), truth.sum(axis=0).astype(float),
-                    groups=np.eye(cells)[1:], lower=facilities, upper=99_999 * facilities, support=support)  # fmt: skip
+    s = children_qp(
+        gram,
+        0.16 * np.repeat(noisy[:, None], cells, axis=1),
+        truth.sum(axis=0).astype(float),
+        groups=np.eye(cells)[1:],
+        lower=facilities,
+        upper=99_999 * facilities,
+        support=support,
+    )
     assert s.status is Status.OPTIMAL
     assert s.iterations < LIMIT / 2
-    off = (truth.sum() - noisy.sum()) / children  # least squares: what is missing is shared out evenly
+    off = (
+        truth.sum() - noisy.sum()
+    ) / children  # least squares: what is missing is shared out evenly
     assert s.x.sum(axis=1) == pytest.approx(noisy + off, abs=1e-3)
 
 
 def test_sums_of_many_cells_are_met_when_the_cells_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of 150 cells is a thousandth off, and their sum a tenth: scaling meets it, in the place of more iterations."""
+    """Each of 150 cells is a thousandth off, and their sum a tenth: scaling meets it, in the place
+    of more iterations.
+    """
     r = np.random.default_rng(1)
     children, cells, deviation = 300, 150, 10.0
     truth = r.poisson(0.1 * np.exp(r.normal(0, 2.0, (children, cells)))).astype(float)

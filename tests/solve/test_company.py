@@ -1,4 +1,6 @@
-"""Problems that are solved together: whoever else is there, and in whichever order, each has the same answer to the last bit."""
+"""Problems that are solved together: whoever else is there, and in whichever order, each has the
+same answer to the last bit.
+"""
 
 from __future__ import annotations
 
@@ -30,24 +32,43 @@ SORTS: tuple[dict[str, Any], ...] = (
 
 
 def given_to_us(p: oracle_qp.Problem) -> ChildrenQP:
-    return ChildrenQP(p.gram, p.rhs, p.parent, p.rows, p.lower, p.upper, p.support, p.parts, p.totals)
+    return ChildrenQP(
+        p.gram, p.rhs, p.parent, p.rows, p.lower, p.upper, p.support, p.parts, p.totals
+    )
 
 
 def of_kinds(p: oracle_qp.Problem, rng: np.random.Generator) -> ChildrenQP:
     """The same with matrices of a few kinds, if there are as many."""
     kind = np.unique(rng.integers(0, 2, len(p.rhs)), return_inverse=True)[1]
     matrices = np.stack([p.gram * 1.7**k for k in range(kind.max() + 1)])
-    return ChildrenQP(Kinds(matrices, kind), p.rhs, p.parent, p.rows, p.lower, p.upper, p.support, p.parts, p.totals)
+    return ChildrenQP(
+        Kinds(matrices, kind),
+        p.rhs,
+        p.parent,
+        p.rows,
+        p.lower,
+        p.upper,
+        p.support,
+        p.parts,
+        p.totals,
+    )
 
 
 def problems(rng: np.random.Generator, many: int) -> list[ChildrenQP]:
     """Of all sorts and sizes, many of equal shape, most of them small."""
     out = []
     for _ in range(many):
-        children, cells = [(3, 2), (5, 4), (12, 26), (7, 41), (2, 9), (1, 1), (4, 80)][rng.integers(7)]
+        children, cells = [(3, 2), (5, 4), (12, 26), (7, 41), (2, 9), (1, 1), (4, 80)][
+            rng.integers(7)
+        ]
         sort = SORTS[rng.integers(len(SORTS))]
         p = random_problem(
-            rng, children, cells, shared=bool(rng.random() < 0.8), parent=bool(rng.random() < 0.8), **sort
+            rng,
+            children,
+            cells,
+            shared=bool(rng.random() < 0.8),
+            parent=bool(rng.random() < 0.8),
+            **sort,
         )
         out.append(of_kinds(p, rng) if p.gram.ndim == 2 and rng.random() < 0.4 else given_to_us(p))
     return out
@@ -55,7 +76,12 @@ def problems(rng: np.random.Generator, many: int) -> list[ChildrenQP]:
 
 def assert_same(a: Solution, b: Solution) -> None:
     assert a.x.tobytes() == b.x.tobytes()
-    assert (a.status, a.gap, a.residual, a.iterations) == (b.status, b.gap, b.residual, b.iterations)
+    assert (a.status, a.gap, a.residual, a.iterations) == (
+        b.status,
+        b.gap,
+        b.residual,
+        b.iterations,
+    )
 
 
 def alone(p: ChildrenQP) -> Solution:
@@ -108,7 +134,10 @@ def test_the_small_are_not_measured_by_the_large() -> None:
 
 def test_one_that_does_not_converge_says_so_and_holds_up_no_other() -> None:
     rows = np.array([[1.0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
-    lower, upper = np.array([[0, 0, 0, 2.0], [0, 0, 0, 0]]), np.array([[1, 1, 1, 9.0], [9, 9, 9, 9]])
+    lower, upper = (
+        np.array([[0, 0, 0, 2.0], [0, 0, 0, 0]]),
+        np.array([[1, 1, 1, 9.0], [9, 9, 9, 9]]),
+    )
     torn = ChildrenQP(np.eye(3), np.ones((2, 3)), np.array([2.0, 2, 2]), rows, lower, upper)
     rng = np.random.default_rng(2)
     others = [given_to_us(random_problem(rng, 2, 3, rows="overlap")) for _ in range(8)]
@@ -122,7 +151,9 @@ def test_one_that_does_not_converge_says_so_and_holds_up_no_other() -> None:
 
 def test_one_that_contradicts_itself_is_named_as_it_is_alone() -> None:
     good = ChildrenQP(np.eye(2), np.ones((2, 2)), np.array([3.0, 1.0]))
-    bad = ChildrenQP(np.eye(2), np.ones((2, 2)), np.array([3.0, 1.0]), np.ones((1, 2)), np.array([[3.0], [2.0]]))
+    bad = ChildrenQP(
+        np.eye(2), np.ones((2, 2)), np.array([3.0, 1.0]), np.ones((1, 2)), np.array([[3.0], [2.0]])
+    )
     with pytest.raises(InfeasibleError) as by_itself:
         children_qps([bad])
     with pytest.raises(InfeasibleError, match=re.escape(str(by_itself.value))):

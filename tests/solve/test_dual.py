@@ -1,4 +1,6 @@
-"""Layered matrices by their multipliers, against the same problems with dense matrices, Clarabel and enumeration."""
+"""Layered matrices by their multipliers, against the same problems with dense matrices, Clarabel
+and enumeration.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,37 @@ Array = NDArray[np.float64]
 
 
 def layered(
-    rng: np.random.Generator, children: int | None = None, cells: int | None = None, people: float | None = None, *,
-    parent: bool = True, shared: bool = True, rows: str | None = None, support: bool = False, parts: bool = False,
-    asked: bool = True, scaled: bool = False,
-) -> tuple[Layered, Problem]:  # fmt: skip
-    """Noisy answers of random partitions, one of them of all cells, to a random truth that meets all
-    constraints. Where not ``asked``, some children were not asked some query (but the one of all cells)."""
+    rng: np.random.Generator,
+    children: int | None = None,
+    cells: int | None = None,
+    people: float | None = None,
+    *,
+    parent: bool = True,
+    shared: bool = True,
+    rows: str | None = None,
+    support: bool = False,
+    parts: bool = False,
+    asked: bool = True,
+    scaled: bool = False,
+) -> tuple[Layered, Problem]:
+    """Noisy answers of random partitions, one of them of all cells, to a random truth that meets
+    all constraints. Where not ``asked``, some children were not asked some query (but the one of
+    all cells)."""
     children, cells = children or int(rng.integers(1, 7)), cells or int(rng.integers(1, 13))
     share = rng.dirichlet(np.full(children * cells, 0.3))
-    truth = rng.multinomial(int(people or 10 ** rng.uniform(0, 4)), share).reshape(children, cells).astype(float)
-    index = [np.zeros(cells, dtype=np.intp), *(partition(rng, cells) for _ in range(rng.integers(1, 4)))]
+    truth = (
+        rng.multinomial(int(people or 10 ** rng.uniform(0, 4)), share)
+        .reshape(children, cells)
+        .astype(float)
+    )
+    index = [
+        np.zeros(cells, dtype=np.intp),
+        *(partition(rng, cells) for _ in range(rng.integers(1, 4))),
+    ]
     index.append(np.arange(cells))
-    weight = 10 ** rng.uniform(*((-3, 1) if scaled else (-2, 0.5)), (len(index), 1)) * np.ones(children)
+    weight = 10 ** rng.uniform(*((-3, 1) if scaled else (-2, 0.5)), (len(index), 1)) * np.ones(
+        children
+    )
     if not shared:
         weight *= 10 ** rng.uniform(-0.5, 0.5, weight.shape)
     if not asked:
@@ -48,26 +69,55 @@ def layered(
         group = partition(rng, cells)
         matrix = (group[None, :] == np.arange(group.max() + 1)[:, None]).astype(float)
         if rows == "overlap":
-            matrix = np.concatenate([np.ones((1, cells)), rng.random((int(rng.integers(1, 6)), cells)) < 0.5])
+            matrix = np.concatenate(
+                [np.ones((1, cells)), rng.random((int(rng.integers(1, 6)), cells)) < 0.5]
+            )
         held = truth @ matrix.T
         lower, upper = held.copy(), held.copy()
         if rows != "exact":
             lower = np.floor(held * rng.choice([0, 0.5, 0.9, 1], held.shape))
-            upper = np.where(rng.random(held.shape) < 0.2, np.inf, np.ceil(held * rng.choice([1, 1.1, 2], held.shape)))
+            upper = np.where(
+                rng.random(held.shape) < 0.2,
+                np.inf,
+                np.ceil(held * rng.choice([1, 1.1, 2], held.shape)),
+            )
     if parts:
         if lower is not None and upper is not None:
             lower, upper = lower - 0.5, upper + 0.5
-        part = np.unique(rng.integers(-1, children, children), return_inverse=True)[1] - int(rng.random() < 0.7)
-        totals = np.bincount(part[part >= 0], truth.sum(axis=1)[part >= 0], minlength=part.max() + 1)
+        part = np.unique(rng.integers(-1, children, children), return_inverse=True)[1] - int(
+            rng.random() < 0.7
+        )
+        totals = np.bincount(
+            part[part >= 0], truth.sum(axis=1)[part >= 0], minlength=part.max() + 1
+        )
     able = (truth > 0) | (rng.random(truth.shape) < 0.5) if support else None
     gram = Layered(index, weight)
-    return gram, Problem(gram.dense(), rhs, truth.sum(axis=0) if parent else None, matrix, lower, upper, able,
-                         part, totals)  # fmt: skip
+    return gram, Problem(
+        gram.dense(),
+        rhs,
+        truth.sum(axis=0) if parent else None,
+        matrix,
+        lower,
+        upper,
+        able,
+        part,
+        totals,
+    )
 
 
 def solve(gram: Any, p: Problem, **options: Any) -> Solution:
-    return children_qp(gram, p.rhs, p.parent, groups=p.rows, lower=p.lower, upper=p.upper, support=p.support,
-                       parts=p.parts, totals=p.totals, **options)  # fmt: skip
+    return children_qp(
+        gram,
+        p.rhs,
+        p.parent,
+        groups=p.rows,
+        lower=p.lower,
+        upper=p.upper,
+        support=p.support,
+        parts=p.parts,
+        totals=p.totals,
+        **options,
+    )
 
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -97,7 +147,9 @@ def test_as_good_as_clarabel(kind: str, shared: bool, parent: bool) -> None:
 
 @pytest.mark.parametrize("support", [True, False])
 def test_rows_that_overlap_are_solved_or_said_not_to_be(support: bool) -> None:
-    """Bounds on sums of overlapping cells may end in a cycle: then the status says so, and the gap is a bound all the same."""
+    """Bounds on sums of overlapping cells may end in a cycle: then the status says so, and the gap
+    is a bound all the same.
+    """
     rng = np.random.default_rng(support)
     optimal = 0
     for _ in range(24):
@@ -110,19 +162,30 @@ def test_rows_that_overlap_are_solved_or_said_not_to_be(support: bool) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([None, "exact", "partition"]), st.booleans(), st.booleans())
-def test_the_dense_matrices_have_the_same_answer(seed: int, rows: str | None, shared: bool, support: bool) -> None:
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([None, "exact", "partition"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_the_dense_matrices_have_the_same_answer(
+    seed: int, rows: str | None, shared: bool, support: bool
+) -> None:
     gram, p = layered(np.random.default_rng(seed), rows=rows, shared=shared, support=support)
     s, dense = solve(gram, p), solve(p.gram, p)
     assert s.status is dense.status is Status.OPTIMAL
     scale = max(1.0, min(abs(p.value(dense.x)), p.value(dense.x) + p.misfit()))
-    bent = 0.0 if rows is None else 1e-3 * np.abs(p.rhs - np.einsum("cij,cj->ci", p.grams, s.x)).sum()
+    bent = (
+        0.0 if rows is None else 1e-3 * np.abs(p.rhs - np.einsum("cij,cj->ci", p.grams, s.x)).sum()
+    )
     assert abs(p.above(s.x, dense.x)) <= 2e-6 * scale + bent
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([None, "partition"]), st.booleans())
-def test_as_good_as_every_choice_of_active_constraints(seed: int, rows: str | None, parts: bool) -> None:
+def test_as_good_as_every_choice_of_active_constraints(
+    seed: int, rows: str | None, parts: bool
+) -> None:
     gram, p = layered(np.random.default_rng(seed), 2, 2, 40, rows=rows, parts=parts)
     best = enumerated_qp(p)
     assert best is not None
@@ -146,7 +209,9 @@ def test_the_gap_is_a_bound_wherever_the_iteration_is_stopped() -> None:
 
 
 def test_the_certificate_is_what_the_multipliers_say_densely() -> None:
-    """P(x) + F(y), from matrices written out and the objective with its digits lost, beside the sum of small terms."""
+    """P(x) + F(y), from matrices written out and the objective with its digits lost, beside the sum
+    of small terms.
+    """
     rng = np.random.default_rng(4)
     gram, p = layered(rng, 3, 9, 60, rows="exact", shared=False)
     problem = DualProblem(ChildrenQP(gram, p.rhs, p.parent, p.rows, p.lower, p.upper))
@@ -177,7 +242,8 @@ def test_medium_queries_leave_the_gap_no_smaller(monkeypatch: pytest.MonkeyPatch
     check(p, other, best, 1e-6)
 
 
-# --- worked out by hand ------------------------------------------------------------------------------------------
+# --- worked out by hand
+# ------------------------------------------------------------------------------------------
 
 
 def test_one_cell_is_a_projection_onto_a_simplex() -> None:
@@ -214,7 +280,9 @@ def test_a_sum_of_zero_empties_its_cells() -> None:
 def test_groups_given_by_number_are_the_rows() -> None:
     gram, p = layered(np.random.default_rng(2), 4, 7, 300, rows="exact")
     assert p.rows is not None
-    by_number = children_qp(gram, p.rhs, p.parent, groups=p.rows.argmax(axis=0), lower=p.lower, upper=p.upper)
+    by_number = children_qp(
+        gram, p.rhs, p.parent, groups=p.rows.argmax(axis=0), lower=p.lower, upper=p.upper
+    )
     assert np.array_equal(by_number.x, solve(gram, p).x)
 
 
@@ -228,10 +296,15 @@ def test_in_company_each_has_its_own_answer() -> None:
     assert b.x.tobytes() == solve(large, p).x.tobytes()
 
 
-# --- refusals ----------------------------------------------------------------------------------------------------
+# --- refusals
+# ----------------------------------------------------------------------------------------------------
 
 INDEX = [np.array([0, 0, 1, 1]), np.arange(4)]
-GIVEN: dict[str, Any] = {"gram": Layered(INDEX, np.ones((2, 3))), "rhs": np.ones((3, 4)), "parent": np.array([5.0, 0, 2, 1])}  # fmt: skip
+GIVEN: dict[str, Any] = {
+    "gram": Layered(INDEX, np.ones((2, 3))),
+    "rhs": np.ones((3, 4)),
+    "parent": np.array([5.0, 0, 2, 1]),
+}
 
 
 @pytest.mark.parametrize(
@@ -245,7 +318,10 @@ GIVEN: dict[str, Any] = {"gram": Layered(INDEX, np.ones((2, 3))), "rhs": np.ones
     ids=["crossed", "too much", "too little", "one child"],
 )
 def test_bounds_that_contradict_are_named(lower: Any, upper: Any, message: str) -> None:
-    bounds = {k: None if b is None else np.array(b, dtype=float) for k, b in (("lower", lower), ("upper", upper))}
+    bounds = {
+        k: None if b is None else np.array(b, dtype=float)
+        for k, b in (("lower", lower), ("upper", upper))
+    }
     with pytest.raises(InfeasibleError, match=message):
         children_qp(**GIVEN, groups=np.array([0, 0, 1, 1]), **bounds)
 
@@ -257,7 +333,9 @@ def test_a_variable_that_nothing_measures_by_itself_is_refused() -> None:
         children_qp(**GIVEN | {"gram": Layered(INDEX, weight)})
 
 
-@pytest.mark.parametrize("weight", [np.full((2, 3), np.nan), -np.ones((2, 3)), np.ones((1, 3)), np.ones(2)])
+@pytest.mark.parametrize(
+    "weight", [np.full((2, 3), np.nan), -np.ones((2, 3)), np.ones((1, 3)), np.ones(2)]
+)
 def test_weights_that_do_not_fit_are_refused(weight: Array) -> None:
     with pytest.raises(ValueError, match=r"finite|weights"):
         Layered(INDEX, weight)
@@ -278,6 +356,14 @@ def test_sums_that_contradict_only_together_are_not_called_optimal() -> None:
     lower = np.array([[0, 0, 0, 2.0], [0, 0, 0, 0]])
     upper = np.array([[1, 1, 1, 9.0], [9, 9, 9, 9]])
     gram = Layered([np.arange(3)], np.ones((1, 2)))
-    s = children_qp(gram, np.ones((2, 3)), np.array([2.0, 2, 2]), groups=rows, lower=lower, upper=upper, max_iterations=500)  # fmt: skip
+    s = children_qp(
+        gram,
+        np.ones((2, 3)),
+        np.array([2.0, 2, 2]),
+        groups=rows,
+        lower=lower,
+        upper=upper,
+        max_iterations=500,
+    )
     assert s.status is Status.INACCURATE
     assert s.residual > 0.1

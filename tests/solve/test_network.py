@@ -40,9 +40,16 @@ class Case:
 
     def solve(self) -> Solution:
         return round_children(
-            self.x, self.parent, chain=self.chain, total=self.total, drains=self.drains,
-            parts=self.parts, totals=self.totals, cell_weight=self.cell_weight, integer_targets=self.integer_targets,
-        )  # fmt: skip
+            self.x,
+            self.parent,
+            chain=self.chain,
+            total=self.total,
+            drains=self.drains,
+            parts=self.parts,
+            totals=self.totals,
+            cell_weight=self.cell_weight,
+            integer_targets=self.integer_targets,
+        )
 
     def objective(self, n: NDArray[np.int64]) -> float:
         """Of a floor-or-ceiling n: in terms of b = n - floor(x) and f = x - floor(x)."""
@@ -64,14 +71,19 @@ class Case:
                 return False
             if link.upper is not None and (held > link.upper).any():
                 return False
-        if any(n[self.parts == s].sum() != t for s, t in enumerate([] if self.totals is None else self.totals)):
+        if any(
+            n[self.parts == s].sum() != t
+            for s, t in enumerate([] if self.totals is None else self.totals)
+        ):
             return False
         return self.drains is None or self.shared_out(n)
 
     def shared_out(self, n: NDArray[np.int64]) -> bool:
         d, held = self.drains, sums(n, self.chain[-1])
         return all(
-            can_be_shared_out(held[c], d.lower[d.child == c], d.upper[d.child == c], d.total[d.child == c])
+            can_be_shared_out(
+                held[c], d.lower[d.child == c], d.upper[d.child == c], d.total[d.child == c]
+            )
             for c in range(self.children)
         )
 
@@ -89,9 +101,12 @@ def sums(values: NDArray, link: Link) -> NDArray:  # type: ignore[type-arg]
     return np.stack([values[:, link.group == g].sum(axis=1) for g in range(groups)], axis=1)
 
 
-def random_case(rng: np.random.Generator, *, drains: bool = False, squeeze: bool = False, parts: bool = False) -> Case:
-    """Fractions with column sums that are whole, a random chain, and bounds around an integer solution that need
-    not be a rounding of x (``squeeze``), or around a rounding of it; so are the totals of some children together."""
+def random_case(
+    rng: np.random.Generator, *, drains: bool = False, squeeze: bool = False, parts: bool = False
+) -> Case:
+    """Fractions with column sums that are whole, a random chain, and bounds around an integer
+    solution that need not be a rounding of x (``squeeze``), or around a rounding of it; so are the
+    totals of some children together."""
     children, cells = int(rng.integers(1, 4)), int(rng.integers(1, 5))
     x = rng.integers(0, 4, (children, cells)) + np.where(
         rng.random((children, cells)) < 0.8, rng.random((children, cells)), 0
@@ -108,17 +123,28 @@ def random_case(rng: np.random.Generator, *, drains: bool = False, squeeze: bool
         merge = rng.integers(0, group.max() + 1, group.max() + 1)
         group = np.unique(merge[group], return_inverse=True)[1]
         chain.append(Link(group, weight=float(rng.choice([0.5, 1.0, 3.0, 64.0]))))
-    case = Case(x, parent, chain, total, None, float(rng.choice([1.0, 1.0, 2.0])), bool(rng.random() < 0.3))
+    case = Case(
+        x, parent, chain, total, None, float(rng.choice([1.0, 1.0, 2.0])), bool(rng.random() < 0.3)
+    )
     near = x + (rng.normal(0, 1.5, x.shape) if squeeze else 0)
-    witness = np.maximum(np.floor(near), 0) + ((near > np.floor(near)) & (rng.random(x.shape) < 0.5))
+    witness = np.maximum(np.floor(near), 0) + (
+        (near > np.floor(near)) & (rng.random(x.shape) < 0.5)
+    )
     for j, link in enumerate(chain):
         if rng.random() < 0.7:
             held = sums(witness, link).astype(np.int64)
-            lower, upper = held - rng.integers(0, 3, held.shape), held + rng.integers(0, 3, held.shape)
+            lower, upper = (
+                held - rng.integers(0, 3, held.shape),
+                held + rng.integers(0, 3, held.shape),
+            )
             chain[j] = Link(link.group, np.maximum(lower, 0), upper, link.weight)
     if parts:
-        case.parts = np.unique(rng.integers(-1, children, children), return_inverse=True)[1] - int(rng.random() < 0.5)
-        case.totals = np.array([witness[case.parts == s].sum() for s in range(case.parts.max() + 1)], dtype=np.int64)
+        case.parts = np.unique(rng.integers(-1, children, children), return_inverse=True)[1] - int(
+            rng.random() < 0.5
+        )
+        case.totals = np.array(
+            [witness[case.parts == s].sum() for s in range(case.parts.max() + 1)], dtype=np.int64
+        )
     if drains:
         case.drains = random_drains(rng, sums(witness, chain[-1]).astype(np.int64))
     return case
@@ -129,12 +155,18 @@ def random_drains(rng: np.random.Generator, held: NDArray[np.int64]) -> Drains:
     children, groups = held.shape
     each = int(rng.integers(1, 4))
     parts = np.stack(
-        [[rng.multinomial(held[c, g], np.full(each, 1 / each)) for g in range(groups)] for c in range(children)]
+        [
+            [rng.multinomial(held[c, g], np.full(each, 1 / each)) for g in range(groups)]
+            for c in range(children)
+        ]
     )
     parts = parts.transpose(0, 2, 1).reshape(children * each, groups)
     lower = np.maximum(parts - rng.integers(0, 3, parts.shape), 0)
     return Drains(
-        np.repeat(np.arange(children), each), lower, parts + rng.integers(0, 3, parts.shape), parts.sum(axis=1)
+        np.repeat(np.arange(children), each),
+        lower,
+        parts + rng.integers(0, 3, parts.shape),
+        parts.sum(axis=1),
     )
 
 
@@ -172,10 +204,13 @@ def check(case: Case) -> str:
         (False, True, True, {"rounded", "widened", "infeasible"}),
     ],
 )
-def test_the_best_of_all_floors_and_ceilings(drains: bool, squeeze: bool, parts: bool, wanted: set[str]) -> None:
+def test_the_best_of_all_floors_and_ceilings(
+    drains: bool, squeeze: bool, parts: bool, wanted: set[str]
+) -> None:
     rng = np.random.default_rng(5)
     cases = [
-        random_case(rng, drains=drains, squeeze=squeeze, parts=parts) for _ in range(100 if drains or parts else 250)
+        random_case(rng, drains=drains, squeeze=squeeze, parts=parts)
+        for _ in range(100 if drains or parts else 250)
     ]
     assert wanted <= {check(case) for case in cases}
 
@@ -187,7 +222,9 @@ def test_the_best_of_all_floors_and_ceilings_anywhere(seed: int, parts: bool) ->
 
 
 def test_a_joint_total_by_hand() -> None:
-    """Nearest would be 1, 0, 1 of the one cell; children 0 and 1 hold 2 together, and the first is nearer to it."""
+    """Nearest would be 1, 0, 1 of the one cell; children 0 and 1 hold 2 together, and the first is
+    nearer to it.
+    """
     x = np.array([[0.75], [0.5], [0.75]])
     joint = {"parts": np.array([0, 0, -1]), "totals": np.array([2])}
     assert round_children(x, np.array([2]), **joint).x[:, 0].tolist() == [1, 1, 0]
@@ -205,7 +242,9 @@ def test_joint_totals_that_floors_and_ceilings_cannot_meet_widen_them() -> None:
 
 
 def test_a_rounding_worse_than_the_best_is_told_from_it() -> None:
-    """The comparison of objectives above has teeth: the second best is further off than its tolerance."""
+    """The comparison of objectives above has teeth: the second best is further off than its
+    tolerance.
+    """
     x = np.array([[0.25, 0.5, 0.25], [0.75, 0.5, 0.75]])
     case = Case(x, np.array([1, 1, 1]), [Link(np.zeros(3, dtype=np.intp))])
     values = sorted(case.objective(n) for n in case.floors_and_ceilings() if case.feasible(n))
@@ -234,7 +273,9 @@ def test_next_to_an_integer_is_that_integer() -> None:
     """3 + 1e-9 may not become 4 and still pass for a rounding."""
     lower = np.array([[4], [0]])
     s = round_children(
-        np.array([[3 + 1e-9], [5 - 1e-9]]), np.array([8]), chain=[Link(np.zeros(1, dtype=np.intp), lower)]
+        np.array([[3 + 1e-9], [5 - 1e-9]]),
+        np.array([8]),
+        chain=[Link(np.zeros(1, dtype=np.intp), lower)],
     )
     assert s.x.tolist() == [[4], [4]]
     assert s.status is Status.WIDENED
@@ -254,7 +295,11 @@ def test_huge_counts_with_known_totals_and_drains() -> None:
     parent = np.rint(x.sum(axis=0)).astype(np.int64)
     group = np.arange(8) // 4
     totals = np.rint(x.sum(axis=1)).astype(np.int64)
-    case = Case(x, parent, [Link(group), Link(np.zeros(8, dtype=np.intp), totals[:, None], totals[:, None], 64.0)])
+    case = Case(
+        x,
+        parent,
+        [Link(group), Link(np.zeros(8, dtype=np.intp), totals[:, None], totals[:, None], 64.0)],
+    )
     assert check(case) == "rounded"
     held = sums(np.floor(x).astype(np.int64), Link(group))
     held[[0, 1], [0, 1]] += (totals - held.sum(axis=1))[:2]
@@ -289,11 +334,15 @@ def test_widening_leaves_floor_and_ceiling_as_seldom_as_it_can() -> None:
         if s.status is not Status.WIDENED:
             continue
         seen += 1
-        assert beyond(case, s.x) == min(beyond(case, n) for n in everything(case) if case.feasible(n))
+        assert beyond(case, s.x) == min(
+            beyond(case, n) for n in everything(case) if case.feasible(n)
+        )
 
 
 def test_where_one_cell_must_be_widened_another_is_not() -> None:
-    """Cell 1 must move two persons; in cell 0 nobody leaves floor and ceiling, though that would be nearer."""
+    """Cell 1 must move two persons; in cell 0 nobody leaves floor and ceiling, though that would be
+    nearer.
+    """
     x = np.array([[1.2, 0], [0.6, 0], [0.6, 0], [0.6, 2]])
     lower = np.zeros((4, 2), dtype=np.int64)
     lower[0, 1] = 2
@@ -311,18 +360,23 @@ def beyond(case: Case, n: NDArray[np.int64]) -> int:
 
 def everything(case: Case) -> Iterator[NDArray[np.int64]]:
     """Every way to share out the parent."""
-    columns = [[c for c in product(range(p + 1), repeat=case.children) if sum(c) == p] for p in case.parent]
+    columns = [
+        [c for c in product(range(p + 1), repeat=case.children) if sum(c) == p] for p in case.parent
+    ]
     for choice in product(*columns):
         yield np.array(choice, dtype=np.int64).T
 
 
-# --- refusals ------------------------------------------------------------------------------------------------
+# --- refusals
+# ------------------------------------------------------------------------------------------------
 
 
 def test_a_chain_that_is_not_nested_is_refused() -> None:
     with pytest.raises(ValueError, match="not laminar"):
         round_children(
-            np.full((2, 4), 0.5), np.ones(4, dtype=np.int64), chain=[np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])]
+            np.full((2, 4), 0.5),
+            np.ones(4, dtype=np.int64),
+            chain=[np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])],
         )
 
 
@@ -333,10 +387,18 @@ def test_a_root_needs_its_total_and_drains_a_chain() -> None:
     none = np.zeros((1, 1), dtype=np.int64)
     drains = Drains(np.zeros(1, dtype=np.intp), none, none, none[0])
     with pytest.raises(ValueError, match="those of the drains"):
-        round_children(x, np.array([1, 0]), chain=[np.zeros(2, dtype=np.intp)], drains=drains,
-                       parts=np.zeros(1, dtype=np.intp), totals=np.array([1]))  # fmt: skip
+        round_children(
+            x,
+            np.array([1, 0]),
+            chain=[np.zeros(2, dtype=np.intp)],
+            drains=drains,
+            parts=np.zeros(1, dtype=np.intp),
+            totals=np.array([1]),
+        )
     with pytest.raises(ValueError, match="chain"):
-        round_children(x, np.array([1, 0]), drains=Drains(np.zeros(1, dtype=np.intp), none, none, none[0]))
+        round_children(
+            x, np.array([1, 0]), drains=Drains(np.zeros(1, dtype=np.intp), none, none, none[0])
+        )
 
 
 @pytest.mark.parametrize(
@@ -355,7 +417,10 @@ def test_drains_that_cannot_be_filled() -> None:
     drains = Drains(np.zeros(1, dtype=np.intp), np.array([[0]]), np.array([[9]]), np.array([3]))
     with pytest.raises(InfeasibleError):
         round_children(
-            np.array([[1.0, 1.0]]), np.array([1, 1]), chain=[Link(np.zeros(2, dtype=np.intp))], drains=drains
+            np.array([[1.0, 1.0]]),
+            np.array([1, 1]),
+            chain=[Link(np.zeros(2, dtype=np.intp))],
+            drains=drains,
         )
 
 

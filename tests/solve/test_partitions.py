@@ -1,4 +1,6 @@
-"""Sums of partitions against the matrices that they stand for, and the quadratic program with either."""
+"""Sums of partitions against the matrices that they stand for, and the quadratic program with
+either.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,19 @@ from das.solve.curvature import Curvature
 
 RANDOM = np.random.default_rng(5)
 CELLS = 40
-INDEX = (np.arange(CELLS), RANDOM.integers(0, 3, CELLS), RANDOM.integers(0, 9, CELLS), np.zeros(CELLS, dtype=int))
+INDEX = (
+    np.arange(CELLS),
+    RANDOM.integers(0, 3, CELLS),
+    RANDOM.integers(0, 9, CELLS),
+    np.zeros(CELLS, dtype=int),
+)
 WEIGHT = (0.2, 1.5, 0.4, 30.0)
 
 
 def matrix() -> np.ndarray:
-    return np.asarray(sum(w * (i[:, None] == i[None, :]) for i, w in zip(INDEX, WEIGHT, strict=True)))
+    return np.asarray(
+        sum(w * (i[:, None] == i[None, :]) for i, w in zip(INDEX, WEIGHT, strict=True))
+    )
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -36,10 +45,14 @@ def test_they_are_the_matrix_and_solve_with_it(gram: Partitions) -> None:
     x = RANDOM.normal(size=(6, CELLS))
     np.testing.assert_allclose(gram.dense(), matrix())
     np.testing.assert_allclose(gram.times(x), x @ matrix(), atol=1e-10)
-    np.testing.assert_allclose(gram.solve(x), np.linalg.solve(matrix(), x.T).T, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        gram.solve(x), np.linalg.solve(matrix(), x.T).T, rtol=1e-9, atol=1e-9
+    )
     rows = (RANDOM.random((3, CELLS)) < 0.4).astype(float)
-    np.testing.assert_allclose(gram.plus(2.0, csr_array(rows), 0.7).dense(),
-                               matrix() + 2 * np.eye(CELLS) + 0.7 * rows.T @ rows)  # fmt: skip
+    np.testing.assert_allclose(
+        gram.plus(2.0, csr_array(rows), 0.7).dense(),
+        matrix() + 2 * np.eye(CELLS) + 0.7 * rows.T @ rows,
+    )
 
 
 def test_what_the_problem_needs_is_that_of_the_matrix(gram: Partitions) -> None:
@@ -72,7 +85,8 @@ def test_without_a_query_that_tells_all_cells_apart_there_are_none() -> None:
 
 def test_normal_equations_of_many_cells_are_no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = [
-        (i, RANDOM.integers(0, 9, (2, i.max() + 1)), np.full(2, 1 / w)) for i, w in zip(INDEX, WEIGHT, strict=True)
+        (i, RANDOM.integers(0, 9, (2, i.max() + 1)), np.full(2, 1 / w))
+        for i, w in zip(INDEX, WEIGHT, strict=True)
     ]
     small, rhs = least_squares.normal_equations(measured)
     monkeypatch.setattr(least_squares, "MANY", CELLS - 1)

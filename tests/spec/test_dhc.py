@@ -1,4 +1,6 @@
-"""The specification of the demographic file: budgets are production's, times what is asked; what does not fit is said."""
+"""The specification of the demographic file: budgets are production's, times what is asked; what
+does not fit is said.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,12 @@ from das.model.dhc import strategy
 from das.spec import DhcSpec, is_dhc, parse, parse_dhc
 from das.spec.dhc import Earlier
 
-TEXT = (Path(__file__).resolve().parents[2] / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
+TEXT = (Path(__file__).resolve().parents[2] / "configs" / "dhc-2020.toml").read_text(
+    encoding="utf-8"
+)
 PRODUCTION = (
-    'geography.levels=["US", "State", "County", "Prim", "Tract_Subset_Group", "Tract_Subset", "Block_Group", "Block"]'
+    'geography.levels=["US", "State", "County", "Prim", "Tract_Subset_Group", "Tract_Subset",'
+    ' "Block_Group", "Block"]'
 )
 
 
@@ -44,15 +49,20 @@ def test_each_level_has_the_budget_of_the_level_that_is_named() -> None:
     spec = of('budget.levels={Tract = "County"}')
     tract = {d.query: d.cost for d in spec.universe("persons").plan.at("Tract")}
     assert tract == strategy.persons().rho["County"]
-    assert {d.query: d.cost for d in of().universe("persons").plan.at("Tract")} == strategy.persons().rho[
-        "Tract_Subset"
-    ]
+    assert {
+        d.query: d.cost for d in of().universe("persons").plan.at("Tract")
+    } == strategy.persons().rho["Tract_Subset"]
 
 
 def test_it_survives_its_dump_which_names_nothing_of_this_machine() -> None:
     spec = of("data.path=/somewhere/secret", "run.seed=3").after(
         Earlier.model_validate(
-            {"from": "pl94", "digest": "ab" * 32, "exact": [["State", "total"]], "rho": {"persons": "5/2"}}
+            {
+                "from": "pl94",
+                "digest": "ab" * 32,
+                "exact": [["State", "total"]],
+                "rho": {"persons": "5/2"},
+            }
         )
     )
     text = spec.dump()
@@ -86,8 +96,12 @@ def test_what_does_not_fit_is_said(change: str, says: str) -> None:
 
 
 def test_puerto_rico_has_budgets_of_its_own() -> None:
-    spec = of("budget.where=PR", 'geography.levels=["State", "County", "Tract", "Block_Group", "Block"]')
-    assert {d.query: d.cost for d in spec.universe("persons").plan.at("State")} == strategy.persons("PR").rho["State"]
+    spec = of(
+        "budget.where=PR", 'geography.levels=["State", "County", "Tract", "Block_Group", "Block"]'
+    )
+    assert {d.query: d.cost for d in spec.universe("persons").plan.at("State")} == strategy.persons(
+        "PR"
+    ).rho["State"]
 
 
 def test_the_levels_are_the_lower_ones_of_the_earlier_release() -> None:
@@ -99,6 +113,10 @@ def test_the_levels_are_the_lower_ones_of_the_earlier_release() -> None:
 
 
 def test_nobody_takes_it_for_another_configuration() -> None:
-    assert [is_dhc(t) for t in (TEXT, '[schema]\nname = "pl94"', "= not toml")] == [True, False, False]
+    assert [is_dhc(t) for t in (TEXT, '[schema]\nname = "pl94"', "= not toml")] == [
+        True,
+        False,
+        False,
+    ]
     with pytest.raises(SpecError, match="demographic file"):
         parse(TEXT, where="c")

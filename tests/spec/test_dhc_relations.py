@@ -1,4 +1,6 @@
-"""What changes of several records cost: the squares of their numbers, which enumeration of all changes reaches and never exceeds."""
+"""What changes of several records cost: the squares of their numbers, which enumeration of all
+changes reaches and never exceeds.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ DELTA = Fraction(1, 10**10)
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_k_records_that_are_replaced_cost_no_more_than_the_square_of_k(k: int) -> None:
-    """Every way in which k records can each leave one of four answers for another, as the squared length of what changes."""
+    """Every way in which k records can each leave one of four answers for another, as the squared
+    length of what changes.
+    """
     one = [np.eye(4, dtype=int)[b] - np.eye(4, dtype=int)[a] for a, b in permutations(range(4), 2)]
     lengths = [int((sum(vs) ** 2).sum()) for vs in product(one, repeat=k)]
     relation = Relation("", {"persons": k})
@@ -34,18 +38,24 @@ def test_k_records_that_are_replaced_cost_no_more_than_the_square_of_k(k: int) -
 
 
 def test_discrete_gaussian_noise_pays_for_the_squared_length() -> None:
-    """The Renyi divergence of an answer that changes by two is that of four answers that change by one, at most."""
+    """The Renyi divergence of an answer that changes by two is that of four answers that change by
+    one, at most.
+    """
     x, sigma_sq = np.arange(-200, 203), 3.0
     whole = np.log(np.exp(-(x**2) / (2 * sigma_sq)).sum())
     p, q = -(x**2) / (2 * sigma_sq) - whole, -((x - 2) ** 2) / (2 * sigma_sq) - whole
     for alpha in (1.5, 2, 4, 10):
         found = np.log(np.sum(np.exp(alpha * p + (1 - alpha) * q))) / (alpha - 1)
         assert found <= alpha * 4 / (2 * sigma_sq) * (1 + 1e-9)
-        assert found > alpha * 3.99 / (2 * sigma_sq)  # two draws that change by one would be half of it
+        assert found > alpha * 3.99 / (
+            2 * sigma_sq
+        )  # two draws that change by one would be half of it
 
 
 def test_one_person_elsewhere_is_no_single_record() -> None:
-    """By production's budgets, written out. Records of one kind do not just add up: that holds where no two change one answer."""
+    """By production's budgets, written out. Records of one kind do not just add up: that holds
+    where no two change one answer.
+    """
     persons, households, units = Fraction("3.7194"), Fraction("5.0694"), Fraction("0.6887")
     assert {"persons": persons, "units": units, "households": households} == COSTS
     (elsewhere,) = [r for r in RELATIONS if "one person elsewhere" in r.what]
@@ -57,7 +67,10 @@ def test_the_sentences_have_both_sums_and_both_releases() -> None:
     earlier = {"persons": Fraction(2), "housing": Fraction("0.1")}
     alone, both = sentences(COSTS, {}, DELTA), sentences(COSTS, earlier, DELTA)
     assert len(alone) == len(both) == len(RELATIONS)
-    for says, costs in ((alone[2], ["15.2356", "26.7518"]), (both[2], ["15.2356", "26.7518", "17.4356", "29.1518"])):
+    for says, costs in (
+        (alone[2], ["15.2356", "26.7518"]),
+        (both[2], ["15.2356", "26.7518", "17.4356", "29.1518"]),
+    ):
         assert [x.split(" ")[0] for x in says.split("rho = ")[1:]] == costs
         epsilons = [float(x.split(")")[0]) for x in says.split("(epsilon ")[1:]]
         for epsilon, rho in zip(epsilons, costs, strict=True):
@@ -75,4 +88,6 @@ def test_a_release_of_other_terms_is_counted_as_a_replaced_record() -> None:
     pure = Plan.of_epsilon("1/2", {"US": 1}, ["total"], neighbours=Neighbours.UNBOUNDED.value)
     schemas = {"persons": bounded.persons.schema}
     terms = Terms(pure.mechanism, Neighbours.UNBOUNDED, DELTA, ("US",), schemas, {"persons": ()})
-    assert replaced(account(terms, {"persons": pure.draws})) == {"persons": Fraction(1, 2)}  # epsilon 1: rho 1/2
+    assert replaced(account(terms, {"persons": pure.draws})) == {
+        "persons": Fraction(1, 2)
+    }  # epsilon 1: rho 1/2

@@ -1,4 +1,6 @@
-"""Keys of an optimised spine: what they mean where they are absent, and each fault that a person makes."""
+"""Keys of an optimised spine: what they mean where they are absent, and each fault that a person
+makes.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,31 @@ import pytest
 from das.errors import SpecError
 from das.spec import RunSpec, dump, parse
 
-CONFIG = (Path(__file__).resolve().parents[2] / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
+CONFIG = (Path(__file__).resolve().parents[2] / "configs" / "pl94-2010.toml").read_text(
+    encoding="utf-8"
+)
 
 
 def spec(*keys: str, spine: str = "optimized") -> RunSpec:
-    return parse(CONFIG, where="c", overrides=[f"geography.spine={spine}", *(f"geography.{k}" for k in keys)])
+    return parse(
+        CONFIG, where="c", overrides=[f"geography.spine={spine}", *(f"geography.{k}" for k in keys)]
+    )
 
 
 @pytest.mark.parametrize(
     ("keys", "runs"),
-    [([], 12), (["fanout=0"], 0), (["fanout=none"], None), (["targets=Place"], None), (["targets=[]"], 12),
-     (['targets=["Place"]', "fanout=7"], 7)],
-)  # fmt: skip
-def test_groups_are_cut_as_in_2020_and_with_targets_not_at_all(keys: list[str], runs: int | None) -> None:
+    [
+        ([], 12),
+        (["fanout=0"], 0),
+        (["fanout=none"], None),
+        (["targets=Place"], None),
+        (["targets=[]"], 12),
+        (['targets=["Place"]', "fanout=7"], 7),
+    ],
+)
+def test_groups_are_cut_as_in_2020_and_with_targets_not_at_all(
+    keys: list[str], runs: int | None
+) -> None:
     assert spec(*keys).geography.runs == runs
 
 
@@ -45,18 +59,37 @@ def test_the_specification_of_a_tabulation_spine_has_no_word_of_them() -> None:
 
 @pytest.mark.parametrize(
     ("key", "where", "says"),
-    [("fanout=-3", "geography.fanout", '-3 is no fan-out: give a whole number from 0 to 1,000,000, or "none"'),
-     ("fanout=2.5", "geography.fanout", "no fan-out"), ("fanout=true", "geography.fanout", "no fan-out"),
-     ("fanout=many", "geography.fanout", "'many' is no fan-out"),
-     ("digits={Tract=0}", "geography.digits", "0 is no number of digits"),
-     ("digits={US=2}", "geography.digits", "units of 'US' have no numbers"),
-     ("geocodes='2021'", "geography.geocodes", "'2020' or '2010'"),
-     ('targets=["Place", "Place"]', "geography.targets", "'Place' stands there twice"),
-     ('targets=["a/wards.csv", "b/wards.csv"]', "geography.targets", "'wards.csv' stands there twice"),
-     ('levels=["US", "County", "Tract", "Block_Group", "Block"]', "geography.levels", "has a level State"),
-     ('levels=["US", "State", "Block_Group", "Tract", "Block"]', "geography.levels", "ends with Block_Group and Block"),
-     ('levels=["US", "State", "Block"]', "geography.levels", "ends with Block_Group and Block")],
-)  # fmt: skip
+    [
+        (
+            "fanout=-3",
+            "geography.fanout",
+            '-3 is no fan-out: give a whole number from 0 to 1,000,000, or "none"',
+        ),
+        ("fanout=2.5", "geography.fanout", "no fan-out"),
+        ("fanout=true", "geography.fanout", "no fan-out"),
+        ("fanout=many", "geography.fanout", "'many' is no fan-out"),
+        ("digits={Tract=0}", "geography.digits", "0 is no number of digits"),
+        ("digits={US=2}", "geography.digits", "units of 'US' have no numbers"),
+        ("geocodes='2021'", "geography.geocodes", "'2020' or '2010'"),
+        ('targets=["Place", "Place"]', "geography.targets", "'Place' stands there twice"),
+        (
+            'targets=["a/wards.csv", "b/wards.csv"]',
+            "geography.targets",
+            "'wards.csv' stands there twice",
+        ),
+        (
+            'levels=["US", "County", "Tract", "Block_Group", "Block"]',
+            "geography.levels",
+            "has a level State",
+        ),
+        (
+            'levels=["US", "State", "Block_Group", "Tract", "Block"]',
+            "geography.levels",
+            "ends with Block_Group and Block",
+        ),
+        ('levels=["US", "State", "Block"]', "geography.levels", "ends with Block_Group and Block"),
+    ],
+)
 def test_keys_that_mean_nothing_are_refused(key: str, where: str, says: str) -> None:
     with pytest.raises(SpecError) as refused:
         spec(key)
@@ -64,7 +97,9 @@ def test_keys_that_mean_nothing_are_refused(key: str, where: str, says: str) -> 
     assert says in str(refused.value)
 
 
-@pytest.mark.parametrize("key", ["fanout=0", "fanout=none", "targets=Place", "geocodes='2020'", "digits={Tract=4}"])
+@pytest.mark.parametrize(
+    "key", ["fanout=0", "fanout=none", "targets=Place", "geocodes='2020'", "digits={Tract=4}"]
+)
 def test_a_tabulation_spine_has_none_of_them(key: str) -> None:
     with pytest.raises(SpecError, match="this is for an optimised spine") as refused:
         spec(key, spine="tabulation")

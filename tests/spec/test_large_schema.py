@@ -1,5 +1,5 @@
-"""A schema of one's own with ten million cells: loading costs its levels, not its cells, and records of it are counted,
-written and read."""
+"""A schema of one's own with ten million cells: loading costs its levels, not its cells, and
+records of it are counted, written and read."""
 
 from __future__ import annotations
 
@@ -94,10 +94,22 @@ def test_loading_builds_nothing_of_the_size_of_the_cells() -> None:
 @pytest.mark.parametrize(
     "old, new, message",
     [
-        ('"home * origin"]', '"home * minor"]', "does not tell the groups of 'home \\* minor' apart"),
-        ('minor = ["yes"], sex', 'minor = ["no"], age = ["3"], sex', "no record can meet this condition"),
+        (
+            '"home * origin"]',
+            '"home * minor"]',
+            "does not tell the groups of 'home \\* minor' apart",
+        ),
+        (
+            'minor = ["yes"], sex',
+            'minor = ["no"], age = ["3"], sex',
+            "no record can meet this condition",
+        ),
         ('income = ["39"]', 'income = ["40"]', "'income' has no level '40'"),
-        ('minor = ["yes"], income', 'wealth = ["yes"], income', "no attribute 'wealth', and no grouping"),
+        (
+            'minor = ["yes"], income',
+            'wealth = ["yes"], income',
+            "no attribute 'wealth', and no grouping",
+        ),
     ],
 )
 def test_what_is_wrong_is_found_without_them(old: str, new: str, message: str) -> None:
@@ -108,7 +120,9 @@ def test_what_is_wrong_is_found_without_them(old: str, new: str, message: str) -
 
 def _people(cells: int, seed: int = 7) -> Histogram:
     rng = np.random.default_rng(seed)
-    return Histogram.of(5, cells, rng.integers(0, 5, 3000), rng.integers(0, cells, 3000), rng.integers(1, 4, 3000))
+    return Histogram.of(
+        5, cells, rng.integers(0, 5, 3000), rng.integers(0, cells, 3000), rng.integers(1, 4, 3000)
+    )
 
 
 def test_a_histogram_over_it_answers_queries(spec: RunSpec) -> None:
@@ -134,6 +148,10 @@ def test_its_zeros_are_those_of_its_rules(spec: RunSpec) -> None:
 
 def test_its_microdata_hold_the_same_records(spec: RunSpec, tmp_path: Path) -> None:
     schema = spec.persons.schema
-    h, codes, universe = _people(schema.cells), encoded(["a", "b", "c", "d", "e"]), Universe(PERSONS, schema)
+    h, codes, universe = (
+        _people(schema.cells),
+        encoded(["a", "b", "c", "d", "e"]),
+        Universe(PERSONS, schema),
+    )
     write(tmp_path / "persons", h, codes, universe)
     assert read(tmp_path / "persons", universe, codes).same_as(h)

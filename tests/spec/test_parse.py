@@ -135,7 +135,8 @@ def change(old: str, new: str, text: str = BASE) -> str:
     return text.replace(old, new)
 
 
-# --- what is right -------------------------------------------------------------------------------------------
+# --- what is right
+# -------------------------------------------------------------------------------------------
 
 
 def test_a_configuration_becomes_a_plan() -> None:
@@ -166,8 +167,12 @@ def test_a_configuration_becomes_a_plan() -> None:
 
 
 def test_levels_are_measured_in_the_order_of_the_geography() -> None:
-    mixed = change('US = "1/4"\nState = "1/4"\nBlock = "1/2"', 'Block = "1/2"\nUS = "1/4"\nState = "1/4"')
-    assert [d.level for d in read(mixed).persons.plan.draws] == [d.level for d in read().persons.plan.draws]
+    mixed = change(
+        'US = "1/4"\nState = "1/4"\nBlock = "1/2"', 'Block = "1/2"\nUS = "1/4"\nState = "1/4"'
+    )
+    assert [d.level for d in read(mixed).persons.plan.draws] == [
+        d.level for d in read().persons.plan.draws
+    ]
 
 
 def test_units_have_a_multiple_of_the_persons_budget() -> None:
@@ -184,13 +189,17 @@ def test_units_have_a_multiple_of_the_persons_budget() -> None:
 def test_the_table_units_of_earlier_configurations_is_housing() -> None:
     earlier = UNITS.replace("[housing", "[units")
     said: list[str] = []
-    spec = parse(BASE + earlier, where="old.toml", note=said.append, overrides=["units.budget.relative=1/20"])
+    spec = parse(
+        BASE + earlier, where="old.toml", note=said.append, overrides=["units.budget.relative=1/20"]
+    )
     assert spec == read(BASE + UNITS, "housing.budget.relative=1/20")
     assert said == ["old.toml: the table [units] is read as [housing]; rename it"]
     table = '[tables.Vacant]\ntitle = "Vacant"\nuniverse = "units"\nquery = "h1"\n'
     spec = parse(BASE + UNITS + table, where="old.toml", note=said.append)
     assert spec == read(BASE + UNITS + table.replace("units", "housing"))
-    assert said[1:] == ["old.toml: the universe 'units' of tables.Vacant is read as 'housing'; rename it"]
+    assert said[1:] == [
+        "old.toml: the universe 'units' of tables.Vacant is read as 'housing'; rename it"
+    ]
     assert [t.name for t in spec.universe("housing").own_tables] == ["Vacant"]
     with pytest.raises(SpecError, match=r"\[units\] and \[housing\] are one table"):
         read(BASE + UNITS + earlier)
@@ -225,7 +234,9 @@ def test_labels_of_ones_own() -> None:
     assert schema.query("home * grown").title == "home by Grown up"
     assert schema.query("grown").captions() == ["yes", "Not yet"]
     assert schema.attribute("home").labels[0] == "In a house"
-    assert parse(dump(read(OWN + LABELS)), where="again").persons.schema.query("grown").captions() == ["yes", "Not yet"]
+    assert parse(dump(read(OWN + LABELS)), where="again").persons.schema.query(
+        "grown"
+    ).captions() == ["yes", "Not yet"]
     french = read(
         BASE + '[schema.labels.hispanic]\ntitle = "Origine"'
     ).persons.schema  # a published one, in other words
@@ -234,20 +245,29 @@ def test_labels_of_ones_own() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "said"),
-    [("[schema.labels.x]", "'x' is neither an attribute nor a grouping"),
-     ("[schema.labels.home]\nlevels = { nowhere = 'N' }", "no level 'nowhere' to label"),
-     ("[schema.labels.grown]\nlevels = { no = 'yes' }", "label of its own")],
-)  # fmt: skip
+    [
+        ("[schema.labels.x]", "'x' is neither an attribute nor a grouping"),
+        ("[schema.labels.home]\nlevels = { nowhere = 'N' }", "no level 'nowhere' to label"),
+        ("[schema.labels.grown]\nlevels = { no = 'yes' }", "label of its own"),
+    ],
+)
 def test_labels_of_nothing_are_refused(labels: str, said: str) -> None:
     with pytest.raises(SpecError, match=said):
         read(f"{OWN}\n{labels}\n")
 
 
-# --- round trips and digests ---------------------------------------------------------------------------------
+# --- round trips and digests
+# ---------------------------------------------------------------------------------
 
 TUNED = '[rounding]\nchain = ["hhgq"]\n[estimation]\ntolerance = "1/7"\n[estimation.passes]'
-ALL = [BASE, BASE + UNITS, OWN, change("[run]", "[run]\nseed = 7"), change('"5/2"', '"2.5"'),
-       change("[estimation.passes]", TUNED)]  # fmt: skip
+ALL = [
+    BASE,
+    BASE + UNITS,
+    OWN,
+    change("[run]", "[run]\nseed = 7"),
+    change('"5/2"', '"2.5"'),
+    change("[estimation.passes]", TUNED),
+]
 
 
 @pytest.mark.parametrize("text", ALL)
@@ -259,14 +279,25 @@ def test_a_dumped_specification_reads_back_as_itself(text: str) -> None:
     assert again.persons == spec.persons
     assert again.universes == spec.universes
     assert again.data.path == ()
-    resolved: Any = {"data": {"path"}, "estimation": {"passes"}}  # passes by rule are written out, and are in universes
+    resolved: Any = {
+        "data": {"path"},
+        "estimation": {"passes"},
+    }  # passes by rule are written out, and are in universes
     assert again.model_dump(exclude=resolved) == spec.model_dump(exclude=resolved)
     tomllib.loads(dump(spec))
 
 
 @given(allocations(), st.fractions(Fraction(1, 10**6), 10**6))
 def test_any_exact_allocation_survives(allocation, rho: Fraction) -> None:  # type: ignore[no-untyped-def]
-    lines = ["[run]", 'name = "x"', "[data]", 'reader = "ppmf"', "[schema]", 'name = "s"', "[schema.attributes]"]
+    lines = [
+        "[run]",
+        'name = "x"',
+        "[data]",
+        'reader = "ppmf"',
+        "[schema]",
+        'name = "s"',
+        "[schema.attributes]",
+    ]
     lines += [f'q{i} = ["a", "b"]' for i in range(5)]
     lines += [
         "[geography]",
@@ -294,9 +325,13 @@ def test_a_digest_is_of_the_meaning_not_of_the_text_or_the_machine() -> None:
     ]
     assert len({digest(s) for s in same}) == 1
     others = [
-        read(BASE, "run.name=other"), read(BASE, "run.seed=1"), read(BASE, "budget.rho=5/3"),
-        read(BASE, "budget.neighbours=unbounded"), read(BASE, "constraints.total=US"), read(BASE + UNITS),
-    ]  # fmt: skip
+        read(BASE, "run.name=other"),
+        read(BASE, "run.seed=1"),
+        read(BASE, "budget.rho=5/3"),
+        read(BASE, "budget.neighbours=unbounded"),
+        read(BASE, "constraints.total=US"),
+        read(BASE + UNITS),
+    ]
     assert len({digest(s) for s in [read(), *others]}) == 1 + len(others)
 
 
@@ -305,7 +340,8 @@ def test_a_specification_is_frozen() -> None:
         read().run.seed = 7
 
 
-# --- faults --------------------------------------------------------------------------------------------------
+# --- faults
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -314,7 +350,11 @@ def test_a_specification_is_frozen() -> None:
         (change("neighbours =", "neighbors ="), "budget.neighbors", "neighbours"),
         (change("[geography]", "[geografy]"), "geografy", "geography"),
         (change("[run]", "[run]\nsed = 1"), "run.sed", "seed"),
-        (change("[constraints]", "[constraints]\nhousing_unit = true"), "constraints.housing_unit", "housing_units"),
+        (
+            change("[constraints]", "[constraints]\nhousing_unit = true"),
+            "constraints.housing_unit",
+            "housing_units",
+        ),
         (change("relative", "relativ", BASE + UNITS), "housing.budget.relativ", "relative"),
         (change("[schema]", "[schema]\nname_ = 1"), "schema.name_", "name"),
     ],
@@ -324,14 +364,23 @@ def test_an_unknown_key_is_named_with_the_nearest_known(text: str, path: str, ne
 
 
 def test_an_unknown_key_like_no_other_comes_with_those_there_are() -> None:
-    assert "run.xyzzy: unknown key; known keys: name, seed" in fault(change("[run]", "[run]\nxyzzy = 1"))
+    assert "run.xyzzy: unknown key; known keys: name, seed" in fault(
+        change("[run]", "[run]\nxyzzy = 1")
+    )
 
 
 def test_several_faults_are_reported_together() -> None:
-    text = change("neighbours =", "neighbors =", change('name = "small"', "", change('"pl94-2010"', '"pl95"')))
+    text = change(
+        "neighbours =", "neighbors =", change('name = "small"', "", change('"pl94-2010"', '"pl95"'))
+    )
     message = fault(change('rho = "5/2"', "rho = 2.5", text))
-    for part in ("run.name: missing", "data.reader: ", "budget.neighbors: unknown key", "budget.neighbours: missing",
-                 "budget.rho: 2.5 is a float"):  # fmt: skip
+    for part in (
+        "run.name: missing",
+        "data.reader: ",
+        "budget.neighbors: unknown key",
+        "budget.neighbours: missing",
+        "budget.rho: 2.5 is a float",
+    ):
         assert part in message
     assert "5 fault(s)" in message
 
@@ -339,14 +388,32 @@ def test_several_faults_are_reported_together() -> None:
 @pytest.mark.parametrize(
     "text, parts",
     [
-        (change('Block = "1/2"', 'Block = "1/3"'), ["budget.levels", "sum to 5/6 (about 0.833333)"]),
+        (
+            change('Block = "1/2"', 'Block = "1/3"'),
+            ["budget.levels", "sum to 5/6 (about 0.833333)"],
+        ),
         (change('detailed = "2/3"', 'detailed = "1/3"'), ["budget.queries.US", "sum to 2/3"]),
-        (change('US = "1/4"\n', ""), ["level 'US' of geography.levels has no share", "budget.levels"]),
-        (change('Block = "1/2"', 'Blok = "1/2"'), ["level 'Block' of geography.levels has no share"]),
-        (change('Block = "1/2"', 'Block = "1/4"\nCounty = "1/4"'), ["'County' is not a level", "budget.levels"]),
+        (
+            change('US = "1/4"\n', ""),
+            ["level 'US' of geography.levels has no share", "budget.levels"],
+        ),
+        (
+            change('Block = "1/2"', 'Blok = "1/2"'),
+            ["level 'Block' of geography.levels has no share"],
+        ),
+        (
+            change('Block = "1/2"', 'Block = "1/4"\nCounty = "1/4"'),
+            ["'County' is not a level", "budget.levels"],
+        ),
         (change("[budget.queries.Block]\ntotal = 1", ""), ["no queries for level 'Block'"]),
-        (change("[budget.queries.Block]", "[budget.queries.Tract]"), ["no queries for level 'Block'"]),
-        (BASE + "[budget.queries.Tract]\ntotal = 1", ["queries for level 'Tract', which has no share"]),
+        (
+            change("[budget.queries.Block]", "[budget.queries.Tract]"),
+            ["no queries for level 'Block'"],
+        ),
+        (
+            BASE + "[budget.queries.Tract]\ntotal = 1",
+            ["queries for level 'Tract', which has no share"],
+        ),
         (change('US = "1/4"', "US = 0.25"), ["budget.levels.US: 0.25 is a float", '"1/4"']),
         (change('rho = "5/2"', "rho = 2.5"), ["budget.rho: 2.5 is a float, which is not exact"]),
         (change('rho = "5/2"', "rho = nan"), ["budget.rho", "this is no number"]),
@@ -357,25 +424,64 @@ def test_several_faults_are_reported_together() -> None:
         (change('rho = "5/2"', 'rho = "-1"'), ["budget.rho", "the budget is -1"]),
         (change('rho = "5/2"\n', ""), ["budget", "wants rho"]),
         (change('rho = "5/2"', 'rho = "5/2"\nepsilon = 1'), ["budget", "no epsilon"]),
-        (change('rho = "5/2"', 'rho = "5/2"\nmechanism = "geometric"'), ["wants epsilon, and no rho"]),
-        (change('rho = "5/2"', 'rho = "5/2"\nmechanism = "laplace"'), ["budget.mechanism", "geometric"]),
+        (
+            change('rho = "5/2"', 'rho = "5/2"\nmechanism = "geometric"'),
+            ["wants epsilon, and no rho"],
+        ),
+        (
+            change('rho = "5/2"', 'rho = "5/2"\nmechanism = "laplace"'),
+            ["budget.mechanism", "geometric"],
+        ),
         (change('rho = "5/2"', 'rho = "5/2"\ndelta = "1"'), ["delta is 1, not between 0 and 1"]),
         (change('rho = "5/2"', 'rho = "5/2"\ndelta = 0'), ["delta is 0, not between 0 and 1"]),
         (change('"bounded"', '"both"'), ["budget.neighbours", "bounded"]),
         (change('neighbours = "bounded"\n', ""), ["budget.neighbours: missing"]),
-        (change('name = "pl94"', 'name = "pl95"'), ["schema.name", "no schema is called 'pl95'", "pl94, h1, 1940-e2e"]),
-        (change('name = "pl94"', 'name = "pl94"\ndwelling = "hhgq"'), ["'pl94' is a published one"]),
-        (change('hhgq = "1/3"', 'hhqg = "1/3"'), ["budget.queries.US", "'hhqg' is neither an attribute nor a grouping"]),
-        (change('"hispanic * cenrace"', '"cenrace * cenrace"'), ["budget.queries.State", "'cenrace' occurs twice"]),
-        (change('"US", "State", "Block"]', '"US", "State", "State"]'), ["geography.levels", "a level occurs twice"]),
+        (
+            change('name = "pl94"', 'name = "pl95"'),
+            ["schema.name", "no schema is called 'pl95'", "pl94, h1, 1940-e2e"],
+        ),
+        (
+            change('name = "pl94"', 'name = "pl94"\ndwelling = "hhgq"'),
+            ["'pl94' is a published one"],
+        ),
+        (
+            change('hhgq = "1/3"', 'hhqg = "1/3"'),
+            ["budget.queries.US", "'hhqg' is neither an attribute nor a grouping"],
+        ),
+        (
+            change('"hispanic * cenrace"', '"cenrace * cenrace"'),
+            ["budget.queries.State", "'cenrace' occurs twice"],
+        ),
+        (
+            change('"US", "State", "Block"]', '"US", "State", "State"]'),
+            ["geography.levels", "a level occurs twice"],
+        ),
         (change('levels = ["US", "State", "Block"]', "levels = []"), ["geography.levels"]),
-        (change('total = "State"', 'total = "County"'), ["constraints.total", "'County' is not a level", "US, State, Block"]),
+        (
+            change('total = "State"', 'total = "County"'),
+            ["constraints.total", "'County' is not a level", "US, State, Block"],
+        ),
         (change("US = [[", "County = [["), ["estimation.passes", "'County' is not a level"]),
-        (change('US = [["*"]]', 'US = [["total"], ["*"]]'), ["estimation.passes.US", "'total' is not measured at 'US'"]),
-        (change('US = [["*"]]', 'US = [["hhgq"]]'), ["estimation.passes.US", "in no pass: 'detailed'"]),
-        (change('US = [["*"]]', 'US = [["hhgq"], ["hhgq", "*"]]'), ["estimation.passes.US", "in two passes"]),
-        (change("[geography]", "[geography]\ndefine = { County = ['State'] }"), ["geography.define", "'County'"]),
-        (change("[constraints]", "[rounding]\nchain = ['hhqg']\n[constraints]"), ["'hhqg' is neither"]),
+        (
+            change('US = [["*"]]', 'US = [["total"], ["*"]]'),
+            ["estimation.passes.US", "'total' is not measured at 'US'"],
+        ),
+        (
+            change('US = [["*"]]', 'US = [["hhgq"]]'),
+            ["estimation.passes.US", "in no pass: 'detailed'"],
+        ),
+        (
+            change('US = [["*"]]', 'US = [["hhgq"], ["hhgq", "*"]]'),
+            ["estimation.passes.US", "in two passes"],
+        ),
+        (
+            change("[geography]", "[geography]\ndefine = { County = ['State'] }"),
+            ["geography.define", "'County'"],
+        ),
+        (
+            change("[constraints]", "[rounding]\nchain = ['hhqg']\n[constraints]"),
+            ["'hhqg' is neither"],
+        ),
         (change("[run]", "[run]\nseed = -1"), ["run.seed"]),
         (change("[run]", '[run]\nseed = "7"'), ["run.seed"]),
         (change("[run]", "[run]\nseed = true"), ["run.seed"]),
@@ -383,14 +489,32 @@ def test_several_faults_are_reported_together() -> None:
         (change('name = "small"', 'name = ""'), ["run.name"]),
         (change('"pl94-2010"', '"table"'), ["data.columns goes with the reader 'table'"]),
         (change("[data]", "[data]\ncolumns = {}"), ["data.columns goes with the reader 'table'"]),
-        (change('relative = "1/10"', "relative = 0", BASE + UNITS), ["housing.budget.relative", "0, not positive"]),
-        (change('relative = "1/10"', "relative = 0.1", BASE + UNITS), ["housing.budget.relative: 0.1 is a float"]),
-        (change("[housing.budget]", '[housing]\nschema = "h2"\n[housing.budget]', BASE + UNITS), ["housing.schema"]),
-        (change("[housing.budget.levels]\nUS", "[housing.budget.levels]\nUK", BASE + UNITS), ["housing.budget.levels", "'US'"]),
-        ((BASE + UNITS).replace('US = "1/3"\nState', 'US = "1/6"\nState'), ["housing.budget.levels", "sum to 5/6"]),
-        ((BASE + UNITS).replace("US]\ndetailed = 1", "US]\nhhgq = 1"), ["housing.budget.queries.US", "'hhgq' is neither"]),
+        (
+            change('relative = "1/10"', "relative = 0", BASE + UNITS),
+            ["housing.budget.relative", "0, not positive"],
+        ),
+        (
+            change('relative = "1/10"', "relative = 0.1", BASE + UNITS),
+            ["housing.budget.relative: 0.1 is a float"],
+        ),
+        (
+            change("[housing.budget]", '[housing]\nschema = "h2"\n[housing.budget]', BASE + UNITS),
+            ["housing.schema"],
+        ),
+        (
+            change("[housing.budget.levels]\nUS", "[housing.budget.levels]\nUK", BASE + UNITS),
+            ["housing.budget.levels", "'US'"],
+        ),
+        (
+            (BASE + UNITS).replace('US = "1/3"\nState', 'US = "1/6"\nState'),
+            ["housing.budget.levels", "sum to 5/6"],
+        ),
+        (
+            (BASE + UNITS).replace("US]\ndetailed = 1", "US]\nhhgq = 1"),
+            ["housing.budget.queries.US", "'hhgq' is neither"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_fault_is_named_where_it_is(text: str, parts: list[str]) -> None:
     message = fault(text)
     for part in parts:
@@ -401,19 +525,34 @@ def test_each_fault_is_named_where_it_is(text: str, parts: list[str]) -> None:
     "text, parts",
     [
         (change('["house", "ship"]\nage', '["house", "house"]\nage', OWN), ["attribute 'home'"]),
-        (change('yes = ["old", "ancient"]', 'yes = ["old"]', OWN), ["schema.groupings.grown", "'ancient'"]),
+        (
+            change('yes = ["old", "ancient"]', 'yes = ["old"]', OWN),
+            ["schema.groupings.grown", "'ancient'"],
+        ),
         (
             change('yes = ["old", "ancient"]', 'yes = ["old", "ancient", "young"]', OWN),
             ["exactly one group", "'young'"],
         ),
-        (change('yes = ["old", "ancient"]', 'yes = ["old", "ancient", "odd"]', OWN), ["exactly one group", "'odd'"]),
-        (change('attribute = "age"', 'attribute = "sex"', OWN), ["schema.groupings.grown", "no attribute 'sex'"]),
+        (
+            change('yes = ["old", "ancient"]', 'yes = ["old", "ancient", "odd"]', OWN),
+            ["exactly one group", "'odd'"],
+        ),
+        (
+            change('attribute = "age"', 'attribute = "sex"', OWN),
+            ["schema.groupings.grown", "no attribute 'sex'"],
+        ),
         (change("[schema.groupings.grown]", "[schema.groupings.home]", OWN), ["same name"]),
-        (change("[schema.groupings.grown]", "[schema.groupings.detailed]", OWN), ["'detailed' cannot name a grouping"]),
+        (
+            change("[schema.groupings.grown]", "[schema.groupings.detailed]", OWN),
+            ["'detailed' cannot name a grouping"],
+        ),
         (change("\nhome = [", "\ntotal = [", OWN), ["'total' cannot name an attribute"]),
         (change('dwelling = "home"', 'dwelling = "house"', OWN), ["no attribute 'house'"]),
         (change('{ home = ["ship"], age', '{ hom = ["ship"], age', OWN), ["no attribute 'hom'"]),
-        (change('age = ["young"] }', 'age = ["yung"] }', OWN), ["no level 'yung'", "young, old, ancient"]),
+        (
+            change('age = ["young"] }', 'age = ["yung"] }', OWN),
+            ["no level 'yung'", "young, old, ancient"],
+        ),
     ],
 )
 def test_each_fault_of_a_schema_of_ones_own_is_named(text: str, parts: list[str]) -> None:
@@ -422,7 +561,9 @@ def test_each_fault_of_a_schema_of_ones_own_is_named(text: str, parts: list[str]
         assert part in message
 
 
-@pytest.mark.parametrize("text, line", [("[run\n", 1), ('[run]\nname = "a\n', 2), ("[run]\nname = 1\nname = 2\n", 3)])
+@pytest.mark.parametrize(
+    "text, line", [("[run\n", 1), ('[run]\nname = "a\n', 2), ("[run]\nname = 1\nname = 2\n", 3)]
+)
 def test_a_syntax_error_is_named_with_its_line(text: str, line: int) -> None:
     message = fault(text)
     assert "not valid TOML" in message
@@ -435,13 +576,18 @@ def test_an_empty_configuration_names_what_is_missing() -> None:
         assert f"{table}: missing" in message
 
 
-# --- overrides -----------------------------------------------------------------------------------------------
+# --- overrides
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "override, get, value",
     [
-        ("budget.rho=2.5", lambda s: s.persons.plan.cost, Fraction(5, 2)),  # exact, though a float in TOML
+        (
+            "budget.rho=2.5",
+            lambda s: s.persons.plan.cost,
+            Fraction(5, 2),
+        ),  # exact, though a float in TOML
         ("budget.rho=0.1", lambda s: s.persons.plan.cost, Fraction(1, 10)),
         ("budget.rho=1/3", lambda s: s.persons.plan.cost, Fraction(1, 3)),
         ('budget.rho="1/3"', lambda s: s.persons.plan.cost, Fraction(1, 3)),
@@ -469,7 +615,9 @@ def test_the_last_override_wins_and_several_make_one_change() -> None:
     assert read(BASE, "run.seed=1", "run.seed=2").run.seed == 2
     spec = read(BASE, "budget.queries.US.hhgq=1/2", "budget.queries.US.detailed=1/2")
     assert [d.cost for d in spec.persons.plan.at("US")] == [Fraction(5, 16)] * 2
-    spec = read(BASE, "budget.queries.State.hispanic * cenrace=1/6", "budget.queries.State.total=1/2")
+    spec = read(
+        BASE, "budget.queries.State.hispanic * cenrace=1/6", "budget.queries.State.total=1/2"
+    )
     assert spec.persons.plan.at("State")[1].cost == Fraction(5, 48)
 
 
@@ -495,17 +643,26 @@ def test_full_information_needs_the_detailed_query_at_the_lowest_level() -> None
     with pytest.raises(SpecError, match="full information needs the detailed query at 'Block'"):
         parse(BASE, where="run.toml", overrides=[informed])
     head, tail = BASE.split("[budget.queries.Block]\n")
-    parse(head + "[budget.queries.Block]\n" + tail.replace("total", "detailed"), where="run.toml", overrides=[informed])
+    parse(
+        head + "[budget.queries.Block]\n" + tail.replace("total", "detailed"),
+        where="run.toml",
+        overrides=[informed],
+    )
 
 
 def test_a_prior_of_housing_needs_cells_and_published_buildings() -> None:
     housed = "estimation.prior=housing"
-    with pytest.raises(SpecError, match=r"estimation.prior: it needs the detailed query in the last pass of 'Block'"):
+    with pytest.raises(
+        SpecError,
+        match=r"estimation.prior: it needs the detailed query in the last pass of 'Block'",
+    ):
         parse(BASE, where="run.toml", overrides=[housed])
     head, tail = BASE.split("[budget.queries.Block]\n")
     text = head + "[budget.queries.Block]\n" + tail.replace("total", "detailed")
     assert parse(text, where="run.toml", overrides=[housed]).after.prior == "housing"
-    with pytest.raises(SpecError, match="rests on housing units and facilities, which are not published"):
+    with pytest.raises(
+        SpecError, match="rests on housing units and facilities, which are not published"
+    ):
         parse(text, where="run.toml", overrides=[housed, "constraints.group_quarters=false"])
 
 
@@ -519,10 +676,15 @@ def test_entropy_can_be_drawn_again_unless_it_is_told_to_forget() -> None:
 
 @pytest.mark.parametrize(
     "chain,good",
-    [(["hhgq * hispanic * cenrace", "hhgq * hispanic"], True), (["hhgq * cenrace"], True), ([], True),
-     (["hhgq * hispanic", "hhgq * hispanic * cenrace"], False), (["hhgq * cenrace", "hhgq * hispanic"], False),
-     (["cenrace"], False)],
-)  # fmt: skip
+    [
+        (["hhgq * hispanic * cenrace", "hhgq * hispanic"], True),
+        (["hhgq * cenrace"], True),
+        ([], True),
+        (["hhgq * hispanic", "hhgq * hispanic * cenrace"], False),
+        (["hhgq * cenrace", "hhgq * hispanic"], False),
+        (["cenrace"], False),
+    ],
+)
 def test_the_rounding_chain_is_nested(chain: list[str], good: bool) -> None:
     overrides = [f"rounding.chain={chain}"]
     if good:

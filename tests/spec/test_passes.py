@@ -17,7 +17,13 @@ from das.model.schema import Attribute, Schema
 from das.spec.passes import default_passes
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
-SCHEMA = Schema("mine", (Attribute("sex", ("f", "m")), Attribute("age", tuple(map(str, range(100))))), (), (), None)
+SCHEMA = Schema(
+    "mine",
+    (Attribute("sex", ("f", "m")), Attribute("age", tuple(map(str, range(100))))),
+    (),
+    (),
+    None,
+)
 
 
 def plan(**variance: Fraction | int) -> Plan:
@@ -36,12 +42,19 @@ def test_it_gives_the_passes_that_production_chose(name: str) -> None:
 
 def test_the_total_is_first_only_where_its_cells_say_much_less_of_it() -> None:
     # 200 cells of variance 8: together 1,600, sixteen times 100
-    assert default_passes(plan(total=100, detailed=8), SCHEMA, "L", root=False) == (("total",), ("detailed",))
-    assert default_passes(plan(total=101, detailed=8), SCHEMA, "L", root=False) == (("total", "detailed"),)
+    assert default_passes(plan(total=100, detailed=8), SCHEMA, "L", root=False) == (
+        ("total",),
+        ("detailed",),
+    )
+    assert default_passes(plan(total=101, detailed=8), SCHEMA, "L", root=False) == (
+        ("total", "detailed"),
+    )
     # two sexes of variance 20 say 40 of it: more than a quarter of 100, and less of 10
     both = plan(total=100, sex=20, detailed=8)
     assert default_passes(both, SCHEMA, "L", root=False) == (("total", "sex", "detailed"),)
-    assert default_passes(plan(total=10, sex=20, detailed=8), SCHEMA, "L", root=False)[0] == ("total",)
+    assert default_passes(plan(total=10, sex=20, detailed=8), SCHEMA, "L", root=False)[0] == (
+        "total",
+    )
 
 
 def test_precise_margins_have_a_pass_at_the_root_alone() -> None:

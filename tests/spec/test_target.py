@@ -25,7 +25,9 @@ def read(text: str, *overrides: str) -> RunSpec:
 
 
 def pairs(spec: RunSpec, factor: Fraction = Fraction(1)) -> list[tuple[Fraction, int]]:
-    """The persons' draws, all variances times ``factor``: two answers each, as neighbours are bounded."""
+    """The persons' draws, all variances times ``factor``: two answers each, as neighbours are
+    bounded.
+    """
     return [(d.parameter * factor, 2) for d in spec.persons.plan.draws]
 
 
@@ -55,7 +57,11 @@ def test_what_was_found_is_written_and_not_found_again(monkeypatch: pytest.Monke
     monkeypatch.setattr("das.accounting.target.calibrate", never)
     again = read(text)
     assert again.persons.plan == spec.persons.plan
-    assert (again.budget.epsilon, again.budget.calibration, again.budget.delta) == (4, "exact", DELTA)
+    assert (again.budget.epsilon, again.budget.calibration, again.budget.delta) == (
+        4,
+        "exact",
+        DELTA,
+    )
     assert digest(again) == digest(spec)
 
 
@@ -79,11 +85,14 @@ def test_units_move_with_what_was_found() -> None:
     assert spec.universe("housing").plan.cost == spec.persons.plan.cost / 10
 
 
-@pytest.mark.parametrize("overrides, rho, calibration", [
-    (("budget.rho=1/7",), Fraction(1, 7), None),
-    (("budget.epsilon=4", "budget.delta=1e-8", "budget.calibration=exact"), None, "exact"),
-    (("budget.calibration=zcdp-tight",), None, "zcdp-tight"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "overrides, rho, calibration",
+    [
+        (("budget.rho=1/7",), Fraction(1, 7), None),
+        (("budget.epsilon=4", "budget.delta=1e-8", "budget.calibration=exact"), None, "exact"),
+        (("budget.calibration=zcdp-tight",), None, "zcdp-tight"),
+    ],
+)
 def test_what_is_set_last_decides_how_the_total_is_given(overrides, rho, calibration) -> None:  # type: ignore[no-untyped-def]
     """``--set`` on a file that has a rho, a target, or (a release's) both."""
     found = {}
@@ -104,17 +113,28 @@ def test_a_sweep_leaves_the_target_behind() -> None:
     assert one.universe("housing").plan.cost == Fraction(9, 10)
 
 
-@pytest.mark.parametrize("old, new, words", [
-    (EXACT, 'epsilon = 4\ndelta = "1e-8"', ["wants rho, and no epsilon", 'add calibration = "exact"']),
-    (EXACT, 'calibration = "exact"', ["positive epsilon"]),
-    ("epsilon = 4", "epsilon = 0", ["positive epsilon"]),
-    ("epsilon = 4", 'epsilon = "-1"', ["positive epsilon"]),
-    ("epsilon = 4", "epsilon = 4.5", ["budget.epsilon", "float", "string"]),
-    ('"1e-8"', '"1"', ["delta is 1, not between 0 and 1"]),
-    ('"1e-8"', "1e-8", ["budget.delta", "float"]),
-    ('"exact"', '"roughly"', ["budget.calibration", "'exact' or 'zcdp-tight'"]),
-    ('neighbours = "bounded"', 'neighbours = "bounded"\nmechanism = "geometric"', ["'discrete-gaussian'"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "old, new, words",
+    [
+        (
+            EXACT,
+            'epsilon = 4\ndelta = "1e-8"',
+            ["wants rho, and no epsilon", 'add calibration = "exact"'],
+        ),
+        (EXACT, 'calibration = "exact"', ["positive epsilon"]),
+        ("epsilon = 4", "epsilon = 0", ["positive epsilon"]),
+        ("epsilon = 4", 'epsilon = "-1"', ["positive epsilon"]),
+        ("epsilon = 4", "epsilon = 4.5", ["budget.epsilon", "float", "string"]),
+        ('"1e-8"', '"1"', ["delta is 1, not between 0 and 1"]),
+        ('"1e-8"', "1e-8", ["budget.delta", "float"]),
+        ('"exact"', '"roughly"', ["budget.calibration", "'exact' or 'zcdp-tight'"]),
+        (
+            'neighbours = "bounded"',
+            'neighbours = "bounded"\nmechanism = "geometric"',
+            ["'discrete-gaussian'"],
+        ),
+    ],
+)
 def test_a_target_that_makes_no_sense_is_refused(old: str, new: str, words: list[str]) -> None:
     with pytest.raises(SpecError) as caught:
         read(change(old, new, TARGET))
@@ -129,7 +149,11 @@ def test_shares_that_do_not_add_up_are_told_before_anything_is_found() -> None:
 
 def test_tables_of_another_plan_make_that_plan() -> None:
     """What ``das plan --toml`` prints, put in place of the tables of the file."""
-    for universe, text in (("persons", BASE + UNITS), ("housing", BASE + UNITS), ("persons", TARGET)):
+    for universe, text in (
+        ("persons", BASE + UNITS),
+        ("housing", BASE + UNITS),
+        ("persons", TARGET),
+    ):
         spec = read(text)
         chosen = next(u for u in spec.universes if u.name == universe).plan.scaled(Fraction(1, 3))
         printed = budget_toml(spec, universe, chosen)

@@ -1,4 +1,6 @@
-"""Over repeated noise, unbiased estimates of areas scatter about the truth as their variances say."""
+"""Over repeated noise, unbiased estimates of areas scatter about the truth as their variances
+say.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,30 @@ def copied(world: World) -> World:
         n, h = world.spine.units(level), world.truth[level]
         codes.append(np.array([f"{i:04d}{c}" for i in copy for c in world.spine.geocodes(level)]))
         parents.append(
-            (parent + above * copy[:, None]).ravel() if len(parents) > 1 else np.zeros(COPIES, dtype=np.int64)
+            (parent + above * copy[:, None]).ravel()
+            if len(parents) > 1
+            else np.zeros(COPIES, dtype=np.int64)
         )
         unit = np.repeat(np.arange(n), np.diff(h.indptr)) + n * copy[:, None]
-        truth[name] = Histogram.of(n * COPIES, h.cells, unit.ravel(), np.tile(h.cell, COPIES), np.tile(h.count, COPIES))
+        truth[name] = Histogram.of(
+            n * COPIES, h.cells, unit.ravel(), np.tile(h.cell, COPIES), np.tile(h.count, COPIES)
+        )
         above = n
     truth["root"] = truth[levels[0]].up(np.zeros(COPIES, dtype=np.int64), 1)
     assert world.structures is not None
     return World(
-        SMALL, Spine(("root", *levels), tuple(codes), tuple(parents)), truth, np.tile(world.structures, (COPIES, 1))
+        SMALL,
+        Spine(("root", *levels), tuple(codes), tuple(parents)),
+        truth,
+        np.tile(world.structures, (COPIES, 1)),
     )
 
 
-def test_variances_are_those_of_repeated_noise_and_one_that_is_three_tenths_off_is_noticed() -> None:
-    """The total of each copy is known, blocks have structures, areas cut units of every level. Each standardised error has
-    mean 0 and variance 1, and 90 % intervals hold the truth as often."""
+def test_variances_are_those_of_repeated_noise_and_one_that_is_three_tenths_off_is_noticed() -> (
+    None
+):
+    """The total of each copy is known, blocks have structures, areas cut units of every level. Each
+    standardised error has mean 0 and variance 1, and 90 % intervals hold the truth as often."""
     rng, entropy = np.random.default_rng(3), seeded(11)
     one = random_world(rng, SMALL, random_spine(rng, 3, 4), empty=0.2)
     world, lowest = copied(one), one.spine.levels[-1]
@@ -54,13 +65,26 @@ def test_variances_are_those_of_repeated_noise_and_one_that_is_three_tenths_off_
         for i, q in enumerate(QUERIES):
             exact, sigma_sq = world.truth[level].answer(q), Fraction(9 + 14 * i, 2)
             noise = discrete_gaussian.sample(sigma_sq, exact.size, entropy).reshape(exact.shape)
-            held[level, q.name] = exact + noise, np.full(len(exact), DISCRETE_GAUSSIAN.variance(sigma_sq))
+            held[level, q.name] = (
+                exact + noise,
+                np.full(len(exact), DISCRETE_GAUSSIAN.variance(sigma_sq)),
+            )
     member = rng.random((5, n)) < 0.5
     at, inside = np.nonzero(member)
     copy = np.arange(COPIES)[:, None]
-    columns = np.array([SMALL.possible, SMALL.query("home").index == 0, SMALL.query("race").index == 1])
-    found = estimates(memory(held), world.spine, world.bounds(f"{one.spine.levels[0]}s"), SMALL, columns,
-                      (at + 5 * copy).ravel(), (inside + n * copy).ravel(), 5 * COPIES)  # fmt: skip
+    columns = np.array(
+        [SMALL.possible, SMALL.query("home").index == 0, SMALL.query("race").index == 1]
+    )
+    found = estimates(
+        memory(held),
+        world.spine,
+        world.bounds(f"{one.spine.levels[0]}s"),
+        SMALL,
+        columns,
+        (at + 5 * copy).ravel(),
+        (inside + n * copy).ravel(),
+        5 * COPIES,
+    )
     true = member.astype(int) @ one.truth[lowest].answer(SMALL.query("detailed")) @ columns.T
     value, error = found.value.reshape(COPIES, 5, 3), np.sqrt(found.variance).reshape(COPIES, 5, 3)
     some = error.mean(axis=0) > 0.1

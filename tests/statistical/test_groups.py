@@ -1,4 +1,6 @@
-"""The noise of population groups has the law that is stated, at every level and stage: and is rejected where it were three tenths off."""
+"""The noise of population groups has the law that is stated, at every level and stage: and is
+rejected where it were three tenths off.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,10 @@ class Everywhere:
 
 
 def plan_of(
-    region: str, level: int, thresholds: tuple[int, ...] | None = None, mechanism: Mechanism = DISCRETE_GAUSSIAN
+    region: str,
+    level: int,
+    thresholds: tuple[int, ...] | None = None,
+    mechanism: Mechanism = DISCRETE_GAUSSIAN,
 ) -> LevelPlan:
     at = GroupLevel(region, level)
     given = worlds.persons(mechanism)
@@ -59,18 +64,32 @@ def plan_of(
     return plan if thresholds is None else replace(plan, thresholds=thresholds)
 
 
-def measured(plan: LevelPlan, people: Counts | None = None, regions: int = REGIONS, seed: int = 1,
-             sizes: NDArray[np.int8] | None = None) -> GroupMeasurement:  # fmt: skip
+def measured(
+    plan: LevelPlan,
+    people: Counts | None = None,
+    regions: int = REGIONS,
+    seed: int = 1,
+    sizes: NDArray[np.int8] | None = None,
+) -> GroupMeasurement:
     people = np.arange(plan.table.leaves) % 5 if people is None else people
     iterations = len(PERSONS.iterations.of(plan.at))
     truth: Confidential[GroupCounts] = Confidential(Everywhere(people, regions, iterations))
     ids = np.array([f"{i:08d}" for i in range(regions)], dtype="S")
-    return measure(truth, plan, PERSONS.iterations, ids, seeded(seed), universe="persons", sizes=sizes)[1]
+    return measure(
+        truth, plan, PERSONS.iterations, ids, seeded(seed), universe="persons", sizes=sizes
+    )[1]
 
 
-def noise_of(m: GroupMeasurement, plan: LevelPlan, people: Counts | None = None) -> dict[tuple[str, int], Counts]:
-    """Of each query and size of table the noise, ``(groups, answers)``; of the first stage that of groups of each size."""
-    people, out = np.arange(plan.table.leaves) % 5 if people is None else people, dict[tuple[str, int], Counts]()
+def noise_of(
+    m: GroupMeasurement, plan: LevelPlan, people: Counts | None = None
+) -> dict[tuple[str, int], Counts]:
+    """Of each query and size of table the noise, ``(groups, answers)``; of the first stage that of
+    groups of each size.
+    """
+    people, out = (
+        np.arange(plan.table.leaves) % 5 if people is None else people,
+        dict[tuple[str, int], Counts](),
+    )
     alone = m.only[m.iteration]
     for size, of in enumerate(plan.table.sizes):
         groups, values = m.of_size(size, plan.table.answers[size])
@@ -83,8 +102,8 @@ def noise_of(m: GroupMeasurement, plan: LevelPlan, people: Counts | None = None)
 
 
 def rejects(noise: Counts, draw: Draw, factor: float, level: float) -> bool:
-    """Whether the counts of values are too far from those that a parameter of ``factor`` times that of the draw gives: in bins of about
-    as many, by chi-square."""
+    """Whether the counts of values are too far from those that a parameter of ``factor`` times that
+    of the draw gives: in bins of about as many, by chi-square."""
     parameter = draw.parameter * Fraction(factor).limit_denominator(10)
     tails = Tails.of(QueryNoise("", "", draw.mechanism, parameter))
     width = max(1, int((draw.variance**0.5) / 2))
@@ -93,8 +112,15 @@ def rejects(noise: Counts, draw: Draw, factor: float, level: float) -> bool:
     chance = above[:-1] - above[1:]
     found = np.bincount(np.searchsorted(ends, noise.ravel(), side="left"), minlength=len(chance))
     some = chance * noise.size > 5
-    chance, found = np.append(chance[some], chance[~some].sum()), np.append(found[some], found[~some].sum())
-    chance, found = (chance[:-1], found[:-1]) if chance[-1] * noise.size < 1e-3 and not found[-1] else (chance, found)
+    chance, found = (
+        np.append(chance[some], chance[~some].sum()),
+        np.append(found[some], found[~some].sum()),
+    )
+    chance, found = (
+        (chance[:-1], found[:-1])
+        if chance[-1] * noise.size < 1e-3 and not found[-1]
+        else (chance, found)
+    )
     statistic = ((found - noise.size * chance) ** 2 / (noise.size * chance)).sum()
     return bool(statistic > chi2.ppf(1 - level, len(chance) - 1))
 
@@ -118,8 +144,15 @@ def uncorrelated(a: Counts, b: Counts) -> None:
 
 @pytest.mark.parametrize("at", LEVELS)
 def test_each_stage_has_its_noise(at: tuple[str, int]) -> None:
-    """Of tables of every size, whether all or some have it; of what has no table the whole budget."""
-    for thresholds in ((10**6,) * 3, (-(10**6), 10**6, 10**6), (-(10**6),) * 2 + (10**6,), (-(10**6),) * 3):
+    """Of tables of every size, whether all or some have it; of what has no table the whole
+    budget.
+    """
+    for thresholds in (
+        (10**6,) * 3,
+        (-(10**6), 10**6, 10**6),
+        (-(10**6),) * 2 + (10**6,),
+        (-(10**6),) * 3,
+    ):
         plan = plan_of(*at, thresholds)
         found = noise_of(measured(plan), plan)
         size = sum(t < 0 for t in thresholds)
@@ -130,7 +163,9 @@ def test_each_stage_has_its_noise(at: tuple[str, int]) -> None:
             assert plan.draw(ONLY).parameter == Fraction(plan.stability) / (2 * plan.cost)
         else:
             assert not len(found[ONLY, 0])
-        assert plan.draw(FIRST).parameter * Fraction(1, 10) == plan.draw("t2").parameter * Fraction(9, 10)
+        assert plan.draw(FIRST).parameter * Fraction(1, 10) == plan.draw("t2").parameter * Fraction(
+            9, 10
+        )
 
 
 def test_geometric_noise() -> None:
@@ -157,7 +192,9 @@ def test_stages_and_cells_are_independent(size: int) -> None:
 
 
 def test_the_noise_of_a_table_is_that_of_any_size_however_it_was_found() -> None:
-    """Thresholds are where the noise of the first stage falls on either side: given the size that it chose, the second has its law."""
+    """Thresholds are where the noise of the first stage falls on either side: given the size that
+    it chose, the second has its law.
+    """
     people = np.zeros(46, dtype=np.int64)
     plan = plan_of("COUNTY", 2, (-12, 0, 12))
     m = measured(plan, people, regions=12_000)
@@ -171,7 +208,9 @@ def test_the_noise_of_a_table_is_that_of_any_size_however_it_was_found() -> None
 
 
 def test_households_have_one_stage() -> None:
-    """Of each table its own noise, of the sizes that were published; nothing of a group that was not."""
+    """Of each table its own noise, of the sizes that were published; nothing of a group that was
+    not.
+    """
     plans = {p.table.name: p for p in HOUSEHOLDS.plans("us") if p.at == GroupLevel("COUNTY", 2)}
     noise = {}
     for name, plan in plans.items():
@@ -190,12 +229,15 @@ def test_households_have_one_stage() -> None:
     uncorrelated(noise["t3", 1][:some], noise["t4", 1][:some])
 
 
-# --- groups of nobody ---------------------------------------------------------------------------------------------
+# --- groups of nobody
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("chance", ["0.9999", "0.9", "0.5"])
 @pytest.mark.parametrize("at", [("COUNTY", 2), ("PR-TRACT", 1)])
-def test_groups_of_nobody_are_published_as_often_as_is_said(at: tuple[str, int], chance: str) -> None:
+def test_groups_of_nobody_are_published_as_often_as_is_said(
+    at: tuple[str, int], chance: str
+) -> None:
     parameters = replace(PERSONS, chance=Fraction(chance))
     plan, nobody = plan_of(*at), np.zeros(46, dtype=np.int64)
     regions = 40_000 if chance == "0.9999" else 4000
@@ -234,7 +276,9 @@ def test_chunks_that_differ_in_anything_share_no_noise() -> None:
     iterations = len(PERSONS.iterations.of(plan.at))
     ids = np.array([f"{i:05d}" for i in range(400)], dtype="S")
 
-    def drawn(plan: LevelPlan = plan, people: Counts = people, ids: NDArray[np.bytes_] = ids, **how: int) -> Counts:
+    def drawn(
+        plan: LevelPlan = plan, people: Counts = people, ids: NDArray[np.bytes_] = ids, **how: int
+    ) -> Counts:
         truth: Confidential[GroupCounts] = Confidential(Everywhere(people, len(ids), iterations))
         m = measure(truth, plan, PERSONS.iterations, ids, seeded(9), universe="persons", **how)[1]
         return m.values - people.sum()
@@ -242,10 +286,14 @@ def test_chunks_that_differ_in_anything_share_no_noise() -> None:
     one_more = people.copy()
     one_more[3] = 1
     every = [
-        drawn(), drawn(people=one_more), drawn(ids=np.array([b"1" + i for i in ids.tolist()])), drawn(number=2),
-        drawn(replace(plan, thresholds=(10**6 + 1,) * 3)), drawn(replace(plan, cost=plan.cost * Fraction(1001, 1000))),
+        drawn(),
+        drawn(people=one_more),
+        drawn(ids=np.array([b"1" + i for i in ids.tolist()])),
+        drawn(number=2),
+        drawn(replace(plan, thresholds=(10**6 + 1,) * 3)),
+        drawn(replace(plan, cost=plan.cost * Fraction(1001, 1000))),
         drawn(replace(plan, at=GroupLevel("TRACT", 2))),
-    ]  # fmt: skip
+    ]
     assert np.array_equal(every[0], drawn())
     agree: dict[tuple[int, int], float] = defaultdict(float)
     for i, a in enumerate(every):

@@ -1,5 +1,5 @@
-"""Whole measurement files against their ledger: each query's noise has the moments of its scale, and no run repeats
-another's."""
+"""Whole measurement files against their ledger: each query's noise has the moments of its scale,
+and no run repeats another's."""
 
 from __future__ import annotations
 
@@ -46,8 +46,12 @@ def parsed(text: str, kind: str) -> spec.RunSpec:
 
 
 @pytest.fixture(scope="module")
-def runs(text: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Noise, list[dict[str, str]]]]]:
-    """Two unseeded measurements of one extract for each kind: noise by (level, query), and the ledger's lines."""
+def runs(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[tuple[Noise, list[dict[str, str]]]]]:
+    """Two unseeded measurements of one extract for each kind: noise by (level, query), and the
+    ledger's lines.
+    """
     folder = tmp_path_factory.mktemp("runs")
     simulate_2010.write(folder / "data", seed=3, states=1, persons=4500)
     out: dict[str, list[tuple[Noise, list[dict[str, str]]]]] = {}
@@ -84,10 +88,16 @@ def noise_of(
     lines = json.loads((directory.release / "privacy.json").read_text())["ledger"]
     out: Noise = {}
     for line in (x for x in lines if x["universe"] == "persons"):
-        level, query, units = line["level"], line["query"], tree.classes(line["level"])[line["class"]]
+        level, query, units = (
+            line["level"],
+            line["query"],
+            tree.classes(line["level"])[line["class"]],
+        )
         h = prepared.measured["persons"][level].open("to subtract it in a test")
         m = reader.read(level, query, 0, len(units))
-        out[level, query, line["class"]] = (m.values - h.answer(s.persons.schema.query(query)))[units]
+        out[level, query, line["class"]] = (m.values - h.answer(s.persons.schema.query(query)))[
+            units
+        ]
     return out, [x for x in lines if x["universe"] == "persons"]
 
 
@@ -98,14 +108,16 @@ def variance(line: dict[str, str], factor: Fraction = Fraction(1)) -> float:
 
 
 def tail(line: dict[str, str]) -> float:
-    r"""What few draws of geometric noise may exceed: n of scale b, :math:`\sqrt{2 L \cdot 2 n b^2} + L b` in sum with a
-    probability of :math:`2 e^{-L}` (Bernstein), here L = 15 and :math:`b = \sigma/\sqrt 2`."""
+    r"""What few draws of geometric noise may exceed: n of scale b, :math:`\sqrt{2 L \cdot 2 n b^2}
+    + L b` in sum with a probability of :math:`2 e^{-L}` (Bernstein), here L = 15 and :math:`b =
+    \sigma/\sqrt 2`."""
     return 0.0 if "sigma_sq" in line else 15 / sqrt(2)
 
 
 def fits(noise: NDArray[np.int64], expected: float, tail: float = 0.0) -> bool:
-    """Mean and mean square within five of their own standard errors (of the sample where it is large; a fourth moment of
-    at most six variances squared, or that of rare ones, where it is small)."""
+    """Mean and mean square within five of their own standard errors (of the sample where it is
+    large; a fourth moment of at most six variances squared, or that of rare ones, where it is
+    small)."""
     x = noise.ravel().astype(float)
     kurtosis = max(3.0, float((x**4).mean()) / expected**2)
     return bool(
@@ -146,14 +158,18 @@ def test_two_runs_never_share_noise(runs, kind: str) -> None:  # type: ignore[no
     compared = 0
     for key in a:
         x, y = a[key], b[key]
-        rows = x.shape[1] >= 200 and float(x.std()) > 1  # rows of little noise may be alike by chance
+        rows = (
+            x.shape[1] >= 200 and float(x.std()) > 1
+        )  # rows of little noise may be alike by chance
         if rows:
             assert not {r.tobytes() for r in x} & {r.tobytes() for r in y}, key
             assert len({r.tobytes() for r in x}) == len(x), key
         if x.size >= 100_000:
             assert abs(np.corrcoef(x.ravel(), y.ravel())[0, 1]) < 5 / sqrt(x.size), key
             assert abs(np.corrcoef(x.ravel()[1:], y.ravel()[:-1])[0, 1]) < 5 / sqrt(x.size), key
-            leak = np.where(np.arange(x.size) % 20 == 0, x.ravel(), y.ravel())  # a twentieth shared would be seen
+            leak = np.where(
+                np.arange(x.size) % 20 == 0, x.ravel(), y.ravel()
+            )  # a twentieth shared would be seen
             assert abs(np.corrcoef(x.ravel(), leak)[0, 1]) > 5 / sqrt(x.size)
             compared += 1
     assert compared >= 1

@@ -1,4 +1,6 @@
-"""The attack of Dinur and Nissim: its solver against others, its law against theory, its figures against JASON's."""
+"""The attack of Dinur and Nissim: its solver against others, its law against theory, its figures
+against JASON's.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,20 @@ def _rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-# --- the solver ------------------------------------------------------------------------------------------------
+# --- the solver
+# ------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=SEEDS, n=st.integers(1, 25), m=st.integers(1, 60), noise=st.sampled_from([0.0, 0.3, 3.0, 100.0]))
-def test_the_box_problem_is_solved_as_scipy_solves_it(seed: int, n: int, m: int, noise: float) -> None:
+@given(
+    seed=SEEDS,
+    n=st.integers(1, 25),
+    m=st.integers(1, 60),
+    noise=st.sampled_from([0.0, 0.3, 3.0, 100.0]),
+)
+def test_the_box_problem_is_solved_as_scipy_solves_it(
+    seed: int, n: int, m: int, noise: float
+) -> None:
     rng = _rng(seed)
     q = rng.integers(0, 2, (m, n)).astype(float)
     a = q @ rng.integers(0, 2, n) + noise * rng.normal(size=m)
@@ -58,7 +68,9 @@ def test_the_box_problem_is_solved_as_scipy_solves_it(seed: int, n: int, m: int,
 
 @settings(max_examples=40, deadline=None)
 @given(seed=SEEDS, n=st.integers(1, 12), m=st.integers(1, 20))
-def test_the_gap_bounds_the_distance_to_the_optimum_anywhere_in_the_box(seed: int, n: int, m: int) -> None:
+def test_the_gap_bounds_the_distance_to_the_optimum_anywhere_in_the_box(
+    seed: int, n: int, m: int
+) -> None:
     rng = _rng(seed)
     q, a = rng.normal(size=(m, n)), 3 * rng.normal(size=m)
     x = np.clip(rng.uniform(-0.5, 1.5, n), 0, 1)
@@ -70,7 +82,9 @@ def test_the_gap_bounds_the_distance_to_the_optimum_anywhere_in_the_box(seed: in
 def test_several_problems_of_one_matrix_are_solved_as_if_alone() -> None:
     rng = _rng(3)
     q = rng.integers(0, 2, (50, 30)).astype(float)
-    rhs = np.stack([q.T @ (q @ rng.integers(0, 2, 30) + s * rng.normal(size=50)) for s in (0.5, 5, 50)])
+    rhs = np.stack(
+        [q.T @ (q @ rng.integers(0, 2, 30) + s * rng.normal(size=50)) for s in (0.5, 5, 50)]
+    )
     together = box_least_squares.solve(q.T @ q, rhs, tol=1e-8)
     for b, x in zip(rhs, together.x, strict=True):
         assert np.allclose(box_least_squares.solve(q.T @ q, b[None], tol=1e-8).x[0], x, atol=1e-3)
@@ -85,18 +99,25 @@ def test_iterations_that_run_out_are_told_by_the_gap() -> None:
         box_least_squares.solve(q.T @ q, rhs[:, :5])
 
 
-# --- the attack ------------------------------------------------------------------------------------------------
+# --- the attack
+# ------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40, deadline=None)
 @given(seed=SEEDS, n=st.integers(1, 9), more=st.integers(0, 8))
-def test_exact_answers_that_leave_one_vector_of_bits_are_inverted(seed: int, n: int, more: int) -> None:
-    """Oracle: all 2^n vectors of bits. With full column rank the box has one point too, so the attack must find it."""
+def test_exact_answers_that_leave_one_vector_of_bits_are_inverted(
+    seed: int, n: int, more: int
+) -> None:
+    """Oracle: all 2^n vectors of bits. With full column rank the box has one point too, so the
+    attack must find it.
+    """
     secret, m = _rng(seed).integers(0, 2, n), n + more
     attack = Attack(secret, [NOISELESS])
     attack.ask(_rng(seed + 1), m)
     q = _rng(seed + 1).integers(0, 2, (m, n), dtype=np.int8).astype(int)
-    consistent = [x for x in product((0, 1), repeat=n) if np.array_equal(q @ np.array(x), q @ secret)]
+    consistent = [
+        x for x in product((0, 1), repeat=n) if np.array_equal(q @ np.array(x), q @ secret)
+    ]
     assert tuple(secret) in consistent
     if np.linalg.matrix_rank(q) == n:
         assert consistent == [tuple(secret)]
@@ -104,7 +125,9 @@ def test_exact_answers_that_leave_one_vector_of_bits_are_inverted(seed: int, n: 
 
 
 def test_bits_beyond_the_queries_are_not_recovered() -> None:
-    """Half of what is not determined is guessed right: the attack is no better than its information."""
+    """Half of what is not determined is guessed right: the attack is no better than its
+    information.
+    """
     rng, n = _rng(5), 400
     found = [a.recovered()[0] for a in _attacks(rng, n, 20, NOISELESS, 20)]
     assert 0.5 < np.mean(found) < 0.65
@@ -117,7 +140,9 @@ def test_portions_of_queries_add_up_to_all_of_them(monkeypatch: pytest.MonkeyPat
     attack.ask(rng := _rng(7), 25)
     attack.ask(rng, 3)
     again = _rng(7)
-    q = np.concatenate([again.integers(0, 2, (m, 11), dtype=np.int8) for m in (7, 7, 7, 4, 3)]).astype(int)
+    q = np.concatenate(
+        [again.integers(0, 2, (m, 11), dtype=np.int8) for m in (7, 7, 7, 4, 3)]
+    ).astype(int)
     assert attack.queries == 28
     assert np.array_equal(attack.gram, q.T @ q)
     assert np.array_equal(attack.rhs, np.stack([q.T @ (q @ secret)] * 2))
@@ -153,9 +178,16 @@ def test_as_epsilon_goes_to_zero_the_attacker_guesses() -> None:
 )
 def test_the_fraction_recovered_is_that_of_theory(n: int, m: int, deviation: float) -> None:
     trials = 6
-    found = np.mean([a.recovered()[0] for a in _attacks(_rng(10), n, m, Noise("x", "normal", deviation), trials)])
+    found = np.mean(
+        [
+            a.recovered()[0]
+            for a in _attacks(_rng(10), n, m, Noise("x", "normal", deviation), trials)
+        ]
+    )
     p = predicted(n, m, deviation)
-    room = 4 * np.sqrt(p * (1 - p) / (n * trials)) + 0.005  # and what is left of n being no infinity
+    room = (
+        4 * np.sqrt(p * (1 - p) / (n * trials)) + 0.005
+    )  # and what is left of n being no infinity
     assert abs(found - p) < room
     assert abs(found - predicted(n, m, 2 * deviation)) > room  # another noise would be told apart
 
@@ -172,7 +204,9 @@ def test_the_prediction_at_its_ends() -> None:
 
 @pytest.mark.parametrize("m", [2, 3, 4, 5])
 def test_how_often_exact_answers_determine_all_bits(m: int) -> None:
-    """Oracle: every one of the 2^n secrets, by a linear program, for one matrix in general position."""
+    """Oracle: every one of the 2^n secrets, by a linear program, for one matrix in general
+    position.
+    """
     n = 6
     q = _rng(11).normal(size=(m, n))
     unique = 0
@@ -189,11 +223,14 @@ def test_n_queries_determine_n_bits() -> None:
     assert determined(10, 1) == pytest.approx(2**-9)
 
 
-# --- the figures -----------------------------------------------------------------------------------------------
+# --- the figures
+# -----------------------------------------------------------------------------------------------
 
 
 def test_queries_needed_without_noise_grow_by_half_a_query_for_each_bit() -> None:
-    """JASON, figures 4-2 and 4-3: "the slope is close to 1/2". The line through these sizes is a little above."""
+    """JASON, figures 4-2 and 4-3: "the slope is close to 1/2". The line through these sizes is a
+    little above.
+    """
     needed = jason.figure_4_2(8, _rng(12), sizes=(30, 60, 120))
     assert 0.45 < jason.slope(needed) < 0.6
     per_bit = [p.per_bit for p in needed]
@@ -213,7 +250,9 @@ def test_figure_4_1_rises_from_chance_to_all_at_half_a_query_a_bit() -> None:
 
 def test_figure_4_4_needs_many_more_queries_by_the_listing_than_by_the_text() -> None:
     points = jason.figure_4_4(5, _rng(14), sizes=(40,), most=2000)
-    text, listing = ([p for p in points if p.noise == n(40).name] for n in (of_the_text, of_the_listing))
+    text, listing = (
+        [p for p in points if p.noise == n(40).name] for n in (of_the_text, of_the_listing)
+    )
     assert text[-1].queries == listing[-1].queries == 2000
     assert text[-1].mean > 0.97
     assert listing[-1].mean < 0.95
@@ -227,7 +266,8 @@ def test_figure_5_7_counts_epsilon_for_one_query_and_for_all() -> None:
     assert by[1.0, 1000].mean > 0.99
 
 
-# --- what is refused -------------------------------------------------------------------------------------------
+# --- what is refused
+# -------------------------------------------------------------------------------------------
 
 
 def test_what_makes_no_sense_is_refused() -> None:
@@ -244,19 +284,28 @@ def test_what_makes_no_sense_is_refused() -> None:
             jason.curve(bits, queries, lambda _: (NOISELESS,), trials, _rng(0))
 
 
-# --- the command -----------------------------------------------------------------------------------------------
+# --- the command
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", ["4-1", "4-2", "4-4", "5-7"])
-def test_figures_are_drawn_with_their_numbers(number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {"4-1": {"bits": 40}, "4-2": {"sizes": (10, 20)}, "4-4": {"sizes": (10,), "most": 50},
-             "5-7": {"bits": 30, "multiples": (1, 2)}}[number]  # fmt: skip
+def test_figures_are_drawn_with_their_numbers(
+    number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {
+        "4-1": {"bits": 40},
+        "4-2": {"sizes": (10, 20)},
+        "4-4": {"sizes": (10,), "most": 50},
+        "5-7": {"bits": 30, "multiples": (1, 2)},
+    }[number]
     compute, picture, _ = JASON[number]
     monkeypatch.setitem(JASON, number, (lambda t, rng: compute(t, rng, **small), picture, 2))
     written = []
     for folder in ("a", "b"):
         said = CliRunner().invoke(
-            main, ["jason", "--figure", number, "--seed", "5", "--out", str(tmp_path / folder)], catch_exceptions=False
+            main,
+            ["jason", "--figure", number, "--seed", "5", "--out", str(tmp_path / folder)],
+            catch_exceptions=False,
         )
         assert said.exit_code == 0, said.output
         written.append((tmp_path / folder / f"figure-{number}.csv").read_text())

@@ -32,7 +32,9 @@ def test_every_figure_is_drawn(name: str) -> None:
     for panel in figure.panels:
         assert panel.title in image
         if isinstance(panel, Curves):
-            assert all(np.isfinite([*c.x, *c.y]).all() and len(c.x) == len(c.y) for c in panel.curves)
+            assert all(
+                np.isfinite([*c.x, *c.y]).all() and len(c.x) == len(c.y) for c in panel.curves
+            )
 
 
 @pytest.mark.parametrize(("rho2", "exact"), [(0.4, 0.310), (1.0, 0.350), (50.0, 0.587)])
@@ -44,7 +46,9 @@ def test_figure_6_shows_a_fall_that_the_sampler_does_not(rho2: float, exact: flo
 def test_the_map_of_figure_4_is_the_decision_map() -> None:
     panel = FIGURES["figure-4"]().panels[0]
     assert isinstance(panel, Tiles)
-    made = risk.decision_map([0, 1, 2, 3, 4], panel.y, panel.x, rho1=RHO1, rho2=RHO2, d=27, prior=0.5)
+    made = risk.decision_map(
+        [0, 1, 2, 3, 4], panel.y, panel.x, rho1=RHO1, rho2=RHO2, d=27, prior=0.5
+    )
     for x1 in range(5):  # class k stands for "least x1* is k - 1"
         assert np.array_equal(made[x1], panel.classes <= x1 + 1)
 
@@ -60,7 +64,9 @@ def test_formats(kind: str) -> None:
 
 def test_the_command_writes_the_figures_that_are_asked_for(tmp_path: Path) -> None:
     out = tmp_path / "new" / "f"
-    said = CliRunner().invoke(main, ["kazan-reiter", "--out", str(out), "--only", "figure-1", "--only", "figure-4"])
+    said = CliRunner().invoke(
+        main, ["kazan-reiter", "--out", str(out), "--only", "figure-1", "--only", "figure-4"]
+    )
     assert said.exit_code == 0, said.output
     assert sorted(p.name for p in out.iterdir()) == ["figure-1.svg", "figure-4.svg"]
     assert "figure-4.svg" in said.output

@@ -9,12 +9,19 @@ from das import risk
 from das.errors import InputError
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.risk.noise import Noise
-from studies.kazan_reiter.post_processing import learned, published_law, published_marginal, published_posterior
+from studies.kazan_reiter.post_processing import (
+    learned,
+    published_law,
+    published_marginal,
+    published_posterior,
+)
 from tests.risk.oracle import RHO1
 
 
 def by_hand(upper: int, x1: int, x2: int, rho: float, d: int) -> list[float]:
-    """Equation (S6.6), value by value, the rounding in integers: 2 N = odd multiple of d + 1 is a tie, to even."""
+    """Equation (S6.6), value by value, the rounding in integers: 2 N = odd multiple of d + 1 is a
+    tie, to even.
+    """
     out = [0.0] * (upper + 1)
     for a, p in zip(*Noise(DISCRETE_GAUSSIAN, rho).pmf(40.0)):
         for b, q in zip(*Noise(DISCRETE_GAUSSIAN, rho / d).pmf(40.0)):
@@ -26,7 +33,9 @@ def by_hand(upper: int, x1: int, x2: int, rho: float, d: int) -> list[float]:
     return out
 
 
-@pytest.mark.parametrize(("upper", "x1", "x2", "d"), [(0, 0, 0, 3), (1, 1, 1, 27), (4, 0, 1, 5), (9, 1, 4, 2)])
+@pytest.mark.parametrize(
+    ("upper", "x1", "x2", "d"), [(0, 0, 0, 3), (1, 1, 1, 27), (4, 0, 1, 5), (9, 1, 4, 2)]
+)
 def test_the_law_of_the_published_count(upper: int, x1: int, x2: int, d: int) -> None:
     law = published_law(upper, x1, x2=x2, rho1=0.3, d=d)
     assert law == pytest.approx(by_hand(upper, x1, x2, 0.3, d), abs=1e-13)
@@ -45,35 +54,49 @@ def test_an_upper_count_of_0_says_nothing() -> None:
 
 
 def test_the_true_bound_is_that_of_both_noisy_counts() -> None:
-    """Supplement, figure 6: what is published depends on y1* too, so the risk can exceed that of x1* alone, which the
-    paper draws as the bound; it cannot exceed that of the pair."""
+    """Supplement, figure 6: what is published depends on y1* too, so the risk can exceed that of
+    x1* alone, which the paper draws as the bound; it cannot exceed that of the pair."""
     alone = risk.marginal_posterior(rho=RHO1, prior=0.5)
     both = risk.joint_marginal_posterior(rho=[RHO1, RHO1 / 27], prior=0.5)
-    values = [published_marginal(k, rho1=RHO1, d=27, prior=0.5) for k in (1, 2, 5, 10, 50, 100, 140)]
+    values = [
+        published_marginal(k, rho1=RHO1, d=27, prior=0.5) for k in (1, 2, 5, 10, 50, 100, 140)
+    ]
     assert values == sorted(values)
     assert values[3] < alone < values[5] < both
     assert all(v < both for v in values)
 
 
 def test_refused() -> None:
-    for wrong in ({"upper": -1, "x1": 0, "d": 1, "x2": 1}, {"upper": 1, "x1": 0, "d": 0, "x2": 1},
-                  {"upper": 1, "x1": 2, "d": 1, "x2": 1}):  # fmt: skip
+    for wrong in (
+        {"upper": -1, "x1": 0, "d": 1, "x2": 1},
+        {"upper": 1, "x1": 0, "d": 0, "x2": 1},
+        {"upper": 1, "x1": 2, "d": 1, "x2": 1},
+    ):
         with pytest.raises(InputError):
             published_law(wrong["upper"], wrong["x1"], x2=wrong["x2"], rho1=1, d=wrong["d"])
 
 
-# --- learned --------------------------------------------------------------------------------------------------------
+# --- learned
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prior", [0.5, 0.2])
 def test_what_is_learned_from_noisy_counts_is_the_one_level_risk(prior: float) -> None:
-    """On plain noisy counts the answer is known; the same runs must also reject half and twice the budget."""
+    """On plain noisy counts the answer is known; the same runs must also reject half and twice the
+    budget.
+    """
     rng, n = np.random.default_rng(11), 60_000
     z, p = Noise(DISCRETE_GAUSSIAN, 0.5).pmf(40.0)
     found = learned(1 + rng.choice(z, (n, 1), p=p), rng.choice(z, (n, 1), p=p), prior)
-    assert abs(found.marginal - risk.marginal_posterior(rho=0.5, prior=prior)) < 5 * found.marginal_error
+    assert (
+        abs(found.marginal - risk.marginal_posterior(rho=0.5, prior=prior))
+        < 5 * found.marginal_error
+    )
     for other in (0.25, 1.0):
-        assert abs(found.marginal - risk.marginal_posterior(rho=other, prior=prior)) > 5 * found.marginal_error
+        assert (
+            abs(found.marginal - risk.marginal_posterior(rho=other, prior=prior))
+            > 5 * found.marginal_error
+        )
     right = prior * risk.decision_probability(rho=0.5, prior=prior)
     right += (1 - prior) * (1 - p[z >= 1 + (prior < 0.5)].sum())
     assert abs(found.correct - right) < 5 * found.correct_error

@@ -31,14 +31,23 @@ def test_against_mpmath(rho: float, n: int) -> None:
     with mpmath.workdps(30):
         exact = convolved(mpf(rho), n, 14)
         one = oracle.pmf(mpf(rho) / n, oracle.gaussian, 14 * n)
-        distance = mpmath.fsum(abs(exact.get(z, mpf(0)) - one.get(z, mpf(0))) for z in range(-14 * n, 14 * n + 1)) / 2
+        distance = (
+            mpmath.fsum(
+                abs(exact.get(z, mpf(0)) - one.get(z, mpf(0))) for z in range(-14 * n, 14 * n + 1)
+            )
+            / 2
+        )
     values, p = sum_pmf(n, rho=rho)
-    assert p == pytest.approx([float(exact.get(int(z), mpf(0))) for z in values], rel=1e-9, abs=1e-17)
+    assert p == pytest.approx(
+        [float(exact.get(int(z), mpf(0))) for z in values], rel=1e-9, abs=1e-17
+    )
     assert total_variation(n, rho=rho) == pytest.approx(float(distance), rel=1e-9)
 
 
 def test_the_approximation_of_the_application_is_beyond_floats() -> None:
-    """27 districts at rho_1: a float shows its own rounding. Of two, in 60 digits, it is about e^(-pi^2 sigma^2)."""
+    """27 districts at rho_1: a float shows its own rounding. Of two, in 60 digits, it is about
+    e^(-pi^2 sigma^2).
+    """
     assert total_variation(27, rho=RHO1) < 1e-14
     with mpmath.workdps(60):
         exact = convolved(oracle.num(RHO1), 2, 50)
@@ -48,7 +57,9 @@ def test_the_approximation_of_the_application_is_beyond_floats() -> None:
 
 
 def test_variances_of_the_supplement() -> None:
-    """|variance - s| is below 0.002 for all s > 0.5, and below 1e-6 for all s > 1 (rho < 1 and rho < 1/2)."""
+    """|variance - s| is below 0.002 for all s > 0.5, and below 1e-6 for all s > 1 (rho < 1 and rho
+    < 1/2).
+    """
     s = np.geomspace(0.5, 20, 60)
     off = np.array([abs(variance(rho=1 / (2 * v)) - v) for v in s])
     assert off.max() < 0.002

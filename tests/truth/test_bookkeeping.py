@@ -1,4 +1,6 @@
-"""The books of a measuring: whatever stops it, and wherever, the ledger has what was drawn, and a replay is the same draw."""
+"""The books of a measuring: whatever stops it, and wherever, the ledger has what was drawn, and a
+replay is the same draw.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,20 @@ from tests.worlds import Worlds
 
 SPEC = spec.parse(BASE + "\n[housing]\n" + UNITS, where="c")
 FORGETFUL, SEEDED = (
-    spec.parse(spec.dump(SPEC), where="c", overrides=[x]) for x in ("run.entropy=forgetful", "run.seed=4")
+    spec.parse(spec.dump(SPEC), where="c", overrides=[x])
+    for x in ("run.entropy=forgetful", "run.seed=4")
 )
 PERSONS = spec.parse(BASE, where="c")
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    return prepare(SPEC, [Worlds(tmp_path_factory.getbasetemp() / "w").data("one thousand")], Stages(), Silent())
+    return prepare(
+        SPEC,
+        [Worlds(tmp_path_factory.getbasetemp() / "w").data("one thousand")],
+        Stages(),
+        Silent(),
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +73,13 @@ def begun(chosen: spec.RunSpec, prepared: Prepared, out: Path) -> RunDirectory:
     return directory
 
 
-def go(directory: RunDirectory, prepared: Prepared, chosen: spec.RunSpec = SPEC, *, accept: bool = False) -> Drawn:
+def go(
+    directory: RunDirectory,
+    prepared: Prepared,
+    chosen: spec.RunSpec = SPEC,
+    *,
+    accept: bool = False,
+) -> Drawn:
     return measuring._measured(chosen, prepared, directory, Silent(), accept)
 
 
@@ -73,14 +87,31 @@ def ways(prepared: Prepared) -> dict[str, Ways]:
     return {name: Ways.of(tree) for name, tree in prepared.trees.items()}
 
 
-def books(directory: RunDirectory, prepared: Prepared, chosen: spec.RunSpec = SPEC, *, accept: bool = False) -> Books:
-    return Books.of(chosen, planned(chosen, ways(prepared)), directory, digests_of(prepared), accept)
+def books(
+    directory: RunDirectory,
+    prepared: Prepared,
+    chosen: spec.RunSpec = SPEC,
+    *,
+    accept: bool = False,
+) -> Books:
+    return Books.of(
+        chosen, planned(chosen, ways(prepared)), directory, digests_of(prepared), accept
+    )
 
 
-def part(directory: RunDirectory, prepared: Prepared, level: str, universe: int = 0, number: int = 1) -> MeasuredPart:
+def part(
+    directory: RunDirectory, prepared: Prepared, level: str, universe: int = 0, number: int = 1
+) -> MeasuredPart:
     u = SPEC.universes[universe]
-    return measure_part(u, level, prepared.measured[u.name][level], prepared.trees[u.name], noise_of(SPEC, directory),
-                        directory.release, number=number)  # fmt: skip
+    return measure_part(
+        u,
+        level,
+        prepared.measured[u.name][level],
+        prepared.trees[u.name],
+        noise_of(SPEC, directory),
+        directory.release,
+        number=number,
+    )
 
 
 def told(directory: RunDirectory) -> dict[str, bytes]:
@@ -94,10 +125,18 @@ def altered(prepared: Prepared, universe: str = "persons") -> Prepared:
     h = prepared.measured[universe]["Block"].open("for a test")
     there = h.unit + (np.arange(len(h.unit)) == 0) * (1 if h.unit[0] == 0 else -1)
     one = Histogram.of(
-        h.units, h.cells, np.append(h.unit, there[0]), np.append(h.cell, h.cell[0]), np.append(h.count, 1)
+        h.units,
+        h.cells,
+        np.append(h.unit, there[0]),
+        np.append(h.cell, h.cell[0]),
+        np.append(h.count, 1),
     )
     one = Histogram.of(
-        h.units, h.cells, np.append(one.unit, h.unit[0]), np.append(one.cell, h.cell[0]), np.append(one.count, -1)
+        h.units,
+        h.cells,
+        np.append(one.unit, h.unit[0]),
+        np.append(one.cell, h.cell[0]),
+        np.append(one.count, -1),
     )
     return replace(prepared, lowest={**prepared.lowest, universe: Confidential(one)})
 
@@ -106,24 +145,38 @@ def lost(drawn: Drawn) -> dict[str, set[str]]:
     return {u: {e.level for e in events} for u, events in drawn.lost.items() if events}
 
 
-# --- replays -------------------------------------------------------------------------------------------------
+# --- replays
+# -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:This process")  # which is multi-threaded, and forks: the child runs one thread
+@pytest.mark.filterwarnings(
+    "ignore:This process"
+)  # which is multi-threaded, and forks: the child runs one thread
 def test_a_kill_at_any_step_costs_nothing(prepared: Prepared, tmp_path: Path) -> None:
-    """Between every two calls that change what the disk holds: before and after a file gets its name, a part is
-    acknowledged, the books are closed, the key is deleted. What was acknowledged stays; what follows is the same draw."""
+    """Between every two calls that change what the disk holds: before and after a file gets its
+    name, a part is acknowledged, the books are closed, the key is deleted. What was acknowledged
+    stays; what follows is the same draw."""
     began, keys = begun(PERSONS, prepared, tmp_path / "begun"), 0
     for step in count(1):
         run = RunDirectory(Path(shutil.copytree(began.root, tmp_path / f"{step}")))
         if not killed(step, lambda at=run: go(at, prepared, PERSONS)):  # type: ignore[misc]
             break
-        entries, before, key = LedgerFile(run.ledger).entries, told(run), noise_key.read(run.noise_key)
-        assert not before or run.ledger.exists(), step  # no noise before its draws are in the ledger
-        assert not run.ledger.exists() or key is not None or entries.closed, step  # no line before the key is on disk
+        entries, before, key = (
+            LedgerFile(run.ledger).entries,
+            told(run),
+            noise_key.read(run.noise_key),
+        )
+        assert not before or run.ledger.exists(), (
+            step
+        )  # no noise before its draws are in the ledger
+        assert not run.ledger.exists() or key is not None or entries.closed, (
+            step
+        )  # no line before the key is on disk
         drawn = go(run, prepared, PERSONS)
         assert not any(drawn.lost.values()), step
-        assert sum((e.cost for e in drawn.events["persons"]), Fraction(0)) == PERSONS.persons.plan.cost, step
+        assert (
+            sum((e.cost for e in drawn.events["persons"]), Fraction(0)) == PERSONS.persons.plan.cost
+        ), step
         after, parts = told(run), LedgerFile(run.ledger).entries
         assert (parts.closed, set(parts.files())) == (True, set(after)), step
         assert {name: after[name] for name in before} == before, step
@@ -131,12 +184,22 @@ def test_a_kill_at_any_step_costs_nothing(prepared: Prepared, tmp_path: Path) ->
         assert not list(run.root.rglob(".*.tmp")), step
         if key is not None and before:
             keys += 1
-            with pytest.MonkeyPatch.context() as patch:  # all of it is what the key of the first attempt makes
-                patch.setattr(measuring, "noise_of", lambda *_, k=key: entropy.keyed(k.open("for a test")))
+            with (
+                pytest.MonkeyPatch.context() as patch
+            ):  # all of it is what the key of the first attempt makes
+                patch.setattr(
+                    measuring, "noise_of", lambda *_, k=key: entropy.keyed(k.open("for a test"))
+                )
                 u, again = PERSONS.persons, RunDirectory(tmp_path / "again")
                 shutil.rmtree(again.root, ignore_errors=True)
-                one = measure_part(u, "Block", prepared.measured[u.name]["Block"], prepared.trees[u.name],
-                                   measuring.noise_of(SPEC, run), again.release)  # fmt: skip
+                one = measure_part(
+                    u,
+                    "Block",
+                    prepared.measured[u.name]["Block"],
+                    prepared.trees[u.name],
+                    measuring.noise_of(SPEC, run),
+                    again.release,
+                )
             assert parts.standing((u.name, "Block")) == {0: one}, step
         shutil.rmtree(run.root)
     assert keys > 10
@@ -144,7 +207,9 @@ def test_a_kill_at_any_step_costs_nothing(prepared: Prepared, tmp_path: Path) ->
 
 
 def killed(step: int, work: Callable[[], object]) -> bool:
-    """Whether ``work``, in a process of its own, is killed at its ``step``-th call that changes what the disk holds."""
+    """Whether ``work``, in a process of its own, is killed at its ``step``-th call that changes
+    what the disk holds.
+    """
     child = os.fork()
     if child:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -169,9 +234,11 @@ def killed(step: int, work: Callable[[], object]) -> bool:
         os._exit(1)
 
 
-def test_a_line_that_was_cut_off_within_the_draws_is_written_anew(prepared: Prepared, run: RunDirectory) -> None:
-    """At any place of the lines that are written before the first draw: the same ledger comes of it, with one draw of
-    everything."""
+def test_a_line_that_was_cut_off_within_the_draws_is_written_anew(
+    prepared: Prepared, run: RunDirectory
+) -> None:
+    """At any place of the lines that are written before the first draw: the same ledger comes of
+    it, with one draw of everything."""
     books(run, prepared)
     whole = run.ledger.read_bytes()
     ends = [i for i, b in enumerate(whole) if b == 10]
@@ -183,7 +250,9 @@ def test_a_line_that_was_cut_off_within_the_draws_is_written_anew(prepared: Prep
 
 
 def test_a_part_that_is_measured_twice_is_one_draw(prepared: Prepared, run: RunDirectory) -> None:
-    """By two workers that know nothing of each other, one of whom is slow: the files are the same, and one line is written."""
+    """By two workers that know nothing of each other, one of whom is slow: the files are the same,
+    and one line is written.
+    """
     open_books = books(run, prepared)
     one = part(run, prepared, "Block")
     files = told(run)
@@ -202,25 +271,43 @@ def test_a_sampler_that_is_not_the_same_each_time_stops_the_run(
     open_books, real, calls = books(run, prepared), answers._noise, count()
     open_books.acknowledge([part(run, prepared, "Block")])
     monkeypatch.setattr(answers, "_noise", lambda *a: real(*a) + (next(calls) == 0))
-    with pytest.raises(PrivacyError, match="persons at Block, part 0, was measured twice, and has other files"):
+    with pytest.raises(
+        PrivacyError, match="persons at Block, part 0, was measured twice, and has other files"
+    ):
         open_books.acknowledge([part(run, prepared, "Block")])
 
 
-def test_a_truth_that_differs_where_it_is_measured_stops_the_run(prepared: Prepared, run: RunDirectory) -> None:
-    """A worker that reads another truth than the one that the run began with: its stream has another name."""
+def test_a_truth_that_differs_where_it_is_measured_stops_the_run(
+    prepared: Prepared, run: RunDirectory
+) -> None:
+    """A worker that reads another truth than the one that the run began with: its stream has
+    another name.
+    """
     open_books = books(run, prepared)
     open_books.acknowledge([part(run, prepared, "Block")])
     with pytest.raises(PrivacyError, match="has another stream"):
         open_books.acknowledge([part(run, altered(prepared), "Block")])
 
 
-def test_a_seeded_run_is_resumed_for_nothing_and_has_no_key(prepared: Prepared, tmp_path: Path) -> None:
+def test_a_seeded_run_is_resumed_for_nothing_and_has_no_key(
+    prepared: Prepared, tmp_path: Path
+) -> None:
     run = begun(SEEDED, prepared, tmp_path / "run")
     open_books = books(run, prepared, SEEDED)
     assert not run.noise_key.exists()
     u = SEEDED.universes[0]
-    open_books.acknowledge([measure_part(u, "US", prepared.measured[u.name]["US"], prepared.trees[u.name],
-                                         noise_of(SEEDED, run), run.release)])  # fmt: skip
+    open_books.acknowledge(
+        [
+            measure_part(
+                u,
+                "US",
+                prepared.measured[u.name]["US"],
+                prepared.trees[u.name],
+                noise_of(SEEDED, run),
+                run.release,
+            )
+        ]
+    )
     assert not any(go(run, prepared, SEEDED).lost.values())
     whole = begun(SEEDED, prepared, tmp_path / "whole")
     go(whole, prepared, SEEDED)
@@ -228,11 +315,16 @@ def test_a_seeded_run_is_resumed_for_nothing_and_has_no_key(prepared: Prepared, 
     assert whole.ledger.read_bytes() == run.ledger.read_bytes()
 
 
-# --- shards ----------------------------------------------------------------------------------------------------
+# --- shards
+# ----------------------------------------------------------------------------------------------------
 
 
-def test_shards_are_measured_in_any_order_and_are_one_level(prepared: Prepared, tmp_path: Path) -> None:
-    """The blocks in two shards, each a tree of its own, by whoever comes first; what is missing is known."""
+def test_shards_are_measured_in_any_order_and_are_one_level(
+    prepared: Prepared, tmp_path: Path
+) -> None:
+    """The blocks in two shards, each a tree of its own, by whoever comes first; what is missing is
+    known.
+    """
     spine, u = prepared.spine, SEEDED.universes[0]
     half = spine.units("Block") // 2
     cut = {1: (0, half), 2: (half, spine.units("Block"))}
@@ -247,29 +339,41 @@ def test_shards_are_measured_in_any_order_and_are_one_level(prepared: Prepared, 
         for i in order:
             assert i in open_books.missing(stage) or i == order[0]
             rows = Confidential(truth.rows(*cut[i]))
-            open_books.acknowledge([measure_part(u, "Block", rows, of[i], noise_of(SEEDED, run), run.release, shard=i)])
+            open_books.acknowledge(
+                [measure_part(u, "Block", rows, of[i], noise_of(SEEDED, run), run.release, shard=i)]
+            )
         assert open_books.missing(stage) == ()
         for other in SEEDED.universes:
             for level in spine.levels:
                 for i in open_books.missing((other.name, level)):
                     if level == "Block":
-                        rows = Confidential(prepared.measured[other.name][level].open("for a test").rows(*cut[i]))
+                        rows = Confidential(
+                            prepared.measured[other.name][level].open("for a test").rows(*cut[i])
+                        )
                     tree, h = (
                         (of[i], rows)
                         if level == "Block"
                         else (prepared.trees[other.name], prepared.measured[other.name][level])
                     )
                     open_books.acknowledge(
-                        [measure_part(other, level, h, tree, noise_of(SEEDED, run), run.release, shard=i)]
+                        [
+                            measure_part(
+                                other, level, h, tree, noise_of(SEEDED, run), run.release, shard=i
+                            )
+                        ]
                     )
-        assert open_books.close().events[u.name] == tuple(e for s, p in due.items() if s[0] == u.name for e in p.events)
+        assert open_books.close().events[u.name] == tuple(
+            e for s, p in due.items() if s[0] == u.name for e in p.events
+        )
         found.append(told(run))
         names = {Path(name).name for name in told(run) if "Block" in name}
         assert {name[:10] for name in names} == {"part-00001", "part-00002"}
     assert found[0] == found[1]
 
 
-def test_books_are_not_closed_before_every_part_is_there(prepared: Prepared, run: RunDirectory) -> None:
+def test_books_are_not_closed_before_every_part_is_there(
+    prepared: Prepared, run: RunDirectory
+) -> None:
     open_books = books(run, prepared)
     open_books.acknowledge([part(run, prepared, "US")])
     with pytest.raises(PrivacyError, match="persons at State is not measured"):
@@ -277,7 +381,8 @@ def test_books_are_not_closed_before_every_part_is_there(prepared: Prepared, run
     assert run.noise_key.exists()
 
 
-# --- what is drawn again ---------------------------------------------------------------------------------------
+# --- what is drawn again
+# ---------------------------------------------------------------------------------------
 
 
 def half_way(run: RunDirectory, prepared: Prepared, chosen: spec.RunSpec = SPEC) -> Books:
@@ -285,8 +390,14 @@ def half_way(run: RunDirectory, prepared: Prepared, chosen: spec.RunSpec = SPEC)
     open_books, u = books(run, prepared, chosen), chosen.universes[0]
     for level in ("US", "State", "Block"):
         open_books.begin((u.name, level))
-        found = measure_part(u, level, prepared.measured[u.name][level], prepared.trees[u.name], noise_of(chosen, run),
-                             run.release)  # fmt: skip
+        found = measure_part(
+            u,
+            level,
+            prepared.measured[u.name][level],
+            prepared.trees[u.name],
+            noise_of(chosen, run),
+            run.release,
+        )
         if level != "Block":
             open_books.acknowledge([found])
     return open_books
@@ -295,11 +406,15 @@ def half_way(run: RunDirectory, prepared: Prepared, chosen: spec.RunSpec = SPEC)
 def test_another_truth_is_refused_or_counted_as_a_second_draw_of_all_that_was_begun(
     prepared: Prepared, run: RunDirectory
 ) -> None:
-    """Of the universe of which the truth is another: what was measured of it does not stand, and no stream is used again."""
+    """Of the universe of which the truth is another: what was measured of it does not stand, and no
+    stream is used again.
+    """
     half_way(run, prepared)
     first, other = LedgerFile(run.ledger).entries, altered(prepared)
     before = run_directory.read_json(run.inputs), run.ledger.read_bytes(), told(run)
-    with pytest.raises(UserError, match="true counts of persons are not those that this run began with") as caught:
+    with pytest.raises(
+        UserError, match="true counts of persons are not those that this run began with"
+    ) as caught:
         go(run, other)
     assert f"budget of {SPEC.persons.plan.cost} " in str(caught.value)
     assert "--accept-spent" in str(caught.value)
@@ -317,22 +432,31 @@ def test_another_truth_is_refused_or_counted_as_a_second_draw_of_all_that_was_be
         )  # of an equal truth
     assert last.number(("housing", "Block")) == 1
     with pytest.raises(UserError, match="are not those that this run measured"):
-        go(run, prepared)  # the first truth again, when everything is measured: nothing more is drawn
+        go(
+            run, prepared
+        )  # the first truth again, when everything is measured: nothing more is drawn
 
 
 def test_another_truth_and_a_kill_before_it_is_written_down_never_mixes_two_truths(
     prepared: Prepared, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ledger has the second draw, the digests are still those of the first truth: it is drawn a third time."""
+    """The ledger has the second draw, the digests are still those of the first truth: it is drawn a
+    third time.
+    """
     half_way(run, prepared)
     with monkeypatch.context() as patch:
-        patch.setattr("das.truth.bookkeeping.atomic.write_json", lambda *_: (_ for _ in ()).throw(OSError("full")))
+        patch.setattr(
+            "das.truth.bookkeeping.atomic.write_json",
+            lambda *_: (_ for _ in ()).throw(OSError("full")),
+        )
         with pytest.raises(OSError, match="full"):
             go(run, altered(prepared), accept=True)
     with pytest.raises(UserError, match="true counts of persons"):
         go(run, altered(prepared))
     drawn = go(run, altered(prepared), accept=True)
-    assert [e.level for e in drawn.lost["persons"]].count("Block") == 2 * len(SPEC.persons.plan.at("Block"))
+    assert [e.level for e in drawn.lost["persons"]].count("Block") == 2 * len(
+        SPEC.persons.plan.at("Block")
+    )
 
 
 @pytest.mark.parametrize("gone", ["deleted", "another", "torn"])
@@ -350,7 +474,11 @@ def test_without_the_key_what_is_missing_is_drawn_a_second_time(
     drawn = go(run, prepared, accept=True)
     assert lost(drawn) == {"persons": {"Block"}, "housing": {"US", "State", "Block"}}
     after = told(run)
-    assert [name for name in kept if after[name] != kept[name]] == [name for name in kept if "Block" in name] != []
+    assert (
+        [name for name in kept if after[name] != kept[name]]
+        == [name for name in kept if "Block" in name]
+        != []
+    )
     assert not run.noise_key.exists()
 
 
@@ -362,13 +490,18 @@ def test_a_second_draw_is_asked_for_once(prepared: Prepared, run: RunDirectory) 
     assert lost(go(run, prepared)) == {"persons": {"Block"}, "housing": {"US", "State", "Block"}}
 
 
-def test_a_source_that_forgets_loses_the_stage_that_was_being_drawn(prepared: Prepared, tmp_path: Path) -> None:
+def test_a_source_that_forgets_loses_the_stage_that_was_being_drawn(
+    prepared: Prepared, tmp_path: Path
+) -> None:
     run = begun(FORGETFUL, prepared, tmp_path / "run")
     half_way(run, prepared, FORGETFUL)
     assert not run.noise_key.exists()
     assert [a.key for a in LedgerFile(run.ledger).entries.attempts] == [None] * 3
     cost = sum((d.cost for d in SPEC.persons.plan.at("Block")), Fraction(0))
-    with pytest.raises(UserError, match=rf"persons at Block was interrupted.*no key of it was kept.*budget of {cost} "):
+    with pytest.raises(
+        UserError,
+        match=rf"persons at Block was interrupted.*no key of it was kept.*budget of {cost} ",
+    ):
         go(run, prepared, FORGETFUL)
     kept = {name: data for name, data in told(run).items() if "Block" not in name}
     assert lost(go(run, prepared, FORGETFUL, accept=True)) == {"persons": {"Block"}}
@@ -378,7 +511,9 @@ def test_a_source_that_forgets_loses_the_stage_that_was_being_drawn(prepared: Pr
 def test_noise_that_is_forgotten_is_drawn_once_in_an_attempt_whoever_repeats_the_task(
     prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By another process, too: not a bit is drawn a second time. What is counted as a second attempt draws again."""
+    """By another process, too: not a bit is drawn a second time. What is counted as a second
+    attempt draws again.
+    """
     run = begun(FORGETFUL, prepared, tmp_path / "run")
     open_books, u = books(run, prepared, FORGETFUL), FORGETFUL.universes[0]
     open_books.begin((u.name, "US"))
@@ -390,7 +525,9 @@ def test_noise_that_is_forgotten_is_drawn_once_in_an_attempt_whoever_repeats_the
     first, files = drawn(), told(run)
     with monkeypatch.context() as patch:
         patch.setattr(answers, "_noise", lambda *_: pytest.fail("noise was drawn"))
-        with pytest.raises(PrivacyError, match=r"(?s)persons at US, part 0: it may have been drawn.*--accept-spent"):
+        with pytest.raises(
+            PrivacyError, match=r"(?s)persons at US, part 0: it may have been drawn.*--accept-spent"
+        ):
             drawn()
     assert told(run) == files
     assert lost(go(run, prepared, FORGETFUL, accept=True)) == {"persons": {"US"}}
@@ -419,7 +556,9 @@ def test_a_ledger_of_other_shards_is_refused(prepared: Prepared, run: RunDirecto
         Books.of(SPEC, due, run, digests_of(prepared))
 
 
-def test_a_plan_beyond_the_budget_is_refused_before_a_key_or_a_line(prepared: Prepared, run: RunDirectory) -> None:
+def test_a_plan_beyond_the_budget_is_refused_before_a_key_or_a_line(
+    prepared: Prepared, run: RunDirectory
+) -> None:
     due = planned(SPEC, ways(prepared))
     stage = ("persons", "Block")
     due[stage] = replace(due[stage], events=(*due[stage].events, *due[stage].events))
@@ -429,7 +568,8 @@ def test_a_plan_beyond_the_budget_is_refused_before_a_key_or_a_line(prepared: Pr
     assert not run.noise_key.exists()
 
 
-# --- the key ---------------------------------------------------------------------------------------------------
+# --- the key
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_the_key_is_its_owner_s_alone_and_on_disk_before_the_first_line(
@@ -440,7 +580,10 @@ def test_the_key_is_its_owner_s_alone_and_on_disk_before_the_first_line(
     books(run, prepared)
     names = [os.path.relpath(path, run.root) for path in forced]
     names = names[names.index("confidential/.noise.key.tmp") :]
-    assert "release/ledger.jsonl" not in [os.path.relpath(path, run.root) for path in forced][: -len(names)]
+    assert (
+        "release/ledger.jsonl"
+        not in [os.path.relpath(path, run.root) for path in forced][: -len(names)]
+    )
     assert names[:4] == ["confidential/.noise.key.tmp", "confidential", ".", "release/ledger.jsonl"]
     assert run.noise_key.stat().st_mode & 0o777 == 0o600
     forced.clear()
@@ -450,12 +593,24 @@ def test_the_key_is_its_owner_s_alone_and_on_disk_before_the_first_line(
 
 
 def test_the_key_is_nowhere_else_and_nowhere_at_the_end(
-    prepared: Prepared, run: RunDirectory, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    prepared: Prepared,
+    run: RunDirectory,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """A known key, looked for in every form: in all files of the run, what is printed, errors and their tracebacks."""
+    """A known key, looked for in every form: in all files of the run, what is printed, errors and
+    their tracebacks.
+    """
     key = bytes(range(100, 132))
-    forms = [key, key.hex().encode(), key.hex().upper().encode(), base64.b64encode(key), base64.urlsafe_b64encode(key),
-             repr(key)[2:-1].encode(), str(list(key)).encode()]  # fmt: skip
+    forms = [
+        key,
+        key.hex().encode(),
+        key.hex().upper().encode(),
+        base64.b64encode(key),
+        base64.urlsafe_b64encode(key),
+        repr(key)[2:-1].encode(),
+        str(list(key)).encode(),
+    ]
     monkeypatch.setattr(noise_key.os, "urandom", lambda n: key[:n])
 
     def found(but: Mapping[Path, object] = {}) -> list[Path]:
@@ -467,14 +622,23 @@ def test_the_key_is_nowhere_else_and_nowhere_at_the_end(
     source = source_of(SPEC, run)
     assert source is not None
     held = noise_key.read(run.noise_key)
-    told_of = [repr(source), repr(held), str(held), repr(vars(open_books)), source.name, str(source.key_mark)]
+    told_of = [
+        repr(source),
+        repr(held),
+        str(held),
+        repr(vars(open_books)),
+        source.name,
+        str(source.key_mark),
+    ]
     with pytest.raises(PrivacyError) as caught:
         open_books.close()
     told_of += [str(caught.value), repr(caught.value)]
     go(run, prepared)
     assert found() == []
     out, err = capfd.readouterr()
-    assert not [text for text in [*told_of, out, err] if any(form in text.encode() for form in forms)]
+    assert not [
+        text for text in [*told_of, out, err] if any(form in text.encode() for form in forms)
+    ]
 
 
 def test_a_key_that_cannot_be_read_is_not_taken_for_a_lost_one(
@@ -492,9 +656,11 @@ def test_nobody_measures_without_the_key(prepared: Prepared, run: RunDirectory) 
         noise_of(SPEC, run)
 
 
-def test_a_task_that_outlives_its_run_draws_nothing_with_a_later_key(prepared: Prepared, run: RunDirectory) -> None:
-    """It read in the ledger how often a level is drawn, then the key was lost and another made: with the old number under the new key it
-    would make a third draw, and the ledger has two."""
+def test_a_task_that_outlives_its_run_draws_nothing_with_a_later_key(
+    prepared: Prepared, run: RunDirectory
+) -> None:
+    """It read in the ledger how often a level is drawn, then the key was lost and another made:
+    with the old number under the new key it would make a third draw, and the ledger has two."""
     half_way(run, prepared)
     late, of = LedgerFile(run.ledger).entries, [("persons", "Block")]
     assert measuring.noise_for(of, late, SPEC, run).key_mark == late.last()[of[0]].key
@@ -502,13 +668,17 @@ def test_a_task_that_outlives_its_run_draws_nothing_with_a_later_key(prepared: P
     books(run, prepared, accept=True)
     now = LedgerFile(run.ledger).entries
     assert (late.number(of[0]), now.number(of[0])) == (1, 2)
-    with pytest.raises(PrivacyError, match="the run key is not the one that persons at Block is measured by"):
+    with pytest.raises(
+        PrivacyError, match="the run key is not the one that persons at Block is measured by"
+    ):
         measuring.noise_for(of, late, SPEC, run)
     assert measuring.noise_for(of, now, SPEC, run).key_mark == now.last()[of[0]].key
 
 
 @pytest.mark.parametrize("entropy", ["forgetful", "seeded"])
-def test_other_sources_serve_the_attempts_that_are_theirs(entropy: str, prepared: Prepared, tmp_path: Path) -> None:
+def test_other_sources_serve_the_attempts_that_are_theirs(
+    entropy: str, prepared: Prepared, tmp_path: Path
+) -> None:
     chosen = SEEDED if entropy == "seeded" else FORGETFUL
     run, of = begun(chosen, prepared, tmp_path / "run"), [("persons", "US")]
     open_books = books(run, prepared, chosen)
@@ -516,13 +686,17 @@ def test_other_sources_serve_the_attempts_that_are_theirs(entropy: str, prepared
         with pytest.raises(PrivacyError, match="is measured by"):  # not written down yet
             measuring.noise_for(of, open_books.entries, chosen, run)
     open_books.begin(of[0])
-    assert measuring.noise_for(of, open_books.entries, chosen, run).private is (entropy == "forgetful")
+    assert measuring.noise_for(of, open_books.entries, chosen, run).private is (
+        entropy == "forgetful"
+    )
 
 
 def test_another_version_of_the_software_is_counted_as_a_second_draw(
     prepared: Prepared, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may cut a level into other chunks, or make other numbers of the same bits: the noise would be another, under one line of the ledger."""
+    """It may cut a level into other chunks, or make other numbers of the same bits: the noise would
+    be another, under one line of the ledger.
+    """
     half_way(run, prepared)
     before, version = LedgerFile(run.ledger).entries, "das.truth.bookkeeping.__version__"
     assert run_directory.read_json(run.inputs)["version"] == das.__version__

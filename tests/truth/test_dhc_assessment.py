@@ -23,7 +23,11 @@ from tests.dhc_worlds import LEVELS, SIZES, budgeted, counts, on_tree, sealed, t
 def test_files_hold_what_was_found(tmp_path: Path, private: bool) -> None:
     spine, mine, other = tree(*SIZES), world(1), world(2)
     over = MeasuredSpine.of(spine)
-    plans = {"persons": strategy.persons(), "units": strategy.units(), "households": strategy.households()}
+    plans = {
+        "persons": strategy.persons(),
+        "units": strategy.units(),
+        "households": strategy.households(),
+    }
     measured = {name: (over, budgeted(of).plan()) for name, of in plans.items()}
     errors = found(sealed(counts(mine, mine, spine)), counts(other, other, spine), LEVELS, measured)
     assert "confidential" in repr(errors)
@@ -45,19 +49,28 @@ def test_files_hold_what_was_found(tmp_path: Path, private: bool) -> None:
         assert errors_csv.read(run.errors_of(name)) == errors.queries[name]
     assert all((COLUMN in p.read_text()) != private for p in folder.iterdir())
     page = dhc_errors_html(
-        errors.figures, {"name": "r", "schema": "dhcp", "private": private, "apart": False}, errors.odd, errors.queries
+        errors.figures,
+        {"name": "r", "schema": "dhcp", "private": private, "apart": False},
+        errors.odd,
+        errors.queries,
     )
     assert "What was measured of households" in page
 
 
 def test_errors_of_queries_are_over_the_tree_that_was_measured() -> None:
-    """Two tracts in one in what was measured: its units are counted, not those that are published."""
+    """Two tracts in one in what was measured: its units are counted, not those that are
+    published.
+    """
     spine, coarser, mine, other = tree(2, 8, 24), tree(2, 4, 24), world(3, 24), world(4, 24)
     over = MeasuredSpine.bypassed(coarser, np.arange(24))
     both = counts(mine, mine, spine), counts(other, other, spine)
     measured = {"units": (over, on_tree(budgeted(strategy.units()), over))}
     errors = found(sealed(both[0]), both[1], LEVELS, measured)
-    (row,) = (r for r in errors.queries["units"] if (r.level, r.query, r.bin) == ("Tract", "tenvacgq", "all"))
+    (row,) = (
+        r
+        for r in errors.queries["units"]
+        if (r.level, r.query, r.bin) == ("Tract", "tenvacgq", "all")
+    )
     true, out = (h["units"]["Block"].up(coarser.up("Block", "Tract"), 4).dense() for h in both)
     assert row.n == 4 * 35
     assert row.mae == pytest.approx(np.abs(out - true).mean())

@@ -44,8 +44,17 @@ def regions() -> Regions:
         for kind in kinds:
             width = {"USA": 0, "STATE": 2, "COUNTY": 5, "TRACT": 11}.get(kind.removeprefix("PR-"))
             if width is None:
-                given = PLACES if kind == "PLACE" else AREAS if kind == "AIANNH" else (-1,) * len(BLOCKS)
-                of, names = np.array(given), [b"0100001", b"0200001"] if kind == "PLACE" else [b"0001", b"0002"]
+                given = (
+                    PLACES
+                    if kind == "PLACE"
+                    else AREAS
+                    if kind == "AIANNH"
+                    else (-1,) * len(BLOCKS)
+                )
+                of, names = (
+                    np.array(given),
+                    [b"0100001", b"0200001"] if kind == "PLACE" else [b"0001", b"0002"],
+                )
                 ids[kind] = np.array(names[: of.max() + 1], dtype="S")
             else:
                 codes = np.array([c[:width] if width else b"1" for c in block.tolist()], dtype="S")
@@ -59,9 +68,11 @@ WHERE = regions()
 Person = tuple[int, tuple[int, ...], int, int]
 #: Block, codes of race, ethnicity, leaf.
 person = st.tuples(
-    st.integers(0, len(BLOCKS) - 1), st.lists(st.sampled_from(CODES), min_size=1, max_size=8).map(tuple),
-    st.sampled_from(ETHNICITIES), st.integers(0, SEX_BY_AGE.leaves - 1),
-)  # fmt: skip
+    st.integers(0, len(BLOCKS) - 1),
+    st.lists(st.sampled_from(CODES), min_size=1, max_size=8).map(tuple),
+    st.sampled_from(ETHNICITIES),
+    st.integers(0, SEX_BY_AGE.leaves - 1),
+)
 crowds = st.lists(person, max_size=25)
 
 
@@ -70,9 +81,11 @@ def records(crowd: list[Person]) -> GroupRecords:
     for row, (_, race, _, _) in zip(codes, crowd, strict=True):
         row[: len(race)] = race
     return GroupRecords(
-        np.array([p[0] for p in crowd], dtype=np.int32), codes, np.array([p[2] for p in crowd], dtype=np.int16),
+        np.array([p[0] for p in crowd], dtype=np.int32),
+        codes,
+        np.array([p[2] for p in crowd], dtype=np.int16),
         {"t2": np.array([p[3] for p in crowd], dtype=np.int8)},
-    )  # fmt: skip
+    )
 
 
 def people(crowd: list[Person], parameters: Parameters = PERSONS) -> People:
@@ -87,11 +100,16 @@ def iterations_of(at: GroupLevel, race: tuple[int, ...], ethnicity: int) -> list
     """The places, among those of a level, of the iterations of somebody."""
     rows = [r for r in worlds.ROWS if r[2] == at.level and (at.fine or not r[4])]
     given = {Kind.ALONE: all, Kind.COMBINATION: any}
-    return [i for i, (*_, kind, _, codes) in enumerate(rows)
-            if (ethnicity in codes if kind == Kind.ETHNICITY else given[kind](c in codes for c in race))]  # fmt: skip
+    return [
+        i
+        for i, (*_, kind, _, codes) in enumerate(rows)
+        if (ethnicity in codes if kind == Kind.ETHNICITY else given[kind](c in codes for c in race))
+    ]
 
 
-def counted(crowd: list[Person], at: GroupLevel, race_codes: int = 8) -> Counter[tuple[int, int, int]]:
+def counted(
+    crowd: list[Person], at: GroupLevel, race_codes: int = 8
+) -> Counter[tuple[int, int, int]]:
     """How many are in each region, iteration and leaf."""
     out: Counter[tuple[int, int, int]] = Counter()
     for block, race, ethnicity, leaf in crowd:
@@ -113,7 +131,12 @@ def expected(crowd: list[Person], at: GroupLevel, race_codes: int = 8) -> np.nda
     return out
 
 
-@given(crowd=crowds, at=st.sampled_from(LEVELS), race_codes=st.integers(1, 8), together=st.sampled_from([2, 1 << 20]))
+@given(
+    crowd=crowds,
+    at=st.sampled_from(LEVELS),
+    race_codes=st.integers(1, 8),
+    together=st.sampled_from([2, 1 << 20]),
+)
 def test_totals_tables_and_cells_are_those_of_a_loop(
     crowd: list[Person], at: GroupLevel, race_codes: int, together: int
 ) -> None:
@@ -121,7 +144,10 @@ def test_totals_tables_and_cells_are_those_of_a_loop(
         patch.setattr(groups, "_TOGETHER", together)
         truth = people(crowd, replace(PERSONS, race_codes=race_codes)).at(at, everywhere(at))
         known = expected(crowd, at, race_codes)
-        assert (truth.regions, truth.iterations) == (len(everywhere(at)), len(PERSONS.iterations.of(at)))
+        assert (truth.regions, truth.iterations) == (
+            len(everywhere(at)),
+            len(PERSONS.iterations.of(at)),
+        )
         assert np.array_equal(truth.totals(), known.sum(axis=1))
         assert np.array_equal(table_of(truth), known)
         some = np.flatnonzero(np.arange(len(known)) % 3 == 1)
@@ -136,9 +162,15 @@ def test_some_of_the_regions_have_the_counts_that_they_have_among_all(
     crowd: list[Person], at: GroupLevel, chosen: set[int]
 ) -> None:
     """In the order in which they are asked for."""
-    some = np.array([r for r in sorted(chosen, reverse=True) if r < len(everywhere(at))], dtype=np.int32)
+    some = np.array(
+        [r for r in sorted(chosen, reverse=True) if r < len(everywhere(at))], dtype=np.int32
+    )
     iterations = len(PERSONS.iterations.of(at))
-    known = expected(crowd, at).reshape(-1, iterations, SEX_BY_AGE.leaves)[some].reshape(-1, SEX_BY_AGE.leaves)
+    known = (
+        expected(crowd, at)
+        .reshape(-1, iterations, SEX_BY_AGE.leaves)[some]
+        .reshape(-1, SEX_BY_AGE.leaves)
+    )
     assert np.array_equal(table_of(people(crowd).at(at, some)), known)
 
 
@@ -146,11 +178,16 @@ def state_by_state(crowd: list[Person], at: GroupLevel) -> SummedGroups:
     """As tasks count what crosses states, and as their answers are added up."""
     parts, iterations, leaves = [], len(PERSONS.iterations.of(at)), SEX_BY_AGE.leaves
     for state in WHERE.states:
-        some, here = WHERE.of_state(at.region, state), [p for p in crowd if BLOCKS[p[0]][:2] == state.decode()]
+        some, here = (
+            WHERE.of_state(at.region, state),
+            [p for p in crowd if BLOCKS[p[0]][:2] == state.decode()],
+        )
         cell, count = people(here).at(at, some).cells_of("t2", leaves)
         width = iterations * leaves
         parts.append(
-            (some[cell // width].astype(np.int64) * width + cell % width, count) if len(some) else (cell, count)
+            (some[cell // width].astype(np.int64) * width + cell % width, count)
+            if len(some)
+            else (cell, count)
         )
     return SummedGroups(len(everywhere(at)), iterations, {"t2": (leaves, *added_up(parts))})
 
@@ -160,7 +197,9 @@ def state_by_state(crowd: list[Person], at: GroupLevel) -> SummedGroups:
     at=st.sampled_from([at for at in LEVELS if at.region in ACROSS]),
     cut=st.tuples(st.integers(0, 2), st.integers(0, 2)),
 )
-def test_sums_over_states_are_the_whole(crowd: list[Person], at: GroupLevel, cut: tuple[int, int]) -> None:
+def test_sums_over_states_are_the_whole(
+    crowd: list[Person], at: GroupLevel, cut: tuple[int, int]
+) -> None:
     whole, known = state_by_state(crowd, at), expected(crowd, at)
     assert np.array_equal(whole.totals(), known.sum(axis=1))
     assert np.array_equal(table_of(whole), known)
@@ -174,7 +213,9 @@ def test_sums_over_states_are_the_whole(crowd: list[Person], at: GroupLevel, cut
 
 
 @given(crowd=crowds, other=crowds, at=st.sampled_from(LEVELS))
-def test_digests_differ_where_a_count_does(crowd: list[Person], other: list[Person], at: GroupLevel) -> None:
+def test_digests_differ_where_a_count_does(
+    crowd: list[Person], other: list[Person], at: GroupLevel
+) -> None:
     """They are part of the label of the noise: two truths never share one."""
     one, two = (people(c).at(at, everywhere(at)) for c in (crowd, other))
     if not np.array_equal(table_of(one), table_of(two)):
@@ -185,12 +226,20 @@ def test_digests_differ_where_a_count_does(crowd: list[Person], other: list[Pers
     assert (one.digest() == two.digest()) == np.array_equal(table_of(one), table_of(two))
 
 
-@given(crowd=crowds.filter(bool), at=st.sampled_from(LEVELS), which=st.integers(0, 24), changed=person)
-def test_digests_differ_for_neighbours(crowd: list[Person], at: GroupLevel, which: int, changed: Person) -> None:
+@given(
+    crowd=crowds.filter(bool), at=st.sampled_from(LEVELS), which=st.integers(0, 24), changed=person
+)
+def test_digests_differ_for_neighbours(
+    crowd: list[Person], at: GroupLevel, which: int, changed: Person
+) -> None:
     """One more, one fewer, one replaced."""
     i = which % len(crowd)
     base = people(crowd).at(at, everywhere(at))
-    for other in ([*crowd, changed], crowd[:i] + crowd[i + 1 :], [*crowd[:i], changed, *crowd[i + 1 :]]):
+    for other in (
+        [*crowd, changed],
+        crowd[:i] + crowd[i + 1 :],
+        [*crowd[:i], changed, *crowd[i + 1 :]],
+    ):
         truth = people(other).at(at, everywhere(at))
         if not np.array_equal(table_of(truth), table_of(base)):
             assert truth.digest() != base.digest()
@@ -203,8 +252,16 @@ def test_a_digest_is_of_records_in_pieces(monkeypatch: pytest.MonkeyPatch) -> No
     found = people(crowd).at(GroupLevel("STATE", 2), everywhere(GroupLevel("STATE", 2)))
     assert sum(len(group) for group, _, _ in found._pairs()) == 7
     monkeypatch.setattr(groups, "_TOGETHER", 3)
-    assert len({found.digest()} | {people(c).at(GroupLevel("STATE", 2), everywhere(GroupLevel("STATE", 2))).digest()
-                for c in (crowd[:2], crowd[1:], crowd[::-1])}) == 4  # fmt: skip
+    assert (
+        len(
+            {found.digest()}
+            | {
+                people(c).at(GroupLevel("STATE", 2), everywhere(GroupLevel("STATE", 2))).digest()
+                for c in (crowd[:2], crowd[1:], crowd[::-1])
+            }
+        )
+        == 4
+    )
 
 
 def test_nobody_anywhere() -> None:
@@ -226,8 +283,15 @@ def test_nobody_is_in_more_groups_of_a_level_than_its_stability() -> None:
         for at in LEVELS:
             crowd: list[Person] = [
                 (5 if at.region.startswith("PR") else 0, race, e, 0)
-                for e in ETHNICITIES for race in [(1001,), (1001, 1011), (1001, 1011, 1021), (1021,), (1002, 1011, 1021, 1001)]
-            ]  # fmt: skip
+                for e in ETHNICITIES
+                for race in [
+                    (1001,),
+                    (1001, 1011),
+                    (1001, 1011, 1021),
+                    (1021,),
+                    (1002, 1011, 1021, 1001),
+                ]
+            ]
             indptr, member = people(crowd, p)._in(at)
             most = int(np.diff(indptr).max())
             assert most <= p.iterations.stability(at, race_codes)
@@ -241,12 +305,20 @@ def test_nobody_is_in_more_groups_of_a_level_than_its_stability() -> None:
 def test_households_have_two_tables() -> None:
     at = GroupLevel("STATE", 2)
     given = GroupRecords(
-        np.array([0, 0, 3], dtype=np.int32), np.array([[1001] + [0] * 7] * 3, dtype=np.int16), np.zeros(3, dtype=np.int16),
+        np.array([0, 0, 3], dtype=np.int32),
+        np.array([[1001] + [0] * 7] * 3, dtype=np.int16),
+        np.zeros(3, dtype=np.int16),
         {"t3": np.array([4, 0, 1], dtype=np.int8), "t4": np.array([3, 3, 0], dtype=np.int8)},
-    )  # fmt: skip
+    )
     truth = People(Confidential(given), WHERE, HOUSEHOLDS).at(at, everywhere(at))
     iterations = truth.iterations
-    assert truth.table("t3", 5, np.array([0, iterations])).tolist() == [[1, 0, 0, 0, 1], [0, 1, 0, 0, 0]]
+    assert truth.table("t3", 5, np.array([0, iterations])).tolist() == [
+        [1, 0, 0, 0, 1],
+        [0, 1, 0, 0, 0],
+    ]
     assert truth.table("t4", 4, np.array([iterations, 0])).tolist() == [[1, 0, 0, 0], [0, 0, 0, 2]]
     other = replace(given, cells={**given.cells, "t4": np.array([3, 2, 0], dtype=np.int8)})
-    assert People(Confidential(other), WHERE, HOUSEHOLDS).at(at, everywhere(at)).digest() != truth.digest()
+    assert (
+        People(Confidential(other), WHERE, HOUSEHOLDS).at(at, everywhere(at)).digest()
+        != truth.digest()
+    )

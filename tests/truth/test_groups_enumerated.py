@@ -1,10 +1,13 @@
-r"""What a record of population groups loses, by enumeration of everything that can be published of them.
+r"""What a record of population groups loses, by enumeration of everything that can be published of
+them.
 
-**One group is enough.** Noise is drawn for each group by itself, and what decides how much is asked of one is its own noisy count. So what
-is published of all groups is a product of laws, one for each. A record is in s groups at most: the laws of the others are the same with it
-and without it, and their factors cancel. The loss is a sum of independent losses, one for each of the s groups. Here the law of one group
-is computed for true counts that differ by a record, over every answer of both stages, by the code that measures (only its noise is
-replaced, by each value that it can have); the rest is a convolution.
+**One group is enough.** Noise is drawn for each group by itself, and what decides how much is asked
+of one is its own noisy count. So what is published of all groups is a product of laws, one for
+each. A record is in s groups at most: the laws of the others are the same with it and without it,
+and their factors cancel. The loss is a sum of independent losses, one for each of the s groups.
+Here the law of one group is computed for true counts that differ by a record, over every answer of
+both stages, by the code that measures (only its noise is replaced, by each value that it can have);
+the rest is a convolution.
 
 The table is small: three leaves, in two cells or in three.
 """
@@ -34,9 +37,11 @@ from das.truth import group_measure
 from tests.detailed import worlds
 
 TABLE = AdaptiveTable(
-    "t2", ("CELL",), tuple(np.array(of, dtype=np.int16) for of in ((0, 0, 0), (0, 0, 1), (0, 1, 2))),
+    "t2",
+    ("CELL",),
+    tuple(np.array(of, dtype=np.int16) for of in ((0, 0, 0), (0, 0, 1), (0, 1, 2))),
     ((("*",),), (("ab",), ("c",)), (("a",), ("b",), ("c",))),
-)  # fmt: skip
+)
 USA, DELTA = GroupLevel("USA", 2), Fraction(1, 10**6)
 #: Beyond it noise has no probability to speak of: less than e to the minus this.
 FAR = 38.0
@@ -48,11 +53,17 @@ Losses = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def parameters(rho: str = "12", first: Fraction = Fraction(1, 4), **changes: object) -> Parameters:
-    """One level, of iterations with tables and without; variances of 3/2 and 1/2 where a record is in nine groups."""
+    """One level, of iterations with tables and without; variances of 3/2 and 1/2 where a record is
+    in nine groups.
+    """
     return worlds.persons(
-        product=Product("persons", "person", "p", (TABLE,), staged=True), budgets={"t2": {USA: Fraction(rho)}},
-        thresholds={"t2": {USA: (1, 3)}}, first=first, runs=("us",), **changes,
-    )  # fmt: skip
+        product=Product("persons", "person", "p", (TABLE,), staged=True),
+        budgets={"t2": {USA: Fraction(rho)}},
+        thresholds={"t2": {USA: (1, 3)}},
+        first=first,
+        runs=("us",),
+        **changes,
+    )
 
 
 def spec_of(given: Parameters) -> DetailedSpec:
@@ -61,7 +72,11 @@ def spec_of(given: Parameters) -> DetailedSpec:
 
 def noise(draw: Draw) -> dict[int, float]:
     """The probability of each value, summed by itself."""
-    power, scale = (1, float(draw.parameter)) if draw.mechanism == GEOMETRIC else (2, 2 * float(draw.parameter))
+    power, scale = (
+        (1, float(draw.parameter))
+        if draw.mechanism == GEOMETRIC
+        else (2, 2 * float(draw.parameter))
+    )
     most = ceil(sqrt(scale * FAR)) if power == 2 else ceil(scale * FAR / 2)
     weight = {k: exp(-(abs(k) ** power) / scale) for k in range(-most, most + 1)}
     return {k: w / sum(weight.values()) for k, w in weight.items()}
@@ -87,16 +102,20 @@ class Copies:
 
 
 def law(plan: LevelPlan, leaves: tuple[int, ...], only: bool = False, loud: bool = True) -> Law:
-    """What is published of a group, and how probably: the first stage, the size of the table, its answers. ``loud``: the first stage
-    has noise."""
+    """What is published of a group, and how probably: the first stage, the size of the table, its
+    answers. ``loud``: the first stage has noise."""
     each = {d.query: noise(d) for d in plan.draws}
     rows, chances = [], []
     for first, chance in ({0: 1.0} if only or not loud else each[FIRST]).items():
         width = 1 if only else TABLE.answers[int(plan.size(np.array([sum(leaves) + first]))[0])]
         second = each[ONLY if only else "t2"]
-        values = np.stack(np.meshgrid(*[list(second)] * width, indexing="ij"), axis=-1).reshape(-1, width)
+        values = np.stack(np.meshgrid(*[list(second)] * width, indexing="ij"), axis=-1).reshape(
+            -1, width
+        )
 
-        def given(draw: Draw, size: int, _: object, first: int = first, values: Ints = values) -> Ints:
+        def given(
+            draw: Draw, size: int, _: object, first: int = first, values: Ints = values
+        ) -> Ints:
             if draw.query == FIRST:
                 return np.full(size, first)
             assert draw.query == (ONLY if only else "t2") or not size
@@ -105,13 +124,24 @@ def law(plan: LevelPlan, leaves: tuple[int, ...], only: bool = False, loud: bool
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(group_measure, "_noise", given)
             m = group_measure._measured(
-                Copies(leaves, len(values)), plan, np.full(len(values), b"1"), np.array([only]), None, seeded(1)
+                Copies(leaves, len(values)),
+                plan,
+                np.full(len(values), b"1"),
+                np.array([only]),
+                None,
+                seeded(1),
             )
         assert (np.diff(m.indptr) == width).all()
         told = np.zeros((len(values), 5), dtype=np.int64)
-        told[:, 0], told[:, 1], told[:, 2 : 2 + width] = m.first, m.size, m.values.reshape(-1, width)
+        told[:, 0], told[:, 1], told[:, 2 : 2 + width] = (
+            m.first,
+            m.size,
+            m.values.reshape(-1, width),
+        )
         rows.append((told + 512) @ 1024 ** np.arange(5))
-        chances.append(chance * reduce(np.multiply.outer, [np.array(list(second.values()))] * width).ravel())
+        chances.append(
+            chance * reduce(np.multiply.outer, [np.array(list(second.values()))] * width).ravel()
+        )
     row, found = np.concatenate(rows), np.concatenate(chances)
     order = np.argsort(row)
     assert (np.diff(row[order]) > 0).all()
@@ -132,7 +162,8 @@ def merged(at: NDArray[np.float64], chance: NDArray[np.float64]) -> Losses:
     exact = np.where(
         np.isinf(found),
         inf,
-        np.bincount(which.ravel(), chance * np.where(np.isinf(at), 0, at)) / np.maximum(whole, 1e-300),
+        np.bincount(which.ravel(), chance * np.where(np.isinf(at), 0, at))
+        / np.maximum(whole, 1e-300),
     )
     return exact, whole
 
@@ -176,11 +207,16 @@ def one_loss(plan: LevelPlan, only: bool = False, loud: bool = True) -> Losses:
 def enumerated(plan: LevelPlan, groups: int, loud: bool = True) -> dict[int, float]:
     """The exact epsilon of a record in so many groups, t of which have no table, by t."""
     table, only = one_loss(plan, loud=loud), one_loss(plan, only=True)
-    return {t: epsilon_of(together([only] * t + [table] * (groups - t)), float(DELTA)) for t in range(groups + 1)}
+    return {
+        t: epsilon_of(together([only] * t + [table] * (groups - t)), float(DELTA))
+        for t in range(groups + 1)
+    }
 
 
 def check(given: Parameters, groups: int, plan: LevelPlan | None = None, loud: bool = True) -> None:
-    """The statement says the largest epsilon of a record in so many ``groups``, and not less; no Rényi divergence is above its line."""
+    """The statement says the largest epsilon of a record in so many ``groups``, and not less; no
+    Rényi divergence is above its line.
+    """
     (stated,) = given.plans("us")
     spec, plan = spec_of(given), plan or stated
     said = account(spec.terms, {"persons": spec.universes[0].plan.draws}).guarantee["persons"]
@@ -203,7 +239,9 @@ def check(given: Parameters, groups: int, plan: LevelPlan | None = None, loud: b
 @pytest.mark.parametrize("leaf", range(3))
 @pytest.mark.parametrize("base", [(0, 0, 0), (1, 0, 0), (2, 0, 3)])
 def test_the_loss_is_one_law(base: tuple[int, ...], leaf: int, only: bool) -> None:
-    """Whoever else is in the group, whichever leaf a record is in, and whether it comes or goes: at every epsilon."""
+    """Whoever else is in the group, whichever leaf a record is in, and whether it comes or goes: at
+    every epsilon.
+    """
     (plan,) = parameters().plans("us")
     known, more = one_loss(plan, only), tuple(n + (i == leaf) for i, n in enumerate(base))
     with_one, without = law(plan, more, only), law(plan, base, only)
@@ -222,7 +260,9 @@ def test_the_noise_is_that_of_the_table_of_variances() -> None:
     }
 
 
-@pytest.mark.parametrize(("rho", "first"), [("12", Fraction(1, 4)), ("9", Fraction(1, 2)), ("20", Fraction(1, 10))])
+@pytest.mark.parametrize(
+    ("rho", "first"), [("12", Fraction(1, 4)), ("9", Fraction(1, 2)), ("20", Fraction(1, 10))]
+)
 def test_what_is_stated_is_what_every_answer_gives(rho: str, first: Fraction) -> None:
     check(parameters(rho, first), 9)
 
@@ -261,7 +301,9 @@ def test_a_table_that_counts_somebody_twice_fails(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_mixture_can_be_worse_than_groups_of_one_kind_alone() -> None:
-    """So the statement counts them all: of four groups, two with tables and two without, at a delta of 1e-10."""
+    """So the statement counts them all: of four groups, two with tables and two without, at a delta
+    of 1e-10.
+    """
     (plan,) = parameters("20", Fraction(1, 10), race_codes=3).plans("us")
     only, first, second = (plan.draw(q).parameter for q in (ONLY, FIRST, "t2"))
 
@@ -270,7 +312,9 @@ def test_a_mixture_can_be_worse_than_groups_of_one_kind_alone() -> None:
         return epsilon([(parameter, n) for parameter, n in drawn.items() if n], "1e-10")[0]
 
     assert of(2) > max(of(0), of(4)) + 0.1
-    spec = replace(spec_of(parameters("20", Fraction(1, 10), race_codes=3)), delta=Fraction(1, 10**10))
+    spec = replace(
+        spec_of(parameters("20", Fraction(1, 10), race_codes=3)), delta=Fraction(1, 10**10)
+    )
     said = account(spec.terms, {"persons": spec.universes[0].plan.draws}).guarantee["persons"]
     (row,) = [e for e in said.epsilon if e.delta == spec.delta]
     assert row.pld[1] >= of(2)
@@ -278,13 +322,20 @@ def test_a_mixture_can_be_worse_than_groups_of_one_kind_alone() -> None:
     assert dict(row.between) == {"persons": ("2 totals and 2 tables",)}
 
 
-def test_a_record_that_is_replaced_within_a_group_loses_less_than_one_removed_and_one_added() -> None:
-    """Theorem 2: two records that share a group differ in two cells of its table at most; those that share none in a group each."""
+def test_a_record_that_is_replaced_within_a_group_loses_less_than_one_removed_and_one_added() -> (
+    None
+):
+    """Theorem 2: two records that share a group differ in two cells of its table at most; those
+    that share none in a group each.
+    """
     (plan,) = parameters().plans("us")
     apart = together([one_loss(plan)] * 2)
     for base in ((0, 0, 0), (2, 0, 3)):
         for one, other in ((0, 1), (0, 2)):
-            laws = [law(plan, tuple(n + (i == leaf) for i, n in enumerate(base))) for leaf in (one, other)]
+            laws = [
+                law(plan, tuple(n + (i == leaf) for i, n in enumerate(base)))
+                for leaf in (one, other)
+            ]
             shared = losses(*laws)
             for eps in (0.0, 0.5, 1.0, 2.0, 4.0):
                 assert delta_of(shared, eps) <= delta_of(apart, eps) + 1e-12

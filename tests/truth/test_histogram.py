@@ -25,7 +25,9 @@ def counted(draw: st.DrawFn) -> tuple[Spine, np.ndarray, np.ndarray]:
     tree = draw(spines(most_levels=3))
     lowest = len(tree.codes[-1])
     blocks = draw(st.integers(1, 8))
-    unit = np.array(draw(st.lists(st.integers(0, lowest - 1), min_size=blocks, max_size=blocks)), dtype=np.int64)
+    unit = np.array(
+        draw(st.lists(st.integers(0, lowest - 1), min_size=blocks, max_size=blocks)), dtype=np.int64
+    )
     one = st.tuples(st.integers(0, blocks - 1), st.integers(0, SCHEMA.cells - 1), st.integers(0, 4))
     return tree, unit, np.array(draw(st.lists(one, max_size=25)), dtype=np.int64).reshape(-1, 3)
 
@@ -50,7 +52,9 @@ def test_every_level_counts_every_record_once(case: tuple[Spine, np.ndarray, np.
 @given(counted())
 def test_each_level_is_the_sum_of_the_one_below(case: tuple[Spine, np.ndarray, np.ndarray]) -> None:
     tree, unit, rows = case
-    found = histograms(Confidential(Records(SCHEMA, rows[:, 0], rows[:, 1], rows[:, 2])), unit, tree)
+    found = histograms(
+        Confidential(Records(SCHEMA, rows[:, 0], rows[:, 1], rows[:, 2])), unit, tree
+    )
     opened = {level: box.open("to test") for level, box in found.items()}
     assert {h.totals().sum() for h in opened.values()} == {rows[:, 2].sum()}
     for depth in range(1, len(tree)):
@@ -64,8 +68,11 @@ def test_each_level_is_the_sum_of_the_one_below(case: tuple[Spine, np.ndarray, n
 def test_memory_grows_with_positive_cells_not_with_units_times_cells() -> None:
     """Three hundred thousand units of two thousand cells would be 5 GB dense."""
     units = 300_000
-    tree = Spine(("A", "B"), (np.array(["r"]), np.char.mod("%07d", np.arange(units))),
-                 (np.zeros(1, dtype=np.int64), np.zeros(units, dtype=np.int64)))  # fmt: skip
+    tree = Spine(
+        ("A", "B"),
+        (np.array(["r"]), np.char.mod("%07d", np.arange(units))),
+        (np.zeros(1, dtype=np.int64), np.zeros(units, dtype=np.int64)),
+    )
     one = np.array([7], dtype=np.int64)
     lowest = Histogram.of(units, 2016, one, one, one)
     assert upward(Confidential(lowest), tree)["A"].open("to test").totals().tolist() == [7]

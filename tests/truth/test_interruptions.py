@@ -1,8 +1,8 @@
-"""Where several parts make one stage, no interruption leads to noise that the ledger has not, or to a run that cannot end.
+"""Where several parts make one stage, no interruption leads to noise that the ledger has not, or to
+a run that cannot end.
 
-Here are some of every kind of publication, and those of the DHC that were found by reading; ``python -m benchmarks.kills`` kills at
-each write.
-"""
+Here are some of every kind of publication, and those of the DHC that were found by reading;
+``python -m benchmarks.kills`` kills at each write."""
 
 from __future__ import annotations
 
@@ -29,21 +29,36 @@ from tests.end_to_end.test_cut_interrupted import Killed, Step
 from tests.interruptions import Dhc, Fate, Told, endure
 from tests.worlds import Worlds
 
-NAMES = ("redistricting", "redistricting, forgetful", "redistricting in shards", "redistricting in shards, forgetful", "detailed groups",
-         "detailed groups, forgetful", "dhc")  # fmt: skip
+NAMES = (
+    "redistricting",
+    "redistricting, forgetful",
+    "redistricting in shards",
+    "redistricting in shards, forgetful",
+    "detailed groups",
+    "detailed groups, forgetful",
+    "dhc",
+)
 #: Writes of an attempt that nothing stops, about.
 WRITES = {"redistricting": 138, "redistricting in shards": 235, "detailed groups": 400, "dhc": 180}
 
 
-@pytest.mark.filterwarnings("ignore:This process")  # which is multi-threaded, and forks: the child runs one thread
+@pytest.mark.filterwarnings(
+    "ignore:This process"
+)  # which is multi-threaded, and forks: the child runs one thread
 @pytest.mark.parametrize("name", NAMES)
-def test_whatever_is_killed_lost_or_altered_is_counted_and_ends(name: str, worlds: Worlds, tmp_path: Path) -> None:
+def test_whatever_is_killed_lost_or_altered_is_counted_and_ends(
+    name: str, worlds: Worlds, tmp_path: Path
+) -> None:
     every = interruptions.every(worlds, tmp_path / "given")
     assert tuple(every) == NAMES
     publication, told, writes = every[name](), Told(), WRITES[name.removesuffix(", forgetful")]
     publication.begin(tmp_path / "begun")
     for given in (
-        [Fate(writes // 2, lose_key=True, accept=True), Fate(writes // 3), Fate(writes // 5, alter=True)],
+        [
+            Fate(writes // 2, lose_key=True, accept=True),
+            Fate(writes // 3),
+            Fate(writes // 5, alter=True),
+        ],
         [Fate(writes // 3, alter=True, accept=True), Fate(writes // 4, alter=True, lose_key=True)],
     ):
         endure(publication, tmp_path / "begun", tmp_path, iter(given), Random(2020), told)
@@ -54,7 +69,8 @@ def test_whatever_is_killed_lost_or_altered_is_counted_and_ends(name: str, world
     assert told.spent_again == 2
 
 
-# --- the DHC, at chosen places ---------------------------------------------------------------------------------
+# --- the DHC, at chosen places
+# ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -95,17 +111,23 @@ def cost(dhc: Dhc, *universes: str) -> dict[str, Fraction]:
 
 
 def measured(out: Path) -> dict[str, str]:
-    return {str(p.relative_to(out)): file_digest(p) for p in sorted(out.glob("release/nmf*/*/Revealed/*.parquet"))}
+    return {
+        str(p.relative_to(out)): file_digest(p)
+        for p in sorted(out.glob("release/nmf*/*/Revealed/*.parquet"))
+    }
 
 
-def test_a_universe_whose_key_is_lost_while_it_is_written_is_counted_twice_as_a_whole(dhc: Dhc, out: Path) -> None:
+def test_a_universe_whose_key_is_lost_while_it_is_written_is_counted_twice_as_a_whole(
+    dhc: Dhc, out: Path
+) -> None:
     """Two of five levels of persons were written, and noise of all five was drawn."""
     stopped(dhc, out, Step(interruptions.dhc_measuring.revealed, "write", 3))
     before = measured(out)
     assert len(before) == 2
     RunDirectory(out).noise_key.unlink()
     with pytest.raises(
-        UserError, match=r"(?s)persons at State, persons at County.*cannot be drawn again.*--accept-spent"
+        UserError,
+        match=r"(?s)persons at State, persons at County.*cannot be drawn again.*--accept-spent",
     ):
         dhc.measure(out, False)
     assert measured(out) == before
@@ -130,8 +152,12 @@ def test_a_universe_is_acknowledged_in_one_line(dhc: Dhc, out: Path) -> None:
     assert lost(go(dhc, out)) == {}
 
 
-def test_a_universe_of_which_a_part_was_acknowledged_alone_is_not_asked_again_for_nothing(dhc: Dhc, out: Path) -> None:
-    """A ledger in which two of five levels stand, whose key is lost: drawn again are five, and five are counted."""
+def test_a_universe_of_which_a_part_was_acknowledged_alone_is_not_asked_again_for_nothing(
+    dhc: Dhc, out: Path
+) -> None:
+    """A ledger in which two of five levels stand, whose key is lost: drawn again are five, and five
+    are counted.
+    """
     stopped(dhc, out, Step(LedgerFile, "acknowledge", 2))
     ledger = RunDirectory(out).ledger
     *lines, last = ledger.read_text(encoding="utf-8").splitlines()
@@ -143,7 +169,13 @@ def test_a_universe_of_which_a_part_was_acknowledged_alone_is_not_asked_again_fo
         dhc.measure(out, False)
     assert lost(go(dhc, out, accept=True)) == cost(dhc, PERSONS, UNITS, HOUSEHOLDS)
     entries = LedgerFile(ledger).entries
-    assert [a.anew for a in entries.attempts if a.universe == PERSONS][5:] == [True, True, False, False, False]
+    assert [a.anew for a in entries.attempts if a.universe == PERSONS][5:] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_a_key_that_is_lost_when_all_is_measured_costs_nothing(dhc: Dhc, out: Path) -> None:
@@ -160,14 +192,21 @@ def other_tenure(out: Path) -> None:
     Dhc((UNITS,)).alter(out, Random(1))
 
 
-def test_units_that_are_altered_when_all_is_measured_take_the_households_with_them(dhc: Dhc, out: Path) -> None:
-    """Households were asked about what was estimated of the units. So they are measured again, and counted; persons stand."""
+def test_units_that_are_altered_when_all_is_measured_take_the_households_with_them(
+    dhc: Dhc, out: Path
+) -> None:
+    """Households were asked about what was estimated of the units. So they are measured again, and
+    counted; persons stand.
+    """
     stopped(dhc, out, Step(LedgerFile, "close"))
     other_tenure(out)
     before = folder_digest(out)
     with pytest.raises(
         UserError,
-        match=r"(?s)true counts of units are not those .*and households, which rest on them, .*--accept-spent",
+        match=(
+            r"(?s)true counts of units are not those .*and households, which rest on them,"
+            r" .*--accept-spent"
+        ),
     ) as told:
         dhc.measure(out, False)
     assert folder_digest(out) == before
@@ -186,20 +225,28 @@ def test_a_truth_that_is_put_back_while_its_universe_begins_anew(dhc: Dhc, out: 
     stopped(dhc, out, Step(LedgerFile, "begin", 3), accept=True)
     units.write_bytes(before)
     with pytest.raises(
-        UserError, match=r"(?s)units at Tract, .*households at Block must be measured again.*--accept-spent"
+        UserError,
+        match=r"(?s)units at Tract, .*households at Block must be measured again.*--accept-spent",
     ):
         dhc.measure(out, False)
     assert lost(go(dhc, out, accept=True)) == cost(dhc, UNITS, HOUSEHOLDS)
 
 
 def test_units_whose_exact_counts_are_altered_are_refused_for_good(dhc: Dhc, out: Path) -> None:
-    """What is published exactly was written down when the run began. Nothing that cannot help is advised."""
+    """What is published exactly was written down when the run began. Nothing that cannot help is
+    advised.
+    """
     stopped(dhc, out, Step(LedgerFile, "close"))
     units = RunDirectory(out).truth_of(UNITS)
     table, before = pq.read_table(units), units.read_bytes()
     count = table["count"].to_numpy().copy()
     count[0] += 1
-    pq.write_table(table.set_column(2, "count", pa.array(count)).replace_schema_metadata(table.schema.metadata), units)
+    pq.write_table(
+        table.set_column(2, "count", pa.array(count)).replace_schema_metadata(
+            table.schema.metadata
+        ),
+        units,
+    )
     for accept in (False, True):
         with pytest.raises(UserError, match="not those that this run publishes exactly") as told:
             dhc.measure(out, accept)

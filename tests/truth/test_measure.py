@@ -1,4 +1,6 @@
-"""Measurement: the right noise on the right answers, in the ledger before it is drawn, and never twice the same."""
+"""Measurement: the right noise on the right answers, in the ledger before it is drawn, and never
+twice the same.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ from das.truth.measure import DrawnChunk, draw, measure
 from tests.oracles import chi_square_p, gaussian_pmf, laplace_pmf, tally
 
 BLOCKS = 3000
-SCHEMA = Schema("s", (Attribute("sex", ("m", "f")), Attribute("age", tuple(f"{i}" for i in range(20)))))
+SCHEMA = Schema(
+    "s", (Attribute("sex", ("m", "f")), Attribute("age", tuple(f"{i}" for i in range(20))))
+)
 TREE = Spine(
     ("US", "Block"),
     (np.array(["US"]), np.char.mod("%04d", np.arange(BLOCKS))),
@@ -65,7 +69,9 @@ class Forbidden(Entropy):
 
 
 class Failing(Entropy):
-    """Fails at its first use, as a machine that loses its power then; remembers what the ledger said."""
+    """Fails at its first use, as a machine that loses its power then; remembers what the ledger
+    said.
+    """
 
     name, private = "failing", True
 
@@ -81,10 +87,16 @@ def plan(mechanism: Mechanism = DISCRETE_GAUSSIAN, total: Fraction = HALF) -> Pl
     return Plan.of(total, mechanism, Neighbours.BOUNDED, SHARES)
 
 
-def run(p: Plan, entropy: Entropy, level: str = "Block", ledger: Ledger | None = None) -> list[Measurement]:
+def run(
+    p: Plan, entropy: Entropy, level: str = "Block", ledger: Ledger | None = None
+) -> list[Measurement]:
     h = TRUTH if level == "Block" else TRUTH.up(TREE.parent[1], 1)
     ledger = ledger or Ledger(p.cost)
-    return list(measure(Confidential(h), level, "persons", SCHEMA, MeasuredSpine.of(TREE), p, entropy, ledger))
+    return list(
+        measure(
+            Confidential(h), level, "persons", SCHEMA, MeasuredSpine.of(TREE), p, entropy, ledger
+        )
+    )
 
 
 def noise_of(measured: list[Measurement], query: str) -> NDArray[np.int64]:
@@ -104,14 +116,19 @@ def laplace_p(noise: NDArray[np.int64], scale: Fraction) -> float:
     return chi_square_p(tally(noise.ravel(), top), laplace_pmf(scale, top), noise.size)
 
 
-# --- the noise -----------------------------------------------------------------------------------------------
+# --- the noise
+# -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mechanism, fits", [(DISCRETE_GAUSSIAN, gaussian_p), (GEOMETRIC, laplace_p)])
+@pytest.mark.parametrize(
+    "mechanism, fits", [(DISCRETE_GAUSSIAN, gaussian_p), (GEOMETRIC, laplace_p)]
+)
 def test_measured_minus_true_has_the_scale_of_the_plan(
     mechanism: Mechanism, fits: Callable[[NDArray[np.int64], Fraction], float]
 ) -> None:
-    """Each query has its own scale: a test that accepts it rejects one that is 10 % off, and the other query's."""
+    """Each query has its own scale: a test that accepts it rejects one that is 10 % off, and the
+    other query's.
+    """
     p = plan(mechanism)
     measured = run(p, seeded(1))
     scale = {d.query: d.parameter for d in p.at("Block")}
@@ -126,7 +143,10 @@ def test_measured_minus_true_has_the_scale_of_the_plan(
 
 def test_bounded_neighbours_have_twice_the_variance_of_unbounded() -> None:
     def sigma_sq(neighbours: Neighbours) -> dict[str, Fraction]:
-        return {d.query: d.parameter for d in Plan.of(HALF, DISCRETE_GAUSSIAN, neighbours, SHARES).at("Block")}
+        return {
+            d.query: d.parameter
+            for d in Plan.of(HALF, DISCRETE_GAUSSIAN, neighbours, SHARES).at("Block")
+        }
 
     unbounded = Plan.of(HALF, DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED, SHARES)
     noise = noise_of(run(unbounded, seeded(2)), "detailed")
@@ -141,19 +161,28 @@ def test_the_published_variance_is_that_of_the_noise(mechanism: Mechanism) -> No
         d = next(d for d in p.at("Block") if d.query == m.query)
         assert m.variance.shape == (len(m.values),)
         assert (m.variance == mechanism.variance(d.parameter)).all()
-        spread = float((noise_of([m], m.query).astype(float) ** 2).mean()) if len(m.values) == BLOCKS else None
+        spread = (
+            float((noise_of([m], m.query).astype(float) ** 2).mean())
+            if len(m.values) == BLOCKS
+            else None
+        )
         if spread is not None:
             assert spread == pytest.approx(float(m.variance[0]), rel=0.05)
 
 
 def test_noise_of_different_answers_units_and_queries_is_unrelated() -> None:
     measured = run(plan(), seeded(4))
-    detailed, age = noise_of(measured, "detailed").astype(float), noise_of(measured, "age").astype(float)
+    detailed, age = (
+        noise_of(measured, "detailed").astype(float),
+        noise_of(measured, "age").astype(float),
+    )
 
     def correlated(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
         return abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) > 4.5 / np.sqrt(a.size)
 
-    assert correlated(detailed, 0.2 * np.roll(detailed, 1) + detailed[::-1] + detailed)  # it can tell
+    assert correlated(
+        detailed, 0.2 * np.roll(detailed, 1) + detailed[::-1] + detailed
+    )  # it can tell
     assert not correlated(detailed[1:], detailed[:-1])
     assert not correlated(detailed[:, 1:], detailed[:, :-1])
     assert not correlated(detailed[:, :20], age)
@@ -179,12 +208,17 @@ def test_a_source_that_keeps_nothing_goes_on(source: Entropy) -> None:
     assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 5 / np.sqrt(first.size)
 
 
-# --- noise that is drawn again ---------------------------------------------------------------------------------
+# --- noise that is drawn again
+# ---------------------------------------------------------------------------------
 
 #: Twelve places of three towns, in several chunks: a batch holds no more than 200 values.
 PLACES = Spine(
     ("US", "Town", "Place"),
-    (np.array(["0"]), np.array(["a", "b", "c"]), np.array([f"{t}{i}" for t in "abc" for i in range(4)])),
+    (
+        np.array(["0"]),
+        np.array(["a", "b", "c"]),
+        np.array([f"{t}{i}" for t in "abc" for i in range(4)]),
+    ),
     (np.zeros(1, int), np.zeros(3, int), np.repeat(np.arange(3), 4)),
 )
 PEOPLE = Histogram.of(12, SCHEMA.cells, np.arange(12), np.arange(12), np.arange(1, 13))
@@ -194,7 +228,8 @@ KEY = bytes(range(32))
 def places_plan(queries: Mapping[str, int], rho: Fraction = HALF) -> Plan:
     """``queries`` with their shares."""
     shares = Allocation(
-        {"Place": Fraction(1)}, {"Place": {q: Fraction(n, sum(queries.values())) for q, n in queries.items()}}
+        {"Place": Fraction(1)},
+        {"Place": {q: Fraction(n, sum(queries.values())) for q, n in queries.items()}},
     )
     return Plan.of(rho, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
 
@@ -204,27 +239,46 @@ PLACES_PLAN = places_plan({"age": 1, "sex": 1})
 
 @pytest.fixture
 def chunked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[DrawnChunk]]:
-    """Chunks of what is measured of the places; everything but the truth and the key can be given otherwise."""
+    """Chunks of what is measured of the places; everything but the truth and the key can be given
+    otherwise.
+    """
     real = Spine.batches
-    monkeypatch.setattr(Spine, "batches", lambda self, level, answers: real(self, level, answers, 4 * 22))
+    monkeypatch.setattr(
+        Spine, "batches", lambda self, level, answers: real(self, level, answers, 4 * 22)
+    )
 
-    def made(h: Histogram = PEOPLE, tree: MeasuredSpine | Spine = PLACES, plan: Plan = PLACES_PLAN, key: bytes = KEY,
-             schema: Schema = SCHEMA, universe: str = "persons", number: int = 1) -> list[DrawnChunk]:  # fmt: skip
+    def made(
+        h: Histogram = PEOPLE,
+        tree: MeasuredSpine | Spine = PLACES,
+        plan: Plan = PLACES_PLAN,
+        key: bytes = KEY,
+        schema: Schema = SCHEMA,
+        universe: str = "persons",
+        number: int = 1,
+    ) -> list[DrawnChunk]:
         tree = MeasuredSpine.of(tree) if isinstance(tree, Spine) else tree
-        found = draw(Confidential(h), tree.spine.levels[-1], universe, schema, tree, plan, keyed(key), number)
+        found = draw(
+            Confidential(h), tree.spine.levels[-1], universe, schema, tree, plan, keyed(key), number
+        )
         return [replace(c, measurements=list(c.measurements)) for c in found]
 
     return made
 
 
-def chunk_noise(chunk: DrawnChunk, h: Histogram = PEOPLE, schema: Schema = SCHEMA) -> list[list[int]]:
+def chunk_noise(
+    chunk: DrawnChunk, h: Histogram = PEOPLE, schema: Schema = SCHEMA
+) -> list[list[int]]:
     return [
-        (m.values - h.rows(m.start, m.start + len(m.values)).answer(schema.query(m.query))).ravel().tolist()
+        (m.values - h.rows(m.start, m.start + len(m.values)).answer(schema.query(m.query)))
+        .ravel()
+        .tolist()
         for m in chunk.measurements
     ]
 
 
-def test_what_is_measured_again_is_the_same_chunk_by_chunk(chunked: Callable[..., list[DrawnChunk]]) -> None:
+def test_what_is_measured_again_is_the_same_chunk_by_chunk(
+    chunked: Callable[..., list[DrawnChunk]],
+) -> None:
     first, again = chunked(), chunked()
     assert [[m.start for m in c.measurements] for c in first] == [[0, 0], [4, 4], [8, 8]]
     assert [c.mark for c in first] == [c.mark for c in again]
@@ -236,12 +290,17 @@ def test_what_is_measured_again_is_the_same_chunk_by_chunk(chunked: Callable[...
     assert len({str(n) for n in noises}) == 3
 
 
-def test_a_chunk_does_not_depend_on_what_else_is_measured(chunked: Callable[..., list[DrawnChunk]]) -> None:
+def test_a_chunk_does_not_depend_on_what_else_is_measured(
+    chunked: Callable[..., list[DrawnChunk]],
+) -> None:
     """The towns one by one, each in a tree of its own."""
     whole = chunked()
     for i, chunk in enumerate(whole):
-        alone = Spine(PLACES.levels, (PLACES.codes[0], PLACES.codes[1][i : i + 1], PLACES.codes[2][4 * i : 4 * i + 4]),
-                      (np.zeros(1, int), np.zeros(1, int), np.zeros(4, int)))  # fmt: skip
+        alone = Spine(
+            PLACES.levels,
+            (PLACES.codes[0], PLACES.codes[1][i : i + 1], PLACES.codes[2][4 * i : 4 * i + 4]),
+            (np.zeros(1, int), np.zeros(1, int), np.zeros(4, int)),
+        )
         (one,) = chunked(PEOPLE.rows(4 * i, 4 * i + 4), alone)
         assert one.mark == chunk.mark
         assert chunk_noise(one, PEOPLE.rows(4 * i, 4 * i + 4)) == chunk_noise(chunk)
@@ -254,29 +313,38 @@ def renamed(spine: Spine, unit: int, code: str) -> Spine:
 
 
 ONE_MORE = Histogram.of(
-    12, SCHEMA.cells, np.array([*range(12), 5]), np.array([*range(12), 5]), np.array([*range(1, 13), 1])
+    12,
+    SCHEMA.cells,
+    np.array([*range(12), 5]),
+    np.array([*range(12), 5]),
+    np.array([*range(1, 13), 1]),
 )
 #: The same age groups, at other ages: the query keeps its name and its number of answers.
 MOVED = Schema("s", (SCHEMA.attributes[1], SCHEMA.attributes[0]))
 DEARER = places_plan({"age": 1, "sex": 1}, 2 * HALF)
 
 
-@pytest.mark.parametrize(("what", "changed"), [
-    ({"h": ONE_MORE}, [False, True, False]),  # one person more, in one chunk
-    ({"universe": "others"}, [True] * 3),
-    ({"number": 2}, [True] * 3),
-    ({"key": KEY[::-1]}, [True] * 3),
-    ({"plan": DEARER}, [True] * 3),
-    ({"plan": places_plan({"age": 2, "sex": 1})}, [True] * 3),
-    ({"plan": places_plan({"sex": 1, "age": 1})}, [True] * 3),
-    ({"schema": MOVED}, [True] * 3),
-    ({"tree": renamed(PLACES, 4, "b-")}, [False, True, False]),
-    ({"tree": renamed(PLACES, 11, "c9")}, [False, False, True]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("what", "changed"),
+    [
+        ({"h": ONE_MORE}, [False, True, False]),  # one person more, in one chunk
+        ({"universe": "others"}, [True] * 3),
+        ({"number": 2}, [True] * 3),
+        ({"key": KEY[::-1]}, [True] * 3),
+        ({"plan": DEARER}, [True] * 3),
+        ({"plan": places_plan({"age": 2, "sex": 1})}, [True] * 3),
+        ({"plan": places_plan({"sex": 1, "age": 1})}, [True] * 3),
+        ({"schema": MOVED}, [True] * 3),
+        ({"tree": renamed(PLACES, 4, "b-")}, [False, True, False]),
+        ({"tree": renamed(PLACES, 11, "c9")}, [False, False, True]),
+    ],
+)
 def test_whatever_decides_the_draw_makes_another_of_it(
     chunked: Callable[..., list[DrawnChunk]], what: dict[str, Any], changed: list[bool]
 ) -> None:
-    """Two numbers that were drawn of two things have nothing in common: not one draw of the noise is shared but by chance."""
+    """Two numbers that were drawn of two things have nothing in common: not one draw of the noise
+    is shared but by chance.
+    """
     before, after = chunked(), chunked(**what)
     assert [a.mark != b.mark for a, b in zip(before, after, strict=True)] == changed
     for a, b, differs in zip(before, after, changed, strict=True):
@@ -290,8 +358,11 @@ def test_the_classes_of_units_and_the_version_of_the_sampler_are_in_the_label(
     """Places of two classes with the same noise: which is of which makes another draw."""
     p = places_plan({"age": 1})
     (d,) = p.draws
-    both = Plan(p.neighbours, (replace(d, unit_class="x"), replace(d, unit_class="y")),
-                tuple((("Place", c),) for c in "xy"))  # fmt: skip
+    both = Plan(
+        p.neighbours,
+        (replace(d, unit_class="x"), replace(d, unit_class="y")),
+        tuple((("Place", c),) for c in "xy"),
+    )
 
     class Classed(MeasuredSpine):
         mask = np.arange(12) % 2 == 0
@@ -309,35 +380,59 @@ def test_the_classes_of_units_and_the_version_of_the_sampler_are_in_the_label(
 
 
 def test_two_truths_under_one_key_do_not_show_their_difference() -> None:
-    """One person more in one of 3,000 blocks: the noise of one truth tells nothing of that of the other. (Were the
-    truth not in the label, the difference of both would be that one person, without noise.)"""
+    """One person more in one of 3,000 blocks: the noise of one truth tells nothing of that of the
+    other. (Were the truth not in the label, the difference of both would be that one person,
+    without noise.)"""
     more = Histogram.of(
-        BLOCKS, SCHEMA.cells, np.append(TRUTH.unit, 7), np.append(TRUTH.cell, 3), np.append(TRUTH.count, 1)
+        BLOCKS,
+        SCHEMA.cells,
+        np.append(TRUTH.unit, 7),
+        np.append(TRUTH.cell, 3),
+        np.append(TRUTH.count, 1),
     )
 
     def noise(h: Histogram) -> NDArray[np.int64]:
         p = plan()
         found = measure(
-            Confidential(h), "Block", "persons", SCHEMA, MeasuredSpine.of(TREE), p, keyed(b"k" * 32), Ledger(p.cost)
+            Confidential(h),
+            "Block",
+            "persons",
+            SCHEMA,
+            MeasuredSpine.of(TREE),
+            p,
+            keyed(b"k" * 32),
+            Ledger(p.cost),
         )
-        return next(m.values for m in found if m.query == "detailed") - h.answer(SCHEMA.query("detailed"))
+        return next(m.values for m in found if m.query == "detailed") - h.answer(
+            SCHEMA.query("detailed")
+        )
 
     one, other = noise(TRUTH), noise(more)
     assert np.array_equal(one, noise(TRUTH))
     assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 5 / np.sqrt(one.size)
     scale = plan().at("Block")[0].parameter
     assert gaussian_p(one, scale) > 1e-3
-    assert gaussian_p(other - one, 2 * scale) > 1e-3  # that of a sum of two, wherever nobody was added
+    assert (
+        gaussian_p(other - one, 2 * scale) > 1e-3
+    )  # that of a sum of two, wherever nobody was added
 
 
 def test_what_the_samplers_make_of_given_bits_is_this_version() -> None:
-    """A change of the numbers is a change of :data:`das.noise.samplers.VERSION`: else one run could publish two functions of the
-    same bits."""
+    """A change of the numbers is a change of :data:`das.noise.samplers.VERSION`: else one run could
+    publish two functions of the same bits."""
     label = ChunkLabel("u", "L", 1, b"a", b"b", b"", VERSION, b"")
     made = hashlib.sha256()
-    for parameter in (Fraction(1, 3), Fraction(7, 2), Fraction(1000), Fraction(10**8), Fraction(10**8 + 1)):
+    for parameter in (
+        Fraction(1, 3),
+        Fraction(7, 2),
+        Fraction(1000),
+        Fraction(10**8),
+        Fraction(10**8 + 1),
+    ):
         for sampler in SAMPLERS.values():
-            made.update(sampler.sample(parameter, 300, keyed(KEY).chunk(label)).astype("<i8").tobytes())
+            made.update(
+                sampler.sample(parameter, 300, keyed(KEY).chunk(label)).astype("<i8").tobytes()
+            )
     assert (VERSION, made.hexdigest()[:16]) == ("1", "1af9a2fdaad5d15d")
 
 
@@ -349,12 +444,24 @@ def test_batches_cover_a_level_that_does_not_fit_one() -> None:
         (TREE.codes[0], np.char.mod("%02d", np.arange(30)), TREE.codes[1]),
         (TREE.parent[0], np.zeros(30, dtype=np.int64), np.arange(BLOCKS, dtype=np.int64) // 100),
     )
-    shares = Allocation({lv: Fraction(1, 3) for lv in states.levels}, {lv: {"detailed": HALF, "total": HALF} for lv in states.levels})  # fmt: skip
+    shares = Allocation(
+        {lv: Fraction(1, 3) for lv in states.levels},
+        {lv: {"detailed": HALF, "total": HALF} for lv in states.levels},
+    )
     p = Plan.of(Fraction(1, 4), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
     sigma_sq = p.at("Block")[0].parameter
     seen: dict[str, list[tuple[int, int]]] = {"detailed": [], "total": []}
     total, square, answers = 0, 0.0, 0
-    for m in measure(Confidential(h), "Block", "persons", PL94, MeasuredSpine.of(states), p, seeded(6), Ledger(p.cost)):
+    for m in measure(
+        Confidential(h),
+        "Block",
+        "persons",
+        PL94,
+        MeasuredSpine.of(states),
+        p,
+        seeded(6),
+        Ledger(p.cost),
+    ):
         stop = m.start + len(m.values)
         seen[m.query].append((m.start, stop))
         noise = m.values - h.rows(m.start, stop).answer(PL94.query(m.query))
@@ -369,11 +476,14 @@ def test_batches_cover_a_level_that_does_not_fit_one() -> None:
         assert spans[-1][1] == BLOCKS
         assert all(a[1] == b[0] and a[1] % 100 == 0 for a, b in pairwise(spans))
     assert answers == BLOCKS * 2017
-    assert abs(square / answers / float(sigma_sq) - 1) < 0.004  # 6 million: 0.06 % is one standard deviation
+    assert (
+        abs(square / answers / float(sigma_sq) - 1) < 0.004
+    )  # 6 million: 0.06 % is one standard deviation
     assert abs(total) < 5 * np.sqrt(answers * float(sigma_sq))
 
 
-# --- the ledger ----------------------------------------------------------------------------------------------
+# --- the ledger
+# ----------------------------------------------------------------------------------------------
 
 
 def test_the_ledger_says_what_was_measured() -> None:
@@ -382,7 +492,10 @@ def test_the_ledger_says_what_was_measured() -> None:
     run(p, seeded(1), "US", ledger)
     run(p, seeded(1), "Block", ledger)
     assert ledger.cost == p.cost
-    told = [(e.universe, e.level, e.query, e.units, e.answers, e.mechanism, e.parameter, e.cost) for e in ledger.events]
+    told = [
+        (e.universe, e.level, e.query, e.units, e.answers, e.mechanism, e.parameter, e.cost)
+        for e in ledger.events
+    ]
     answers = {"total": 1, "detailed": 40, "age": 20}
     assert told == [
         (
@@ -448,7 +561,14 @@ def test_nothing_is_measured_twice() -> None:
 def test_nothing_happens_before_the_first_measurement_is_asked_for() -> None:
     ledger = Ledger(HALF)
     waiting = measure(
-        Confidential(TRUTH), "Block", "persons", SCHEMA, MeasuredSpine.of(TREE), plan(), Forbidden(), ledger
+        Confidential(TRUTH),
+        "Block",
+        "persons",
+        SCHEMA,
+        MeasuredSpine.of(TREE),
+        plan(),
+        Forbidden(),
+        ledger,
     )
     assert ledger.events == ()
     with pytest.raises(AssertionError, match="noise was drawn"):
@@ -461,13 +581,22 @@ def test_nothing_happens_before_the_first_measurement_is_asked_for() -> None:
     [TRUTH.rows(0, BLOCKS - 1), TRUTH.up(TREE.parent[1], 1), truth(PL94)],
     ids=["a unit short", "another level", "another schema"],
 )
-def test_a_histogram_of_something_else_is_refused_before_any_draw_and_costs_nothing(wrong: Histogram) -> None:
+def test_a_histogram_of_something_else_is_refused_before_any_draw_and_costs_nothing(
+    wrong: Histogram,
+) -> None:
     written: list[Event] = []
     ledger = Ledger(HALF, write=written.append)
     with pytest.raises(PrivacyError, match="not one of this level and schema"):
         list(
             measure(
-                Confidential(wrong), "Block", "persons", SCHEMA, MeasuredSpine.of(TREE), plan(), Forbidden(), ledger
+                Confidential(wrong),
+                "Block",
+                "persons",
+                SCHEMA,
+                MeasuredSpine.of(TREE),
+                plan(),
+                Forbidden(),
+                ledger,
             )
         )
     assert (ledger.events, written) == ((), [])
@@ -482,26 +611,48 @@ def test_units_of_a_class_that_the_plan_does_not_have_are_refused_before_any_dra
 
 
 def test_each_unit_has_the_noise_of_its_own_class_and_one_without_draws_says_nothing() -> None:
-    """Of three counties one has one block: its share goes up, and the block's value is nobody's count."""
+    """Of three counties one has one block: its share goes up, and the block's value is nobody's
+    count.
+    """
     codes = (np.array(["US"]), np.array(["a", "b", "c"]), np.array(["a1", "a2", "b1", "c1", "c2"]))
-    spine = Spine(("US", "County", "Block"), codes, (np.zeros(1, int), np.zeros(3, int), np.array([0, 0, 1, 2, 2])))
+    spine = Spine(
+        ("US", "County", "Block"),
+        codes,
+        (np.zeros(1, int), np.zeros(3, int), np.array([0, 0, 1, 2, 2])),
+    )
     tree = MeasuredSpine.bypassed(spine, np.arange(5))
     third = Fraction(1, 3)
-    shares = Allocation(dict.fromkeys(spine.levels, third), {lv: {"total": Fraction(1)} for lv in spine.levels})
+    shares = Allocation(
+        dict.fromkeys(spine.levels, third), {lv: {"total": Fraction(1)} for lv in spine.levels}
+    )
     levels = spine.levels
     every = chains.conceivable(levels)
     classes = {place: chains.held(levels, *place) for path in every for place in path}
-    p = Plan.of(Fraction(3), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares, classes, every).along(tree.paths)
-    assert p.paths == ((("US", "US"), ("County", "County"), ("Block", "Block")),
-                       (("US", "US"), ("County", "County to Block"), ("Block", "unmeasured")))  # fmt: skip
+    p = Plan.of(Fraction(3), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares, classes, every).along(
+        tree.paths
+    )
+    assert p.paths == (
+        (("US", "US"), ("County", "County"), ("Block", "Block")),
+        (("US", "US"), ("County", "County to Block"), ("Block", "unmeasured")),
+    )
     ledger = Ledger(p.cost, paths=p.paths)
     lowest = Histogram.of(5, SCHEMA.cells, np.arange(5), np.zeros(5, int), np.full(5, 1000))
-    h = {"US": lowest.up(np.zeros(5, int), 1), "County": lowest.up(spine.parent[2], 3), "Block": lowest}
-    found = {lv: list(measure(Confidential(h[lv]), lv, "persons", SCHEMA, tree, p, seeded(3), ledger)) for lv in levels}
+    h = {
+        "US": lowest.up(np.zeros(5, int), 1),
+        "County": lowest.up(spine.parent[2], 3),
+        "Block": lowest,
+    }
+    found = {
+        lv: list(measure(Confidential(h[lv]), lv, "persons", SCHEMA, tree, p, seeded(3), ledger))
+        for lv in levels
+    }
     assert ledger.cost == p.cost == 3
     assert [(e.level, e.unit_class, e.units) for e in ledger.events] == [
-        ("US", "US", 1), ("County", "County", 2), ("County", "County to Block", 1), ("Block", "Block", 4),
-    ]  # fmt: skip
+        ("US", "US", 1),
+        ("County", "County", 2),
+        ("County", "County to Block", 1),
+        ("Block", "Block", 4),
+    ]
     own = p.of_class("County", "County")[0].variance
     np.testing.assert_allclose(
         found["County"][0].variance, [own, p.of_class("County", "County to Block")[0].variance, own]

@@ -37,11 +37,17 @@ def test_a_run_tells_how_far_the_reading_is(worlds: Worlds) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1])
-def test_a_histogram_of_something_else_leaves_nothing(prepared: Prepared, at: int, tmp_path: Path) -> None:
-    """No line that it begins, no draw, no key, no file, at the first level and at one with others before it."""
+def test_a_histogram_of_something_else_leaves_nothing(
+    prepared: Prepared, at: int, tmp_path: Path
+) -> None:
+    """No line that it begins, no draw, no key, no file, at the first level and at one with others
+    before it.
+    """
     levels = prepared.spine.levels
     truth = prepared.truth["persons"]
-    other = next(lv for lv in levels if prepared.spine.units(lv) != prepared.spine.units(levels[at]))
+    other = next(
+        lv for lv in levels if prepared.spine.units(lv) != prepared.spine.units(levels[at])
+    )
     wrong = replace(prepared)
     vars(wrong)["measured"] = {"persons": {**truth, levels[at]: truth[other]}}
     run = RunDirectory(tmp_path / "run")

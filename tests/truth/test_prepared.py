@@ -36,9 +36,16 @@ def both(states: Path, monkeypatch: pytest.MonkeyPatch, *changes: str) -> tuple[
 
 @pytest.mark.parametrize(
     "changes",
-    [("geography.spine=tabulation",), ("geography.spine=optimized",),
-     ("geography.spine=optimized", "geography.targets=['SLDL','Tract']", "geography.fanout=none")],
-)  # fmt: skip
+    [
+        ("geography.spine=tabulation",),
+        ("geography.spine=optimized",),
+        (
+            "geography.spine=optimized",
+            "geography.targets=['SLDL','Tract']",
+            "geography.fanout=none",
+        ),
+    ],
+)
 def test_states_read_apart_and_at_once_are_the_same(
     states: Path, monkeypatch: pytest.MonkeyPatch, changes: tuple[str, ...]
 ) -> None:
@@ -51,9 +58,18 @@ def test_states_read_apart_and_at_once_are_the_same(
         assert apart.trees[u] == whole.trees[u], u
         for levels in (apart.truth, apart.measured):
             other = whole.truth if levels is apart.truth else whole.measured
-            assert all(levels[u][lv].open("test").same_as(other[u][lv].open("test")) for lv in whole.spine.levels)
+            assert all(
+                levels[u][lv].open("test").same_as(other[u][lv].open("test"))
+                for lv in whole.spine.levels
+            )
         for a, b in zip(apart.constraints[u], whole.constraints[u], strict=True):
-            assert (a.name, a.level, a.query, a.sign, a.says) == (b.name, b.level, b.query, b.sign, b.says)
+            assert (a.name, a.level, a.query, a.sign, a.says) == (
+                b.name,
+                b.level,
+                b.query,
+                b.sign,
+                b.says,
+            )
             assert np.array_equal(a.bound, b.bound)
     assert {a.kind for a in apart.areas} == {a.kind for a in whole.areas}
     for a in whole.areas:
@@ -77,19 +93,30 @@ def test_of_counts_that_are_not_put_together_any_units_can_be_asked_for(
     n, rng, levels = len(whole.spine.codes[-1]), np.random.default_rng(1), whole.spine.levels
     for u, tree in whole.trees.items():
         h = whole.lowest[u].open("test")
-        for a, b in [(0, n), (0, 1), (n - 1, n), *np.sort(rng.choice(n, (20, 2), replace=False), axis=1).tolist()]:
+        for a, b in [
+            (0, n),
+            (0, 1),
+            (n - 1, n),
+            *np.sort(rng.choice(n, (20, 2), replace=False), axis=1).tolist(),
+        ]:
             assert apart.rows(u, a, b).open("test").same_as(h.rows(a, b))
         put = apart.together()
         for levels, other in ((put.truth[u], whole.truth[u]), (put.measured[u], whole.measured[u])):
-            assert all(levels[lv].open("test").same_as(other[lv].open("test")) for lv in whole.spine.levels)
+            assert all(
+                levels[lv].open("test").same_as(other[lv].open("test")) for lv in whole.spine.levels
+            )
         for share in (0.0, 0.01, 0.5, 1.0):
             kept = [np.flatnonzero(rng.random(len(codes)) < share) for codes in tree.spine.codes]
-            for c, d in zip(apart.stated_of(u, kept, levels), whole.stated_of(u, kept, levels), strict=True):
+            for c, d in zip(
+                apart.stated_of(u, kept, levels), whole.stated_of(u, kept, levels), strict=True
+            ):
                 assert (c.name, c.level) == (d.name, d.level)
                 assert np.array_equal(c.bound, d.bound)
 
 
-def test_what_a_cut_run_takes_is_told_from_its_largest_part(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_cut_run_takes_is_told_from_its_largest_part(
+    states: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A part adds about a second, which the least takes."""
     monkeypatch.setattr(prepared, "LARGEST", 50)
     apart, whole = both(states, monkeypatch)

@@ -1,4 +1,6 @@
-"""Answers on request: true plus the noise of their coordinate, paid in full before the first, and the same however they are asked."""
+"""Answers on request: true plus the noise of their coordinate, paid in full before the first, and
+the same however they are asked.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,11 @@ def histogram(seed: int = 1, schema: Schema = PL94, units: int = BLOCKS) -> Hist
     rng = np.random.default_rng(seed)
     n = 12 * units
     return Histogram.of(
-        units, schema.cells, rng.integers(0, units, n), rng.integers(0, schema.cells, n), np.ones(n, dtype=np.int64)
+        units,
+        schema.cells,
+        rng.integers(0, units, n),
+        rng.integers(0, schema.cells, n),
+        np.ones(n, dtype=np.int64),
     )
 
 
@@ -85,7 +91,9 @@ def oracle(
     ledger = Ledger(plan.cost, paths=plan.paths) if ledger is None else ledger
     tree = tree or MeasuredSpine.of(TREE)
     pay = paying(ledger, universe, schema, tree, plan)
-    return Revealing(truth or levels(), universe, schema, tree, plan, source or keyed(KEY), pay, number)
+    return Revealing(
+        truth or levels(), universe, schema, tree, plan, source or keyed(KEY), pay, number
+    )
 
 
 def everything(source: SparseSource, level: str, query: str) -> Ints:
@@ -97,20 +105,33 @@ def everything(source: SparseSource, level: str, query: str) -> Ints:
 FULL = {q: everything(oracle(), "Block", q) for q in SHARES.queries["Block"]}
 
 
-# --- what an answer is ------------------------------------------------------------------------------------------
+# --- what an answer is
+# ------------------------------------------------------------------------------------------
 
 
 def test_an_answer_is_the_true_one_and_the_noise_of_its_coordinate() -> None:
-    """The truth by the dense matrix of the query; the noise by the label of its chunk, written out."""
+    """The truth by the dense matrix of the query; the noise by the label of its chunk, written
+    out.
+    """
     histogram_, source, queries = TRUTH.dense(), keyed(KEY), {q: PL94.query(q) for q in FULL}
     draws = [(d, np.ones(BLOCKS, dtype=bool)) for d in PLAN.at("Block")]
-    chunk = ChunkLabel("persons", "Block", 1, b"0000", b"0149", measuring._plan_digest(queries, draws), VERSION,
-                       bytes.fromhex(truth_digest(Confidential(TRUTH))))  # fmt: skip
+    chunk = ChunkLabel(
+        "persons",
+        "Block",
+        1,
+        b"0000",
+        b"0149",
+        measuring._plan_digest(queries, draws),
+        VERSION,
+        bytes.fromhex(truth_digest(Confidential(TRUTH))),
+    )
     for d in PLAN.at("Block"):
         query = PL94.query(d.query)
         true = histogram_ @ dense(PL94, query).T
         blocks, size = source.blocks(CoordinateLabel(chunk, d.query)), BLOCKS * query.answers
-        noise = CoordinateNoise(blocks, size, SAMPLERS[d.mechanism.name], d.parameter).dense(0, size)
+        noise = CoordinateNoise(blocks, size, SAMPLERS[d.mechanism.name], d.parameter).dense(
+            0, size
+        )
         np.testing.assert_array_equal(FULL[d.query], true + noise.reshape(BLOCKS, -1))
 
 
@@ -128,13 +149,18 @@ def test_an_answer_is_the_true_one_and_the_noise_of_its_coordinate() -> None:
 def test_answers_do_not_depend_on_what_is_asked_together_or_before(
     requests: list[tuple[str, list[tuple[int, int]]]], anew: bool
 ) -> None:
-    """Any requests in any order, of one oracle or of one that begins again each time, are pieces of the full draw, bit for bit."""
+    """Any requests in any order, of one oracle or of one that begins again each time, are pieces of
+    the full draw, bit for bit.
+    """
     asked = oracle()
     for query, pairs in requests:
         asked = oracle() if anew else asked
         units, cells = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         cells = cells % PL94.query(query).answers
-        assert asked.answers("Block", query, units, cells).tolist() == FULL[query][units, cells].tolist()
+        assert (
+            asked.answers("Block", query, units, cells).tolist()
+            == FULL[query][units, cells].tolist()
+        )
 
 
 def test_random_subsets_are_the_full_level() -> None:
@@ -143,15 +169,29 @@ def test_random_subsets_are_the_full_level() -> None:
         for kind in (np.int64, np.int32, np.uint16):
             at = rng.permutation(full.size)[: full.size // 3]
             units, cells = (x.astype(kind) for x in np.divmod(at, full.shape[1]))
-            np.testing.assert_array_equal(asked.answers("Block", query, units, cells), full.ravel()[at])
+            np.testing.assert_array_equal(
+                asked.answers("Block", query, units, cells), full.ravel()[at]
+            )
 
 
 def test_narrow_numbers_of_units_do_not_overflow() -> None:
     """Places of a million answers a unit, asked for as 16 bits each."""
-    schema = Schema("w", (Attribute("a", tuple(map(str, range(1000)))), Attribute("b", tuple(map(str, range(1000))))))
+    schema = Schema(
+        "w",
+        (
+            Attribute("a", tuple(map(str, range(1000)))),
+            Attribute("b", tuple(map(str, range(1000)))),
+        ),
+    )
     truth = histogram(3, schema)
-    one = Allocation({"US": HALF, "Block": HALF}, {"US": {"a": Fraction(1)}, "Block": {"detailed": Fraction(1)}})
-    asked = oracle(Plan.of(HALF, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, one), truth=levels(truth), schema=schema)
+    one = Allocation(
+        {"US": HALF, "Block": HALF}, {"US": {"a": Fraction(1)}, "Block": {"detailed": Fraction(1)}}
+    )
+    asked = oracle(
+        Plan.of(HALF, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, one),
+        truth=levels(truth),
+        schema=schema,
+    )
     units, cells = np.array([149, 3, 149]), np.array([999_999, 40_000, 7])
     np.testing.assert_array_equal(
         asked.answers("Block", "detailed", units.astype(np.uint8), cells.astype(np.int32)),
@@ -161,12 +201,16 @@ def test_narrow_numbers_of_units_do_not_overflow() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 7, 150])
 def test_chunks_have_streams_of_their_own(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    """With few units to a chunk: a full draw is the same as its pieces, and no chunk repeats another's noise."""
+    """With few units to a chunk: a full draw is the same as its pieces, and no chunk repeats
+    another's noise.
+    """
     monkeypatch.setattr(revealing, "LIMIT", chunk * PL94.cells)
     asked = oracle()
     full = everything(asked, "Block", "detailed")
     at = np.random.default_rng(2).permutation(full.size)[:5000]
-    np.testing.assert_array_equal(oracle().answers("Block", "detailed", *np.divmod(at, PL94.cells)), full.ravel()[at])
+    np.testing.assert_array_equal(
+        oracle().answers("Block", "detailed", *np.divmod(at, PL94.cells)), full.ravel()[at]
+    )
     noise = full - TRUTH.dense()
     assert (
         independent_p(noise[:-chunk].ravel(), noise[chunk:].ravel()) > 1e-4
@@ -176,7 +220,8 @@ def test_chunks_have_streams_of_their_own(monkeypatch: pytest.MonkeyPatch, chunk
     assert len(asked._levels["Block"]._streams) == -(-BLOCKS // chunk)
 
 
-# --- the law ----------------------------------------------------------------------------------------------------
+# --- the law
+# ----------------------------------------------------------------------------------------------------
 
 
 def gaussian_p(noise: Ints, sigma_sq: Fraction) -> float:
@@ -206,7 +251,9 @@ def test_noise_of_units_answers_queries_levels_and_runs_is_unrelated() -> None:
         a, b = a[:, :width].ravel() // 3, b[:, :width].ravel() // 3
         assert independent_p(a, b, 1) > 1e-4, name
     a = noise.ravel() // 3
-    assert independent_p(a[:1200], a[:1200] + (np.arange(1200) % 2) * a[:1200], 1) < 1e-6  # so few are enough to see it
+    assert (
+        independent_p(a[:1200], a[:1200] + (np.arange(1200) % 2) * a[:1200], 1) < 1e-6
+    )  # so few are enough to see it
 
 
 def related(a: Ints, b: Ints) -> float:
@@ -217,11 +264,19 @@ def related(a: Ints, b: Ints) -> float:
 
 
 def test_another_truth_plan_draw_universe_is_another_noise() -> None:
-    """In one cell of one block the truth differs: every answer has other noise, also where both truths agree."""
+    """In one cell of one block the truth differs: every answer has other noise, also where both
+    truths agree.
+    """
     other = Histogram.of(
-        BLOCKS, PL94.cells, np.append(TRUTH.unit, 149), np.append(TRUTH.cell, 0), np.append(TRUTH.count, 1)
+        BLOCKS,
+        PL94.cells,
+        np.append(TRUTH.unit, 149),
+        np.append(TRUTH.cell, 0),
+        np.append(TRUTH.count, 1),
     )
-    dearer = Allocation(SHARES.levels, SHARES.queries | {"Block": {"detailed": HALF, "hhinstlevels": HALF}})
+    dearer = Allocation(
+        SHARES.levels, SHARES.queries | {"Block": {"detailed": HALF, "hhinstlevels": HALF}}
+    )
     mine = FULL["detailed"] - TRUTH.dense()
     for name, o, truth in (
         ("truth", oracle(truth=levels(other)), other),
@@ -245,20 +300,34 @@ def test_it_shares_nothing_with_what_is_drawn_whole() -> None:
     assert oracle().mark("Block") not in {c.mark for c in chunks}
 
 
-# --- classes of units ---------------------------------------------------------------------------------------------
+# --- classes of units
+# ---------------------------------------------------------------------------------------------
 
 
 def classed() -> tuple[MeasuredSpine, Plan, dict[str, Confidential[Histogram]], Histogram]:
     """Of three counties one has one block: its share goes up, and the block is not measured."""
     codes = (np.array(["US"]), np.array(["a", "b", "c"]), np.array(["a1", "a2", "b1", "c1", "c2"]))
-    spine = Spine(("US", "County", "Block"), codes, (np.zeros(1, int), np.zeros(3, int), np.array([0, 0, 1, 2, 2])))
+    spine = Spine(
+        ("US", "County", "Block"),
+        codes,
+        (np.zeros(1, int), np.zeros(3, int), np.array([0, 0, 1, 2, 2])),
+    )
     tree, third = MeasuredSpine.bypassed(spine, np.arange(5)), Fraction(1, 3)
-    shares = Allocation(dict.fromkeys(spine.levels, third), {lv: {"detailed": Fraction(1)} for lv in spine.levels})
+    shares = Allocation(
+        dict.fromkeys(spine.levels, third), {lv: {"detailed": Fraction(1)} for lv in spine.levels}
+    )
     every = chains.conceivable(spine.levels)
     classes = {place: chains.held(spine.levels, *place) for path in every for place in path}
-    p = Plan.of(Fraction(1, 100), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares, classes, every).along(tree.paths)
+    p = Plan.of(
+        Fraction(1, 100), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares, classes, every
+    ).along(tree.paths)
     block = histogram(5, units=5)
-    return tree, p, {level: Confidential(h) for level, h in block.upward(spine).items()}, block.up(spine.parent[2], 3)
+    return (
+        tree,
+        p,
+        {level: Confidential(h) for level, h in block.upward(spine).items()},
+        block.up(spine.parent[2], 3),
+    )
 
 
 def test_each_unit_has_the_noise_of_its_own_class_and_one_without_draws_is_not_told() -> None:
@@ -268,11 +337,21 @@ def test_each_unit_has_the_noise_of_its_own_class_and_one_without_draws_is_not_t
     noise = everything(asked, "County", "detailed") - county.dense()
     own, both = (p.of_class("County", name)[0] for name in ("County", "County to Block"))
     assert own.parameter == 2 * both.parameter
-    assert asked.variance("County", "detailed").tolist() == [own.variance, both.variance, own.variance]
+    assert asked.variance("County", "detailed").tolist() == [
+        own.variance,
+        both.variance,
+        own.variance,
+    ]
     for unit, d in enumerate((own, both, own)):
         assert gaussian_p(noise[unit], d.parameter) > 1e-4
         assert gaussian_p(noise[unit], (both if d is own else own).parameter) < 1e-6
-    assert np.isinf(asked.variance("Block", "detailed")).tolist() == [False, False, True, False, False]
+    assert np.isinf(asked.variance("Block", "detailed")).tolist() == [
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
     spent = ledger.events
     with pytest.raises(PrivacyError, match=r"b1 is not measured by this query"):
         asked.answers("Block", "detailed", np.array([0, 2]), np.array([5, 5]))
@@ -281,17 +360,23 @@ def test_each_unit_has_the_noise_of_its_own_class_and_one_without_draws_is_not_t
     everything(asked, "US", "detailed")
     assert ledger.cost == p.cost
     assert sorted((e.level, e.unit_class, e.units) for e in ledger.events) == [
-        ("Block", "Block", 4), ("County", "County", 2), ("County", "County to Block", 1), ("US", "US", 1),
-    ]  # fmt: skip
+        ("Block", "Block", 4),
+        ("County", "County", 2),
+        ("County", "County to Block", 1),
+        ("US", "US", 1),
+    ]
 
 
 def test_geometric_noise_is_as_well_on_request() -> None:
     p = Plan.of(HALF, GEOMETRIC, Neighbours.BOUNDED, SHARES)
     noise = everything(oracle(p), "Block", "detailed") - TRUTH.dense()
-    assert noise.var() == pytest.approx(next(d.variance for d in p.at("Block") if d.query == "detailed"), rel=0.05)
+    assert noise.var() == pytest.approx(
+        next(d.variance for d in p.at("Block") if d.query == "detailed"), rel=0.05
+    )
 
 
-# --- what is paid -------------------------------------------------------------------------------------------------
+# --- what is paid
+# -------------------------------------------------------------------------------------------------
 
 ONE = np.zeros(1, dtype=np.int64)
 
@@ -319,7 +404,9 @@ def said(events: tuple[Event, ...]) -> list[tuple[str, Fraction, int]]:
 
 
 def test_a_level_is_paid_for_in_full_before_its_first_answer() -> None:
-    """All its queries, at what they cost when all of them is drawn, though one number of one of them is asked for."""
+    """All its queries, at what they cost when all of them is drawn, though one number of one of
+    them is asked for.
+    """
     written: list[Event] = []
     ledger = Ledger(PLAN.cost, write=written.append)
     source = Watching(ledger)
@@ -347,7 +434,9 @@ def test_who_does_not_know_that_it_is_the_same_draw_pays_again() -> None:
     """The ledger does not know the truth: another oracle on it may have another."""
     ledger, other = Ledger(2 * PLAN.cost), histogram(2)
     oracle(ledger=ledger).answers("Block", "detailed", ONE, ONE)
-    oracle(ledger=ledger, truth=levels(other), number=lambda _: 2).answers("Block", "detailed", ONE, ONE)
+    oracle(ledger=ledger, truth=levels(other), number=lambda _: 2).answers(
+        "Block", "detailed", ONE, ONE
+    )
     assert said(ledger.events) == [*due(), *due()]
     poor = Ledger(PLAN.cost, spent=ledger.events[: len(due())])
     oracle(ledger=poor).answers("US", "detailed", ONE, ONE)
@@ -358,7 +447,9 @@ def test_who_does_not_know_that_it_is_the_same_draw_pays_again() -> None:
 def test_who_keeps_the_books_pays_for_a_draw_that_is_made_again() -> None:
     told: list[str] = []
     for _ in range(2):
-        again = Revealing(levels(), "persons", PL94, MeasuredSpine.of(TREE), PLAN, keyed(KEY), told.append)
+        again = Revealing(
+            levels(), "persons", PL94, MeasuredSpine.of(TREE), PLAN, keyed(KEY), told.append
+        )
         for query, full in FULL.items():
             assert again.answers("Block", query, ONE, ONE).tolist() == full[:1, 0].tolist()
     assert told == ["Block", "Block"]
@@ -373,16 +464,29 @@ def test_a_level_that_the_budget_does_not_cover_has_no_answer() -> None:
     assert source.seen == ()
 
 
-# --- what is refused, before anything is paid -----------------------------------------------------------------------
+# --- what is refused, before anything is paid
+# -----------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[tuple[str, str, Any, Any], type[DasError], str]] = {
-    "no such level": (("Tract", "detailed", ONE, ONE), PrivacyError, "no such level is measured here"),
-    "no such query": (("US", "votingage * hispanic", ONE, ONE), InputError, "not measured at level 'US'"),
+    "no such level": (
+        ("Tract", "detailed", ONE, ONE),
+        PrivacyError,
+        "no such level is measured here",
+    ),
+    "no such query": (
+        ("US", "votingage * hispanic", ONE, ONE),
+        InputError,
+        "not measured at level 'US'",
+    ),
     "no such unit": (("Block", "detailed", ONE + BLOCKS, ONE), InputError, "no unit 150 of 150"),
     "a negative unit": (("Block", "detailed", ONE - 1, ONE), InputError, "no unit -1"),
     "no such answer": (("Block", "hhinstlevels", ONE, ONE + 3), InputError, "no answer 3 of 3"),
     "a negative answer": (("Block", "detailed", ONE, ONE - 1), InputError, "no answer -1"),
-    "two lengths": (("Block", "detailed", ONE, np.zeros(2, dtype=np.int64)), InputError, "equally long"),
+    "two lengths": (
+        ("Block", "detailed", ONE, np.zeros(2, dtype=np.int64)),
+        InputError,
+        "equally long",
+    ),
     "floats": (("Block", "detailed", ONE.astype(float), ONE), InputError, "integers"),
 }
 
@@ -398,13 +502,19 @@ def test_what_there_is_not_is_refused(case: str) -> None:
     assert (ledger.events, source.seen) == ((), ())
 
 
-@pytest.mark.parametrize("wrong", [histogram(units=BLOCKS - 1), histogram(schema=Schema("s", PL94.attributes[1:]))])
+@pytest.mark.parametrize(
+    "wrong", [histogram(units=BLOCKS - 1), histogram(schema=Schema("s", PL94.attributes[1:]))]
+)
 def test_a_histogram_of_something_else_is_refused(wrong: Histogram) -> None:
     ledger = Ledger(PLAN.cost)
     with pytest.raises(PrivacyError, match="not one of this level and schema"):
-        oracle(truth={"Block": Confidential(wrong)}, ledger=ledger).answers("Block", "detailed", ONE, ONE)
+        oracle(truth={"Block": Confidential(wrong)}, ledger=ledger).answers(
+            "Block", "detailed", ONE, ONE
+        )
     with pytest.raises(PrivacyError, match="no such level"):
-        oracle(truth={"Block": Confidential(TRUTH)}, ledger=ledger).answers("US", "detailed", ONE, ONE)
+        oracle(truth={"Block": Confidential(TRUTH)}, ledger=ledger).answers(
+            "US", "detailed", ONE, ONE
+        )
     assert ledger.events == ()
 
 
@@ -425,26 +535,37 @@ def test_neither_truth_nor_key_leaves_in_a_pickle_a_copy_or_a_line_of_a_log() ->
             duplicate(asked)
     with pytest.raises((TypeError, PrivacyError)):
         pickle.dumps(held)
-    assert (repr(asked), repr(held)) == ("<Revealing: confidential>", "<_RevealedLevel: confidential>")
+    assert (repr(asked), repr(held)) == (
+        "<Revealing: confidential>",
+        "<_RevealedLevel: confidential>",
+    )
     shown = f"{vars(asked)} {vars(held)}"
     assert KEY.hex() not in shown
     assert repr(KEY)[2:-1] not in shown
     assert str(TRUTH.cell[:5].tolist())[1:-1] not in shown
 
 
-# --- what was told is kept ----------------------------------------------------------------------------------------
+# --- what was told is kept
+# ----------------------------------------------------------------------------------------
 
 
 def test_what_was_recorded_answers_as_the_oracle_did_and_no_more() -> None:
     recorded, rng = Recorded(oracle()), np.random.default_rng(7)
-    asked = {q: np.divmod(rng.integers(0, full.size, 300), full.shape[1]) for q, full in FULL.items()}
+    asked = {
+        q: np.divmod(rng.integers(0, full.size, 300), full.shape[1]) for q, full in FULL.items()
+    }
     for query, (units, cells) in asked.items():
         recorded.answers("Block", query, units[:200], cells[:200])
         recorded.answers("Block", query, units[100:], cells[100:])
     kept = SparseMeasurements.of(recorded.of("Block"))
     for query, (units, cells) in asked.items():
-        assert kept.answers("Block", query, units, cells).tolist() == FULL[query][units, cells].tolist()
-        assert len(kept.held["Block", query].at) == len(np.unique(units * FULL[query].shape[1] + cells))
+        assert (
+            kept.answers("Block", query, units, cells).tolist()
+            == FULL[query][units, cells].tolist()
+        )
+        assert len(kept.held["Block", query].at) == len(
+            np.unique(units * FULL[query].shape[1] + cells)
+        )
         stated = published_variance(oracle().variance("Block", query))
         assert (kept.variance("Block", query) == stated).all()
         assert (recorded.variance("Block", query) == stated).all()

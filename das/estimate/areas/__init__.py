@@ -1,1 +1,3 @@
-"""Areas of lowest units that cut across the tree: the noise of their counts, and unbiased estimates of these."""
+"""Areas of lowest units that cut across the tree: the noise of their counts, and unbiased estimates
+of these.
+"""

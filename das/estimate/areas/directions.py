@@ -1,15 +1,17 @@
-r"""What of the cells some sums of them need: the algebra of :mod:`das.estimate.modes` on a few directions.
+r"""What of the cells some sums of them need: the algebra of :mod:`das.estimate.modes` on a few
+directions.
 
-A sum of cells is a tensor :math:`a` ``(d, n_1, ..., n_m)``. Its component in each mode is a sum of products
-:math:`\alpha \otimes u`, with :math:`\alpha` over the dense levels and :math:`u` a unit vector over the plain axes, the
-:math:`u` of one mode orthogonal (the singular vectors of the component as a matrix; one of them, where the sum is over a
-set of dense levels times a set of plain ones). Every precision and covariance C acts on a mode as :math:`C_m \otimes I`. So
+A sum of cells is a tensor :math:`a` ``(d, n_1, ..., n_m)``. Its component in each mode is a sum of
+products :math:`\alpha \otimes u`, with :math:`\alpha` over the dense levels and :math:`u` a unit
+vector over the plain axes, the :math:`u` of one mode orthogonal (the singular vectors of the
+component as a matrix; one of them, where the sum is over a set of dense levels times a set of plain
+ones). Every precision and covariance C acts on a mode as :math:`C_m \otimes I`. So
 
 .. math:: \mathrm{Var}(a'x) = \sum \alpha' C_m \alpha, \qquad a'x = \sum \alpha' (I \otimes u') x,
 
-and what happens along any other direction never mixes with these. Projecting every measurement on the directions :math:`u` is
-therefore exact: the total needs one of 126 directions in the redistricting schema.
-"""
+and what happens along any other direction never mixes with these. Projecting every measurement on
+the directions :math:`u` is therefore exact: the total needs one of 126 directions in the
+redistricting schema."""
 
 from __future__ import annotations
 
@@ -30,8 +32,9 @@ _NONE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """Direction k: the unit vector ``vector[k]`` over the plain axes ``(directions, n_1 * ... * n_m)``, in mode ``used[mode[k]]``.
-    Column j is the sum of the products p with ``column[p] == j`` of ``weight[p]`` ``(products, d)`` and direction ``at[p]``."""
+    """Direction k: the unit vector ``vector[k]`` over the plain axes ``(directions, n_1 * ... *
+    n_m)``, in mode ``used[mode[k]]``. Column j is the sum of the products p with ``column[p] == j``
+    of ``weight[p]`` ``(products, d)`` and direction ``at[p]``."""
 
     modes: Modes
     used: Ints
@@ -60,8 +63,16 @@ class Directions:
                     weight.append(sign * s[r] * u[:, r])
         found, at = _distinct(np.array(mode, dtype=np.int64), np.array(vector).reshape(-1, size))
         used, number = np.unique(np.array(mode, dtype=np.int64)[found], return_inverse=True)
-        return Directions(modes, used, number.astype(np.int64), np.array(vector).reshape(-1, size)[found], len(columns),
-                          np.array(column, dtype=np.int64), at, np.array(weight).reshape(-1, modes.d))  # fmt: skip
+        return Directions(
+            modes,
+            used,
+            number.astype(np.int64),
+            np.array(vector).reshape(-1, size)[found],
+            len(columns),
+            np.array(column, dtype=np.int64),
+            at,
+            np.array(weight).reshape(-1, modes.d),
+        )
 
     def __len__(self) -> int:
         return len(self.vector)
@@ -78,12 +89,18 @@ class Directions:
         summed = np.zeros((len(place), len(self)))
         np.add.at(summed, plain.ravel(), self.vector.T)
         order = answer[np.ix_(first, place)].ravel()
-        if not np.array_equal(order, np.arange(len(order))):  # a copy of all values that most queries do without
+        if not np.array_equal(
+            order, np.arange(len(order))
+        ):  # a copy of all values that most queries do without
             values = values[:, order]
-        return np.asarray(values.reshape(len(values), len(first), len(place)) @ summed)[:, group.ravel()]
+        return np.asarray(values.reshape(len(values), len(first), len(place)) @ summed)[
+            :, group.ravel()
+        ]
 
     def apply(self, operator: Array, x: Array) -> Array:
-        """``operator @ x``: ``(..., used, d, d) x (..., d, directions) -> (..., d, directions)``."""
+        """``operator @ x``: ``(..., used, d, d) x (..., d, directions) -> (..., d,
+        directions)``.
+        """
         shape = np.broadcast_shapes(operator.shape[:-3], x.shape[:-2])
         out = np.empty((*shape, *x.shape[-2:]))
         for m in range(len(self.used)):
@@ -92,7 +109,9 @@ class Directions:
         return out
 
     def weigh(self, operator: Array, g: Array) -> Array:
-        """``operator @ g`` of each product: ``(..., used, d, d) x (..., products, d) -> (..., products, d)``."""
+        """``operator @ g`` of each product: ``(..., used, d, d) x (..., products, d) -> (...,
+        products, d)``.
+        """
         shape = np.broadcast_shapes(operator.shape[:-3], g.shape[:-2])
         out = np.empty((*shape, *g.shape[-2:]))
         mode = self.mode[self.at]
@@ -107,7 +126,9 @@ class Directions:
         return np.asarray(values @ member)
 
     def dot(self, g: Array, x: Array) -> Array:
-        """Sums over each column of g'x: ``(..., products, d) x (..., d, directions) -> (..., columns)``."""
+        """Sums over each column of g'x: ``(..., products, d) x (..., d, directions) -> (...,
+        columns)``.
+        """
         return self.add_up(np.einsum("...pi,...ip->...p", g, x[..., self.at]))
 
 

@@ -1,17 +1,20 @@
-r"""Unbiased estimates of sums of cells over areas, from all measurements of a tree, with their exact variances: one pass up.
+r"""Unbiased estimates of sums of cells over areas, from all measurements of a tree, with their
+exact variances: one pass up.
 
-Let :math:`f` be the sum over the part of an area that is in unit u. Given :math:`x_u` it has mean :math:`g_u'x_u + m_u` and
-variance :math:`v_u`. At a lowest unit inside, g is the sum's weights and m = v = 0. Given their sum, children have covariances
-:math:`[c = d]\,C_c - C_c S^{+} C_d` and means :math:`\mu_c + C_c S^{+} (x_u - s_u)` (:mod:`das.estimate.areas.subtrees`). Hence,
-with :math:`y_c = C_c g_c` and :math:`y = \sum y_c`, over the children with a part of the area,
+Let :math:`f` be the sum over the part of an area that is in unit u. Given :math:`x_u` it has mean
+:math:`g_u'x_u + m_u` and variance :math:`v_u`. At a lowest unit inside, g is the sum's weights and
+m = v = 0. Given their sum, children have covariances :math:`[c = d]\,C_c - C_c S^{+} C_d` and means
+:math:`\mu_c + C_c S^{+} (x_u - s_u)` (:mod:`das.estimate.areas.subtrees`). Hence, with :math:`y_c =
+C_c g_c` and :math:`y = \sum y_c`, over the children with a part of the area,
 
 .. math:: g_u = S^{+} y,\quad v_u = \sum (v_c + g_c'y_c) - y'g_u,\quad m_u = \sum (m_c + g_c'\mu_c) - g_u's_u,
 
-and in the end :math:`\hat f = m + g'\mu`, :math:`\mathrm{Var} \hat f = v + g'Cg` of the root. These are the best linear unbiased
-estimate and its variance: dense generalised least squares, without its matrix. A unit wholly inside has the weights and
-nothing else, so only units that a border cuts cost anything. All of it happens on the few directions of the cells that the
-sums need (:mod:`das.estimate.areas.directions`). It is a function of the measurements, whatever a release was made of them.
-"""
+and in the end :math:`\hat f = m + g'\mu`, :math:`\mathrm{Var} \hat f = v + g'Cg` of the root. These
+are the best linear unbiased estimate and its variance: dense generalised least squares, without its
+matrix. A unit wholly inside has the weights and nothing else, so only units that a border cuts cost
+anything. All of it happens on the few directions of the cells that the sums need
+(:mod:`das.estimate.areas.directions`). It is a function of the measurements, whatever a release was
+made of them."""
 
 from __future__ import annotations
 
@@ -36,37 +39,57 @@ from das.model.spine import Spine
 
 @dataclass(frozen=True, eq=False)
 class Estimated:
-    """Of areas and columns, ``(areas, columns)``: the unbiased ``value`` and its ``variance``; both NaN where nothing measured at
-    the lowest level tells the column."""
+    """Of areas and columns, ``(areas, columns)``: the unbiased ``value`` and its ``variance``; both
+    NaN where nothing measured at the lowest level tells the column."""
 
     value: Array
     variance: Array
 
 
 def estimates(
-    source: MeasurementSource, spine: Spine, bounds: Mapping[str, LevelBounds], schema: Schema,
-    columns: NDArray[np.bool_], area: Ints, unit: Ints, areas: int, exact: Mapping[str, Query] | None = None,
-) -> Estimated:  # fmt: skip
-    """Of sums of cells ``columns`` ``(columns, cells)`` over areas: lowest unit ``unit[i]`` of ``spine`` is in area
-    ``area[i]`` of ``areas``, no pair twice. ``exact``: at levels whose bounds are exact, the query whose answers these are.
+    source: MeasurementSource,
+    spine: Spine,
+    bounds: Mapping[str, LevelBounds],
+    schema: Schema,
+    columns: NDArray[np.bool_],
+    area: Ints,
+    unit: Ints,
+    areas: int,
+    exact: Mapping[str, Query] | None = None,
+) -> Estimated:
+    """Of sums of cells ``columns`` ``(columns, cells)`` over areas: lowest unit ``unit[i]`` of
+    ``spine`` is in area ``area[i]`` of ``areas``, no pair twice. ``exact``: at levels whose bounds
+    are exact, the query whose answers these are.
 
     Raises:
         InputError: axes with too many levels to be decomposed.
     """
     queries = {level: {q: schema.query(q) for q in source.queries(level)} for level in spine.levels}
     known = {
-        level: exact[level] if bounds[level].exact and exact and level in exact else schema.query("total")
+        level: (
+            exact[level]
+            if bounds[level].exact and exact and level in exact
+            else schema.query("total")
+        )
         for level in spine.levels
         if bounds[level].total is not None
     }
-    modes = Modes.of(schema, [q for some in queries.values() for q in some.values()] + list(known.values()))
+    modes = Modes.of(
+        schema, [q for some in queries.values() for q in some.values()] + list(known.values())
+    )
     if modes.d > MOST:
-        raise InputError(f"queries of this schema tell {modes.d:,} combinations of levels apart",
-                         where=f"schema {schema.name}", remedy=f"areas are estimated for up to {MOST}")  # fmt: skip
+        raise InputError(
+            f"queries of this schema tell {modes.d:,} combinations of levels apart",
+            where=f"schema {schema.name}",
+            remedy=f"areas are estimated for up to {MOST}",
+        )
     joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
     tiers = Tiers.of(spine, {level: b.total for level, b in bounds.items()}, joint)
     to = Directions.of(modes, columns)
-    cut, subtrees = pieces(tiers.parents, area, unit), Subtrees(source, spine, bounds, queries, known, to, tiers)
+    cut, subtrees = (
+        pieces(tiers.parents, area, unit),
+        Subtrees(source, spine, bounds, queries, known, to, tiers),
+    )
     root, parts = _up(subtrees, cut)
     value, variance = np.zeros((areas, len(columns))), np.zeros((areas, len(columns)))
     value[cut[0].area] = parts.mean + to.dot(parts.slope, root.mean)
@@ -78,7 +101,9 @@ def estimates(
 
 @dataclass(frozen=True, eq=False)
 class _OfPieces:
-    """What is known of the pieces of a tier: ``slope`` g ``(pieces, products, d)``; ``rest`` v, ``mean`` m ``(pieces, columns)``."""
+    """What is known of the pieces of a tier: ``slope`` g ``(pieces, products, d)``; ``rest`` v,
+    ``mean`` m ``(pieces, columns)``.
+    """
 
     slope: Array
     rest: Array
@@ -92,7 +117,9 @@ def _up(subtrees: Subtrees, cut: list[Pieces]) -> tuple[Said, _OfPieces]:
     if not last:
         said = subtrees.ended(0, Said(below.covariance, below.mean, lowest.chains))
         nothing = np.zeros((len(cut[0]), to.columns))
-        return said, _OfPieces(np.broadcast_to(to.weight, (len(cut[0]), *to.weight.shape)), nothing, nothing)
+        return said, _OfPieces(
+            np.broadcast_to(to.weight, (len(cut[0]), *to.weight.shape)), nothing, nothing
+        )
     parts = _of_lowest(to, lowest, cut[last], cut[last - 1], below)
     said = subtrees.tier(last - 1, below, lowest.chains)
     for depth in range(last - 1, 0, -1):
@@ -102,10 +129,14 @@ def _up(subtrees: Subtrees, cut: list[Pieces]) -> tuple[Said, _OfPieces]:
     return said, parts
 
 
-def _of_lowest(to: Directions, lowest: Lowest, here: Pieces, above: Pieces, below: Below) -> _OfPieces:
+def _of_lowest(
+    to: Directions, lowest: Lowest, here: Pieces, above: Pieces, below: Below
+) -> _OfPieces:
     """The pieces above the lowest units: of ten thousand of these a dozen kinds."""
     kinds = max(len(lowest.covariance), 1)
-    moved = to.weigh(lowest.covariance, np.broadcast_to(to.weight, (len(lowest.covariance), *to.weight.shape)))
+    moved = to.weigh(
+        lowest.covariance, np.broadcast_to(to.weight, (len(lowest.covariance), *to.weight.shape))
+    )
     spread = to.add_up(np.einsum("pi,kpi->kp", to.weight, moved))
     pair, count = np.unique(here.up * kinds + lowest.kind[here.unit], return_counts=True)
     y, v, m = (
@@ -119,7 +150,9 @@ def _of_lowest(to: Directions, lowest: Lowest, here: Pieces, above: Pieces, belo
     return _gathered(to, above, y, v, m, below)
 
 
-def _of_tier(to: Directions, said: Said, parts: _OfPieces, here: Pieces, above: Pieces, below: Below) -> _OfPieces:
+def _of_tier(
+    to: Directions, said: Said, parts: _OfPieces, here: Pieces, above: Pieces, below: Below
+) -> _OfPieces:
     moved = to.weigh(said.covariance[here.unit], parts.slope)
     y, v, m = (
         np.zeros((len(above), *to.weight.shape)),
@@ -132,7 +165,9 @@ def _of_tier(to: Directions, said: Said, parts: _OfPieces, here: Pieces, above: 
     return _gathered(to, above, y, v, m, below)
 
 
-def _gathered(to: Directions, above: Pieces, y: Array, v: Array, m: Array, below: Below) -> _OfPieces:
+def _gathered(
+    to: Directions, above: Pieces, y: Array, v: Array, m: Array, below: Below
+) -> _OfPieces:
     """Of pieces, from sums over the pieces in them."""
     cut = np.flatnonzero(~above.whole)
     slope, rest, mean = np.empty_like(y), np.zeros_like(v), np.zeros_like(m)

@@ -16,9 +16,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Of one level, arrays ``(pieces,)``: piece i is what area ``area[i]`` has of unit ``unit[i]``, all of it where
-    ``whole[i]``. ``up[i]``: the piece of the level above that it is in. A whole piece is the last on its way down: what is
-    below it is not listed. Those of the root have ``up`` 0, and mean nothing by it."""
+    """Of one level, arrays ``(pieces,)``: piece i is what area ``area[i]`` has of unit ``unit[i]``,
+    all of it where ``whole[i]``. ``up[i]``: the piece of the level above that it is in. A whole
+    piece is the last on its way down: what is below it is not listed. Those of the root have ``up``
+    0, and mean nothing by it."""
 
     area: Ints
     unit: Ints
@@ -30,8 +31,8 @@ class Pieces:
 
 
 def pieces(parents: Sequence[Ints], area: Ints, unit: Ints) -> list[Pieces]:
-    """Of each level, root first, where lowest unit ``unit[i]`` is in area ``area[i]``, no pair twice. ``parents``: of each
-    level, root first, the number of each unit's parent."""
+    """Of each level, root first, where lowest unit ``unit[i]`` is in area ``area[i]``, no pair
+    twice. ``parents``: of each level, root first, the number of each unit's parent."""
     out: list[Pieces] = []
     whole = np.ones(len(unit), dtype=bool)
     for depth in range(len(parents) - 1, 0, -1):
@@ -41,12 +42,19 @@ def pieces(parents: Sequence[Ints], area: Ints, unit: Ints) -> list[Pieces]:
         inside = np.bincount(at, weights=whole, minlength=len(pairs)) == children[pairs % n]
         _keep(out, ~inside[at], area, unit, whole, at)
         area, unit, whole = pairs // n, pairs % n, inside
-    _keep(out, np.ones(len(unit), dtype=bool), area, unit, whole, np.zeros(len(unit), dtype=np.int64))
+    _keep(
+        out, np.ones(len(unit), dtype=bool), area, unit, whole, np.zeros(len(unit), dtype=np.int64)
+    )
     return out[::-1]
 
 
 def _keep(
-    out: list[Pieces], keep: NDArray[np.bool_], area: Ints, unit: Ints, whole: NDArray[np.bool_], up: Ints
+    out: list[Pieces],
+    keep: NDArray[np.bool_],
+    area: Ints,
+    unit: Ints,
+    whole: NDArray[np.bool_],
+    up: Ints,
 ) -> None:
     """Add a level; the one below it, if any, now knows the numbers of its pieces."""
     if out:
@@ -57,9 +65,10 @@ def _keep(
 
 @dataclass(frozen=True, eq=False)
 class Tiers:
-    """The levels of a tree, root first, and, where siblings have a joint total, one more above these whose units are their
-    parts. ``level[i]`` is the name of the level, empty for the parts; ``parents[i]`` ``(units,)`` the parent of each unit;
-    ``total[i]`` the known totals of its units, if they are known."""
+    """The levels of a tree, root first, and, where siblings have a joint total, one more above
+    these whose units are their parts. ``level[i]`` is the name of the level, empty for the parts;
+    ``parents[i]`` ``(units,)`` the parent of each unit; ``total[i]`` the known totals of its units,
+    if they are known."""
 
     level: tuple[str, ...]
     parents: tuple[Ints, ...]
@@ -84,6 +93,8 @@ class Tiers:
                 parents.append(joint[1].homes(parent))
                 total.append(joint[1].total)
             level.append(name)
-            parents.append(joint[1].part.astype(np.int64) if joint is not None and joint[0] == name else parent)
+            parents.append(
+                joint[1].part.astype(np.int64) if joint is not None and joint[0] == name else parent
+            )
             total.append((totals or {}).get(name))
         return Tiers(tuple(level), tuple(parents), tuple(total))

@@ -1,18 +1,21 @@
-r"""What the subtree of each unit says of it, exactly, on the few directions that some sums of cells need.
+r"""What the subtree of each unit says of it, exactly, on the few directions that some sums of cells
+need.
 
-As in :mod:`das.estimate.information`, the subtree of a child c says :math:`x_c \sim (\mu_c, C_c)`, and the children of u
-:math:`s_u = \sum \mu_c`, :math:`S_u = \sum C_c` of it. With the unit's own precision :math:`\Lambda` and right-hand side b,
+As in :mod:`das.estimate.information`, the subtree of a child c says :math:`x_c \sim (\mu_c, C_c)`,
+and the children of u :math:`s_u = \sum \mu_c`, :math:`S_u = \sum C_c` of it. With the unit's own
+precision :math:`\Lambda` and right-hand side b,
 
 .. math:: C_u = (I + S\Lambda)^{-1} S, \qquad \mu_u = s + C_u (b - \Lambda s),
 
-which asks for no inverse of S: below known totals S is singular, and all is exact still. A known total, or the known answers
-of a query, :math:`E x = g`, with T a basis of the rows of E and any :math:`x_0` such that :math:`E x_0 = g`, make of C and mu
+which asks for no inverse of S: below known totals S is singular, and all is exact still. A known
+total, or the known answers of a query, :math:`E x = g`, with T a basis of the rows of E and any
+:math:`x_0` such that :math:`E x_0 = g`, make of C and mu
 
 .. math:: C - GC, \qquad \mu + G(x_0 - \mu), \qquad G = CT(T'CT)^{+}T'.
 
-*Only children* are their parents. A unit above one lowest unit and nothing else is the end of a *chain*: precisions and
-right-hand sides of a chain are added, and only its top needs an inverse. So a lowest unit without siblings need not be measured.
-"""
+*Only children* are their parents. A unit above one lowest unit and nothing else is the end of a
+*chain*: precisions and right-hand sides of a chain are added, and only its top needs an inverse. So
+a lowest unit without siblings need not be measured."""
 
 from __future__ import annotations
 
@@ -34,19 +37,21 @@ from das.model.query import Query
 from das.model.spine import Spine
 
 Mask = NDArray[np.bool_]
-#: Batches of lowest units that are worked on at once: most of their time is reading and products of matrices, which other
-#: threads need not wait for.
+#: Batches of lowest units that are worked on at once: most of their time is reading and products of
+#: matrices, which other threads need not wait for.
 THREADS = 2
-#: The variance along what a lowest unit's own measurements do not see. Columns that need it are not estimated.
+#: The variance along what a lowest unit's own measurements do not see. Columns that need it are not
+#: estimated.
 _VAGUE = 1e9
-#: What is below this is rounding error, in eigenvalues relative to the largest, and in weights of a column.
+#: What is below this is rounding error, in eigenvalues relative to the largest, and in weights of a
+#: column.
 _NONE, _UNSEEN = 1e-9, 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class Chains:
-    """Of units above one lowest unit and nothing else, ``unit`` ``(chains,)``, the information of all of the chain;
-    ``whole``: every cell is measured."""
+    """Of units above one lowest unit and nothing else, ``unit`` ``(chains,)``, the information of
+    all of the chain; ``whole``: every cell is measured."""
 
     unit: Ints
     precision: Array
@@ -57,8 +62,9 @@ class Chains:
 
 @dataclass(frozen=True, eq=False)
 class Lowest:
-    """The lowest units: the distinct covariances ``(kinds, used, d, d)``, the ``kind`` of each unit, and ``told``, the estimates
-    of the columns from its own measurements ``(units, columns)``. Chains are not filled in."""
+    """The lowest units: the distinct covariances ``(kinds, used, d, d)``, the ``kind`` of each
+    unit, and ``told``, the estimates of the columns from its own measurements ``(units, columns)``.
+    Chains are not filled in."""
 
     covariance: Array
     kind: Ints
@@ -68,8 +74,9 @@ class Lowest:
 
 @dataclass(frozen=True, eq=False)
 class Said:
-    """What is known of the units of a tier from themselves and from below: ``covariance`` C ``(units, used, d, d)`` and ``mean`` mu
-    ``(units, d, directions)``; those of chains that go on are not filled in."""
+    """What is known of the units of a tier from themselves and from below: ``covariance`` C
+    ``(units, used, d, d)`` and ``mean`` mu ``(units, d, directions)``; those of chains that go on
+    are not filled in."""
 
     covariance: Array
     mean: Array
@@ -78,7 +85,9 @@ class Said:
 
 @dataclass(frozen=True, eq=False)
 class Below:
-    """What the children of the units of a tier say: S ``(units, used, d, d)``, s ``(units, d, directions)``, chains left out."""
+    """What the children of the units of a tier say: S ``(units, used, d, d)``, s ``(units, d,
+    directions)``, chains left out.
+    """
 
     covariance: Array
     mean: Array
@@ -86,8 +95,8 @@ class Below:
 
 @dataclass
 class Subtrees:
-    """``known``: by level, the finest query of which the answers are known. ``unseen`` ``(columns,)`` becomes True where a column
-    needs what nothing at the lowest level sees."""
+    """``known``: by level, the finest query of which the answers are known. ``unseen``
+    ``(columns,)`` becomes True where a column needs what nothing at the lowest level sees."""
 
     source: MeasurementSource
     spine: Spine
@@ -101,10 +110,13 @@ class Subtrees:
     def __post_init__(self) -> None:
         self.unseen = np.zeros(self.directions.columns, dtype=bool)
 
-    # --- the lowest level ---------------------------------------------------------------------------------------
+    # --- the lowest level
+    # ---------------------------------------------------------------------------------------
 
     def lowest(self) -> tuple[Lowest, Below]:
-        """The lowest units, batch by batch, and what they say of those above (nothing, of a tree of one level)."""
+        """The lowest units, batch by batch, and what they say of those above (nothing, of a tree of
+        one level).
+        """
         to, parent = self.directions, self.tiers.parents[-1]
         shape = (len(to.used), to.modes.d, to.modes.d)
         n = len(self.tiers.parents[-2]) if len(self.tiers) > 1 else 1
@@ -114,7 +126,9 @@ class Subtrees:
         kinds = 0
         with ThreadPoolExecutor(THREADS) as pool:
             slices = self.spine.batches(self.spine.levels[-1], answers)
-            for start, (some, mean) in in_order(pool, self._some_of_lowest, slices, ahead=THREADS + 1):
+            for start, (some, mean) in in_order(
+                pool, self._some_of_lowest, slices, ahead=THREADS + 1
+            ):
                 alone = np.zeros(len(mean), dtype=bool)
                 alone[some.chains.unit - start] = True
                 rows = np.flatnonzero(~alone)
@@ -128,8 +142,15 @@ class Subtrees:
         return Lowest(covariance, kind, told, _joined([f.chains for f in found])), below
 
     def _some_of_lowest(self, ends: tuple[int, int]) -> tuple[int, tuple[Lowest, Array]]:
-        """Of a slice of the lowest units its start, what they say, and their means ``(units, d, directions)``."""
-        (start, stop), to, level, parent = ends, self.directions, self.spine.levels[-1], self.tiers.parents[-1]
+        """Of a slice of the lowest units its start, what they say, and their means ``(units, d,
+        directions)``.
+        """
+        (start, stop), to, level, parent = (
+            ends,
+            self.directions,
+            self.spine.levels[-1],
+            self.tiers.parents[-1],
+        )
         weight, rhs, whole = self._own(level, start, stop)
         allowed = inhabited(to.modes, self.bounds[level].rows(start, stop))
         rhs[~allowed] = 0.0
@@ -144,11 +165,17 @@ class Subtrees:
             mean += to.apply(gain[kind], self._point(len(self.tiers) - 1, start, stop) - mean)
             found = found - gain @ found
         end = np.flatnonzero(alone)
-        chains = Chains(start + end, self._precision(level, weight[end]), rhs[end], allowed[end], whole[end])
+        chains = Chains(
+            start + end, self._precision(level, weight[end]), rhs[end], allowed[end], whole[end]
+        )
         return start, (Lowest(found, kind, to.dot(to.weight, mean), chains), mean)
 
-    def _kinds(self, level: str, weight: Array, allowed: Mask, whole: Mask, needed: Mask) -> tuple[Array, Ints]:
-        """The distinct covariances of some lowest units, and which each has; 0 for those that are not ``needed``."""
+    def _kinds(
+        self, level: str, weight: Array, allowed: Mask, whole: Mask, needed: Mask
+    ) -> tuple[Array, Ints]:
+        """The distinct covariances of some lowest units, and which each has; 0 for those that are
+        not ``needed``.
+        """
         pattern = np.concatenate([allowed, weight], axis=1)
         _, first, kind = np.unique(pattern, axis=0, return_index=True, return_inverse=True)
         kind = kind.ravel()
@@ -159,8 +186,8 @@ class Subtrees:
         return out, kind
 
     def _own(self, level: str, start: int, stop: int) -> tuple[Array, Array, Mask]:
-        """Of some units' own measurements the precisions of the queries ``(units, queries)``, the right-hand side
-        ``(units, d, directions)``, and whether every cell is measured."""
+        """Of some units' own measurements the precisions of the queries ``(units, queries)``, the
+        right-hand side ``(units, d, directions)``, and whether every cell is measured."""
         weight = np.zeros((stop - start, len(self.queries[level])))
         rhs = np.zeros((stop - start, self.directions.modes.d, len(self.directions)))
         whole = np.zeros(stop - start, dtype=bool)
@@ -179,11 +206,14 @@ class Subtrees:
         to = self.directions
         shape = (len(to.used), to.modes.d, to.modes.d)
         grams = np.array([to.query(q).ravel() for q in self.queries[level].values()])
-        return np.asarray(weight @ grams.reshape(weight.shape[1], int(np.prod(shape)))).reshape(-1, *shape)
+        return np.asarray(weight @ grams.reshape(weight.shape[1], int(np.prod(shape)))).reshape(
+            -1, *shape
+        )
 
     def _inverse(self, precision: Array, allowed: Mask, whole: Mask) -> Array:
-        """Covariances of units from precisions ``(units, used, d, d)``; where a unit's measurements do not see all of its cells,
-        next to nothing is known of the rest, and columns that need this are noted."""
+        """Covariances of units from precisions ``(units, used, d, d)``; where a unit's measurements
+        do not see all of its cells, next to nothing is known of the rest, and columns that need
+        this are noted."""
         eye = np.eye(precision.shape[-1])
         out = self.directions.modes.inverse(precision + eye * ~whole[:, None, None, None], allowed)
         for i in np.flatnonzero(~whole).tolist():
@@ -201,7 +231,8 @@ class Subtrees:
         seen = vector[:, ~none]
         return np.asarray((seen / value[~none]) @ seen.T + _VAGUE * (lost @ lost.T))
 
-    # --- what is known ------------------------------------------------------------------------------------------
+    # --- what is known
+    # ------------------------------------------------------------------------------------------
 
     def _gains(self, covariance: Array, query: Query) -> Array:
         """G of the formula, of each covariance."""
@@ -222,7 +253,9 @@ class Subtrees:
         values = total[start:stop, None]
         if query.answers > 1:
             values = self.bounds[level].limits.some(slice(start, stop))[0]
-        return self.directions.adjoint(query, values / np.bincount(query.index, minlength=query.answers))
+        return self.directions.adjoint(
+            query, values / np.bincount(query.index, minlength=query.answers)
+        )
 
     def _known(self, depth: int) -> Query:
         return self.known.get(self.tiers.level[depth], self.directions.modes.schema.query("total"))
@@ -233,7 +266,8 @@ class Subtrees:
             return False
         return self._known(depth).answers <= self._known(depth + 1).answers
 
-    # --- from a tier to the one above ---------------------------------------------------------------------------
+    # --- from a tier to the one above
+    # ---------------------------------------------------------------------------
 
     def below(self, depth: int, said: Said) -> Below:
         """What the units of a tier, which is not the lowest, say of those above."""
@@ -246,18 +280,26 @@ class Subtrees:
         return out
 
     def tier(self, depth: int, below: Below, chains: Chains) -> Said:
-        """What the units of a tier say: from S, s and the chains below them, and their own measurements."""
+        """What the units of a tier say: from S, s and the chains below them, and their own
+        measurements.
+        """
         to, level, n = self.directions, self.tiers.level[depth], len(below.mean)
         if level:
             weight, rhs, whole = self._own(level, 0, n)
             own = self._precision(level, weight)
         else:
-            own, rhs, whole = np.zeros_like(below.covariance), np.zeros_like(below.mean), np.zeros(n, dtype=bool)
+            own, rhs, whole = (
+                np.zeros_like(below.covariance),
+                np.zeros_like(below.mean),
+                np.zeros(n, dtype=bool),
+            )
         parent = self.tiers.parents[depth + 1]
         on = np.bincount(parent)[parent[chains.unit]] == 1
         unit, allowed = parent[chains.unit[on]], chains.support[on]
         both = (rhs[unit] + chains.rhs[on]) * allowed[..., None]
-        longer = Chains(unit, own[unit] + chains.precision[on], both, allowed, whole[unit] | chains.whole[on])
+        longer = Chains(
+            unit, own[unit] + chains.precision[on], both, allowed, whole[unit] | chains.whole[on]
+        )
         c = np.linalg.solve(np.eye(to.modes.d) + below.covariance @ own, below.covariance)
         c = (c + np.swapaxes(c, -1, -2)) / 2
         mean = below.mean + to.apply(c, rhs - to.apply(own, below.mean))
@@ -266,7 +308,11 @@ class Subtrees:
     def ended(self, depth: int, said: Said) -> Said:
         """The same with the chains that end there, and with what is known."""
         to, chains, parent = self.directions, said.chains, self.tiers.parents[depth]
-        ends = np.ones(len(chains.unit), dtype=bool) if depth == 0 else np.bincount(parent)[parent[chains.unit]] > 1
+        ends = (
+            np.ones(len(chains.unit), dtype=bool)
+            if depth == 0
+            else np.bincount(parent)[parent[chains.unit]] > 1
+        )
         at, c, mean = chains.unit[ends], said.covariance.copy(), said.mean.copy()
         c[at] = self._inverse(chains.precision[ends], chains.support[ends], chains.whole[ends])
         mean[at] = to.apply(c[at], chains.rhs[ends])
@@ -279,23 +325,31 @@ class Subtrees:
 
 
 def pseudo_inverse(covariance: Array) -> Array:
-    """A symmetric generalised inverse of covariances ``(..., d, d)``: from the pseudo-inverse of their correlations."""
+    """A symmetric generalised inverse of covariances ``(..., d, d)``: from the pseudo-inverse of
+    their correlations.
+    """
     scale = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 0.0))
     one = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
     value, vector = np.linalg.eigh(covariance * one[..., :, None] * one[..., None, :])
     inverse = np.divide(1.0, value, out=np.zeros_like(value), where=value > _NONE)
     return np.asarray(
-        (one[..., :, None] * vector * inverse[..., None, :]) @ (np.swapaxes(vector, -1, -2) * one[..., None, :])
+        (one[..., :, None] * vector * inverse[..., None, :])
+        @ (np.swapaxes(vector, -1, -2) * one[..., None, :])
     )
 
 
 def _add(out: Array, home: Ints, kind: Ints, each: Array) -> None:
-    """Add to each home what the units of it have, ``each`` by kind: of ten thousand units a dozen kinds."""
+    """Add to each home what the units of it have, ``each`` by kind: of ten thousand units a dozen
+    kinds.
+    """
     pair, count = np.unique(home * max(len(each), 1) + kind, return_counts=True)
     np.add.at(out, pair // len(each), count[:, None, None, None] * each[pair % len(each)])
 
 
 def _joined(chains: list[Chains]) -> Chains:
     return Chains(
-        *(np.concatenate([getattr(c, a) for c in chains]) for a in ("unit", "precision", "rhs", "support", "whole"))
+        *(
+            np.concatenate([getattr(c, a) for c in chains])
+            for a in ("unit", "precision", "rhs", "support", "whole")
+        )
     )

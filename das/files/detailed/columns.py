@@ -1,7 +1,8 @@
 """Large delimited texts, a batch of lines at a time, each column as numbers.
 
-A column whose values are all of one width, and sound, is read digit by digit, all lines at once. Of any other the distinct values are
-judged. Which line a fault is on is looked for only where there is one. What a file may look like is said in
+A column whose values are all of one width, and sound, is read digit by digit, all lines at once. Of
+any other the distinct values are judged. Which line a fault is on is looked for only where there is
+one. What a file may look like is said in
 :mod:`das.files.detailed.delimited`; it may be compressed (``.gz``).
 """
 
@@ -37,12 +38,12 @@ DAMAGED = (OSError, EOFError, zlib.error)
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """A column: its ``name``; what a ``number`` each of some distinct values is, -1 - k where it is not allowed because
-    ``refusals[k]``; and as what ``kind`` of numbers it is wanted, or ``None`` if it is only checked.
+    """A column: its ``name``; what a ``number`` each of some distinct values is, -1 - k where it is
+    not allowed because ``refusals[k]``; and as what ``kind`` of numbers it is wanted, or ``None``
+    if it is only checked.
 
-    ``tidy`` says the same of values that all have ``width`` characters, given as bytes ``(n, width)``, or ``None`` where one of them is
-    not allowed.
-    """
+    ``tidy`` says the same of values that all have ``width`` characters, given as bytes ``(n,
+    width)``, or ``None`` where one of them is not allowed."""
 
     name: str
     number: Callable[[Codes], NDArray[np.int64]]
@@ -76,7 +77,9 @@ def _rows(column: pa.BinaryArray, width: int) -> NDArray[np.uint8] | None:
 
 @dataclass(frozen=True, eq=False)
 class LinesRead:
-    """The sound lines of a batch: which ``record`` of the file each is, from 0, and the ``values`` of its columns."""
+    """The sound lines of a batch: which ``record`` of the file each is, from 0, and the ``values``
+    of its columns.
+    """
 
     record: NDArray[np.int64]
     values: Mapping[str, NDArray[np.signedinteger[Any]]]
@@ -85,7 +88,9 @@ class LinesRead:
         return len(self.record)
 
     def where(self, mask: NDArray[np.bool_]) -> LinesRead:
-        return LinesRead(self.record[mask], {name: column[mask] for name, column in self.values.items()})
+        return LinesRead(
+            self.record[mask], {name: column[mask] for name, column in self.values.items()}
+        )
 
 
 @dataclass
@@ -101,9 +106,8 @@ class _Noted:
 class Reading:
     """One file, read once. ``others``: there may be more columns, in any order.
 
-    It is a context: faults are noted in it, by whoever goes through :meth:`batches`, too, and told at its end: of each kind the first
-    line, and how many.
-    """
+    It is a context: faults are noted in it, by whoever goes through :meth:`batches`, too, and told
+    at its end: of each kind the first line, and how many."""
 
     path: Path
     fields: Sequence[Field]
@@ -146,11 +150,17 @@ class Reading:
             raw = stream.readline(1 << 20)
         if not raw.strip() or b"\0" in raw:
             self.faults.add(
-                self.path.name, None if not raw.strip() else 1, "is not UTF-8" if raw.strip() else "is empty"
+                self.path.name,
+                None if not raw.strip() else 1,
+                "is not UTF-8" if raw.strip() else "is empty",
             )
             return
         if b"\r" in raw.rstrip(b"\r\n"):
-            self.faults.add(self.path.name, 1, "ends in CR alone, as all lines do: a line ends in LF, or in CR LF")
+            self.faults.add(
+                self.path.name,
+                1,
+                "ends in CR alone, as all lines do: a line ends in LF, or in CR LF",
+            )
             return
         first = raw.decode("utf-8-sig", "replace")
         names = [n.strip() for n in first.split(DELIMITER)]
@@ -164,17 +174,28 @@ class Reading:
         wanted, positions = {f.name for f in self.fields}, [str(i) for i in range(len(self._names))]
         chosen = {str(i): pa.binary() for i, n in enumerate(self._names) if n in wanted}
         read = pacsv.ReadOptions(column_names=positions, skip_rows=1, block_size=BLOCK)
-        parse = pacsv.ParseOptions(delimiter=DELIMITER, quote_char=False, invalid_row_handler=self._malformed)
-        convert = pacsv.ConvertOptions(column_types=chosen, include_columns=list(chosen), null_values=[],
-                                       strings_can_be_null=False, check_utf8=False)  # fmt: skip
+        parse = pacsv.ParseOptions(
+            delimiter=DELIMITER, quote_char=False, invalid_row_handler=self._malformed
+        )
+        convert = pacsv.ConvertOptions(
+            column_types=chosen,
+            include_columns=list(chosen),
+            null_values=[],
+            strings_can_be_null=False,
+            check_utf8=False,
+        )
         try:
             with _undecoded(self), pacsv.open_csv(self.path, read, parse, convert) as reader:
                 for batch in reader:
                     yield batch.rename_columns([self._names[int(p)] for p in chosen])
         except pa.ArrowInvalid as error:
-            if "Expected" in str(error):  # a row that was not handed to _malformed: its line is found as that of others
+            if "Expected" in str(
+                error
+            ):  # a row that was not handed to _malformed: its line is found as that of others
                 self._cut += 1
-            elif not any(nothing in str(error) for nothing in ("Empty CSV", "Could not skip")):  # but the first line
+            elif not any(
+                nothing in str(error) for nothing in ("Empty CSV", "Could not skip")
+            ):  # but the first line
                 self.faults.add(self.path.name, None, "does not read as delimited text")
 
     def _malformed(self, row: Any) -> str:
@@ -213,7 +234,9 @@ class Reading:
             self.faults.add(self.path.name, line.get(n.record), n.what + _more(n.times))
 
     def _lines_of(self, records: set[int]) -> tuple[dict[int, int], tuple[int, str] | None]:
-        """The lines of records, and the first line with another number of fields, and its number."""
+        """The lines of records, and the first line with another number of fields, and its
+        number.
+        """
         out: dict[int, int] = {}
         cut, record = None, 0
         with _opened(self.path) as stream:
@@ -233,12 +256,15 @@ class Reading:
 
 @contextmanager
 def _undecoded(reading: Reading) -> Iterator[None]:
-    """A row with another number of fields is decoded by pyarrow before it is handed over, and where it is no UTF-8 the reading ends
-    with that row, as it should; within, Python does not print the failure besides."""
+    """A row with another number of fields is decoded by pyarrow before it is handed over, and where
+    it is no UTF-8 the reading ends with that row, as it should; within, Python does not print the
+    failure besides."""
     before = sys.unraisablehook
 
     def hook(said: sys.UnraisableHookArgs) -> None:
-        if not (said.object == reading._malformed and isinstance(said.exc_value, UnicodeDecodeError)):
+        if not (
+            said.object == reading._malformed and isinstance(said.exc_value, UnicodeDecodeError)
+        ):
             before(said)
 
     sys.unraisablehook = hook
@@ -258,7 +284,8 @@ def _more(times: int) -> str:
     return f" (and {times - 1:,} more such lines)" if times > 1 else ""
 
 
-# --- columns ---------------------------------------------------------------------------------------------------
+# --- columns
+# ---------------------------------------------------------------------------------------------------
 
 
 def whole(values: Codes, width: int = 15) -> NDArray[np.int64]:
@@ -274,7 +301,9 @@ def whole(values: Codes, width: int = 15) -> NDArray[np.int64]:
     for column, is_digit in zip(rows.T, digit.T, strict=True):
         out = np.where(is_digit, out * 10 + column - ord("0"), out)
     gone = (rows[:, :-1] == 0) & (rows[:, 1:] != 0)  # nothing follows the end of a text
-    return np.where((digit | (rows == 0)).all(axis=1) & digit[:, 0] & ~longer & ~gone.any(axis=1), out, -1)
+    return np.where(
+        (digit | (rows == 0)).all(axis=1) & digit[:, 0] & ~longer & ~gone.any(axis=1), out, -1
+    )
 
 
 def decimal(rows: NDArray[np.uint8], low: int, high: int) -> NDArray[np.signedinteger[Any]] | None:
@@ -291,8 +320,14 @@ def decimal(rows: NDArray[np.uint8], low: int, high: int) -> NDArray[np.signedin
     return out if low <= out.min(initial=low) and out.max(initial=high) <= high else None
 
 
-def digits(name: str, width: int, low: int = 0, high: int | None = None, *,
-           kind: type[np.signedinteger[Any]] | None = np.int64) -> Field:  # fmt: skip
+def digits(
+    name: str,
+    width: int,
+    low: int = 0,
+    high: int | None = None,
+    *,
+    kind: type[np.signedinteger[Any]] | None = np.int64,
+) -> Field:
     """A column of so many digits, that are a number from ``low`` to ``high``."""
     most = 10**width - 1 if high is None else high
 
@@ -301,10 +336,19 @@ def digits(name: str, width: int, low: int = 0, high: int | None = None, *,
         return np.where((np.strings.str_len(values) == width) & (n >= low) & (n <= most), n, -1)
 
     bounds = f" from {low:0{width}} to {most:0{width}}" if low or high is not None else ""
-    return Field(name, number, (f"not {width} digits{bounds}",), kind, width, lambda rows: decimal(rows, low, most))
+    return Field(
+        name,
+        number,
+        (f"not {width} digits{bounds}",),
+        kind,
+        width,
+        lambda rows: decimal(rows, low, most),
+    )
 
 
-def choice(name: str, allowed: Sequence[str], *, kind: type[np.signedinteger[Any]] | None = np.int8) -> Field:
+def choice(
+    name: str, allowed: Sequence[str], *, kind: type[np.signedinteger[Any]] | None = np.int8
+) -> Field:
     """A column of one of some words, as the place of each."""
     known = {word.encode(): i for i, word in enumerate(allowed)}
     refusals = (f"not {', '.join(allowed[:-1])} or {allowed[-1]}",)

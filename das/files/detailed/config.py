@@ -1,4 +1,6 @@
-"""``config.json``: budgets, thresholds and switches. Numbers are taken as the decimals that are written, never as floats."""
+"""``config.json``: budgets, thresholds and switches. Numbers are taken as the decimals that are
+written, never as floats.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class Settings:
 
 
 def read(path: Path, product: Product, faults: Faults) -> Settings | None:
-    """What the file says of a product, or ``None`` where it has a fault. Keys that nobody asks for are passed over."""
+    """What the file says of a product, or ``None`` where it has a fault. Keys that nobody asks for
+    are passed over.
+    """
     before = len(faults)
     if (given := _given(path, product, faults)) is None:
         return None
@@ -114,8 +118,16 @@ class _Said:
             return
         more = f" and {len(self.lost) - 3} more" if len(self.lost) > 3 else ""
         others = [p for p in PRODUCTS.values() if p.letter != self.product.letter]
-        of = [p.name for p in others if any(k.startswith(f"privacy_budget_{p.letter}_") for k in self.values)]
-        hint = f": these are parameters of {of[0]} (--product {of[0]}), not of {self.product.name}" if of else ""
+        of = [
+            p.name
+            for p in others
+            if any(k.startswith(f"privacy_budget_{p.letter}_") for k in self.values)
+        ]
+        hint = (
+            f": these are parameters of {of[0]} (--product {of[0]}), not of {self.product.name}"
+            if of
+            else ""
+        )
         self.refuse(f"has no {', '.join(self.lost[:3])}{more}{hint}")
 
 
@@ -123,7 +135,13 @@ def _given(path: Path, product: Product, faults: Faults) -> _Said | None:
     if (whole := text(path, faults)) is None:
         return None
     try:
-        values = json.loads(whole, parse_int=_integer, parse_float=Decimal, parse_constant=str, object_pairs_hook=_once)
+        values = json.loads(
+            whole,
+            parse_int=_integer,
+            parse_float=Decimal,
+            parse_constant=str,
+            object_pairs_hook=_once,
+        )
     except json.JSONDecodeError as error:
         faults.add(FILE, error.lineno, f"is not JSON: {error.msg}")
         return None
@@ -147,8 +165,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _settings(given: _Said) -> Settings:
     product = given.product
-    race_codes = given.take("max_race_codes", f"a whole number from 1 to {RACE_CODES}",
-                            lambda v: _is_whole(v) and 1 <= v <= RACE_CODES, 1)  # fmt: skip
+    race_codes = given.take(
+        "max_race_codes",
+        f"a whole number from 1 to {RACE_CODES}",
+        lambda v: _is_whole(v) and 1 <= v <= RACE_CODES,
+        1,
+    )
     first, chance = Fraction(0), Fraction(0)
     if product.staged:
         key = f"privacy_budget_{product.letter}_stage_1_fraction"
@@ -158,15 +180,21 @@ def _settings(given: _Said) -> Settings:
             lambda n: LEAST_SHARE <= n <= 1 - LEAST_SHARE,
         )
         if "zero_suppression_chance" in given.values:
-            chance = given.number("zero_suppression_chance", "a number from 0 to below 1", lambda n: 0 <= n < 1)
+            chance = given.number(
+                "zero_suppression_chance", "a number from 0 to below 1", lambda n: 0 <= n < 1
+            )
     runs = tuple(run for run, key in RUNS.items() if given.switch(key))
     if not runs:
         given.refuse("run_us and run_pr are both false: nothing would be made", *RUNS.values())
     budgets = {t.name: _budgets(given, t) for t in product.tables}
     _check_spent(given, budgets, runs)
     _check_reader(given)
-    definition = given.take("privacy_defn", f"one of {', '.join(DEFINITIONS)}",
-                            lambda v: isinstance(v, str) and v in DEFINITIONS, "zcdp")  # fmt: skip
+    definition = given.take(
+        "privacy_defn",
+        f"one of {', '.join(DEFINITIONS)}",
+        lambda v: isinstance(v, str) and v in DEFINITIONS,
+        "zcdp",
+    )
     return Settings(
         race_codes,
         next(m for m in MECHANISMS.values() if m.pure == DEFINITIONS[definition]),
@@ -181,9 +209,13 @@ def _settings(given: _Said) -> Settings:
 
 
 def _budgets(given: _Said, table: AdaptiveTable) -> OfLevels:
-    keys = {at: budget_key(given.product, table, at) for run in REGIONS for at in GroupLevel.of_run(run)}
+    keys = {
+        at: budget_key(given.product, table, at) for run in REGIONS for at in GroupLevel.of_run(run)
+    }
     return {
-        at: given.number(key, f"a number from 0 to {LARGEST_BUDGET:,}", lambda n: 0 <= n <= LARGEST_BUDGET)
+        at: given.number(
+            key, f"a number from 0 to {LARGEST_BUDGET:,}", lambda n: 0 <= n <= LARGEST_BUDGET
+        )
         for at, key in keys.items()
     }
 
@@ -195,26 +227,36 @@ def _check_spent(given: _Said, budgets: Mapping[str, OfLevels], runs: tuple[str,
     for run in runs:
         if not any(of[at] for of in budgets.values() for at in GroupLevel.of_run(run)):
             given.refuse(
-                f"{RUNS[run]} is true, and no budget of this run is above 0: give one, or say false", RUNS[run]
+                f"{RUNS[run]} is true, and no budget of this run is above 0: give one, or say"
+                " false",
+                RUNS[run],
             )
 
 
 def _check_reader(given: _Said) -> None:
     if given.values.get("reader") == "cef":
         record = given.product.record
-        given.refuse(f'reader is "cef", whose files are not read: convert them to {record}-records.txt and GRF-C.txt, and '
-                     'say "csv"', "reader")  # fmt: skip
+        given.refuse(
+            f'reader is "cef", whose files are not read: convert them to {record}-records.txt and'
+            ' GRF-C.txt, and say "csv"',
+            "reader",
+        )
     else:
         given.take("reader", '"csv"', lambda v: v == "csv")
 
 
 def _states(given: _Said) -> tuple[str, ...]:
     key = "state_filter_us"
-    states = given.take(key, 'a list of states, such as ["01", "02"]', lambda v: isinstance(v, list) and bool(v), [])
+    states = given.take(
+        key, 'a list of states, such as ["01", "02"]', lambda v: isinstance(v, list) and bool(v), []
+    )
     for state in states:
         if not isinstance(state, str) or state not in OF_THE_US:
-            given.refuse(f"{key} has {_shown(state)}, not the two digits of one of the 50 states or the District of Columbia",
-                         key)  # fmt: skip
+            given.refuse(
+                f"{key} has {_shown(state)}, not the two digits of one of the 50 states or the"
+                " District of Columbia",
+                key,
+            )
         elif states.count(state) > 1:
             given.refuse(f"{key} has {state!r} more than once", key)
             break
@@ -224,7 +266,9 @@ def _states(given: _Said) -> tuple[str, ...]:
 def _thresholds(given: _Said, table: AdaptiveTable, runs: tuple[str, ...]) -> OfLevels:
     """Of the levels that they are given for: all of the runs, at least."""
     key, out = f"thresholds_{_table_key(given.product, table)}", {}
-    by_level = given.take(key, "an object of lists by region and level", lambda v: isinstance(v, dict), None)
+    by_level = given.take(
+        key, "an object of lists by region and level", lambda v: isinstance(v, dict), None
+    )
     if by_level is None:
         return {}
     for run in REGIONS:
@@ -241,13 +285,17 @@ def _thresholds(given: _Said, table: AdaptiveTable, runs: tuple[str, ...]) -> Of
 
 def _unsound(thresholds: Any, wanted: int) -> str | None:
     """What is wrong with a list of thresholds of a table with as many sizes beyond the total."""
-    if not isinstance(thresholds, list) or not all(_is_whole(t) and abs(t) <= LARGEST_THRESHOLD for t in thresholds):
+    if not isinstance(thresholds, list) or not all(
+        _is_whole(t) and abs(t) <= LARGEST_THRESHOLD for t in thresholds
+    ):
         return f"is {_shown(thresholds)}, not a list of whole numbers"
     if len(thresholds) < wanted:
         return f"has {len(thresholds)} thresholds, where {wanted} are needed"
     if len(thresholds) > wanted:
-        return (f"has {len(thresholds)} thresholds, and the table no size for more than {wanted}: delete the last, for groups "
-                "that reach it would be lost")  # fmt: skip
+        return (
+            f"has {len(thresholds)} thresholds, and the table no size for more than {wanted}:"
+            " delete the last, for groups that reach it would be lost"
+        )
     return f"is {thresholds}, which falls" if thresholds != sorted(thresholds) else None
 
 
@@ -256,7 +304,9 @@ def _is_whole(value: Any) -> bool:
 
 
 def _integer(digits: str) -> int | Decimal:
-    """A whole number; one that no key can have, of more digits than Python turns into an integer, as it is written."""
+    """A whole number; one that no key can have, of more digits than Python turns into an integer,
+    as it is written.
+    """
     return int(digits) if len(digits) <= 100 else Decimal(digits)
 
 

@@ -1,8 +1,7 @@
 """Small delimited texts, line by line: UTF-8, ``|`` between fields, names in the first line.
 
-Ends of lines may be those of any system; a mark of the encoding at the beginning, blank lines and blanks at the end of a
-field mean nothing.
-"""
+Ends of lines may be those of any system; a mark of the encoding at the beginning, blank lines and
+blanks at the end of a field mean nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +37,9 @@ class TextRow:
 
 
 def rows(path: Path, columns: Mapping[str, Pattern], faults: Faults) -> list[TextRow] | None:
-    """The lines of a table with these columns, in this order; ``None`` where it cannot be told what its lines mean."""
+    """The lines of a table with these columns, in this order; ``None`` where it cannot be told what
+    its lines mean.
+    """
     if (lines := _lines(path, faults)) is None:
         return None
     names = [n.strip() for n in lines[0].split(DELIMITER)]
@@ -52,9 +53,15 @@ def rows(path: Path, columns: Mapping[str, Pattern], faults: Faults) -> list[Tex
         if not line.strip():
             continue
         if len(fields) != len(columns):
-            faults.add(path.name, number, f"has {len(fields)} fields, where {len(columns)} are expected")
+            faults.add(
+                path.name, number, f"has {len(fields)} fields, where {len(columns)} are expected"
+            )
             continue
-        odd = [(n, f, p.says) for (n, p), f in zip(columns.items(), fields, strict=True) if not p.form.fullmatch(f)]
+        odd = [
+            (n, f, p.says)
+            for (n, p), f in zip(columns.items(), fields, strict=True)
+            if not p.form.fullmatch(f)
+        ]
         for name, value, says in odd:
             faults.add(path.name, number, f"{name} is {value!r}, not {says}")
         out.append(TextRow(number, fields, not odd))
@@ -63,7 +70,9 @@ def rows(path: Path, columns: Mapping[str, Pattern], faults: Faults) -> list[Tex
     return out
 
 
-def misnamed(names: Sequence[str], expected: Sequence[str], *, others: bool = False) -> Iterator[str]:
+def misnamed(
+    names: Sequence[str], expected: Sequence[str], *, others: bool = False
+) -> Iterator[str]:
     """What is wrong with the names of columns. ``others`` may be among them, in any order."""
     if lost := [n for n in expected if n not in names]:
         yield f"has no column {', '.join(lost)}"
@@ -87,7 +96,9 @@ def text(path: Path, faults: Faults) -> str | None:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        faults.add(path.name, raw.count(b"\n", 0, error.start) + 1, f"is not UTF-8 ({error.reason})")
+        faults.add(
+            path.name, raw.count(b"\n", 0, error.start) + 1, f"is not UTF-8 ({error.reason})"
+        )
         return None
 
 

@@ -1,9 +1,10 @@
-"""Estimates of population groups as files: ``<REGION_TYPE>/part-<state>.parquet``; where it is asked for, the same as text in ``csv/``.
+"""Estimates of population groups as files: ``<REGION_TYPE>/part-<state>.parquet``; where it is
+asked for, the same as text in ``csv/``.
 
-A row is a cell of a group: ``REGION_ID``, ``REGION_TYPE``, ``ITERATION_CODE``, the columns of its table (``*`` in all of them is the total),
-``VALUE``, ``STANDARD_ERROR``, ``LOWER`` and ``UPPER`` (95 %), ``TRUNCATED``: whether a threshold was near; ``COUNT``, where whole numbers are
-asked for. Rows of a seeded run have one column more (:mod:`das.model.not_private`).
-"""
+A row is a cell of a group: ``REGION_ID``, ``REGION_TYPE``, ``ITERATION_CODE``, the columns of its
+table (``*`` in all of them is the total), ``VALUE``, ``STANDARD_ERROR``, ``LOWER`` and ``UPPER``
+(95 %), ``TRUNCATED``: whether a threshold was near; ``COUNT``, where whole numbers are asked for.
+Rows of a seeded run have one column more (:mod:`das.model.not_private`)."""
 
 from __future__ import annotations
 
@@ -57,7 +58,11 @@ class EstimateFile:
     """One part: rows are written as they come. A file without rows is not made."""
 
     def __init__(self, folder: Path, kind: str, shard: int, *, private: Private, csv: bool) -> None:
-        self.path, self.private, self.csv = folder / kind / f"part-{shard:05d}.parquet", private, csv
+        self.path, self.private, self.csv = (
+            folder / kind / f"part-{shard:05d}.parquet",
+            private,
+            csv,
+        )
         self.stack, self.rows = ExitStack(), 0
         self.parquet: pq.ParquetWriter | None = None
         self.text: pacsv.CSVWriter | None = None
@@ -76,7 +81,13 @@ class EstimateFile:
             GROUP[1]: texts.repeated(rows.region_type, len(rows)),
             GROUP[2]: texts.column(rows.iteration),
             **{name: texts.column(codes) for name, codes in rows.cells.items()},
-            **dict(zip(NUMBERS, map(pa.array, (rows.value, rows.error, rows.lower, rows.upper)), strict=True)),
+            **dict(
+                zip(
+                    NUMBERS,
+                    map(pa.array, (rows.value, rows.error, rows.lower, rows.upper)),
+                    strict=True,
+                )
+            ),
             FLAG: pa.array(rows.truncated),
             **({} if rows.count is None else {COUNT: pa.array(rows.count)}),
             **({} if self.private else {COLUMN: texts.repeated(CELL, len(rows))}),
@@ -87,7 +98,12 @@ class EstimateFile:
             writer = pq.ParquetWriter(self.path, table.schema, compression="zstd")
             self.parquet = self.stack.enter_context(writer)
             if self.csv:
-                beside = self.path.parent.parent / "csv" / self.path.parent.name / f"{self.path.stem}.csv"
+                beside = (
+                    self.path.parent.parent
+                    / "csv"
+                    / self.path.parent.name
+                    / f"{self.path.stem}.csv"
+                )
                 beside.parent.mkdir(parents=True, exist_ok=True)
                 self.text = self.stack.enter_context(pacsv.CSVWriter(beside, table.schema))
         assert self.parquet is not None
@@ -98,7 +114,8 @@ class EstimateFile:
 
 
 def place(folder: Path, release: Path) -> Path:
-    """Where estimates of a release are written: the ``folder``, whatever it is called. What is replaced there are estimates alone.
+    """Where estimates of a release are written: the ``folder``, whatever it is called. What is
+    replaced there are estimates alone.
 
     Raises:
         UserError: there is something else, or the folder is in the run.
@@ -106,13 +123,21 @@ def place(folder: Path, release: Path) -> Path:
     out, run = folder.resolve(), release.resolve()
     run = run.parent if (run.parent / "confidential").exists() else run
     if out == run or run in out.parents:
-        raise UserError(f"is in {run}, which is complete", where=folder, remedy="choose an --out beside it")
+        raise UserError(
+            f"is in {run}, which is complete", where=folder, remedy="choose an --out beside it"
+        )
     for above in out.parents:
         if above.exists() and not above.is_dir():
-            raise UserError(f"cannot be made: {above} is no folder", where=folder, remedy="choose another --out")
+            raise UserError(
+                f"cannot be made: {above} is no folder", where=folder, remedy="choose another --out"
+            )
     if out.exists() and not out.is_dir():
         raise UserError("is a file", where=folder, remedy="choose another --out")
-    there = [p.relative_to(out).as_posix() for p in sorted(out.rglob("*")) if not p.is_dir()] if out.exists() else []
+    there = (
+        [p.relative_to(out).as_posix() for p in sorted(out.rglob("*")) if not p.is_dir()]
+        if out.exists()
+        else []
+    )
     odd = [name for name in there if not _OWN.fullmatch(name)]
     if odd or (there and SUMMARY not in there):
         raise UserError(

@@ -41,7 +41,9 @@ class Faults:
         self.found.append(InputFault(file, line, what))
 
     def refuse(self, where: Path, remedy: str, kind: type[UserError] = InputError) -> None:
-        """Raises an error of that kind, if there is a fault, with those that its message has room for."""
+        """Raises an error of that kind, if there is a fault, with those that its message has room
+        for.
+        """
         if not self.found:
             return
         text = f"{len(self.found):,} fault{'s' if len(self.found) > 1 else ''}:"

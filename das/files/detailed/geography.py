@@ -1,4 +1,6 @@
-"""``GRF-C.txt``: where blocks lie. Of its columns, of which the real file has many, six are read."""
+"""``GRF-C.txt``: where blocks lie. Of its columns, of which the real file has many, six are
+read.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ BLOCK: Mapping[str, int] = {"TABBLKST": 2, "TABBLKCOU": 3, "TABTRACTCE": 6, "TAB
 WIDTH = sum(BLOCK.values())
 PUERTO_RICO = 72
 #: How wide the ids of types of regions are, those of Puerto Rico as the others.
-ID_WIDTHS: Mapping[str, int] = {"USA": 1, "STATE": 2, "COUNTY": 5, "TRACT": 11, "PLACE": 7, "AIANNH": 4}
+ID_WIDTHS: Mapping[str, int] = {
+    "USA": 1,
+    "STATE": 2,
+    "COUNTY": 5,
+    "TRACT": 11,
+    "PLACE": 7,
+    "AIANNH": 4,
+}
 NATION = 1
 #: What stands for no place, and for no area.
 NO_PLACE, NO_AREA = 99999, 9999
@@ -35,30 +44,49 @@ def file_of(folder: Path) -> Path:
     """It may be compressed. Raises :class:`InputError` where there are two."""
     plain, packed = folder / FILE, folder / f"{FILE}.gz"
     if plain.exists() and packed.exists():
-        raise InputError(f"has {FILE} twice, plain and compressed", where=folder, remedy="take one of the two away")
+        raise InputError(
+            f"has {FILE} twice, plain and compressed",
+            where=folder,
+            remedy="take one of the two away",
+        )
     return packed if packed.exists() else plain
 
 
 def regions(folder: Path, parameters: Parameters) -> Regions:
-    """The blocks of the states of each run, and the regions that they are in, of the types of that run.
+    """The blocks of the states of each run, and the regions that they are in, of the types of that
+    run.
 
     Raises:
-        InputError: with all faults of the file, or as many as the message has room for; a run without a block is one.
+        InputError: with all faults of the file, or as many as the message has room for; a run
+            without a block is one.
     """
     faults, wanted = Faults(), states_read(parameters)
-    columns = [*block_fields(), digits("PLACEFP", 5, kind=np.int32), digits("AIANNHCE", 4, kind=np.int16)]
+    columns = [
+        *block_fields(),
+        digits("PLACEFP", 5, kind=np.int32),
+        digits("AIANNHCE", 4, kind=np.int16),
+    ]
     parts: list[tuple[Signed, ...]] = [
         tuple(np.zeros(0, dtype=kind) for kind in (np.int64, np.int32, np.int16, np.int64))
     ]
     with Reading(file_of(folder), columns, faults, others=True) as file:
         for lines in file.batches():
             of, here = lines.values, wanted[lines.values["TABBLKST"]]
-            parts.append(tuple(c[here] for c in (block_numbers(of), of["PLACEFP"], of["AIANNHCE"], lines.record)))
+            parts.append(
+                tuple(
+                    c[here]
+                    for c in (block_numbers(of), of["PLACEFP"], of["AIANNHCE"], lines.record)
+                )
+            )
         block, place, area, record = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.argsort(block, kind="stable")
         block = block[order]
         if len(again := np.flatnonzero(block[1:] == block[:-1]) + 1):
-            file.note("again", f"block {block[again[0]]:0{WIDTH}} is there already", np.sort(record[order[again]]))
+            file.note(
+                "again",
+                f"block {block[again[0]]:0{WIDTH}} is there already",
+                np.sort(record[order[again]]),
+            )
     check_runs(np.unique(block // 10 ** (WIDTH - 2)), parameters, FILE, "block", faults)
     faults.refuse(folder, REMEDY)
     return _regions(block, place[order], area[order], parameters.runs)
@@ -86,13 +114,21 @@ def states_read(parameters: Parameters) -> Mask:
     return out
 
 
-def check_runs(states: NDArray[np.int64], parameters: Parameters, file: str, what: str, faults: Faults) -> None:
-    """Each run has something in one of the ``states`` that were found; asked where nothing else is wrong."""
+def check_runs(
+    states: NDArray[np.int64], parameters: Parameters, file: str, what: str, faults: Faults
+) -> None:
+    """Each run has something in one of the ``states`` that were found; asked where nothing else is
+    wrong.
+    """
     if len(faults):
         return
     for run in parameters.runs:
         if not ((states == PUERTO_RICO) == (run == "pr")).any():
-            of = "state 72" if run == "pr" else f"the states of run_us ({', '.join(parameters.states)})"
+            of = (
+                "state 72"
+                if run == "pr"
+                else f"the states of run_us ({', '.join(parameters.states)})"
+            )
             faults.add(file, None, f"has no {what} of {of}")
 
 
@@ -113,7 +149,9 @@ def _regions(block: NDArray[np.int64], place: Signed, area: Signed, runs: Iterab
     return Regions(written(block, WIDTH), ids, of_block)
 
 
-def _ids(kind: str, block: NDArray[np.int64], place: Signed, area: Signed) -> tuple[NDArray[np.int64], Mask]:
+def _ids(
+    kind: str, block: NDArray[np.int64], place: Signed, area: Signed
+) -> tuple[NDArray[np.int64], Mask]:
     """Of each block the number of the region's id, and whether it is in one."""
     everywhere = np.ones(len(block), dtype=bool)
     if kind == "USA":

@@ -1,8 +1,10 @@
-"""Noisy measurements of population groups as files: Parquet, one row for each group that is measured.
+"""Noisy measurements of population groups as files: Parquet, one row for each group that is
+measured.
 
-``nmf/<REGION>-<level>.parquet/DPQuery/<table>/part-<shard>-<batch>.parquet`` has the columns ``REGION_ID``, ``ITERATION_CODE``, ``TABLE_SIZE``
-(of a group with a total alone 0), ``FIRST_STAGE`` (null where there is none) and ``VALUES``, the answers of a table of that size in the
-order of :class:`das.model.adaptive.AdaptiveTable`. What noise is on each is among the metadata of the file.
+``nmf/<REGION>-<level>.parquet/DPQuery/<table>/part-<shard>-<batch>.parquet`` has the columns
+``REGION_ID``, ``ITERATION_CODE``, ``TABLE_SIZE`` (of a group with a total alone 0), ``FIRST_STAGE``
+(null where there is none) and ``VALUES``, the answers of a table of that size in the order of
+:class:`das.model.adaptive.AdaptiveTable`. What noise is on each is among the metadata of the file.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _COLUMNS = ("REGION_ID", "ITERATION_CODE", "TABLE_SIZE", "FIRST_STAGE", "VALUES"
 
 
 def folder(root: Path, plan: LevelPlan) -> Path:
-    """Where the measurements of a level for one table lie, of a product whose measurements are in ``root``."""
+    """Where the measurements of a level for one table lie, of a product whose measurements are in
+    ``root``.
+    """
     name = plan.at.name.replace(" ", "-")
     return root / f"{name}.parquet" / "DPQuery" / plan.table.name
 
@@ -43,17 +47,21 @@ def paths(root: Path, plan: LevelPlan) -> list[Path]:
     return sorted(folder(root, plan).glob("part-*.parquet"))
 
 
-def write(file: Path, m: GroupMeasurement, plan: LevelPlan, codes: NDArray[np.str_], private: Private) -> None:
+def write(
+    file: Path, m: GroupMeasurement, plan: LevelPlan, codes: NDArray[np.str_], private: Private
+) -> None:
     """``codes`` are those of the iterations of the level."""
     rows = np.flatnonzero(m.size != UNMEASURED)
     staged = np.zeros(len(rows), dtype=bool) if not plan.first else ~m.only[m.iteration[rows]]
-    table = pa.table({
-        "REGION_ID": _named(m.region[rows], text(m.regions)),
-        "ITERATION_CODE": _named(m.iteration[rows], codes),
-        "TABLE_SIZE": numbers.column(m.size[rows]),
-        "FIRST_STAGE": numbers.column(m.first[rows], staged),
-        "VALUES": numbers.lists(np.append(m.indptr[rows], len(m.values)), m.values),
-    })  # fmt: skip
+    table = pa.table(
+        {
+            "REGION_ID": _named(m.region[rows], text(m.regions)),
+            "ITERATION_CODE": _named(m.iteration[rows], codes),
+            "TABLE_SIZE": numbers.column(m.size[rows]),
+            "FIRST_STAGE": numbers.column(m.first[rows], staged),
+            "VALUES": numbers.lists(np.append(m.indptr[rows], len(m.values)), m.values),
+        }
+    )
     said = {"regions": ",".join(text(m.regions)), "level": plan.level, "table": plan.table.name}
     said |= {f"{d.query}: {d.mechanism.symbol}": str(d.parameter) for d in plan.draws}
     table = table.replace_schema_metadata(said | ({} if private else {COLUMN: WARNING}))
@@ -61,7 +69,9 @@ def write(file: Path, m: GroupMeasurement, plan: LevelPlan, codes: NDArray[np.st
         pq.write_table(table, draft, compression="zstd")
 
 
-def read(file: Path, plan: LevelPlan, codes: NDArray[np.str_], only: NDArray[np.bool_]) -> GroupMeasurement:
+def read(
+    file: Path, plan: LevelPlan, codes: NDArray[np.str_], only: NDArray[np.bool_]
+) -> GroupMeasurement:
     """What :func:`write` wrote of the iterations ``codes``, of which ``only`` have a total alone.
 
     Raises:
@@ -74,15 +84,24 @@ def read(file: Path, plan: LevelPlan, codes: NDArray[np.str_], only: NDArray[np.
     try:
         return _checked(table, said, plan, codes, only)
     except (KeyError, ValueError, IndexError, pa.ArrowException, ReleaseError) as error:
-        raise ReleaseError(f"these are no measurements of {plan.level} ({error})", where=file, remedy=LOST) from None
+        raise ReleaseError(
+            f"these are no measurements of {plan.level} ({error})", where=file, remedy=LOST
+        ) from None
 
 
 def _checked(
-    table: pa.Table, said: dict[str, str], plan: LevelPlan, codes: NDArray[np.str_], only: NDArray[np.bool_]
+    table: pa.Table,
+    said: dict[str, str],
+    plan: LevelPlan,
+    codes: NDArray[np.str_],
+    only: NDArray[np.bool_],
 ) -> GroupMeasurement:
     regions = np.array(said["regions"].split(","), dtype="S")
     groups, answers = len(regions) * len(codes), np.array([*plan.table.answers, 0])
-    region, iteration = _places(table["REGION_ID"], text(regions)), _places(table["ITERATION_CODE"], codes)
+    region, iteration = (
+        _places(table["REGION_ID"], text(regions)),
+        _places(table["ITERATION_CODE"], codes),
+    )
     at = region * len(codes) + iteration
     if len(at) and (np.diff(at) <= 0).any():
         raise ValueError("groups are not in order, or one is there twice")
@@ -91,7 +110,10 @@ def _checked(
     if not (pa.types.is_list(lists.type) or pa.types.is_large_list(lists.type)):
         raise ValueError(f"values are {lists.type}, not lists")
     length = np.diff(numbers.integers(lists.offsets))
-    if not ((sizes >= 0) & (sizes < len(plan.table.sizes))).all() or (length != answers[sizes]).any():
+    if (
+        not ((sizes >= 0) & (sizes < len(plan.table.sizes))).all()
+        or (length != answers[sizes]).any()
+    ):
         raise ValueError("a group has not the answers of a table of its size")
     size[at] = sizes
     if plan.first and len(at) != groups:
@@ -112,13 +134,17 @@ def noise(file: Path) -> dict[str, str]:
     return {k.decode(): v.decode() for k, v in said.items() if b": " in k}
 
 
-def each(root: Path, plan: LevelPlan, codes: NDArray[np.str_], only: NDArray[np.bool_]) -> Iterator[GroupMeasurement]:
+def each(
+    root: Path, plan: LevelPlan, codes: NDArray[np.str_], only: NDArray[np.bool_]
+) -> Iterator[GroupMeasurement]:
     """Part after part."""
     for file in paths(root, plan):
         yield read(file, plan, codes, only)
 
 
-def part(root: Path, plan: LevelPlan, shard: int, codes: NDArray[np.str_], only: NDArray[np.bool_]) -> GroupMeasurement:
+def part(
+    root: Path, plan: LevelPlan, shard: int, codes: NDArray[np.str_], only: NDArray[np.bool_]
+) -> GroupMeasurement:
     """All batches of one shard, together.
 
     Raises:
@@ -127,16 +153,20 @@ def part(root: Path, plan: LevelPlan, shard: int, codes: NDArray[np.str_], only:
     files = sorted(folder(root, plan).glob(f"part-{shard:05d}-*.parquet"))
     if not files:
         raise ReleaseError(
-            f"there are no measurements of {plan.level}, part {shard}", where=folder(root, plan), remedy=LOST
+            f"there are no measurements of {plan.level}, part {shard}",
+            where=folder(root, plan),
+            remedy=LOST,
         )
     found = [read(file, plan, codes, only) for file in files]
     starts = np.concatenate([[0], np.cumsum([len(m.values) for m in found])])
     return GroupMeasurement(
-        np.concatenate([m.regions for m in found]), only, np.concatenate([m.first for m in found]),
+        np.concatenate([m.regions for m in found]),
+        only,
+        np.concatenate([m.first for m in found]),
         np.concatenate([m.size for m in found]),
         np.concatenate([[0], *(m.indptr[1:] + s for m, s in zip(found, starts[:-1], strict=True))]),
         np.concatenate([m.values for m in found]),
-    )  # fmt: skip
+    )
 
 
 def _named(index: NDArray[np.int64], names: NDArray[np.str_]) -> pa.DictionaryArray:
@@ -148,7 +178,9 @@ def _named(index: NDArray[np.int64], names: NDArray[np.str_]) -> pa.DictionaryAr
 def _places(column: pa.ChunkedArray, names: NDArray[np.str_]) -> NDArray[np.int64]:
     """Where each text is in ``names``."""
     given = column.combine_chunks()
-    known = given if pa.types.is_dictionary(given.type) else given.dictionary_encode()  # each text is looked for once
+    known = (
+        given if pa.types.is_dictionary(given.type) else given.dictionary_encode()
+    )  # each text is looked for once
     found = pc.index_in(known.dictionary.cast(pa.string()), texts.column(np.strings.encode(names)))
     if found.null_count or known.null_count:
         raise ValueError("a region or an iteration is not of this level")

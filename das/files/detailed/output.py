@@ -1,14 +1,16 @@
 """Tables of groups as the programs of 2020 write them, and as Parquet beside.
 
-A table is a folder: ``headers.csv`` with the names of its columns, and for each run ``part-00000-<run>.csv`` with names and rows,
-``|`` between fields. Beside the folder the same rows are in one Parquet file. Tables appear together when all are whole, or not at all.
+A table is a folder: ``headers.csv`` with the names of its columns, and for each run
+``part-00000-<run>.csv`` with names and rows, ``|`` between fields. Beside the folder the same rows
+are in one Parquet file. Tables appear together when all are whole, or not at all.
 
-========================== ===================================================================================
-t1                         ``REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT``
-t2                         the same with ``AGESTART|AGEEND|SEX`` before the count
-t3/T03001 to t3/T03004     with ``T3_DATA_CELL``: one folder for each size of the table
-t4/T04001, t4/T04002       with ``T4_DATA_CELL``
-========================== ===================================================================================
+==========================
+=================================================================================== t1
+``REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT`` t2                         the same with
+``AGESTART|AGEEND|SEX`` before the count t3/T03001 to t3/T03004     with ``T3_DATA_CELL``: one
+folder for each size of the table t4/T04001, t4/T04002       with ``T4_DATA_CELL``
+==========================
+===================================================================================
 
 Rows of a seeded run have one column more (:mod:`das.model.not_private`).
 """
@@ -43,8 +45,9 @@ RUN_OF: Mapping[str, str] = {region: run for run, regions in REGIONS.items() for
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupRows(Frozen):
-    """Rows of one ``table`` (a name of :func:`layouts`) and one type of region: by row, ``(rows,)``, the codes of ``region`` and
-    ``iteration``, the ``cells`` (by column, in the table's order) and the ``count``."""
+    """Rows of one ``table`` (a name of :func:`layouts`) and one type of region: by row,
+    ``(rows,)``, the codes of ``region`` and ``iteration``, the ``cells`` (by column, in the table's
+    order) and the ``count``."""
 
     table: str
     region_type: str
@@ -55,8 +58,12 @@ class GroupRows(Frozen):
 
     def __post_init__(self) -> None:
         if self.region_type not in RUN_OF:
-            raise InputError(f"no type of region {self.region_type!r}", where=f"rows of {self.table}")
-        if any(len(c) != len(self.count) for c in (self.region, self.iteration, *self.cells.values())):
+            raise InputError(
+                f"no type of region {self.region_type!r}", where=f"rows of {self.table}"
+            )
+        if any(
+            len(c) != len(self.count) for c in (self.region, self.iteration, *self.cells.values())
+        ):
             raise InputError("columns differ in length", where=f"rows of {self.table}")
 
     def __len__(self) -> int:
@@ -74,7 +81,11 @@ def layouts(product: Product) -> dict[str, tuple[str, ...]]:
     """
     if product.staged:
         return {"t1": ()} | {table.name: table.columns for table in product.tables}
-    return {sized(table, size): table.columns for table in product.tables for size in range(len(table.sizes))}
+    return {
+        sized(table, size): table.columns
+        for table in product.tables
+        for size in range(len(table.sizes))
+    }
 
 
 def sized(table: AdaptiveTable, size: int) -> str:
@@ -83,16 +94,22 @@ def sized(table: AdaptiveTable, size: int) -> str:
 
 
 def write(
-    folder: Path, product: Product, runs: Iterable[str], rows: Iterable[GroupRows], *, private: Private = True
+    folder: Path,
+    product: Product,
+    runs: Iterable[str],
+    rows: Iterable[GroupRows],
+    *,
+    private: Private = True,
 ) -> dict[str, int]:
-    """Write all tables of a product into ``folder``, in place of what has that name; return how many rows each has.
+    """Write all tables of a product into ``folder``, in place of what has that name; return how
+    many rows each has.
 
-    ``rows`` come in any order, and are written as they come: as many are in memory as one of them holds. A run without rows has files
-    with names alone.
+    ``rows`` come in any order, and are written as they come: as many are in memory as one of them
+    holds. A run without rows has files with names alone.
 
     Raises:
-        InputError: rows of another table, of other columns, or of a run that is not among ``runs``; or ``folder`` holds something
-            else. Nothing is written.
+        InputError: rows of another table, of other columns, or of a run that is not among ``runs``;
+            or ``folder`` holds something else. Nothing is written.
     """
     tables, written = layouts(product), dict.fromkeys(layouts(product), 0)
     _refuse_others(folder, tables)
@@ -104,7 +121,9 @@ def write(
         for chunk in rows:
             if chunk.table not in sinks:
                 raise InputError(
-                    f"no table {chunk.table!r} of {product.name}", where=folder, remedy=f"it has {', '.join(tables)}"
+                    f"no table {chunk.table!r} of {product.name}",
+                    where=folder,
+                    remedy=f"it has {', '.join(tables)}",
                 )
             sinks[chunk.table].write(chunk)
             written[chunk.table] += len(chunk)
@@ -114,9 +133,14 @@ def write(
 def _refuse_others(folder: Path, tables: Iterable[str]) -> None:
     """What is replaced are tables alone."""
     ours = {end for name in tables for end in (name.split("/")[0], f"{name.split('/')[0]}.parquet")}
-    if folder.exists() and (not folder.is_dir() or any(p.name not in ours for p in folder.iterdir())):
-        raise InputError("this is not a folder of these tables alone, and it would be replaced", where=folder,
-                         remedy="name another folder for the output, or empty this one")  # fmt: skip
+    if folder.exists() and (
+        not folder.is_dir() or any(p.name not in ours for p in folder.iterdir())
+    ):
+        raise InputError(
+            "this is not a folder of these tables alone, and it would be replaced",
+            where=folder,
+            remedy="name another folder for the output, or empty this one",
+        )
 
 
 class _Sink:
@@ -124,14 +148,19 @@ class _Sink:
 
     OPTIONS = pacsv.WriteOptions(include_header=False, delimiter=DELIMITER, quoting_style="none")
 
-    def __init__(self, folder: Path, cells: tuple[str, ...], runs: tuple[str, ...], private: Private) -> None:
+    def __init__(
+        self, folder: Path, cells: tuple[str, ...], runs: tuple[str, ...], private: Private
+    ) -> None:
         self.cells, self.private, self.folder = cells, private, folder
         names = (*GROUP, *cells, COUNT, *(() if private else (COLUMN,)))
         self.schema = pa.schema([(n, pa.int64() if n == COUNT else pa.string()) for n in names])
         folder.mkdir(parents=True)
         header = (DELIMITER.join(names) + "\n").encode()
         self.stack = ExitStack()
-        self.text = {run: self.stack.enter_context((folder / f"part-00000-{run}.csv").open("wb")) for run in runs}
+        self.text = {
+            run: self.stack.enter_context((folder / f"part-00000-{run}.csv").open("wb"))
+            for run in runs
+        }
         for text in self.text.values():
             text.write(header)
         with (folder / HEADERS).open("wb") as only:
@@ -148,8 +177,14 @@ class _Sink:
 
     def write(self, chunk: GroupRows) -> None:
         if tuple(chunk.cells) != self.cells or RUN_OF[chunk.region_type] not in self.text:
-            raise InputError(f"rows of {chunk.region_type} with the cells {', '.join(chunk.cells) or 'none'}", where=self.folder,
-                             remedy=f"this table has {', '.join(self.cells) or 'none'}, of the runs {', '.join(self.text)}")  # fmt: skip
+            raise InputError(
+                f"rows of {chunk.region_type} with the cells {', '.join(chunk.cells) or 'none'}",
+                where=self.folder,
+                remedy=(
+                    f"this table has {', '.join(self.cells) or 'none'}, of the runs"
+                    f" {', '.join(self.text)}"
+                ),
+            )
         if not len(chunk):
             return
         columns = {

@@ -1,4 +1,6 @@
-"""The folder of parameters: ``config.json``, and the tables of codes, of iterations, and of which code is of which iteration."""
+"""The folder of parameters: ``config.json``, and the tables of codes, of iterations, and of which
+code is of which iteration.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,13 @@ _FLAG = pattern("True|False|Null", "True, False or Null")
 _OF_CODES = {"RACE_ETH_CODE": _CODE, "RACE_ETH_NAME": _TEXT}
 _OF_MEMBERS = {"ITERATION_CODE": _ITERATION, "RACE_ETH_CODE": _CODE}
 _OF_ITERATIONS = {
-    "ITERATION_CODE": _ITERATION, "ITERATION_NAME": _TEXT, "LEVEL": pattern("[012]", "0, 1 or 2"),
-    "ALONE": pattern("True|False", "True or False"), "DETAILED_ONLY": _FLAG, "COARSE_ONLY": _FLAG,
-}  # fmt: skip
+    "ITERATION_CODE": _ITERATION,
+    "ITERATION_NAME": _TEXT,
+    "LEVEL": pattern("[012]", "0, 1 or 2"),
+    "ALONE": pattern("True|False", "True or False"),
+    "DETAILED_ONLY": _FLAG,
+    "COARSE_ONLY": _FLAG,
+}
 
 REMEDY = "mend these lines, and read the folder again"
 
@@ -50,8 +56,10 @@ class _Described:
     @property
     def measured(self) -> tuple[str, ...]:
         """Where it is: at states and above, and below."""
-        return (*(["states and above"] if not self.coarse_only else []),
-                *(["regions below states"] if not self.detailed_only else []))  # fmt: skip
+        return (
+            *(["states and above"] if not self.coarse_only else []),
+            *(["regions below states"] if not self.detailed_only else []),
+        )
 
 
 @dataclass(frozen=True)
@@ -68,25 +76,41 @@ def read(folder: Path, product: Product) -> Parameters:
 
     Raises:
         SpecError: faults of ``config.json`` alone.
-        InputError: faults of other files. Either names all of them, or as many as a message has room for, and how many.
+        InputError: faults of other files. Either names all of them, or as many as a message has
+            room for, and how many.
     """
     faults = Faults()
     settings = config.read(folder / config.FILE, product, faults)
     tables = _Tables(
         rows(folder / CODES, _OF_CODES, faults),
-        {RACE: rows(folder / RACE, _OF_ITERATIONS, faults),
-         ETHNICITY: rows(folder / ETHNICITY, {n: p for n, p in _OF_ITERATIONS.items() if n != "ALONE"}, faults)},
+        {
+            RACE: rows(folder / RACE, _OF_ITERATIONS, faults),
+            ETHNICITY: rows(
+                folder / ETHNICITY,
+                {n: p for n, p in _OF_ITERATIONS.items() if n != "ALONE"},
+                faults,
+            ),
+        },
         rows(folder / MEMBERS, _OF_MEMBERS, faults),
-    )  # fmt: skip
+    )
     known = _iterations(tables, faults)
     pairs = _pairs(tables, known, faults)
     _refuse(folder, faults)
     assert settings is not None  # or there is a fault
     out = Parameters(
-        product, _put_together(known, pairs), settings.race_codes, settings.mechanism, settings.budgets, settings.first,
-        settings.thresholds, settings.chance, settings.negative, settings.runs, settings.states,
+        product,
+        _put_together(known, pairs),
+        settings.race_codes,
+        settings.mechanism,
+        settings.budgets,
+        settings.first,
+        settings.thresholds,
+        settings.chance,
+        settings.negative,
+        settings.runs,
+        settings.states,
         {r.fields[0]: r.fields[1].strip() for r in tables.codes or ()},
-    )  # fmt: skip
+    )
     _check_inhabited(out, faults)
     _refuse(folder, faults)
     return out
@@ -112,7 +136,9 @@ def _iterations(tables: _Tables, faults: Faults) -> dict[str, _Described]:
             code, name, level, *alone, detailed_only, coarse_only = row.fields
             if code in where:
                 other, line = where[code]
-                faults.add(file, row.line, f"ITERATION_CODE {code} is also that of line {line} of {other}")
+                faults.add(
+                    file, row.line, f"ITERATION_CODE {code} is also that of line {line} of {other}"
+                )
                 continue
             where[code] = file, row.line
             if not row.sound:
@@ -120,8 +146,16 @@ def _iterations(tables: _Tables, faults: Faults) -> dict[str, _Described]:
             if what := _contradiction(level, detailed_only, coarse_only):
                 faults.add(file, row.line, what)
                 continue
-            kind = Kind.ETHNICITY if not alone else Kind.ALONE if alone == ["True"] else Kind.COMBINATION
-            out[code] = _Described(code, name.strip(), int(level), kind, detailed_only == "True", coarse_only == "True")
+            kind = (
+                Kind.ETHNICITY
+                if not alone
+                else Kind.ALONE
+                if alone == ["True"]
+                else Kind.COMBINATION
+            )
+            out[code] = _Described(
+                code, name.strip(), int(level), kind, detailed_only == "True", coarse_only == "True"
+            )
     _check_once(CODES, tables.codes, 1, faults)
     return out
 
@@ -129,9 +163,15 @@ def _iterations(tables: _Tables, faults: Faults) -> dict[str, _Described]:
 def _contradiction(level: str, detailed_only: str, coarse_only: str) -> str | None:
     flags = (detailed_only, coarse_only)
     if level == "0" and flags != ("Null", "Null"):
-        return f"LEVEL is 0, and DETAILED_ONLY and COARSE_ONLY are {' and '.join(flags)}: both must be Null"
+        return (
+            f"LEVEL is 0, and DETAILED_ONLY and COARSE_ONLY are {' and '.join(flags)}: both must be"
+            " Null"
+        )
     if level != "0" and "Null" in flags:
-        return f"LEVEL is {level}, and DETAILED_ONLY and COARSE_ONLY are {' and '.join(flags)}: Null is for LEVEL 0"
+        return (
+            f"LEVEL is {level}, and DETAILED_ONLY and COARSE_ONLY are {' and '.join(flags)}: Null"
+            " is for LEVEL 0"
+        )
     if flags == ("True", "True"):
         return "DETAILED_ONLY and COARSE_ONLY are both True: the iteration would be nowhere"
     return None
@@ -146,8 +186,12 @@ def _check_once(file: str, table: Iterable[TextRow] | None, fields: int, faults:
             faults.add(file, row.line, f"{DELIMITER.join(key)} is also on line {lines[key]}")
 
 
-def _pairs(tables: _Tables, known: Mapping[str, _Described], faults: Faults) -> list[tuple[str, str]]:
-    """Iterations and codes that are of them. Where a table cannot be read, it is not held against this one."""
+def _pairs(
+    tables: _Tables, known: Mapping[str, _Described], faults: Faults
+) -> list[tuple[str, str]]:
+    """Iterations and codes that are of them. Where a table cannot be read, it is not held against
+    this one.
+    """
     listed = None if tables.codes is None else {r.fields[0] for r in tables.codes}
     every = list(tables.iterations.values())
     numbered = None if None in every else {r.fields[0] for t in every for r in t or ()}
@@ -158,14 +202,24 @@ def _pairs(tables: _Tables, known: Mapping[str, _Described], faults: Faults) -> 
         if not row.sound:
             continue
         if numbered is not None and iteration not in numbered:
-            faults.add(MEMBERS, row.line, f"ITERATION_CODE {iteration} is in neither {RACE} nor {ETHNICITY}")
+            faults.add(
+                MEMBERS,
+                row.line,
+                f"ITERATION_CODE {iteration} is in neither {RACE} nor {ETHNICITY}",
+            )
         if listed is not None and code not in listed:
             faults.add(MEMBERS, row.line, f"RACE_ETH_CODE {code} is not in {CODES}")
         if (held := known.get(iteration)) and held.level in LEVELS:
-            others = {w: of.setdefault((w, held.kind, held.level, code), iteration) for w in held.measured}
+            others = {
+                w: of.setdefault((w, held.kind, held.level, code), iteration) for w in held.measured
+            }
             if clash := next((f"{o}, at {w}" for w, o in others.items() if o != iteration), None):
-                faults.add(MEMBERS, row.line, f"code {code} is of iteration {iteration} and of {clash}: of one kind and LEVEL "
-                                              "it may be of one")  # fmt: skip
+                faults.add(
+                    MEMBERS,
+                    row.line,
+                    f"code {code} is of iteration {iteration} and of {clash}: of one kind and LEVEL"
+                    " it may be of one",
+                )
     return [(row.fields[0], row.fields[1]) for row in tables.members or ()]
 
 
@@ -193,4 +247,8 @@ def _check_inhabited(parameters: Parameters, faults: Faults) -> None:
     for table in parameters.product.tables:
         for at in (at for at in empty if parameters.budgets[table.name][at]):
             key = config.budget_key(parameters.product, table, at)
-            faults.add(config.FILE, None, f"{key} is not 0, and no code is of an iteration of this level: say 0")
+            faults.add(
+                config.FILE,
+                None,
+                f"{key} is not 0, and no code is of an iteration of this level: say 0",
+            )

@@ -1,4 +1,6 @@
-"""Records of one state, kept in ``confidential/`` for the tasks that count them: compactly, and in the order in which they came."""
+"""Records of one state, kept in ``confidential/`` for the tasks that count them: compactly, and in
+the order in which they came.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from das.model.population import Regions
 
 PeopleBatch = Confidential[GroupRecords]
 
-#: What names of columns begin with: codes of race in their order, and cells by table. Records that are read at a time.
+#: What names of columns begin with: codes of race in their order, and cells by table. Records that
+#: are read at a time.
 RACE, CELL = "race", "cell "
 TOGETHER = 1 << 20
 
@@ -30,7 +33,9 @@ def path(folder: Path, state: str) -> Path:
 
 
 def write(folder: Path, batches: Iterable[PeopleBatch], regions: Regions) -> int:
-    """A file for each state of the ``regions``, also where nobody lives. Returns how many records there are."""
+    """A file for each state of the ``regions``, also where nobody lives. Returns how many records
+    there are.
+    """
     written, states = 0, [str(s, "ascii") for s in regions.states]
     state_of = np.searchsorted(regions.states, regions.state).astype(np.int8)
     with ExitStack() as drafts:
@@ -43,7 +48,9 @@ def write(folder: Path, batches: Iterable[PeopleBatch], regions: Regions) -> int
                 state = states[number]
                 if state not in writers:
                     draft = drafts.enter_context(atomic.file(path(folder, state), 0o600))
-                    writers[state] = drafts.enter_context(pq.ParquetWriter(draft, table.schema, compression="lz4"))
+                    writers[state] = drafts.enter_context(
+                        pq.ParquetWriter(draft, table.schema, compression="lz4")
+                    )
                 writers[state].write_table(table)
             written += len(records)
         for writer in writers.values():
@@ -56,24 +63,45 @@ def read(file: Path) -> PeopleBatch:
     try:
         with pq.ParquetFile(file) as source:
             names, rows, first = source.schema_arrow.names, source.metadata.num_rows, 0
-            races, tables = (sorted(n for n in names if n.startswith(stem)) for stem in (RACE, CELL))
-            codes, ethnicity = np.empty((rows, len(races)), dtype=np.int16), np.empty(rows, dtype=np.int16)
-            block, cells = np.empty(rows, dtype=np.int32), {n: np.empty(rows, dtype=np.int8) for n in tables}
+            races, tables = (
+                sorted(n for n in names if n.startswith(stem)) for stem in (RACE, CELL)
+            )
+            codes, ethnicity = (
+                np.empty((rows, len(races)), dtype=np.int16),
+                np.empty(rows, dtype=np.int16),
+            )
+            block, cells = (
+                np.empty(rows, dtype=np.int32),
+                {n: np.empty(rows, dtype=np.int8) for n in tables},
+            )
             for batch in source.iter_batches(TOGETHER):
                 here = slice(first, first := first + len(batch))
-                block[here], ethnicity[here] = numbers.array(batch["block"]), numbers.array(batch["ethnicity"])
+                block[here], ethnicity[here] = (
+                    numbers.array(batch["block"]),
+                    numbers.array(batch["ethnicity"]),
+                )
                 for place, name in enumerate(races):
                     codes[here, place] = numbers.array(batch[name])
                 for name, leaf in cells.items():
                     leaf[here] = numbers.array(batch[name])
-        return Confidential(GroupRecords(block, codes, ethnicity, {n.removeprefix(CELL): c for n, c in cells.items()}))
+        return Confidential(
+            GroupRecords(
+                block, codes, ethnicity, {n.removeprefix(CELL): c for n, c in cells.items()}
+            )
+        )
     except (*DAMAGE, KeyError, ValueError) as error:
-        raise ReleaseError(f"the records cannot be read ({error})", where=file,
-                           remedy="a run needs the confidential part of it, as it was written") from None  # fmt: skip
+        raise ReleaseError(
+            f"the records cannot be read ({error})",
+            where=file,
+            remedy="a run needs the confidential part of it, as it was written",
+        ) from None
 
 
 def _table(records: GroupRecords, some: NDArray[np.intp]) -> pa.Table:
-    races = {f"{RACE}{i}": np.ascontiguousarray(records.codes[some, i]) for i in range(records.codes.shape[1])}
+    races = {
+        f"{RACE}{i}": np.ascontiguousarray(records.codes[some, i])
+        for i in range(records.codes.shape[1])
+    }
     cells = {f"{CELL}{name}": leaf[some] for name, leaf in records.cells.items()}
     columns = {"block": records.block[some], **races, "ethnicity": records.ethnicity[some], **cells}
     return pa.table({name: numbers.column(values) for name, values in columns.items()})

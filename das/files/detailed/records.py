@@ -1,8 +1,9 @@
-"""Confidential records of persons or of households, a state or a nation: ``person-records.txt``, or several such files.
+"""Confidential records of persons or of households, a state or a nation: ``person-records.txt``, or
+several such files.
 
-They are read in pieces of bounded size, and of each record is kept what population groups need: 23 bytes of a person. A record in a state
-that is in no run is passed over; one in a block that the geography does not have is refused.
-"""
+They are read in pieces of bounded size, and of each record is kept what population groups need: 23
+bytes of a person. A record in a state that is in no run is passed over; one in a block that the
+geography does not have is refused."""
 
 from __future__ import annotations
 
@@ -38,7 +39,11 @@ REMEDY = "mend these records, and read the folder again; this message tells of c
 _AGE = (np.searchsorted(AGES[-1], np.arange(OLDEST + 1), side="right") - 1).astype(np.int8)
 #: By table, the leaf of each record.
 _LEAVES: Mapping[str, Callable[[LinesRead], NDArray[np.int8]]] = {
-    SEX_BY_AGE.name: lambda lines: (lines.values["QSEX"] * len(AGES[-1]) + _AGE[lines.values["QAGE"]]).astype(np.int8),
+    SEX_BY_AGE.name: (
+        lambda lines: (lines.values["QSEX"] * len(AGES[-1]) + _AGE[lines.values["QAGE"]]).astype(
+            np.int8
+        )
+    ),
     HOUSEHOLD_TYPE.name: lambda lines: lines.values["HOUSEHOLD_TYPE"].astype(np.int8),
     TENURE.name: lambda lines: lines.values["TEN"].astype(np.int8),
 }
@@ -50,14 +55,19 @@ def records(
     """All records of a folder, and the files that they are from.
 
     Raises:
-        InputError: with all faults of all files, or as many as the message has room for; a run without a record is one.
+        InputError: with all faults of all files, or as many as the message has room for; a run
+            without a record is one.
     """
     faults, paths, product = Faults(), files(folder, parameters.product), parameters.product
     parts = [part for path in paths for part in _read(path, parameters, regions, faults)]
     every = GroupRecords.together(parts, [t.name for t in product.tables])
     inhabited = np.bincount(regions.number[every.block] // 10 ** (geography.WIDTH - 2))
     geography.check_runs(
-        np.flatnonzero(inhabited), parameters, ", ".join(p.name for p in paths[:3]), product.record, faults
+        np.flatnonzero(inhabited),
+        parameters,
+        ", ".join(p.name for p in paths[:3]),
+        product.record,
+        faults,
     )
     faults.refuse(folder, REMEDY)
     return Confidential(every), tuple(source_of(p) for p in paths)
@@ -66,11 +76,13 @@ def records(
 def batches(
     path: Path, parameters: Parameters, regions: Regions, left_out: list[int] | None = None
 ) -> Iterator[GroupRecords]:
-    """The records of one file, some hundred thousand at a time. What is in a file may be in no run at all.
+    """The records of one file, some hundred thousand at a time. What is in a file may be in no run
+    at all.
 
     Raises:
-        InputError: at the end, with all faults of the file, or as many as the message has room for. After the first fault nothing
-            is given any more, and the rest of the file is looked through.
+        InputError: at the end, with all faults of the file, or as many as the message has room for.
+            After the first fault nothing is given any more, and the rest of the file is looked
+            through.
     """
     faults = Faults()
     yield from _read(path, parameters, regions, faults, left_out)
@@ -78,9 +90,13 @@ def batches(
 
 
 def every(
-    paths: Iterable[Path], parameters: Parameters, regions: Regions, left_out: list[int] | None = None
+    paths: Iterable[Path],
+    parameters: Parameters,
+    regions: Regions,
+    left_out: list[int] | None = None,
 ) -> Iterator[Confidential[GroupRecords]]:
-    """The records of several files, piece after piece. How many are in states of no run is added to ``left_out``.
+    """The records of several files, piece after piece. How many are in states of no run is added to
+    ``left_out``.
 
     Raises:
         InputError: as :func:`batches`, after each file; and at the end, if a run has no record.
@@ -91,7 +107,9 @@ def every(
             inhabited[regions.number[batch.block] // 10 ** (geography.WIDTH - 2)] = True
             yield Confidential(batch)
     faults, names = Faults(), ", ".join(p.name for p in given[:3])
-    geography.check_runs(np.flatnonzero(inhabited), parameters, names, parameters.product.record, faults)
+    geography.check_runs(
+        np.flatnonzero(inhabited), parameters, names, parameters.product.record, faults
+    )
     faults.refuse(given[0].parent, REMEDY)
 
 
@@ -103,32 +121,49 @@ def _refuse_copies(paths: Sequence[Path]) -> None:
         if sizes[size := p.stat().st_size] > 1 and size:
             first = known.setdefault((size, source_of(p).sha256), p)
             if first is not p:
-                raise InputError(f"is the same as {first.name}: its records would be counted twice", where=p,
-                                 remedy="take one of the two away")  # fmt: skip
+                raise InputError(
+                    f"is the same as {first.name}: its records would be counted twice",
+                    where=p,
+                    remedy="take one of the two away",
+                )
 
 
 def files(folder: Path, product: Product) -> tuple[Path, ...]:
-    """``person-records.txt``, or in its place several files whose names begin so, or all in a folder ``person-records``: say, one of each
-    state. Any may be compressed. Raises :class:`InputError` where there is none, or two of these."""
+    """``person-records.txt``, or in its place several files whose names begin so, or all in a
+    folder ``person-records``: say, one of each state. Any may be compressed. Raises
+    :class:`InputError` where there is none, or two of these."""
     stem = f"{product.record}-records"
-    forms = [sorted(p for p in folder.glob(f"{stem}*") if p.is_file() and _is_text(p)),
-             sorted(p for p in (folder / stem).glob("*") if p.is_file() and _is_text(p))]  # fmt: skip
+    forms = [
+        sorted(p for p in folder.glob(f"{stem}*") if p.is_file() and _is_text(p)),
+        sorted(p for p in (folder / stem).glob("*") if p.is_file() and _is_text(p)),
+    ]
     found = [f for f in forms if f]
     alone = any(p.name.removesuffix(".gz") == f"{stem}.txt" for p in forms[0])
     if len(found) > 1 or (alone and len(forms[0]) > 1):
         names = ", ".join(str(p.relative_to(folder)) for paths in found for p in paths[:2])
-        raise InputError(f"has the same records twice, it seems: {names}", where=folder,
-                         remedy=f"keep {stem}.txt, or several files {stem}-*.txt, or a folder {stem}")  # fmt: skip
+        raise InputError(
+            f"has the same records twice, it seems: {names}",
+            where=folder,
+            remedy=f"keep {stem}.txt, or several files {stem}-*.txt, or a folder {stem}",
+        )
     form = re.compile(rf"{stem}(-.*)?\.txt(\.gz)?")
     if odd := [p.name for p in forms[0] if not form.fullmatch(p.name)]:
-        raise InputError(f"has a file {odd[0]}, which may be records and is not named so", where=folder,
-                         remedy=f"name it {stem}-*.txt if it is to be read, and otherwise take it away")  # fmt: skip
+        raise InputError(
+            f"has a file {odd[0]}, which may be records and is not named so",
+            where=folder,
+            remedy=f"name it {stem}-*.txt if it is to be read, and otherwise take it away",
+        )
     for paths in found:
         _refuse_copies(paths)
     if not found:
-        raise InputError(f"has no file {stem}.txt", where=folder,
-                         remedy=f"name the folder that holds it; files of each state are {stem}-*.txt, or are in a folder "
-                                f"{stem}")  # fmt: skip
+        raise InputError(
+            f"has no file {stem}.txt",
+            where=folder,
+            remedy=(
+                f"name the folder that holds it; files of each state are {stem}-*.txt, or are in a"
+                f" folder {stem}"
+            ),
+        )
     return tuple(found[0])
 
 
@@ -137,15 +172,30 @@ def _is_text(path: Path) -> bool:
 
 
 def fields(product: Product, known: Sequence[str]) -> list[Field]:
-    """The columns of a product's records, in their order; codes of race and ethnicity are among those that are ``known``."""
-    races = [_code(RACES[0], known), *(_code(name, known, null=True) for name in RACES[1:]), _code("QSPAN", known)]
+    """The columns of a product's records, in their order; codes of race and ethnicity are among
+    those that are ``known``.
+    """
+    races = [
+        _code(RACES[0], known),
+        *(_code(name, known, null=True) for name in RACES[1:]),
+        _code("QSPAN", known),
+    ]
     if product.record == "person":
         return [
-            _age(), choice("QSEX", "12"), choice("HOUSEHOLDER", ("True", "False"), kind=None), *geography.block_fields(),
-            digits("CENRACE", 2, kind=None), *races,
-        ]  # fmt: skip
-    return [*geography.block_fields(), digits("HHRACE", 2, 1, 63, kind=None), *races,
-            choice("HOUSEHOLD_TYPE", TYPES), choice("TEN", TENURES)]  # fmt: skip
+            _age(),
+            choice("QSEX", "12"),
+            choice("HOUSEHOLDER", ("True", "False"), kind=None),
+            *geography.block_fields(),
+            digits("CENRACE", 2, kind=None),
+            *races,
+        ]
+    return [
+        *geography.block_fields(),
+        digits("HHRACE", 2, 1, 63, kind=None),
+        *races,
+        choice("HOUSEHOLD_TYPE", TYPES),
+        choice("TEN", TENURES),
+    ]
 
 
 def _age() -> Field:
@@ -153,7 +203,14 @@ def _age() -> Field:
         n = whole(values, 3)
         return np.where(n <= OLDEST, n, -1)
 
-    return Field("QAGE", number, (f"not an age from 0 to {OLDEST}",), np.int8, 3, lambda rows: decimal(rows, 0, OLDEST))
+    return Field(
+        "QAGE",
+        number,
+        (f"not an age from 0 to {OLDEST}",),
+        np.int8,
+        3,
+        lambda rows: decimal(rows, 0, OLDEST),
+    )
 
 
 @lru_cache(maxsize=1)
@@ -182,12 +239,21 @@ def _code(name: str, known: Sequence[str], *, null: bool = False) -> Field:
 
     form = "not four digits, of which the first is not 0" + (", nor Null" if null else "")
     return Field(
-        name, number, (form, "a code that race-and-ethnicity-codes.txt does not have"), np.int16, len(NULL), tidy
+        name,
+        number,
+        (form, "a code that race-and-ethnicity-codes.txt does not have"),
+        np.int16,
+        len(NULL),
+        tidy,
     )
 
 
 def _read(
-    path: Path, parameters: Parameters, regions: Regions, faults: Faults, left_out: list[int] | None = None
+    path: Path,
+    parameters: Parameters,
+    regions: Regions,
+    faults: Faults,
+    left_out: list[int] | None = None,
 ) -> Iterator[GroupRecords]:
     """The records of the runs, until something is wrong."""
     wanted, product = geography.states_read(parameters), parameters.product
@@ -202,7 +268,11 @@ def _read(
             block = regions.find(number)
             if len(lost := np.flatnonzero(block < 0)):
                 code = f"{number[lost[0]]:0{geography.WIDTH}}"
-                file.note("block", f"is in block {code}, which {geography.FILE} does not have", lines.record[lost])
+                file.note(
+                    "block",
+                    f"is in block {code}, which {geography.FILE} does not have",
+                    lines.record[lost],
+                )
             codes = np.stack([lines.values[name] for name in RACES], axis=1)
             gap = (codes[:, 1:-1] == NO_CODE) & (codes[:, 2:] != NO_CODE)
             if gap.any():

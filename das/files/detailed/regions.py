@@ -1,4 +1,6 @@
-"""``regions.parquet``: the blocks of a release of population groups, and the places and areas that they are in. All of it is public."""
+"""``regions.parquet``: the blocks of a release of population groups, and the places and areas that
+they are in. All of it is public.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,12 @@ NAME = "regions.parquet"
 def write(folder: Path, regions: Regions) -> None:
     kinds = sorted(regions.ids)
     said = {kind: ",".join(x.decode() for x in regions.ids[kind].tolist()) for kind in kinds}
-    table = pa.table({"block": codes.column(regions.block),
-                      **{kind: numbers.column(regions.of_block[kind]) for kind in kinds}})  # fmt: skip
+    table = pa.table(
+        {
+            "block": codes.column(regions.block),
+            **{kind: numbers.column(regions.of_block[kind]) for kind in kinds},
+        }
+    )
     with atomic.file(folder / NAME) as draft:
         pq.write_table(table.replace_schema_metadata(said), draft, compression="zstd")
 
@@ -32,10 +38,16 @@ def read(folder: Path) -> Regions:
         table = opened(file).read(use_threads=False)
         kinds = [name for name in table.column_names if name != "block"]
         said = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
-        ids = {kind: np.array(said[kind].split(",") if said[kind] else [], dtype="S") for kind in kinds}
+        ids = {
+            kind: np.array(said[kind].split(",") if said[kind] else [], dtype="S") for kind in kinds
+        }
         block = codes.codes(table["block"])
         if not len(block):
             raise ValueError("it has no block")
-        return Regions(block, ids, {kind: numbers.integers(table[kind]).astype(np.int32) for kind in kinds})
+        return Regions(
+            block, ids, {kind: numbers.integers(table[kind]).astype(np.int32) for kind in kinds}
+        )
     except (*DAMAGE, KeyError, ValueError, InputError) as error:
-        raise ReleaseError(f"not a readable list of blocks ({error})", where=file, remedy=LOST) from None
+        raise ReleaseError(
+            f"not a readable list of blocks ({error})", where=file, remedy=LOST
+        ) from None

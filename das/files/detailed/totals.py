@@ -1,4 +1,6 @@
-"""``pop-group-totals.txt``: totals of groups of persons that were published, in the layout of table t1."""
+"""``pop-group-totals.txt``: totals of groups of persons that were published, in the layout of table
+t1.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,13 @@ REMEDY = "give the table t1 that was made with the same iterations, as it was pu
 
 
 def totals(path: Path, parameters: Parameters) -> GroupTotals:
-    """The totals of all groups in regions of the types of each run; ``path`` is a file, or the folder of a table in parts (``*.csv``).
-    An id that has not as many digits as those of its type is none that a geography has, and is passed over.
+    """The totals of all groups in regions of the types of each run; ``path`` is a file, or the
+    folder of a table in parts (``*.csv``). An id that has not as many digits as those of its type
+    is none that a geography has, and is passed over.
 
     Raises:
-        InputError: with all faults, or as many as the message has room for: a group that is there twice, a region of no type, an
-            iteration that is not tabulated among them.
+        InputError: with all faults, or as many as the message has room for: a group that is there
+            twice, a region of no type, an iteration that is not tabulated among them.
     """
     faults, fields = Faults(), _fields(parameters.iterations)
     paths = files(path)
@@ -45,14 +48,20 @@ def totals(path: Path, parameters: Parameters) -> GroupTotals:
             for lines in file.batches():
                 given, kind, iteration, count = lines.values.values()
                 region = kind * ID_LIMIT + given % ID_LIMIT  # in the order of types, then of ids
-                every = np.stack([region, iteration, count - SHIFT, lines.record, np.full(len(lines), part)])
+                every = np.stack(
+                    [region, iteration, count - SHIFT, lines.record, np.full(len(lines), part)]
+                )
                 parts.append(every[:, given // ID_LIMIT == WIDTHS[kind]])
         region, iteration, count, record, where = np.concatenate(parts, axis=1)
         order = np.lexsort([record, where, iteration, region])
         region, iteration = region[order], iteration[order]
         again = order[1:][(region[1:] == region[:-1]) & (iteration[1:] == iteration[:-1])]
         for part, file in enumerate(readings):
-            file.note("again", "is a group that is there already", np.sort(record[again[where[again] == part]]))
+            file.note(
+                "again",
+                "is a group that is there already",
+                np.sort(record[again[where[again] == part]]),
+            )
     if not len(record) and not len(faults):
         faults.add(path.name, None, "has no groups")
     faults.refuse(path.parent, REMEDY)
@@ -76,20 +85,31 @@ def copy(path: Path, into: Path) -> None:
 
 
 def _by_type(
-    region: NDArray[np.int64], iteration: NDArray[np.int32], count: NDArray[np.int64], types: list[str]
+    region: NDArray[np.int64],
+    iteration: NDArray[np.int32],
+    count: NDArray[np.int64],
+    types: list[str],
 ) -> GroupTotals:
     of = {
-        t: slice(*np.searchsorted(region, [TYPES.index(t) * ID_LIMIT, (TYPES.index(t) + 1) * ID_LIMIT])) for t in types
+        t: slice(
+            *np.searchsorted(region, [TYPES.index(t) * ID_LIMIT, (TYPES.index(t) + 1) * ID_LIMIT])
+        )
+        for t in types
     }
     return GroupTotals(
-        {t: written(region[rows] % ID_LIMIT, int(WIDTHS[TYPES.index(t)])) for t, rows in of.items()},
+        {
+            t: written(region[rows] % ID_LIMIT, int(WIDTHS[TYPES.index(t)]))
+            for t, rows in of.items()
+        },
         {t: iteration[rows] for t, rows in of.items()},
         {t: count[rows] for t, rows in of.items()},
     )
 
 
 def _fields(iterations: Iterations) -> list[Field]:
-    """Columns in their order. An id is its number and how many digits it has, an iteration its number among the iterations."""
+    """Columns in their order. An id is its number and how many digits it has, an iteration its
+    number among the iterations.
+    """
     number_of = np.full(10**4, -2, dtype=np.int64)
     number_of[iterations.code[iterations.tabulated].astype(np.int64)] = iterations.tabulated
 
@@ -109,6 +129,8 @@ def _fields(iterations: Iterations) -> list[Field]:
     return [
         Field("REGION_ID", identity, (f"not 1 to {WIDTHS.max()} digits",)),
         choice("REGION_TYPE", TYPES, kind=np.int64),
-        Field("ITERATION_CODE", iteration, ("not four digits", "not an iteration that is tabulated")),
+        Field(
+            "ITERATION_CODE", iteration, ("not four digits", "not an iteration that is tabulated")
+        ),
         Field("COUNT", moved, (f"not a whole number of at most {COUNT_DIGITS} digits",)),
     ]

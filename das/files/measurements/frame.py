@@ -1,9 +1,8 @@
 """Noisy measurement files as a tidy frame, read tolerantly.
 
-The published partitions drift: integer widths of ``value``, float widths of ``variance``, the column ``sign``
-in some and not in others, ``plb`` in some. So each file is read by itself, and only the columns that the frame
-needs, cast to one type.
-"""
+The published partitions drift: integer widths of ``value``, float widths of ``variance``, the
+column ``sign`` in some and not in others, ``plb`` in some. So each file is read by itself, and only
+the columns that the frame needs, cast to one type."""
 
 from __future__ import annotations
 
@@ -27,8 +26,10 @@ from das.model.schemas import SCHEMAS
 from das.model.spelling import named, product
 
 _SUFFIX = {"DPQuery": "_dpq", "Constraint": "_con"}
-_NEEDED = {"DPQuery": ("geocode", "query_name", "query_shape", "value", "variance"),
-           "Constraint": ("geocode", "query_name", "query_shape", "value", "sign")}  # fmt: skip
+_NEEDED = {
+    "DPQuery": ("geocode", "query_name", "query_shape", "value", "variance"),
+    "Constraint": ("geocode", "query_name", "query_shape", "value", "sign"),
+}
 _FIXED = ("geocode", "query_name", "query_shape", "value", "variance", "sign", "plb")
 
 
@@ -42,8 +43,9 @@ def read_nmf(
     schema: Schema | None = None,
     kind: str = "DPQuery",
 ) -> pd.DataFrame:
-    """As :func:`das.read_nmf`, with the words of ``schema``: without it a published one that has these attributes is
-    taken, and where there is none, groups are numbered. Rows of files that say they were seeded have the column ``NOT PRIVATE``."""
+    """As :func:`das.read_nmf`, with the words of ``schema``: without it a published one that has
+    these attributes is taken, and where there is none, groups are numbered. Rows of files that say
+    they were seeded have the column ``NOT PRIVATE``."""
     root = _root(Path(path))
     if level is not None:
         level = named(level, list(_folders(root)), "level", root)
@@ -55,11 +57,18 @@ def read_nmf(
         for frame in _frames(folder / kind, query, geocode, kind)
     ]
     if not frames:
-        wanted = ", ".join(f"{k} {v!r}" for k, v in (("level", level), ("query", query), ("geocode", geocode)) if v)
-        raise ReleaseError(f"no {kind} rows{' for ' + wanted if wanted else ''}", where=root,
-                           remedy="`das nmf summary` shows what there is")  # fmt: skip
+        wanted = ", ".join(
+            f"{k} {v!r}" for k, v in (("level", level), ("query", query), ("geocode", geocode)) if v
+        )
+        raise ReleaseError(
+            f"no {kind} rows{' for ' + wanted if wanted else ''}",
+            where=root,
+            remedy="`das nmf summary` shows what there is",
+        )
     found = pd.concat(frames, ignore_index=True)
-    return found.assign(**{COLUMN: CELL}) if any(map(is_marked, _files(root, level, kind))) else found
+    return (
+        found.assign(**{COLUMN: CELL}) if any(map(is_marked, _files(root, level, kind))) else found
+    )
 
 
 def _files(root: Path, level: str | None, kind: str) -> Iterator[Path]:
@@ -68,7 +77,9 @@ def _files(root: Path, level: str | None, kind: str) -> Iterator[Path]:
 
 
 def summary(path: Path | str) -> list[dict[str, str | float]]:
-    """One row for each level and query: units, answers, variance (its range), smallest and largest value."""
+    """One row for each level and query: units, answers, variance (its range), smallest and largest
+    value.
+    """
     out: list[dict[str, str | float]] = []
     for level, folder in _levels(_root(Path(path)), None):
         found: dict[str, list[pd.DataFrame]] = {}
@@ -76,16 +87,31 @@ def summary(path: Path | str) -> list[dict[str, str | float]]:
             for name, rows in frame.groupby("query_name", sort=False):
                 values = np.concatenate(rows["value"].to_numpy())
                 found.setdefault(str(name).removesuffix("_dpq"), []).append(
-                    pd.DataFrame({"units": [len(rows)], "answers": len(values) // len(rows),
-                                  "low": rows["variance"].min(), "high": rows["variance"].max(),
-                                  "least": values.min(), "most": values.max()})
-                )  # fmt: skip
+                    pd.DataFrame(
+                        {
+                            "units": [len(rows)],
+                            "answers": len(values) // len(rows),
+                            "low": rows["variance"].min(),
+                            "high": rows["variance"].max(),
+                            "least": values.min(),
+                            "most": values.max(),
+                        }
+                    )
+                )
         for name, parts in found.items():
             all_ = pd.concat(parts)
-            out.append({"level": level, "query": name, "units": float(all_["units"].sum()),
-                        "answers": float(all_["answers"].max()), "variance from": float(all_["low"].min()),
-                        "to": float(all_["high"].max()), "least value": float(all_["least"].min()),
-                        "most": float(all_["most"].max())})  # fmt: skip
+            out.append(
+                {
+                    "level": level,
+                    "query": name,
+                    "units": float(all_["units"].sum()),
+                    "answers": float(all_["answers"].max()),
+                    "variance from": float(all_["low"].min()),
+                    "to": float(all_["high"].max()),
+                    "least value": float(all_["least"].min()),
+                    "most": float(all_["most"].max()),
+                }
+            )
     return out
 
 
@@ -93,8 +119,11 @@ def _root(path: Path) -> Path:
     for candidate in (path / "release" / "nmf", path / "nmf", path):
         if any(candidate.glob("*.parquet")):
             return candidate
-    raise InputError("there are no noisy measurement files here", where=path,
-                     remedy="give a run, its folder release/nmf, or a folder of <Level>.parquet folders")  # fmt: skip
+    raise InputError(
+        "there are no noisy measurement files here",
+        where=path,
+        remedy="give a run, its folder release/nmf, or a folder of <Level>.parquet folders",
+    )
 
 
 def _levels(root: Path, level: str | None) -> list[tuple[str, Path]]:
@@ -102,7 +131,9 @@ def _levels(root: Path, level: str | None) -> list[tuple[str, Path]]:
 
 
 def _folders(root: Path) -> dict[str, Path]:
-    return {p.name.removesuffix(".parquet"): p for p in sorted(root.glob("*.parquet")) if p.is_dir()}
+    return {
+        p.name.removesuffix(".parquet"): p for p in sorted(root.glob("*.parquet")) if p.is_dir()
+    }
 
 
 def _spelt(query: str, known: Sequence[str], root: Path) -> str:
@@ -122,12 +153,16 @@ def _queries(root: Path, level: str | None, kind: str) -> list[str]:
     return list(found)
 
 
-def _frames(folder: Path, query: str | None, geocode: str | Sequence[str] | None, kind: str) -> list[pd.DataFrame]:
+def _frames(
+    folder: Path, query: str | None, geocode: str | Sequence[str] | None, kind: str
+) -> list[pd.DataFrame]:
     out = []
     for path in sorted(folder.rglob("*.parquet")):
         table = _read(path, None, _filter(query, geocode, kind))
         if lost := [c for c in _NEEDED[kind] if c not in table.column_names]:
-            raise ReleaseError(f"there is no column {lost[0]!r}", where=path, remedy="get the file again")
+            raise ReleaseError(
+                f"there is no column {lost[0]!r}", where=path, remedy="get the file again"
+            )
         if table.num_rows:
             out.append(table.to_pandas())
     return out
@@ -136,11 +171,15 @@ def _frames(folder: Path, query: str | None, geocode: str | Sequence[str] | None
 def _read(path: Path, columns: list[str] | None, chosen: ds.Expression | None) -> pa.Table:
     with readable(path, "get the file again"):
         data = ds.dataset(path, format="parquet")
-        table = data.to_table(columns=columns or [c for c in data.schema.names if c != "plb"], filter=chosen)
+        table = data.to_table(
+            columns=columns or [c for c in data.schema.names if c != "plb"], filter=chosen
+        )
         return checked(table, path, absent=("variance", "sign"))
 
 
-def _filter(query: str | None, geocode: str | Sequence[str] | None, kind: str) -> ds.Expression | None:
+def _filter(
+    query: str | None, geocode: str | Sequence[str] | None, kind: str
+) -> ds.Expression | None:
     chosen = None
     if query is not None:
         chosen = ds.field("query_name") == query + _SUFFIX[kind]
@@ -154,13 +193,19 @@ def _filter(query: str | None, geocode: str | Sequence[str] | None, kind: str) -
 def _tidy(frame: pd.DataFrame, level: str, schema: Schema | None) -> pd.DataFrame:
     """One row for each answer."""
     parts = []
-    attributes = [c for c in frame.columns if c not in _FIXED and not c.startswith(("State", "County"))]
+    attributes = [
+        c for c in frame.columns if c not in _FIXED and not c.startswith(("State", "County"))
+    ]
     for name, rows in frame.groupby("query_name", sort=False):
         first, sizes = rows.iloc[0], rows["value"].map(len)
         shape = [int(n) for n in first["query_shape"]]
         if len(shape) != len(attributes) or (sizes != prod(shape)).any():
-            raise ReleaseError(f"{name}: {int(sizes.iloc[0])} values, and the shape of {len(attributes)} attributes is "
-                               f"{shape}", where=level, remedy="get the files again")  # fmt: skip
+            raise ReleaseError(
+                f"{name}: {int(sizes.iloc[0])} values, and the shape of {len(attributes)}"
+                f" attributes is {shape}",
+                where=level,
+                remedy="get the files again",
+            )
         axes = _axes(first, attributes, schema)
         codes, answers = list(crossed(*(g.groups for g in axes))), prod(shape)
         shown = [g.labels for g in axes if not g.is_total]
@@ -183,7 +228,11 @@ def _tidy(frame: pd.DataFrame, level: str, schema: Schema | None) -> pd.DataFram
 
 def _axes(row: pd.Series, attributes: list[str], schema: Schema | None) -> list[Grouping]:
     """The grouping of each attribute: from a schema that fits, else of numbers."""
-    fitting = [schema] if schema else [s for s in SCHEMAS.values() if [a.name for a in s.attributes] == attributes]
+    fitting = (
+        [schema]
+        if schema
+        else [s for s in SCHEMAS.values() if [a.name for a in s.attributes] == attributes]
+    )
     out = []
     for attribute, size in zip(attributes, map(int, row["query_shape"]), strict=True):
         known = (_grouping(s, attribute, str(row[attribute])) for s in fitting)

@@ -1,20 +1,22 @@
 """Noisy measurement files: Parquet in the layout of the Bureau's 2020 publication.
 
-``<root>/<Level>.parquet/DPQuery[/State=<code>]/part-<shard>-<batch>.parquet``, one row for each unit and query, and
-``.../Constraint[/State=<code>]/part-<shard>.parquet``, one for each unit and constraint. Columns: ``geocode``; ``query_name`` (``<query>_dpq``, ``<name>_con``); one string
+``<root>/<Level>.parquet/DPQuery[/State=<code>]/part-<shard>-<batch>.parquet``, one row for each
+unit and query, and ``.../Constraint[/State=<code>]/part-<shard>.parquet``, one for each unit and
+constraint. Columns: ``geocode``; ``query_name`` (``<query>_dpq``, ``<name>_con``); one string
 column for each attribute, holding ``*`` (summed out), ``detailed``, or the name of a grouping;
 ``query_shape`` and ``value`` (lists of integers, C order); ``variance`` (float32) or ``sign``.
 
-A unit that is not measured, by any query, has no row in ``DPQuery``, and a level without a measured unit no such folder;
-constraints are given of all units.
+A unit that is not measured, by any query, has no row in ``DPQuery``, and a level without a measured
+unit no such folder; constraints are given of all units.
 
-Each part appears whole or not at all, and says of itself what it is: who knows which there must be (a ledger) knows what is
-missing. It may be written several times, and by several processes at once, if they write the same. It is of one shard
-(:mod:`das.model.shards`; 0 is the trunk, or all of a tree without any), and holds one batch of units, with row groups of one query each, so that one query of one level is read
-without touching the others. Values are dictionary-encoded: 129 to 256 different ones take a byte each, which zstd
-packs to within a tenth of their entropy; fewer or more take seven bits or nine, which nothing packs. So a query's
-rows are cut into two or four row groups where that brings the number of values into this range.
-"""
+Each part appears whole or not at all, and says of itself what it is: who knows which there must be
+(a ledger) knows what is missing. It may be written several times, and by several processes at once,
+if they write the same. It is of one shard (:mod:`das.model.shards`; 0 is the trunk, or all of a
+tree without any), and holds one batch of units, with row groups of one query each, so that one
+query of one level is read without touching the others. Values are dictionary-encoded: 129 to 256
+different ones take a byte each, which zstd packs to within a tenth of their entropy; fewer or more
+take seven bits or nine, which nothing packs. So a query's rows are cut into two or four row groups
+where that brings the number of values into this range."""
 
 from __future__ import annotations
 
@@ -43,17 +45,24 @@ from das.model.spine import Spine
 
 _LEVEL_OF_PARTITION = "State"
 
-#: More than a column of a row group holds. In several pages, those written before the 129th value is met would have seven
-#: bits a value, which nothing packs.
+#: More than a column of a row group holds. In several pages, those written before the 129th value
+#: is met would have seven bits a value, which nothing packs.
 ONE_PAGE = 1 << 28
 
 
 def write(
-    root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement], shard: int = 0,
-    *, private: Private = True,
-) -> dict[str, str]:  # fmt: skip
-    """Write all measurements of a level of a shard as they come, of the units that are measured; ``spine`` is that of the
-    shard. Each file says if they are not ``private``. Returns SHA-256 of each part, by its path from ``root``."""
+    root: Path,
+    level: str,
+    schema: Schema,
+    spine: Spine,
+    measurements: Iterable[Measurement],
+    shard: int = 0,
+    *,
+    private: Private = True,
+) -> dict[str, str]:
+    """Write all measurements of a level of a shard as they come, of the units that are measured;
+    ``spine`` is that of the shard. Each file says if they are not ``private``. Returns SHA-256 of
+    each part, by its path from ``root``."""
     partition, geocodes = folders(spine, level), texts.column(spine.codes[spine.index(level)])
     out = {}
     for number, batch in enumerate(_batches(measurements)):
@@ -61,7 +70,9 @@ def write(
         for where, a, b in _runs(partition, batch[0].start, len(batch[0].values)):
             unit = a + np.flatnonzero(measured[a:b])
             if len(unit):
-                path = Path(f"{level}.parquet", "DPQuery", where, f"part-{shard:05d}-{number:05d}.parquet")
+                path = Path(
+                    f"{level}.parquet", "DPQuery", where, f"part-{shard:05d}-{number:05d}.parquet"
+                )
                 tables = [_rows(m, unit, schema.query(m.query), schema, geocodes) for m in batch]
                 out[path.as_posix()] = _write_part(root / path, tables, private)
     return out
@@ -76,13 +87,21 @@ def write_constraints(
     *,
     private: Private = True,
 ) -> None:
-    """Add the constraint rows of the levels they stand at, of the units of a shard. ``private``: the run is."""
+    """Add the constraint rows of the levels they stand at, of the units of a shard. ``private``:
+    the run is.
+    """
     for level in dict.fromkeys(c.level for c in constraints):
         partition, geocodes = folders(spine, level), texts.column(spine.codes[spine.index(level)])
         here = [c for c in constraints if c.level == level]
         for where, a, b in _runs(partition, 0, spine.units(level)):
-            tables = [_constraint_rows(c, a, b, schema.query(c.query), schema, geocodes) for c in here]
-            _write_part(root / f"{level}.parquet" / "Constraint" / where / f"part-{shard:05d}.parquet", tables, private)
+            tables = [
+                _constraint_rows(c, a, b, schema.query(c.query), schema, geocodes) for c in here
+            ]
+            _write_part(
+                root / f"{level}.parquet" / "Constraint" / where / f"part-{shard:05d}.parquet",
+                tables,
+                private,
+            )
 
 
 def _batches(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]:
@@ -98,16 +117,22 @@ def _batches(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]
 
 
 def folders(spine: Spine, level: str) -> tuple[list[str], NDArray[np.int64]]:
-    """Folders, and which of them each unit is in: that of its state where there is such a level at or above it, else that
-    of the level itself."""
-    if _LEVEL_OF_PARTITION in spine.levels and spine.index(level) >= spine.index(_LEVEL_OF_PARTITION):
+    """Folders, and which of them each unit is in: that of its state where there is such a level at
+    or above it, else that of the level itself."""
+    if _LEVEL_OF_PARTITION in spine.levels and spine.index(level) >= spine.index(
+        _LEVEL_OF_PARTITION
+    ):
         codes = text(spine.codes[spine.index(_LEVEL_OF_PARTITION)])
-        names = [f"{_LEVEL_OF_PARTITION}={quote(c, safe='')}" for c in codes.tolist()]  # as Hive does
+        names = [
+            f"{_LEVEL_OF_PARTITION}={quote(c, safe='')}" for c in codes.tolist()
+        ]  # as Hive does
         return names, spine.up(level, _LEVEL_OF_PARTITION)
     return [""], np.zeros(spine.units(level), dtype=np.int64)
 
 
-def _runs(partition: tuple[list[str], NDArray[np.int64]], start: int, n: int) -> Iterator[tuple[str, int, int]]:
+def _runs(
+    partition: tuple[list[str], NDArray[np.int64]], start: int, n: int
+) -> Iterator[tuple[str, int, int]]:
     """Runs of equal folders among units start:start+n, as offsets into the batch."""
     here = partition[1][start : start + n]
     cuts = [0, *(np.flatnonzero(here[1:] != here[:-1]) + 1).tolist(), n]
@@ -115,7 +140,9 @@ def _runs(partition: tuple[list[str], NDArray[np.int64]], start: int, n: int) ->
         yield partition[0][here[a]], a, b
 
 
-def _rows(m: Measurement, unit: NDArray[np.intp], query: Query, schema: Schema, geocodes: pa.StringArray) -> pa.Table:
+def _rows(
+    m: Measurement, unit: NDArray[np.intp], query: Query, schema: Schema, geocodes: pa.StringArray
+) -> pa.Table:
     """Those of some units, counted from the first of the measurement."""
     columns = describe(geocodes.take(pa.array(m.start + unit)), f"{m.query}_dpq", query, schema)
     columns["value"] = lists(m.values[unit])
@@ -123,14 +150,18 @@ def _rows(m: Measurement, unit: NDArray[np.intp], query: Query, schema: Schema, 
     return pa.table(columns)
 
 
-def _constraint_rows(c: Constraint, a: int, b: int, query: Query, schema: Schema, geocodes: pa.StringArray) -> pa.Table:
+def _constraint_rows(
+    c: Constraint, a: int, b: int, query: Query, schema: Schema, geocodes: pa.StringArray
+) -> pa.Table:
     columns = describe(geocodes[a:b], f"{c.name}_con", query, schema)
     columns["value"] = lists(c.bound[a:b])
     columns["sign"] = pa.repeat(c.sign, b - a)
     return pa.table(columns)
 
 
-def describe(geocodes: pa.StringArray, name: str, query: Query, schema: Schema) -> dict[str, pa.Array]:
+def describe(
+    geocodes: pa.StringArray, name: str, query: Query, schema: Schema
+) -> dict[str, pa.Array]:
     """The columns of the rows of one query: whose they are, and what was asked."""
     n = len(geocodes)
     columns = {"geocode": geocodes, "query_name": pa.repeat(name, n)}
@@ -156,32 +187,46 @@ def _write_part(path: Path, tables: Sequence[pa.Table], private: Private) -> str
     """Some megabytes, made in memory. Returns their SHA-256."""
     wide = any(t.schema.field("value").type.value_type == pa.int64() for t in tables)
     if wide:
-        tables = [t.set_column(t.schema.get_field_index("value"), "value", t["value"].cast(pa.list_(pa.int64())))
-                  for t in tables]  # fmt: skip
+        tables = [
+            t.set_column(
+                t.schema.get_field_index("value"), "value", t["value"].cast(pa.list_(pa.int64()))
+            )
+            for t in tables
+        ]
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
         marked(tables[0].schema, private),
         compression="zstd",
-        use_dictionary=["value.list.element"],  # the other columns hardly change: zstd alone is smaller
+        use_dictionary=[
+            "value.list.element"
+        ],  # the other columns hardly change: zstd alone is smaller
         column_encoding={"geocode": "DELTA_BYTE_ARRAY"},  # sorted codes share their beginnings
         write_statistics=["query_name"],
         data_page_size=ONE_PAGE,
     ) as writer:
         for t in tables:
-            writer.write_table(t.replace_schema_metadata(writer.schema.metadata), row_group_size=_rows_of_a_group(t))
+            writer.write_table(
+                t.replace_schema_metadata(writer.schema.metadata),
+                row_group_size=_rows_of_a_group(t),
+            )
     data = sink.getvalue().to_pybytes()
     atomic.write_bytes(path, data)
     return hashlib.sha256(data).hexdigest()
 
 
 def _rows_of_a_group(table: pa.Table) -> int:
-    """All rows, a half or a quarter of them: what makes the values of the first group a byte each."""
+    """All rows, a half or a quarter of them: what makes the values of the first group a byte
+    each.
+    """
     rows = max(1, table.num_rows)
     values = table["value"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
     width = len(values) // rows
     for parts in (1, 2, 4):
         part = -(-rows // parts)
-        if part * width >= 1 << 16 and 128 < len(pc.unique(pa.array(values[: part * width]))) <= 256:
+        if (
+            part * width >= 1 << 16
+            and 128 < len(pc.unique(pa.array(values[: part * width]))) <= 256
+        ):
             return part
     return rows

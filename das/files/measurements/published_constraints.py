@@ -1,10 +1,10 @@
-"""The constraints of noisy measurement files as published: those that post-processing enforces, and notes on the rest.
+"""The constraints of noisy measurement files as published: those that post-processing enforces, and
+notes on the rest.
 
-*Bounds* of the dwelling groups at the lowest level. *Totals* (``total``) of the lowest level of which all are known. Of
-a state in two parts (American Indian areas, and the rest) production knew the total of both together. No row of the
-published files is known to say so; where rows ``joint_total`` do, one for each unit with the total of its whole place,
-they are taken over.
-"""
+*Bounds* of the dwelling groups at the lowest level. *Totals* (``total``) of the lowest level of
+which all are known. Of a state in two parts (American Indian areas, and the rest) production knew
+the total of both together. No row of the published files is known to say so; where rows
+``joint_total`` do, one for each unit with the total of its whole place, they are taken over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ import pyarrow as pa
 
 from das.errors import InputError, ReleaseError
 from das.files import codes as texts
-from das.files.measurements.published_files import AGAIN, Ints, PublishedLevel, check_shape, matrix, read
+from das.files.measurements.published_files import (
+    AGAIN,
+    Ints,
+    PublishedLevel,
+    check_shape,
+    matrix,
+    read,
+)
 from das.model.codes import text
 from das.model.constraint import Constraint, JointTotals
 from das.model.limits import NO_LIMIT
@@ -29,7 +36,9 @@ _SAME_SIGN = {"==": "=", "le": "<=", "ge": ">=", "eq": "="}
 def constraints_of(
     schema: Schema, spine: Spine, levels: Sequence[PublishedLevel], notes: list[str]
 ) -> list[Constraint]:
-    """Those that post-processing enforces: totals of one level, and bounds of the dwelling groups."""
+    """Those that post-processing enforces: totals of one level, and bounds of the dwelling
+    groups.
+    """
     dwelling = schema.dwelling
     bounds = [] if dwelling is None else [f"{dwelling}_total_{end}" for end in ("lb", "ub")]
     structural = {"nurse_nva_0"} if schema.impossible else set()
@@ -41,17 +50,26 @@ def constraints_of(
     lowest = levels[-1]
     if not lowest.names & set(bounds):
         if above := [level.name for level in levels if level.names & set(bounds)]:
-            notes.append(f"bounds of the groups of {dwelling!r} are given at {', '.join(above)} and not at "
-                         f"{lowest.name}: not enforced")  # fmt: skip
+            notes.append(
+                f"bounds of the groups of {dwelling!r} are given at {', '.join(above)} and not at "
+                f"{lowest.name}: not enforced"
+            )
         return out
     low, high = (_bound(schema, spine, lowest, name, name[-2:], str(dwelling)) for name in bounds)
     for name, bound in zip(bounds, (low, high), strict=True):
         if missing := int((bound < 0).any(axis=1).sum()):
-            notes.append(f"{lowest.name}: {name} is not given for {missing} of {len(bound)} units, which are unbounded")
+            notes.append(
+                f"{lowest.name}: {name} is not given for {missing} of {len(bound)} units, which are"
+                " unbounded"
+            )
     low, high = np.where(low < 0, 0, low), np.where(high < 0, NO_LIMIT, high)
     if (bad := (low > high).any(axis=1)).any():
-        raise InputError(f"{lowest.name} {spine.code(lowest.name, int(np.argmax(bad)))}: a lower bound is above the upper one",
-                         where="hhgq_total_lb and hhgq_total_ub", remedy=AGAIN)  # fmt: skip
+        raise InputError(
+            f"{lowest.name} {spine.code(lowest.name, int(np.argmax(bad)))}: a lower bound is above"
+            " the upper one",
+            where="hhgq_total_lb and hhgq_total_ub",
+            remedy=AGAIN,
+        )
     notes += _stricter(schema, spine, levels, [c.level for c in out], low, high)
     for name, sign, bound in zip(bounds, (">=", "<="), (low, high), strict=True):
         out.append(Constraint(name, lowest.name, str(dwelling), sign, bound))
@@ -59,43 +77,67 @@ def constraints_of(
 
 
 def _stricter(
-    schema: Schema, spine: Spine, levels: Sequence[PublishedLevel], total: Sequence[str], low: Ints, high: Ints
+    schema: Schema,
+    spine: Spine,
+    levels: Sequence[PublishedLevel],
+    total: Sequence[str],
+    low: Ints,
+    high: Ints,
 ) -> Iterator[str]:
-    """Notes on bounds of levels above the lowest that say more than those below them. Where totals are known they
-    do not: published bounds are then cut to what the total leaves, as these are by the total itself."""
+    """Notes on bounds of levels above the lowest that say more than those below them. Where totals
+    are known they do not: published bounds are then cut to what the total leaves, as these are by
+    the total itself."""
     first = spine.index(total[0]) + 1 if total else 0
     for level in levels[first:-1]:
         home = spine.up(levels[-1].name, level.name)
         for end, lowest, way in (("lb", low, 1), ("ub", high, -1)):
             name = f"{schema.dwelling}_total_{end}"
             if name in level.names:
-                sums = np.add.reduceat(lowest, np.searchsorted(home, np.arange(spine.units(level.name))), axis=0)
+                sums = np.add.reduceat(
+                    lowest, np.searchsorted(home, np.arange(spine.units(level.name))), axis=0
+                )
                 given = _bound(schema, spine, level, name, end, str(schema.dwelling))
                 if (bad := ((given - sums) * way > 0) & (given >= 0)).any():
-                    yield (f"{level.name}: {name} is stricter than the bounds below it for {int(bad.any(axis=1).sum())} "
-                           f"of {len(bad)} units: not enforced")  # fmt: skip
+                    yield (
+                        f"{level.name}: {name} is stricter than the bounds below it for"
+                        f" {int(bad.any(axis=1).sum())} of {len(bad)} units: not enforced"
+                    )
 
 
-def _known_total(schema: Schema, spine: Spine, levels: Sequence[PublishedLevel], notes: list[str]) -> list[Constraint]:
-    """The totals, of units or of places, of the lowest level of which all are known; those above must be their sums."""
+def _known_total(
+    schema: Schema, spine: Spine, levels: Sequence[PublishedLevel], notes: list[str]
+) -> list[Constraint]:
+    """The totals, of units or of places, of the lowest level of which all are known; those above
+    must be their sums.
+    """
     known: Constraint | None = None
     counted = np.zeros(0, dtype=np.int64)  # what adds up to the totals above
-    for level, name in ((level, name) for level in reversed(levels) for name in ("total", "joint_total")):
+    for level, name in (
+        (level, name) for level in reversed(levels) for name in ("total", "joint_total")
+    ):
         if name not in level.names:
             continue
         total = _bound(schema, spine, level, name, "total", "total")[:, 0]
         if (total < 0).any():
-            notes.append(f"{level.name}: {'the total' if name == 'total' else name} is known for "
-                         f"{int((total >= 0).sum())} of {len(total)} units, and treated as unknown for all")  # fmt: skip
+            notes.append(
+                f"{level.name}: {'the total' if name == 'total' else name} is known for "
+                f"{int((total >= 0).sum())} of {len(total)} units, and treated as unknown for all"
+            )
         elif known is None:
             known = Constraint(name, level.name, "total", "=", total[:, None])
             counted = total if name == "total" else _once(spine, level, total)
         elif name == "total":
-            sums = np.bincount(spine.up(known.level, level.name), weights=counted, minlength=len(total))
+            sums = np.bincount(
+                spine.up(known.level, level.name), weights=counted, minlength=len(total)
+            )
             if (bad := sums != total).any():
                 code = spine.code(level.name, int(np.argmax(bad)))
-                raise InputError(f"the total of {level.name} {code} is {total[bad][0]}, but those of level {known.level} "
-                                 f"below it sum to {int(sums[bad][0])}", where="total_con", remedy=AGAIN)  # fmt: skip
+                raise InputError(
+                    f"the total of {level.name} {code} is {total[bad][0]}, but those of level"
+                    f" {known.level} below it sum to {int(sums[bad][0])}",
+                    where="total_con",
+                    remedy=AGAIN,
+                )
     return [] if known is None else [known]
 
 
@@ -107,7 +149,9 @@ def _once(spine: Spine, level: PublishedLevel, stated: Ints) -> Ints:
     return out
 
 
-def _in_parts(spine: Spine, levels: Sequence[PublishedLevel], known: Sequence[Constraint]) -> Iterator[str]:
+def _in_parts(
+    spine: Spine, levels: Sequence[PublishedLevel], known: Sequence[Constraint]
+) -> Iterator[str]:
     """A note on places in two parts, below the root, whose totals are not known."""
     if len(levels) == 1 or (known and spine.index(known[0].level) > 0):
         return
@@ -115,16 +159,22 @@ def _in_parts(spine: Spine, levels: Sequence[PublishedLevel], known: Sequence[Co
     if {(len(c), c[0]) for c in codes} != {(3, "0"), (3, "1")}:
         return
     if split := len(codes) - len({c[1:] for c in codes}):
-        yield (f"{levels[1].name}: {split} places are two units each; nothing says what both hold together (rows "
-               "joint_total would), and no such totals are enforced")  # fmt: skip
+        yield (
+            f"{levels[1].name}: {split} places are two units each; nothing says what both hold"
+            " together (rows joint_total would), and no such totals are enforced"
+        )
 
 
-def _bound(schema: Schema, spine: Spine, level: PublishedLevel, name: str, kind: str, query: str) -> Ints:
+def _bound(
+    schema: Schema, spine: Spine, level: PublishedLevel, name: str, kind: str, query: str
+) -> Ints:
     """The bounds that a constraint sets, ``(units, answers)``; -1 where it has no row."""
     spelt = schema.query(query)
     bound = np.full((spine.units(level.name), spelt.answers), -1, dtype=np.int64)
     for group in level.constraints:
-        table = read(group.path, group.number, ["geocode", "query_name", "value"], ["sign", "query_shape"])
+        table = read(
+            group.path, group.number, ["geocode", "query_name", "value"], ["sign", "query_shape"]
+        )
         names = texts.texts(table["query_name"])
         row = np.flatnonzero((names == f"{name}_con") | (names == name))
         if not len(row):
@@ -132,14 +182,21 @@ def _bound(schema: Schema, spine: Spine, level: PublishedLevel, name: str, kind:
         if "sign" in table.column_names:
             signs = {_SAME_SIGN.get(s, s) for s in table["sign"].take(pa.array(row)).to_pylist()}
             if signs != {_SIGNS[kind]}:
-                raise ReleaseError(f"constraint {name!r} has the sign {sorted(signs - {_SIGNS[kind]})[0]!r}, not "
-                                   f"{_SIGNS[kind]!r}", where=group.path, remedy=AGAIN)  # fmt: skip
+                raise ReleaseError(
+                    f"constraint {name!r} has the sign {sorted(signs - {_SIGNS[kind]})[0]!r}, not "
+                    f"{_SIGNS[kind]!r}",
+                    where=group.path,
+                    remedy=AGAIN,
+                )
         table = table.take(pa.array(row))
         unit = spine.find(level.name, texts.codes(table["geocode"]))
         check_shape(table, 0, spelt, group.path)
         got = matrix(table["value"], spelt, group.path)
         if (bound[unit] >= 0).any() or len(np.unique(unit)) != len(unit) or (got < 0).any():
-            raise ReleaseError(f"constraint {name!r} is there twice for a unit of {level.name}, or negative",
-                               where=group.path, remedy=AGAIN)  # fmt: skip
+            raise ReleaseError(
+                f"constraint {name!r} is there twice for a unit of {level.name}, or negative",
+                where=group.path,
+                remedy=AGAIN,
+            )
         bound[unit] = got
     return bound

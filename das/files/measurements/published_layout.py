@@ -1,19 +1,22 @@
-"""Noisy measurement files as the Bureau publishes them, made into a release that post-processing can open.
+"""Noisy measurement files as the Bureau publishes them, made into a release that post-processing
+can open.
 
-``<folder>/<Level>.parquet/{DPQuery,Constraint}/State=<d><SS>/[County=.../]part-*.parquet`` and nothing else: no
-specification, no spine, no privacy statement. All three are read off the rows.
+``<folder>/<Level>.parquet/{DPQuery,Constraint}/State=<d><SS>/[County=.../]part-*.parquet`` and
+nothing else: no specification, no spine, no privacy statement. All three are read off the rows.
 
-*Spine.* The levels are the folders, from the root down in the order of the publications, or by their numbers of
-units where a name is not one of these. A unit's parent is the unit of the level above whose geocode its own begins
-with. A unit that was bypassed has no rows: it is there if codes below begin with it, and unmeasured.
-*Variances.* Those of the rows; infinite where a query was not asked (no row, or a variance of NaN, infinity or 0). A unit
-that no query was asked of is not measured, as ``spine.parquet`` beside the measurements then says, and has no row.
-*Constraints.* The bounds of the dwelling groups at the lowest level, and the totals of the lowest level of which
-all are known, of each unit or of each place in several parts (:mod:`das.files.measurements.published_constraints`).
+*Spine.* The levels are the folders, from the root down in the order of the publications, or by
+their numbers of units where a name is not one of these. A unit's parent is the unit of the level
+above whose geocode its own begins with. A unit that was bypassed has no rows: it is there if codes
+below begin with it, and unmeasured. *Variances.* Those of the rows; infinite where a query was not
+asked (no row, or a variance of NaN, infinity or 0). A unit that no query was asked of is not
+measured, as ``spine.parquet`` beside the measurements then says, and has no row. *Constraints.* The
+bounds of the dwelling groups at the lowest level, and the totals of the lowest level of which all
+are known, of each unit or of each place in several parts
+(:mod:`das.files.measurements.published_constraints`).
 
-Rows are read tolerantly, as the published partitions drift: any width of integers or floats, with or without
-``plb``, ``sign``, ``query_shape`` and the suffixes of names, in any order, cut into row groups anyhow.
-"""
+Rows are read tolerantly, as the published partitions drift: any width of integers or floats, with
+or without ``plb``, ``sign``, ``query_shape`` and the suffixes of names, in any order, cut into row
+groups anyhow."""
 
 from __future__ import annotations
 
@@ -74,20 +77,23 @@ _SAYS = {
 
 
 def is_published(folder: Path) -> bool:
-    """True if ``folder`` holds folders ``<Level>.parquet``, and no specification of a release of ours."""
+    """True if ``folder`` holds folders ``<Level>.parquet``, and no specification of a release of
+    ours.
+    """
     return not (folder / "spec.toml").is_file() and bool(folders(folder))
 
 
 def convert(folder: Path, out: Path, batch: int = _BATCH, progress: Progress = SILENT) -> None:
-    """Write the release ``out``, which must not be there yet or be empty, from the published files under ``folder``.
+    """Write the release ``out``, which must not be there yet or be empty, from the published files
+    under ``folder``.
 
     ``out`` appears whole or not at all. What could not be taken over as it stands is listed in its
     ``privacy.json`` under ``notes``.
 
     Raises:
-        InputError, ReleaseError: no levels, unreadable files, attributes or groupings of no schema that is built
-            in, geocodes that make no tree, values that do not fit their query, totals that contradict each other,
-            parts that are missing.
+        InputError, ReleaseError: no levels, unreadable files, attributes or groupings of no schema
+            that is built in, geocodes that make no tree, values that do not fit their query, totals
+            that contradict each other, parts that are missing.
     """
     if out.exists() and any(out.iterdir()):
         raise UserError("is there already, and not empty", where=out, remedy="choose another --out")
@@ -98,7 +104,9 @@ def convert(folder: Path, out: Path, batch: int = _BATCH, progress: Progress = S
                 draft = stack.enter_context(atomic.folder(out))
             except OSError as error:
                 raise UserError(
-                    f"cannot be created ({error.strerror})", where=out, remedy="choose another --out"
+                    f"cannot be created ({error.strerror})",
+                    where=out,
+                    remedy="choose another --out",
                 ) from None
             _convert(folder, draft, batch, progress)
     except BaseException:
@@ -131,9 +139,16 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress) -> None:
             notes.append(f"nothing is measured at {level.name}")
     if not measured[0].variances:
         if all(q.answers < schema.cells for q in measured[-1].queries):
-            raise InputError(f"nothing is measured at {levels[0].name}, nor the detailed query at {levels[-1].name}: "
-                             "there is nothing to begin an estimate with", where=folder, remedy=AGAIN)  # fmt: skip
-        notes.append(f"{levels[0].name} is estimated from the levels below it: the method is full-information")
+            raise InputError(
+                f"nothing is measured at {levels[0].name}, nor the detailed query at"
+                f" {levels[-1].name}: there is nothing to begin an estimate with",
+                where=folder,
+                remedy=AGAIN,
+            )
+        notes.append(
+            f"{levels[0].name} is estimated from the levels below it: the method is"
+            " full-information"
+        )
     nmf.write_constraints(root, schema, spine, constraints, private=private)
     spine_file.write(draft / "spine.parquet", spine)
     tree_file.write(root / tree_file.NAME, MeasuredSpine.of_measured(spine, asked), spine)
@@ -143,13 +158,14 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress) -> None:
     statement.write(draft, _privacy(universe, spine, measured, constraints, notes, private))
 
 
-# --- measurements --------------------------------------------------------------------------------------------
+# --- measurements
+# --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _LevelMeasured:
-    """What is measured at a level: by the names of queries in the files, the query; and the usual variance and
-    number of units of each that is measured anywhere."""
+    """What is measured at a level: by the names of queries in the files, the query; and the usual
+    variance and number of units of each that is measured anywhere."""
 
     level: str
     names: Mapping[str, Query]
@@ -171,15 +187,21 @@ class _LevelMeasured:
         return _LevelMeasured(level.name, names, variances, tuple(queries.values()))
 
     def usual(self, query: str) -> float:
-        return self.variances[query].most_common(1)[0][0] if query in self.variances else float("inf")
+        return (
+            self.variances[query].most_common(1)[0][0] if query in self.variances else float("inf")
+        )
 
 
 def _measurements(
     level: PublishedLevel, what: _LevelMeasured, spine: Spine, limit: int, progress: Progress
 ) -> Iterator[Measurement]:
-    """All queries of a slice of units, and so on: what is not in the files is zero with infinite variance."""
+    """All queries of a slice of units, and so on: what is not in the files is zero with infinite
+    variance.
+    """
     ends = np.array([[g.first, g.last] for g in level.groups], dtype=np.bytes_).reshape(-1, 2)
-    first, last = (spine.find(level.name, ends[:, i]) if len(ends) else np.zeros(0, dtype=int) for i in (0, 1))
+    first, last = (
+        spine.find(level.name, ends[:, i]) if len(ends) else np.zeros(0, dtype=int) for i in (0, 1)
+    )
     for start, stop in spine.batches(level.name, sum(q.answers for q in what.queries), limit):
         values = {q.name: np.zeros((stop - start, q.answers), dtype=np.int64) for q in what.queries}
         variance = {q.name: np.full(stop - start, np.inf) for q in what.queries}
@@ -188,8 +210,11 @@ def _measurements(
             for query, unit, got, var in _rows(group, what, spine, level.name, start, stop):
                 again = np.isfinite(variance[query.name][unit])
                 if again.any() or len(np.unique(unit)) != len(unit):
-                    raise ReleaseError(f"two measurements of {query.name!r} for one unit of {level.name}",
-                                       where=group.path, remedy=AGAIN)  # fmt: skip
+                    raise ReleaseError(
+                        f"two measurements of {query.name!r} for one unit of {level.name}",
+                        where=group.path,
+                        remedy=AGAIN,
+                    )
                 values[query.name][unit], variance[query.name][unit] = got, var
         for q in what.queries:
             yield Measurement(level.name, q.name, start, values[q.name], variance[q.name])
@@ -199,7 +224,9 @@ def _measurements(
 def _noted(
     measurements: Iterator[Measurement], asked: NDArray[np.bool_], totals: MeasuredTotals
 ) -> Iterator[Measurement]:
-    """The same; in ``asked``, the units that something was asked of, and in ``totals`` how many records they have."""
+    """The same; in ``asked``, the units that something was asked of, and in ``totals`` how many
+    records they have.
+    """
     for m in measurements:
         totals.add(m)
         asked[m.start : m.start + len(m.values)] |= np.isfinite(m.variance)
@@ -209,8 +236,12 @@ def _noted(
 def _rows(
     group: Group, what: _LevelMeasured, spine: Spine, level: str, start: int, stop: int
 ) -> Iterator[tuple[Query, Ints, Ints, NDArray[np.float64]]]:
-    """The measured rows of a row group in units ``start:stop``: query, units (from 0), values and variances."""
-    table = read(group.path, group.number, ["geocode", "query_name", "value", "variance"], ["query_shape"])
+    """The measured rows of a row group in units ``start:stop``: query, units (from 0), values and
+    variances.
+    """
+    table = read(
+        group.path, group.number, ["geocode", "query_name", "value", "variance"], ["query_shape"]
+    )
     unit = spine.find(level, texts.codes(table["geocode"])) - start
     variance = variance_of(table, group.path)
     here = (unit >= 0) & (unit < stop - start) & np.isfinite(variance)
@@ -219,17 +250,27 @@ def _rows(
         row = np.flatnonzero(here & (name == written))
         if len(row):
             check_shape(table, int(row[0]), query, group.path)
-            yield query, unit[row], matrix(table["value"].take(pa.array(row)), query, group.path), variance[row]
+            yield (
+                query,
+                unit[row],
+                matrix(table["value"].take(pa.array(row)), query, group.path),
+                variance[row],
+            )
 
 
-# --- what a release says of itself ---------------------------------------------------------------------------
+# --- what a release says of itself
+# ---------------------------------------------------------------------------
 
 
-def _spec(name: str, schema: Schema, measured: Sequence[_LevelMeasured], known: bool, private: Private) -> str:
-    """A specification of what follows measurement; ``known`` if a level's totals are. It has no budget, which nobody
-    states."""
+def _spec(
+    name: str, schema: Schema, measured: Sequence[_LevelMeasured], known: bool, private: Private
+) -> str:
+    """A specification of what follows measurement; ``known`` if a level's totals are. It has no
+    budget, which nobody states."""
     levels = [m.level for m in measured]
-    method = "topdown" if measured[0].variances else "full-information"  # topdown would have no root to begin with
+    method = (
+        "topdown" if measured[0].variances else "full-information"
+    )  # topdown would have no root to begin with
     at_once = [*(levels[:1] if known else []), levels[-1]]
     lines = [
         "# Read off noisy measurement files as they were published, for what follows measurement.",
@@ -246,8 +287,10 @@ def _spec(name: str, schema: Schema, measured: Sequence[_LevelMeasured], known: 
     ]
     for m in measured:
         lines.append(f"[published.variance.{_text(m.level)}]")
-        lines += [f"{_text(q.name)} = {m.usual(q.name) if q.name in m.variances else _text('unmeasured')}"
-                  for q in m.queries]  # fmt: skip
+        lines += [
+            f"{_text(q.name)} = {m.usual(q.name) if q.name in m.variances else _text('unmeasured')}"
+            for q in m.queries
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -273,20 +316,36 @@ def _privacy(
         mechanism="discrete-gaussian",
         guarantee="that of the publisher of the noisy measurements",
         outside=[
-            Invariant.make(universe=universe, constraint=c.name, level=c.level, query=c.query, sign=c.sign,
-                      says=f"{_SAYS.get(c.name) or _SAYS[c.name[-2:]]} of every {c.level}, as published")
+            Invariant.make(
+                universe=universe,
+                constraint=c.name,
+                level=c.level,
+                query=c.query,
+                sign=c.sign,
+                says=f"{_SAYS.get(c.name) or _SAYS[c.name[-2:]]} of every {c.level}, as published",
+            )
             for c in constraints
         ],
         measured=[
             ForeignLine(
-                universe=universe, level=m.level, query=q.name, units=sum(m.variances[q.name].values()),
-                of_units=spine.units(m.level), answers=q.answers,
-                variance=Variance(usual=m.usual(q.name), least=min(m.variances[q.name]), most=max(m.variances[q.name])),
+                universe=universe,
+                level=m.level,
+                query=q.name,
+                units=sum(m.variances[q.name].values()),
+                of_units=spine.units(m.level),
+                answers=q.answers,
+                variance=Variance(
+                    usual=m.usual(q.name),
+                    least=min(m.variances[q.name]),
+                    most=max(m.variances[q.name]),
+                ),
             )
-            for m in measured for q in m.queries if q.name in m.variances
+            for m in measured
+            for q in m.queries
+            if q.name in m.variances
         ],
         ledger=(),
         says=notes,
         digests={},
         software={},
-    )  # fmt: skip
+    )

@@ -1,15 +1,16 @@
-r"""Whether published measurements are of one whole tree: what the units of a level hold against the sums of their children.
+r"""Whether published measurements are of one whole tree: what the units of a level hold against the
+sums of their children.
 
-Each query :math:`q` with :math:`a_q` answers and variance :math:`\sigma_q^2` measures a unit's total by the sum of its
-answers, with variance :math:`a_q \sigma_q^2`. Together, weighted by precision, they measure it with variance
-:math:`1 / \sum_q 1/(a_q \sigma_q^2)`; a total that is published exactly has none. The noise of units is independent, so
-the total of a parent less those of its children has the sum of all their variances. Beyond 6 standard deviations
-(2e-9 of all normal variables) it is no noise: children are missing, or the parent is that of another tree. An estimate
+Each query :math:`q` with :math:`a_q` answers and variance :math:`\sigma_q^2` measures a unit's
+total by the sum of its answers, with variance :math:`a_q \sigma_q^2`. Together, weighted by
+precision, they measure it with variance :math:`1 / \sum_q 1/(a_q \sigma_q^2)`; a total that is
+published exactly has none. The noise of units is independent, so the total of a parent less those
+of its children has the sum of all their variances. Beyond 6 standard deviations (2e-9 of all normal
+variables) it is no noise: children are missing, or the parent is that of another tree. An estimate
 would spread the parent's total over the children that are there.
 
-A unit that is not measured has the sum of its children, as bypassed units do; where these are not measured either,
-nothing is compared.
-"""
+A unit that is not measured has the sum of its children, as bypassed units do; where these are not
+measured either, nothing is compared."""
 
 from __future__ import annotations
 
@@ -29,12 +30,29 @@ MOST = 6.0
 #: The states and D.C. Each has a part outside of American Indian areas.
 STATES = frozenset(f"{n:02d}" for n in range(1, 57)) - {"03", "07", "14", "43", "52"}
 #: Those with a part inside, in the publications of 2020, and in the demonstration data of 2010.
-INSIDE = STATES - {"05", "10", "11", "17", "21", "24", "29", "33", "34", "39", "42", "44", "50", "54"}
+INSIDE = STATES - {
+    "05",
+    "10",
+    "11",
+    "17",
+    "21",
+    "24",
+    "29",
+    "33",
+    "34",
+    "39",
+    "42",
+    "44",
+    "50",
+    "54",
+}
 INSIDE_2010 = (INSIDE | {"44"}) - {"18", "47"}
 
 
 class MeasuredTotals:
-    """The totals of the units of each level as they are read, and the check of what is there by then."""
+    """The totals of the units of each level as they are read, and the check of what is there by
+    then.
+    """
 
     def __init__(self, spine: Spine) -> None:
         self.spine = spine
@@ -49,16 +67,23 @@ class MeasuredTotals:
     def add(self, m: Measurement) -> None:
         """One query of a slice of units; of infinite variance where it was not asked."""
         depth, here = self.spine.index(m.level), slice(m.start, m.start + len(m.values))
-        weight = 1 / (m.values.shape[1] * np.asarray(m.variance, dtype=np.float64))  # 0 where it is infinite
+        weight = 1 / (
+            m.values.shape[1] * np.asarray(m.variance, dtype=np.float64)
+        )  # 0 where it is infinite
         self._weighted[depth][here] += weight * m.values.sum(axis=1)
         self._precision[depth][here] += weight
 
     def check(self, deepest: str, folder: Path) -> None:
-        """Hold all levels down to the ``deepest`` against those below. Raises :class:`InputError`."""
+        """Hold all levels down to the ``deepest`` against those below. Raises
+        :class:`InputError`.
+        """
         value, variance = self._own(self.spine.index(deepest))
         for depth in range(self.spine.index(deepest) - 1, -1, -1):
             parent, n = self.spine.parent[depth + 1], len(self.spine.codes[depth])
-            sums, spread = (np.bincount(parent, weights=x, minlength=n).astype(np.float64) for x in (value, variance))
+            sums, spread = (
+                np.bincount(parent, weights=x, minlength=n).astype(np.float64)
+                for x in (value, variance)
+            )
             value, variance = self._own(depth)
             off: Array = np.abs(value - sums) / np.sqrt(
                 np.maximum(variance + spread, 1e-12)
@@ -77,33 +102,47 @@ class MeasuredTotals:
                 self._precision[depth] > 0, 1 / self._precision[depth], np.nan
             )
 
-    def _refuse(self, depth: int, unit: int, value: Array, sums: Array, off: Array, folder: Path) -> None:
+    def _refuse(
+        self, depth: int, unit: int, value: Array, sums: Array, off: Array, folder: Path
+    ) -> None:
         level, below = self.spine.levels[depth : depth + 2]
         code = self.spine.code(level, unit)
         more = int((off > MOST).sum()) - 1
         others = f" (so it is with {more} more units)" if more else ""
-        there = [c.decode() for c in self.spine.codes[depth + 1][self.spine.parent[depth + 1] == unit].tolist()]
+        there = [
+            c.decode()
+            for c in self.spine.codes[depth + 1][self.spine.parent[depth + 1] == unit].tolist()
+        ]
         raise InputError(
-            f"{level} {code or level!r} holds {value[unit]:,.0f} records, but the units of level {below} below it hold "
-            f"{sums[unit]:,.0f} together, {off[unit]:,.0f} standard deviations away{others}. Parts are missing: here are "
-            f"{_listed(there)}{_missing(below, there)}",
+            f"{level} {code or level!r} holds {value[unit]:,.0f} records, but the units of level"
+            f" {below} below it hold {sums[unit]:,.0f} together, {off[unit]:,.0f} standard"
+            f" deviations away{others}. Parts are missing: here are"
+            f" {_listed(there)}{_missing(below, there)}",
             where=folder,
-            remedy=f"get the folders of all parts, at every level; or, of one State in one part, move {level}.parquet away: "
-                   "the State is then the root of the tree",
-        )  # fmt: skip
+            remedy=(
+                "get the folders of all parts, at every level; or, of one State in one part, move"
+                f" {level}.parquet away: the State is then the root of the tree"
+            ),
+        )
 
 
 def _listed(codes: list[str], most: int = 8) -> str:
-    return ", ".join(codes[:most]) + (f" and {len(codes) - most:,} more" if len(codes) > most else "")
+    return ", ".join(codes[:most]) + (
+        f" and {len(codes) - most:,} more" if len(codes) > most else ""
+    )
 
 
 def _missing(level: str, codes: list[str]) -> str:
-    """The parts of states that a publication has and a folder has not, where its codes are those of one."""
+    """The parts of states that a publication has and a folder has not, where its codes are those of
+    one.
+    """
     if level != "State":
         return ""
     for year, inside in (("2020", INSIDE), ("2010", INSIDE_2010)):
         known = {f"0{s}" for s in STATES} | {f"1{s}" for s in inside}
         if set(codes) < known:
-            lost = sorted(known - set(codes), key=lambda c: (c[1:] not in {x[1:] for x in codes}, c))
+            lost = sorted(
+                known - set(codes), key=lambda c: (c[1:] not in {x[1:] for x in codes}, c)
+            )
             return f"; the publication of {year} has {len(known)} parts, also {_listed(lost)}"
     return ""

@@ -1,8 +1,7 @@
 """The tree of noisy measurement files as published, from their geocodes.
 
-A unit's parent is the unit of the level above whose geocode its own begins with. A unit that was bypassed has no rows:
-it is there if codes below begin with it, and unmeasured.
-"""
+A unit's parent is the unit of the level above whose geocode its own begins with. A unit that was
+bypassed has no rows: it is there if codes below begin with it, and unmeasured."""
 
 from __future__ import annotations
 
@@ -36,19 +35,27 @@ def spine_of(levels: Sequence[PublishedLevel], folder: Path) -> Spine:
             parents[depth] = np.searchsorted(codes[depth - 1], home).astype(np.int64)
             childless = np.setdiff1d(codes[depth - 1], home)
             if len(childless):
-                raise InputError(f"{above.name} {childless[0].decode()!r} has no unit of level {here.name} below it "
-                                 f"({len(childless)} such units)", where=folder,
-                                 remedy="get the missing partitions, or leave out those of its branch everywhere")  # fmt: skip
+                raise InputError(
+                    f"{above.name} {childless[0].decode()!r} has no unit of level {here.name} below"
+                    f" it ({len(childless)} such units)",
+                    where=folder,
+                    remedy=(
+                        "get the missing partitions, or leave out those of its branch everywhere"
+                    ),
+                )
     if len(codes[0]) != 1:
-        raise InputError(f"level {levels[0].name} has {len(codes[0])} units ({codes[0][0].decode()}, {codes[0][1].decode()}, ...), but "
-                         "the tree has one root", where=folder,
-                         remedy="get the level above and all parts of this one, or keep one part alone")  # fmt: skip
+        raise InputError(
+            f"level {levels[0].name} has {len(codes[0])} units ({codes[0][0].decode()},"
+            f" {codes[0][1].decode()}, ...), but the tree has one root",
+            where=folder,
+            remedy="get the level above and all parts of this one, or keep one part alone",
+        )
     return Spine(tuple(level.name for level in levels), tuple(codes), tuple(parents))
 
 
 def _stand_ins(levels: Sequence[PublishedLevel]) -> None:
-    """Where a unit of a level has a code as long as those of the next, it stands for a unit of the next, too: its
-    only child, bypassed, which need not have rows of its own."""
+    """Where a unit of a level has a code as long as those of the next, it stands for a unit of the
+    next, too: its only child, bypassed, which need not have rows of its own."""
     for above, here in pairwise(levels[1:]):
         lengths = np.unique(np.strings.str_len(here.codes))
         own = np.strings.str_len(above.codes)
@@ -57,18 +64,22 @@ def _stand_ins(levels: Sequence[PublishedLevel]) -> None:
 
 
 def _check_free(codes: Codes, name: str, folder: Path) -> None:
-    """No code of a level begins with another: then a code below has one parent at most, and the order of the
-    codes is that of their parents."""
+    """No code of a level begins with another: then a code below has one parent at most, and the
+    order of the codes is that of their parents."""
     bad = np.flatnonzero(np.strings.startswith(codes[1:], codes[:-1]))
     if len(bad):
         a, b = codes[bad[0]], codes[bad[0] + 1]
-        raise InputError(f"geocode {b.decode()!r} of level {name} begins with {a.decode()!r}, another unit of that level",
-                         where=folder, remedy=AGAIN)  # fmt: skip
+        raise InputError(
+            f"geocode {b.decode()!r} of level {name} begins with {a.decode()!r}, another unit of"
+            " that level",
+            where=folder,
+            remedy=AGAIN,
+        )
 
 
 def _homes(codes: Codes, name: str, above: PublishedLevel, folder: Path) -> Codes:
-    """The code of each unit's parent: the unit of the level above that it begins with or, if none, as much of it
-    as the codes of that level are long."""
+    """The code of each unit's parent: the unit of the level above that it begins with or, if none,
+    as much of it as the codes of that level are long."""
     lengths = np.unique(np.strings.str_len(above.codes)).tolist()
     home = np.zeros(len(codes), dtype=f"S{max(lengths)}")
     for length in lengths:
@@ -81,6 +92,10 @@ def _homes(codes: Codes, name: str, above: PublishedLevel, folder: Path) -> Code
         home[derived] = codes.astype(f"S{lengths[0]}")[derived]
         lost &= ~derived
     if lost.any():
-        raise InputError(f"{name} {codes[lost][0].decode()!r} belongs to no unit of level {above.name}: no geocode there "
-                         f"is its beginning ({int(lost.sum())} such units)", where=folder, remedy=AGAIN)  # fmt: skip
+        raise InputError(
+            f"{name} {codes[lost][0].decode()!r} belongs to no unit of level {above.name}: no"
+            f" geocode there is its beginning ({int(lost.sum())} such units)",
+            where=folder,
+            remedy=AGAIN,
+        )
     return home

@@ -14,8 +14,9 @@ from das.model.microdata_form import BUILD, WHOLE, CodedColumn, MicrodataForm
 
 @dataclass(frozen=True)
 class MicrodataLayout:
-    """The columns of one file. ``order`` is the header; ``geography`` gives name and width of each part of
-    the code of a block, taken from its right end, or the single part ``geocode`` of any width (0)."""
+    """The columns of one file. ``order`` is the header; ``geography`` gives name and width of each
+    part of the code of a block, taken from its right end, or the single part ``geocode`` of any
+    width (0)."""
 
     title: str
     geography: tuple[tuple[str, int], ...]
@@ -32,9 +33,9 @@ class MicrodataLayout:
 def layout(form: MicrodataForm, codes: Codes, build: str) -> MicrodataLayout:
     """The layout where the lowest level has the units ``codes``.
 
-    The block columns of the redistricting and 1940 files are used where every code ends in a block code of
-    that file (16, and exactly 10, digits); otherwise one column ``geocode`` holds the whole code.
-    """
+    The block columns of the redistricting and 1940 files are used where every code ends in a block
+    code of that file (16, and exactly 10, digits); otherwise one column ``geocode`` holds the whole
+    code."""
     geography = form.geography if _fits(codes, form) else WHOLE
     order = (*form.before, *(name for name, _ in geography), *form.after)
     named = {BUILD: build} if BUILD in order else {}

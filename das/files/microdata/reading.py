@@ -1,4 +1,6 @@
-"""Reading microdata files back: as a histogram, by the values of their columns, or as a data frame."""
+"""Reading microdata files back: as a histogram, by the values of their columns, or as a data
+frame.
+"""
 
 from __future__ import annotations
 
@@ -35,17 +37,19 @@ if TYPE_CHECKING:
 FOLDERS = tuple(f"{above}{PERSONS.folder}" for above in ("", "microdata/", "release/microdata/"))
 
 
-def read(directory: Path, universe: Universe, codes: Codes, part: MicrodataPart | None = None) -> Histogram:
-    """Tabulate the microdata in ``directory``: the histogram of the units ``codes``, in that order. That of a ``part`` is
-    that of its own files.
+def read(
+    directory: Path, universe: Universe, codes: Codes, part: MicrodataPart | None = None
+) -> Histogram:
+    """Tabulate the microdata in ``directory``: the histogram of the units ``codes``, in that order.
+    That of a ``part`` is that of its own files.
 
-    Each record is placed by the values of its columns, and columns that follow from others are checked
-    against them. Rows of group-quarters facilities are passed over.
+    Each record is placed by the values of its columns, and columns that follow from others are
+    checked against them. Rows of group-quarters facilities are passed over.
 
     Raises:
-        InputError: a missing or damaged part, other columns than the layout's, a code that it does not have,
-            columns of one record that contradict each other, a block that is not among ``codes``, or
-            another number of records than was written.
+        InputError: a missing or damaged part, other columns than the layout's, a code that it does
+            not have, columns of one record that contradict each other, a block that is not among
+            ``codes``, or another number of records than was written.
     """
     form, schema = universe.microdata, universe.schema
 
@@ -64,8 +68,9 @@ def read_form(
     called: str,
     part: MicrodataPart | None = None,
 ) -> Histogram:
-    """The same of records that are no universe of their own: ``cells_in`` says which of ``cells`` cells each of a batch is, those
-    that it puts past the last are passed over; ``called`` is whose columns they have."""
+    """The same of records that are no universe of their own: ``cells_in`` says which of ``cells``
+    cells each of a batch is, those that it puts past the last are passed over; ``called`` is whose
+    columns they have."""
     parts = _parts(directory)
     plan = _plan(parts[0], form, codes, called)
     places = _Units(plan, codes)
@@ -78,7 +83,9 @@ def read_form(
             cell = cells_in(batch, where)
             unit = places.of(batch, where)
             if SERIAL in plan.order and not _runs_on(batch.column(SERIAL), records):
-                raise InputError(f"{SERIAL} does not run on here: a part is missing or out of order", where=where)
+                raise InputError(
+                    f"{SERIAL} does not run on here: a part is missing or out of order", where=where
+                )
             key, count = np.unique((unit * cells + cell)[cell < cells], return_counts=True)
             keys.append(key)
             counts.append(count)
@@ -93,8 +100,8 @@ def read_form(
 def read_frame(path: Path | str) -> pd.DataFrame:
     """The microdata as a data frame, one row per record, coded columns as categories of strings.
 
-    ``path`` is a folder of parts, one part, a pipe-delimited microdata file, or a run or release folder, of
-    which the persons are taken. Those of a seeded run have a column more, which says so.
+    ``path`` is a folder of parts, one part, a pipe-delimited microdata file, or a run or release
+    folder, of which the persons are taken. Those of a seeded run have a column more, which says so.
     """
     path = Path(path)
     if path.suffix == ".csv":
@@ -106,7 +113,9 @@ def read_frame(path: Path | str) -> pd.DataFrame:
         seeded = any(COLUMN.encode() in (p.schema.metadata or {}) for p in parts)
         return _told(pa.concat_tables(parts).unify_dictionaries().to_pandas(), seeded)
     except DAMAGE as e:
-        raise InputError(f"not readable as microdata ({e})", where=path, remedy="write it again") from None
+        raise InputError(
+            f"not readable as microdata ({e})", where=path, remedy="write it again"
+        ) from None
 
 
 def _read_text(path: Path) -> pd.DataFrame:
@@ -126,10 +135,14 @@ def _read_text(path: Path) -> pd.DataFrame:
             pacsv.ConvertOptions(column_types=kinds, strings_can_be_null=False),
         )
         frame = table.unify_dictionaries().to_pandas()
-        texts = {c: frame[c].cat.rename_categories(csv_text.plain) for c in frame.columns if c != SERIAL}
+        texts = {
+            c: frame[c].cat.rename_categories(csv_text.plain) for c in frame.columns if c != SERIAL
+        }
         return _told(frame.assign(**texts), f"# {WARNING}\n" in above)
     except (*DAMAGE, StopIteration) as e:
-        raise InputError(f"not readable as delimited microdata ({str(e) or 'no header'})", where=path) from None
+        raise InputError(
+            f"not readable as delimited microdata ({str(e) or 'no header'})", where=path
+        ) from None
 
 
 def _told(frame: pd.DataFrame, seeded: bool) -> pd.DataFrame:
@@ -141,7 +154,9 @@ def _told(frame: pd.DataFrame, seeded: bool) -> pd.DataFrame:
 def _parts(path: Path) -> list[Path]:
     parts = [path] if path.is_file() else sorted(path.glob("*.parquet"))
     if not parts:
-        raise InputError("no microdata here", where=path, remedy="name a folder with part-*.parquet in it")
+        raise InputError(
+            "no microdata here", where=path, remedy="name a folder with part-*.parquet in it"
+        )
     return parts
 
 
@@ -150,11 +165,15 @@ def _batches(path: Path, plan: MicrodataLayout | None) -> Iterator[pa.RecordBatc
     try:
         with pq.ParquetFile(path) as file:
             if plan and tuple(file.schema_arrow.names) != plan.order:
-                raise InputError(f"other columns than in the first part: {file.schema_arrow.names}", where=path)
+                raise InputError(
+                    f"other columns than in the first part: {file.schema_arrow.names}", where=path
+                )
             for batch in file.iter_batches(BATCH):
                 yield batch.replace_schema_metadata(file.schema_arrow.metadata)
     except DAMAGE as e:
-        raise InputError(f"not readable as Parquet ({e})", where=path, remedy="write the microdata again") from None
+        raise InputError(
+            f"not readable as Parquet ({e})", where=path, remedy="write the microdata again"
+        ) from None
 
 
 def _plan(path: Path, form: MicrodataForm, codes: Codes, called: str) -> MicrodataLayout:
@@ -162,7 +181,9 @@ def _plan(path: Path, form: MicrodataForm, codes: Codes, called: str) -> Microda
     try:
         names = tuple(pq.read_schema(path).names)
     except DAMAGE as e:
-        raise InputError(f"not readable as Parquet ({e})", where=path, remedy="write the microdata again") from None
+        raise InputError(
+            f"not readable as Parquet ({e})", where=path, remedy="write the microdata again"
+        ) from None
     plan = layout(form, codes, "")
     if plan.order != names:
         raise InputError(
@@ -182,10 +203,14 @@ def coded(batch: pa.RecordBatch, name: str, where: str) -> tuple[list[str], NDAr
         column = pc.dictionary_encode(column)
     if not pa.types.is_string(column.dictionary.type):
         raise InputError(f"{name} holds {column.dictionary.type}, not text", where=where)
-    return column.dictionary.to_pylist(), column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return column.dictionary.to_pylist(), column.indices.to_numpy(zero_copy_only=False).astype(
+        np.int64
+    )
 
 
-def cells_of(batch: pa.RecordBatch, columns: Sequence[CodedColumn], schema: Schema, where: str) -> NDArray[np.int64]:
+def cells_of(
+    batch: pa.RecordBatch, columns: Sequence[CodedColumn], schema: Schema, where: str
+) -> NDArray[np.int64]:
     """The cell of each record; one past the last for a record of none (a facility)."""
     levels: dict[str, NDArray[np.int64]] = {}
     outside = np.zeros(batch.num_rows, dtype=bool)
@@ -205,8 +230,8 @@ def cells_of(batch: pa.RecordBatch, columns: Sequence[CodedColumn], schema: Sche
         wrong = np.flatnonzero(c.of_cells(cell) != entries[c.name])
         if len(wrong):
             raise InputError(
-                f"{c.name} does not agree with the other columns, first in the record {wrong[0]} after that, "
-                f"{batch.slice(wrong[0], 1).to_pylist()[0]}",
+                f"{c.name} does not agree with the other columns, first in the record {wrong[0]}"
+                f" after that, {batch.slice(wrong[0], 1).to_pylist()[0]}",
                 where=where,
             )
     return cell
@@ -220,9 +245,13 @@ def _jointly(
     entries: Mapping[str, NDArray[np.int64]],
     where: str,
 ) -> NDArray[np.int64]:
-    """The level of an attribute that no column carries, of each record: from the columns that follow from it, and perhaps
-    from attributes that are ``known``. Their codes together tell its levels apart."""
-    own, of = schema.steps((attribute,))[0], dict(zip(schema.steps(list(known)), known, strict=True))
+    """The level of an attribute that no column carries, of each record: from the columns that
+    follow from it, and perhaps from attributes that are ``known``. Their codes together tell its
+    levels apart."""
+    own, of = (
+        schema.steps((attribute,))[0],
+        dict(zip(schema.steps(list(known)), known, strict=True)),
+    )
     columns = [c for c in every if own in c.by and all(by in of for by in c.by if by != own)]
     beside = sorted({by for c in columns for by in c.by if by != own}, reverse=True)
     shape = [levels for _, levels in (*beside, own)]
@@ -237,8 +266,12 @@ def _jointly(
     order = np.argsort(key, axis=None)
     at = order[np.minimum(np.searchsorted(key.ravel(), record, sorter=order), key.size - 1)]
     if (odd := key.ravel()[at] != record).any():
-        raise InputError(f"{', '.join(c.name for c in columns)} together are of no {schema.attribute(attribute).title}, first in the "
-                         f"record {int(np.argmax(odd))} after that", where=where)  # fmt: skip
+        raise InputError(
+            f"{', '.join(c.name for c in columns)} together are of no"
+            f" {schema.attribute(attribute).title}, first in the record {int(np.argmax(odd))} after"
+            " that",
+            where=where,
+        )
     return at % own[1]
 
 
@@ -292,5 +325,7 @@ class _Units:
         at = np.minimum(np.searchsorted(self.held, values), len(self.held) - 1)
         unknown = np.flatnonzero(self.held[at] != values)
         if len(unknown):
-            raise InputError(f"block {names[unknown[0]]!r} is not one of the {len(self.held)} units", where=where)
+            raise InputError(
+                f"block {names[unknown[0]]!r} is not one of the {len(self.held)} units", where=where
+            )
         return self.order[at]

@@ -1,10 +1,12 @@
-"""The microdata of units of the DHC: households, vacant units and facilities of group quarters in one folder, by block.
+"""The microdata of units of the DHC: households, vacant units and facilities of group quarters in
+one folder, by block.
 
-Which of the rented households of a block pay no cash rent (``TEN`` 4) is not estimated: the units say how many. Here they are drawn
-at random, each choice as likely as any other, and always the same ones for the same counts: the draw is seeded by a digest of
-the published units and households, and of nothing else, so that whoever has the counts makes the same file, and it tells no more than
-they do. (The Bureau's writer lets the last rented rows of a block, in the order of cells, be those: women, and the oldest.)
-"""
+Which of the rented households of a block pay no cash rent (``TEN`` 4) is not estimated: the units
+say how many. Here they are drawn at random, each choice as likely as any other, and always the same
+ones for the same counts: the draw is seeded by a digest of the published units and households, and
+of nothing else, so that whoever has the counts makes the same file, and it tells no more than they
+do. (The Bureau's writer lets the last rented rows of a block, in the order of cells, be those:
+women, and the oldest.)"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _CALLED = ("households", "households without cash rent", "vacant units and facil
 
 
 def records_of(units: Histogram, households: Histogram) -> Histogram:
-    """The records, as :mod:`das.model.dhc.unit_records` has them. Raises :class:`InputError` where units and households differ."""
+    """The records, as :mod:`das.model.dhc.unit_records` has them. Raises :class:`InputError` where
+    units and households differ.
+    """
     digest = sha256()
     for h in (units, households):
         for values in h.to_arrays().values():
@@ -48,35 +52,47 @@ def write(
     csv: bool = False,
     private: Private = True,
 ) -> list[Path]:
-    """Write the records of the lowest level into ``directory`` as :func:`das.files.microdata.writing.write` does; return the files.
+    """Write the records of the lowest level into ``directory`` as
+    :func:`das.files.microdata.writing.write` does; return the files.
 
-    ``units`` are over ``tenvacgq``, ``households`` over ``dhch``. Raises as that does, and where households of a tenure are not the
-    occupied units of it.
-    """
+    ``units`` are over ``tenvacgq``, ``households`` over ``dhch``. Raises as that does, and where
+    households of a tenure are not the occupied units of it."""
     records = records_of(units, households)
-    return write_form(directory, records, codes, unit_records.form(), build=build, csv=csv, private=private)
+    return write_form(
+        directory, records, codes, unit_records.form(), build=build, csv=csv, private=private
+    )
 
 
 def read(directory: Path, codes: Codes) -> tuple[Histogram, Histogram]:
-    """Units and households of the blocks ``codes``: what was written. Raises as :func:`das.files.microdata.reading.read` does."""
+    """Units and households of the blocks ``codes``: what was written. Raises as
+    :func:`das.files.microdata.reading.read` does.
+    """
     return unit_records.parted(
-        read_form(directory, unit_records.form(), codes, unit_records.CELLS, _cells, "a file of units")
+        read_form(
+            directory, unit_records.form(), codes, unit_records.CELLS, _cells, "a file of units"
+        )
     )
 
 
 def _cells(batch: pa.RecordBatch, where: str) -> NDArray[np.int64]:
-    """The tenure of a record says of which kind it is; its own columns, which of the cells of that."""
+    """The tenure of a record says of which kind it is; its own columns, which of the cells of
+    that.
+    """
     values, index = coded(batch, "TEN", where)
     known = np.array([KIND_OF_TEN.get(v, -1) for v in values], dtype=np.int64)[index]
     if (known < 0).any():
         first = int(np.argmax(known < 0))
         raise InputError(
-            f"TEN is {values[index[first]]!r} in the record {first} after that; its codes are 0 to 4", where=where
+            f"TEN is {values[index[first]]!r} in the record {first} after that; its codes are 0"
+            " to 4",
+            where=where,
         )
     out = np.empty(batch.num_rows, dtype=np.int64)
     columns = unit_records.form().columns
     for kind, (first, schema) in enumerate(KINDS):
         here = known == kind
         own = [c.parts[kind][1] for c in columns]
-        out[here] = first + cells_of(batch.filter(pa.array(here)), own, schema, f"{where}, {_CALLED[kind]} alone")
+        out[here] = first + cells_of(
+            batch.filter(pa.array(here)), own, schema, f"{where}, {_CALLED[kind]} alone"
+        )
     return out

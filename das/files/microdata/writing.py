@@ -1,10 +1,9 @@
 """Microdata files: Parquet, one row per record, with the columns of the microdata detail files.
 
-A folder ``persons/`` or ``units/`` of ``part-NNNNN.parquet`` (zstd; every coded column a dictionary of
-strings), ordered by block. It appears under its name when it is whole, never before. Beside it, on request,
-the same rows as ``persons.csv``: pipe-delimited, ``#`` lines first, then a header. A seeded run says that it is one
-in the metadata of the parts and in a ``#`` line.
-"""
+A folder ``persons/`` or ``units/`` of ``part-NNNNN.parquet`` (zstd; every coded column a dictionary
+of strings), ordered by block. It appears under its name when it is whole, never before. Beside it,
+on request, the same rows as ``persons.csv``: pipe-delimited, ``#`` lines first, then a header. A
+seeded run says that it is one in the metadata of the parts and in a ``#`` line."""
 
 from __future__ import annotations
 
@@ -58,26 +57,28 @@ def write(
 ) -> list[Path]:
     """Write the microdata of the lowest level into the folder ``directory``; return the files.
 
-    ``codes`` names the units of ``h``. ``structures``, ``(blocks, dwelling levels)``, adds to a file that lists facilities
-    one row for each of them (columns 1 and up), as published.
-    ``build`` goes into ``SCHEMA_BUILD_ID``. At most ``batch`` records are held at a time. Files of an
-    earlier run in ``directory`` are replaced; a folder with anything else in it is refused. With ``csv``,
+    ``codes`` names the units of ``h``. ``structures``, ``(blocks, dwelling levels)``, adds to a
+    file that lists facilities one row for each of them (columns 1 and up), as published. ``build``
+    goes into ``SCHEMA_BUILD_ID``. At most ``batch`` records are held at a time. Files of an earlier
+    run in ``directory`` are replaced; a folder with anything else in it is refused. With ``csv``,
     the rows also go to ``<directory>.csv``.
 
     Raises:
-        InputError: codes that do not fit the histogram, or that do not tell two blocks apart; more records
-            than nine digits can number; a folder with other files in it.
+        InputError: codes that do not fit the histogram, or that do not tell two blocks apart; more
+            records than nine digits can number; a folder with other files in it.
     """
     schema = universe.schema
     if len(codes) != h.units or h.cells != schema.cells:
         raise InputError(
-            f"{h.units} units of {h.cells} cells do not fit {len(codes)} codes and the {schema.cells} cells "
-            f"of schema {schema.name!r}",
+            f"{h.units} units of {h.cells} cells do not fit {len(codes)} codes and the"
+            f" {schema.cells} cells of schema {schema.name!r}",
             where=directory,
         )
     if structures is not None and universe.microdata.facilities:
         h = _with_facilities(h, structures)
-    return write_form(directory, h, codes, universe.microdata, build=build, csv=csv, private=private, batch=batch)
+    return write_form(
+        directory, h, codes, universe.microdata, build=build, csv=csv, private=private, batch=batch
+    )
 
 
 def write_form(
@@ -91,7 +92,9 @@ def write_form(
     private: Private = True,
     batch: int = BATCH,
 ) -> list[Path]:
-    """The same of records that are no universe of their own: ``form`` says what each cell of ``h`` is. Raises as :func:`write`."""
+    """The same of records that are no universe of their own: ``form`` says what each cell of ``h``
+    is. Raises as :func:`write`.
+    """
     plan = layout(form, codes, build)
     _check_serial(records := int(h.count.sum()), plan, directory)
     tables = _tables(h, plan, _Places(plan, codes), batch)
@@ -102,7 +105,9 @@ def write_form(
 
 @dataclass(frozen=True)
 class MicrodataPart:
-    """A shard of what is published: its number, and of its records the number of the ``first``, of ``records`` in all."""
+    """A shard of what is published: its number, and of its records the number of the ``first``, of
+    ``records`` in all.
+    """
 
     shard: int
     first: int
@@ -120,7 +125,9 @@ def write_part(
     build: str = "das",
     private: Private = True,
 ) -> None:
-    """As :func:`write`, of one shard: :func:`publish_parts` puts its files beside those of the others. Raises as it does."""
+    """As :func:`write`, of one shard: :func:`publish_parts` puts its files beside those of the
+    others. Raises as it does.
+    """
     plan = layout(universe.microdata, codes, build)
     if structures is not None and universe.microdata.facilities:
         h = _with_facilities(h, structures)
@@ -130,7 +137,10 @@ def write_part(
     for number, first in enumerate(rows):
         path = directory / f"part-{part.shard:05d}-{number:05d}.parquet"
         schema = first.schema.with_metadata(metadata)
-        with atomic.file(path) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
+        with (
+            atomic.file(path) as draft,
+            pq.ParquetWriter(draft, schema, compression="zstd") as writer,
+        ):
             for table in (first, *islice(rows, GROUPS - 1)):
                 writer.write_table(table.replace_schema_metadata(metadata))
 
@@ -139,15 +149,19 @@ def _metadata(plan: MicrodataLayout, records: int, private: Private) -> dict[str
     return {TITLE: plan.title, RECORDS: str(records)} | ({} if private else {COLUMN: CELL})
 
 
-def publish_parts(folders: Iterable[Path], directory: Path, *, csv: bool = False, private: Private = True) -> None:
-    """The files in ``folders``, which :func:`write_part` wrote, are there under ``directory``, too; with ``csv`` their rows also go to
-    ``<directory>.csv``."""
+def publish_parts(
+    folders: Iterable[Path], directory: Path, *, csv: bool = False, private: Private = True
+) -> None:
+    """The files in ``folders``, which :func:`write_part` wrote, are there under ``directory``, too;
+    with ``csv`` their rows also go to ``<directory>.csv``."""
     _refuse_others(directory)
     with atomic.folder(directory) as draft:
         for part in (p for folder in folders for p in sorted(folder.glob("part-*.parquet"))):
             atomic.link(part, draft / part.name)
         if csv:
-            _write_text(sorted(draft.iterdir()), directory.with_name(f"{directory.name}.csv"), private)
+            _write_text(
+                sorted(draft.iterdir()), directory.with_name(f"{directory.name}.csv"), private
+            )
 
 
 def _write_text(parts: Sequence[Path], path: Path, private: Private) -> None:
@@ -173,7 +187,9 @@ def _copy_as_text(parts: Sequence[Path], file: IO[bytes], private: Private) -> N
 
 def _check_serial(records: int, plan: MicrodataLayout, directory: Path) -> None:
     if records > LARGEST_SERIAL + 1 and SERIAL in plan.order:
-        raise InputError(f"{records:,} records are more than EPNUM can number (1,000,000,000)", where=directory)
+        raise InputError(
+            f"{records:,} records are more than EPNUM can number (1,000,000,000)", where=directory
+        )
 
 
 def _publish(
@@ -190,7 +206,9 @@ def _publish(
         parts = outer.enter_context(atomic.folder(directory))
         draft = outer.enter_context(atomic.file(text)) if text else None
         with ExitStack() as stack:
-            sinks: list[_Parts | _Text] = [stack.enter_context(_Parts(parts, plan, records, private))]
+            sinks: list[_Parts | _Text] = [
+                stack.enter_context(_Parts(parts, plan, records, private))
+            ]
             if draft:
                 file = stack.enter_context(draft.open("wb"))
                 sinks.append(_Text(file, plan.title, plan.order, records, private))
@@ -200,7 +218,9 @@ def _publish(
 
 
 def _refuse_others(directory: Path) -> None:
-    if directory.exists() and (not directory.is_dir() or any(not _is_part(p) for p in directory.iterdir())):
+    if directory.exists() and (
+        not directory.is_dir() or any(not _is_part(p) for p in directory.iterdir())
+    ):
         raise InputError(
             "this is not a folder of microdata parts alone, and it would be replaced",
             where=directory,
@@ -216,7 +236,8 @@ def _with_facilities(h: Histogram, structures: NDArray[np.int64]) -> Histogram:
     """A third cell after vacant and occupied: group-quarters facilities of all types."""
     if len(structures) != h.units:
         raise InputError(
-            f"structures of {len(structures)} blocks for {h.units} blocks", where="microdata of housing units"
+            f"structures of {len(structures)} blocks for {h.units} blocks",
+            where="microdata of housing units",
         )
     facilities = structures[:, 1:].sum(axis=1)
     at = np.flatnonzero(facilities)
@@ -236,14 +257,19 @@ class _Places:
             rows, at = tails(codes, plan.width), 0
             held = of_characters(rows)
             for name, width in plan.geography:
-                values, index = np.unique(of_characters(rows[:, at : at + width]), return_inverse=True)
+                values, index = np.unique(
+                    of_characters(rows[:, at : at + width]), return_inverse=True
+                )
                 self.parts[name] = texts.column(values), index
                 at += width
         if len(np.unique(held)) != len(codes):
             raise InputError(
-                "two units have the same code" + (f" in its last {plan.width} characters" if plan.width else ""),
+                "two units have the same code"
+                + (f" in its last {plan.width} characters" if plan.width else ""),
                 where="microdata",
-                remedy="give each block a code of its own: state, county, tract, block group, block",
+                remedy=(
+                    "give each block a code of its own: state, county, tract, block group, block"
+                ),
             )
 
     def columns(self, unit: NDArray[np.int64]) -> dict[str, pa.Array]:
@@ -270,7 +296,11 @@ def _tables(
 
 
 def _table(
-    unit: NDArray[np.int64], cell: NDArray[np.int64], serial: int, plan: MicrodataLayout, places: _Places
+    unit: NDArray[np.int64],
+    cell: NDArray[np.int64],
+    serial: int,
+    plan: MicrodataLayout,
+    places: _Places,
 ) -> pa.Table:
     rows = len(unit)
     columns: dict[str, Any] = {SERIAL: pa.array(np.arange(serial, serial + rows, dtype=np.int32))}
@@ -290,10 +320,17 @@ class _Parts:
     """The Parquet files, a new one every ``GROUPS`` row groups."""
 
     def __init__(
-        self, directory: Path, plan: MicrodataLayout, records: int, private: Private, name: str = "part"
+        self,
+        directory: Path,
+        plan: MicrodataLayout,
+        records: int,
+        private: Private,
+        name: str = "part",
     ) -> None:
         self.directory, self.name = directory, name
-        self.metadata = {TITLE: plan.title, RECORDS: str(records)} | ({} if private else {COLUMN: CELL})
+        self.metadata = {TITLE: plan.title, RECORDS: str(records)} | (
+            {} if private else {COLUMN: CELL}
+        )
         self.groups = 0
         self.writer: pq.ParquetWriter | None = None
 
@@ -323,7 +360,9 @@ class _Text:
 
     OPTIONS = pacsv.WriteOptions(include_header=False, delimiter="|", quoting_style="none")
 
-    def __init__(self, file: IO[bytes], title: str, order: Sequence[str], records: int, private: Private) -> None:
+    def __init__(
+        self, file: IO[bytes], title: str, order: Sequence[str], records: int, private: Private
+    ) -> None:
         self.file = file
         mark = () if private else (f"# {WARNING}",)
         lines = (f"# {title}", f"# records: {records}", *mark, "|".join(order))

@@ -1,4 +1,5 @@
-"""Boundaries of places from a file that a user names: GeoPackage, GeoJSON, shapefile, or what else geopandas reads.
+"""Boundaries of places from a file that a user names: GeoPackage, GeoJSON, shapefile, or what else
+geopandas reads.
 
 geopandas comes with the extra ``maps``; it is loaded when a file is read.
 """
@@ -16,21 +17,25 @@ from numpy.typing import NDArray
 from das.errors import InputError, UserError
 
 Ring = NDArray[np.float64]
-#: Details smaller than this share of the whole extent are left out: less than a point of any screen.
+#: Details smaller than this share of the whole extent are left out: less than a point of any
+#: screen.
 DETAIL = 1 / 2000
 
 
 @dataclass(frozen=True, eq=False)
 class Boundaries:
-    """``shapes[i]``: the rings of unit ``i``, ``(points, 2)`` each, outer ones anticlockwise and holes clockwise; none
-    where the file has no boundary of it. ``column`` is what they were joined by, ``others`` are keys of no unit."""
+    """``shapes[i]``: the rings of unit ``i``, ``(points, 2)`` each, outer ones anticlockwise and
+    holes clockwise; none where the file has no boundary of it. ``column`` is what they were joined
+    by, ``others`` are keys of no unit."""
 
     shapes: tuple[tuple[Ring, ...], ...]
     column: str
     others: tuple[str, ...]
 
 
-def read(path: Path, geoids: NDArray[np.str_], codes: NDArray[np.str_], column: str | None = None) -> Boundaries:
+def read(
+    path: Path, geoids: NDArray[np.str_], codes: NDArray[np.str_], column: str | None = None
+) -> Boundaries:
     """The boundary of each unit, joined by its GEOID or its code, whichever the file has.
 
     ``column`` is that of the file that holds them; without it, the one with the most of them.
@@ -42,44 +47,71 @@ def read(path: Path, geoids: NDArray[np.str_], codes: NDArray[np.str_], column: 
     frame = _frame(path)
     texts = {str(c): _texts(frame[c], geoids) for c in frame.columns if c != frame.geometry.name}
     if column is not None and column not in texts:
-        raise UserError(f"there is no column {column!r}", where=path, remedy=f"its columns are {', '.join(texts)}")
-    hits = {(c, kind): int(np.isin(known[known != ""], texts[c]).sum())
-            for c in ([column] if column else texts) for kind, known in (("GEOID", geoids), ("code", codes))}  # fmt: skip
+        raise UserError(
+            f"there is no column {column!r}",
+            where=path,
+            remedy=f"its columns are {', '.join(texts)}",
+        )
+    hits = {
+        (c, kind): int(np.isin(known[known != ""], texts[c]).sum())
+        for c in ([column] if column else texts)
+        for kind, known in (("GEOID", geoids), ("code", codes))
+    }
     best = max(hits, key=lambda k: hits[k], default=None)
     if best is None or not hits[best]:
-        raise InputError(f"no boundary is that of a unit: the first of these has the GEOID {geoids[0] or codes[0]}",
-                         where=path, remedy="choose the file and the --level that go together; --key names the column "
-                                            f"that holds GEOIDs, of {', '.join(texts) or 'none'}")  # fmt: skip
+        raise InputError(
+            "no boundary is that of a unit: the first of these has the GEOID"
+            f" {geoids[0] or codes[0]}",
+            where=path,
+            remedy=(
+                "choose the file and the --level that go together; --key names the column "
+                f"that holds GEOIDs, of {', '.join(texts) or 'none'}"
+            ),
+        )
     keys, known = texts[best[0]], geoids if best[1] == "GEOID" else codes
     rings: dict[str, list[Ring]] = {}
     for key, geometry in zip(keys, _drawn(frame, np.isin(keys, known)), strict=True):
         rings.setdefault(key, []).extend(_rings(geometry))
     others = tuple(k for k in rings if k not in set(known.tolist()))
-    return Boundaries(tuple(tuple(rings.get(k, ()) if k else ()) for k in known.tolist()), best[0], others)
+    return Boundaries(
+        tuple(tuple(rings.get(k, ()) if k else ()) for k in known.tolist()), best[0], others
+    )
 
 
 def _frame(path: Path) -> Any:
     try:
         import geopandas
     except ImportError:
-        raise UserError("maps need geopandas, which is not installed", where="das map",
-                        remedy="python -m pip install 'topdown-das[maps]'") from None  # fmt: skip
+        raise UserError(
+            "maps need geopandas, which is not installed",
+            where="das map",
+            remedy="python -m pip install 'topdown-das[maps]'",
+        ) from None
     if not path.exists():
         raise InputError("there is no such file of boundaries", where=path, remedy="check the path")
     try:
         frame = geopandas.read_file(path)
     except Exception as error:  # one of several of the libraries below it
-        raise InputError(f"cannot be read as boundaries ({str(error).splitlines()[0][:200]})", where=path,
-                         remedy="give a GeoPackage, GeoJSON or shapefile") from None  # fmt: skip
+        raise InputError(
+            f"cannot be read as boundaries ({str(error).splitlines()[0][:200]})",
+            where=path,
+            remedy="give a GeoPackage, GeoJSON or shapefile",
+        ) from None
     if not hasattr(frame, "geometry") or not len(frame):
-        raise InputError("has no boundaries in it", where=path, remedy="give a GeoPackage, GeoJSON or shapefile")
+        raise InputError(
+            "has no boundaries in it", where=path, remedy="give a GeoPackage, GeoJSON or shapefile"
+        )
     return frame
 
 
 def _texts(values: Any, geoids: NDArray[np.str_]) -> NDArray[np.str_]:
-    """Keys as text. A file that holds them as numbers has lost their leading zeros, which come back."""
+    """Keys as text. A file that holds them as numbers has lost their leading zeros, which come
+    back.
+    """
     numbers = values.dtype.kind in "iuf"
-    texts = [("" if v != v or v is None else str(int(v)) if numbers else str(v).strip()) for v in values]
+    texts = [
+        ("" if v != v or v is None else str(int(v)) if numbers else str(v).strip()) for v in values
+    ]
     width = max(map(len, geoids.tolist()), default=0)
     return np.array([t.zfill(width) if numbers and t else t for t in texts], dtype=np.str_)
 
@@ -88,10 +120,14 @@ def _drawn(frame: Any, wanted: NDArray[np.bool_]) -> Sequence[Any]:
     """Geometries in a plane, as it is seen from above the middle of those that are wanted."""
     shapes = frame.geometry
     west, south, east, north = shapes[wanted].total_bounds
-    degrees = frame.crs.is_geographic if frame.crs is not None else abs(east) <= 180 and abs(north) <= 90
+    degrees = (
+        frame.crs.is_geographic if frame.crs is not None else abs(east) <= 180 and abs(north) <= 90
+    )
     simple = shapes.simplify(max(east - west, north - south) * DETAIL)
     if degrees:
-        simple = simple.affine_transform([float(np.cos(np.radians((south + north) / 2))), 0, 0, 1, 0, 0])
+        simple = simple.affine_transform(
+            [float(np.cos(np.radians((south + north) / 2))), 0, 0, 1, 0, 0]
+        )
     return list(simple)
 
 
@@ -99,5 +135,11 @@ def _rings(geometry: Any) -> list[Ring]:
     from shapely.geometry.polygon import orient
 
     parts = getattr(geometry, "geoms", [geometry])
-    areas = [orient(p) for p in parts if p is not None and p.geom_type == "Polygon" and not p.is_empty]
-    return [np.asarray(r.coords, dtype=np.float64)[:, :2] for a in areas for r in (a.exterior, *a.interiors)]
+    areas = [
+        orient(p) for p in parts if p is not None and p.geom_type == "Polygon" and not p.is_empty
+    ]
+    return [
+        np.asarray(r.coords, dtype=np.float64)[:, :2]
+        for a in areas
+        for r in (a.exterior, *a.interiors)
+    ]

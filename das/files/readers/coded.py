@@ -1,7 +1,8 @@
-"""A table row by row, in numbers: of each row its block, its household if it has one, its cell and how many records it is.
+"""A table row by row, in numbers: of each row its block, its household if it has one, its cell and
+how many records it is.
 
-Codes of blocks and households are kept once each: a table takes 24 bytes a row, however long the codes are.
-"""
+Codes of blocks and households are kept once each: a table takes 24 bytes a row, however long the
+codes are."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ class Coded(Closed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedRows(Closed):
-    """``cell`` of ``schema`` and ``count``, ``(rows,)``; ``household`` of tables that are linked."""
+    """``cell`` of ``schema`` and ``count``, ``(rows,)``; ``household`` of tables that are
+    linked.
+    """
 
     member: Member
     schema: Schema
@@ -74,8 +77,8 @@ class CodedRows(Closed):
         return self.member.name
 
     def refuse(self, bad: Bools, what: str, which: Callable[[int], str], remedy: str) -> None:
-        """Raises :class:`InputError` if there are bad rows: how many, ``what`` is wrong, the first place, and ``which`` it is. No value of a
-        record is in it: a log is no place for records."""
+        """Raises :class:`InputError` if there are bad rows: how many, ``what`` is wrong, the first
+        place, and ``which`` it is. No value of a record is in it: a log is no place for records."""
         if bad.any():
             first = int(np.argmax(bad))
             said = f"{int(bad.sum()):,} of {len(self):,} rows {what}; the first: {which(first)}"
@@ -87,13 +90,23 @@ class CodedRows(Closed):
         return {a.name: level for a, level in zip(self.schema.attributes, found, strict=True)}
 
 
-def coded_rows(member: Member, schema: Schema, encoding: str, progress: Progress, *, linked: bool = False) -> CodedRows:
-    """All rows of a table with columns of fixed names; one that is ``linked`` has a column of households."""
-    columns: dict[str, Any] = {"geography": {BLOCK: BLOCK}, "areas": {HOUSEHOLD: HOUSEHOLD} if linked else {}}
+def coded_rows(
+    member: Member, schema: Schema, encoding: str, progress: Progress, *, linked: bool = False
+) -> CodedRows:
+    """All rows of a table with columns of fixed names; one that is ``linked`` has a column of
+    households.
+    """
+    columns: dict[str, Any] = {
+        "geography": {BLOCK: BLOCK},
+        "areas": {HOUSEHOLD: HOUSEHOLD} if linked else {},
+    }
     if NUMBER in names(member, encoding):
         columns["count"] = NUMBER
     places: dict[str, list[pa.DictionaryArray]] = {BLOCK: [], HOUSEHOLD: []}
-    numbers: dict[str, list[Ints]] = {CELL: [np.zeros(0, dtype=np.int64)], COUNT: [np.zeros(0, dtype=np.int64)]}
+    numbers: dict[str, list[Ints]] = {
+        CELL: [np.zeros(0, dtype=np.int64)],
+        COUNT: [np.zeros(0, dtype=np.int64)],
+    }
     for batch in rows([member], Columns.of(columns, schema, where=""), schema, encoding, progress):
         for name in (BLOCK, HOUSEHOLD) if linked else (BLOCK,):
             places[name].append(batch.column(name).combine_chunks().dictionary_encode())

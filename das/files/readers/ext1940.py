@@ -1,25 +1,28 @@
 """The 1940 Census extract EXT1940USCB of IPUMS USA, recoded as in the 2018 end-to-end test.
 
-A hierarchical fixed-width ASCII file, plain or gzip: each household is one ``H`` line of 159 characters,
-then its ``NUMPREC`` persons, ``P`` lines of 273. ``H`` lines padded with blanks to 273, and CRLF line ends, are
-accepted. The whole file is 42 GB and 171 million lines; it is read a chunk of whole households at a time.
+A hierarchical fixed-width ASCII file, plain or gzip: each household is one ``H`` line of 159
+characters, then its ``NUMPREC`` persons, ``P`` lines of 273. ``H`` lines padded with blanks to 273,
+and CRLF line ends, are accepted. The whole file is 42 GB and 171 million lines; it is read a chunk
+of whole households at a time.
 
 The recode, schema ``1940-e2e`` (8 x 2 x 2 x 6):
 
-* ``hhgq`` from GQTYPE: 0 -> 0 (household); 2, 3, 4 -> 1, 2, 3; 6, 7, 8, 9 -> 4, 5, 6, 7. GQTYPE 1 and 5 do not
-  occur in 1940 and are refused;
-* ``votingage`` = AGE >= 18; ``hispanic`` = HISPAN > 0 (so 9, not reported, counts as Hispanic); ``race`` = RACE - 1.
+* ``hhgq`` from GQTYPE: 0 -> 0 (household); 2, 3, 4 -> 1, 2, 3; 6, 7, 8, 9 -> 4, 5, 6, 7. GQTYPE 1
+  and 5 do not occur in 1940 and are refused;
+* ``votingage`` = AGE >= 18; ``hispanic`` = HISPAN > 0 (so 9, not reported, counts as Hispanic);
+  ``race`` = RACE - 1.
 
-Places: ``State`` (STATEFIP), ``County`` (with the 4-digit COUNTY, 6 characters), ``Enumdist`` (with the 4-digit
-ENUMDIST, 10 characters), the lowest level; and ``Supdist`` (county and SUPDIST, 9 characters), which is left
-out where some enumeration district has households in more than one supervisor's district.
+Places: ``State`` (STATEFIP), ``County`` (with the 4-digit COUNTY, 6 characters), ``Enumdist`` (with
+the 4-digit ENUMDIST, 10 characters), the lowest level; and ``Supdist`` (county and SUPDIST, 9
+characters), which is left out where some enumeration district has households in more than one
+supervisor's district.
 
-Large group quarters that IPUMS split up (SPLIT40) count as the units that they were split into, as in the
-end-to-end test.
+Large group quarters that IPUMS split up (SPLIT40) count as the units that they were split into, as
+in the end-to-end test.
 
-Sources: the record layout of EXT1940USCB (IPUMS USA, DOI 10.18128/D010.V8.0.EXT1940USCB); the reader of
-the 2018 end-to-end test (github.com/uscensusbureau/census2020-das-e2e), ``e2e_1940_reader.py``.
-"""
+Sources: the record layout of EXT1940USCB (IPUMS USA, DOI 10.18128/D010.V8.0.EXT1940USCB); the
+reader of the 2018 end-to-end test (github.com/uscensusbureau/census2020-das-e2e),
+``e2e_1940_reader.py``."""
 
 from __future__ import annotations
 
@@ -49,31 +52,43 @@ Ints = NDArray[np.int64]
 CHUNK = 1 << 26  #: bytes read at a time
 MERGE = 1 << 22  #: distinct counts kept aside before they are merged
 H_LENGTH, P_LENGTH = 159, 273
-AGE_LIMIT = 120  #: the largest age in the file, by the reader of the 2010 demonstration data products
+AGE_LIMIT = (
+    120  #: the largest age in the file, by the reader of the 2010 demonstration data products
+)
 
 #: First column (from 1) and width of each field.
 COLUMNS = {
-    "SERIAL": (8, 8), "NUMPREC": (16, 2), "STATEFIP": (54, 2), "COUNTY": (56, 4), "GQ": (94, 1), "GQTYPE": (95, 1),
-    "ENUMDIST": (125, 4), "SUPDIST": (129, 3), "AGE": (74, 3), "RACE": (85, 1), "HISPAN": (89, 1),
-}  # fmt: skip
+    "SERIAL": (8, 8),
+    "NUMPREC": (16, 2),
+    "STATEFIP": (54, 2),
+    "COUNTY": (56, 4),
+    "GQ": (94, 1),
+    "GQTYPE": (95, 1),
+    "ENUMDIST": (125, 4),
+    "SUPDIST": (129, 3),
+    "AGE": (74, 3),
+    "RACE": (85, 1),
+    "HISPAN": (89, 1),
+}
 #: The hhgq level of each GQTYPE; -1 where there is none.
 HHGQ = np.array([0, -1, 1, 2, 3, -1, 4, 5, 6, 7])
 NOT_THE_FORMAT = "give the file EXT1940USCB.dat or EXT1940USCB.dat.gz as IPUMS delivers it"
 
 
 def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) -> Extract:
-    """Read one or more EXT1940USCB files (or folders of ``.dat`` and ``.dat.gz`` files); together they are the nation.
+    """Read one or more EXT1940USCB files (or folders of ``.dat`` and ``.dat.gz`` files); together
+    they are the nation.
 
-    ``structures`` of shape ``(enumeration districts, 8)`` counts housing units (vacant ones too) in column 0 and
-    group quarters by type in the others. There is no housing-unit universe: ``units`` is ``None``. HISTID is
-    not read.
+    ``structures`` of shape ``(enumeration districts, 8)`` counts housing units (vacant ones too) in
+    column 0 and group quarters by type in the others. There is no housing-unit universe: ``units``
+    is ``None``. HISTID is not read.
 
     Raises
     ------
-    InputError : another schema; a file that is missing, damaged, of another format or given twice; and, with the
-        line, a record of the wrong length, a field that is no number or outside its codes, a person outside
-        its household, a household whose NUMPREC is not the number of its persons, a vacant unit with
-        persons or a group-quarters type, an occupied one without.
+    InputError : another schema; a file that is missing, damaged, of another format or given twice;
+        and, with the line, a record of the wrong length, a field that is no number or outside its
+        codes, a person outside its household, a household whose NUMPREC is not the number of its
+        persons, a vacant unit with persons or a group-quarters type, an occupied one without.
     """
     if schema != E2E_1940:
         raise InputError(
@@ -98,7 +113,9 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) 
             raise InputError("the file has no records", where=member.name, remedy=NOT_THE_FORMAT)
     used = sources(files)
     if len({s.sha256 for s in used}) < len(used):
-        raise InputError("two of the files are the same", where="data.path", remedy="give each file once")
+        raise InputError(
+            "two of the files are the same", where="data.path", remedy="give each file once"
+        )
     return _extract(persons, homes, districts, used)
 
 
@@ -107,7 +124,9 @@ def _files(paths: Sequence[Path]) -> list[Member]:
     found: list[Member] = []
     for path in map(Path, paths):
         inside = members(path)
-        chosen = inside if inside == [Member(path)] else [m for m in inside if m.base.endswith(".dat")]
+        chosen = (
+            inside if inside == [Member(path)] else [m for m in inside if m.base.endswith(".dat")]
+        )
         if not chosen:
             raise InputError("holds no .dat or .dat.gz file", where=path, remedy=NOT_THE_FORMAT)
         found += chosen
@@ -130,11 +149,11 @@ def _position(stream: Stream) -> int:
 
 
 def _households(stream: Stream, name: str) -> Iterator[bytes]:
-    """The text in pieces of about ``CHUNK`` bytes, each ending where an ``H`` line, or the file, does not go on.
+    """The text in pieces of about ``CHUNK`` bytes, each ending where an ``H`` line, or the file,
+    does not go on.
 
-    At most one household is carried from piece to piece (99 persons, 27 KB); what is longer is no household,
-    and is handed on as it is, to be refused.
-    """
+    At most one household is carried from piece to piece (99 persons, 27 KB); what is longer is no
+    household, and is handed on as it is, to be refused."""
     kept = b""
     for chunk in iter(lambda: stream.read(CHUNK), b""):
         text = kept + chunk
@@ -161,7 +180,11 @@ class _Lines:
     @cached_property
     def _ends(self) -> Ints:
         ends = np.flatnonzero(self.text == ord("\n"))
-        return ends if len(ends) and ends[-1] == len(self.text) - 1 else np.append(ends, len(self.text))
+        return (
+            ends
+            if len(ends) and ends[-1] == len(self.text) - 1
+            else np.append(ends, len(self.text))
+        )
 
     @cached_property
     def start(self) -> Ints:
@@ -171,7 +194,11 @@ class _Lines:
     @cached_property
     def length(self) -> Ints:
         """Characters in each line, without its end."""
-        return self._ends - self.start - ((self.text[self._ends - 1] == ord("\r")) & (self._ends > self.start))
+        return (
+            self._ends
+            - self.start
+            - ((self.text[self._ends - 1] == ord("\r")) & (self._ends > self.start))
+        )
 
     def characters(self, lines: Ints, column: int, width: int) -> NDArray[np.uint8]:
         """Columns ``column`` to ``column + width - 1`` (from 1), shape ``(lines, width)``."""
@@ -192,12 +219,16 @@ class _Lines:
             value = value * 10 + column
         return value
 
-    def check(self, good: NDArray[np.bool_], lines: Ints, what: str, remedy: str | None = None) -> None:
-        """Refuse the file at the first of ``lines`` that is not ``good``. The message names the line and ``what`` is wrong with
-        it, and no value: a log is no place for records."""
+    def check(
+        self, good: NDArray[np.bool_], lines: Ints, what: str, remedy: str | None = None
+    ) -> None:
+        """Refuse the file at the first of ``lines`` that is not ``good``. The message names the
+        line and ``what`` is wrong with it, and no value: a log is no place for records."""
         if not good.all():
             where = f"{self.name}, line {self.first + int(lines[np.argmin(good)])}"
-            raise InputError(what, where=where, remedy=remedy or "the file is damaged or altered: fetch it again")
+            raise InputError(
+                what, where=where, remedy=remedy or "the file is damaged or altered: fetch it again"
+            )
 
 
 class _Tally:
@@ -223,8 +254,8 @@ class _Tally:
 
 
 def _count(lines: _Lines, persons: _Tally, homes: _Tally, districts: _Tally) -> None:
-    """Check the records, recode them, and add them to the tallies: enumeration district x cell (persons),
-    x hhgq (homes) and x supervisor's district."""
+    """Check the records, recode them, and add them to the tallies: enumeration district x cell
+    (persons), x hhgq (homes) and x supervisor's district."""
     h, p, owner = _records(lines)
     district, hhgq = _homes(lines, h, np.bincount(owner, minlength=len(h)))
     homes.add(district * 8 + hhgq)
@@ -238,30 +269,48 @@ def _count(lines: _Lines, persons: _Tally, homes: _Tally, districts: _Tally) -> 
 
 
 def _records(lines: _Lines) -> tuple[Ints, Ints, Ints]:
-    """The lines with H records, those with P records, and the number of the household of each person."""
+    """The lines with H records, those with P records, and the number of the household of each
+    person.
+    """
     everything = np.arange(len(lines.start))
     lines.check(lines.length > 0, everything, "an empty line", NOT_THE_FORMAT)
     kind = lines.text[lines.start]
     is_h = kind == ord("H")
-    lines.check(is_h | (kind == ord("P")), everything, "the line begins with neither H nor P", NOT_THE_FORMAT)
+    lines.check(
+        is_h | (kind == ord("P")),
+        everything,
+        "the line begins with neither H nor P",
+        NOT_THE_FORMAT,
+    )
     allowed = (lines.length == P_LENGTH) | (is_h & (lines.length == H_LENGTH))
     for type_, expected in (("H", f"{H_LENGTH} (or {P_LENGTH})"), ("P", str(P_LENGTH))):
-        wrong = f"a record of type {type_} does not have the {expected} characters that are expected"
+        wrong = (
+            f"a record of type {type_} does not have the {expected} characters that are expected"
+        )
         lines.check(allowed | (kind != ord(type_)), everything, wrong, NOT_THE_FORMAT)
     h, p = np.flatnonzero(is_h), np.flatnonzero(~is_h)
     padded = h[lines.length[h] == P_LENGTH]
     if len(padded):
         tail = lines.characters(padded, H_LENGTH + 1, P_LENGTH - H_LENGTH)
-        lines.check((tail == ord(" ")).all(axis=1), padded, f"an H record that goes on after column {H_LENGTH}")
+        lines.check(
+            (tail == ord(" ")).all(axis=1),
+            padded,
+            f"an H record that goes on after column {H_LENGTH}",
+        )
     lines.check(is_h[:1], everything[:1], "a person before the first household", NOT_THE_FORMAT)
     owner = np.searchsorted(h, p) - 1
-    serial = [np.ascontiguousarray(lines.characters(of, *COLUMNS["SERIAL"])).view(np.uint64)[:, 0] for of in (h, p)]
+    serial = [
+        np.ascontiguousarray(lines.characters(of, *COLUMNS["SERIAL"])).view(np.uint64)[:, 0]
+        for of in (h, p)
+    ]
     lines.check(serial[1] == serial[0][owner], p, "SERIAL is not that of the household above")
     return h, p, owner
 
 
 def _homes(lines: _Lines, h: Ints, present: Ints) -> tuple[Ints, Ints]:
-    """The enumeration district of each household (10 digits) and its hhgq level; ``present``: persons that follow."""
+    """The enumeration district of each household (10 digits) and its hhgq level; ``present``:
+    persons that follow.
+    """
     said = lines.number(h, "NUMPREC")
     lines.check(said == present, h, "NUMPREC is not the number of person records that follow")
     gq, kind = lines.number(h, "GQ"), lines.number(h, "GQTYPE")
@@ -270,12 +319,16 @@ def _homes(lines: _Lines, h: Ints, present: Ints) -> tuple[Ints, Ints]:
     lines.check(hhgq >= 0, h, "GQTYPE does not occur in 1940 and has no level in the schema")
     lines.check((gq > 0) | (present == 0), h, "a vacant unit (GQ 0) with persons")
     lines.check((gq > 0) | (hhgq == 0), h, "a vacant unit (GQ 0) that is group quarters")
-    lines.check((gq == 0) | (present > 0), h, "group quarters, or an occupied housing unit, without persons")
+    lines.check(
+        (gq == 0) | (present > 0), h, "group quarters, or an occupied housing unit, without persons"
+    )
     state, county, number = (lines.number(h, f) for f in ("STATEFIP", "COUNTY", "ENUMDIST"))
     return (state * 10**4 + county) * 10**4 + number, hhgq
 
 
-def _extract(persons: _Tally, homes: _Tally, districts: _Tally, used: tuple[Source, ...]) -> Extract:
+def _extract(
+    persons: _Tally, homes: _Tally, districts: _Tally, used: tuple[Source, ...]
+) -> Extract:
     home, number = homes.result()
     district = np.unique(home // 8)
     structures = np.zeros((len(district), 8), dtype=np.int64)
@@ -288,7 +341,9 @@ def _extract(persons: _Tally, homes: _Tally, districts: _Tally, used: tuple[Sour
     person, count = persons.result()
     block = np.searchsorted(district, person // E2E_1940.cells)
     return Extract(
-        Blocks({name: of_characters(rows) for name, rows in fields.items()}, structures, state_names()),
+        Blocks(
+            {name: of_characters(rows) for name, rows in fields.items()}, structures, state_names()
+        ),
         Confidential(Records(E2E_1940, block, person % E2E_1940.cells, count)),
         {},
         used,

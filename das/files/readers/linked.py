@@ -1,16 +1,20 @@
 """Linked tables of persons, households and units: the input of the demographic file.
 
-A folder holds three tables of these names, each as ``.parquet``, ``.csv`` or ``.csv.gz``. Values are the codes of the schemas' levels.
+A folder holds three tables of these names, each as ``.parquet``, ``.csv`` or ``.csv.gz``. Values
+are the codes of the schemas' levels.
 
-==============  =======================================================================================================
-``persons``     a line a person: ``block``, ``household`` (empty in group quarters), the attributes of ``dhcp``
-``households``  a line a household: ``household``, ``block``, ``hhtenshort_3lev``; the other attributes of ``dhch`` may be there
-``units``       ``block``, ``tenvacgq``: units and facilities. It lists every block, one without either with a count of 0
-==============  =======================================================================================================
+==============
+=======================================================================================================
+``persons``     a line a person: ``block``, ``household`` (empty in group quarters), the attributes
+of ``dhcp`` ``households``  a line a household: ``household``, ``block``, ``hhtenshort_3lev``; the
+other attributes of ``dhch`` may be there ``units``       ``block``, ``tenvacgq``: units and
+facilities. It lists every block, one without either with a count of 0 ==============
+=======================================================================================================
 
-Each may have a column ``count``, of how many records a line stands for; who is linked has a line of their own. What a household is
-follows from its members (:mod:`das.model.dhc.members`); only its tenure does not, so the table of households cannot be left out. What
-else that says is held against the members. All that must agree is checked (:mod:`das.files.readers.links`), and nothing is mended.
+Each may have a column ``count``, of how many records a line stands for; who is linked has a line of
+their own. What a household is follows from its members (:mod:`das.model.dhc.members`); only its
+tenure does not, so the table of households cannot be left out. What else that says is held against
+the members. All that must agree is checked (:mod:`das.files.readers.links`), and nothing is mended.
 """
 
 from __future__ import annotations
@@ -43,15 +47,18 @@ SUFFIXES = (".parquet", ".csv", ".csv.gz")
 
 #: For the privacy statement.
 NOTES = (
-    "The list of blocks is that of the table of units: that a block is listed is published exactly. "
-    "List blocks without units and facilities with a count of 0 to hide it.",
+    (
+        "The list of blocks is that of the table of units: that a block is listed is published"
+        " exactly. List blocks without units and facilities with a count of 0 to hide it."
+    ),
 )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinkedExtract(Closed, Frozen):
-    """``blocks``: their codes in order, ``(blocks,)``; records of ``persons`` (``dhcp``), ``households`` (``dhch``) and ``units``
-    (``tenvacgq``) in them. ``notes``: sentences for the privacy statement."""
+    """``blocks``: their codes in order, ``(blocks,)``; records of ``persons`` (``dhcp``),
+    ``households`` (``dhch``) and ``units`` (``tenvacgq``) in them. ``notes``: sentences for the
+    privacy statement."""
 
     blocks: Codes
     persons: Confidential[Records]
@@ -62,20 +69,29 @@ class LinkedExtract(Closed, Frozen):
 
 
 def read(folder: Path, *, encoding: str = UTF_8, progress: Progress = SILENT) -> LinkedExtract:
-    """Read the three tables of a folder, and check them against each other. Costs some passes over arrays of one number a line.
+    """Read the three tables of a folder, and check them against each other. Costs some passes over
+    arrays of one number a line.
 
-    ``encoding``: that of texts. Raises :class:`InputError` with the number and the first place of what is wrong: a file that is missing
-    or damaged, a code that is unknown, a structural zero, or links that contradict each other.
-    """
+    ``encoding``: that of texts. Raises :class:`InputError` with the number and the first place of
+    what is wrong: a file that is missing or damaged, a code that is unknown, a structural zero, or
+    links that contradict each other."""
     found = {name: _member(Path(folder), name) for name in TABLES}
     units = coded_rows(found["units"], TENVACGQ, encoding, progress)
-    homes = coded_rows(found["households"], _told(found["households"], encoding), encoding, progress, linked=True)
+    homes = coded_rows(
+        found["households"], _told(found["households"], encoding), encoding, progress, linked=True
+    )
     people = coded_rows(found["persons"], DHCP, encoding, progress, linked=True)
     if not len(units):
-        raise InputError("has no records", where=units.name, remedy="list every block; an empty one with a count of 0")
+        raise InputError(
+            "has no records",
+            where=units.name,
+            remedy="list every block; an empty one with a count of 0",
+        )
     progress.stage("check the links", None)
     codes = np.sort(texts.codes(units.block.values))
-    persons, households, listed = (links.located(rows, codes, units.name) for rows in (people, homes, units))
+    persons, households, listed = (
+        links.located(rows, codes, units.name) for rows in (people, homes, units)
+    )
     cell = links.household_cells(persons, households)
     links.check_blocks(persons, households, listed, codes)
     return LinkedExtract(
@@ -90,11 +106,21 @@ def read(folder: Path, *, encoding: str = UTF_8, progress: Progress = SILENT) ->
 def _member(folder: Path, name: str) -> Member:
     """The one file of a table."""
     if not folder.is_dir():
-        raise InputError("is no folder", where=folder, remedy=f"give one that holds the tables {', '.join(TABLES)}")
+        raise InputError(
+            "is no folder",
+            where=folder,
+            remedy=f"give one that holds the tables {', '.join(TABLES)}",
+        )
     there = [path for suffix in SUFFIXES if (path := folder / f"{name}{suffix}").is_file()]
     if len(there) != 1:
-        said = f"holds {' and '.join(p.name for p in there)}" if there else f"holds no table of {name}"
-        raise InputError(said, where=folder, remedy=f"give one of {', '.join(name + suffix for suffix in SUFFIXES)}")
+        said = (
+            f"holds {' and '.join(p.name for p in there)}" if there else f"holds no table of {name}"
+        )
+        raise InputError(
+            said,
+            where=folder,
+            remedy=f"give one of {', '.join(name + suffix for suffix in SUFFIXES)}",
+        )
     (member,) = members(there[0])
     return member
 

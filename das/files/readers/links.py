@@ -1,12 +1,14 @@
-"""What linked tables of persons, households and units must agree in; whatever does not is refused, with its number and first place.
+"""What linked tables of persons, households and units must agree in; whatever does not is refused,
+with its number and first place.
 
 * Nobody is in a structural zero of ``dhcp``, and no household in one of ``dhch``.
-* Who has a relationship to a householder has a household, who is in group quarters has none. A household is listed once, in the block
-  of its members, and has somebody.
-* In each is one householder, who lives alone or does not, and one spouse or partner at most, of the other sex or the same as the
-  relationship says. What else is told of it is what its members make it.
-* In each block households of a tenure are the units of it; where persons are in a type of group quarters is a facility, and
-  facilities of a type are no more than its persons.
+* Who has a relationship to a householder has a household, who is in group quarters has none. A
+  household is listed once, in the block of its members, and has somebody.
+* In each is one householder, who lives alone or does not, and one spouse or partner at most, of the
+  other sex or the same as the relationship says. What else is told of it is what its members make
+  it.
+* In each block households of a tenure are the units of it; where persons are in a type of group
+  quarters is a facility, and facilities of a type are no more than its persons.
 """
 
 from __future__ import annotations
@@ -43,22 +45,31 @@ class Located(NamedTuple):
 def located(rows: CodedRows, blocks: Codes, listed: str) -> Located:
     """``blocks``: those of the file ``listed``. Raises :class:`InputError` for others."""
     block = rows.block.within(texts.column(blocks))
-    rows.refuse(block < 0, f"are in blocks that {listed} does not list", lambda i: f"block {rows.block[i]!r}",
-                f"write codes of blocks alike, and list every block in {listed}; an empty one with a count of 0")  # fmt: skip
+    rows.refuse(
+        block < 0,
+        f"are in blocks that {listed} does not list",
+        lambda i: f"block {rows.block[i]!r}",
+        f"write codes of blocks alike, and list every block in {listed}; an empty one with a count"
+        " of 0",
+    )
     return Located(rows, block)
 
 
 def household_cells(persons: Located, households: Located) -> Ints:
-    """The cell of ``dhch`` of each household, ``(households,)``, as its members make it. Raises :class:`InputError` for whatever
-    persons and households do not agree in."""
+    """The cell of ``dhch`` of each household, ``(households,)``, as its members make it. Raises
+    :class:`InputError` for whatever persons and households do not agree in."""
     people, homes = persons.rows, households.rows
     _possible(people, DHCP, people.cell)
     linked = LinkedPersons(_linked(people, homes), *people.levels().values())
     _together(persons, households, linked.household)
     _heads(people, homes, linked)
     told, found = homes.levels(), household_levels(linked, len(homes))
-    homes.refuse(found[ATTRIBUTE] < 0, "are households of members whom no type of household has", _household(homes),
-                 "mend relationships and ages of its members")  # fmt: skip
+    homes.refuse(
+        found[ATTRIBUTE] < 0,
+        "are households of members whom no type of household has",
+        _household(homes),
+        "mend relationships and ages of its members",
+    )
     cell = cells_of(found, told[TENURE.name])
     _possible(homes, DHCH, cell)
     _as_told(homes, told, found)
@@ -66,7 +77,9 @@ def household_cells(persons: Located, households: Located) -> Ints:
 
 
 def check_blocks(persons: Located, households: Located, units: Located, blocks: Codes) -> None:
-    """Raises :class:`InputError` for a block whose units and facilities are not those of its households and persons."""
+    """Raises :class:`InputError` for a block whose units and facilities are not those of its
+    households and persons.
+    """
     shape = (len(blocks), len(TENURE.levels))
     tenure = households.rows.levels()[TENURE.name]
     unit = units.rows.cell
@@ -75,8 +88,14 @@ def check_blocks(persons: Located, households: Located, units: Located, blocks: 
     of_tenure = np.array(THREE)[unit[occupied]]
     there = _sums(shape, units.block[occupied], of_tenure, units.rows.count[occupied])
     names = f"{households.rows.name} and {units.rows.name}"
-    _refuse(homes != there, blocks, names, "other numbers of households than of units of a tenure",
-            "list each household once, and its unit; 'rented' are rented ones and those without payment")  # fmt: skip
+    _refuse(
+        homes != there,
+        blocks,
+        names,
+        "other numbers of households than of units of a tenure",
+        "list each household once, and its unit; 'rented' are rented ones and those without"
+        " payment",
+    )
     _check_quarters(persons, units, blocks)
 
 
@@ -85,32 +104,57 @@ def _check_quarters(persons: Located, units: Located, blocks: Codes) -> None:
     kind = persons.rows.levels()["relgq"] - len(RELATIONSHIPS)
     away, facility = kind >= 0, units.rows.cell >= _QUARTERS
     residents = _sums(shape, persons.block[away], kind[away], persons.rows.count[away])
-    there = _sums(shape, units.block[facility], units.rows.cell[facility] - _QUARTERS, units.rows.count[facility])
+    there = _sums(
+        shape,
+        units.block[facility],
+        units.rows.cell[facility] - _QUARTERS,
+        units.rows.count[facility],
+    )
     nowhere = away & (persons.rows.count > 0) & (there[persons.block, kind] == 0)
     persons.rows.refuse(
-        nowhere, f"are in a type of group quarters of which {units.rows.name} has no facility in their block",
-        lambda i: f"block {persons.rows.block[i]!r}", "list the facilities of every block",
-    )  # fmt: skip
-    _refuse(there > residents, blocks, units.rows.name, "more facilities of a type than persons in it",
-            "leave out facilities in which nobody lives")  # fmt: skip
+        nowhere,
+        f"are in a type of group quarters of which {units.rows.name} has no facility in their"
+        " block",
+        lambda i: f"block {persons.rows.block[i]!r}",
+        "list the facilities of every block",
+    )
+    _refuse(
+        there > residents,
+        blocks,
+        units.rows.name,
+        "more facilities of a type than persons in it",
+        "leave out facilities in which nobody lives",
+    )
 
 
-# --- persons and households ----------------------------------------------------------------------------------
+# --- persons and households
+# ----------------------------------------------------------------------------------
 
 
 def _possible(rows: CodedRows, schema: Schema, cell: Ints) -> None:
-    rows.refuse(~schema.possible[cell] & (rows.count > 0), f"are of combinations that cannot occur in schema {schema.name!r}",
-                lambda i: f"block {rows.block[i]!r}", "mend the data")  # fmt: skip
+    rows.refuse(
+        ~schema.possible[cell] & (rows.count > 0),
+        f"are of combinations that cannot occur in schema {schema.name!r}",
+        lambda i: f"block {rows.block[i]!r}",
+        "mend the data",
+    )
 
 
 def _once(homes: CodedRows) -> Ints:
-    """Households have names of their own, and each has a line of its own. Returns of each name its row, and -1 behind."""
+    """Households have names of their own, and each has a line of its own. Returns of each name its
+    row, and -1 behind.
+    """
     named, which = homes.household, _household(homes)
     remedy = "give each household a name or number of its own, and a line"
     homes.refuse(named.empty, "name no household", lambda i: "an empty field", remedy)
     row = np.full(len(named.values) + 1, -1, dtype=np.int64)
     row[named.index[::-1]] = np.arange(len(homes))[::-1]
-    homes.refuse(row[named.index] != np.arange(len(homes)), "are of a household that stands before", which, remedy)
+    homes.refuse(
+        row[named.index] != np.arange(len(homes)),
+        "are of a household that stands before",
+        which,
+        remedy,
+    )
     homes.refuse(homes.count != 1, "do not stand for one household", which, remedy)
     return row
 
@@ -120,13 +164,28 @@ def _linked(people: CodedRows, homes: CodedRows) -> Ints:
     row = _once(homes)
     home, away = ~people.household.empty, people.levels()["relgq"] >= len(RELATIONSHIPS)
     who = _person(people)
-    people.refuse(~home & ~away, "have a relationship to a householder and no household", who, "name their household")
-    people.refuse(home & away, "are in group quarters and in a household", who, "leave their household empty")
-    people.refuse(home & (people.count != 1), "are in a household and do not stand for one person", who,
-                  "give each person in a household a line of their own")  # fmt: skip
+    people.refuse(
+        ~home & ~away,
+        "have a relationship to a householder and no household",
+        who,
+        "name their household",
+    )
+    people.refuse(
+        home & away, "are in group quarters and in a household", who, "leave their household empty"
+    )
+    people.refuse(
+        home & (people.count != 1),
+        "are in a household and do not stand for one person",
+        who,
+        "give each person in a household a line of their own",
+    )
     number = np.where(home, row[people.household.within(homes.household.values)], -1)
-    people.refuse(home & (number < 0), f"are in households that {homes.name} does not list", who,
-                  "list every household, and write its name or number alike in both")  # fmt: skip
+    people.refuse(
+        home & (number < 0),
+        f"are in households that {homes.name} does not list",
+        who,
+        "list every household, and write its name or number alike in both",
+    )
     return number
 
 
@@ -135,44 +194,79 @@ def _together(persons: Located, households: Located, number: Ints) -> None:
     people, homes = persons.rows, households.rows
     elsewhere = (number >= 0) & (np.append(households.block, -1)[number] != persons.block)
     people.refuse(
-        elsewhere, "are in another block than their household",
-        lambda i: f"{_person(people)(i)} in block {people.block[i]!r}, which is in block {homes.block[int(number[i])]!r}",
+        elsewhere,
+        "are in another block than their household",
+        lambda i: (
+            f"{_person(people)(i)} in block {people.block[i]!r}, which is in block"
+            f" {homes.block[int(number[i])]!r}"
+        ),
         "give persons and their household one block",
-    )  # fmt: skip
-    homes.refuse(_size(number, number >= 0, homes) == 0, f"are households of which {people.name} has nobody", _household(homes),
-                 "leave out households without persons")  # fmt: skip
+    )
+    homes.refuse(
+        _size(number, number >= 0, homes) == 0,
+        f"are households of which {people.name} has nobody",
+        _household(homes),
+        "leave out households without persons",
+    )
 
 
 def _heads(people: CodedRows, homes: CodedRows, linked: LinkedPersons) -> None:
-    """One householder in each, alone where nobody else is there; one spouse or partner at most, whose sex is as is said."""
+    """One householder in each, alone where nobody else is there; one spouse or partner at most,
+    whose sex is as is said.
+    """
     number, relgq = linked.household, linked.relgq
     head, partner = np.isin(relgq, HEADS), np.isin(relgq, PARTNERS)
     which = _household(homes)
     heads = _size(number, head, homes)
-    homes.refuse(heads != 1, "are households without a householder, or with several", which,
-                 "say of one person of each household that they are its householder")  # fmt: skip
-    homes.refuse(_size(number, partner, homes) > 1, "are households with several spouses or partners of the householder", which,
-                 "call one of them so, and the others nonrelatives")  # fmt: skip
-    alone = np.append(_size(number, number >= 0, homes) == 1, False)  # who is in none is told by the last
-    people.refuse(head & ((relgq == _ALONE) != alone[number]), "are householders said to live alone who do not, or the reverse",
-                  _person(people), "use 'householder-alone' where nobody else lives there, and 'householder' where somebody does")  # fmt: skip
+    homes.refuse(
+        heads != 1,
+        "are households without a householder, or with several",
+        which,
+        "say of one person of each household that they are its householder",
+    )
+    homes.refuse(
+        _size(number, partner, homes) > 1,
+        "are households with several spouses or partners of the householder",
+        which,
+        "call one of them so, and the others nonrelatives",
+    )
+    alone = np.append(
+        _size(number, number >= 0, homes) == 1, False
+    )  # who is in none is told by the last
+    people.refuse(
+        head & ((relgq == _ALONE) != alone[number]),
+        "are householders said to live alone who do not, or the reverse",
+        _person(people),
+        "use 'householder-alone' where nobody else lives there, and 'householder' where somebody"
+        " does",
+    )
     sex = np.zeros(len(homes) + 1, dtype=np.int64)
     sex[number[head]] = linked.sex[head]
     same = np.equal(linked.sex, sex[number])
-    people.refuse(partner & (same == np.isin(relgq, _OPPOSITE)), "are spouses or partners of another sex than their relationship says",
-                  _person(people), "mend the sex, or the relationship")  # fmt: skip
+    people.refuse(
+        partner & (same == np.isin(relgq, _OPPOSITE)),
+        "are spouses or partners of another sex than their relationship says",
+        _person(people),
+        "mend the sex, or the relationship",
+    )
 
 
 def _as_told(homes: CodedRows, told: Mapping[str, Ints], found: Mapping[str, Ints]) -> None:
     """What the table says of households is what their members make them."""
     given = [a for a in homes.schema.attributes if a.name in found]
-    differ = np.array([told[a.name] != found[a.name] for a in given]).reshape(len(given), len(homes))
+    differ = np.array([told[a.name] != found[a.name] for a in given]).reshape(
+        len(given), len(homes)
+    )
 
     def which(i: int) -> str:
         return f"{_household(homes)(i)}, its {given[int(np.argmax(differ[:, i]))].name}"
 
-    homes.refuse(np.asarray(differ.any(axis=0)), "are households that are not what their members make them", which,
-                 f"mend the members, or leave out columns but {TENURE.name}: they are computed")  # fmt: skip
+    homes.refuse(
+        np.asarray(differ.any(axis=0)),
+        "are households that are not what their members make them",
+        which,
+        f"mend the members, or leave out columns but {TENURE.name}: they are computed",
+    )
 
 
 def _person(people: CodedRows) -> Callable[[int], str]:
@@ -188,7 +282,8 @@ def _size(number: Ints, which: Bools, homes: CodedRows) -> Ints:
     return np.bincount(number[which], minlength=len(homes))
 
 
-# --- blocks ----------------------------------------------------------------------------------------------------
+# --- blocks
+# ----------------------------------------------------------------------------------------------------
 
 
 def _sums(shape: tuple[int, int], block: Ints, level: Ints, count: Ints) -> Ints:
@@ -198,9 +293,13 @@ def _sums(shape: tuple[int, int], block: Ints, level: Ints, count: Ints) -> Ints
 
 
 def _refuse(bad: Bools, blocks: Codes, where: str, what: str, remedy: str) -> None:
-    """``bad``: by block and level. Raises :class:`InputError` where any is. The message names the place, and not its counts: a log
-    is no place for records."""
+    """``bad``: by block and level. Raises :class:`InputError` where any is. The message names the
+    place, and not its counts: a log is no place for records."""
     if bad.any():
         of = bad.any(axis=1)
-        raise InputError(f"{int(of.sum()):,} of {len(blocks):,} blocks have {what}; the first: block "
-                         f"{blocks[int(np.argmax(of))].decode()!r}", where=where, remedy=remedy)  # fmt: skip
+        raise InputError(
+            f"{int(of.sum()):,} of {len(blocks):,} blocks have {what}; the first: block "
+            f"{blocks[int(np.argmax(of))].decode()!r}",
+            where=where,
+            remedy=remedy,
+        )

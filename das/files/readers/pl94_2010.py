@@ -1,21 +1,24 @@
-"""2010 redistricting (P.L. 94-171) files, with group quarters from Summary File 1 where it lies beside them.
+"""2010 redistricting (P.L. 94-171) files, with group quarters from Summary File 1 where it lies
+beside them.
 
-A state is the zip ``{ss}2010.pl.zip``, or its three files: ``{ss}geo2010.pl`` (fixed width, 500 characters),
-``{ss}000012010.pl`` (P1, P2) and ``{ss}000022010.pl`` (P3, P4, H1), comma-separated, without names.
-Records that are read: geographic component 00 at the levels state, county, tract, block group and block.
-Source: 2010 Census Redistricting Data (P.L. 94-171) Summary File, technical documentation, chapters 2 and 6.
+A state is the zip ``{ss}2010.pl.zip``, or its three files: ``{ss}geo2010.pl`` (fixed width, 500
+characters), ``{ss}000012010.pl`` (P1, P2) and ``{ss}000022010.pl`` (P3, P4, H1), comma-separated,
+without names. Records that are read: geographic component 00 at the levels state, county, tract,
+block group and block. Source: 2010 Census Redistricting Data (P.L. 94-171) Summary File, technical
+documentation, chapters 2 and 6.
 
-**Group quarters.** The 2010 file does not say where people live. Two ways to fill the ``hhgq`` attribute:
+**Group quarters.** The 2010 file does not say where people live. Two ways to fill the ``hhgq``
+attribute:
 
-* without Summary File 1, the persons of a block without an occupied housing unit are said to live in group
-  quarters of type 7 (other noninstitutional), and everybody else in households. This is an imputation, and
-  finds far too few (a block with both is all households), all of one type;
-* with ``{ss}2010.sf1.zip`` (or ``{ss}geo2010.sf1`` and ``{ss}000062010.sf1``) among the paths, the published
-  counts by block and type (table P42) are met exactly, and which of the block's people they are is a
-  deterministic rule (:func:`das.files.readers.sf1_group_quarters.assign`).
+* without Summary File 1, the persons of a block without an occupied housing unit are said to live
+  in group quarters of type 7 (other noninstitutional), and everybody else in households. This is an
+  imputation, and finds far too few (a block with both is all households), all of one type;
+* with ``{ss}2010.sf1.zip`` (or ``{ss}geo2010.sf1`` and ``{ss}000062010.sf1``) among the paths, the
+  published counts by block and type (table P42) are met exactly, and which of the block's people
+  they are is a deterministic rule (:func:`das.files.readers.sf1_group_quarters.assign`).
 
-The files have no count of facilities either: a block has 1 facility of each type that somebody lives in.
-"""
+The files have no count of facilities either: a block has 1 facility of each type that somebody
+lives in."""
 
 from __future__ import annotations
 
@@ -46,18 +49,33 @@ CELLS = [*SEGMENTS[1], *SEGMENTS[2]]
 LINE, NAME = 500, (227, 90)
 #: First column (from 1) and width of the header's fields, and of a place's name.
 COLUMNS = {
-    "FILEID": (1, 6), "STUSAB": (7, 2), "SUMLEV": (9, 3), "GEOCOMP": (12, 2), "LOGRECNO": (19, 7),
-    "STATE": (28, 2), "COUNTY": (30, 3), "COUSUB": (37, 5), "PLACE": (46, 5), "TRACT": (55, 6),
-    "BLKGRP": (61, 1), "BLOCK": (62, 4), "AIANHH": (77, 4), "CD": (154, 2), "SLDU": (156, 3), "SLDL": (159, 3),
-    "VTD": (162, 6), "POP100": (319, 9), "HU100": (328, 9),
-}  # fmt: skip
+    "FILEID": (1, 6),
+    "STUSAB": (7, 2),
+    "SUMLEV": (9, 3),
+    "GEOCOMP": (12, 2),
+    "LOGRECNO": (19, 7),
+    "STATE": (28, 2),
+    "COUNTY": (30, 3),
+    "COUSUB": (37, 5),
+    "PLACE": (46, 5),
+    "TRACT": (55, 6),
+    "BLKGRP": (61, 1),
+    "BLOCK": (62, 4),
+    "AIANHH": (77, 4),
+    "CD": (154, 2),
+    "SLDU": (156, 3),
+    "SLDL": (159, 3),
+    "VTD": (162, 6),
+    "POP100": (319, 9),
+    "HU100": (328, 9),
+}
 
 
 def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) -> Extract:
     """Read all states among ``paths`` (zips, files or folders); together they are one nation.
 
-    ``schema`` has attributes among hhgq, votingage, hispanic and cenrace. Raises :class:`InputError` for
-    anything that is not the complete, consistent P.L. 94-171 of each state.
+    ``schema`` has attributes among hhgq, votingage, hispanic and cenrace. Raises
+    :class:`InputError` for anything that is not the complete, consistent P.L. 94-171 of each state.
     """
     pl94_records.cell_map(schema)
     groups, with_sf1 = _groups(paths)
@@ -80,12 +98,17 @@ def _groups(paths: Sequence[Path]) -> tuple[dict[str, dict[str, Member]], bool]:
         raise InputError(
             f"Summary File 1 is there for {with_sf1[0].upper()}, but not for {lacking[0].upper()}",
             where="data.path",
-            remedy="give it for every state or for none, so that group quarters mean the same everywhere",
+            remedy=(
+                "give it for every state or for none, so that group quarters mean the same"
+                " everywhere"
+            ),
         )
     return groups, bool(with_sf1)
 
 
-def _read_state(stusab: str, parts: Mapping[str, Member], progress: Progress) -> pl94_records.StateExtract:
+def _read_state(
+    stusab: str, parts: Mapping[str, Member], progress: Progress
+) -> pl94_records.StateExtract:
     needed = ["geo2010.pl", "000012010.pl", "000022010.pl"]
     if any(p.endswith("sf1") for p in parts):
         needed += ["geo2010.sf1", "000062010.sf1"]
@@ -100,7 +123,9 @@ def _read_state(stusab: str, parts: Mapping[str, Member], progress: Progress) ->
     header = read_header(parts["geo2010.pl"], "PLST", stusab)
     found = pl94.places(header)
     progress.stage(f"read {stusab}", len(SEGMENTS) * len(header.logrecno))
-    values = pl94.segments({n: parts[f"{n:05d}2010.pl"] for n in SEGMENTS}, header, SEGMENTS, ",", progress)
+    values = pl94.segments(
+        {n: parts[f"{n:05d}2010.pl"] for n in SEGMENTS}, header, SEGMENTS, ",", progress
+    )
     _check(header, found, values)
     people = pl94_records.persons(values, found, header.name)
     housing = values[pl94.HOUSING : pl94.HOUSING + 3, found.rows["750"]].astype(np.int64)
@@ -111,11 +136,15 @@ def _read_state(stusab: str, parts: Mapping[str, Member], progress: Progress) ->
     else:
         types = _imputed(people, housing)
     people = sf1.assign(people, types, housing[0], found.codes["750"], header.name)
-    return pl94_records.StateExtract(pl94_records.geography(header, found), people, housing, header.names)
+    return pl94_records.StateExtract(
+        pl94_records.geography(header, found), people, housing, header.names
+    )
 
 
 def _imputed(people: pl94_records.Counts, housing: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Persons in group quarters by type, ``(blocks, 7)``: all of a block without an occupied unit, as type 7."""
+    """Persons in group quarters by type, ``(blocks, 7)``: all of a block without an occupied unit,
+    as type 7.
+    """
     types = np.zeros((housing.shape[1], 7), dtype=np.int64)
     np.add.at(types[:, 6], people.block, people.number)
     types[housing[1] > 0, 6] = 0
@@ -124,16 +153,22 @@ def _imputed(people: pl94_records.Counts, housing: NDArray[np.int64]) -> NDArray
 
 def _check(header: pl94.Header, found: pl94.HeaderPlaces, values: NDArray[np.int32]) -> None:
     pl94.check_sums(values, pl94.IDENTITIES, CELLS, header.line, f"segments of {header.name}")
-    for name, of_header, cell in (("POP100", header.pop100, pl94.POPULATION), ("HU100", header.hu100, pl94.HOUSING)):
+    for name, of_header, cell in (
+        ("POP100", header.pop100, pl94.POPULATION),
+        ("HU100", header.hu100, pl94.HOUSING),
+    ):
         pl94.check_header(header, name, of_header, values[cell], CELLS[cell])
     pl94.check_levels(values, found, list(pl94.LEVELS)[1:], CELLS, header.name)
 
 
-# --- the geographic header ----------------------------------------------------------------------------
+# --- the geographic header
+# ----------------------------------------------------------------------------
 
 
 def read_header(member: Member, fileid: str, stusab: str, lines: int = 1 << 14) -> pl94.Header:
-    """The fixed-width header of P.L. 94-171 (``PLST``) or Summary File 1 (``SF1ST``), some lines at a time."""
+    """The fixed-width header of P.L. 94-171 (``PLST``) or Summary File 1 (``SF1ST``), some lines at
+    a time.
+    """
     levels, named = np.array([*pl94.LEVELS, sf1.BLOCK_LEVEL]), np.array(list(pl94.NAMED))
     parts, start = [], 0
     places: list[dict[str, NDArray[np.str_]]] = []
@@ -143,7 +178,9 @@ def read_header(member: Member, fileid: str, stusab: str, lines: int = 1 << 14) 
         chunk = head + stream.read(lines * (LINE + len(end)) - len(head))
         while chunk:
             rows = _cut(chunk, end, member, start)
-            field = {n: letters(rows[:, at - 1 : at - 1 + width]) for n, (at, width) in COLUMNS.items()}
+            field = {
+                n: letters(rows[:, at - 1 : at - 1 + width]) for n, (at, width) in COLUMNS.items()
+            }
             line = np.arange(start, start + len(rows))
             for name, expected in (("FILEID", f"{fileid:6}"), ("STUSAB", stusab)):
                 _check_id(field[name], name, expected, member, line)
@@ -181,19 +218,27 @@ def _cut(chunk: bytes, end: bytes, member: Member, start: int) -> NDArray[np.uin
         chunk += end  # the last line may lack its end
     whole = len(chunk) // width
     rows = np.frombuffer(chunk, np.uint8)[: whole * width].reshape(whole, width)
-    sound = (rows[:, LINE:] == np.frombuffer(end, np.uint8)).all(axis=1) & (rows[:, :LINE] >= ord(" ")).all(axis=1)
+    sound = (rows[:, LINE:] == np.frombuffer(end, np.uint8)).all(axis=1) & (
+        rows[:, :LINE] >= ord(" ")
+    ).all(axis=1)
     if not sound.all() or len(chunk) % width:
         bad = whole if sound.all() else int(np.flatnonzero(~sound)[0])
         length = len(chunk[bad * width :].split(b"\n", 1)[0].rstrip(b"\r"))
         raise InputError(
-            f"the line has {length} characters, or control characters in it, where {LINE} are expected",
+            f"the line has {length} characters, or control characters in it, where {LINE} are"
+            " expected",
             where=f"{member.name}, line {start + bad + 1}",
-            remedy="the header must be whole and as published (latin-1, fixed width): not cut short, not re-encoded",
+            remedy=(
+                "the header must be whole and as published (latin-1, fixed width): not cut short,"
+                " not re-encoded"
+            ),
         )
     return rows[:, :LINE]
 
 
-def _check_id(values: NDArray[np.str_], name: str, expected: str, member: Member, line: NDArray[np.intp]) -> None:
+def _check_id(
+    values: NDArray[np.str_], name: str, expected: str, member: Member, line: NDArray[np.intp]
+) -> None:
     if (wrong := values != expected).any():
         bad = int(np.flatnonzero(wrong)[0])
         raise InputError(
@@ -203,7 +248,9 @@ def _check_id(values: NDArray[np.str_], name: str, expected: str, member: Member
         )
 
 
-def _integers(values: NDArray[np.str_], name: str, member: Member, line: NDArray[np.intp]) -> NDArray[np.int64]:
+def _integers(
+    values: NDArray[np.str_], name: str, member: Member, line: NDArray[np.intp]
+) -> NDArray[np.int64]:
     number, sound = as_integers(values)
     if not sound.all():
         bad = int(np.flatnonzero(~sound)[0])

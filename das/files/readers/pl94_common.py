@@ -1,12 +1,14 @@
-"""What the 2010 and 2020 redistricting (P.L. 94-171) files share: tables, the geographic header, checks.
+"""What the 2010 and 2020 redistricting (P.L. 94-171) files share: tables, the geographic header,
+checks.
 
-Tables P1 (race) and P3 (race, 18 and over) list the 63 combinations of races with their sub-totals; P2
-and P4 do so for the people who are not Hispanic. :mod:`das.files.readers.pl94_records` makes records of them.
+Tables P1 (race) and P3 (race, 18 and over) list the 63 combinations of races with their sub-totals;
+P2 and P4 do so for the people who are not Hispanic. :mod:`das.files.readers.pl94_records` makes
+records of them.
 
-Nothing here assumes that a file is whole or right: sub-totals, the sums of the tables over the geography,
-and the agreement of header and segments are all checked, on every row that is used.
-Arrays of table cells are ``(cells, rows)``, one row of the file a column, so that a cell is contiguous.
-"""
+Nothing here assumes that a file is whole or right: sub-totals, the sums of the tables over the
+geography, and the agreement of header and segments are all checked, on every row that is used.
+Arrays of table cells are ``(cells, rows)``, one row of the file a column, so that a cell is
+contiguous."""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ from numpy.typing import NDArray
 
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
-from das.files.readers.source import DelimitedFormat, Member, are_digits, batches, join, letters, points
+from das.files.readers.source import (
+    DelimitedFormat,
+    Member,
+    are_digits,
+    batches,
+    join,
+    letters,
+    points,
+)
 from das.model.names import Names
 
 AGAIN = "the files are not the published ones, or not whole: fetch them again"
@@ -31,7 +41,9 @@ Identity = tuple[int, list[int]]  #: a cell, and the cells that it is the sum of
 
 
 class HeaderLevel(NamedTuple):
-    """A level of the geography: its field, the header fields that its code is made of, the code's width."""
+    """A level of the geography: its field, the header fields that its code is made of, the code's
+    width.
+    """
 
     field: str
     parts: tuple[str, ...]
@@ -48,23 +60,43 @@ LEVELS = {
 }
 #: Header fields that are read, with their widths.
 WIDTHS = {
-    "STATE": 2, "COUNTY": 3, "COUSUB": 5, "PLACE": 5, "TRACT": 6, "BLKGRP": 1, "BLOCK": 4, "AIANHH": 4, "CD": 2, "SLDU": 3,
-    "SLDL": 3, "VTD": 6,
-}  # fmt: skip
-#: Summary levels whose names are read: the field, and the header fields that its whole code is made of.
+    "STATE": 2,
+    "COUNTY": 3,
+    "COUSUB": 5,
+    "PLACE": 5,
+    "TRACT": 6,
+    "BLKGRP": 1,
+    "BLOCK": 4,
+    "AIANHH": 4,
+    "CD": 2,
+    "SLDU": 3,
+    "SLDL": 3,
+    "VTD": 6,
+}
+#: Summary levels whose names are read: the field, and the header fields that its whole code is made
+#: of.
 NAMED = {
-    "040": ("State", ("STATE",)), "050": ("County", ("STATE", "COUNTY")),
-    "060": ("County_Subdivision", ("STATE", "COUNTY", "COUSUB")), "140": ("Tract", ("STATE", "COUNTY", "TRACT")),
-    "150": ("Block_Group", ("STATE", "COUNTY", "TRACT", "BLKGRP")), "160": ("Place", ("STATE", "PLACE")),
-    "280": ("AIAN", ("AIANHH",)), "500": ("CD", ("STATE", "CD")), "610": ("SLDU", ("STATE", "SLDU")),
-    "620": ("SLDL", ("STATE", "SLDL")), "700": ("VTD", ("STATE", "COUNTY", "VTD")),
-}  # fmt: skip
+    "040": ("State", ("STATE",)),
+    "050": ("County", ("STATE", "COUNTY")),
+    "060": ("County_Subdivision", ("STATE", "COUNTY", "COUSUB")),
+    "140": ("Tract", ("STATE", "COUNTY", "TRACT")),
+    "150": ("Block_Group", ("STATE", "COUNTY", "TRACT", "BLKGRP")),
+    "160": ("Place", ("STATE", "PLACE")),
+    "280": ("AIAN", ("AIANHH",)),
+    "500": ("CD", ("STATE", "CD")),
+    "610": ("SLDU", ("STATE", "SLDU")),
+    "620": ("SLDL", ("STATE", "SLDL")),
+    "700": ("VTD", ("STATE", "COUNTY", "VTD")),
+}
 
-# --- the tables ---------------------------------------------------------------------------------------
+# --- the tables
+# ---------------------------------------------------------------------------------------
 
 
 def _races(first: int) -> tuple[list[int], list[Identity]]:
-    """Positions of the 63 combinations, and the sub-totals, of a table whose "one race" stands at ``first``."""
+    """Positions of the 63 combinations, and the sub-totals, of a table whose "one race" stands at
+    ``first``.
+    """
     leaves = list(range(first + 1, first + 7))
     sums: list[Identity] = [(first, leaves.copy())]
     two_or_more, at, heads = first + 7, first + 8, []
@@ -84,9 +116,12 @@ CELLS = [n for names in NAMES.values() for n in names]
 _AT = {t: CELLS.index(names[0]) for t, names in NAMES.items()}
 POPULATION, HOUSING, GROUP_QUARTERS = _AT["P001"], _AT["H001"], _AT["P005"]
 #: Positions in ``CELLS`` of the 63 combinations of races, by table.
-LEAVES = {t: _races(_AT[t] + (1 if t in ("P001", "P003") else 3))[0] for t in ("P001", "P002", "P003", "P004")}
-#: Group quarters in P5 (2020) and P42 (2010), which have the same ten cells: sub-totals, and the positions
-#: of the types 1 to 7 of ``hhgq``.
+LEAVES = {
+    t: _races(_AT[t] + (1 if t in ("P001", "P003") else 3))[0]
+    for t in ("P001", "P002", "P003", "P004")
+}
+#: Group quarters in P5 (2020) and P42 (2010), which have the same ten cells: sub-totals, and the
+#: positions of the types 1 to 7 of ``hhgq``.
 GQ_SUMS: list[Identity] = [(0, [1, 6]), (1, [2, 3, 4, 5]), (6, [7, 8, 9])]
 GQ_LEAVES = [2, 3, 4, 5, 7, 8, 9]
 
@@ -105,20 +140,30 @@ IDENTITIES = _identities()
 
 
 def check_sums(
-    values: NDArray[np.int32], identities: list[Identity], names: Sequence[str], lines: NDArray[np.intp], where: str
+    values: NDArray[np.int32],
+    identities: list[Identity],
+    names: Sequence[str],
+    lines: NDArray[np.intp],
+    where: str,
 ) -> None:
     """Raises unless every cell is >= 0 and every sub-total is the sum of its parts.
 
-    ``values`` is ``(cells, rows)``, ``names`` those of its cells, ``lines`` the line of each row, from 0.
-    """
+    ``values`` is ``(cells, rows)``, ``names`` those of its cells, ``lines`` the line of each row,
+    from 0."""
     if values.size and values.min() < 0:
         cell, row = (int(i[0]) for i in np.nonzero(values < 0))
-        raise InputError(f"{names[cell]} is negative", where=f"{where}, line {lines[row] + 1}", remedy=AGAIN)
+        raise InputError(
+            f"{names[cell]} is negative", where=f"{where}, line {lines[row] + 1}", remedy=AGAIN
+        )
     for cell, parts in identities:
         total = values[parts].sum(axis=0)
         if (wrong := values[cell] != total).any():
             row = int(np.flatnonzero(wrong)[0])
-            label = names[parts[0]] if len(parts) == 1 else f"the sum of {names[parts[0]]} to {names[parts[-1]]}"
+            label = (
+                names[parts[0]]
+                if len(parts) == 1
+                else f"the sum of {names[parts[0]]} to {names[parts[-1]]}"
+            )
             raise InputError(
                 f"{names[cell]} must be the same as {label}, and is not",
                 where=f"{where}, line {lines[row] + 1}",
@@ -126,16 +171,17 @@ def check_sums(
             )
 
 
-# --- the geographic header and the segments -----------------------------------------------------------
+# --- the geographic header and the segments
+# -----------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Header:
     """The geographic header of one state.
 
-    ``logrecno`` has an entry for every line of the file; all else for the lines ``line`` (from 0) that
-    are of a level in ``LEVELS``. ``fields`` are the raw codes, ``names`` those of all places by field.
-    """
+    ``logrecno`` has an entry for every line of the file; all else for the lines ``line`` (from 0)
+    that are of a level in ``LEVELS``. ``fields`` are the raw codes, ``names`` those of all places
+    by field."""
 
     name: str
     stusab: str
@@ -156,13 +202,17 @@ def names_of(
     for level, (field, parts) in NAMED.items():
         here = sumlev == level
         if here.any():
-            out[field] = Names.of(np.strings.strip(join(*(fields[p][here] for p in parts))), names[here])
+            out[field] = Names.of(
+                np.strings.strip(join(*(fields[p][here] for p in parts))), names[here]
+            )
     return out
 
 
 @dataclass(frozen=True, eq=False)
 class HeaderPlaces:
-    """Per level present: ``rows`` of the header's arrays in the order of their codes, and the ``codes``."""
+    """Per level present: ``rows`` of the header's arrays in the order of their codes, and the
+    ``codes``.
+    """
 
     rows: Mapping[str, NDArray[np.intp]]
     codes: Mapping[str, NDArray[np.str_]]
@@ -175,7 +225,8 @@ class HeaderPlaces:
 
 
 def places(header: Header, block_level: str = "750") -> HeaderPlaces:
-    """Codes of all levels, checked: digits, one state, no duplicates, every block within the rows above.
+    """Codes of all levels, checked: digits, one state, no duplicates, every block within the rows
+    above.
 
     ``block_level`` is the summary level that lists blocks (``101`` in Summary File 1).
     """
@@ -191,9 +242,17 @@ def places(header: Header, block_level: str = "750") -> HeaderPlaces:
         order = np.argsort(code, kind="stable")
         rows[level], codes[level] = at[order], code[order]
         if len(twice := np.flatnonzero(codes[level][1:] == codes[level][:-1])):
-            _refuse(header, rows[level][twice[0] + 1], f"{field} {codes[level][twice[0]]} is there twice")
+            _refuse(
+                header,
+                rows[level][twice[0] + 1],
+                f"{field} {codes[level][twice[0]]} is there twice",
+            )
     if "750" not in rows:
-        raise InputError("has no blocks", where=header.name, remedy=f"rows of summary level {block_level} are needed")
+        raise InputError(
+            "has no blocks",
+            where=header.name,
+            remedy=f"rows of summary level {block_level} are needed",
+        )
     found = HeaderPlaces(rows, codes)
     _check_nested(header, found)
     return found
@@ -203,14 +262,22 @@ def _check_nested(header: Header, found: HeaderPlaces) -> None:
     blocks = points(found.codes["750"])
     if (wrong := blocks[:, 11] != blocks[:, 12]).any():
         bad = int(np.flatnonzero(wrong)[0])
-        _refuse(header, found.rows["750"][bad], f"block {found.codes['750'][bad][12:]} is not of its block group")
+        _refuse(
+            header,
+            found.rows["750"][bad],
+            f"block {found.codes['750'][bad][12:]} is not of its block group",
+        )
     if len(states := found.above("040")[0]) > 1:
-        raise InputError(f"holds blocks of states {states[0]} and {states[1]}", where=header.name, remedy=AGAIN)
+        raise InputError(
+            f"holds blocks of states {states[0]} and {states[1]}", where=header.name, remedy=AGAIN
+        )
     for level in found.rows:
         known, inside = found.codes[level], found.above(level)[0]
         if len(odd := np.setxor1d(known, inside)):
             what = "has no blocks" if odd[0] in known else "has blocks, but no row of its own"
-            raise InputError(f"{LEVELS[level].field} {odd[0]} {what}", where=header.name, remedy=AGAIN)
+            raise InputError(
+                f"{LEVELS[level].field} {odd[0]} {what}", where=header.name, remedy=AGAIN
+            )
 
 
 def _refuse(header: Header, row: int, what: str) -> None:
@@ -218,33 +285,63 @@ def _refuse(header: Header, row: int, what: str) -> None:
 
 
 def segments(
-    parts: Mapping[int, Member], header: Header, columns: Mapping[int, list[str]], delimiter: str, progress: Progress
+    parts: Mapping[int, Member],
+    header: Header,
+    columns: Mapping[int, list[str]],
+    delimiter: str,
+    progress: Progress,
 ) -> NDArray[np.int32]:
-    """The cells of all segments, by number, one below the other: ``(cells, rows of the header)``."""
+    """The cells of all segments, by number, one below the other: ``(cells, rows of the
+    header)``.
+    """
     out = np.empty((sum(map(len, columns.values())), len(header.line)), dtype=np.int32)
     at = 0
     for number, names in columns.items():
         into = out[at : at + len(names)]
-        segment(parts[number], header, names, names, fileid="PLST", number=number, delimiter=delimiter, out=into,
-                progress=progress)  # fmt: skip
+        segment(
+            parts[number],
+            header,
+            names,
+            names,
+            fileid="PLST",
+            number=number,
+            delimiter=delimiter,
+            out=into,
+            progress=progress,
+        )
         at += len(names)
     return out
 
 
 def segment(
-    member: Member, header: Header, columns: Sequence[str], wanted: Sequence[str], *, fileid: str, number: int,
-    delimiter: str, out: NDArray[np.int32], progress: Progress = SILENT,
-) -> None:  # fmt: skip
-    """Put the cells ``wanted`` of the header's rows, of a segment with ``columns``, into ``out``, ``(len(wanted), rows)``.
+    member: Member,
+    header: Header,
+    columns: Sequence[str],
+    wanted: Sequence[str],
+    *,
+    fileid: str,
+    number: int,
+    delimiter: str,
+    out: NDArray[np.int32],
+    progress: Progress = SILENT,
+) -> None:
+    """Put the cells ``wanted`` of the header's rows, of a segment with ``columns``, into ``out``,
+    ``(len(wanted), rows)``.
 
-    Raises unless the segment is number ``number`` of the same state, record by record that of the header.
-    """
+    Raises unless the segment is number ``number`` of the same state, record by record that of the
+    header."""
     kinds: dict[str, pa.DataType | None] = dict.fromkeys((*IDS, *columns))
-    kinds |= dict.fromkeys(wanted, pa.int32()) | dict.fromkeys(("FILEID", "STUSAB", "CIFSN"), pa.string())
+    kinds |= dict.fromkeys(wanted, pa.int32()) | dict.fromkeys(
+        ("FILEID", "STUSAB", "CIFSN"), pa.string()
+    )
     start, total = 0, len(header.logrecno)
     for batch in batches(member, DelimitedFormat(delimiter, kinds | {"LOGRECNO": pa.int64()})):
         stop = start + len(batch)
-        for name, expected in (("FILEID", fileid), ("STUSAB", header.stusab), ("CIFSN", f"{number:02d}")):
+        for name, expected in (
+            ("FILEID", fileid),
+            ("STUSAB", header.stusab),
+            ("CIFSN", f"{number:02d}"),
+        ):
             check_id(member, start, name, batch.column(name), expected)
         record = batch.column("LOGRECNO").to_numpy()[: max(0, total - start)]
         if (wrong := record != header.logrecno[start:stop]).any():
@@ -260,22 +357,31 @@ def segment(
         start = stop
         progress.advance(len(batch))
     if start != total:
-        raise InputError(f"has {start} records, where {header.name} has {total}", where=member.name, remedy=AGAIN)
+        raise InputError(
+            f"has {start} records, where {header.name} has {total}", where=member.name, remedy=AGAIN
+        )
 
 
 def check_id(member: Member, start: int, name: str, column: pa.Array, expected: str) -> None:
-    """Raises at the first record, of those from line ``start`` on, whose identifier is not ``expected``."""
+    """Raises at the first record, of those from line ``start`` on, whose identifier is not
+    ``expected``.
+    """
     same = pa.compute.equal(pa.compute.utf8_trim_whitespace(column), expected)
     if not pa.compute.all(same).as_py():
         bad = pa.compute.index(same, False).as_py()
         raise InputError(
             f"{name} is {column[bad].as_py()!r}, where {expected!r} is expected",
             where=f"{member.name}, line {start + bad + 1}",
-            remedy="the file is of another state, segment or product than its name or the geographic header says",
+            remedy=(
+                "the file is of another state, segment or product than its name or the geographic"
+                " header says"
+            ),
         )
 
 
-def check_header(header: Header, name: str, of_header: NDArray[np.int64], values: NDArray[np.int32], cell: str) -> None:
+def check_header(
+    header: Header, name: str, of_header: NDArray[np.int64], values: NDArray[np.int32], cell: str
+) -> None:
     """Raises unless a total of the header is the cell of the tables that counts the same."""
     if (wrong := of_header != values).any():
         bad = int(np.flatnonzero(wrong)[0])
@@ -283,9 +389,15 @@ def check_header(header: Header, name: str, of_header: NDArray[np.int64], values
 
 
 def check_levels(
-    values: NDArray[np.int32], found: HeaderPlaces, levels: Sequence[str], names: Sequence[str], where: str
+    values: NDArray[np.int32],
+    found: HeaderPlaces,
+    levels: Sequence[str],
+    names: Sequence[str],
+    where: str,
 ) -> None:
-    """Raises unless the blocks add up to the rows of each of ``levels`` that is present, on every cell."""
+    """Raises unless the blocks add up to the rows of each of ``levels`` that is present, on every
+    cell.
+    """
     for level in (lv for lv in levels if lv in found.rows):
         _, first = found.above(level)
         for cell, name in enumerate(names):
@@ -293,7 +405,8 @@ def check_levels(
             if (wrong := total != values[cell, found.rows[level]]).any():
                 bad = int(np.flatnonzero(wrong)[0])
                 raise InputError(
-                    f"the blocks of {LEVELS[level].field} {found.codes[level][bad]} add up to another {name} than its own row has",
+                    f"the blocks of {LEVELS[level].field} {found.codes[level][bad]} add up to"
+                    f" another {name} than its own row has",
                     where=where,
                     remedy=AGAIN,
                 )

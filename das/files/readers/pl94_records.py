@@ -1,8 +1,8 @@
 r"""From the tables of redistricting files to records.
 
-Tables P1 (race) and P3 (race, 18 and over) list the 63 combinations of races with their sub-totals; P2
-and P4 do so for the people who are not Hispanic. With :math:`p^k_r` the count of combination :math:`r` in
-table :math:`k`, the four histograms over races are
+Tables P1 (race) and P3 (race, 18 and over) list the 63 combinations of races with their sub-totals;
+P2 and P4 do so for the people who are not Hispanic. With :math:`p^k_r` the count of combination
+:math:`r` in table :math:`k`, the four histograms over races are
 
 .. math:: h_{18+,N} = p^4, \quad h_{18+,H} = p^3 - p^4, \quad h_{<18,N} = p^2 - p^4, \quad
           h_{<18,H} = (p^1 - p^2) - (p^3 - p^4).
@@ -36,25 +36,33 @@ HALF = PL94.cells // 8  #: cells of one type of dwelling: voting age x Hispanic 
 
 
 class Counts(NamedTuple):
-    """``number`` persons of ``cell`` live in ``block``; cells of one type of dwelling, or of ``PL94``."""
+    """``number`` persons of ``cell`` live in ``block``; cells of one type of dwelling, or of
+    ``PL94``.
+    """
 
     block: NDArray[np.int64]
     cell: NDArray[np.int64]
     number: NDArray[np.int64]
 
 
-def persons(values: NDArray[np.int32], found: HeaderPlaces, where: str, chunk: int = 1 << 14) -> Counts:
-    """Persons by block and (voting age, Hispanic, race), ``HALF`` = 252 cells, those > 0 in order of block."""
+def persons(
+    values: NDArray[np.int32], found: HeaderPlaces, where: str, chunk: int = 1 << 14
+) -> Counts:
+    """Persons by block and (voting age, Hispanic, race), ``HALF`` = 252 cells, those > 0 in order
+    of block.
+    """
     rows, out = found.rows["750"], []
     for start in range(0, len(rows), chunk):
         at = rows[start : start + chunk]
-        p1, p2, p3, p4 = (values[np.array(LEAVES[t])[:, None], at].T for t in ("P001", "P002", "P003", "P004"))
+        p1, p2, p3, p4 = (
+            values[np.array(LEAVES[t])[:, None], at].T for t in ("P001", "P002", "P003", "P004")
+        )
         h = np.concatenate([p2 - p4, (p1 - p2) - (p3 - p4), p4, p3 - p4], axis=1)
         if h.size and h.min() < 0:
             bad, race = (int(i[0]) for i in np.nonzero(h < 0))
             raise InputError(
-                f"block {found.codes['750'][start + bad]} has fewer persons of race {CENRACE[race % 63]} in all "
-                f"than in its parts (tables P1 to P4)",
+                f"block {found.codes['750'][start + bad]} has fewer persons of race"
+                f" {CENRACE[race % 63]} in all than in its parts (tables P1 to P4)",
                 where=where,
                 remedy=AGAIN,
             )
@@ -64,22 +72,28 @@ def persons(values: NDArray[np.int32], found: HeaderPlaces, where: str, chunk: i
 
 
 def geography(header: Header, found: HeaderPlaces) -> dict[str, Codes]:
-    """The geographic fields of the blocks. Places, American Indian areas and districts are raw codes, all 9 for none."""
+    """The geographic fields of the blocks. Places, American Indian areas and districts are raw
+    codes, all 9 for none.
+    """
     at = found.rows["750"]
     code = characters(encoded(found.codes["750"]))
     fields = {level.field: of_characters(code[:, : level.width]) for level in LEVELS.values()}
     fields["Tract_Group"] = of_characters(code[:, :9])
-    fields["County_Subdivision"] = np.strings.add(fields["County"], encoded(header.fields["COUSUB"][at]))
+    fields["County_Subdivision"] = np.strings.add(
+        fields["County"], encoded(header.fields["COUSUB"][at])
+    )
     for field, raw in RAW.items():
         value = header.fields[raw][at]
-        none = ((points(value) == ord(" ")) | (points(value) == ord("Z"))).all(axis=1)  # Z: none is defined
+        none = ((points(value) == ord(" ")) | (points(value) == ord("Z"))).all(
+            axis=1
+        )  # Z: none is defined
         fields[field] = np.where(none, b"9" * WIDTHS[raw], encoded(value))
     return fields
 
 
 class StateExtract(NamedTuple):
-    """One state, ready to be joined with others: ``persons`` in cells of ``PL94``; ``housing`` is total,
-    occupied and vacant units, ``(3, blocks)``; ``names`` of places by field."""
+    """One state, ready to be joined with others: ``persons`` in cells of ``PL94``; ``housing`` is
+    total, occupied and vacant units, ``(3, blocks)``; ``names`` of places by field."""
 
     fields: Mapping[str, Codes]
     persons: Counts
@@ -88,7 +102,9 @@ class StateExtract(NamedTuple):
 
 
 def structures(blocks: int, people: Counts, housing: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``(blocks, 8)``: housing units, and 1 for each type of group quarters that somebody lives in."""
+    """``(blocks, 8)``: housing units, and 1 for each type of group quarters that somebody lives
+    in.
+    """
     out = np.zeros((blocks, 8), dtype=np.int64)
     out[people.block, people.cell // HALF] = 1
     out[:, 0] = housing
@@ -96,7 +112,9 @@ def structures(blocks: int, people: Counts, housing: NDArray[np.int64]) -> NDArr
 
 
 def cell_map(schema: Schema) -> NDArray[np.int64]:
-    """For each cell of ``PL94`` the cell of ``schema``, whose attributes are some of those of ``PL94``."""
+    """For each cell of ``PL94`` the cell of ``schema``, whose attributes are some of those of
+    ``PL94``.
+    """
     known = {a.name: a for a in PL94.attributes}
     for a in schema.attributes:
         if a.name not in known or len(a.levels) != len(known[a.name].levels):
@@ -116,13 +134,15 @@ def extract(
     sources: tuple[Source, ...],
     assigned: Mapping[str, str] | None = None,
 ) -> Extract:
-    """All states together, in the order of their codes. ``assigned``: attributes that no table says, and how they were
-    made up; those that ``schema`` lacks are left out."""
+    """All states together, in the order of their codes. ``assigned``: attributes that no table
+    says, and how they were made up; those that ``schema`` lacks are left out."""
     states = sorted(states, key=lambda s: s.fields["State"][0])
     for a, b in pairwise(states):
         if a.fields["State"][0] == b.fields["State"][0]:
             raise InputError(
-                f"two files of state {a.fields['State'][0].decode()}", where="data.path", remedy="give it once"
+                f"two files of state {a.fields['State'][0].decode()}",
+                where="data.path",
+                remedy="give it once",
             )
     sizes = [len(s.fields["Block"]) for s in states]
     offset = np.concatenate([[0], np.cumsum(sizes)])
@@ -135,11 +155,19 @@ def extract(
     fields = {f: np.concatenate([s.fields[f] for s in states]) for f in states[0].fields}
     undefined = [f for f in DISTRICTS if not np.strings.strip(fields[f], b"9").any()]
     fields = {f: code for f, code in fields.items() if f not in undefined}
-    unit, block = np.nonzero(housing[[2, 1]])  # vacant is cell 0 of the schema of housing units, occupied cell 1
+    unit, block = np.nonzero(
+        housing[[2, 1]]
+    )  # vacant is cell 0 of the schema of housing units, occupied cell 1
     return Extract(
-        Blocks(fields, structures(int(offset[-1]), people, housing[0]), merged(s.names for s in states)),
+        Blocks(
+            fields, structures(int(offset[-1]), people, housing[0]), merged(s.names for s in states)
+        ),
         Confidential(Records(schema, people.block, cell_map(schema)[people.cell], people.number)),
         {HOUSING.name: Confidential(Records(H1, block, unit, housing[[2, 1]][unit, block]))},
         sources,
-        {name: says for name, says in (assigned or {}).items() if name in {a.name for a in schema.attributes}},
+        {
+            name: says
+            for name, says in (assigned or {}).items()
+            if name in {a.name for a in schema.attributes}
+        },
     )

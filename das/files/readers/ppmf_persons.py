@@ -1,4 +1,5 @@
-"""Persons of privacy-protected microdata files (PPMF, MDF), counted: one line per person, comma- or pipe-separated, named columns.
+"""Persons of privacy-protected microdata files (PPMF, MDF), counted: one line per person, comma- or
+pipe-separated, named columns.
 
 All releases of the persons' file are read by the names of their columns, whatever their order:
 
@@ -7,7 +8,8 @@ quantity        columns                                 codes
 ==============  ======================================  ===========================================
 place           TABBLKST, TABBLKCOU, TABTRACT[CE],      numbers; leading zeros may be lost
                 TABBLKGRP[CE], TABBLK
-dwelling        GQTYPE_PL, else GQTYPE                  0 to 7, or 0 and three digits (101, ..., 904),
+dwelling        GQTYPE_PL, else GQTYPE                  0 to 7, or 0 and three digits (101, ...,
+904),
                                                         whose first digit is the type
 voting age      VOTING_AGE                              1 under 18, 2 18 and over
                 VOTINGAGE                               **0** under 18, **1** 18 and over
@@ -16,13 +18,14 @@ Hispanic        CENHISP                                 1 no, 2 yes
 race            CENRACE                                 01 to 63
 ==============  ======================================  ===========================================
 
-RTYPE (3 housing unit, 5 group quarters), where present, must agree with the dwelling. Lines that begin with
-``#`` before the names are metadata. Records are counted batch by batch; the file may be larger than memory,
-which grows with the number of distinct pairs of a block and a cell of :data:`das.model.schema.PL94`.
+RTYPE (3 housing unit, 5 group quarters), where present, must agree with the dwelling. Lines that
+begin with ``#`` before the names are metadata. Records are counted batch by batch; the file may be
+larger than memory, which grows with the number of distinct pairs of a block and a cell of
+:data:`das.model.schema.PL94`.
 
-Whoever holds such a file for the truth reads it with :mod:`das.files.readers.ppmf`. What is published is no secret, and
-is counted here without. Sources: 2010 Demonstration Data Products file specifications, 2019 to 2023.
-"""
+Whoever holds such a file for the truth reads it with :mod:`das.files.readers.ppmf`. What is
+published is no secret, and is counted here without. Sources: 2010 Demonstration Data Products file
+specifications, 2019 to 2023."""
 
 from __future__ import annotations
 
@@ -57,18 +60,30 @@ NAMES = {
 }
 #: Lowest and highest code by column.
 RANGES = {
-    "TABBLKST": (1, 99), "TABBLKCOU": (0, 999), "TABTRACTCE": (0, 999_999), "TABTRACT": (0, 999_999),
-    "TABBLKGRPCE": (0, 9), "TABBLKGRP": (0, 9), "TABBLK": (0, 9999), "GQTYPE_PL": (0, 7), "GQTYPE": (0, 999),
-    "VOTING_AGE": (1, 2), "VOTINGAGE": (0, 1), "QAGE": (0, 130), "CENHISP": (1, 2), "CENRACE": (1, 63),
+    "TABBLKST": (1, 99),
+    "TABBLKCOU": (0, 999),
+    "TABTRACTCE": (0, 999_999),
+    "TABTRACT": (0, 999_999),
+    "TABBLKGRPCE": (0, 9),
+    "TABBLKGRP": (0, 9),
+    "TABBLK": (0, 9999),
+    "GQTYPE_PL": (0, 7),
+    "GQTYPE": (0, 999),
+    "VOTING_AGE": (1, 2),
+    "VOTINGAGE": (0, 1),
+    "QAGE": (0, 130),
+    "CENHISP": (1, 2),
+    "CENRACE": (1, 63),
     "RTYPE": (3, 5),
-}  # fmt: skip
+}
 #: Columns that the file of housing units has, and that of persons has not.
 UNITS = frozenset({"HH_STATUS", "TEN", "VACS", "OCCUPIED_COUNT"})
 
 
 class BlockCounts(NamedTuple):
-    """``number[i]`` persons of cell ``cell[i]`` of ``PL94`` live in ``place[block[i]]``; in order of block and cell. Places are blocks with
-    somebody in them, numbers of 15 digits that increase."""
+    """``number[i]`` persons of cell ``cell[i]`` of ``PL94`` live in ``place[block[i]]``; in order
+    of block and cell. Places are blocks with somebody in them, numbers of 15 digits that
+    increase."""
 
     place: NDArray[np.int64]
     block: NDArray[np.int64]
@@ -77,15 +92,21 @@ class BlockCounts(NamedTuple):
 
 
 def tables(path: Path) -> list[Member]:
-    """What may be of persons of all that ``path`` holds, in order: files of text, and a file that is named itself."""
+    """What may be of persons of all that ``path`` holds, in order: files of text, and a file that
+    is named itself.
+    """
     return [m for m in members(path) if _is_table(m, path)]
 
 
 def count(files: Sequence[Member], *, progress: Progress = SILENT) -> BlockCounts:
-    """The persons of all ``files`` together. Raises :class:`InputError` where there is none, or a line is none of such a file."""
+    """The persons of all ``files`` together. Raises :class:`InputError` where there is none, or a
+    line is none of such a file.
+    """
     if not files:
         raise InputError(
-            "no input files", where="data.path", remedy="name at least one persons' file (.csv, .txt, .gz)"
+            "no input files",
+            where="data.path",
+            remedy="name at least one persons' file (.csv, .txt, .gz)",
         )
     tally = KeyCounts()
     for member in files:
@@ -128,7 +149,9 @@ class KeyCounts:
         keys = np.concatenate([k for k, _ in self._parts])
         count = np.concatenate([c for _, c in self._parts])
         self._parts.clear()
-        order = np.argsort(keys, kind="stable")  # runs that are sorted already are merged, not sorted again
+        order = np.argsort(
+            keys, kind="stable"
+        )  # runs that are sorted already are merged, not sorted again
         keys, count = keys[order], count[order]
         first = _starts(keys)
         self._parts = [(keys[first], np.add.reduceat(count, first))]
@@ -142,7 +165,9 @@ def _starts(values: NDArray[np.int64]) -> NDArray[np.intp]:
 
 
 def _is_table(member: Member, path: Path) -> bool:
-    return Path(member.base).suffix in (".csv", ".txt", ".psv") or (path.is_file() and member.inner is None)
+    return Path(member.base).suffix in (".csv", ".txt", ".psv") or (
+        path.is_file() and member.inner is None
+    )
 
 
 def header(member: Member) -> PpmfHeader:
@@ -172,7 +197,9 @@ class PpmfHeader(NamedTuple):
         return not UNITS.isdisjoint(self.names)
 
     def columns(self) -> dict[str, str]:
-        """The column of each quantity. Raises :class:`InputError` where one is missing, or two have one name."""
+        """The column of each quantity. Raises :class:`InputError` where one is missing, or two have
+        one name.
+        """
         where = f"{self.member.name}, line {self.line}"
         if len(set(self.names)) != len(self.names):
             raise InputError("two columns have the same name", where=where)
@@ -182,19 +209,26 @@ class PpmfHeader(NamedTuple):
                 raise InputError(
                     f"has no column {' or '.join(candidates)}, but {', '.join(self.names[:30])}",
                     where=where,
-                    remedy="give a persons' file of a privacy-protected release (not the housing units' file)",
+                    remedy=(
+                        "give a persons' file of a privacy-protected release (not the housing"
+                        " units' file)"
+                    ),
                 )
             column[quantity] = present[0]
         return column
 
 
 def _keys(member: Member) -> Iterator[NDArray[np.int64]]:
-    """Batches of keys: block (15 digits: the block group is the block's first) x cell of ``PL94``."""
+    """Batches of keys: block (15 digits: the block group is the block's first) x cell of
+    ``PL94``.
+    """
     head = header(member)
     column, line = head.columns(), head.line
     wanted = {*column.values(), *(["RTYPE"] if "RTYPE" in head.names else [])}
     kinds = {n: pa.int32() if n in wanted else None for n in head.names}
-    for batch in batches(member, DelimitedFormat(head.delimiter, kinds, skip=line, quotes=True), 1 << 25):
+    for batch in batches(
+        member, DelimitedFormat(head.delimiter, kinds, skip=line, quotes=True), 1 << 25
+    ):
         values = {n: batch.column(n).to_numpy().astype(np.int64) for n in wanted}
         for name in wanted:
             low, high = RANGES[name]
@@ -203,29 +237,40 @@ def _keys(member: Member) -> Iterator[NDArray[np.int64]]:
         line += len(batch)
 
 
-def _check(values: NDArray[np.int64], good: NDArray[np.bool_], name: str, member: Member, line: int) -> None:
+def _check(
+    values: NDArray[np.int64], good: NDArray[np.bool_], name: str, member: Member, line: int
+) -> None:
     if not good.all():
         bad = int(np.flatnonzero(~good)[0])
         raise InputError(
-            f"{name} is {values[bad]}, which is no code of this column, or contradicts the others of its line",
+            f"{name} is {values[bad]}, which is no code of this column, or contradicts the others"
+            " of its line",
             where=f"{member.name}, line {line + bad + 1}",
-            remedy="VOTING_AGE is 1 or 2, VOTINGAGE 0 or 1; CENHISP 1 or 2; CENRACE 1 to 63; RTYPE 3 with "
-            "GQTYPE 0, 5 with another; TABBLK begins with its block group",
+            remedy=(
+                "VOTING_AGE is 1 or 2, VOTINGAGE 0 or 1; CENHISP 1 or 2; CENRACE 1 to 63; RTYPE 3"
+                " with GQTYPE 0, 5 with another; TABBLK begins with its block group"
+            ),
         )
 
 
-def _encode(values: ColumnArrays, column: Mapping[str, str], member: Member, line: int) -> NDArray[np.int64]:
+def _encode(
+    values: ColumnArrays, column: Mapping[str, str], member: Member, line: int
+) -> NDArray[np.int64]:
     place = {q: values[column[q]] for q in ("state", "county", "tract", "group", "block")}
     _check(place["block"], place["block"] // 1000 == place["group"], "TABBLK", member, line)
     raw = values[column["dwelling"]]
     _check(raw, (raw <= 7) | (raw >= 101), column["dwelling"], member, line)
-    dwelling = np.minimum(np.where(raw > 7, raw // 100, raw), 7)  # 8xx and 9xx are other noninstitutional
+    dwelling = np.minimum(
+        np.where(raw > 7, raw // 100, raw), 7
+    )  # 8xx and 9xx are other noninstitutional
     if "RTYPE" in values:
         rtype = values["RTYPE"]
         _check(rtype, rtype == np.where(dwelling == 0, 3, 5), "RTYPE", member, line)
     adult = values[column["age"]] >= {"VOTING_AGE": 2, "VOTINGAGE": 1, "QAGE": 18}[column["age"]]
     cell = ((dwelling * 2 + adult) * 2 + values["CENHISP"] - 1) * 63 + values["CENRACE"] - 1
-    block = ((place["state"] * 1000 + place["county"]) * 1_000_000 + place["tract"]) * 10_000 + place["block"]
+    block = (
+        (place["state"] * 1000 + place["county"]) * 1_000_000 + place["tract"]
+    ) * 10_000 + place["block"]
     return block * PL94.cells + cell
 
 
@@ -233,5 +278,7 @@ def fields(places: NDArray[np.int64]) -> dict[str, Codes]:
     """Geographic fields of blocks given as numbers of 15 digits."""
     digits = (places[:, None] // 10 ** np.arange(14, -1, -1) % 10 + ord("0")).astype(np.uint8)
     digits = np.insert(digits, 11, digits[:, 11], axis=1)
-    fields = {level.field: of_characters(digits[:, : level.width]) for level in pl94.LEVELS.values()}
+    fields = {
+        level.field: of_characters(digits[:, : level.width]) for level in pl94.LEVELS.values()
+    }
     return fields | {"Tract_Group": of_characters(digits[:, :9])}

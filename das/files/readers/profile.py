@@ -1,4 +1,6 @@
-"""A table as it is, for a first configuration: every column as text, in the encoding that it reads in."""
+"""A table as it is, for a first configuration: every column as text, in the encoding that it reads
+in.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,15 @@ def read(path: Path) -> InputProfile:
     """Raises :class:`InputError` where it is no table, or has no rows."""
     found = members(path)
     if len(found) != 1:
-        raise InputError(f"holds {len(found)} files", where=path, remedy="name one table, CSV or Parquet")
+        raise InputError(
+            f"holds {len(found)} files", where=path, remedy="name one table, CSV or Parquet"
+        )
     table, encoding = _parquet(found[0]) if found[0].base.endswith(".parquet") else _text(found[0])
     if not table.num_rows:
         raise InputError("has no records", where=path)
-    return InputProfile(str(path), encoding, table.num_rows, tuple(_column(n, table[n]) for n in table.column_names))
+    return InputProfile(
+        str(path), encoding, table.num_rows, tuple(_column(n, table[n]) for n in table.column_names)
+    )
 
 
 def _text(member: Member) -> tuple[pa.Table, str]:
@@ -40,8 +46,11 @@ def _text(member: Member) -> tuple[pa.Table, str]:
         try:
             delimiter, names = header(member, encoding)
             if not names:
-                raise InputError("its first line is blank, and names no columns", where=member.name,
-                                 remedy="delete the lines above the names of the columns")  # fmt: skip
+                raise InputError(
+                    "its first line is blank, and names no columns",
+                    where=member.name,
+                    remedy="delete the lines above the names of the columns",
+                )
             layout = DelimitedFormat(
                 delimiter, dict.fromkeys(names, pa.string()), skip=1, quotes=True, encoding=encoding
             )
@@ -64,8 +73,11 @@ def _parquet(member: Member) -> tuple[pa.Table, str]:
             column.validate(full=True)  # bytes that are no UTF-8 are passed on as they are
         return pa.table(columns), ENCODINGS[0]
     except DAMAGE as error:
-        raise InputError(f"is not a Parquet file that can be read: {error}"[:300], where=member.name,
-                         remedy=AGAIN) from None  # fmt: skip
+        raise InputError(
+            f"is not a Parquet file that can be read: {error}"[:300],
+            where=member.name,
+            remedy=AGAIN,
+        ) from None
 
 
 def _column(name: str, column: pa.ChunkedArray) -> ColumnProfile:

@@ -1,4 +1,6 @@
-"""Reading the input of a run: which module reads which format, and what every reader must satisfy."""
+"""Reading the input of a run: which module reads which format, and what every reader must
+satisfy.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,14 @@ def read(
 ) -> Extract:
     """Read the input of a run: all ``paths`` (files, archives or folders) together are one extract.
 
-    ``columns`` says what the columns of a ``table`` mean, ``encoding`` that of its text; the other formats say so
-    themselves.
-    Each file or state is a stage of ``progress``, in records, or in bytes where those are known.
-    """
+    ``columns`` says what the columns of a ``table`` mean, ``encoding`` that of its text; the other
+    formats say so themselves. Each file or state is a stage of ``progress``, in records, or in
+    bytes where those are known."""
     module = _module(reader)
     if columns and reader != TABLE:
-        raise InputError(f"reader {reader!r} takes no columns", where="data.columns", remedy="delete the table")
+        raise InputError(
+            f"reader {reader!r} takes no columns", where="data.columns", remedy="delete the table"
+        )
     paths = [Path(p) for p in paths]
     options = {"columns": columns, "encoding": encoding} if reader == TABLE else {}
     extract: Extract = module.read(paths, schema, progress=progress, **options)
@@ -45,7 +48,9 @@ def read(
 
 
 def apart(reader: str, paths: Sequence[Path]) -> list[list[Path]]:
-    """The files of each part of the input that can be read by itself: a state of redistricting files."""
+    """The files of each part of the input that can be read by itself: a state of redistricting
+    files.
+    """
     module = _module(reader)
     paths = [Path(p) for p in paths]
     found: list[list[Path]] = module.states(paths) if hasattr(module, "states") else [paths]
@@ -62,8 +67,8 @@ def read_beside(
     where: str,
     progress: Progress = SILENT,
 ) -> tuple[Confidential[Records], tuple[Source, ...]]:
-    """The records of another universe, from tables of its own, in the places ``blocks``. ``where`` is the table of the
-    configuration that tells its columns."""
+    """The records of another universe, from tables of its own, in the places ``blocks``. ``where``
+    is the table of the configuration that tells its columns."""
     module = _module(TABLE)
     records, sources = module.read_beside(
         paths, schema, blocks, columns=columns, encoding=encoding, where=where, progress=progress
@@ -74,7 +79,9 @@ def read_beside(
 
 def _module(reader: str) -> ModuleType:
     if reader not in READERS:
-        raise InputError(f"no reader {reader!r}", where="data.reader", remedy=f"use one of {', '.join(READERS)}")
+        raise InputError(
+            f"no reader {reader!r}", where="data.reader", remedy=f"use one of {', '.join(READERS)}"
+        )
     return import_module(f"{__package__}.{reader.replace('-', '_')}")
 
 
@@ -83,10 +90,12 @@ def _check_possible(records: Confidential[Records], blocks: Blocks) -> None:
     impossible = ~persons.schema.possible[persons.cell] & (persons.count > 0)
     if impossible.any():
         at = int(np.flatnonzero(impossible)[0])
-        place = ", ".join(f"{field} {codes[persons.block[at]].decode()}" for field, codes in blocks.fields.items())
+        place = ", ".join(
+            f"{field} {codes[persons.block[at]].decode()}" for field, codes in blocks.fields.items()
+        )
         raise InputError(
-            f"{int(persons.count[impossible].sum())} records are of combinations that cannot occur in schema {persons.schema.name!r}; "
-            "this is the first place of one",
+            f"{int(persons.count[impossible].sum())} records are of combinations that cannot occur"
+            f" in schema {persons.schema.name!r}; this is the first place of one",
             where=place,
             remedy="mend the data, or use a schema that allows the combination",
         )

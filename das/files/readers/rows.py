@@ -1,9 +1,9 @@
-"""The rows of a table in CSV or Parquet, a batch at a time: the codes of their place, their cell and how many records they are.
+"""The rows of a table in CSV or Parquet, a batch at a time: the codes of their place, their cell
+and how many records they are.
 
-What the columns mean is said by :class:`das.model.columns.Columns`. Values are the labels of the schema's levels. Where a column without
-``codes`` holds none of the labels, its values are level numbers from 0. Which of the two is settled by the first batch; the rest
-must agree.
-"""
+What the columns mean is said by :class:`das.model.columns.Columns`. Values are the labels of the
+schema's levels. Where a column without ``codes`` holds none of the labels, its values are level
+numbers from 0. Which of the two is settled by the first batch; the rest must agree."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ MOST = 10**12  #: records, or units, of one row: what they add up to is a number
 def rows(
     used: Sequence[Member], meaning: Columns, schema: Schema, encoding: str, progress: Progress
 ) -> Iterator[pa.Table]:
-    """A table for each batch, in order of the rows: a column for each place, named by its level, ``CELL`` and ``COUNT``, and where there
-    are such ``UNITS`` and names of places (``NAME`` and the level).
+    """A table for each batch, in order of the rows: a column for each place, named by its level,
+    ``CELL`` and ``COUNT``, and where there are such ``UNITS`` and names of places (``NAME`` and the
+    level).
 
-    Raises :class:`InputError` with the first place of what is wrong; for values that are missing at the end, when all are counted.
-    """
+    Raises :class:`InputError` with the first place of what is wrong; for values that are missing at
+    the end, when all are counted."""
     absent = _Absent(meaning)
     for member in used:
         progress.stage(f"read {member.base}", None)
@@ -57,8 +58,12 @@ def rows(
 
 
 def place(member: Member, row: int) -> str:
-    """Where a row is, counted from 0: of Parquet by rows, of texts by lines, the first of which names the columns."""
-    return f"{member.name}, row {row + 1}" if _is_parquet(member) else f"{member.name}, line {row + 2}"
+    """Where a row is, counted from 0: of Parquet by rows, of texts by lines, the first of which
+    names the columns.
+    """
+    return (
+        f"{member.name}, row {row + 1}" if _is_parquet(member) else f"{member.name}, line {row + 2}"
+    )
 
 
 def names(member: Member, encoding: str = UTF_8) -> list[str]:
@@ -70,8 +75,8 @@ def names(member: Member, encoding: str = UTF_8) -> list[str]:
 
 
 class _Absent:
-    """Where the reading is, and how many rows have had no value in a column that needs one: all of them are counted
-    before they are refused."""
+    """Where the reading is, and how many rows have had no value in a column that needs one: all of
+    them are counted before they are refused."""
 
     def __init__(self, meaning: Columns) -> None:
         self.meaning = meaning
@@ -94,20 +99,31 @@ class _Absent:
         """Raises :class:`InputError` where something is missing: how much of it, and the recipe."""
         if not self.first:
             return
-        said = "; ".join(f"{name} in {self.found[name]:,} of {self.rows:,} rows" for name in self.first)
+        said = "; ".join(
+            f"{name} in {self.found[name]:,} of {self.rows:,} rows" for name in self.first
+        )
         places = [n for n in self.first if n in self.meaning.places.values()]
         if places:
-            remedy = "a geographic code is needed in every row; give records of unknown place a place of their own"
+            remedy = (
+                "a geographic code is needed in every row; give records of unknown place a place of"
+                " their own"
+            )
         elif not self.meaning.where:
             remedy = "a value is needed in every row"
         else:
             name = next(a for a, column in self.meaning.attributes.items() if column in self.first)
-            remedy = (f'add a level such as "unknown" to {name} in the schema, and say {self.meaning.where}.missing = '
-                      f'{{ {name} = "unknown" }}')  # fmt: skip
-        raise InputError(f"values are missing: {said}", where=next(iter(self.first.values())), remedy=remedy)
+            remedy = (
+                f'add a level such as "unknown" to {name} in the schema, and say'
+                f' {self.meaning.where}.missing = {{ {name} = "unknown" }}'
+            )
+        raise InputError(
+            f"values are missing: {said}", where=next(iter(self.first.values())), remedy=remedy
+        )
 
 
-def _batches(member: Member, meaning: Columns, encoding: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _batches(
+    member: Member, meaning: Columns, encoding: str
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Batches with the number of rows before them."""
     if _is_parquet(member):
         yield from _of_parquet(member, meaning)
@@ -117,7 +133,9 @@ def _batches(member: Member, meaning: Columns, encoding: str) -> Iterator[tuple[
     kinds: dict[str, pa.DataType | None] = dict.fromkeys(given)
     kinds |= dict.fromkeys(meaning.texts, pa.string()) | dict.fromkeys(meaning.numbers, pa.int64())
     before = 0
-    for batch in batches(member, DelimitedFormat(delimiter, kinds, skip=1, quotes=True, encoding=encoding)):
+    for batch in batches(
+        member, DelimitedFormat(delimiter, kinds, skip=1, quotes=True, encoding=encoding)
+    ):
         yield before, batch
         before += len(batch)
 
@@ -137,8 +155,11 @@ def header(member: Member, encoding: str) -> tuple[str, list[str]]:
     try:
         return delimiter, next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
     except csv.Error as error:
-        raise InputError(f"its first line names no columns ({error})", where=member.name,
-                         remedy="the first line must hold the names of the columns") from None  # fmt: skip
+        raise InputError(
+            f"its first line names no columns ({error})",
+            where=member.name,
+            remedy="the first line must hold the names of the columns",
+        ) from None
 
 
 def _is_parquet(member: Member) -> bool:
@@ -148,11 +169,17 @@ def _is_parquet(member: Member) -> bool:
 @contextmanager
 def _parquet(member: Member) -> Iterator[pa.parquet.ParquetFile]:
     with member.open() as stream:
-        whole = stream if member.inner is None and member.path.suffix == ".parquet" else io.BytesIO(stream.read())
+        whole = (
+            stream
+            if member.inner is None and member.path.suffix == ".parquet"
+            else io.BytesIO(stream.read())
+        )
         try:
             yield pa.parquet.ParquetFile(whole)
         except DAMAGE as e:
-            raise InputError(f"is not a Parquet file that can be read: {e}", where=member.name, remedy=AGAIN) from None
+            raise InputError(
+                f"is not a Parquet file that can be read: {e}", where=member.name, remedy=AGAIN
+            ) from None
 
 
 def _of_parquet(member: Member, meaning: Columns) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -178,8 +205,11 @@ def _whole(column: pa.Array, name: str, member: Member) -> pa.Array:
     try:
         return pc.cast(column, pa.int64())
     except pa.ArrowInvalid:
-        raise InputError(f"{name} is not a column of whole numbers", where=member.name,
-                         remedy="write its counts as whole numbers") from None  # fmt: skip
+        raise InputError(
+            f"{name} is not a column of whole numbers",
+            where=member.name,
+            remedy="write its counts as whole numbers",
+        ) from None
 
 
 def _check_names(given: Sequence[str], meaning: Columns, member: Member) -> None:
@@ -187,7 +217,11 @@ def _check_names(given: Sequence[str], meaning: Columns, member: Member) -> None
         raise InputError("two columns have the same name", where=f"{member.name}, line 1")
     for name in [*meaning.texts, *meaning.numbers]:
         if name not in given:
-            mend = f"say in [{meaning.where}] which is which" if meaning.where else "is it another table?"
+            mend = (
+                f"say in [{meaning.where}] which is which"
+                if meaning.where
+                else "is it another table?"
+            )
             raise InputError(
                 f"has no column {name!r}",
                 where=member.name,
@@ -214,19 +248,35 @@ def _encode(batch: pa.RecordBatch, meaning: Columns, schema: Schema, here: _Abse
         column = batch.column(meaning.attributes[attribute.name])
         cell = cell * len(attribute.levels) + _levels(column, attribute, meaning, here)
     out[CELL] = pa.array(cell)
-    out[COUNT] = batch.column(meaning.count) if meaning.count else pa.array(np.ones(len(batch), dtype=np.int64))
+    out[COUNT] = (
+        batch.column(meaning.count)
+        if meaning.count
+        else pa.array(np.ones(len(batch), dtype=np.int64))
+    )
     for key, source in ((COUNT, meaning.count), (UNITS, meaning.housing_units)):
         if source is not None:
             out[key] = batch.column(source)
-            _check(pc.greater_equal(out[key], 0), f"{source} is negative", here, "a count must not be negative")
             _check(
-                pc.less_equal(out[key], MOST), f"{source} is too large", here, f"it must not be larger than {MOST:,}"
+                pc.greater_equal(out[key], 0),
+                f"{source} is negative",
+                here,
+                "a count must not be negative",
+            )
+            _check(
+                pc.less_equal(out[key], MOST),
+                f"{source} is too large",
+                here,
+                f"it must not be larger than {MOST:,}",
             )
     return pa.table(out)
 
 
-def _levels(column: pa.Array, attribute: Attribute, meaning: Columns, here: _Absent) -> NDArray[np.int64]:
-    """The level number of each value; 0 for now where it is missing and no level is said for that."""
+def _levels(
+    column: pa.Array, attribute: Attribute, meaning: Columns, here: _Absent
+) -> NDArray[np.int64]:
+    """The level number of each value; 0 for now where it is missing and no level is said for
+    that.
+    """
     encoded = column.dictionary_encode()
     values = encoded.dictionary.to_pylist()
     if attribute.name not in meaning.codes and any(values):
@@ -240,7 +290,9 @@ def _levels(column: pa.Array, attribute: Attribute, meaning: Columns, here: _Abs
         codes = codes | {"": meaning.missing.get(attribute.name, 0)}
         if attribute.name not in meaning.missing:
             here.note(name, pc.equal(column, ""))
-    number = np.array([codes.get(v, -1) for v in values], dtype=np.int64)[encoded.indices.to_numpy()]
+    number = np.array([codes.get(v, -1) for v in values], dtype=np.int64)[
+        encoded.indices.to_numpy()
+    ]
     _check(
         pa.array(number >= 0),
         f"{name} has a value that is no level of it",
@@ -251,7 +303,9 @@ def _levels(column: pa.Array, attribute: Attribute, meaning: Columns, here: _Abs
 
 
 def _check(good: pa.Array, what: str, here: _Absent, remedy: str) -> None:
-    """Raises at the first row that is not good. The message has its line, and not its value: a log is no place for records."""
+    """Raises at the first row that is not good. The message has its line, and not its value: a log
+    is no place for records.
+    """
     if not pc.all(good, min_count=0).as_py():
         bad = pc.index(good, False).as_py()
         raise InputError(what, where=here.where(bad), remedy=remedy)

@@ -1,12 +1,11 @@
 """Who lives in group quarters: counts by block and type, and which of the block's people they are.
 
-2010: table P42 of Summary File 1, segment 06 (``{ss}000062010.sf1``), fields 169 to 178 of 259, counting
-the five identifiers. Its blocks are records of summary level 101 (the P.L. file lists them as 750).
-2020: table P5 of the redistricting file, with the same ten cells.
+2010: table P42 of Summary File 1, segment 06 (``{ss}000062010.sf1``), fields 169 to 178 of 259,
+counting the five identifiers. Its blocks are records of summary level 101 (the P.L. file lists them
+as 750). 2020: table P5 of the redistricting file, with the same ten cells.
 
-Neither table says which people of the block they are, by age, origin and race. :func:`assign` chooses, by a
-rule without chance, so that the same files always give the same records.
-"""
+Neither table says which people of the block they are, by age, origin and race. :func:`assign`
+chooses, by a rule without chance, so that the same files always give the same records."""
 
 from __future__ import annotations
 
@@ -23,8 +22,9 @@ BLOCK_LEVEL = "101"
 P42 = [f"P042{i:04d}" for i in range(1, 11)]
 COLUMNS = [f"field {i}" for i in range(6, 169)] + P42 + [f"field {i}" for i in range(179, 260)]
 
-#: Types in the order in which they choose, with whom they take: each step a class of age, and nobody else
-#: where the steps end. Nursing homes hold adults only (a structural zero of the schema).
+#: Types in the order in which they choose, with whom they take: each step a class of age, and
+#: nobody else where the steps end. Nursing homes hold adults only (a structural zero of the
+#: schema).
 ADULTS, MINORS, ANYBODY = "adults", "minors", "anybody"
 CHOICE = (
     (3, (ADULTS,)),
@@ -42,8 +42,8 @@ def counts(
 ) -> NDArray[np.int64]:
     """Persons in group quarters of each type, ``(blocks, 7)``, for the sorted P.L. ``blocks``.
 
-    ``header`` is Summary File 1's own. Raises unless it has the same blocks with the same ``population``.
-    """
+    ``header`` is Summary File 1's own. Raises unless it has the same blocks with the same
+    ``population``."""
     level = BLOCK_LEVEL if (header.sumlev == BLOCK_LEVEL).any() else "750"
     found = pl94.places(header, level)
     values = np.empty((len(P42), len(header.line)), dtype=np.int32)
@@ -68,15 +68,19 @@ def counts(
 
 
 def assign(
-    people: Counts, types: NDArray[np.int64], housing_units: NDArray[np.int64], blocks: NDArray[np.str_], where: str
+    people: Counts,
+    types: NDArray[np.int64],
+    housing_units: NDArray[np.int64],
+    blocks: NDArray[np.str_],
+    where: str,
 ) -> Counts:
-    """Place everybody: ``types[b, t - 1]`` persons of block ``b`` in group quarters of type ``t``, the rest in
-    households. ``people`` come in the ``HALF`` cells without type, sorted by block; the result in ``PL94``.
+    """Place everybody: ``types[b, t - 1]`` persons of block ``b`` in group quarters of type ``t``,
+    the rest in households. ``people`` come in the ``HALF`` cells without type, sorted by block; the
+    result in ``PL94``.
 
-    Types choose in the order of ``CHOICE``. Within a class of age, persons are taken in proportion to their
-    cells, by largest remainder, ties to the lower cell. Raises where a type cannot be filled, or where
-    persons are left in a block without housing units.
-    """
+    Types choose in the order of ``CHOICE``. Within a class of age, persons are taken in proportion
+    to their cells, by largest remainder, ties to the lower cell. Raises where a type cannot be
+    filled, or where persons are left in a block without housing units."""
     left = people.number.copy()
     adult = people.cell >= HALF // 2
     classes = {ADULTS: adult, MINORS: ~adult, ANYBODY: np.ones_like(adult)}
@@ -94,9 +98,13 @@ def assign(
             block = int(np.flatnonzero(need)[0])
             what = "adults" if steps == (ADULTS,) else "people"
             raise InputError(
-                f"block {blocks[block]} has more persons in group quarters of type {kind} than there are {what} left in it",
+                f"block {blocks[block]} has more persons in group quarters of type {kind} than"
+                f" there are {what} left in it",
                 where=where,
-                remedy="the tables of population and group quarters do not fit together; fetch the files again",
+                remedy=(
+                    "the tables of population and group quarters do not fit together; fetch the"
+                    " files again"
+                ),
             )
         some = np.flatnonzero(taken)
         parts.append(Counts(people.block[some], people.cell[some] + kind * HALF, taken[some]))
@@ -106,13 +114,18 @@ def assign(
         raise InputError(
             f"block {blocks[block]} has persons outside group quarters, but no housing unit",
             where=where,
-            remedy="the tables of group quarters and housing do not fit together; fetch the files again",
+            remedy=(
+                "the tables of group quarters and housing do not fit together; fetch the files"
+                " again"
+            ),
         )
     parts.append(Counts(people.block[home], people.cell[home], left[home]))
     return Counts(*(np.concatenate(a) for a in zip(*parts, strict=True)))
 
 
-def apportion(group: NDArray[np.int64], weight: NDArray[np.int64], seats: NDArray[np.int64]) -> NDArray[np.int64]:
+def apportion(
+    group: NDArray[np.int64], weight: NDArray[np.int64], seats: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Share ``seats[g]`` (at most all) out among the entries of each group, by largest remainder.
 
     ``group`` is sorted, ``weight`` positive; an entry never gets more than its weight.

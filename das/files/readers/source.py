@@ -1,8 +1,8 @@
 """Where input bytes come from: a plain file, a gzip file, a zip archive, or a folder of these.
 
-Every reader takes its bytes through :class:`Member`, so that a missing, empty, truncated or encrypted
-file is reported in one way, and every file that was read is named with its SHA-256 in the manifest.
-"""
+Every reader takes its bytes through :class:`Member`, so that a missing, empty, truncated or
+encrypted file is reported in one way, and every file that was read is named with its SHA-256 in the
+manifest."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ AGAIN = "fetch the file again, and compare its size with the publisher's"
 
 @dataclass(frozen=True)
 class Member:
-    """One stream of bytes: the file ``path``, or the entry ``inner`` of the zip archive ``path``."""
+    """One stream of bytes: the file ``path``, or the entry ``inner`` of the zip archive
+    ``path``.
+    """
 
     path: Path
     inner: str | None = None
@@ -52,7 +54,9 @@ class Member:
 
     @contextmanager
     def open(self) -> Iterator[Stream]:
-        """The decompressed bytes; damage that shows while the body reads becomes an :class:`InputError`."""
+        """The decompressed bytes; damage that shows while the body reads becomes an
+        :class:`InputError`.
+        """
         try:
             with self._raw() as stream:
                 yield stream
@@ -70,7 +74,9 @@ class Member:
             return
         with zipfile.ZipFile(self.path) as archive:
             if archive.getinfo(self.inner).flag_bits & 1:
-                raise InputError("is encrypted", where=self.name, remedy="give the archive without a password")
+                raise InputError(
+                    "is encrypted", where=self.name, remedy="give the archive without a password"
+                )
             with archive.open(self.inner) as entry:
                 if self.inner.lower().endswith(".gz"):
                     with gzip.open(entry, "rb") as stream:
@@ -80,10 +86,11 @@ class Member:
 
 
 def members(path: Path) -> list[Member]:
-    """What a path holds, in the order of names: itself, its archive entries, or all that is in the folder.
+    """What a path holds, in the order of names: itself, its archive entries, or all that is in the
+    folder.
 
-    Raises :class:`InputError` for a path that does not exist, an empty file, or a ``.zip`` that is none.
-    """
+    Raises :class:`InputError` for a path that does not exist, an empty file, or a ``.zip`` that is
+    none."""
     if not path.exists():
         raise InputError(
             "no such file or folder",
@@ -107,13 +114,14 @@ def members(path: Path) -> list[Member]:
     return [Member(path, n) for n in names if not Path(n).name.startswith((".", "_"))]
 
 
-def by_state(paths: Sequence[Path], pattern: re.Pattern[str], expected: str) -> dict[str, dict[str, Member]]:
+def by_state(
+    paths: Sequence[Path], pattern: re.Pattern[str], expected: str
+) -> dict[str, dict[str, Member]]:
     """Group the members of all paths by state and part: ``{"ri": {"geo": ..., "00001": ...}}``.
 
-    ``pattern`` matches the lower-case base name whole, with groups ``state`` and ``part``; other members
-    are passed over. Raises where a path holds nothing that matches (``expected`` says what would), and
-    where two members claim the same part of one state.
-    """
+    ``pattern`` matches the lower-case base name whole, with groups ``state`` and ``part``; other
+    members are passed over. Raises where a path holds nothing that matches (``expected`` says what
+    would), and where two members claim the same part of one state."""
     found: dict[str, dict[str, Member]] = {}
     for path in paths:
         names = []
@@ -124,22 +132,30 @@ def by_state(paths: Sequence[Path], pattern: re.Pattern[str], expected: str) -> 
             parts = found.setdefault(match["state"], {})
             if (other := parts.get(match["part"])) is not None:
                 raise InputError(
-                    f"{other.path / (other.inner or '')} and {member.path / (member.inner or '')} are the same part "
-                    f"of the same state",
+                    f"{other.path / (other.inner or '')} and {member.path / (member.inner or '')}"
+                    " are the same part of the same state",
                     where=path,
                     remedy="give each state once",
                 )
             parts[match["part"]] = member
         if not any(pattern.fullmatch(n) for n in names):
             shown = ", ".join(names[:5]) or "nothing"
-            raise InputError(f"holds no {expected}, but {shown}", where=path, remedy="check data.path and data.reader")
+            raise InputError(
+                f"holds no {expected}, but {shown}",
+                where=path,
+                remedy="check data.path and data.reader",
+            )
     if not found:
-        raise InputError("no input files", where="data.path", remedy=f"name at least one {expected}")
+        raise InputError(
+            "no input files", where="data.path", remedy=f"name at least one {expected}"
+        )
     return dict(sorted(found.items()))
 
 
 def apart(groups: Mapping[str, Mapping[str, Member]]) -> list[list[Path]]:
-    """The files of each state, in the order of the states; all together where two are in one archive."""
+    """The files of each state, in the order of the states; all together where two are in one
+    archive.
+    """
     of_state = [list(dict.fromkeys(m.path for m in parts.values())) for parts in groups.values()]
     every = [path for paths in of_state for path in paths]
     return of_state if len(set(every)) == len(every) else [list(dict.fromkeys(every))]
@@ -161,9 +177,9 @@ def source_of(path: Path) -> Source:
 
 @dataclass(frozen=True)
 class DelimitedFormat:
-    """How a delimited file is cut: ``columns`` maps every column in order to its type, or to ``None``
-    where it is not wanted; ``skip`` lines stand before the first record; ``quotes`` says whether fields
-    may be quoted; ``encoding`` is that of the text."""
+    """How a delimited file is cut: ``columns`` maps every column in order to its type, or to
+    ``None`` where it is not wanted; ``skip`` lines stand before the first record; ``quotes`` says
+    whether fields may be quoted; ``encoding`` is that of the text."""
 
     delimiter: str
     columns: Mapping[str, pa.DataType | None]
@@ -172,18 +188,24 @@ class DelimitedFormat:
     encoding: str = "utf-8"
 
 
-def batches(member: Member, layout: DelimitedFormat, block_size: int = 1 << 22) -> Iterator[pa.RecordBatch]:
+def batches(
+    member: Member, layout: DelimitedFormat, block_size: int = 1 << 22
+) -> Iterator[pa.RecordBatch]:
     """The wanted columns, a batch of records at a time.
 
-    Raises :class:`InputError` with the number of the first line that has another number of fields, or a
-    field that is not of its type.
-    """
+    Raises :class:`InputError` with the number of the first line that has another number of fields,
+    or a field that is not of its type."""
     wanted = {n: t for n, t in layout.columns.items() if t is not None}
     read = pa.csv.ReadOptions(
-        column_names=list(layout.columns), skip_rows=layout.skip, block_size=block_size, encoding=layout.encoding
+        column_names=list(layout.columns),
+        skip_rows=layout.skip,
+        block_size=block_size,
+        encoding=layout.encoding,
     )
     parse = pa.csv.ParseOptions(
-        delimiter=layout.delimiter, quote_char='"' if layout.quotes else False, ignore_empty_lines=False
+        delimiter=layout.delimiter,
+        quote_char='"' if layout.quotes else False,
+        ignore_empty_lines=False,
     )
     convert = pa.csv.ConvertOptions(
         column_types=wanted, include_columns=list(wanted), null_values=[], strings_can_be_null=False
@@ -200,7 +222,9 @@ def batches(member: Member, layout: DelimitedFormat, block_size: int = 1 << 22) 
             remedy="look for a line of another form than the others",
         )
         text = layout.encoding.lower() == "utf-8"
-        found = _first_fault(member, layout) or (mis_encoded(member, layout.encoding) if text else None)
+        found = _first_fault(member, layout) or (
+            mis_encoded(member, layout.encoding) if text else None
+        )
         raise found or other from None
     except UnicodeError as e:
         raise not_in(member, layout.encoding, e) from None
@@ -214,34 +238,56 @@ def _first_fault(member: Member, layout: DelimitedFormat) -> InputError | None:
     with member.open() as stream, io.TextIOWrapper(stream, encoding, "replace", newline="") as text:
         dialect = Quoted if layout.quotes else Plain
         try:
-            for line, row in enumerate(csv.reader(text, dialect, delimiter=layout.delimiter), start=1):
+            for line, row in enumerate(
+                csv.reader(text, dialect, delimiter=layout.delimiter), start=1
+            ):
                 where = f"{member.name}, line {line}"
                 if line <= layout.skip:
                     continue
                 if len(row) != len(names):
                     return InputError(
-                        f"{len(row)} fields separated by {layout.delimiter!r}, where {len(names)} are expected",
+                        f"{len(row)} fields separated by {layout.delimiter!r}, where {len(names)}"
+                        " are expected",
                         where=where,
-                        remedy="the line is cut short, or the file is of another format than data.reader says",
+                        remedy=(
+                            "the line is cut short, or the file is of another format than"
+                            " data.reader says"
+                        ),
                     )
                 for name, kind, value in zip(names, types, row, strict=True):
-                    if kind is not None and pa.types.is_integer(kind) and not _fits(value, kind.bit_width):
+                    if (
+                        kind is not None
+                        and pa.types.is_integer(kind)
+                        and not _fits(value, kind.bit_width)
+                    ):
                         return InputError(f"{name} is not a whole number as expected", where=where)
         except csv.Error as e:
-            return InputError(f"is not a delimited text ({e})", where=f"{member.name}, line {line + 1}")
+            return InputError(
+                f"is not a delimited text ({e})", where=f"{member.name}, line {line + 1}"
+            )
     return None
 
 
-_SAY = 'say which it is: encoding = "latin-1" (also "cp1252", "utf-16", ...) beside the path in the configuration'
+_SAY = (
+    'say which it is: encoding = "latin-1" (also "cp1252", "utf-16", ...) beside the path in the'
+    " configuration"
+)
 
 
 def refuse_encoding(member: Member, encoding: str) -> None:
-    """Raises :class:`InputError` for a text that begins as UTF-16 does, where another encoding is said."""
+    """Raises :class:`InputError` for a text that begins as UTF-16 does, where another encoding is
+    said.
+    """
     with member.open() as stream:
         begin = stream.read(2)
-    if begin in (b"\xff\xfe", b"\xfe\xff") and not encoding.lower().replace("_", "-").startswith(("utf-16", "utf16")):
-        raise InputError(f"is UTF-16, not {encoding}", where=member.name,
-                         remedy='say encoding = "utf-16" beside the path in the configuration')  # fmt: skip
+    if begin in (b"\xff\xfe", b"\xfe\xff") and not encoding.lower().replace("_", "-").startswith(
+        ("utf-16", "utf16")
+    ):
+        raise InputError(
+            f"is UTF-16, not {encoding}",
+            where=member.name,
+            remedy='say encoding = "utf-16" beside the path in the configuration',
+        )
 
 
 def not_in(member: Member, encoding: str, error: UnicodeError) -> InputError:
@@ -257,8 +303,11 @@ def mis_encoded(member: Member, encoding: str) -> InputError | None:
                 line.decode(encoding)
             except UnicodeDecodeError as e:
                 odd = " ".join(f"{b:02x}" for b in line[e.start : e.end])
-                return InputError(f"is not {encoding}: the bytes {odd} mean nothing in it",
-                                  where=f"{member.name}, line {number}", remedy=_SAY)  # fmt: skip
+                return InputError(
+                    f"is not {encoding}: the bytes {odd} mean nothing in it",
+                    where=f"{member.name}, line {number}",
+                    remedy=_SAY,
+                )
     return None
 
 
@@ -278,19 +327,27 @@ class Plain(csv.excel):
 
 
 def fixed_width(column: pa.Array, width: int, where: str) -> NDArray[np.str_]:
-    """An ASCII string column as NumPy strings of ``width`` characters, shorter ones padded with blanks."""
+    """An ASCII string column as NumPy strings of ``width`` characters, shorter ones padded with
+    blanks.
+    """
     size = pa.compute.max(pa.compute.binary_length(column)).as_py() or 0
     if size > width:
         raise InputError(f"a code of {size} characters, where {width} are expected", where=where)
     padded = pa.compute.ascii_rpad(column, width)
     offset = padded.offset
-    raw = np.frombuffer(padded.buffers()[2], np.uint8)[: (offset + len(padded)) * width][offset * width :]
+    raw = np.frombuffer(padded.buffers()[2], np.uint8)[: (offset + len(padded)) * width][
+        offset * width :
+    ]
     return letters(raw.reshape(len(padded), width))
 
 
 def letters(code_points: NDArray[np.unsignedinteger]) -> NDArray[np.str_]:
-    """Rows of code points (or latin-1 bytes), ``(n, width)``, as strings ``(n,)``, without an object for each."""
-    return np.ascontiguousarray(code_points.astype(np.uint32, copy=False)).view(f"U{code_points.shape[1]}")[:, 0]
+    """Rows of code points (or latin-1 bytes), ``(n, width)``, as strings ``(n,)``, without an
+    object for each.
+    """
+    return np.ascontiguousarray(code_points.astype(np.uint32, copy=False)).view(
+        f"U{code_points.shape[1]}"
+    )[:, 0]
 
 
 def join(*codes: NDArray[np.str_]) -> NDArray[np.str_]:
@@ -311,9 +368,15 @@ def are_digits(codes: NDArray[np.str_]) -> NDArray[np.bool_]:
 
 
 def as_integers(codes: NDArray[np.str_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Values of right-justified decimal fields padded with blanks or zeros, and which of them are sound."""
+    """Values of right-justified decimal fields padded with blanks or zeros, and which of them are
+    sound.
+    """
     p = points(codes).astype(np.int64)
     digit = (p >= ord("0")) & (p <= ord("9"))
-    sound = (digit | (p == ord(" "))).all(axis=1) & digit[:, -1] & (np.diff(digit.astype(np.int8), axis=1) >= 0).all(1)
+    sound = (
+        (digit | (p == ord(" "))).all(axis=1)
+        & digit[:, -1]
+        & (np.diff(digit.astype(np.int8), axis=1) >= 0).all(1)
+    )
     value = np.where(digit, p - ord("0"), 0) @ (10 ** np.arange(p.shape[1] - 1, -1, -1))
     return value, sound

@@ -1,8 +1,9 @@
-"""Tables in CSV or Parquet, one line per record or per count: of persons, or of another universe beside them.
+"""Tables in CSV or Parquet, one line per record or per count: of persons, or of another universe
+beside them.
 
-What the columns mean is said by :mod:`das.model.columns`, how rows are read by :mod:`das.files.readers.rows`.
-Lines with a count of 0 make a place known without anybody in it. Counting goes batch by batch.
-"""
+What the columns mean is said by :mod:`das.model.columns`, how rows are read by
+:mod:`das.files.readers.rows`. Lines with a count of 0 make a place known without anybody in it.
+Counting goes batch by batch."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def read(
     encoding: str = UTF_8,
     progress: Progress = SILENT,
 ) -> Extract:
-    """Read all tables among ``paths``; together they are one extract. Units of housing are not records here."""
+    """Read all tables among ``paths``; together they are one extract. Units of housing are not
+    records here.
+    """
     meaning = Columns.of(columns, schema)
     counted, read_from = _counted(paths, schema, meaning, encoding, progress)
     return _extract(counted, meaning, schema, read_from)
@@ -55,15 +58,17 @@ def read_beside(
     where: str = "data.columns",
     progress: Progress = SILENT,
 ) -> tuple[Confidential[Records], tuple[Source, ...]]:
-    """The records of another universe, joined to the places of the persons by the code of the last level of their
-    geography. Other levels that are listed must agree with it.
+    """The records of another universe, joined to the places of the persons by the code of the last
+    level of their geography. Other levels that are listed must agree with it.
 
     Raises :class:`InputError` for a place that the persons' input does not list.
     """
     meaning = Columns.of(columns, schema, where)
     if meaning.housing_units or meaning.areas or meaning.names:
         raise SpecError(
-            "housing units, areas and names are told by the persons' table", where=where, remedy="delete the key"
+            "housing units, areas and names are told by the persons' table",
+            where=where,
+            remedy="delete the key",
         )
     counted, read_from = _counted(paths, schema, meaning, encoding, progress)
     block = _joined(counted, meaning, blocks)
@@ -77,30 +82,43 @@ def _joined(counted: pa.Table, meaning: Columns, blocks: Blocks) -> NDArray[np.i
     lowest = list(meaning.geography)[-1]
     where = f"{meaning.where}.geography"
     if unknown := [lv for lv in meaning.geography if lv not in blocks.fields]:
-        raise SpecError(f"the persons' input has no geographic field {unknown[0]!r}", where=where,
-                        remedy=f"its fields are {', '.join(blocks.fields)}")  # fmt: skip
+        raise SpecError(
+            f"the persons' input has no geographic field {unknown[0]!r}",
+            where=where,
+            remedy=f"its fields are {', '.join(blocks.fields)}",
+        )
     codes = blocks.fields[lowest]
     if len(np.unique(codes)) != len(codes):
-        raise SpecError(f"{lowest} is not the lowest field of the persons' input: it does not tell its places apart",
-                        where=where, remedy=f"end with {list(blocks.fields)[-1]}")  # fmt: skip
+        raise SpecError(
+            f"{lowest} is not the lowest field of the persons' input: it does not tell its places"
+            " apart",
+            where=where,
+            remedy=f"end with {list(blocks.fields)[-1]}",
+        )
     block = pc.index_in(counted.column(lowest), value_set=texts.column(codes))
     if block.null_count:
         lost = pc.unique(counted.column(lowest).filter(pc.is_null(block)))
         places = len(pc.unique(counted.column(lowest)))
         raise InputError(
-            f"{len(lost)} of {places} places of {lowest} are not among those of the persons, such as {lost[0].as_py()!r}; "
-            f"theirs are such as {codes[0].decode()!r}",
+            f"{len(lost)} of {places} places of {lowest} are not among those of the persons, such"
+            f" as {lost[0].as_py()!r}; theirs are such as {codes[0].decode()!r}",
             where=where,
-            remedy="write the codes alike, with data.columns.unique_within_parent and every level in both or in neither; "
-            "or list every place in the persons' table, empty ones with a count of 0",
+            remedy=(
+                "write the codes alike, with data.columns.unique_within_parent and every level in"
+                " both or in neither; or list every place in the persons' table, empty ones with a"
+                " count of 0"
+            ),
         )
     at = block.to_numpy().astype(np.int64)
     for level in meaning.geography:
         here = texts.codes(counted.column(level))
         if len(bad := np.flatnonzero(here != blocks.fields[level][at])):
-            raise InputError(f"{lowest} {codes[at[bad[0]]].decode()!r} is in {level} {here[bad[0]].decode()!r}, and in the "
-                             f"persons' table in {blocks.fields[level][at[bad[0]]].decode()!r}", where=where,
-                             remedy="use the same codes in both tables")  # fmt: skip
+            raise InputError(
+                f"{lowest} {codes[at[bad[0]]].decode()!r} is in {level} {here[bad[0]].decode()!r},"
+                f" and in the persons' table in {blocks.fields[level][at[bad[0]]].decode()!r}",
+                where=where,
+                remedy="use the same codes in both tables",
+            )
     return at
 
 
@@ -108,9 +126,15 @@ def _counted(
     paths: Sequence[Path], schema: Schema, meaning: Columns, encoding: str, progress: Progress
 ) -> tuple[pa.Table, tuple[Source, ...]]:
     """Counts by place and cell, and the files that they are from."""
-    used = [m for p in paths for m in members(Path(p)) if m.base.endswith(SUFFIXES) or m.path == Path(p)]
+    used = [
+        m for p in paths for m in members(Path(p)) if m.base.endswith(SUFFIXES) or m.path == Path(p)
+    ]
     if not used:
-        raise InputError("no input files", where="data.path", remedy=f"name at least one file ({', '.join(SUFFIXES)})")
+        raise InputError(
+            "no input files",
+            where="data.path",
+            remedy=f"name at least one file ({', '.join(SUFFIXES)})",
+        )
     keys = [
         *meaning.places,
         *(NAME + level for level in meaning.names),
@@ -134,7 +158,9 @@ def _group(table: pa.Table, keys: list[str]) -> pa.Table:
     return table.group_by(keys).aggregate([(COUNT, "sum")]).rename_columns([*keys, COUNT])
 
 
-def _extract(table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple[Source, ...]) -> Extract:
+def _extract(
+    table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple[Source, ...]
+) -> Extract:
     lowest = list(meaning.geography)[-1]
     places = table.select(list(meaning.places)).group_by(list(meaning.places)).aggregate([])
     _check_parents(places, meaning, lowest)
@@ -165,14 +191,20 @@ def _names(table: pa.Table, meaning: Columns) -> dict[str, Names]:
         known, first, at = np.unique(code, return_index=True, return_inverse=True)
         if len(other := np.flatnonzero(name != name[first][at])):
             i = other[0]
-            raise InputError(f"{level} {code[i].decode()} is called {str(name[first][at][i])!r} and {str(name[i])!r}",
-                             where=f"{meaning.where}.names", remedy="give each place one name")  # fmt: skip
+            raise InputError(
+                f"{level} {code[i].decode()} is called {str(name[first][at][i])!r} and"
+                f" {str(name[i])!r}",
+                where=f"{meaning.where}.names",
+                remedy="give each place one name",
+            )
         out[level] = Names.of(known, name[first])
     return out
 
 
 def _check_parents(places: pa.Table, meaning: Columns, lowest: str) -> None:
-    """Raises unless a code of the lowest level stands with one code of each level above, and in one area of a kind."""
+    """Raises unless a code of the lowest level stands with one code of each level above, and in one
+    area of a kind.
+    """
     code = places.column(lowest)
     if len(places) == len(pc.unique(code)):
         return
@@ -181,10 +213,15 @@ def _check_parents(places: pa.Table, meaning: Columns, lowest: str) -> None:
     rows = places.filter(pc.equal(code, bad)).slice(0, 2).to_pylist()
     differ = next(level for level in rows[0] if rows[0][level] != rows[1][level])
     if differ in meaning.areas:
-        remedy = f"an area is made of whole places: end the geography with places that lie in one {differ} each"
+        remedy = (
+            "an area is made of whole places: end the geography with places that lie in one"
+            f" {differ} each"
+        )
     else:
-        remedy = ("list levels from the top down; codes must be unique: begin each with the code of the level above, or "
-                  f"say {meaning.where}.unique_within_parent = true")  # fmt: skip
+        remedy = (
+            "list levels from the top down; codes must be unique: begin each with the code of the"
+            f" level above, or say {meaning.where}.unique_within_parent = true"
+        )
     raise InputError(
         f"{lowest} {bad!r} is in {differ} {rows[0][differ]!r} and in {differ} {rows[1][differ]!r}",
         where=f"{meaning.where}.geography",
@@ -192,7 +229,9 @@ def _check_parents(places: pa.Table, meaning: Columns, lowest: str) -> None:
     )
 
 
-def _structures(table: pa.Table, schema: Schema, block: NDArray[np.int64], codes: pa.Array) -> NDArray[np.int64]:
+def _structures(
+    table: pa.Table, schema: Schema, block: NDArray[np.int64], codes: pa.Array
+) -> NDArray[np.int64]:
     """Housing units from their column, and 1 facility of each type that somebody lives in."""
     assert schema.dwelling is not None
     given, cell, some = (
@@ -210,6 +249,7 @@ def _structures(table: pa.Table, schema: Schema, block: NDArray[np.int64], codes
     ):
         if wrong.any():
             raise InputError(
-                f"{codes[int(block[np.flatnonzero(wrong)[0]])].as_py()!r} {what}", where="data.columns.housing_units"
+                f"{codes[int(block[np.flatnonzero(wrong)[0]])].as_py()!r} {what}",
+                where="data.columns.housing_units",
             )
     return out

@@ -1,9 +1,9 @@
-"""The measured part of a release taken over into another folder, so that this is a whole release by itself.
+"""The measured part of a release taken over into another folder, so that this is a whole release by
+itself.
 
-Files of measurements are linked where the system can (they are never written again, so both folders have one copy on
-disk), and copied where it cannot. The ledger is copied, for a run appends to it, and is the last to appear: where it is,
-everything is.
-"""
+Files of measurements are linked where the system can (they are never written again, so both folders
+have one copy on disk), and copied where it cannot. The ledger is copied, for a run appends to it,
+and is the last to appear: where it is, everything is."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from das.accounting.document import ALTERED, Document, ForeignStatement
 from das.errors import ReleaseError
 from das.files import atomic
 
-#: Beside the folders of measurements: what every reader of them needs, and the ledger, which others' releases lack.
+#: Beside the folders of measurements: what every reader of them needs, and the ledger, which
+#: others' releases lack.
 _COPIED = ("spine.parquet", "areas.parquet", "ledger.jsonl")
 
 
 def adopt(release: Path, into: Path, also: Sequence[str] = ()) -> None:
-    """Spine, ledger and noisy measurement files of ``release``, for the folder ``into``, which is there; ``also`` what else its measurements
-    rest on."""
+    """Spine, ledger and noisy measurement files of ``release``, for the folder ``into``, which is
+    there; ``also`` what else its measurements rest on."""
     for folder in sorted(p for p in release.glob("nmf*") if p.is_dir()):
         with atomic.folder(into / folder.name) as draft:
             for path in sorted(p for p in folder.rglob("*") if p.is_file()):
@@ -35,15 +36,22 @@ def adopt(release: Path, into: Path, also: Sequence[str] = ()) -> None:
 
 
 def check_taken(release: Path, taken: Mapping[str, str], said: Document) -> None:
-    """What was ``taken`` over of a release, SHA-256 by path, is what its statement has digests of, and nothing is lacking that was
-    measured: under a new seal neither could be seen any more. Raises :class:`ReleaseError`. (Measurements of another publisher are
-    without.)"""
+    """What was ``taken`` over of a release, SHA-256 by path, is what its statement has digests of,
+    and nothing is lacking that was measured: under a new seal neither could be seen any more.
+    Raises :class:`ReleaseError`. (Measurements of another publisher are without.)"""
     if isinstance(said, ForeignStatement):
         return
     for name, digest in taken.items():
         if said.digests.get(name) != digest:
-            raise ReleaseError("is not that of which privacy.json has the digest", where=release / name,
-                               remedy=ALTERED)  # fmt: skip
+            raise ReleaseError(
+                "is not that of which privacy.json has the digest",
+                where=release / name,
+                remedy=ALTERED,
+            )
     for name in said.digests:
         if (name in _COPIED or name.startswith("nmf")) and name not in taken:
-            raise ReleaseError("is not there, and privacy.json has its digest", where=release / name, remedy=ALTERED)
+            raise ReleaseError(
+                "is not there, and privacy.json has its digest",
+                where=release / name,
+                remedy=ALTERED,
+            )

@@ -1,8 +1,8 @@
 """Areas off the spine as a Parquet file: those of a release, or those that an evaluation was given.
 
-One row for each unit of each area: ``kind``, ``area`` (its code), ``name``, ``geocode`` (of the lowest level). Rows stand by
-kind, and in it by shard (:mod:`das.files.release.cut`): an area may be in several.
-"""
+One row for each unit of each area: ``kind``, ``area`` (its code), ``name``, ``geocode`` (of the
+lowest level). Rows stand by kind, and in it by shard (:mod:`das.files.release.cut`): an area may be
+in several."""
 
 from __future__ import annotations
 
@@ -32,8 +32,14 @@ SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
 
 def write(path: Path, kinds: Sequence[Areas], spine: Spine, shards: Shards | None = None) -> None:
     """Of the units of ``spine``. Without ``shards`` it is in one piece."""
-    cut.write(path, SCHEMA, _tables(kinds, spine, shards or Shards.none(spine)), shards,
-              use_dictionary=list(COLUMNS[:3]), column_encoding={"geocode": "DELTA_BYTE_ARRAY"})  # fmt: skip
+    cut.write(
+        path,
+        SCHEMA,
+        _tables(kinds, spine, shards or Shards.none(spine)),
+        shards,
+        use_dictionary=list(COLUMNS[:3]),
+        column_encoding={"geocode": "DELTA_BYTE_ARRAY"},
+    )
 
 
 def _tables(kinds: Sequence[Areas], spine: Spine, shards: Shards) -> Iterator[tuple[int, pa.Table]]:
@@ -46,7 +52,10 @@ def _tables(kinds: Sequence[Areas], spine: Spine, shards: Shards) -> Iterator[tu
         for shard, start, stop in cut.pieces(home[order]):
             here = order[start:stop]
             places = k.codes[k.area[here]], called[k.area[here]], spine.codes[-1][k.unit[here]]
-            yield shard, pa.table([pa.repeat(k.kind, len(here)), *map(texts.column, places)], schema=SCHEMA)
+            yield (
+                shard,
+                pa.table([pa.repeat(k.kind, len(here)), *map(texts.column, places)], schema=SCHEMA),
+            )
 
 
 def read(path: Path, spine: Spine) -> tuple[Areas, ...]:
@@ -55,8 +64,8 @@ def read(path: Path, spine: Spine) -> tuple[Areas, ...]:
 
 
 def read_shard(path: Path, shard: int, spine: Spine) -> tuple[Areas, ...]:
-    """Of a shard, whose own ``spine`` this is, what lies in areas, and these; of a file that is not cut, all rows are
-    looked at."""
+    """Of a shard, whose own ``spine`` this is, what lies in areas, and these; of a file that is not
+    cut, all rows are looked at."""
     if not path.exists():
         return ()
     said = cut.said(path)
@@ -65,7 +74,9 @@ def read_shard(path: Path, shard: int, spine: Spine) -> tuple[Areas, ...]:
     return _read(path, spine, None if said is None else said.of(shard), some=said is None)
 
 
-def _read(path: Path, spine: Spine, groups: list[int] | None = None, some: bool = False) -> tuple[Areas, ...]:
+def _read(
+    path: Path, spine: Spine, groups: list[int] | None = None, some: bool = False
+) -> tuple[Areas, ...]:
     """From some row groups, or from all; with ``some`` only rows of the spine's units."""
     found: dict[bytes, _Kind] = {}
     for kind, rows in cut.runs_of("kind", parquet.batches(path, COLUMNS, groups)):
@@ -73,19 +84,26 @@ def _read(path: Path, spine: Spine, groups: list[int] | None = None, some: bool 
         unit = spine.find(spine.levels[-1], codes)
         there = unit >= 0
         if not (some or there.all()):
-            raise ReleaseError(f"{codes[~there][0].decode()} is no unit of level {spine.levels[-1]!r}", where=path,
-                               remedy=REMEDY)  # fmt: skip
+            raise ReleaseError(
+                f"{codes[~there][0].decode()} is no unit of level {spine.levels[-1]!r}",
+                where=path,
+                remedy=REMEDY,
+            )
         if there.any():
             found.setdefault(kind, _Kind()).add(rows.filter(pa.array(there)), unit[there])
     try:
         return tuple(rows.areas(kind.decode()) for kind, rows in found.items())
     except InputError as error:
-        raise ReleaseError(f"the areas cannot be read ({error})", where=path, remedy=REMEDY) from None
+        raise ReleaseError(
+            f"the areas cannot be read ({error})", where=path, remedy=REMEDY
+        ) from None
 
 
 @dataclass
 class _Kind:
-    """What was read of a kind, in pieces: of each the areas' codes and names, which of these a row has, and its unit."""
+    """What was read of a kind, in pieces: of each the areas' codes and names, which of these a row
+    has, and its unit.
+    """
 
     codes: list[Codes] = field(default_factory=list)
     names: list[NDArray[np.str_]] = field(default_factory=list)
@@ -104,6 +122,8 @@ class _Kind:
         self.known += len(first)
 
     def areas(self, kind: str) -> Areas:
-        codes, first, number = np.unique(np.concatenate(self.codes), return_index=True, return_inverse=True)
+        codes, first, number = np.unique(
+            np.concatenate(self.codes), return_index=True, return_inverse=True
+        )
         area, unit = np.concatenate(self.area), np.concatenate(self.unit)
         return Areas(kind, codes, number[area], unit, np.concatenate(self.names)[first])

@@ -1,9 +1,10 @@
-"""Parquet files whose row groups are cut at the borders of shards, so that one shard is read without the others.
+"""Parquet files whose row groups are cut at the borders of shards, so that one shard is read
+without the others.
 
-The footer says which: under ``das:shards`` an object with ``level`` and ``starts`` (:class:`das.model.shards.Shards`), and
-``groups``, the number of the shard that each row group is of, 0 for the trunk. To a reader of Parquet it is one table. A file
-that does not say so is all trunk.
-"""
+The footer says which: under ``das:shards`` an object with ``level`` and ``starts``
+(:class:`das.model.shards.Shards`), and ``groups``, the number of the shard that each row group is
+of, 0 for the trunk. To a reader of Parquet it is one table. A file that does not say so is all
+trunk."""
 
 from __future__ import annotations
 
@@ -57,18 +58,28 @@ def write(
     """Each table, of a shard, as row groups of its own."""
     groups: list[int] = []
     rows: list[int] = []
-    with atomic.file(path) as draft, pq.ParquetWriter(draft, schema, compression="zstd", **options) as writer:
+    with (
+        atomic.file(path) as draft,
+        pq.ParquetWriter(draft, schema, compression="zstd", **options) as writer,
+    ):
         for shard, table in tables:
             writer.write_table(table, row_group_size=max(1, len(table)))
             groups.append(shard)
             rows.append(len(table))
         if shards is not None and len(shards):
-            said = {"level": shards.level, "starts": shards.starts.tolist(), "groups": groups, "rows": rows}
+            said = {
+                "level": shards.level,
+                "starts": shards.starts.tolist(),
+                "groups": groups,
+                "rows": rows,
+            }
             writer.add_key_value_metadata({KEY: json.dumps(said | dict(more or {}))})
 
 
 def said(path: Path) -> RowGroups | None:
-    """What the file says; nothing where it is not cut. Raises :class:`ReleaseError` where it is cut otherwise."""
+    """What the file says; nothing where it is not cut. Raises :class:`ReleaseError` where it is cut
+    otherwise.
+    """
     meta = parquet.opened(path).metadata
     text = (meta.metadata or {}).get(KEY.encode())
     if text is None:
@@ -78,11 +89,14 @@ def said(path: Path) -> RowGroups | None:
         shards = Shards(given.pop("level"), np.array(given.pop("starts"), dtype=np.int64))
         groups, rows = tuple(given.pop("groups")), tuple(given.pop("rows"))
     except (ValueError, KeyError, TypeError, AttributeError, InputError) as error:
-        raise ReleaseError(f"what it says of its shards is not readable ({error})", where=path,
-                           remedy=parquet.LOST) from None  # fmt: skip
+        raise ReleaseError(
+            f"what it says of its shards is not readable ({error})", where=path, remedy=parquet.LOST
+        ) from None
     there = tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups))
     if rows != there or len(groups) != len(rows) or not set(groups) <= set(range(len(shards) + 1)):
-        raise ReleaseError("its row groups are not those that it says", where=path, remedy=parquet.LOST)
+        raise ReleaseError(
+            "its row groups are not those that it says", where=path, remedy=parquet.LOST
+        )
     return RowGroups(shards, groups, rows, given)
 
 
@@ -100,18 +114,24 @@ def pieces(home: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
             yield shard, start, min(start + ROWS, b)
 
 
-def slices(spine: Spine, level: str, home: NDArray[np.int64]) -> Iterator[tuple[int, int, int, int]]:
-    """Row groups of a tree, level by level: shard, depth, and the units ``start, stop``. ``home`` is the shard of each unit of
-    ``level``, ``(units,)``."""
+def slices(
+    spine: Spine, level: str, home: NDArray[np.int64]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Row groups of a tree, level by level: shard, depth, and the units ``start, stop``. ``home``
+    is the shard of each unit of ``level``, ``(units,)``."""
     below = spine.index(level) + 1
     for depth, parent in enumerate(spine.parent):
         home = home if depth < below else home[parent]
-        for shard, start, stop in pieces(np.zeros(len(parent), dtype=np.int64) if depth < below else home):
+        for shard, start, stop in pieces(
+            np.zeros(len(parent), dtype=np.int64) if depth < below else home
+        ):
             yield shard, depth, start, stop
 
 
 def runs_of(name: str, tables: Iterable[pa.Table]) -> Iterator[tuple[bytes, pa.Table]]:
-    """The rows of tables, some at a time, all with the same text in the column ``name``: this, and they."""
+    """The rows of tables, some at a time, all with the same text in the column ``name``: this, and
+    they.
+    """
     for rows in tables:
         start = 0
         for text, size in zip(*same(rows[name]), strict=True):

@@ -1,9 +1,11 @@
-"""Unbiased estimates of a full-information release: ``estimates/<Level>.parquet/part-<shard>.parquet``, 0 being the trunk.
+"""Unbiased estimates of a full-information release:
+``estimates/<Level>.parquet/part-<shard>.parquet``, 0 being the trunk.
 
-One row for each unit and query, columns as in the noisy measurement files, but ``value`` is the best linear
-unbiased estimate from all measurements (before non-negativity and rounding) and ``standard_error`` its standard
-error, lists in C order of float64 and of float32 (which would round 300 million to a multiple of 32). A normal interval at 90 % is ``value`` plus or minus 1.645 of them.
-"""
+One row for each unit and query, columns as in the noisy measurement files, but ``value`` is the
+best linear unbiased estimate from all measurements (before non-negativity and rounding) and
+``standard_error`` its standard error, lists in C order of float64 and of float32 (which would round
+300 million to a multiple of 32). A normal interval at 90 % is ``value`` plus or minus 1.645 of
+them."""
 
 from __future__ import annotations
 
@@ -47,8 +49,9 @@ def write(
     *,
     private: Private = True,
 ) -> None:
-    """Those of a level of a shard, whose own ``spine`` this is; the file says if they are not ``private``. One row group for each query: ``(query, values, standard
-    errors)``, arrays ``(units, answers)``."""
+    """Those of a level of a shard, whose own ``spine`` this is; the file says if they are not
+    ``private``. One row group for each query: ``(query, values, standard errors)``, arrays
+    ``(units, answers)``."""
     geocodes = texts.column(spine.codes[spine.index(level)])
     tables = (_table(geocodes, *answer, schema) for answer in answers)
     if (first := next(tables, None)) is None:
@@ -59,13 +62,18 @@ def write(
     ):
         for table in chain([first], tables):
             writer.write_table(
-                table.replace_schema_metadata(writer.schema.metadata), row_group_size=max(1, table.num_rows)
+                table.replace_schema_metadata(writer.schema.metadata),
+                row_group_size=max(1, table.num_rows),
             )
 
 
-def _table(geocodes: pa.StringArray, query: Query, value: Array, error: Array, schema: Schema) -> pa.Table:
+def _table(
+    geocodes: pa.StringArray, query: Query, value: Array, error: Array, schema: Schema
+) -> pa.Table:
     columns = describe(geocodes, query.name, query, schema)
-    return pa.table(columns | {"value": _lists(value), "standard_error": _lists(error.astype(np.float32))})
+    return pa.table(
+        columns | {"value": _lists(value), "standard_error": _lists(error.astype(np.float32))}
+    )
 
 
 def _lists(values: NDArray[np.floating]) -> pa.ListArray:
@@ -75,8 +83,8 @@ def _lists(values: NDArray[np.floating]) -> pa.ListArray:
 
 
 class EstimateReader:
-    """Estimates of one folder, one query of one part held at a time: of all units of a spine, or of those of a ``shard`` (0: the
-    trunk), whose own ``spine`` this is then."""
+    """Estimates of one folder, one query of one part held at a time: of all units of a spine, or of
+    those of a ``shard`` (0: the trunk), whose own ``spine`` this is then."""
 
     def __init__(self, folder: Path, spine: Spine, shard: int | None = None) -> None:
         self._folder, self._spine, self._shard = folder, spine, shard
@@ -87,7 +95,9 @@ class EstimateReader:
         """The queries that are estimated at ``level``; none where the level has no file."""
         return tuple(dict.fromkeys(name for part in self._level(level) for name in part.groups))
 
-    def read(self, level: str, query: str, start: int, stop: int) -> tuple[Array, NDArray[np.float32]]:
+    def read(
+        self, level: str, query: str, start: int, stop: int
+    ) -> tuple[Array, NDArray[np.float32]]:
         """Estimates and standard errors of units ``start:stop``, each ``(units, answers)``."""
         value: Array | None = None
         error = np.zeros((0, 0), dtype=np.float32)
@@ -100,7 +110,11 @@ class EstimateReader:
                 value = np.zeros((stop - start, values.shape[1]))
                 error = np.zeros(value.shape, dtype=np.float32)
             if values.shape[1] != value.shape[1]:
-                raise ReleaseError(f"other numbers of answers to {query!r} than before", where=part.path, remedy=LOST)
+                raise ReleaseError(
+                    f"other numbers of answers to {query!r} than before",
+                    where=part.path,
+                    remedy=LOST,
+                )
             to = part.unit[here] - start
             value[to], error[to] = values[here], errors[here]
         return (np.zeros((0, 0)) if value is None else value), error
@@ -110,10 +124,20 @@ class EstimateReader:
         if level not in self._parts:
             folder = self._folder / f"{level}.parquet"
             wanted = "part-*.parquet" if self._shard is None else f"part-{self._shard:05d}.parquet"
-            parts = tuple(_Part.of(path, self._spine, level) for path in sorted(folder.glob(wanted)))
-            times = np.bincount(np.concatenate([p.unit for p in parts])) if parts else np.zeros(0, dtype=np.int64)
+            parts = tuple(
+                _Part.of(path, self._spine, level) for path in sorted(folder.glob(wanted))
+            )
+            times = (
+                np.bincount(np.concatenate([p.unit for p in parts]))
+                if parts
+                else np.zeros(0, dtype=np.int64)
+            )
             if parts and not (len(times) == self._spine.units(level) and (times == 1).all()):
-                raise ReleaseError(f"the estimates are not those of the units of {level!r}", where=folder, remedy=LOST)
+                raise ReleaseError(
+                    f"the estimates are not those of the units of {level!r}",
+                    where=folder,
+                    remedy=LOST,
+                )
             self._parts[level] = parts
         return self._parts[level]
 
@@ -125,7 +149,9 @@ class EstimateReader:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One file: the row group of each query, and which unit of the level each of its rows is of, ``(rows,)``."""
+    """One file: the row group of each query, and which unit of the level each of its rows is of,
+    ``(rows,)``.
+    """
 
     path: Path
     groups: Mapping[str, int]
@@ -135,15 +161,22 @@ class _Part:
     @staticmethod
     def of(path: Path, spine: Spine, level: str) -> _Part:
         groups = range(parquet.opened(path).num_row_groups)
-        names = [parquet.columns(path, ["query_name"], g)["query_name"].unique().to_pylist() for g in groups]
+        names = [
+            parquet.columns(path, ["query_name"], g)["query_name"].unique().to_pylist()
+            for g in groups
+        ]
         if not names or any(len(n) != 1 for n in names):
             raise ReleaseError(
-                "a row group has estimates of several queries, or there is none", where=path, remedy=LOST
+                "a row group has estimates of several queries, or there is none",
+                where=path,
+                remedy=LOST,
             )
         codes = texts.codes(parquet.columns(path, ["geocode"], 0)["geocode"])
         unit = spine.find(level, codes)
         if (unit < 0).any():
-            raise ReleaseError(f"the estimates are not those of the units of {level!r}", where=path, remedy=LOST)
+            raise ReleaseError(
+                f"the estimates are not those of the units of {level!r}", where=path, remedy=LOST
+            )
         return _Part(path, {n[0]: g for g, n in enumerate(names)}, codes, unit)
 
     def load(self, query: str) -> tuple[Array, NDArray[np.float32]]:
@@ -154,9 +187,14 @@ class _Part:
             parquet.columns(self.path, ["geocode", "value", "standard_error"], self.groups[query]),
             len(self.unit),
         )
-        value, error = (table[c].combine_chunks().flatten().to_numpy() for c in ("value", "standard_error"))
+        value, error = (
+            table[c].combine_chunks().flatten().to_numpy() for c in ("value", "standard_error")
+        )
         same = np.array_equal(texts.codes(table["geocode"]), self.codes)
         if not same or len({len(value), len(error), len(value) // units * units}) > 1:
-            raise ReleaseError(f"the estimates of {query!r} are not those of the units of the others", where=self.path,
-                               remedy=LOST)  # fmt: skip
+            raise ReleaseError(
+                f"the estimates of {query!r} are not those of the units of the others",
+                where=self.path,
+                remedy=LOST,
+            )
         return value.reshape(units, -1), error.reshape(units, -1)

@@ -1,12 +1,13 @@
-"""Intervals of a published table: ``<Table>_<Level>.parquet``, a row for each count that is not 0 in the release and in all replicates.
+"""Intervals of a published table: ``<Table>_<Level>.parquet``, a row for each count that is not 0
+in the release and in all replicates.
 
-Columns: ``GEOID`` (the geocode, where a level has none), ``variable`` and ``label`` of the table's column, the published ``value``, the
-ends ``lower`` and ``upper`` of its interval, ``moe`` (its half-width before ends are made whole), ``rmse`` and ``bias`` over the
-replicates, whether the bias was subtracted, how many ``replicates`` there were, and what the interval rests on, its ``basis``: one of some
-words that whoever writes it has. Of a count that is not covered the ends and the margin are missing. A count that has no row is 0 in the release and in
-every replicate, with the interval 0 to 0.
-Tables of one level join to those of tidycensus by ``GEOID`` and ``variable``.
-"""
+Columns: ``GEOID`` (the geocode, where a level has none), ``variable`` and ``label`` of the table's
+column, the published ``value``, the ends ``lower`` and ``upper`` of its interval, ``moe`` (its
+half-width before ends are made whole), ``rmse`` and ``bias`` over the replicates, whether the bias
+was subtracted, how many ``replicates`` there were, and what the interval rests on, its ``basis``:
+one of some words that whoever writes it has. Of a count that is not covered the ends and the margin
+are missing. A count that has no row is 0 in the release and in every replicate, with the interval 0
+to 0. Tables of one level join to those of tidycensus by ``GEOID`` and ``variable``."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ NO_END = -1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IntervalRows(Frozen):
-    """Of units ``codes`` and all columns of a table: arrays ``(units, columns)``; ``basis`` numbers the words, and ``covered`` says where there is an
-    interval."""
+    """Of units ``codes`` and all columns of a table: arrays ``(units, columns)``; ``basis`` numbers
+    the words, and ``covered`` says where there is an interval."""
 
     codes: Codes
     value: NDArray[np.int64]
@@ -81,8 +82,9 @@ def writing(path: Path, table: Table, *, private: Private) -> Iterator[IntervalW
 
 
 def read(path: Path, table: Table, codes: Codes) -> tuple[NDArray[Any], ...]:
-    """Published values, lower and upper ends (0 and :data:`NO_END` of what is not covered) of all units ``codes`` and all columns, and the words for what
-    they rest on, empty where there is no row, ``(units, columns)`` each.
+    """Published values, lower and upper ends (0 and :data:`NO_END` of what is not covered) of all
+    units ``codes`` and all columns, and the words for what they rest on, empty where there is no
+    row, ``(units, columns)`` each.
 
     Raises:
         ReleaseError: a file that is not one, or of other units or another table.
@@ -92,10 +94,15 @@ def read(path: Path, table: Table, codes: Codes) -> tuple[NDArray[Any], ...]:
         found = file.read([GEOID, "variable", *ENDS, BASIS])
         unit = places(codes, texts.codes(found[GEOID]))
         column = places(encoded(table.columns), texts.codes(found["variable"].cast(pa.string())))
-        ends = [pc.fill_null(found[name], none).to_numpy() for name, none in zip(ENDS, (0, 0, NO_END), strict=True)]
+        ends = [
+            pc.fill_null(found[name], none).to_numpy()
+            for name, none in zip(ENDS, (0, 0, NO_END), strict=True)
+        ]
         words = found[BASIS].to_numpy()
     if (unit < 0).any() or (column < 0).any():
-        raise ReleaseError("has units or columns that the release does not have", where=path, remedy=parquet.LOST)
+        raise ReleaseError(
+            "has units or columns that the release does not have", where=path, remedy=parquet.LOST
+        )
     out = np.zeros((len(ENDS), len(codes), len(table.columns)), dtype=np.int64)
     out[:, unit, column] = ends
     basis = np.full(out.shape[1:], "", dtype=object)
@@ -133,8 +140,8 @@ def _rows(table: Table, part: IntervalRows, private: Private) -> pa.Table:
 
 
 def _words(words: tuple[str, ...], at: NDArray[np.int64]) -> pa.DictionaryArray:
-    """The words at some places. Columns of both sexes have the same labels: each is in the dictionary once, for with one that is there twice
-    Parquet writes other bytes each time."""
+    """The words at some places. Columns of both sexes have the same labels: each is in the
+    dictionary once, for with one that is there twice Parquet writes other bytes each time."""
     place = {word: i for i, word in enumerate(dict.fromkeys(words))}
     index = np.array([place[word] for word in words], dtype=np.int16)
     return pa.DictionaryArray.from_arrays(pa.array(index[at]), pa.array(list(place)))

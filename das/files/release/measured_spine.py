@@ -1,12 +1,14 @@
-"""The tree that a universe was measured over, as a Parquet file beside its measurements, where it is not the published one.
+"""The tree that a universe was measured over, as a Parquet file beside its measurements, where it
+is not the published one.
 
-As the spine of a release (:mod:`das.files.release.spine`), with two columns more: ``measured_with``, the class of a unit
-(``County to Tract``: with the shares of these levels; ``unmeasured``: its parent has its share; ``measured``: nobody says
-with which shares, as in measurements of another publisher, where ``unmeasured`` says no more than that), and ``place``, of the
-lowest units the geocode of the published spine. A shard's units follow each other in the published spine, not in this: it has
-a row group for each run of them. The footer says besides whether the ``shares`` are known and, of each unit at the level of the
-shards, the number of the published one that it lies in (``place``).
-"""
+As the spine of a release (:mod:`das.files.release.spine`), with two columns more:
+``measured_with``, the class of a unit (``County to Tract``: with the shares of these levels;
+``unmeasured``: its parent has its share; ``measured``: nobody says with which shares, as in
+measurements of another publisher, where ``unmeasured`` says no more than that), and ``place``, of
+the lowest units the geocode of the published spine. A shard's units follow each other in the
+published spine, not in this: it has a row group for each run of them. The footer says besides
+whether the ``shares`` are known and, of each unit at the level of the shards, the number of the
+published one that it lies in (``place``)."""
 
 from __future__ import annotations
 
@@ -48,19 +50,27 @@ def write(path: Path, tree: MeasuredSpine, published: Spine, shards: Shards | No
     names, lowest = tree.spine.levels, len(tree.spine) - 1
 
     def beside(depth: int, a: int, b: int) -> Sequence[pa.Array]:
-        codes = published.codes[-1][tree.place[a:b]] if depth == lowest else np.zeros(b - a, dtype="S1")
+        codes = (
+            published.codes[-1][tree.place[a:b]] if depth == lowest else np.zeros(b - a, dtype="S1")
+        )
         return _classes(names, depth, tree.last[depth][a:b], tree.shares), texts.column(codes)
 
-    cut.write(path, SCHEMA, spine_file.tables(tree.spine, shards.level, home, SCHEMA, beside), shards,
-              more, use_dictionary=[*spine_file.FEW, "measured_with"],
-              column_encoding=dict.fromkeys((*spine_file.SORTED, "place"), "DELTA_BYTE_ARRAY"))  # fmt: skip
+    cut.write(
+        path,
+        SCHEMA,
+        spine_file.tables(tree.spine, shards.level, home, SCHEMA, beside),
+        shards,
+        more,
+        use_dictionary=[*spine_file.FEW, "measured_with"],
+        column_encoding=dict.fromkeys((*spine_file.SORTED, "place"), "DELTA_BYTE_ARRAY"),
+    )
 
 
 def read(path: Path, published: Spine) -> MeasuredSpine:
     """That of the file, and the published one where there is none.
 
-    Raises :class:`ReleaseError` where it is no tree of the published spine's lowest units, or its shares do not add up.
-    """
+    Raises :class:`ReleaseError` where it is no tree of the published spine's lowest units, or its
+    shares do not add up."""
     if not path.exists():
         return MeasuredSpine.of(published)
     found = _TreeRows.of(path, published)
@@ -68,21 +78,29 @@ def read(path: Path, published: Spine) -> MeasuredSpine:
 
 
 def read_trunk(path: Path, trunk: Spine, levels: Sequence[str]) -> MeasuredTrunk:
-    """The upper levels of the tree, of all ``levels``; those of the published ``trunk`` where there is no file."""
+    """The upper levels of the tree, of all ``levels``; those of the published ``trunk`` where there
+    is no file.
+    """
     if not path.exists():
         return MeasuredTrunk(trunk, np.arange(len(trunk.codes[-1])), (), True, tuple(levels))
     said = _said(path)
     found, spine = _trunk(path, said, trunk)
     given = said.more.get("place")
-    place = np.array(given if isinstance(given, list) and all(type(x) is int for x in given) else [], dtype=np.int64)
-    if len(place) != len(spine.codes[-1]) or not (0 <= place.min() <= place.max() < len(trunk.codes[-1])):
+    place = np.array(
+        given if isinstance(given, list) and all(type(x) is int for x in given) else [],
+        dtype=np.int64,
+    )
+    if len(place) != len(spine.codes[-1]) or not (
+        0 <= place.min() <= place.max() < len(trunk.codes[-1])
+    ):
         raise _strange(path)
     return MeasuredTrunk(spine, place, found.last(path, levels), found.shares, tuple(levels))
 
 
 def read_shard(path: Path, shard: int, published: Spine) -> MeasuredSpine:
-    """A shard of the tree, from 1, with what is above it, over that shard of the ``published`` spine, whose lowest units
-    ``place`` numbers; the latter itself where there is no file. Only its row groups and those of the trunk are read."""
+    """A shard of the tree, from 1, with what is above it, over that shard of the ``published``
+    spine, whose lowest units ``place`` numbers; the latter itself where there is no file. Only its
+    row groups and those of the trunk are read."""
     if not path.exists():
         return MeasuredSpine.of(published)
     said = _said(path)
@@ -99,8 +117,11 @@ def read_shard(path: Path, shard: int, published: Spine) -> MeasuredSpine:
 
 def _said(path: Path) -> cut.RowGroups:
     if (said := cut.said(path)) is None:
-        raise ReleaseError("it is not cut into shards, as the release's spine.parquet is", where=path,
-                           remedy=spine_file.REMEDY)  # fmt: skip
+        raise ReleaseError(
+            "it is not cut into shards, as the release's spine.parquet is",
+            where=path,
+            remedy=spine_file.REMEDY,
+        )
     return said
 
 
@@ -114,8 +135,8 @@ def _trunk(path: Path, said: cut.RowGroups, published: Spine) -> tuple[_TreeRows
 
 @dataclass
 class _TreeRows:
-    """What was read of a tree: by level its rows and, piece by piece, the classes and which of them each unit has; the
-    places of the lowest units."""
+    """What was read of a tree: by level its rows and, piece by piece, the classes and which of them
+    each unit has; the places of the lowest units."""
 
     levels: dict[str, spine_file.LevelRows]
     classes: dict[str, list[tuple[list[str], NDArray[np.int64]]]]
@@ -130,13 +151,17 @@ class _TreeRows:
         def through() -> Iterator[tuple[str, pa.Table]]:
             for level, rows in spine_file.by_level(path, (*spine_file.COLUMNS, *COLUMNS), groups):
                 kinds = rows["measured_with"].combine_chunks().dictionary_encode()
-                classes.setdefault(level, []).append((kinds.dictionary.to_pylist(), kinds.indices.to_numpy()))
+                classes.setdefault(level, []).append(
+                    (kinds.dictionary.to_pylist(), kinds.indices.to_numpy())
+                )
                 if level == published.levels[-1]:
                     places.append(published.find(level, texts.codes(rows["place"])))
                 yield level, rows
 
         levels = spine_file.collected(path, through())
-        shares = not any(chains.MEASURED in kinds for pieces in classes.values() for kinds, _ in pieces)
+        shares = not any(
+            chains.MEASURED in kinds for pieces in classes.values() for kinds, _ in pieces
+        )
         return _TreeRows(levels, classes, places, shares)
 
     def last(self, path: Path, levels: Sequence[str]) -> tuple[NDArray[np.int8], ...]:
@@ -147,8 +172,14 @@ class _TreeRows:
             known = {chains.name(levels, depth, end): end for end in range(depth, len(levels))}
             known |= {chains.MEASURED: depth, chains.UNMEASURED: -1}
             if odd := sorted({k for kinds, _ in pieces for k in kinds} - known.keys()):
-                raise ReleaseError(f"{level} has no class {odd[0]!r}", where=path, remedy=spine_file.REMEDY)
-            out.append(np.concatenate([np.array([known[k] for k in kinds], dtype=np.int8)[at] for kinds, at in pieces]))
+                raise ReleaseError(
+                    f"{level} has no class {odd[0]!r}", where=path, remedy=spine_file.REMEDY
+                )
+            out.append(
+                np.concatenate(
+                    [np.array([known[k] for k in kinds], dtype=np.int8)[at] for kinds, at in pieces]
+                )
+            )
         return tuple(out)
 
 
@@ -168,12 +199,17 @@ def _checked(
     try:
         return MeasuredSpine(spine, place, last, shares=shares and found.shares)
     except InputError as error:
-        raise ReleaseError(f"{error.what} ({error.where})", where=path, remedy=spine_file.REMEDY) from None
+        raise ReleaseError(
+            f"{error.what} ({error.where})", where=path, remedy=spine_file.REMEDY
+        ) from None
 
 
 def _strange(path: Path) -> ReleaseError:
-    return ReleaseError("its levels and places are not those of the release's spine.parquet", where=path,
-                        remedy=spine_file.REMEDY)  # fmt: skip
+    return ReleaseError(
+        "its levels and places are not those of the release's spine.parquet",
+        where=path,
+        remedy=spine_file.REMEDY,
+    )
 
 
 def _classes(levels: Sequence[str], depth: int, last: NDArray[np.int8], shares: bool) -> pa.Array:
@@ -181,6 +217,6 @@ def _classes(levels: Sequence[str], depth: int, last: NDArray[np.int8], shares: 
     if not shares:
         return pa.array(np.where(last == depth, chains.MEASURED, chains.UNMEASURED), pa.string())
     kinds = [chains.name(levels, depth, end) for end in range(depth - 1, len(levels))]
-    return pa.DictionaryArray.from_arrays(pa.array(np.maximum(last, depth - 1) - (depth - 1)), pa.array(kinds)).cast(
-        pa.string()
-    )
+    return pa.DictionaryArray.from_arrays(
+        pa.array(np.maximum(last, depth - 1) - (depth - 1)), pa.array(kinds)
+    ).cast(pa.string())

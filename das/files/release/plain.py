@@ -1,4 +1,6 @@
-"""A release is files and folders: everything in it has bytes of its own, which a digest can be of."""
+"""A release is files and folders: everything in it has bytes of its own, which a digest can be
+of.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,29 @@ from typing import NoReturn
 from das.errors import ReleaseError
 
 #: What is no file, by what the system calls it.
-_KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a device",
-          stat.S_IFCHR: "a device"}  # fmt: skip
+_KINDS = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+}
 
 
 def require_plain(release: Path) -> None:
-    """Every name in a release is a regular file, or a folder that holds something. A link shows bytes from elsewhere, which stay
-    behind where the release is copied, or change; an empty folder has no digest; a pipe makes its reader wait forever. So this comes
-    before anything in the folder is opened, and opens nothing itself.
+    """Every name in a release is a regular file, or a folder that holds something. A link shows
+    bytes from elsewhere, which stay behind where the release is copied, or change; an empty folder
+    has no digest; a pipe makes its reader wait forever. So this comes before anything in the folder
+    is opened, and opens nothing itself.
 
     Raises:
         ReleaseError: the first name that is something else.
     """
     if not release.is_dir():
         raise ReleaseError(
-            "there is no such folder", where=release, remedy="give the folder of a finished run, or its release/"
+            "there is no such folder",
+            where=release,
+            remedy="give the folder of a finished run, or its release/",
         )
     for folder, below, files in os.walk(release, onerror=_unreadable):
         here = Path(folder)
@@ -33,13 +43,17 @@ def require_plain(release: Path) -> None:
         for name in sorted((*below, *files)):
             mode = (here / name).lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise _odd(here / name, f"is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, and no file of the release")
+                raise _odd(
+                    here / name,
+                    f"is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, and no file of the release",
+                )
 
 
 def refuse_pipes(release: Path) -> None:
-    """Nothing that a reader of a release could open is a pipe, a socket or a device: it would wait forever. Asked of every release that
-    a user names, sealed or not; links and empty folders pass, for these need no seal. Below a folder that looks like no release nothing is
-    looked at, for it may be all of a disk.
+    """Nothing that a reader of a release could open is a pipe, a socket or a device: it would wait
+    forever. Asked of every release that a user names, sealed or not; links and empty folders pass,
+    for these need no seal. Below a folder that looks like no release nothing is looked at, for it
+    may be all of a disk.
 
     Raises:
         ReleaseError: the first name that is something else.
@@ -57,7 +71,9 @@ def refuse_pipes(release: Path) -> None:
 
 
 def _kind(path: Path) -> int:
-    """What a reader would open: of a link what it leads to. What is not there, or not to be reached, makes nobody wait."""
+    """What a reader would open: of a link what it leads to. What is not there, or not to be
+    reached, makes nobody wait.
+    """
     try:
         return stat.S_IFMT(path.stat().st_mode)
     except OSError:
@@ -65,9 +81,16 @@ def _kind(path: Path) -> int:
 
 
 def _odd(path: Path, what: str) -> ReleaseError:
-    return ReleaseError(what, where=path, remedy="take it away, or get the release again from where it was published")
+    return ReleaseError(
+        what,
+        where=path,
+        remedy="take it away, or get the release again from where it was published",
+    )
 
 
 def _unreadable(error: OSError) -> NoReturn:
-    raise ReleaseError(f"cannot be read ({error.strerror})", where=error.filename,
-                       remedy="change its permissions, or copy the release again") from None  # fmt: skip
+    raise ReleaseError(
+        f"cannot be read ({error.strerror})",
+        where=error.filename,
+        remedy="change its permissions, or copy the release again",
+    ) from None

@@ -1,10 +1,11 @@
-"""Replicates of a release as files: ``replicates/<records>/replicate=NNN/part-00000.parquet``, 000 being the release itself.
+"""Replicates of a release as files: ``replicates/<records>/replicate=NNN/part-00000.parquet``, 000
+being the release itself.
 
-A row is a cell of a unit of the lowest level in which somebody is: ``GEOID`` (its geocode, where it has none), a column for each attribute
-with the code of its level, and ``count``. DuckDB, Arrow and pandas read the folder as one data set with the column ``replicate``; any
-table of any area is a filter and a sum. Codes are those of ``dictionary.csv``. Rows of a seeded run have one column more
-(:mod:`das.model.not_private`).
-"""
+A row is a cell of a unit of the lowest level in which somebody is: ``GEOID`` (its geocode, where it
+has none), a column for each attribute with the code of its level, and ``count``. DuckDB, Arrow and
+pandas read the folder as one data set with the column ``replicate``; any table of any area is a
+filter and a sum. Codes are those of ``dictionary.csv``. Rows of a seeded run have one column more
+(:mod:`das.model.not_private`)."""
 
 from __future__ import annotations
 
@@ -33,13 +34,16 @@ NAME, MANIFEST = "replicates", "manifest.json"
 #: Of replicates without a release: their places.
 SPINE = f"{NAME}/spine.parquet"
 COUNT = "count"
-#: The most rows of a row group, of which those of some units are found by their first and last GEOID.
+#: The most rows of a row group, of which those of some units are found by their first and last
+#: GEOID.
 GROUP = 1 << 17
 _REMEDY = "take the folder away, and make the replicates again"
 
 
 def path_of(folder: Path, records: str, number: int) -> Path:
-    """The file of a replicate, in a folder of intervals; ``records`` is the folder of a universe."""
+    """The file of a replicate, in a folder of intervals; ``records`` is the folder of a
+    universe.
+    """
     return folder / NAME / records / f"replicate={number:03d}" / "part-00000.parquet"
 
 
@@ -65,29 +69,45 @@ def write(path: Path, codes: Codes, schema: Schema, h: Histogram, *, private: Pr
 
 
 def check(folder: Path) -> None:
-    """A folder of intervals has the files of which its manifest has the digests, and no other. Raises :class:`ReleaseError`."""
+    """A folder of intervals has the files of which its manifest has the digests, and no other.
+    Raises :class:`ReleaseError`.
+    """
     manifest = run_directory.read_json(folder / MANIFEST)
     said, number = manifest.get("digests"), manifest.get("replicates")
-    if isinstance(said, dict) and (type(number) is not int or number < 2 or len(_numbers(folder)) != number + 1):
-        raise ReleaseError(f"says that there are {number!r} replicates", where=folder / MANIFEST, remedy=_REMEDY)
+    if isinstance(said, dict) and (
+        type(number) is not int or number < 2 or len(_numbers(folder)) != number + 1
+    ):
+        raise ReleaseError(
+            f"says that there are {number!r} replicates", where=folder / MANIFEST, remedy=_REMEDY
+        )
     if not isinstance(said, dict):
-        raise ReleaseError("intervals were begun here, and not finished", where=folder,
-                           remedy="go on with `das intervals --resume`, or take the folder away")  # fmt: skip
+        raise ReleaseError(
+            "intervals were begun here, and not finished",
+            where=folder,
+            remedy="go on with `das intervals --resume`, or take the folder away",
+        )
     found = run_directory.tree_digests(folder)
     for name in sorted({*said, *found}):
         if said.get(name) != found.get(name):
-            raise ReleaseError("is not that of which manifest.json has the digest", where=folder / name, remedy=_REMEDY)
+            raise ReleaseError(
+                "is not that of which manifest.json has the digest",
+                where=folder / name,
+                remedy=_REMEDY,
+            )
 
 
 def check_kept(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Replicates that a folder has already are as its ``manifest`` has them, if it was finished; some may be missing. Raises
+    """Replicates that a folder has already are as its ``manifest`` has them, if it was finished;
+    some may be missing. Raises
     :class:`ReleaseError`."""
     said = manifest.get("digests")
     if isinstance(said, dict):
         for name, digest in run_directory.tree_digests(folder / NAME).items():
             if said.get(f"{NAME}/{name}") != digest:
                 raise ReleaseError(
-                    "was altered after it was made, or is of something else", where=folder / NAME / name, remedy=_REMEDY
+                    "was altered after it was made, or is of something else",
+                    where=folder / NAME / name,
+                    remedy=_REMEDY,
                 )
 
 
@@ -116,14 +136,18 @@ def populations(path: Path) -> dict[str, int]:
         for rows in file.iter_batches(1 << 20, columns=[GEOID, COUNT]):
             part = pa.Table.from_batches([rows])
             state, of = np.unique(texts.codes(part[GEOID]).astype("S2"), return_inverse=True)
-            for s, n in zip(state.tolist(), np.bincount(of, part[COUNT].to_numpy()).tolist(), strict=True):
+            for s, n in zip(
+                state.tolist(), np.bincount(of, part[COUNT].to_numpy()).tolist(), strict=True
+            ):
                 out[s.decode()] = out.get(s.decode(), 0) + int(n)
     return out
 
 
 def foreign(path: Path) -> ReleaseError:
     """A file of something else."""
-    return ReleaseError("has units or codes that the release does not have", where=path, remedy=_REMEDY)
+    return ReleaseError(
+        "has units or codes that the release does not have", where=path, remedy=_REMEDY
+    )
 
 
 def rows(path: Path) -> int:
@@ -149,8 +173,12 @@ def read(path: Path, codes: Codes, schema: Schema, *, part: bool = False) -> His
         level = []
         for a in schema.attributes:
             column = table[a.name].unify_dictionaries().combine_chunks()
-            here = np.array([a.levels.index(v) if v in a.levels else -1 for v in column.dictionary.to_pylist()])
-            level.append(here[column.indices.to_numpy()] if len(column) else np.zeros(0, dtype=np.int64))
+            here = np.array(
+                [a.levels.index(v) if v in a.levels else -1 for v in column.dictionary.to_pylist()]
+            )
+            level.append(
+                here[column.indices.to_numpy()] if len(column) else np.zeros(0, dtype=np.int64)
+            )
         count = table[COUNT].to_numpy()
     if (unit < 0).any() or any((of < 0).any() for of in level):
         raise foreign(path)
@@ -165,6 +193,10 @@ def _groups(file: pq.ParquetFile, codes: Codes) -> list[int]:
     found = []
     for g in range(file.num_row_groups):
         said = file.metadata.row_group(g).column(at).statistics
-        if said is None or not said.has_min_max or (said.min.encode() <= last and said.max.encode() >= first):
+        if (
+            said is None
+            or not said.has_min_max
+            or (said.min.encode() <= last and said.max.encode() >= first)
+        ):
             found.append(g)
     return found

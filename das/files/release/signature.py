@@ -1,9 +1,10 @@
-"""The detached signature of a release: ``privacy.json.sig``, made and checked by OpenSSH's ``ssh-keygen``.
+"""The detached signature of a release: ``privacy.json.sig``, made and checked by OpenSSH's
+``ssh-keygen``.
 
-A digest says that a file is as it was when the digest was written; who wrote it, only a signature says. What is signed is
-``privacy.json``, which has the digest of every other file. Format, namespace and checks are those of ``ssh-keygen -Y`` (PROTOCOL.sshsig
-of OpenSSH 8.1 and later): nothing of it is made here, and the program alone does to check it.
-"""
+A digest says that a file is as it was when the digest was written; who wrote it, only a signature
+says. What is signed is ``privacy.json``, which has the digest of every other file. Format,
+namespace and checks are those of ``ssh-keygen -Y`` (PROTOCOL.sshsig of OpenSSH 8.1 and later):
+nothing of it is made here, and the program alone does to check it."""
 
 from __future__ import annotations
 
@@ -31,22 +32,47 @@ class ReleaseSignature:
     def says(self) -> str:
         if self.by is not None:
             return f"signed: by {self.by}, whose key is in the list of signers"
-        return "signed: with a key whose owner was not checked (name a list of signers that you trust: --signer)" if self.there else (
-            "not signed")  # fmt: skip
+        return (
+            "signed: with a key whose owner was not checked (name a list of signers that you trust:"
+            " --signer)"
+            if self.there
+            else ("not signed")
+        )
 
 
 def sign(release: Path, key: Path) -> Path:
-    """Sign with the key in a file, or with the one of which this is the public half and ``ssh-agent`` has the other.
+    """Sign with the key in a file, or with the one of which this is the public half and
+    ``ssh-agent`` has the other.
 
     Raises:
         UserError: no such key, or one that ``ssh-keygen`` cannot use.
     """
     if not key.is_file():
-        raise UserError("there is no such key", where=key, remedy="name an SSH key; ssh-keygen -t ed25519 makes one")
-    done = _run("-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE, data=(release / NAME).read_bytes(), terminal=True)
+        raise UserError(
+            "there is no such key",
+            where=key,
+            remedy="name an SSH key; ssh-keygen -t ed25519 makes one",
+        )
+    done = _run(
+        "-Y",
+        "sign",
+        "-q",
+        "-f",
+        str(key),
+        "-n",
+        NAMESPACE,
+        data=(release / NAME).read_bytes(),
+        terminal=True,
+    )
     if done.returncode or not done.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
-        raise UserError(f"ssh-keygen could not sign with it ({_last(done.stderr)})", where=key,
-                        remedy="give a private key of which you know the passphrase, or the public half of one in ssh-agent")  # fmt: skip
+        raise UserError(
+            f"ssh-keygen could not sign with it ({_last(done.stderr)})",
+            where=key,
+            remedy=(
+                "give a private key of which you know the passphrase, or the public half of one in"
+                " ssh-agent"
+            ),
+        )
     atomic.write_bytes(release / SIGNATURE, done.stdout)
     check(release, None)
     return release / SIGNATURE
@@ -56,50 +82,80 @@ def refuse_signed(
     release: Path,
     remedy: str = f"write elsewhere with --out; or delete {SIGNATURE}, and sign the release again afterwards",
 ) -> None:
-    """Raises :class:`UserError` for a release that is signed: what changes it would break the signature."""
+    """Raises :class:`UserError` for a release that is signed: what changes it would break the
+    signature.
+    """
     if (release / SIGNATURE).exists():
         raise UserError("this release is signed already", where=release / SIGNATURE, remedy=remedy)
 
 
 def check(release: Path, signers: Path | None) -> ReleaseSignature:
-    """A signature that is there is one of this statement, whoever made it; with a list of ``signers`` there must be one, by one of
-    them.
+    """A signature that is there is one of this statement, whoever made it; with a list of
+    ``signers`` there must be one, by one of them.
 
     Raises:
         ReleaseError: it is not; or it is missing, and signers are named.
         UserError: no such list.
     """
     if signers is not None and not signers.is_file():
-        raise UserError("there is no such list of signers", where=signers,
-                        remedy='write one: a line "office@example.gov ssh-ed25519 AAAA..." (man ssh-keygen, ALLOWED SIGNERS)')  # fmt: skip
+        raise UserError(
+            "there is no such list of signers",
+            where=signers,
+            remedy=(
+                'write one: a line "office@example.gov ssh-ed25519 AAAA..." (man ssh-keygen,'
+                " ALLOWED SIGNERS)"
+            ),
+        )
     path = release / SIGNATURE
     if not path.is_file():
         if signers is None:
             return ReleaseSignature(False)
-        raise ReleaseError("this release is not signed", where=path, remedy="ask its publisher; or leave out --signer")
+        raise ReleaseError(
+            "this release is not signed",
+            where=path,
+            remedy="ask its publisher; or leave out --signer",
+        )
     data, of = (release / NAME).read_bytes(), ("-n", NAMESPACE, "-s", str(path))
     if (done := _run("-Y", "check-novalidate", "-q", *of, data=data)).returncode:
-        raise ReleaseError(f"this is no signature of {NAME} ({_last(done.stderr) or _last(done.stdout)})", where=path,
-                           remedy="get the release again from where it was published")  # fmt: skip
+        raise ReleaseError(
+            f"this is no signature of {NAME} ({_last(done.stderr) or _last(done.stdout)})",
+            where=path,
+            remedy="get the release again from where it was published",
+        )
     if signers is None:
         return ReleaseSignature(True)
     found = _run("-Y", "find-principals", "-f", str(signers), "-s", str(path), data=b"")
     for who in found.stdout.decode(errors="replace").split("\n") if not found.returncode else ():
-        if who and not _run("-Y", "verify", "-q", "-f", str(signers), "-I", who, *of, data=data).returncode:
+        if (
+            who
+            and not _run(
+                "-Y", "verify", "-q", "-f", str(signers), "-I", who, *of, data=data
+            ).returncode
+        ):
             return ReleaseSignature(True, who)
-    raise ReleaseError(f"it is signed by nobody in {signers}", where=path,
-                       remedy="get the list of signers from the office itself; else do not trust this release")  # fmt: skip
+    raise ReleaseError(
+        f"it is signed by nobody in {signers}",
+        where=path,
+        remedy="get the list of signers from the office itself; else do not trust this release",
+    )
 
 
 def _run(*args: str, data: bytes, terminal: bool = False) -> subprocess.CompletedProcess[bytes]:
     """``terminal``: the program may ask for a passphrase there, which it opens by itself."""
     try:
         return subprocess.run(
-            [_PROGRAM, *args], input=data, capture_output=True, check=False, start_new_session=not terminal
+            [_PROGRAM, *args],
+            input=data,
+            capture_output=True,
+            check=False,
+            start_new_session=not terminal,
         )
     except FileNotFoundError:
-        raise UserError("there is no program ssh-keygen, which signs and checks signatures", where=SIGNATURE,
-                        remedy="install OpenSSH 8.1 or later") from None  # fmt: skip
+        raise UserError(
+            "there is no program ssh-keygen, which signs and checks signatures",
+            where=SIGNATURE,
+            remedy="install OpenSSH 8.1 or later",
+        ) from None
 
 
 def _last(text: bytes) -> str:

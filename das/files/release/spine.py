@@ -1,9 +1,10 @@
-"""The spine of a release as a Parquet file, root first: ``level``, ``geocode``, ``parent`` (its geocode), ``name`` and
-``geoid`` (the Bureau's standard identifier), the last two empty where there is none.
+"""The spine of a release as a Parquet file, root first: ``level``, ``geocode``, ``parent`` (its
+geocode), ``name`` and ``geoid`` (the Bureau's standard identifier), the last two empty where there
+is none.
 
-Row groups are those of the trunk, then level by level those of the shards (:mod:`das.files.release.cut`): each is read by
-itself, and the whole a row group at a time, without an object for a place.
-"""
+Row groups are those of the trunk, then level by level those of the shards
+(:mod:`das.files.release.cut`): each is read by itself, and the whole a row group at a time, without
+an object for a place."""
 
 from __future__ import annotations
 
@@ -39,28 +40,48 @@ def write(path: Path, spine: Spine, shards: Shards | None = None) -> None:
     """One row for each unit, level by level, root first. Without ``shards`` it is all trunk."""
     shards = shards or Shards.none(spine)
     home = np.repeat(np.arange(1, len(shards) + 1), np.diff(shards.starts))
-    cut.write(path, SCHEMA, tables(spine, shards.level, home), shards, use_dictionary=list(FEW),
-              column_encoding=dict.fromkeys(SORTED, "DELTA_BYTE_ARRAY"))  # fmt: skip
+    cut.write(
+        path,
+        SCHEMA,
+        tables(spine, shards.level, home),
+        shards,
+        use_dictionary=list(FEW),
+        column_encoding=dict.fromkeys(SORTED, "DELTA_BYTE_ARRAY"),
+    )
 
 
 def tables(
-    spine: Spine, level: str, home: NDArray[np.int64], schema: pa.Schema = SCHEMA, beside: Beside = lambda *_: ()
+    spine: Spine,
+    level: str,
+    home: NDArray[np.int64],
+    schema: pa.Schema = SCHEMA,
+    beside: Beside = lambda *_: (),
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Row groups, each with its shard: ``home`` is that of each unit of ``level``. ``beside`` gives of a depth and the units
-    ``start, stop`` the columns that stand beside those of the spine."""
+    """Row groups, each with its shard: ``home`` is that of each unit of ``level``. ``beside`` gives
+    of a depth and the units ``start, stop`` the columns that stand beside those of the spine."""
     standard = cache(spine.geoids)
     for shard, depth, a, b in cut.slices(spine, level, home):
         name = spine.levels[depth]
         above = spine.codes[depth - 1][spine.parent[depth][a:b]] if depth else np.array([b""])
-        places = spine.codes[depth][a:b], above, encoded(spine.names[depth][a:b]), standard(name)[a:b]
-        yield shard, pa.table([pa.repeat(name, b - a), *map(texts.column, places), *beside(depth, a, b)], schema)
+        places = (
+            spine.codes[depth][a:b],
+            above,
+            encoded(spine.names[depth][a:b]),
+            standard(name)[a:b],
+        )
+        yield (
+            shard,
+            pa.table(
+                [pa.repeat(name, b - a), *map(texts.column, places), *beside(depth, a, b)], schema
+            ),
+        )
 
 
 def read(path: Path) -> Spine:
     """The whole. A file without ``name`` or ``geoid`` is a spine whose units have no names.
 
-    Raises :class:`ReleaseError` where the file is missing, unreadable or no tree, or a GEOID is not that of its code.
-    """
+    Raises :class:`ReleaseError` where the file is missing, unreadable or no tree, or a GEOID is not
+    that of its code."""
     return tree(path, collected(path, by_level(path, COLUMNS)))
 
 
@@ -83,7 +104,9 @@ def read_trunk(path: Path) -> Spine:
 
 
 def read_shard(path: Path, shard: int) -> Spine:
-    """A shard, from 1, with what is above it: only its row groups and those of the trunk are read."""
+    """A shard, from 1, with what is above it: only its row groups and those of the trunk are
+    read.
+    """
     if (said := cut.said(path)) is None:
         raise ValueError("the spine is not cut: it is all trunk")
     upper = said.shards.shard(_trunk(path, said), shard)
@@ -99,9 +122,11 @@ def _trunk(path: Path, said: cut.RowGroups | None) -> Spine:
     return trunk
 
 
-def by_level(path: Path, names: Sequence[str], groups: Collection[int] | None = None) -> Iterator[tuple[str, pa.Table]]:
-    """The columns ``names`` of a tree's file (or of some of its row groups), some rows at a time, all of one level. ``name``
-    and ``geoid`` need not be there."""
+def by_level(
+    path: Path, names: Sequence[str], groups: Collection[int] | None = None
+) -> Iterator[tuple[str, pa.Table]]:
+    """The columns ``names`` of a tree's file (or of some of its row groups), some rows at a time,
+    all of one level. ``name`` and ``geoid`` need not be there."""
     asked = {may: [n for n in names if (n in ("name", "geoid")) == may] for may in (False, True)}
     rows = parquet.batches(path, asked[False], groups, wanted=asked[True])
     return ((level.decode(), some) for level, some in cut.runs_of("level", rows))
@@ -136,7 +161,9 @@ def tree(path: Path, found: Mapping[str, LevelRows], upper: Spine | None = None)
 
 @dataclass
 class LevelRows:
-    """What was read of a level, in pieces; of the parents the runs of the same, and how long each is."""
+    """What was read of a level, in pieces; of the parents the runs of the same, and how long each
+    is.
+    """
 
     level: str
     path: Path
@@ -145,7 +172,9 @@ class LevelRows:
     parents: list[Codes] = field(default_factory=list)
     sizes: list[NDArray[np.int64]] = field(default_factory=list)
     names: list[NDArray[np.str_]] = field(default_factory=list)
-    standard: list[tuple[bool, bool]] = field(default_factory=list)  #: of each piece: codes have a GEOID; it is said
+    standard: list[tuple[bool, bool]] = field(
+        default_factory=list
+    )  #: of each piece: codes have a GEOID; it is said
 
     def add(self, rows: pa.Table) -> None:
         self.units += len(rows)
@@ -166,26 +195,34 @@ class LevelRows:
         """The number of each unit's parent among those ``above``."""
         numbers = places(above, np.concatenate(self.parents))
         if (numbers < 0).any():
-            raise ReleaseError(f"a unit of {self.level!r} has an unknown parent", where=self.path, remedy=REMEDY)
+            raise ReleaseError(
+                f"a unit of {self.level!r} has an unknown parent", where=self.path, remedy=REMEDY
+            )
         return np.repeat(numbers, np.concatenate(self.sizes))
 
     def called(self) -> NDArray[np.str_]:
         return np.concatenate(self.names) if any(map(_some, self.names)) else blank(self.units)
 
     def check_geoids(self, whole: bool) -> None:
-        """All units of a level have one, or none has: where the codes of all are standard ones. Units of one shard may also
-        have none, as those of another may have other codes."""
+        """All units of a level have one, or none has: where the codes of all are standard ones.
+        Units of one shard may also have none, as those of another may have other codes."""
         if not self.standard:
             return
-        standard = len({c.dtype for c in self.codes}) == 1 and all(known for known, _ in self.standard)
+        standard = len({c.dtype for c in self.codes}) == 1 and all(
+            known for known, _ in self.standard
+        )
         wanted = standard and (whole or self.standard[0][1])
         for i, (_, said) in enumerate(self.standard):
             if said != wanted:
-                self._refuse(i, 0, geoids(self.level, self.codes[i]) if said else np.zeros(1, dtype="S1"))
+                self._refuse(
+                    i, 0, geoids(self.level, self.codes[i]) if said else np.zeros(1, dtype="S1")
+                )
 
     def _refuse(self, piece: int, row: int, geoid: Codes) -> NoReturn:
         code, said = self.codes[piece][row].decode(), geoid[row].decode()
-        raise ReleaseError(f"{self.level} {code} has the GEOID {said!r}", where=self.path, remedy=REMEDY)
+        raise ReleaseError(
+            f"{self.level} {code} has the GEOID {said!r}", where=self.path, remedy=REMEDY
+        )
 
 
 def _some(texts: Codes | NDArray[np.str_]) -> bool:

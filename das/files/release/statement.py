@@ -12,18 +12,25 @@ from das.files.run import run_directory
 
 
 def read(release: Path) -> Document:
-    """The statement of a release. Raises :class:`ReleaseError` where it is none, with the first fault's place."""
+    """The statement of a release. Raises :class:`ReleaseError` where it is none, with the first
+    fault's place.
+    """
     path = release / NAME
     return codec.of(run_directory.read_json(path), path)
 
 
 def read_ours(release: Path) -> Statement:
-    """That of a release whose noise das drew. Raises :class:`ReleaseError` for measurements of another publisher."""
+    """That of a release whose noise das drew. Raises :class:`ReleaseError` for measurements of
+    another publisher.
+    """
     said = read(release)
     if isinstance(said, Statement):
         return said
-    raise ReleaseError("these measurements came from another publisher: there is no ledger of them", where=release,
-                       remedy="`das nmf verify` checks the files; the guarantee is its publisher's to state")  # fmt: skip
+    raise ReleaseError(
+        "these measurements came from another publisher: there is no ledger of them",
+        where=release,
+        remedy="`das nmf verify` checks the files; the guarantee is its publisher's to state",
+    )
 
 
 def write(release: Path, statement: Stated) -> None:
@@ -31,6 +38,6 @@ def write(release: Path, statement: Stated) -> None:
 
 
 def as_written(release: Path, statement: Stated) -> bool:
-    """Whether the file has the very bytes that ``statement``, read from it, is written with: its digest is of what it says,
-    and two texts may say the same, as 0.1 and 0.10 do."""
+    """Whether the file has the very bytes that ``statement``, read from it, is written with: its
+    digest is of what it says, and two texts may say the same, as 0.1 and 0.10 do."""
     return (release / NAME).read_bytes() == codec.text(statement).encode()

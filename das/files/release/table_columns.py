@@ -1,4 +1,6 @@
-"""Which columns of places the tables of a level have: those that some of its units have something in."""
+"""Which columns of places the tables of a level have: those that some of its units have something
+in.
+"""
 
 from __future__ import annotations
 
@@ -46,20 +48,33 @@ class LineColumns:
 
     def of_units(self, spine: Spine, level: str) -> dict[str, pa.StringArray]:
         """Of all units of a level."""
-        every = {GEOCODE: spine.codes[spine.index(level)], GEOID: spine.geoids(level),
-                 NAME: encoded(spine.names[spine.index(level)])}  # fmt: skip
+        every = {
+            GEOCODE: spine.codes[spine.index(level)],
+            GEOID: spine.geoids(level),
+            NAME: encoded(spine.names[spine.index(level)]),
+        }
         return {column: texts.column(every[column]) for column in self.columns}
 
 
 def write_lines(
-    path: Path, table: Table, spine: Spine, level: str, columns: LineColumns, h: Histogram, private: Private
+    path: Path,
+    table: Table,
+    spine: Spine,
+    level: str,
+    columns: LineColumns,
+    h: Histogram,
+    private: Private,
 ) -> None:
     """The lines of some units of a level, without the header."""
     with atomic.file(path) as draft, draft.open("wb") as file:
-        tables.write_lines(file, table, columns.of_units(spine, level), h, quotes=columns.quotes, private=private)
+        tables.write_lines(
+            file, table, columns.of_units(spine, level), h, quotes=columns.quotes, private=private
+        )
 
 
-def join(path: Path, table: Table, columns: LineColumns, private: Private, parts: Iterable[Path]) -> None:
+def join(
+    path: Path, table: Table, columns: LineColumns, private: Private, parts: Iterable[Path]
+) -> None:
     """The table of a level, of which ``parts`` are the lines."""
     with atomic.file(path) as draft, draft.open("wb") as file:
         file.write(tables.header(table, columns.columns, private))

@@ -1,7 +1,8 @@
-"""Published tables, chosen rows of them with labelled columns, as CSV, Parquet, JSON or a Markdown page.
+"""Published tables, chosen rows of them with labelled columns, as CSV, Parquet, JSON or a Markdown
+page.
 
-Rows are read and written a few megabytes at a time: a table of the nation's blocks does not fit in memory.
-"""
+Rows are read and written a few megabytes at a time: a table of the nation's blocks does not fit in
+memory."""
 
 from __future__ import annotations
 
@@ -33,17 +34,22 @@ LOW, HIGH = " low", " high"
 #: Units of one Markdown table, in which each is a column.
 WIDEST = 20
 
-#: Estimates and margins of units ``start:stop``, ``(units, columns)`` both; a negative margin is none.
+#: Estimates and margins of units ``start:stop``, ``(units, columns)`` both; a negative margin is
+#: none.
 IntervalOf = Callable[[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
-def there(folder: Path, tables: Sequence[Table], levels: Sequence[str]) -> list[tuple[Table, list[str]]]:
+def there(
+    folder: Path, tables: Sequence[Table], levels: Sequence[str]
+) -> list[tuple[Table, list[str]]]:
     """Each table of which the release has a file, and the levels that it is there for."""
     found = [(t, [lv for lv in levels if _path(folder, t.name, lv).is_file()]) for t in tables]
     return [(t, lvs) for t, lvs in found if lvs]
 
 
-def choose(folder: Path, tables: Sequence[Table], levels: Sequence[str], name: str, level: str) -> Table:
+def choose(
+    folder: Path, tables: Sequence[Table], levels: Sequence[str], name: str, level: str
+) -> Table:
     """The table ``name``, of which there is a file for ``level``.
 
     Raises:
@@ -51,25 +57,40 @@ def choose(folder: Path, tables: Sequence[Table], levels: Sequence[str], name: s
     """
     known = there(folder, tables, levels)
     if not known:
-        raise ReleaseError("this release has no published tables", where=folder,
-                           remedy="the run has not ended (das status), or output.tables was false: `das estimate --from` with it true")  # fmt: skip
+        raise ReleaseError(
+            "this release has no published tables",
+            where=folder,
+            remedy=(
+                "the run has not ended (das status), or output.tables was false: `das estimate"
+                " --from` with it true"
+            ),
+        )
     by_name = {t.name: t for t, at in known if level in at}
     return by_name[named(name, list(by_name), "table", f"--table, at {level}")]
 
 
 def rows(folder: Path, table: Table, level: str, seen: Callable[[int], None]) -> Iterator[pa.Table]:
-    """GEOCODE and the columns of a table, batch by batch. ``seen`` is told how many bytes of the file have been read."""
+    """GEOCODE and the columns of a table, batch by batch. ``seen`` is told how many bytes of the
+    file have been read.
+    """
     path = _path(folder, table.name, level)
-    kinds = dict.fromkeys(table.columns, pa.int64()) | dict.fromkeys((GEOCODE, GEOID, NAME), pa.string())
-    options = {"read_options": pacsv.ReadOptions(block_size=1 << 22),
-               "convert_options": pacsv.ConvertOptions(column_types=kinds)}  # fmt: skip
+    kinds = dict.fromkeys(table.columns, pa.int64()) | dict.fromkeys(
+        (GEOCODE, GEOID, NAME), pa.string()
+    )
+    options = {
+        "read_options": pacsv.ReadOptions(block_size=1 << 22),
+        "convert_options": pacsv.ConvertOptions(column_types=kinds),
+    }
     try:
         with pa.OSFile(str(path)) as file:
             reader, at = pacsv.open_csv(file, **options), 0
             found = [n for n in reader.schema.names if n not in BESIDE]
             if found != [GEOCODE, *table.columns]:
-                raise ReleaseError(f"its columns are not those of table {table.name}", where=path,
-                                   remedy="the release is altered: get it again from where it was published")  # fmt: skip
+                raise ReleaseError(
+                    f"its columns are not those of table {table.name}",
+                    where=path,
+                    remedy="the release is altered: get it again from where it was published",
+                )
             for batch in reader:
                 seen(file.tell() - at)
                 at = file.tell()
@@ -79,9 +100,12 @@ def rows(folder: Path, table: Table, level: str, seen: Callable[[int], None]) ->
         raise InputError(f"not readable as a published table ({error})", where=path) from None
 
 
-def with_intervals(parts: Iterator[pa.Table], columns: Sequence[str], read: IntervalOf) -> Iterator[pa.Table]:
-    """``parts`` with two columns more after each of ``columns``: the least and the most that its interval holds, null where
-    there is none. An interval of one number is of what is known exactly."""
+def with_intervals(
+    parts: Iterator[pa.Table], columns: Sequence[str], read: IntervalOf
+) -> Iterator[pa.Table]:
+    """``parts`` with two columns more after each of ``columns``: the least and the most that its
+    interval holds, null where there is none. An interval of one number is of what is known
+    exactly."""
     start = 0
     for part in parts:
         low, high = read(start, start + part.num_rows)
@@ -108,11 +132,19 @@ def write(
     *,
     private: Private = True,
 ) -> int:
-    """All rows to ``out``; returns how many. No row at all is an error, before anything is written."""
+    """All rows to ``out``; returns how many. No row at all is an error, before anything is
+    written.
+    """
     first = next((p for p in parts if p.num_rows), None)
     if first is None:
-        raise UserError(f"there is no such unit of {level}", where="--geocode, --name",
-                        remedy="see its codes and names without them; `das tables RUN --name TEXT` looks at all levels")  # fmt: skip
+        raise UserError(
+            f"there is no such unit of {level}",
+            where="--geocode, --name",
+            remedy=(
+                "see its codes and names without them; `das tables RUN --name TEXT` looks at all"
+                " levels"
+            ),
+        )
     label = {f: _head(f, x, names) for f, x in zip(table.columns, table.labels, strict=True)}
     label |= {f + end: head + end for f, head in label.items() for end in (LOW, HIGH)}
     heads = [label.get(c, c) for c in first.column_names]
@@ -140,7 +172,9 @@ def _path(folder: Path, name: str, level: str) -> Path:
     return folder / "tables" / f"{name}_{level}.csv"
 
 
-def _csv(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]) -> int:
+def _csv(
+    parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]
+) -> int:
     del table, level
     head = io.StringIO()
     csv_text.write_rows(head, [heads])
@@ -148,16 +182,25 @@ def _csv(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[st
     n = 0
     for part in parts:
         called = [part[NAME]] if NAME in part.column_names else []
-        csv_text.write_table(part, out, pacsv.WriteOptions(include_header=False, quoting_style=quoting(called)))
+        csv_text.write_table(
+            part, out, pacsv.WriteOptions(include_header=False, quoting_style=quoting(called))
+        )
         n += part.num_rows
     return n
 
 
-def _parquet(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]) -> int:
-    """Each column's metadata has its field and label, the file's the table, its title and the level."""
+def _parquet(
+    parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]
+) -> int:
+    """Each column's metadata has its field and label, the file's the table, its title and the
+    level.
+    """
     first = next(parts)
     about = {f: {"field": f, "label": x} for f, x in zip(table.columns, table.labels, strict=True)}
-    fields = [pa.field(h, c.type, metadata=about.get(c.name, {})) for h, c in zip(heads, first.schema, strict=True)]
+    fields = [
+        pa.field(h, c.type, metadata=about.get(c.name, {}))
+        for h, c in zip(heads, first.schema, strict=True)
+    ]
     schema = pa.schema(fields, metadata={"table": table.name, "title": table.title, "level": level})
     n = 0
     with pq.ParquetWriter(out, schema, compression="zstd") as writer:
@@ -167,10 +210,17 @@ def _parquet(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequenc
     return n
 
 
-def _json(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]) -> int:
-    """One object: the table with its columns, and one object for each unit under the names ``heads``."""
+def _json(
+    parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]
+) -> int:
+    """One object: the table with its columns, and one object for each unit under the names
+    ``heads``.
+    """
     columns = [{"field": f, "label": x} for f, x in zip(table.columns, table.labels, strict=True)]
-    about = marked({"table": table.name, "title": table.title, "level": level, "columns": columns}, COLUMN not in heads)
+    about = marked(
+        {"table": table.name, "title": table.title, "level": level, "columns": columns},
+        COLUMN not in heads,
+    )
     out.write(json.dumps(about, ensure_ascii=False)[:-1].encode() + b', "rows": [')
     n = 0
     for part in parts:
@@ -182,17 +232,29 @@ def _json(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[s
     return n
 
 
-def _markdown(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]) -> int:
+def _markdown(
+    parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]
+) -> int:
     """A line for each column of the table, a column for each unit, headed by its name and code."""
     units: list[dict[str, Any]] = []
     for part in parts:
         units += part.to_pylist()
         if len(units) > WIDEST:
-            raise UserError(f"more than {WIDEST} units do not fit side by side", where="--format md",
-                            remedy="choose fewer with --geocode or --name, or take --format csv")  # fmt: skip
+            raise UserError(
+                f"more than {WIDEST} units do not fit side by side",
+                where="--format md",
+                remedy="choose fewer with --geocode or --name, or take --format csv",
+            )
     titles = [f"{u[NAME]} ({u[GEOCODE]})" if u.get(NAME) else str(u[GEOCODE]) for u in units]
-    lines = [f"## {table.name}: {table.title}", "", _line([level, *titles]), _line(["---", *["---:"] * len(units)])]
-    shown = [(h, c) for h, c in zip(heads, units[0], strict=True) if c not in (GEOCODE, GEOID, NAME)]
+    lines = [
+        f"## {table.name}: {table.title}",
+        "",
+        _line([level, *titles]),
+        _line(["---", *["---:"] * len(units)]),
+    ]
+    shown = [
+        (h, c) for h, c in zip(heads, units[0], strict=True) if c not in (GEOCODE, GEOID, NAME)
+    ]
     lines += [_line([h, *("–" if u[c] is None else f"{u[c]:,}" for u in units)]) for h, c in shown]
     out.write(("\n".join(lines) + "\n").encode())
     return len(units)

@@ -1,5 +1,5 @@
-"""The rows of a published table that a reader wants: units of a level, or areas off the spine, which are sums of the
-lowest units; by code, by GEOID or by name."""
+"""The rows of a published table that a reader wants: units of a level, or areas off the spine,
+which are sums of the lowest units; by code, by GEOID or by name."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from das.model.codes import Codes, encoded, text
 from das.model.names import plain
 from das.model.spine import Spine
 
-#: Columns that areas have beside their codes: their lowest units, and the standard error of the first column as it was
-#: measured. What every column was measured with follows the counts, as ``<field> NOISE_SE``.
+#: Columns that areas have beside their codes: their lowest units, and the standard error of the
+#: first column as it was measured. What every column was measured with follows the counts, as
+#: ``<field> NOISE_SE``.
 UNITS, NOISE_SE = "UNITS", "NOISE_SE"
 
 
 @dataclass(frozen=True, eq=False)
 class PlaceColumns:
-    """Units or areas in the order of their rows: ``codes``, what stands ``beside`` them and what comes ``after`` their
-    counts, by column."""
+    """Units or areas in the order of their rows: ``codes``, what stands ``beside`` them and what
+    comes ``after`` their counts, by column."""
 
     codes: Codes
     beside: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -39,37 +40,54 @@ class PlaceColumns:
 
     @staticmethod
     def of_areas(areas: Areas, noise: NDArray[np.float64] | None = None) -> PlaceColumns:
-        """``noise`` is the variance of each area's first column as it was measured, where that is known."""
+        """``noise`` is the variance of each area's first column as it was measured, where that is
+        known.
+        """
         known = {GEOID: areas.geoids, NAME: encoded(areas.called)}
         beside: dict[str, NDArray[Any]] = {c: there for c, there in known.items() if there.any()}
         measured = {} if noise is None else {NOISE_SE: _error(noise)}
         return PlaceColumns(areas.codes, beside | {UNITS: np.bincount(areas.area)} | measured)
 
     def with_noise(self, columns: Sequence[str], noise: NDArray[np.float64]) -> PlaceColumns:
-        """With the standard errors of ``columns`` after the counts; ``noise`` are their variances, ``(rows, columns)``."""
-        return replace(self, after={f"{c} {NOISE_SE}": _error(v) for c, v in zip(columns, noise.T, strict=True)})
+        """With the standard errors of ``columns`` after the counts; ``noise`` are their variances,
+        ``(rows, columns)``.
+        """
+        return replace(
+            self,
+            after={f"{c} {NOISE_SE}": _error(v) for c, v in zip(columns, noise.T, strict=True)},
+        )
 
     def wanted(self, prefixes: Sequence[str], names: Sequence[str]) -> NDArray[np.bool_]:
-        """Those whose code or GEOID begins with one of ``prefixes`` and whose name has one of ``names`` in it, whatever
-        its case and accents. An empty list wants all."""
+        """Those whose code or GEOID begins with one of ``prefixes`` and whose name has one of
+        ``names`` in it, whatever its case and accents. An empty list wants all."""
         codes = [t for t in (self.codes, self.beside.get(GEOID)) if t is not None]
         out = np.full(len(self.codes), not prefixes)
         for prefix in prefixes:
             for known in codes:
                 out |= np.strings.startswith(known, prefix.encode())
         if names:
-            called = plain(text(self.beside[NAME])) if NAME in self.beside else np.full(len(out), "")
-            out &= np.any([np.strings.find(called, plain(np.array([n]))[0]) >= 0 for n in names], axis=0)
+            called = (
+                plain(text(self.beside[NAME])) if NAME in self.beside else np.full(len(out), "")
+            )
+            out &= np.any(
+                [np.strings.find(called, plain(np.array([n]))[0]) >= 0 for n in names], axis=0
+            )
         return out
 
-    def identified(self, parts: Iterator[pa.Table], wanted: NDArray[np.bool_]) -> Iterator[pa.Table]:
-        """The wanted rows of ``parts``, which follow each other in the order of the codes, with what stands beside."""
+    def identified(
+        self, parts: Iterator[pa.Table], wanted: NDArray[np.bool_]
+    ) -> Iterator[pa.Table]:
+        """The wanted rows of ``parts``, which follow each other in the order of the codes, with
+        what stands beside.
+        """
         start = 0
         for part in parts:
             here = slice(start, start + part.num_rows)
             start += part.num_rows
             for i, (column, values) in enumerate(self.beside.items(), start=1):
-                told = texts.column if column in (GEOID, NAME) else partial(pa.array, from_pandas=True)
+                told = (
+                    texts.column if column in (GEOID, NAME) else partial(pa.array, from_pandas=True)
+                )
                 part = part.add_column(i, column, told(values[here]))
             for column, errors in self.after.items():
                 part = part.append_column(column, pa.array(errors[here], from_pandas=True))
@@ -92,4 +110,7 @@ def added_up(parts: Iterator[pa.Table], areas: Areas, columns: Sequence[str]) ->
         here = slice(*np.searchsorted(unit, [first, first + len(values)]))
         np.add.at(sums, area[here], values[unit[here] - first])
         first += len(values)
-    yield pa.table({GEOCODE: texts.column(areas.codes)} | dict(zip(columns, map(pa.array, sums.T), strict=True)))
+    yield pa.table(
+        {GEOCODE: texts.column(areas.codes)}
+        | dict(zip(columns, map(pa.array, sums.T), strict=True))
+    )

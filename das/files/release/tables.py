@@ -1,9 +1,8 @@
-"""Published tables as CSV: ``<Table>_<Level>.csv``, a header of GEOCODE and field names, one row per unit. Where units
-have a GEOID or a name, these stand after the code.
+"""Published tables as CSV: ``<Table>_<Level>.csv``, a header of GEOCODE and field names, one row
+per unit. Where units have a GEOID or a name, these stand after the code.
 
-Those of a seeded run have one column more (:mod:`das.model.not_private`), and so do those that rest on an attribute
-that was assigned (:class:`das.tables.Table`); reading drops both.
-"""
+Those of a seeded run have one column more (:mod:`das.model.not_private`), and so do those that rest
+on an attribute that was assigned (:class:`das.tables.Table`); reading drops both."""
 
 from __future__ import annotations
 
@@ -53,8 +52,8 @@ def write(
     private: Private = True,
     batch: int = BATCH,
 ) -> list[Path]:
-    """Write the tables of one level; return their files, in the order of ``tables``. ``beside`` are texts by column, as codes,
-    that stand beside them (:func:`identifiers`).
+    """Write the tables of one level; return their files, in the order of ``tables``. ``beside`` are
+    texts by column, as codes, that stand beside them (:func:`identifiers`).
 
     All tables are written under temporary names first: after a failure none of them has changed.
 
@@ -62,7 +61,9 @@ def write(
         InputError: codes that do not fit the histogram, or that hold a comma or a quote.
     """
     if len(codes) != h.units:
-        raise InputError(f"{len(codes)} codes for {h.units} units", where=f"tables of level {level!r}")
+        raise InputError(
+            f"{len(codes)} codes for {h.units} units", where=f"tables of level {level!r}"
+        )
     paths = [directory / file_name(table, level) for table in tables]
     places = {name: texts.column(code) for name, code in {GEOCODE: codes, **(beside or {})}.items()}
     beside_them = [known for column, known in places.items() if column != GEOCODE]
@@ -71,9 +72,19 @@ def write(
             for table, draft in zip(tables, drafts, strict=True):
                 with draft.open("wb") as file:
                     file.write(header(table, places, private))
-                    write_lines(file, table, places, h, quotes=quoting(beside_them), private=private, batch=batch)
+                    write_lines(
+                        file,
+                        table,
+                        places,
+                        h,
+                        quotes=quoting(beside_them),
+                        private=private,
+                        batch=batch,
+                    )
     except pa.ArrowInvalid as e:
-        raise InputError(f"a code cannot stand in a CSV file ({e})", where=f"level {level!r}") from None
+        raise InputError(
+            f"a code cannot stand in a CSV file ({e})", where=f"level {level!r}"
+        ) from None
     return paths
 
 
@@ -84,7 +95,10 @@ def file_name(table: Table, level: str) -> str:
 def digest(table: Table, spine: Spine, level: str, h: Histogram, *, private: Private) -> str:
     """SHA-256 of the file that :func:`write` makes of one table of a level of a release."""
     hashed, beside = Hashed(), identifiers(spine, level)
-    places = {name: texts.column(code) for name, code in {GEOCODE: spine.codes[spine.index(level)], **beside}.items()}
+    places = {
+        name: texts.column(code)
+        for name, code in {GEOCODE: spine.codes[spine.index(level)], **beside}.items()
+    }
     known = [column for name, column in places.items() if name != GEOCODE]
     hashed.file.write(header(table, places, private))
     write_lines(hashed.file, table, places, h, quotes=quoting(known), private=private)
@@ -98,8 +112,14 @@ def identifiers(spine: Spine, level: str) -> dict[str, Codes]:
 
 
 def quoting(columns: Iterable[pa.StringArray | pa.ChunkedArray]) -> Literal["needed", "none"]:
-    """How texts stand in a CSV file: as they are, or in quotes where one of them has a comma or a quote in it."""
-    return "needed" if any(pc.any(pc.match_substring_regex(c, '[,"]')).as_py() for c in columns) else "none"
+    """How texts stand in a CSV file: as they are, or in quotes where one of them has a comma or a
+    quote in it.
+    """
+    return (
+        "needed"
+        if any(pc.any(pc.match_substring_regex(c, '[,"]')).as_py() for c in columns)
+        else "none"
+    )
 
 
 def header(table: Table, columns: Iterable[str], private: Private = True) -> bytes:
@@ -118,7 +138,10 @@ def write_lines(
     batch: int = BATCH,
 ) -> None:
     """The lines of some units: ``places`` are the columns that stand before the table's own."""
-    options, units = pacsv.WriteOptions(include_header=False, quoting_style=quotes), max(1, batch // len(table.columns))
+    options, units = (
+        pacsv.WriteOptions(include_header=False, quoting_style=quotes),
+        max(1, batch // len(table.columns)),
+    )
     mark = marks(table, private)
     names = [*places, *table.columns, *mark]
     for start in range(0, h.units, units):
@@ -142,7 +165,8 @@ def read(path: Path) -> TableValues:
     """Read one table.
 
     Raises:
-        InputError: no such file, no GEOCODE column, or something other than whole numbers in the others.
+        InputError: no such file, no GEOCODE column, or something other than whole numbers in the
+            others.
     """
     try:
         with path.open(encoding="utf-8") as file:
@@ -156,4 +180,6 @@ def read(path: Path) -> TableValues:
     if header[0] != GEOCODE or any(c.null_count for c in table.columns):
         raise InputError(f"the first column is {header[0]!r}, or a value is missing", where=path)
     values = np.stack([c.to_numpy() for c in table.columns[1:]], axis=1)
-    return TableValues(texts.codes(csv_text.read_column(table.column(GEOCODE))), tuple(header[1:]), values)
+    return TableValues(
+        texts.codes(csv_text.read_column(table.column(GEOCODE))), tuple(header[1:]), values
+    )

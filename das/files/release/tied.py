@@ -1,7 +1,8 @@
-"""Counts that a release took over from an earlier one, and that are exact in it: ``tied-<universe>.parquet``.
+"""Counts that a release took over from an earlier one, and that are exact in it:
+``tied-<universe>.parquet``.
 
-A row for each count that is not 0: ``geocode`` of the lowest unit, ``answer`` (to the query that is tied, in C order), ``count``.
-"""
+A row for each count that is not 0: ``geocode`` of the lowest unit, ``answer`` (to the query that is
+tied, in C order), ``count``."""
 
 from __future__ import annotations
 
@@ -27,22 +28,32 @@ def name(universe: str) -> str:
 
 def write(path: Path, counts: Histogram, spine: Spine, *, private: Private = True) -> None:
     """``counts`` of the lowest units of ``spine``; the file says if they are not ``private``."""
-    columns = [texts.column(spine.codes[-1][counts.unit]), pa.array(counts.cell, pa.int32()), pa.array(counts.count)]
+    columns = [
+        texts.column(spine.codes[-1][counts.unit]),
+        pa.array(counts.cell, pa.int32()),
+        pa.array(counts.count),
+    ]
     with atomic.file(path) as draft:
         table = pa.table(columns, names=list(COLUMNS))
         pq.write_table(table.cast(parquet.marked(table.schema, private)), draft, compression="zstd")
 
 
 def read(path: Path, spine: Spine, answers: int, *, private: Private = False) -> Histogram:
-    """Raises :class:`ReleaseError` for what is no list of counts of these units and answers, or was seeded and is said to be
-    ``private``."""
+    """Raises :class:`ReleaseError` for what is no list of counts of these units and answers, or was
+    seeded and is said to be ``private``."""
     parquet.refuse_marked(path, private)
     file = parquet.opened(path)
     with parquet.readable(path):
         table = file.read()
     kinds = [pa.string(), pa.int32(), pa.int64()]
-    if table.schema.names != list(COLUMNS) or table.schema.types != kinds or any(c.null_count for c in table.columns):
-        raise ReleaseError(f"its columns are not {', '.join(COLUMNS)}", where=path, remedy=parquet.LOST)
+    if (
+        table.schema.names != list(COLUMNS)
+        or table.schema.types != kinds
+        or any(c.null_count for c in table.columns)
+    ):
+        raise ReleaseError(
+            f"its columns are not {', '.join(COLUMNS)}", where=path, remedy=parquet.LOST
+        )
     lowest = spine.levels[-1]
     unit = spine.find(lowest, texts.codes(table["geocode"]))
     answer, count = (table[c].to_numpy().astype(np.int64) for c in COLUMNS[1:])

@@ -1,7 +1,8 @@
-"""An engine that does nothing itself: others do the tasks, with ``das task``, and it reads the board.
+"""An engine that does nothing itself: others do the tasks, with ``das task``, and it reads the
+board.
 
-They may be an array job of Slurm, a Job of Kubernetes, or a loop in a shell, on any machine that has the folder of the run.
-"""
+They may be an array job of Slurm, a Job of Kubernetes, or a loop in a shell, on any machine that
+has the folder of the run."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ POLL = 5.0
 
 
 class ArrayEngine:
-    """With ``wait`` it waits until all tasks of a stage are answered; else it ends the run where the first is to be done."""
+    """With ``wait`` it waits until all tasks of a stage are answered; else it ends the run where
+    the first is to be done.
+    """
 
     def __init__(self, wait: bool = False, poll: float = POLL) -> None:
         self.wait, self.poll = wait, poll
@@ -27,14 +30,18 @@ class ArrayEngine:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         return None
 
     def answers(
         self, work: Work, tasks: Iterable[Task], *, confidential: bool = False
     ) -> Iterator[tuple[Task, Answer]]:
-        """See :class:`das.engine.tasks.Engine`. What a task has raised is raised here once; then it can be done again.
+        """See :class:`das.engine.tasks.Engine`. What a task has raised is raised here once; then it
+        can be done again.
 
         Raises:
             HandedOver: tasks are to be done, and nobody waits for them.
@@ -60,5 +67,8 @@ class ArrayEngine:
 def handed_over(left: list[Task]) -> HandedOver:
     """What is to be done, and how."""
     run = shlex.quote(str(left[0].run))
-    return HandedOver(f"{len(left)} tasks of the stage {left[0].stage!r} are to be done", where=left[0].run,
-                      remedy=f"das tasks {run} | xargs -L 1 das task {run}")  # fmt: skip
+    return HandedOver(
+        f"{len(left)} tasks of the stage {left[0].stage!r} are to be done",
+        where=left[0].run,
+        remedy=f"das tasks {run} | xargs -L 1 das task {run}",
+    )

@@ -1,9 +1,10 @@
-"""The files of a run, carried to stores: what may be published to one, what is confidential to another, object by object.
+"""The files of a run, carried to stores: what may be published to one, what is confidential to
+another, object by object.
 
-A file is carried when it cannot change any more, at most once, and what was carried is in ``carried.jsonl`` of the run, a line an
-object with its size and SHA-256. The seal of a release (``privacy.json``) goes last, when all else is there: who sees it sees a
-whole release. The noise key, and work that is under way, are never carried.
-"""
+A file is carried when it cannot change any more, at most once, and what was carried is in
+``carried.jsonl`` of the run, a line an object with its size and SHA-256. The seal of a release
+(``privacy.json``) goes last, when all else is there: who sees it sees a whole release. The noise
+key, and work that is under way, are never carried."""
 
 from __future__ import annotations
 
@@ -68,15 +69,23 @@ class Record:
     def stores(self) -> list[InStore]:
         """What each has that was claimed."""
         held = {url: self.of(url) for url in sorted(self.claimed)}
-        return [InStore(url, len(of), sum(c.size for c in of.values()), SEAL in of) for url, of in held.items()]
+        return [
+            InStore(url, len(of), sum(c.size for c in of.values()), SEAL in of)
+            for url, of in held.items()
+        ]
 
     def claim(self, store: Store) -> None:
-        """Nobody else's objects are there. Raises :class:`UserError` where there are some, before anything is carried."""
+        """Nobody else's objects are there. Raises :class:`UserError` where there are some, before
+        anything is carried.
+        """
         if store.url in self.claimed:
             return
         if others := sorted(store.sizes()):
-            raise UserError(f"there is something else, such as {others[0]}", where=store.url,
-                            remedy="choose another prefix; a store is never overwritten")  # fmt: skip
+            raise UserError(
+                f"there is something else, such as {others[0]}",
+                where=store.url,
+                remedy="choose another prefix; a store is never overwritten",
+            )
 
     def begin(self, store: Store) -> None:
         """From here on what is in the store is of this run."""
@@ -110,28 +119,42 @@ class Record:
 
 
 class Carrier:
-    """Carries the files of a run: in the background while it goes on, and the rest when it has ended. Without stores it does
-    nothing."""
+    """Carries the files of a run: in the background while it goes on, and the rest when it has
+    ended. Without stores it does nothing."""
 
     def __init__(
-        self, directory: RunDirectory, release: Store | None = None, confidential: Store | None = None
+        self,
+        directory: RunDirectory,
+        release: Store | None = None,
+        confidential: Store | None = None,
     ) -> None:
         self._directory, self._release, self._confidential = directory, release, confidential
         self._record = Record(directory)
         self._pool = ThreadPoolExecutor(AT_ONCE, "carrier")
         self._under_way: dict[tuple[str, str], Future[None]] = {}
-        self._silent = Event()  # a store does not answer: nothing is begun in the background any more
+        self._silent = (
+            Event()
+        )  # a store does not answer: nothing is begun in the background any more
 
     @staticmethod
-    def of(directory: RunDirectory, store: str | None = None, confidential_store: str | None = None) -> Carrier:
-        """One for the stores of these URLs. Raises :class:`UserError` where one is none, or not there, or may not be written
-        to, or has something else in it; where others can read the folder of the confidential store; or where confidential files would
-        lie in what may be published."""
+    def of(
+        directory: RunDirectory, store: str | None = None, confidential_store: str | None = None
+    ) -> Carrier:
+        """One for the stores of these URLs. Raises :class:`UserError` where one is none, or not
+        there, or may not be written to, or has something else in it; where others can read the
+        folder of the confidential store; or where confidential files would lie in what may be
+        published."""
         release = None if store is None else Store.at(store)
-        confidential = None if confidential_store is None else Store.at(confidential_store, confidential=True)
+        confidential = (
+            None if confidential_store is None else Store.at(confidential_store, confidential=True)
+        )
         if release and confidential and release.overlaps(confidential):
-            raise UserError("what is confidential would lie in the store of the release, or the other way round",
-                            where=confidential.url, remedy="give --confidential-store a bucket, or a prefix, of its own")  # fmt: skip
+            raise UserError(
+                "what is confidential would lie in the store of the release, or the other way"
+                " round",
+                where=confidential.url,
+                remedy="give --confidential-store a bucket, or a prefix, of its own",
+            )
         out = Carrier(directory, release, confidential)
         for each in (release, confidential):
             if each is not None:
@@ -144,13 +167,16 @@ class Carrier:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def measured(self, files: Mapping[str, str]) -> None:
-        """These files of the release, with their digests, do not change any more: they are on their way when this returns.
-        What fails is tried again by :meth:`finish`."""
+        """These files of the release, with their digests, do not change any more: they are on their
+        way when this returns. What fails is tried again by :meth:`finish`."""
         if self._release is not None:
             for name, sha256 in files.items():
                 self._begin(self._release, name, self._directory.release / name, sha256, once=True)
@@ -163,26 +189,36 @@ class Carrier:
                     self._begin(self._release, name, path, None, once=True)
 
     def finish(self, progress: Progress, known: Mapping[str, str] | None = None) -> None:
-        """The run has ended: when this returns, the stores have all of it. Files whose digest is ``known``, by their
-        paths in the run, are not read for it. Raises :class:`StoreError` for the first that could not be carried."""
+        """The run has ended: when this returns, the stores have all of it. Files whose digest is
+        ``known``, by their paths in the run, are not read for it. Raises :class:`StoreError` for
+        the first that could not be carried."""
         for each, files in (
             (self._release, _within(self._directory.release)),
             (self._confidential, confidential_files(self._directory)),
         ):
             if each is not None:
-                digests = {n: (known or {}).get(str(p.relative_to(self._directory.root))) for n, p in files.items()}
+                digests = {
+                    n: (known or {}).get(str(p.relative_to(self._directory.root)))
+                    for n, p in files.items()
+                }
                 digests[SEAL] = None  # it is written again where intervals are made
                 self._carry_all(each, files, digests, progress)
 
     def _carry_all(
-        self, store: Store, files: Mapping[str, Path], digests: Mapping[str, str | None], progress: Progress
+        self,
+        store: Store,
+        files: Mapping[str, Path],
+        digests: Mapping[str, str | None],
+        progress: Progress,
     ) -> None:
         for begun in list(self._under_way.values()):
             with suppress(StoreError):
                 begun.result()
         self._under_way.clear()
         there, told = store.sizes(), self._record.of(store.url)
-        left = [n for n in files if not self._stands(told.get(n), there.get(n), files[n], digests[n])]
+        left = [
+            n for n in files if not self._stands(told.get(n), there.get(n), files[n], digests[n])
+        ]
         progress.stage(f"carry to {store.url}", len(left))
         for some in ([n for n in left if n != SEAL], [n for n in left if n == SEAL]):
             for done in as_completed([self._begin(store, n, files[n], digests[n]) for n in some]):
@@ -200,7 +236,9 @@ class Carrier:
             and told.sha256 == (sha256 or file_digest(path))
         )
 
-    def _begin(self, store: Store, name: str, path: Path, sha256: str | None, *, once: bool = False) -> Future[None]:
+    def _begin(
+        self, store: Store, name: str, path: Path, sha256: str | None, *, once: bool = False
+    ) -> Future[None]:
         """``once``: not if it has been carried as it is."""
         self._refuse(store, path)
         self._record.begin(store)
@@ -223,19 +261,30 @@ class Carrier:
         self._record.add(carried)
 
     def _refuse(self, store: Store, path: Path) -> None:
-        """Raises :class:`PrivacyError` before a noise key is carried anywhere, or to the release's store what is not of the release."""
+        """Raises :class:`PrivacyError` before a noise key is carried anywhere, or to the release's
+        store what is not of the release.
+        """
         real, root = path.resolve(), self._directory.root.resolve()
         if path.name == self._directory.noise_key.name:
-            raise PrivacyError("the noise key is never carried: with the release it tells the truth", where=path)
+            raise PrivacyError(
+                "the noise key is never carried: with the release it tells the truth", where=path
+            )
         if not real.is_relative_to(root / "release" if store is self._release else root):
             raise PrivacyError("this is no file of what is carried", where=path)
 
 
 def confidential_files(directory: RunDirectory) -> dict[str, Path]:
-    """What a confidential store gets, by name: the folder, without its key and the work under way; and the manifest."""
-    found = {f"{directory.confidential.name}/{name}": path for name, path in _within(directory.confidential).items()
-             if path != directory.noise_key and not name.startswith("work/")}  # fmt: skip
-    return found | ({directory.manifest.name: directory.manifest} if directory.manifest.exists() else {})
+    """What a confidential store gets, by name: the folder, without its key and the work under way;
+    and the manifest.
+    """
+    found = {
+        f"{directory.confidential.name}/{name}": path
+        for name, path in _within(directory.confidential).items()
+        if path != directory.noise_key and not name.startswith("work/")
+    }
+    return found | (
+        {directory.manifest.name: directory.manifest} if directory.manifest.exists() else {}
+    )
 
 
 def _within(folder: Path) -> dict[str, Path]:
@@ -245,5 +294,11 @@ def _within(folder: Path) -> dict[str, Path]:
 def _refuse_within(directory: RunDirectory, store: Store) -> None:
     """A store on this machine is no part of the run, nor the run of it."""
     root = directory.root.resolve()
-    if store.folder is not None and (store.folder.is_relative_to(root) or root.is_relative_to(store.folder)):
-        raise UserError("the store lies in the folder of the run, or that in it", where=store.url, remedy="choose a place outside it")  # fmt: skip
+    if store.folder is not None and (
+        store.folder.is_relative_to(root) or root.is_relative_to(store.folder)
+    ):
+        raise UserError(
+            "the store lies in the folder of the run, or that in it",
+            where=store.url,
+            remedy="choose a place outside it",
+        )

@@ -11,10 +11,14 @@ from das.model.not_private import Private
 
 
 def write(path: Path, rows: Sequence[ErrorRow], *, private: Private = True) -> Path:
-    """Write all rows under a temporary name, then give the true one. Numbers keep all their digits."""
+    """Write all rows under a temporary name, then give the true one. Numbers keep all their
+    digits.
+    """
     return rows_csv.write_rows(path, ErrorRow, rows, private=private)
 
 
 def read(path: Path) -> list[ErrorRow]:
-    """Read the rows back. Raises :class:`InputError` with the line where a file is not one of errors."""
+    """Read the rows back. Raises :class:`InputError` with the line where a file is not one of
+    errors.
+    """
     return rows_csv.read_rows(path, ErrorRow, "errors")

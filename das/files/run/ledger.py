@@ -1,20 +1,25 @@
 """The ledger on disk: what was drawn, written before it is drawn.
 
-``ledger.jsonl``, one JSON object a line, only ever appended to and forced to disk (fsync) before the next step:
+``ledger.jsonl``, one JSON object a line, only ever appended to and forced to disk (fsync) before
+the next step:
 
-* ``begin``: a stage begins, which is one level of one universe. ``parts`` says how many it is made of, ``entropy`` from which source,
-  and ``key`` the name of the run key that the noise follows from, where there is one that can draw it again. ``anew`` says
-  that what was measured of the stage before does not stand.
-* ``draw``: one for every draw of the stage. Only when all of them are on disk is any noise of it drawn.
-* ``part``: the part of a stage that is of one shard (:mod:`das.model.shards`) is measured, and its files are on disk, with these
-  digests. ``stream`` tells draws apart: equal in a replay, different in any other (:mod:`das.noise.entropy`).
-* ``parts``: a list of such parts that are measured together. A line is there whole or not at all, and so are they.
+* ``begin``: a stage begins, which is one level of one universe. ``parts`` says how many it is made
+  of, ``entropy`` from which source, and ``key`` the name of the run key that the noise follows
+  from, where there is one that can draw it again. ``anew`` says that what was measured of the stage
+  before does not stand.
+* ``draw``: one for every draw of the stage. Only when all of them are on disk is any noise of it
+  drawn.
+* ``part``: the part of a stage that is of one shard (:mod:`das.model.shards`) is measured, and its
+  files are on disk, with these digests. ``stream`` tells draws apart: equal in a replay, different
+  in any other (:mod:`das.noise.entropy`).
+* ``parts``: a list of such parts that are measured together. A line is there whole or not at all,
+  and so are they.
 * ``done``, the last: every stage has all its parts.
 
-So at any moment, whatever kills the process, the draws in the file are at least those that were made. A stage that begins once
-is drawn once, however often its parts are measured; one that begins again has been drawn again. A last line that was
-cut off is dropped: the step that it announced had not begun.
-"""
+So at any moment, whatever kills the process, the draws in the file are at least those that were
+made. A stage that begins once is drawn once, however often its parts are measured; one that begins
+again has been drawn again. A last line that was cut off is dropped: the step that it announced had
+not begun."""
 
 from __future__ import annotations
 
@@ -47,7 +52,9 @@ INTERVALS = INTERVALS_LIST.partition("/")[0]
 
 @dataclass(frozen=True)
 class MeasuredPart:
-    """What was measured of a stage for one shard: ``files`` has the SHA-256 of each file, by its path in the release."""
+    """What was measured of a stage for one shard: ``files`` has the SHA-256 of each file, by its
+    path in the release.
+    """
 
     universe: str
     level: str
@@ -68,7 +75,9 @@ class MeasuredPart:
 
 @dataclass
 class Attempt:
-    """One time that a stage was drawn: of ``parts`` parts, by ``key`` if they can be drawn again."""
+    """One time that a stage was drawn: of ``parts`` parts, by ``key`` if they can be drawn
+    again.
+    """
 
     universe: str
     level: str
@@ -86,7 +95,9 @@ class Attempt:
 
 @dataclass
 class Entries:
-    """All that a ledger tells: the attempts at stages, in the order in which they began, and whether it is closed."""
+    """All that a ledger tells: the attempts at stages, in the order in which they began, and
+    whether it is closed.
+    """
 
     attempts: list[Attempt] = field(default_factory=list)
     closed: bool = False
@@ -117,8 +128,12 @@ class Entries:
 
     def files(self) -> dict[str, str]:
         """SHA-256 of every file of measurements, by its path in the release."""
-        return {path: sha256 for stage in self.last() for part in self.standing(stage).values()
-                for path, sha256 in part.files.items()}  # fmt: skip
+        return {
+            path: sha256
+            for stage in self.last()
+            for part in self.standing(stage).values()
+            for path, sha256 in part.files.items()
+        }
 
 
 class LedgerFile:
@@ -129,8 +144,8 @@ class LedgerFile:
 
     @cached_property
     def entries(self) -> Entries:
-        """All that the file told when it was first asked, and what was written since. Raises :class:`ReleaseError` where it
-        cannot be understood."""
+        """All that the file told when it was first asked, and what was written since. Raises
+        :class:`ReleaseError` where it cannot be understood."""
         out = Entries()
         if not self.path.exists():
             return out
@@ -148,32 +163,47 @@ class LedgerFile:
                 RecursionError,
                 PrivacyError,
             ) as error:
-                raise ReleaseError(f"line {number} cannot be understood ({error})", where=self.path,
-                                   remedy="a ledger that was altered proves nothing: start a new run") from None  # fmt: skip
+                raise ReleaseError(
+                    f"line {number} cannot be understood ({error})",
+                    where=self.path,
+                    remedy="a ledger that was altered proves nothing: start a new run",
+                ) from None
         return out
 
     def begin(self, attempt: Attempt, entropy: str) -> None:
-        """A stage begins, with all its draws. Returns when they are on disk. ``entropy`` is the name of the source."""
+        """A stage begins, with all its draws. Returns when they are on disk. ``entropy`` is the
+        name of the source.
+        """
         a = attempt
         said = {"universe": a.universe, "level": a.level, "parts": a.parts, "entropy": entropy}
         said |= ({} if a.key is None else {"key": a.key}) | ({"anew": True} if a.anew else {})
         self._append([{"begin": said}, *({"draw": to_json(e)} for e in a.events)])
 
     def draw(self, events: Sequence[Event]) -> None:
-        """The rest of the draws of the stage that began last, where writing them down was interrupted."""
+        """The rest of the draws of the stage that began last, where writing them down was
+        interrupted.
+        """
         self._append([{"draw": to_json(e)} for e in events])
 
     def acknowledge(self, parts: Iterable[MeasuredPart], *, together: bool = False) -> None:
-        """These parts are measured. Returns when that is on disk; what they name must be already. What was acknowledged
-        before is not written again. Of parts that are acknowledged ``together`` all are on disk, or none.
+        """These parts are measured. Returns when that is on disk; what they name must be already.
+        What was acknowledged before is not written again. Of parts that are acknowledged
+        ``together`` all are on disk, or none.
 
         Raises:
             PrivacyError: one was measured before with another result.
         """
         told = [
-            {"universe": p.universe, "level": p.level, "shard": p.shard, "stream": p.stream, "files": dict(p.files)}
-            for p in parts if not _is_there(self.entries, p)
-        ]  # fmt: skip
+            {
+                "universe": p.universe,
+                "level": p.level,
+                "shard": p.shard,
+                "stream": p.stream,
+                "files": dict(p.files),
+            }
+            for p in parts
+            if not _is_there(self.entries, p)
+        ]
         self._append([{"parts": told}] if together and told else [{"part": p} for p in told])
 
     def close(self) -> None:
@@ -219,7 +249,14 @@ def _apply(entry: Mapping[str, Any], out: Entries) -> None:
         if type(value["parts"]) is not int or value["parts"] < 0 or anew not in (True, False):
             raise ValueError("a stage of how many parts")
         out.attempts.append(
-            Attempt(value["universe"], value["level"], value["parts"], key, anew, entropy=value["entropy"])
+            Attempt(
+                value["universe"],
+                value["level"],
+                value["parts"],
+                key,
+                anew,
+                entropy=value["entropy"],
+            )
         )
     elif kind == "draw":
         event, now = from_json(value), out.attempts[-1]
@@ -228,7 +265,9 @@ def _apply(entry: Mapping[str, Any], out: Entries) -> None:
         now.events.append(event)
     elif kind in ("part", "parts"):
         for p in [value] if kind == "part" else value:
-            part = MeasuredPart(p["universe"], p["level"], p["shard"], p["stream"], dict(p["files"]))
+            part = MeasuredPart(
+                p["universe"], p["level"], p["shard"], p["stream"], dict(p["files"])
+            )
             _is_there(out, part)
             out.last()[part.stage].measured[part.shard] = part
     elif kind == "done":
@@ -238,21 +277,28 @@ def _apply(entry: Mapping[str, Any], out: Entries) -> None:
 
 
 def _is_there(entries: Entries, part: MeasuredPart) -> bool:
-    """Whether a part of the last attempt at its stage has been measured before. Raises :class:`PrivacyError` where it has, and
-    was another."""
+    """Whether a part of the last attempt at its stage has been measured before. Raises
+    :class:`PrivacyError` where it has, and was another."""
     before = entries.last()[part.stage].measured.get(part.shard)
     if before is not None and before != part:
         what = "has another stream" if before.stream != part.stream else "has other files"
-        raise PrivacyError(f"{part.universe} at {part.level}, part {part.shard}, was measured twice, and {what} the second "
-                           "time: it is not the draw that is in the ledger", where="ledger",
-                           remedy="publish nothing of this run: what measures is not the same everywhere (its version, its machine, "
-                                  "the truth that it reads), or its noise cannot be drawn again")  # fmt: skip
+        raise PrivacyError(
+            f"{part.universe} at {part.level}, part {part.shard}, was measured twice, and {what}"
+            " the second time: it is not the draw that is in the ledger",
+            where="ledger",
+            remedy=(
+                "publish nothing of this run: what measures is not the same everywhere (its"
+                " version, its machine, the truth that it reads), or its noise cannot be drawn"
+                " again"
+            ),
+        )
     return before is not None
 
 
 def to_json(e: Event) -> dict[str, Any]:
-    """What the line of an event says: the parameter and the cost under the names that the mechanism gives them, the
-    class of units where a level has several, and in how many units a record can be where that is more than one."""
+    """What the line of an event says: the parameter and the cost under the names that the mechanism
+    gives them, the class of units where a level has several, and in how many units a record can be
+    where that is more than one."""
     return {
         "universe": e.universe,
         "level": e.level,
@@ -271,13 +317,23 @@ def from_json(value: dict[str, Any]) -> Event:
     mechanism = MECHANISMS[value["mechanism"]]
     parameter, cost = (Fraction(value[key]) for key in (mechanism.symbol, mechanism.currency))
     return Event(
-        value["level"], value["query"], mechanism, parameter, cost, value["universe"], value["units"], value["answers"],
-        unit_class=value.get("class", ALL), stability=value.get("stability", 1),
-    )  # fmt: skip
+        value["level"],
+        value["query"],
+        mechanism,
+        parameter,
+        cost,
+        value["universe"],
+        value["units"],
+        value["answers"],
+        unit_class=value.get("class", ALL),
+        stability=value.get("stability", 1),
+    )
 
 
 def folder_digest(folder: Path, known: Mapping[Path, str] | None = None) -> str:
-    """SHA-256 over the names and contents of all files below a folder; those whose digest is ``known`` are not read."""
+    """SHA-256 over the names and contents of all files below a folder; those whose digest is
+    ``known`` are not read.
+    """
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         total.update(str(path.relative_to(folder)).encode() + b"\0")
@@ -287,12 +343,19 @@ def folder_digest(folder: Path, known: Mapping[Path, str] | None = None) -> str:
 
 def measured_files(release: Path) -> dict[str, Path]:
     """Every file of measurements, by its path in the release."""
-    every = (p for folder in _folders(release, _MEASURED) for p in sorted(folder.rglob("*")) if p.is_file())
+    every = (
+        p
+        for folder in _folders(release, _MEASURED)
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    )
     return {str(p.relative_to(release)): p for p in every}
 
 
 def measurements(release: Path) -> dict[str, str]:
-    """The digest of every folder of measurements: two releases with the same are estimates of one noise."""
+    """The digest of every folder of measurements: two releases with the same are estimates of one
+    noise.
+    """
     return {str(p.relative_to(release)): folder_digest(p) for p in _folders(release, _MEASURED)}
 
 
@@ -302,9 +365,10 @@ def _folders(release: Path, kinds: Sequence[str]) -> list[Path]:
 
 
 def digests(release: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """SHA-256 of all that a release holds beside its privacy statement: of every folder of measurements and of
-    constraints, and of every other file; of ``intervals/`` the list, which has the digests of the others. Files
-    whose digest is ``known``, by their paths, are not read again."""
+    """SHA-256 of all that a release holds beside its privacy statement: of every folder of
+    measurements and of constraints, and of every other file; of ``intervals/`` the list, which has
+    the digests of the others. Files whose digest is ``known``, by their paths, are not read
+    again."""
     folders = _folders(release, (*_MEASURED, "Constraint"))
     inside = {*folders, release / INTERVALS}
     files = sorted(p for p in release.rglob("*") if p.is_file() and not inside & {*p.parents})

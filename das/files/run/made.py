@@ -1,8 +1,7 @@
 """What a task has made, in its answer: files by their path in the run, with their SHA-256.
 
-So a run that goes on knows whether what is on the board is still there: a file that was cut short, or lost with a disk, is made
-again.
-"""
+So a run that goes on knows whether what is on the board is still there: a file that was cut short,
+or lost with a disk, is made again."""
 
 from __future__ import annotations
 
@@ -17,7 +16,12 @@ MADE = "made"  #: the key of an answer
 
 def of(root: Path, paths: Iterable[Path]) -> dict[str, dict[str, str]]:
     """For an answer: files, and all files in folders, of the run in ``root``."""
-    files = (p for path in paths for p in ([path] if path.is_file() else sorted(path.rglob("*"))) if p.is_file())
+    files = (
+        p
+        for path in paths
+        for p in ([path] if path.is_file() else sorted(path.rglob("*")))
+        if p.is_file()
+    )
     return {MADE: {p.relative_to(root).as_posix(): file_digest(p) for p in files}}
 
 

@@ -1,9 +1,9 @@
 """The run key that keyed noise follows from (:mod:`das.noise.entropy`), while measuring lasts.
 
-``confidential/noise.key``: 32 bytes, its owner's alone, on disk before the first line of the ledger, and deleted when the last
-part is measured. Whoever has it and the release has the truth. So it is in no manifest, message or log, and as a
-value it is confidential: it is not printed, nor pickled to a worker, who reads the file.
-"""
+``confidential/noise.key``: 32 bytes, its owner's alone, on disk before the first line of the
+ledger, and deleted when the last part is measured. Whoever has it and the release has the truth. So
+it is in no manifest, message or log, and as a value it is confidential: it is not printed, nor
+pickled to a worker, who reads the file."""
 
 from __future__ import annotations
 
@@ -29,15 +29,19 @@ def read(path: Path) -> Confidential[bytes] | None:
     """The key; none where there is no such file, or no key in it.
 
     Raises:
-        PrivacyError: it is there, and cannot be read: whether what follows is a second draw must not depend on that.
+        PrivacyError: it is there, and cannot be read: whether what follows is a second draw must
+            not depend on that.
     """
     try:
         key = path.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise PrivacyError(f"the run key cannot be read ({error.strerror})", where=path,
-                           remedy="give its owner the right to read it, and resume") from None  # fmt: skip
+        raise PrivacyError(
+            f"the run key cannot be read ({error.strerror})",
+            where=path,
+            remedy="give its owner the right to read it, and resume",
+        ) from None
     return Confidential(key) if len(key) == _BYTES else None
 
 

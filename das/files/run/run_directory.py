@@ -46,7 +46,9 @@ class RunDirectory:
         return f"RunDirectory({str(self.root)!r})"
 
     def create(self, *, confidential: bool = True) -> None:
-        """Make the folders. A folder with anything in it is refused: a run never replaces another."""
+        """Make the folders. A folder with anything in it is refused: a run never replaces
+        another.
+        """
         self.refuse_if_taken()
         try:
             self.release.mkdir(parents=True)
@@ -54,33 +56,43 @@ class RunDirectory:
                 self.confidential.mkdir(mode=0o700)
         except OSError as error:
             raise UserError(
-                f"cannot be created ({error.strerror})", where=self.root, remedy="choose another --out"
+                f"cannot be created ({error.strerror})",
+                where=self.root,
+                remedy="choose another --out",
             ) from None
 
     def refuse_if_taken(self) -> None:
         refuse_inside_release(self.root)
         if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
             interrupted = self.can_go_on() and not self.manifest.exists()
-            go_on = "; or go on with the interrupted run that it is, by --resume" if interrupted else ""
-            raise UserError("is there already, and not empty", where=self.root,
-                            remedy=f"choose another --out; a run is never overwritten{go_on}")  # fmt: skip
+            go_on = (
+                "; or go on with the interrupted run that it is, by --resume" if interrupted else ""
+            )
+            raise UserError(
+                "is there already, and not empty",
+                where=self.root,
+                remedy=f"choose another --out; a run is never overwritten{go_on}",
+            )
 
     def can_go_on(self) -> bool:
-        """Whether a run was begun here that need not begin again: something may be drawn, or what is to be measured is written down
-        whole, part by part."""
+        """Whether a run was begun here that need not begin again: something may be drawn, or what
+        is to be measured is written down whole, part by part."""
         return self.ledger.exists() or self.begun.exists()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder for this process alone: two that measured at once would both spend its budget. The
-        system lets go when the process ends, whatever ends it."""
+        """Hold the folder for this process alone: two that measured at once would both spend its
+        budget. The system lets go when the process ends, whatever ends it."""
         folder = os.open(self.root, os.O_RDONLY)
         try:
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError("another process is at work in this folder", where=self.root,
-                                remedy="wait until it has ended") from None  # fmt: skip
+                raise UserError(
+                    "another process is at work in this folder",
+                    where=self.root,
+                    remedy="wait until it has ended",
+                ) from None
             yield
         finally:
             os.close(folder)
@@ -95,8 +107,8 @@ class RunDirectory:
             raise
 
     def claim(self, *names: object) -> bool:
-        """Whether what is named so is the caller's, who is the first to ask: for what must not be done twice. On disk before it
-        returns."""
+        """Whether what is named so is the caller's, who is the first to ask: for what must not be
+        done twice. On disk before it returns."""
         path = self.confidential / "claimed" / ",".join(quote(str(n), safe="") for n in names)
         atomic.make_folder(path.parent)
         try:
@@ -142,56 +154,81 @@ class RunDirectory:
         return self.confidential / "evaluation" / f"{kind_of(universe).file('errors')}.csv"
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of every file that the run has written, by its path; not of what it is still at work on, nor of what tells what is
-        carried."""
+        """SHA-256 of every file that the run has written, by its path; not of what it is still at
+        work on, nor of what tells what is carried."""
         passing = {self.manifest, self.carried, self.root / "work", self.confidential / "work"}
-        files = sorted(p for p in self.root.rglob("*") if p.is_file() and not passing & {p, *p.parents})
+        files = sorted(
+            p for p in self.root.rglob("*") if p.is_file() and not passing & {p, *p.parents}
+        )
         return {str(p.relative_to(self.root)): file_digest(p) for p in files}
 
     def write_manifest(self, value: Mapping[str, Any]) -> None:
-        """Its owner's alone: digests of the input, and of what is confidential, could confirm a guess."""
+        """Its owner's alone: digests of the input, and of what is confidential, could confirm a
+        guess.
+        """
         atomic.write_json(self.manifest, value, 0o600)
 
     def has_truth(self) -> bool:
-        """A run that has ended has the truth in its confidential part; a release, and an estimate from one, has not."""
+        """A run that has ended has the truth in its confidential part; a release, and an estimate
+        from one, has not.
+        """
         return (self.confidential / "truth").is_dir()
 
     def require_truth(self) -> None:
-        """Raises :class:`UserError` for a release that was estimated from another: it has no confidential part."""
+        """Raises :class:`UserError` for a release that was estimated from another: it has no
+        confidential part.
+        """
         if self.manifest.is_file() and not self.confidential.exists():
-            raise UserError("there is no truth here: it has no folder confidential/", where=self.root,
-                            remedy="name the run that measured the records; `das compare A B` holds two estimates "
-                                   "against each other without the truth")  # fmt: skip
+            raise UserError(
+                "there is no truth here: it has no folder confidential/",
+                where=self.root,
+                remedy=(
+                    "name the run that measured the records; `das compare A B` holds two estimates "
+                    "against each other without the truth"
+                ),
+            )
 
     def read_manifest(self) -> dict[str, Any]:
         return read_json(self.manifest)
 
 
 def refuse_inside_release(path: Path) -> None:
-    """Raises :class:`UserError` where ``path`` is in a folder that may be published, however deep: what tells of the
-    truth must not go there."""
+    """Raises :class:`UserError` where ``path`` is in a folder that may be published, however deep:
+    what tells of the truth must not go there."""
     for folder in (path.resolve(), *path.resolve().parents):
         if (folder / "spec.toml").exists() and (
             (folder / "ledger.jsonl").exists() or (folder / "privacy.json").exists()
         ):
-            raise UserError(f"is in the release {folder}, which may be published", where=path,
-                            remedy="choose a place outside it")  # fmt: skip
+            raise UserError(
+                f"is in the release {folder}, which may be published",
+                where=path,
+                remedy="choose a place outside it",
+            )
 
 
 def refuse_to_resume(folder: Path) -> NoReturn:
-    """Raises :class:`UserError`: there is nothing in ``folder`` that could go on. A new run must not begin instead, where
-    somebody has mistyped the folder's name: it would spend the budget once more."""
+    """Raises :class:`UserError`: there is nothing in ``folder`` that could go on. A new run must
+    not begin instead, where somebody has mistyped the folder's name: it would spend the budget once
+    more."""
     if not folder.exists():
-        raise UserError("nothing to resume: there is no such folder", where=folder,
-                        remedy="check the path; without --resume a new run begins, and spends its budget")  # fmt: skip
-    raise UserError("nothing to resume: nothing was begun here, or it was stopped before anything was drawn", where=folder,
-                    remedy="check the path; or delete the folder, and run again without --resume")  # fmt: skip
+        raise UserError(
+            "nothing to resume: there is no such folder",
+            where=folder,
+            remedy="check the path; without --resume a new run begins, and spends its budget",
+        )
+    raise UserError(
+        "nothing to resume: nothing was begun here, or it was stopped before anything was drawn",
+        where=folder,
+        remedy="check the path; or delete the folder, and run again without --resume",
+    )
 
 
 def refuse_full(folder: Path) -> None:
     """Raises :class:`UserError` where there is something in it, or it is none."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError("is there already, and not empty", where=folder, remedy="choose a new folder")
+        raise UserError(
+            "is there already, and not empty", where=folder, remedy="choose a new folder"
+        )
 
 
 def create_private(folder: Path) -> None:
@@ -201,23 +238,32 @@ def create_private(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
     except OSError as error:
-        raise UserError(f"cannot be created ({error.strerror})", where=folder, remedy="choose another --out") from None
+        raise UserError(
+            f"cannot be created ({error.strerror})", where=folder, remedy="choose another --out"
+        ) from None
 
 
 def check_sweep(out: Path, grid: set[str]) -> None:
-    """Before a sweep is resumed: ``out`` is one, and every run that it has made is in the grid, for its statement counts
-    them all. Raises :class:`UserError`."""
+    """Before a sweep is resumed: ``out`` is one, and every run that it has made is in the grid, for
+    its statement counts them all. Raises :class:`UserError`."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         refuse_inside_release(out)
         refuse_to_resume(out)
-    if not out.is_dir() or any(p.name not in SWEEP and not p.name.startswith(".") for p in out.iterdir()):
+    if not out.is_dir() or any(
+        p.name not in SWEEP and not p.name.startswith(".") for p in out.iterdir()
+    ):
         raise UserError(
-            "is no sweep: there are other things in it", where=out, remedy="choose the folder of a sweep, or a new one"
+            "is no sweep: there are other things in it",
+            where=out,
+            remedy="choose the folder of a sweep, or a new one",
         )
     made = {p.name for p in (out / "runs").iterdir()} if (out / "runs").is_dir() else set()
     if lost := sorted(made - grid):
-        raise UserError(f"run {lost[0]!r} has been made, and is not in this grid", where=out / "runs",
-                        remedy="name all budgets, methods and repeats of before: what they cost stays counted")  # fmt: skip
+        raise UserError(
+            f"run {lost[0]!r} has been made, and is not in this grid",
+            where=out / "runs",
+            remedy="name all budgets, methods and repeats of before: what they cost stays counted",
+        )
 
 
 def nmf_folder(release: Path, universe: str) -> Path:
@@ -231,33 +277,45 @@ def entries(folder: Path) -> list[str]:
 
 
 def read_text(path: Path, what: str, remedy: str = "check the path") -> str:
-    """A text file that a user names. Raises :class:`SpecError` where it is missing (``remedy``) or not UTF-8."""
+    """A text file that a user names. Raises :class:`SpecError` where it is missing (``remedy``) or
+    not UTF-8.
+    """
     try:
         with Path(path).open("rb") as file:
             if len(data := file.read(LONGEST + 1)) > LONGEST:
                 raise SpecError(
-                    f"this {what} has more than {LONGEST:,} bytes", where=path, remedy="give the file itself"
+                    f"this {what} has more than {LONGEST:,} bytes",
+                    where=path,
+                    remedy="give the file itself",
                 )
         return data.decode("utf-8")
     except FileNotFoundError:
         raise SpecError(f"there is no such {what}", where=path, remedy=remedy) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"this {what} cannot be read ({error})", where=path,
-                        remedy="give the file itself, a text in UTF-8") from None  # fmt: skip
+        raise SpecError(
+            f"this {what} cannot be read ({error})",
+            where=path,
+            remedy="give the file itself, a text in UTF-8",
+        ) from None
 
 
 def write_outside(path: Path, data: bytes, *, confidential: bool) -> None:
-    """A result that is no part of a release, whole or not at all; its owner's alone if it is confidential. Raises
+    """A result that is no part of a release, whole or not at all; its owner's alone if it is
+    confidential. Raises
     :class:`UserError` where it would lie in a release, or cannot be written."""
     refuse_inside_release(path.parent)
     try:
         atomic.write_bytes(path, data, 0o600 if confidential else None)
     except OSError as error:
-        raise UserError(f"cannot be written ({error.strerror})", where=path, remedy="choose another --out") from None
+        raise UserError(
+            f"cannot be written ({error.strerror})", where=path, remedy="choose another --out"
+        ) from None
 
 
 def release_of(path: Path) -> Path:
-    """The folder ``release/`` of a run, or the release itself. Raises :class:`ReleaseError` where reading it would never end."""
+    """The folder ``release/`` of a run, or the release itself. Raises :class:`ReleaseError` where
+    reading it would never end.
+    """
     release = path / "release" if (path / "release").is_dir() else path
     refuse_pipes(release)
     return release
@@ -265,7 +323,9 @@ def release_of(path: Path) -> Path:
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once, parse_constant=_refused)
+        value = json.loads(
+            path.read_text(encoding="utf-8"), object_pairs_hook=_once, parse_constant=_refused
+        )
     except (OSError, ValueError, RecursionError) as error:
         raise ReleaseError(
             f"cannot be read ({getattr(error, 'strerror', None) or error})",
@@ -273,7 +333,9 @@ def read_json(path: Path) -> dict[str, Any]:
             remedy="is this the folder of a finished run?",
         ) from None
     if not isinstance(value, dict):
-        raise ReleaseError("is not a JSON object", where=path, remedy="is this the folder of a finished run?")
+        raise ReleaseError(
+            "is not a JSON object", where=path, remedy="is this the folder of a finished run?"
+        )
     return value
 
 
@@ -297,7 +359,9 @@ def file_digests(folder: Path) -> dict[str, str]:
 
 
 def tree_digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file in a folder and in those below, by its path, but for a manifest that lists them."""
+    """SHA-256 of every file in a folder and in those below, by its path, but for a manifest that
+    lists them.
+    """
     files = (p for p in sorted(folder.rglob("*")) if p.is_file() and p != folder / "manifest.json")
     return {str(p.relative_to(folder)): file_digest(p) for p in files}
 

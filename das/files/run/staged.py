@@ -1,4 +1,6 @@
-"""A stage of a run as tasks: given to an engine, noted on the board of the run, and gone on with after a kill."""
+"""A stage of a run as tasks: given to an engine, noted on the board of the run, and gone on with
+after a kill.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from das.files.run.board import Board
 
 
 def attempt(work: Work, task: Task) -> Answer:
-    """In the process that performs a task: do it, and note on the board of its run what came of it. When its stage is over, its
-    answer is what it was.
+    """In the process that performs a task: do it, and note on the board of its run what came of it.
+    When its stage is over, its answer is what it was.
 
     Raises:
         UserError: its run is over.
@@ -39,13 +41,21 @@ def attempt(work: Work, task: Task) -> Answer:
 
 
 def perform(
-    engine: Engine, work: Work, tasks: Iterable[Task], progress: Progress, *, confidential: bool = False
+    engine: Engine,
+    work: Work,
+    tasks: Iterable[Task],
+    progress: Progress,
+    *,
+    confidential: bool = False,
 ) -> dict[str, Answer]:
-    """Do what is left of a stage: the answers of all its tasks by partition, in the order of the plan.
+    """Do what is left of a stage: the answers of all its tasks by partition, in the order of the
+    plan.
 
-    ``tasks`` are those of a stage that begins; one that has begun goes on with the partitions that it has.
+    ``tasks`` are those of a stage that begins; one that has begun goes on with the partitions that
+    it has.
 
-    An answer is gone on with if the files that it says were made are there (:mod:`das.files.run.made`); else the task is done again.
+    An answer is gone on with if the files that it says were made are there
+    (:mod:`das.files.run.made`); else the task is done again.
 
     Raises:
         DasError: what a task raised, or it was lost too often (:class:`das.engine.tasks.Engine`).
@@ -57,7 +67,11 @@ def perform(
     board, stage = Board(given[0].run), given[0].stage
     planned = board.plan(given, confidential=confidential)
     board.refuse_alarms()
-    found = {partition: a for partition, a in board.answers(stage).items() if made.is_whole(board.root, a)}
+    found = {
+        partition: a
+        for partition, a in board.answers(stage).items()
+        if made.is_whole(board.root, a)
+    }
     left = [t for t in planned if t.partition not in found]
     progress.stage(stage, round(sum(t.weight for t in left)))
     for task, answer in engine.answers(partial(attempt, work), left, confidential=confidential):

@@ -1,5 +1,6 @@
-"""``sweep.csv``, ``summary.csv`` and ``paired.csv``: budgets as decimals (``budget``) and exactly (``budget_exact``),
-the method and, in ``sweep.csv``, the number of the run; then the columns of the errors."""
+"""``sweep.csv``, ``summary.csv`` and ``paired.csv``: budgets as decimals (``budget``) and exactly
+(``budget_exact``), the method and, in ``sweep.csv``, the number of the run; then the columns of the
+errors."""
 
 from __future__ import annotations
 
@@ -21,16 +22,22 @@ def write(path: Path, rows: Sequence[SweepRow], *, private: Private = True) -> N
 
 
 def write_summary(path: Path, rows: Sequence[SummaryRow], *, private: Private = True) -> None:
-    """One line for each budget, method, level, query, source and class: means and intervals over the repeats."""
+    """One line for each budget, method, level, query, source and class: means and intervals over
+    the repeats.
+    """
     _write(path, SummaryRow, rows, private)
 
 
 def write_paired(path: Path, rows: Sequence[PairedRow], *, private: Private = True) -> None:
-    """One line for each budget, level, query, class and method but the first, beside the first on the same noise."""
+    """One line for each budget, level, query, class and method but the first, beside the first on
+    the same noise.
+    """
     _write(path, PairedRow, rows, private)
 
 
-def _write(path: Path, kind: type, rows: Sequence[SummaryRow] | Sequence[PairedRow], private: Private) -> None:
+def _write(
+    path: Path, kind: type, rows: Sequence[SummaryRow] | Sequence[PairedRow], private: Private
+) -> None:
     """Rows whose first field is the budget."""
     header = ("budget", "budget_exact", *rows_csv.columns(kind)[1:])
     values = attrgetter(*rows_csv.columns(kind))

@@ -1,9 +1,10 @@
-"""What tasks counted of the errors of a run, kept in ``confidential/`` until it is added up: an ``.npz`` of plain arrays.
+"""What tasks counted of the errors of a run, kept in ``confidential/`` until it is added up: an
+``.npz`` of plain arrays.
 
-All arrays of one type lie one behind the other in one array; ``value`` is a JSON text that says how they make up a tree of frozen
-values, tuples and numbers. The reader is told the class of the value and builds nothing that its fields do not name: a file
-cannot bring a class of its own, nor code. The same value is always the same bytes.
-"""
+All arrays of one type lie one behind the other in one array; ``value`` is a JSON text that says how
+they make up a tree of frozen values, tuples and numbers. The reader is told the class of the value
+and builds nothing that its fields do not name: a file cannot bring a class of its own, nor code.
+The same value is always the same bytes."""
 
 from __future__ import annotations
 
@@ -42,8 +43,11 @@ def read(path: Path, kind: type[T]) -> T:
             arrays = {name: file[name] for name in file.files}
         found: T = _unpacked(kind, json.loads(arrays.pop(_VALUE).tobytes()), arrays)
     except (OSError, BadZipFile, KeyError, IndexError, TypeError, ValueError, InputError) as error:
-        raise ReleaseError(f"these are no counts of errors ({type(error).__name__})", where=path,
-                           remedy="delete the file and evaluate the run again") from None  # fmt: skip
+        raise ReleaseError(
+            f"these are no counts of errors ({type(error).__name__})",
+            where=path,
+            remedy="delete the file and evaluate the run again",
+        ) from None
     return found
 
 

@@ -1,5 +1,5 @@
-"""The true histogram of the lowest level, kept in ``confidential/``: a file for each shard, or one for all of a run that is not
-cut. Tasks read it, and a run can be evaluated again."""
+"""The true histogram of the lowest level, kept in ``confidential/``: a file for each shard, or one
+for all of a run that is not cut. Tasks read it, and a run can be evaluated again."""
 
 from __future__ import annotations
 
@@ -33,8 +33,13 @@ def read(path: Path) -> Confidential[Histogram]:
         table = pq.read_table(path)
         meta = table.schema.metadata
         units, cells = int(meta[b"units"]), int(meta[b"cells"])
-        unit, cell, count = (table[c].to_numpy().astype(np.int64) for c in ("unit", "cell", "count"))
+        unit, cell, count = (
+            table[c].to_numpy().astype(np.int64) for c in ("unit", "cell", "count")
+        )
         return Confidential(Histogram.of(units, cells, unit, cell, count))
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError, InputError) as error:
-        raise ReleaseError(f"the true counts cannot be read ({error})", where=path,
-                           remedy="evaluation needs the confidential part of the run, as it was written") from None  # fmt: skip
+        raise ReleaseError(
+            f"the true counts cannot be read ({error})",
+            where=path,
+            remedy="evaluation needs the confidential part of the run, as it was written",
+        ) from None

@@ -1,8 +1,9 @@
 """A simulated 1940 extract, in exactly the format of EXT1940USCB (IPUMS USA).
 
-One gzip file with an ``H`` line of 159 characters for each household, vacant unit and group-quarters facility,
-and a ``P`` line of 273 characters for each person in it. Nobody in it is real. What the 1940 schema
-needs, and the fields that go with it, is drawn; every other numeric field is zero, every other text blank.
+One gzip file with an ``H`` line of 159 characters for each household, vacant unit and
+group-quarters facility, and a ``P`` line of 273 characters for each person in it. Nobody in it is
+real. What the 1940 schema needs, and the fields that go with it, is drawn; every other numeric
+field is zero, every other text blank.
 
 Source: the record layout of EXT1940USCB (IPUMS USA, DOI 10.18128/D010.V8.0.EXT1940USCB).
 """
@@ -20,7 +21,15 @@ from numpy.typing import NDArray
 
 from das.files import atomic
 from das.files.simulators.census_2010 import writing
-from das.files.simulators.people import choose, choose_by_row, generator, skewed, spread, state_sizes, within
+from das.files.simulators.people import (
+    choose,
+    choose_by_row,
+    generator,
+    skewed,
+    spread,
+    state_sizes,
+    within,
+)
 from das.model.states import State
 
 Ints = NDArray[np.int64]
@@ -28,16 +37,19 @@ Bytes = NDArray[np.uint8]
 Fields = dict[str, Ints | int]
 
 FILE = "EXT1940USCB.simulated.dat.gz"
-PERSONS_PER_DISTRICT = 120  #: a real enumeration district had about 900; smaller ones give more of them
+PERSONS_PER_DISTRICT = (
+    120  #: a real enumeration district had about 900; smaller ones give more of them
+)
 
 #: STATEICP of each state, by FIPS code.
 _ICP = {
     fips: int(icp)
     for fips, icp in re.findall(
         r"(\d\d):(\d\d)",
-        "01:41 02:81 04:61 05:42 06:71 08:62 09:01 10:11 11:98 12:43 13:44 15:82 16:63 17:21 18:22 19:31 20:32 "
-        "21:51 22:45 23:02 24:52 25:03 26:23 27:33 28:46 29:34 30:64 31:35 32:65 33:04 34:12 35:66 36:13 37:47 "
-        "38:36 39:24 40:53 41:72 42:14 44:05 45:48 46:37 47:54 48:49 49:67 50:06 51:40 53:73 54:56 55:25 56:68",
+        "01:41 02:81 04:61 05:42 06:71 08:62 09:01 10:11 11:98 12:43 13:44 15:82 16:63 17:21 18:22"
+        " 19:31 20:32 21:51 22:45 23:02 24:52 25:03 26:23 27:33 28:46 29:34 30:64 31:35 32:65 33:04"
+        " 34:12 35:66 36:13 37:47 38:36 39:24 40:53 41:72 42:14 44:05 45:48 46:37 47:54 48:49 49:67"
+        " 50:06 51:40 53:73 54:56 55:25 56:68",
     )
 }
 #: The IPUMS code of each census division.
@@ -45,24 +57,53 @@ _REGION = (0, 11, 12, 21, 22, 31, 32, 33, 41, 42)
 
 #: First column (from 1), width; all numbers, padded with zeros.
 _H = {
-    "YEAR": (2, 4), "DATANUM": (6, 2), "SERIAL": (8, 8), "NUMPREC": (16, 2), "HHWT": (20, 10), "NUMPERHH": (30, 4),
-    "DWELLING": (35, 8), "REGION": (50, 2), "STATEICP": (52, 2), "STATEFIP": (54, 2), "COUNTY": (56, 4),
-    "URBAN": (60, 1), "GQ": (94, 1), "GQTYPE": (95, 1), "GQTYPED": (96, 3), "OWNERSHP": (102, 1), "ENUMDIST": (125, 4),
-    "SUPDIST": (129, 3), "NUMPREC40": (155, 4),
-}  # fmt: skip
+    "YEAR": (2, 4),
+    "DATANUM": (6, 2),
+    "SERIAL": (8, 8),
+    "NUMPREC": (16, 2),
+    "HHWT": (20, 10),
+    "NUMPERHH": (30, 4),
+    "DWELLING": (35, 8),
+    "REGION": (50, 2),
+    "STATEICP": (52, 2),
+    "STATEFIP": (54, 2),
+    "COUNTY": (56, 4),
+    "URBAN": (60, 1),
+    "GQ": (94, 1),
+    "GQTYPE": (95, 1),
+    "GQTYPED": (96, 3),
+    "OWNERSHP": (102, 1),
+    "ENUMDIST": (125, 4),
+    "SUPDIST": (129, 3),
+    "NUMPREC40": (155, 4),
+}
 _P = {
-    "YEAR": (2, 4), "DATANUM": (6, 2), "SERIAL": (8, 8), "PERNUM": (16, 4), "PERWT": (20, 10), "SLWT": (30, 10),
-    "RELATE": (67, 2), "RELATED": (69, 4), "SEX": (73, 1), "AGE": (74, 3), "MARST": (79, 1), "RACE": (85, 1),
-    "RACED": (86, 3), "HISPAN": (89, 1), "HISPAND": (90, 3), "CITIZEN": (118, 1),
-}  # fmt: skip
+    "YEAR": (2, 4),
+    "DATANUM": (6, 2),
+    "SERIAL": (8, 8),
+    "PERNUM": (16, 4),
+    "PERWT": (20, 10),
+    "SLWT": (30, 10),
+    "RELATE": (67, 2),
+    "RELATED": (69, 4),
+    "SEX": (73, 1),
+    "AGE": (74, 3),
+    "MARST": (79, 1),
+    "RACE": (85, 1),
+    "RACED": (86, 3),
+    "HISPAN": (89, 1),
+    "HISPAND": (90, 3),
+    "CITIZEN": (118, 1),
+}
 #: Columns of HISTID, the one text field.
 _HISTID = slice(234, 270)
 
-#: White, Black, AIAN, Chinese, Japanese, other Asian or Pacific Islander. Rare races are more common than they
-#: were, so that a small file has them.
+#: White, Black, AIAN, Chinese, Japanese, other Asian or Pacific Islander. Rare races are more
+#: common than they were, so that a small file has them.
 _RACE = np.array([0.885, 0.095, 0.008, 0.004, 0.005, 0.003])
 _RACED = np.array([100, 200, 300, 400, 500, 600])
-#: Group quarters that occur: GQTYPE, with the GQ of each (3 institution, 4 other), how common, how large.
+#: Group quarters that occur: GQTYPE, with the GQ of each (3 institution, 4 other), how common, how
+#: large.
 _GQTYPE = np.array([2, 3, 4, 6, 7, 8, 9])
 _FACILITY_GQ = np.array([3, 3, 3, 4, 4, 4, 4])
 _FACILITY_SHARE = np.array([0.1, 0.1, 0.15, 0.1, 0.15, 0.25, 0.15])
@@ -86,9 +127,8 @@ _AGES = np.array(
 class _Homes:
     """Households, vacant units and facilities of a state in the order of the file; ``(homes,)``.
 
-    ``district`` numbers the enumeration district, ``kind`` is 0 for a housing unit and else 1 + the position
-    in ``_GQTYPE``; ``size`` counts the persons, 0 in a vacant unit.
-    """
+    ``district`` numbers the enumeration district, ``kind`` is 0 for a housing unit and else 1 + the
+    position in ``_GQTYPE``; ``size`` counts the persons, 0 in a vacant unit."""
 
     district: Ints
     kind: Ints
@@ -96,11 +136,11 @@ class _Homes:
 
 
 def write(directory: Path, *, seed: int, states: int = 3, persons: int = 12_000) -> list[Path]:
-    """Write ``EXT1940USCB.simulated.dat.gz`` with ``persons`` persons in ``states`` states; return its path.
+    """Write ``EXT1940USCB.simulated.dat.gz`` with ``persons`` persons in ``states`` states; return
+    its path.
 
-    The file is a function of the arguments alone. Raises :class:`das.errors.InputError` for arguments out of
-    range.
-    """
+    The file is a function of the arguments alone. Raises :class:`das.errors.InputError` for
+    arguments out of range."""
     path = directory / FILE
     sizes, serial = state_sizes(seed, states, persons), 1
     with (
@@ -114,7 +154,9 @@ def write(directory: Path, *, seed: int, states: int = 3, persons: int = 12_000)
     return [path]
 
 
-def _state(out: gzip.GzipFile, state: State, rng: np.random.Generator, persons: int, serial: int) -> int:
+def _state(
+    out: gzip.GzipFile, state: State, rng: np.random.Generator, persons: int, serial: int
+) -> int:
     """Write one state, its households numbered from ``serial``; return how many."""
     districts = max(6, round(persons / PERSONS_PER_DISTRICT))
     counties = max(2, min(200, round(districts**0.5 / 1.5)))
@@ -123,10 +165,14 @@ def _state(out: gzip.GzipFile, state: State, rng: np.random.Generator, persons: 
     homes = _homes(rng, districts, persons)
     at = homes.district
     h = _h_records(rng, homes, serial) | {
-        "REGION": _REGION[state.division], "STATEICP": _ICP[state.fips],
-        "STATEFIP": int(state.fips), "COUNTY": 10 * (1 + 2 * county[at]), "URBAN": 1 + county[at] % 2,
-        "ENUMDIST": 10 * (1 + number[at]), "SUPDIST": 1 + county[at] // 4,
-    }  # fmt: skip
+        "REGION": _REGION[state.division],
+        "STATEICP": _ICP[state.fips],
+        "STATEFIP": int(state.fips),
+        "COUNTY": 10 * (1 + 2 * county[at]),
+        "URBAN": 1 + county[at] % 2,
+        "ENUMDIST": 10 * (1 + number[at]),
+        "SUPDIST": 1 + county[at] // 4,
+    }
     p = _p_records(rng, homes, county, serial)
     h_text = _records("H", 159, len(at), _H, h)
     p_text = _records("P", 273, int(homes.size.sum()), _P, p)
@@ -141,11 +187,15 @@ def _state(out: gzip.GzipFile, state: State, rng: np.random.Generator, persons: 
 
 
 def _homes(rng: np.random.Generator, districts: int, persons: int) -> _Homes:
-    """Households with 1 to 12 persons, a tenth of the units vacant, facilities of every type, one district
-    of group quarters alone."""
+    """Households with 1 to 12 persons, a tenth of the units vacant, facilities of every type, one
+    district of group quarters alone."""
     facilities = len(_GQTYPE) + districts // 5
-    kind = np.concatenate([np.arange(1, 8), 1 + choose(rng, _FACILITY_SHARE, facilities - len(_GQTYPE))])
-    inside = np.minimum(1 + (_FACILITY_SIZE[kind - 1] * skewed(rng, facilities, 0.5) * 0.7).astype(np.int64), 99)
+    kind = np.concatenate(
+        [np.arange(1, 8), 1 + choose(rng, _FACILITY_SHARE, facilities - len(_GQTYPE))]
+    )
+    inside = np.minimum(
+        1 + (_FACILITY_SIZE[kind - 1] * skewed(rng, facilities, 0.5) * 0.7).astype(np.int64), 99
+    )
     housed = persons - int(inside.sum())
     sizes = 1 + choose(rng, np.array([9, 22, 21, 18, 12, 8, 4, 3, 1.5, 0.8, 0.4, 0.3]), housed)
     ends = np.cumsum(sizes)
@@ -168,20 +218,40 @@ def _h_records(rng: np.random.Generator, homes: _Homes, serial: int) -> Fields:
     additional = np.where(rng.random(len(homes.size)) < 0.03, 2, 1)
     number = serial + np.arange(len(homes.size))
     return {
-        "YEAR": 1940, "DATANUM": 2, "SERIAL": number, "NUMPREC": homes.size, "HHWT": 100,
-        "NUMPERHH": homes.size, "DWELLING": number, "GQTYPE": gqtype, "GQTYPED": gqtype * 100, "NUMPREC40": homes.size,
-        "GQ": np.where(quarters, _FACILITY_GQ[homes.kind - 1], np.where(homes.size > 0, additional, 0)),
-        "OWNERSHP": np.where(quarters | (homes.size == 0), 0, 1 + (rng.random(len(homes.size)) < 0.56)),
-    }  # fmt: skip
+        "YEAR": 1940,
+        "DATANUM": 2,
+        "SERIAL": number,
+        "NUMPREC": homes.size,
+        "HHWT": 100,
+        "NUMPERHH": homes.size,
+        "DWELLING": number,
+        "GQTYPE": gqtype,
+        "GQTYPED": gqtype * 100,
+        "NUMPREC40": homes.size,
+        "GQ": np.where(
+            quarters, _FACILITY_GQ[homes.kind - 1], np.where(homes.size > 0, additional, 0)
+        ),
+        "OWNERSHP": np.where(
+            quarters | (homes.size == 0), 0, 1 + (rng.random(len(homes.size)) < 0.56)
+        ),
+    }
 
 
 def _p_records(rng: np.random.Generator, homes: _Homes, county: Ints, serial: int) -> Fields:
-    """Persons of all homes in order. Race is drawn once a household, from its district's mixture."""
+    """Persons of all homes in order. Race is drawn once a household, from its district's
+    mixture.
+    """
     home = np.repeat(np.arange(len(homes.size)), homes.size)
     kind, number = homes.kind[home], within(homes.size)
-    mixture = _RACE * skewed(rng, (len(county), 6), 0.9) * skewed(rng, (int(county[-1]) + 1, 6), 0.7)[county]
+    mixture = (
+        _RACE
+        * skewed(rng, (len(county), 6), 0.9)
+        * skewed(rng, (int(county[-1]) + 1, 6), 0.7)[county]
+    )
     of_home = choose_by_row(rng, mixture, homes.district)
-    of_home[np.flatnonzero((homes.size > 0) & (homes.kind == 0))[:6]] = np.arange(6)  # each race in every state
+    of_home[np.flatnonzero((homes.size > 0) & (homes.kind == 0))[:6]] = np.arange(
+        6
+    )  # each race in every state
     race = np.where(kind > 0, choose_by_row(rng, mixture, homes.district[home]), of_home[home])
     decade = choose_by_row(rng, _AGES, kind)
     age = 10 * decade + (10 * rng.random(len(home))).astype(np.int64)
@@ -190,22 +260,41 @@ def _p_records(rng: np.random.Generator, homes: _Homes, county: Ints, serial: in
     related = np.where(kind > 0, 13, np.where(head, 1, np.where(number == 1, 2, 3)))
     rate = (0.3 * rng.random(int(county[-1]) + 1) ** 3)[county][homes.district[home]]
     hispan = np.where(
-        (rng.random(len(home)) < rate) & (race == 0), 1 + (4 * rng.random(len(home)) ** 2).astype(np.int64), 0
+        (rng.random(len(home)) < rate) & (race == 0),
+        1 + (4 * rng.random(len(home)) ** 2).astype(np.int64),
+        0,
     )
     return {
-        "YEAR": 1940, "DATANUM": 2, "SERIAL": serial + home, "PERNUM": 1 + number,
-        "PERWT": 100, "RELATE": related, "RELATED": related * 100 + 1, "AGE": age,
-        "SEX": 1 + (rng.random(len(home)) < 0.498), "MARST": np.where((age >= 18) & (number < 2), 1, 6),
-        "RACE": race + 1, "RACED": _RACED[race], "HISPAN": hispan, "HISPAND": hispan * 100,
-        "CITIZEN": np.where(rng.random(len(home)) < 0.91, 0, 1 + choose(rng, np.array([4, 1, 3.0, 1.0]), len(home))),
-    }  # fmt: skip
+        "YEAR": 1940,
+        "DATANUM": 2,
+        "SERIAL": serial + home,
+        "PERNUM": 1 + number,
+        "PERWT": 100,
+        "RELATE": related,
+        "RELATED": related * 100 + 1,
+        "AGE": age,
+        "SEX": 1 + (rng.random(len(home)) < 0.498),
+        "MARST": np.where((age >= 18) & (number < 2), 1, 6),
+        "RACE": race + 1,
+        "RACED": _RACED[race],
+        "HISPAN": hispan,
+        "HISPAND": hispan * 100,
+        "CITIZEN": np.where(
+            rng.random(len(home)) < 0.91, 0, 1 + choose(rng, np.array([4, 1, 3.0, 1.0]), len(home))
+        ),
+    }
 
 
-# --- characters --------------------------------------------------------------------------------------
+# --- characters
+# --------------------------------------------------------------------------------------
 
 
 def _records(
-    kind: str, width: int, rows: int, layout: Mapping[str, tuple[int, int]], values: Mapping[str, Ints | int]
+    kind: str,
+    width: int,
+    rows: int,
+    layout: Mapping[str, tuple[int, int]],
+    values: Mapping[str, Ints | int],
 ) -> Bytes:
     """Lines with their ends, ``(rows, width + 1)``; numeric fields without a value are zero."""
     out = np.full((rows, width + 1), ord("0"), dtype=np.uint8)
@@ -219,7 +308,9 @@ def _records(
 
 def _histid(rng: np.random.Generator, rows: int) -> Bytes:
     """Random identifiers in the form of HISTID: 8-4-4-4-12 hexadecimal digits."""
-    out = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)[(16 * rng.random((rows, 36))).astype(np.int64)]
+    out = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)[
+        (16 * rng.random((rows, 36))).astype(np.int64)
+    ]
     out[:, [8, 13, 18, 23]] = ord("-")
     return out
 

@@ -1,11 +1,12 @@
 """Simulated 2010 redistricting extracts, in exactly the official file formats.
 
-One zip a state, with the geographic header, both data segments and the packing list of the 2010 P.L. 94-171
-files, and on request a Summary File 1 zip with group quarters by type (P42). The people are those of
-:mod:`das.files.simulators.people`; the rows and their geographic codes those of :mod:`das.files.simulators.header`.
+One zip a state, with the geographic header, both data segments and the packing list of the 2010
+P.L. 94-171 files, and on request a Summary File 1 zip with group quarters by type (P42). The people
+are those of :mod:`das.files.simulators.people`; the rows and their geographic codes those of
+:mod:`das.files.simulators.header`.
 
-Sources: 2010 Census Redistricting Data (P.L. 94-171) Summary File, chapters 2 and 6; Summary File 1, chapter 6.
-"""
+Sources: 2010 Census Redistricting Data (P.L. 94-171) Summary File, chapters 2 and 6; Summary File
+1, chapter 6."""
 
 from __future__ import annotations
 
@@ -36,17 +37,23 @@ from das.model.states import State
 PERSONS_PER_BLOCK = 42  #: over all blocks, empty ones too, as in Rhode Island
 
 
-# --- tables ------------------------------------------------------------------------------------------
+# --- tables
+# ------------------------------------------------------------------------------------------
 
 
 def _tables(people: Population) -> Ints:
-    """P1, P2, P3, P4, H1 and, of Summary File 1, P42 of each block, ``(blocks, 71 + 73 + 71 + 73 + 3 + 10)``."""
+    """P1, P2, P3, P4, H1 and, of Summary File 1, P42 of each block, ``(blocks, 71 + 73 + 71 + 73 +
+    3 + 10)``.
+    """
     counts = people.counts.transpose(1, 2, 3, 0)
     cells = [*origin_cells(counts.sum(axis=0)), *origin_cells(counts[1])]
-    return np.stack([*cells, *home_cells(people.homes.T), *quarters_cells(people.quarters.T)], axis=1)
+    return np.stack(
+        [*cells, *home_cells(people.homes.T), *quarters_cells(people.quarters.T)], axis=1
+    )
 
 
-# --- files -------------------------------------------------------------------------------------------
+# --- files
+# -------------------------------------------------------------------------------------------
 
 
 def _segment(head: tuple[str, str, str], values: Ints) -> bytes:
@@ -54,7 +61,9 @@ def _segment(head: tuple[str, str, str], values: Ints) -> bytes:
     file_id, usps, number = head
     rows = len(values)
     constant = [pa.repeat(text, rows) for text in (file_id, usps, "000", number)]
-    return delimited([*constant, pa.array(zeros(np.arange(1, rows + 1), 7)), *map(pa.array, values.T)], ",")
+    return delimited(
+        [*constant, pa.array(zeros(np.arange(1, rows + 1), 7)), *map(pa.array, values.T)], ","
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +75,9 @@ class _Rows:
 
 
 def _rows(state: State, at: SimulatedBlocks, values: Ints, kind: tuple[str, str]) -> _Rows:
-    """Every level of one file family. ``values`` per block: 71 + 73 + 71 + 73 + 3 + 10 cells, then two areas."""
+    """Every level of one file family. ``values`` per block: 71 + 73 + 71 + 73 + 3 + 10 cells, then
+    two areas.
+    """
     file_id, block_level = kind
     headers, cells = [], []
     for level, start in levels(at, state, block_level):
@@ -86,13 +97,18 @@ def _pl94(state: State, at: SimulatedBlocks, values: Ints) -> dict[str, bytes]:
         f"{ss}000012010.pl": _segment(("PLST", state.usps, "01"), rows.values[:, :144]),
         f"{ss}000022010.pl": _segment(("PLST", state.usps, "02"), rows.values[:, 144:291]),
     }
-    listing = "".join(f"{name}|2010-04-01 00:00:00|{len(data)}|{len(rows.header)}|\n" for name, data in members.items())
+    listing = "".join(
+        f"{name}|2010-04-01 00:00:00|{len(data)}|{len(rows.header)}|\n"
+        for name, data in members.items()
+    )
     text = _PACKING_LIST.format(usps=state.usps, ss=ss, listing=listing, rule="#" * 80)
     return members | {f"{ss}2010.pl.prd.packinglist.txt": text.encode("ascii")}
 
 
 def _sf1(state: State, at: SimulatedBlocks, values: Ints) -> dict[str, bytes]:
-    """The members of ``{ss}2010.sf1.zip`` that matter here: the header, and segment 6 with P42 filled in."""
+    """The members of ``{ss}2010.sf1.zip`` that matter here: the header, and segment 6 with P42
+    filled in.
+    """
     ss, rows = state.usps.lower(), _rows(state, at, values, ("SF1ST", "101"))
     segment = np.zeros((len(rows.values), 254), dtype=np.int64)
     segment[:, 163:173] = rows.values[:, 291:301]
@@ -165,11 +181,15 @@ def write_zip(path: Path, members: dict[str, bytes]) -> Path:
     return path
 
 
-def write(directory: Path, *, seed: int, states: int = 3, persons: int = 12_000, sf1: bool = False) -> list[Path]:
-    """Write ``{ss}2010.pl.zip`` for each of ``states`` states, ``persons`` in all, and return the paths.
+def write(
+    directory: Path, *, seed: int, states: int = 3, persons: int = 12_000, sf1: bool = False
+) -> list[Path]:
+    """Write ``{ss}2010.pl.zip`` for each of ``states`` states, ``persons`` in all, and return the
+    paths.
 
-    With ``sf1`` also ``{ss}2010.sf1.zip``, whose table P42 counts the same persons in group quarters.
-    The files are a function of the arguments alone. Raises :class:`InputError` for arguments out of range.
+    With ``sf1`` also ``{ss}2010.sf1.zip``, whose table P42 counts the same persons in group
+    quarters. The files are a function of the arguments alone. Raises :class:`InputError` for
+    arguments out of range.
 
     Of every three states in order one has no American Indian area.
     """
@@ -178,18 +198,24 @@ def write(directory: Path, *, seed: int, states: int = 3, persons: int = 12_000,
     with writing(directory):
         for i, (state, size) in enumerate(sizes):
             ss = state.usps.lower()
-            at, values = _simulate(generator(seed, 1 + int(state.fips)), size, 0 if i % 3 == 2 else 2)
+            at, values = _simulate(
+                generator(seed, 1 + int(state.fips)), size, 0 if i % 3 == 2 else 2
+            )
             paths.append(write_zip(directory / f"{ss}2010.pl.zip", _pl94(state, at, values)))
             if sf1:
                 paths.append(write_zip(directory / f"{ss}2010.sf1.zip", _sf1(state, at, values)))
     return paths
 
 
-def _simulate(rng: np.random.Generator, persons: int, reservations: int) -> tuple[SimulatedBlocks, Ints]:
+def _simulate(
+    rng: np.random.Generator, persons: int, reservations: int
+) -> tuple[SimulatedBlocks, Ints]:
     """The blocks of a state and their values: the cells of all tables, then land and water area."""
     at = draw_places(rng, round(persons / PERSONS_PER_BLOCK), reservations)
     people = draw_population(rng, at, persons)
     n = len(at)
-    area = np.stack([5_000 + 400_000 * rng.random(n) ** 3, 100_000 * rng.random(n) ** 9], axis=1).astype(np.int64)
+    area = np.stack(
+        [5_000 + 400_000 * rng.random(n) ** 3, 100_000 * rng.random(n) ** 9], axis=1
+    ).astype(np.int64)
     area[at.water] = area[at.water, :1] * np.array([0, 1])  # all of it water
     return at, np.concatenate([_tables(people), area], axis=1)

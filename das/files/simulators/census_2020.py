@@ -1,8 +1,10 @@
-"""Simulated 2020 redistricting files, in exactly the official format: a zip a state, of a header and three segments.
+"""Simulated 2020 redistricting files, in exactly the official format: a zip a state, of a header
+and three segments.
 
-The four members are pipe-delimited text without names (:mod:`das.files.readers.pl94_2020` says which fields there are). They are
-written a few thousand records at a time, level after level: state, county subdivisions, blocks, block groups, tracts, counties,
-places, districts and voting districts. Every upper record is the exact sum of its blocks.
+The four members are pipe-delimited text without names (:mod:`das.files.readers.pl94_2020` says
+which fields there are). They are written a few thousand records at a time, level after level:
+state, county subdivisions, blocks, block groups, tracts, counties, places, districts and voting
+districts. Every upper record is the exact sum of its blocks.
 
 Source: 2020 Census State Redistricting Data (P.L. 94-171) Summary File, technical documentation.
 """
@@ -30,23 +32,51 @@ from das.model.states import REGION_OF_DIVISION, State
 ROWS = 1 << 14  #: records written at a time
 #: Position (from 1) of the header's fields that are filled, but for those that the reader reads.
 _ALSO = {
-    6: "CHARITER", 7: "CIFSN", 9: "GEOID", 10: "GEOCODE", 11: "REGION", 12: "DIVISION", 16: "COUNTYCC", 19: "COUSUBCC",
-    31: "PLACECC", 37: "AIHHTLI", 38: "AIANHHFP", 39: "AIANHHCC", 85: "AREALAND", 86: "AREAWATR", 87: "BASENAME",
-    89: "FUNCSTAT", 93: "INTPTLAT", 94: "INTPTLON", 95: "LSADC",
-}  # fmt: skip
-_POSITIONS = {position: {"CD116": "CD", "SLDU18": "SLDU", "SLDL18": "SLDL"}.get(name, name)
-              for position, name in (POSITIONS | _ALSO).items()}  # fmt: skip
+    6: "CHARITER",
+    7: "CIFSN",
+    9: "GEOID",
+    10: "GEOCODE",
+    11: "REGION",
+    12: "DIVISION",
+    16: "COUNTYCC",
+    19: "COUSUBCC",
+    31: "PLACECC",
+    37: "AIHHTLI",
+    38: "AIANHHFP",
+    39: "AIANHHCC",
+    85: "AREALAND",
+    86: "AREAWATR",
+    87: "BASENAME",
+    89: "FUNCSTAT",
+    93: "INTPTLAT",
+    94: "INTPTLON",
+    95: "LSADC",
+}
+_POSITIONS = {
+    position: {"CD116": "CD", "SLDU18": "SLDU", "SLDL18": "SLDL"}.get(name, name)
+    for position, name in (POSITIONS | _ALSO).items()
+}
 #: The codes that a record's GEOCODE is made of, by summary level.
 _GEOCODE = {
-    "040": "STATE", "060": "STATE COUNTY COUSUB", "750": "STATE COUNTY TRACT BLOCK", "150": "STATE COUNTY TRACT BLKGRP",
-    "140": "STATE COUNTY TRACT", "050": "STATE COUNTY", "160": "STATE PLACE", "500": "STATE CD", "610": "STATE SLDU",
-    "620": "STATE SLDL", "700": "STATE COUNTY VTD",
-}  # fmt: skip
+    "040": "STATE",
+    "060": "STATE COUNTY COUSUB",
+    "750": "STATE COUNTY TRACT BLOCK",
+    "150": "STATE COUNTY TRACT BLKGRP",
+    "140": "STATE COUNTY TRACT",
+    "050": "STATE COUNTY",
+    "160": "STATE PLACE",
+    "500": "STATE CD",
+    "610": "STATE SLDU",
+    "620": "STATE SLDL",
+    "700": "STATE COUNTY VTD",
+}
 
 
 @dataclass(frozen=True, eq=False)
 class SimulatedState:
-    """A state to write: its blocks, who lives in them, and their land and water, ``(2, blocks)``, square metres."""
+    """A state to write: its blocks, who lives in them, and their land and water, ``(2, blocks)``,
+    square metres.
+    """
 
     state: State
     at: SimulatedBlocks
@@ -56,7 +86,9 @@ class SimulatedState:
 
 @dataclass(frozen=True, eq=False)
 class _Records:
-    """Some records of a level, LOGRECNO from ``number`` on: record i is of the blocks ``first[i]`` to ``end[i]``, without it."""
+    """Some records of a level, LOGRECNO from ``number`` on: record i is of the blocks ``first[i]``
+    to ``end[i]``, without it.
+    """
 
     level: SummaryLevel
     number: int
@@ -77,7 +109,12 @@ def _records(world: SimulatedState) -> Iterator[_Records]:
         end = np.append(start[1:], len(world.at))[np.isin(start, level.first)]
         for begin in range(0, len(level.first), ROWS):
             some = slice(begin, begin + ROWS)
-            yield _Records(replace(level, first=level.first[some]), number + begin, level.first[some], end[some])
+            yield _Records(
+                replace(level, first=level.first[some]),
+                number + begin,
+                level.first[some],
+                end[some],
+            )
         number += len(level.first)
 
 
@@ -85,7 +122,10 @@ def write_state(path: Path, world: SimulatedState, about: str) -> None:
     """Write ``{ss}2020.pl.zip``, with ``about`` as its comment; it appears whole or not at all."""
     ss = world.state.usps.lower()
     parts = {"geo": _header, "00001": _first, "00002": _second, "00003": _third}
-    with atomic.file(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    with (
+        atomic.file(path) as draft,
+        zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+    ):
         archive.comment = about.encode()
         for part, columns in parts.items():
             with archive.open(f"{ss}{part}2020.pl", "w", force_zip64=True) as member:
@@ -93,10 +133,13 @@ def write_state(path: Path, world: SimulatedState, about: str) -> None:
                     member.write(delimited(columns(world, records), "|"))
 
 
-# --- segments -----------------------------------------------------------------------------------------
+# --- segments
+# -----------------------------------------------------------------------------------------
 
 
-def _segment(world: SimulatedState, records: _Records, number: int, cells: list[Ints]) -> list[pa.Array]:
+def _segment(
+    world: SimulatedState, records: _Records, number: int, cells: list[Ints]
+) -> list[pa.Array]:
     n = len(records.first)
     ids = [pa.repeat(text, n) for text in ("PLST", world.state.usps, "000", f"{number:02d}")]
     return [*ids, pa.array(records.number + np.arange(n)), *map(pa.array, cells)]
@@ -120,14 +163,17 @@ def _first(world: SimulatedState, records: _Records) -> list[pa.Array]:
 
 def _second(world: SimulatedState, records: _Records) -> list[pa.Array]:
     homes = records.sums(world.people.homes)
-    return _segment(world, records, 2, [*origin_cells(_persons(world, records)[1]), *home_cells(homes)])
+    return _segment(
+        world, records, 2, [*origin_cells(_persons(world, records)[1]), *home_cells(homes)]
+    )
 
 
 def _third(world: SimulatedState, records: _Records) -> list[pa.Array]:
     return _segment(world, records, 3, quarters_cells(records.sums(world.people.quarters)))
 
 
-# --- the header ---------------------------------------------------------------------------------------
+# --- the header
+# ---------------------------------------------------------------------------------------
 
 
 def _header(world: SimulatedState, records: _Records) -> list[pa.Array]:
@@ -138,23 +184,43 @@ def _header(world: SimulatedState, records: _Records) -> list[pa.Array]:
     geocode = _joined(*(codes[field] for field in _GEOCODE[level.sumlev].split()))
     area, name = records.sums(world.area), _text(names(level, at), n)
     fields = codes | {
-        "FILEID": _text("PLST", n), "STUSAB": _text(state.usps, n), "SUMLEV": _text(level.sumlev, n),
-        "GEOVAR": _text("00", n), "GEOCOMP": _text("00", n), "CHARITER": _text("000", n), "CIFSN": _text("00", n),
-        "LOGRECNO": pa.array(records.number + np.arange(n)), "GEOCODE": geocode,
-        "GEOID": _joined(_text(f"{level.sumlev}0000US", n), geocode), "REGION": _text(str(REGION_OF_DIVISION[state.division]), n),
-        "DIVISION": _text(str(state.division), n), "AREALAND": pa.array(area[0]), "AREAWATR": pa.array(area[1]),
-        "BASENAME": name, "NAME": name, "FUNCSTAT": _text("A" if level.lsad == "00" else "S", n),
+        "FILEID": _text("PLST", n),
+        "STUSAB": _text(state.usps, n),
+        "SUMLEV": _text(level.sumlev, n),
+        "GEOVAR": _text("00", n),
+        "GEOCOMP": _text("00", n),
+        "CHARITER": _text("000", n),
+        "CIFSN": _text("00", n),
+        "LOGRECNO": pa.array(records.number + np.arange(n)),
+        "GEOCODE": geocode,
+        "GEOID": _joined(_text(f"{level.sumlev}0000US", n), geocode),
+        "REGION": _text(str(REGION_OF_DIVISION[state.division]), n),
+        "DIVISION": _text(str(state.division), n),
+        "AREALAND": pa.array(area[0]),
+        "AREAWATR": pa.array(area[1]),
+        "BASENAME": name,
+        "NAME": name,
+        "FUNCSTAT": _text("A" if level.lsad == "00" else "S", n),
         "POP100": pa.array(records.sums(world.people.quarters).sum(axis=0)),
-        "HU100": pa.array(records.sums(world.people.homes).sum(axis=0)), "LSADC": _text(level.lsad, n),
-        "INTPTLAT": _text(degrees(f"+{30 + int(state.fips) // 5}.", 15_000 * at.group[first] + 7 * first), n),
-        "INTPTLON": _text(degrees(f"-{70 + int(state.fips):03d}.", 21_000 * at.tract[first] + 5 * first), n),
-    }  # fmt: skip
+        "HU100": pa.array(records.sums(world.people.homes).sum(axis=0)),
+        "LSADC": _text(level.lsad, n),
+        "INTPTLAT": _text(
+            degrees(f"+{30 + int(state.fips) // 5}.", 15_000 * at.group[first] + 7 * first), n
+        ),
+        "INTPTLON": _text(
+            degrees(f"-{70 + int(state.fips):03d}.", 21_000 * at.tract[first] + 5 * first), n
+        ),
+    }
     empty = pa.nulls(n, pa.string())
     return [fields.get(_POSITIONS.get(position, ""), empty) for position in range(1, FIELDS + 1)]
 
 
 def _text(values: NDArray[np.str_] | str, rows: int) -> pa.Array:
-    return pa.repeat(values, rows) if isinstance(values, str) else pa.array(np.broadcast_to(values, rows))
+    return (
+        pa.repeat(values, rows)
+        if isinstance(values, str)
+        else pa.array(np.broadcast_to(values, rows))
+    )
 
 
 def _joined(*texts: pa.Array) -> pa.Array:

@@ -1,9 +1,10 @@
-"""Simulated folders for statistics by population groups: parameters and records, as SafeTab-P and SafeTab-H take them.
+"""Simulated folders for statistics by population groups: parameters and records, as SafeTab-P and
+SafeTab-H take them.
 
-``parameters/`` has a configuration and code tables, of the size of 2020 or another folder's; ``data/`` has ``GRF-C.txt`` and records, of
-several states one file for each, in ``person-records/``. A state is a function of seed, share and parameters, and is made by itself: of
-a nation no more is in memory than one state's blocks, and some hundred thousand people.
-"""
+``parameters/`` has a configuration and code tables, of the size of 2020 or another folder's;
+``data/`` has ``GRF-C.txt`` and records, of several states one file for each, in
+``person-records/``. A state is a function of seed, share and parameters, and is made by itself: of
+a nation no more is in memory than one state's blocks, and some hundred thousand people."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ COLUMNS: Mapping[str, Mapping[str, int]] = {
 
 @dataclass(frozen=True)
 class _Job:
-    """A state to make: its ``share`` of places, and how many persons. All of it travels to a process."""
+    """A state to make: its ``share`` of places, and how many persons. All of it travels to a
+    process.
+    """
 
     folder: Path
     product: str
@@ -64,16 +67,25 @@ class _Job:
 
 
 def write(
-    directory: Path, *, seed: int, states: str = DEFAULT_STATES, persons: int | None = None, share: float | None = None,
-    product: str = "persons", given: Path | None = None, codes: int = group_codes.CODES, workers: int = 1,
+    directory: Path,
+    *,
+    seed: int,
+    states: str = DEFAULT_STATES,
+    persons: int | None = None,
+    share: float | None = None,
+    product: str = "persons",
+    given: Path | None = None,
+    codes: int = group_codes.CODES,
+    workers: int = 1,
     progress: Progress = SILENT,
-) -> list[Path]:  # fmt: skip
-    """Write the folders ``parameters`` and ``data``, and return them. ``states`` are postal abbreviations, or ``all`` with Puerto Rico;
-    of them so many ``persons``, or the ``share`` of those of 2020. Code tables are those of the folder ``given``, or made up.
+) -> list[Path]:
+    """Write the folders ``parameters`` and ``data``, and return them. ``states`` are postal
+    abbreviations, or ``all`` with Puerto Rico; of them so many ``persons``, or the ``share`` of
+    those of 2020. Code tables are those of the folder ``given``, or made up.
 
-    Of households there are fewer, by persons a household, and ``pop-group-totals.txt`` beside: totals of groups as they could have been
-    published. Raises :class:`InputError` for arguments out of range, and for a folder that has such files.
-    """
+    Of households there are fewer, by persons a household, and ``pop-group-totals.txt`` beside:
+    totals of groups as they could have been published. Raises :class:`InputError` for arguments out
+    of range, and for a folder that has such files."""
     where, product_ = chosen(states), PRODUCTS[product]
     if seed < 0:
         raise InputError(f"seed {seed}", where="simulate", remedy="give a seed of 0 or more")
@@ -81,8 +93,11 @@ def write(
     folder = directory / DATA
     with writing(directory):
         if folder.exists() or (directory / PARAMETERS).exists():
-            raise InputError("is there already", where=folder if folder.exists() else directory / PARAMETERS,
-                             remedy="give another folder to write to")  # fmt: skip
+            raise InputError(
+                "is there already",
+                where=folder if folder.exists() else directory / PARAMETERS,
+                remedy="give another folder to write to",
+            )
         group_codes.write(directory / PARAMETERS, product_, where, codes, given)
         found = parameters.read(directory / PARAMETERS, product_)
         with atomic.folder(folder) as draft:
@@ -94,19 +109,37 @@ def write(
     return [directory / PARAMETERS, folder]
 
 
-def _shares(states: Sequence[State], persons: int | None, share: float | None) -> tuple[float, list[int]]:
+def _shares(
+    states: Sequence[State], persons: int | None, share: float | None
+) -> tuple[float, list[int]]:
     """The share of places that there are, and the persons of each state."""
     whole = np.array([int(state_totals(s).persons.sum()) for s in states])
     if persons is not None and share is not None:
-        raise InputError("persons and a share of them are given", where="--share", remedy="give one of the two")
+        raise InputError(
+            "persons and a share of them are given", where="--share", remedy="give one of the two"
+        )
     if share is not None and not 0 < share <= 1:
-        raise InputError(f"a share of {share}", where="--share", remedy="give more than 0, and at most 1")
-    wanted = persons if persons is not None else DEFAULT_PERSONS if share is None else round(share * int(whole.sum()))
+        raise InputError(
+            f"a share of {share}", where="--share", remedy="give more than 0, and at most 1"
+        )
+    wanted = (
+        persons
+        if persons is not None
+        else DEFAULT_PERSONS
+        if share is None
+        else round(share * int(whole.sum()))
+    )
     least = LEAST_PERSONS * len(states)
     if not least <= wanted <= whole.sum():
-        raise InputError(f"{wanted:,} persons in {len(states)} states", where="--persons",
-                         remedy=f"ask for {least:,} to {whole.sum():,}, or for other states")  # fmt: skip
-    return min(1.0, wanted / int(whole.sum())), share_out(wanted, whole, least=LEAST_PERSONS).tolist()
+        raise InputError(
+            f"{wanted:,} persons in {len(states)} states",
+            where="--persons",
+            remedy=f"ask for {least:,} to {whole.sum():,}, or for other states",
+        )
+    return (
+        min(1.0, wanted / int(whole.sum())),
+        share_out(wanted, whole, least=LEAST_PERSONS).tolist(),
+    )
 
 
 def _name(product: Product, state: State, states: int) -> str:
@@ -114,14 +147,19 @@ def _name(product: Product, state: State, states: int) -> str:
     return f"{stem}.txt" if states == 1 else f"{stem}/{state.fips}-{state.usps}.txt"
 
 
-def _all(jobs: Sequence[_Job], of: Parameters, mixture: Mixture, workers: int, progress: Progress) -> None:
+def _all(
+    jobs: Sequence[_Job], of: Parameters, mixture: Mixture, workers: int, progress: Progress
+) -> None:
     """Every state, the largest first; then what is of all of them."""
     data = jobs[0].folder
     for job in jobs:
         (data / job.file).parent.mkdir(exist_ok=True)
     progress.stage("simulate persons", sum(job.persons for job in jobs))
     with executor(min(workers, len(jobs))) as pool:
-        running = {pool.submit(_state, job, mixture): job for job in sorted(jobs, key=lambda job: -job.persons)}
+        running = {
+            pool.submit(_state, job, mixture): job
+            for job in sorted(jobs, key=lambda job: -job.persons)
+        }
         for done in as_completed(running):
             done.result()
             progress.advance(running[done].persons)
@@ -143,7 +181,8 @@ def _move(part: Path, out: BinaryIO) -> None:
     part.unlink()
 
 
-# --- a state -------------------------------------------------------------------------------------------------
+# --- a state
+# -------------------------------------------------------------------------------------------------
 
 
 def _state(job: _Job, mixture: Mixture) -> None:
@@ -158,7 +197,9 @@ def _state(job: _Job, mixture: Mixture) -> None:
             out.write(_lines(values, columns))
 
 
-def _people(job: _Job, mixture: Mixture, blocks: GroupBlocks) -> Iterator[dict[str, NDArray[np.integer]]]:
+def _people(
+    job: _Job, mixture: Mixture, blocks: GroupBlocks
+) -> Iterator[dict[str, NDArray[np.integer]]]:
     """The records of a state, some runs of tracts after others."""
     persons = PRODUCTS[job.product].record == "person"
     number = blocks.persons if persons else _homes(blocks.persons)
@@ -168,9 +209,11 @@ def _people(job: _Job, mixture: Mixture, blocks: GroupBlocks) -> Iterator[dict[s
         codes, ethnicity = draw_codes(rng, mixture, blocks.tract[block] - blocks.tract[first])
         said = (draw_persons if persons else draw_homes)(rng, codes)
         yield {
-            **said, **{name: blocks.columns[name][block] for name in geography.BLOCK},
-            **{name: codes[:, i] for i, name in enumerate(RACES)}, "QSPAN": ethnicity,
-        }  # fmt: skip
+            **said,
+            **{name: blocks.columns[name][block] for name in geography.BLOCK},
+            **{name: codes[:, i] for i, name in enumerate(RACES)},
+            "QSPAN": ethnicity,
+        }
 
 
 def _homes(persons: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -187,7 +230,8 @@ def _pieces(tract: NDArray[np.int64], persons: NDArray[np.int64]) -> Iterator[tu
     yield from pairwise([*cut.tolist(), len(tract)])
 
 
-# --- lines ---------------------------------------------------------------------------------------------------
+# --- lines
+# ---------------------------------------------------------------------------------------------------
 
 
 def _header(columns: Mapping[str, int]) -> bytes:
@@ -195,7 +239,9 @@ def _header(columns: Mapping[str, int]) -> bytes:
 
 
 def _lines(values: Mapping[str, NDArray[np.integer]], widths: Mapping[str, int]) -> bytes:
-    """Lines of fields: digits, or True and False where there is no width. A code of 0 is ``Null``."""
+    """Lines of fields: digits, or True and False where there is no width. A code of 0 is
+    ``Null``.
+    """
     rows, last = len(next(iter(values.values()))), list(widths)[-1]
     ends = {name: "\n" if name == last else DELIMITER for name in widths}
     out = np.zeros(rows, dtype=[(name, f"S{(width or 5) + 1}") for name, width in widths.items()])

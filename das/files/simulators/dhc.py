@@ -1,17 +1,19 @@
 """Simulated persons and households of the DHC in blocks whose redistricting counts are given.
 
-Given are the persons of each block by the 2,016 cells of ``pl94``, its housing units and which are occupied, and its group
-quarters. Households are made of these persons, not persons for households, so that all of that is met exactly:
+Given are the persons of each block by the 2,016 cells of ``pl94``, its housing units and which are
+occupied, and its group quarters. Households are made of these persons, not persons for households,
+so that all of that is met exactly:
 
 1. how many adults and minors live in each household (:mod:`~das.files.simulators.dhc_households`),
 2. who they are to the householder, their sex and age (:mod:`~das.files.simulators.dhc_members`),
-3. which of the block's persons, by origin and race, they are (:mod:`~das.files.simulators.dhc_origins`),
+3. which of the block's persons, by origin and race, they are
+   (:mod:`~das.files.simulators.dhc_origins`),
 4. who lives in which facility (:mod:`~das.files.simulators.dhc_quarters`),
 5. tenure and vacancy (:mod:`~das.files.simulators.dhc_units`).
 
 What a household is, from its type to whether anybody in it is 75, is then computed from its members
-(:mod:`das.model.dhc.members`). Given the block, relationship, sex and age are drawn independently of origin and race.
-"""
+(:mod:`das.model.dhc.members`). Given the block, relationship, sex and age are drawn independently
+of origin and race."""
 
 from __future__ import annotations
 
@@ -50,8 +52,9 @@ class _Inhabitants(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SimulatedDhc:
-    """``people``, and the block of each, ``(persons,)``; of each household its block, tenure in the four classes of ``tenvacgq`` and
-    cell of ``dhch``, ``(households,)``; of each block ``vacant`` units by why, ``(blocks, 7)``, and ``facilities``, ``(blocks, 24)``."""
+    """``people``, and the block of each, ``(persons,)``; of each household its block, tenure in the
+    four classes of ``tenvacgq`` and cell of ``dhch``, ``(households,)``; of each block ``vacant``
+    units by why, ``(blocks, 7)``, and ``facilities``, ``(blocks, 24)``."""
 
     people: LinkedPersons
     block: Ints
@@ -80,8 +83,12 @@ class SimulatedDhc:
 
     def units(self) -> Histogram:
         """Over ``tenvacgq``, by block."""
-        homes = np.bincount(self.home_block * len(TENURES) + self.tenure, minlength=len(TENURES) * self.blocks)
-        every = np.concatenate([homes.reshape(self.blocks, -1), self.vacant, self.facilities], axis=1)
+        homes = np.bincount(
+            self.home_block * len(TENURES) + self.tenure, minlength=len(TENURES) * self.blocks
+        )
+        every = np.concatenate(
+            [homes.reshape(self.blocks, -1), self.vacant, self.facilities], axis=1
+        )
         block, cell = np.nonzero(every)
         return Histogram.of(self.blocks, TENVACGQ.cells, block, cell, every[block, cell])
 
@@ -91,14 +98,20 @@ def _counted(cells: int, block: Ints, cell: Ints, blocks: int) -> Histogram:
 
 
 def simulate(
-    rng: np.random.Generator, persons: Histogram, units: Ints, occupied: Ints, facilities: Ints | None = None
+    rng: np.random.Generator,
+    persons: Histogram,
+    units: Ints,
+    occupied: Ints,
+    facilities: Ints | None = None,
 ) -> SimulatedDhc:
-    """Households and persons with the redistricting counts that are given, exactly; a function of these and of ``rng``.
+    """Households and persons with the redistricting counts that are given, exactly; a function of
+    these and of ``rng``.
 
-    ``persons``: by block, over ``pl94``. ``units``, ``occupied``: housing units, ``(blocks,)``. ``facilities``: by type,
-    ``(blocks, 24)``, or by class, ``(blocks, 7)``; without them there is one in each class that somebody lives in.
-    Occupied units are lowered or raised where they cannot be (:func:`occupied_units`). Raises :class:`InputError` for what
-    contradicts itself: another schema or a structural zero, persons in households without a unit, facilities without persons.
+    ``persons``: by block, over ``pl94``. ``units``, ``occupied``: housing units, ``(blocks,)``.
+    ``facilities``: by type, ``(blocks, 24)``, or by class, ``(blocks, 7)``; without them there is
+    one in each class that somebody lives in. Occupied units are lowered or raised where they cannot
+    be (:func:`occupied_units`). Raises :class:`InputError` for what contradicts itself: another
+    schema or a structural zero, persons in households without a unit, facilities without persons.
     """
     units, occupied = np.asarray(units, dtype=np.int64), np.asarray(occupied, dtype=np.int64)
     _check(persons, units, occupied)
@@ -109,17 +122,25 @@ def simulate(
     occupied = occupied_units(np.bincount(housed.block, minlength=len(units)), units, occupied)
     homes, families = _households(rng, housed, occupied)
     by_type, residents = _quarters(rng, away, facilities, len(units))
-    people = LinkedPersons(*(np.concatenate(both) for both in zip(families, residents, strict=True)))
+    people = LinkedPersons(
+        *(np.concatenate(both) for both in zip(families, residents, strict=True))
+    )
     tenure = dhc_units.tenures(rng, people, homes.block, len(units))
     return SimulatedDhc(
-        people, np.concatenate([homes.block[families[0]], away.block]), homes.block, tenure,
-        household_cells(people, np.array(THREE)[tenure]), dhc_units.vacancies(rng, units - occupied), by_type,
-    )  # fmt: skip
+        people,
+        np.concatenate([homes.block[families[0]], away.block]),
+        homes.block,
+        tenure,
+        household_cells(people, np.array(THREE)[tenure]),
+        dhc_units.vacancies(rng, units - occupied),
+        by_type,
+    )
 
 
 def occupied_units(persons: Ints, units: Ints, occupied: Ints) -> Ints:
-    """Occupied units as near to ``occupied`` as can be, ``(blocks,)``: none where nobody lives in households, else one to one a
-    person. Others are vacant. A block with fewer adults than households keeps them: minors of 15 to 17 head some.
+    """Occupied units as near to ``occupied`` as can be, ``(blocks,)``: none where nobody lives in
+    households, else one to one a person. Others are vacant. A block with fewer adults than
+    households keeps them: minors of 15 to 17 head some.
 
     >>> occupied_units(np.array([0, 3, 3]), np.array([5, 5, 5]), np.array([2, 4, 0]))
     array([0, 3, 1])
@@ -128,38 +149,63 @@ def occupied_units(persons: Ints, units: Ints, occupied: Ints) -> Ints:
 
 
 def _check(persons: Histogram, units: Ints, occupied: Ints) -> None:
-    remedy = "give persons over pl94 by block, and housing units and occupied ones of the same blocks"
+    remedy = (
+        "give persons over pl94 by block, and housing units and occupied ones of the same blocks"
+    )
     if persons.cells != PL94.cells:
         raise InputError(
-            f"persons in {persons.cells} cells, and pl94 has {PL94.cells}", where="simulate", remedy=remedy
+            f"persons in {persons.cells} cells, and pl94 has {PL94.cells}",
+            where="simulate",
+            remedy=remedy,
         )
     if units.shape != (persons.units,) or occupied.shape != units.shape:
-        raise InputError(f"{persons.units} blocks with persons, units of shape {units.shape} and occupied ones of shape "
-                         f"{occupied.shape}", where="simulate", remedy=remedy)  # fmt: skip
+        raise InputError(
+            f"{persons.units} blocks with persons, units of shape {units.shape} and occupied ones"
+            f" of shape {occupied.shape}",
+            where="simulate",
+            remedy=remedy,
+        )
     if ((occupied < 0) | (occupied > units)).any():
         block = int(np.argmax((occupied < 0) | (occupied > units)))
-        raise InputError(f"block number {block} has {occupied[block]} occupied units of {units[block]}", where="simulate",
-                         remedy="give at most as many as there are")  # fmt: skip
+        raise InputError(
+            f"block number {block} has {occupied[block]} occupied units of {units[block]}",
+            where="simulate",
+            remedy="give at most as many as there are",
+        )
     if not PL94.possible[persons.cell].all():
         raise InputError(
-            "persons in a structural zero of pl94", where="simulate", remedy="nobody under 18 lives in a nursing home"
+            "persons in a structural zero of pl94",
+            where="simulate",
+            remedy="nobody under 18 lives in a nursing home",
         )
-    homeless = np.unique(persons.unit[(persons.cell < PL94.steps(("hhgq",))[0][0]) & (units[persons.unit] == 0)])
+    homeless = np.unique(
+        persons.unit[(persons.cell < PL94.steps(("hhgq",))[0][0]) & (units[persons.unit] == 0)]
+    )
     if len(homeless):
-        raise InputError(f"block number {homeless[0]} has persons in households, and no housing unit", where="simulate",
-                         remedy="place them in group quarters, or add a unit")  # fmt: skip
+        raise InputError(
+            f"block number {homeless[0]} has persons in households, and no housing unit",
+            where="simulate",
+            remedy="place them in group quarters, or add a unit",
+        )
 
 
 def _households(
     rng: np.random.Generator, housed: _Inhabitants, occupied: Ints
 ) -> tuple[Compositions, tuple[Ints, ...]]:
     """The households, and everybody in them as :class:`LinkedPersons` has it."""
-    a, m = (np.bincount(housed.block[housed.adult == voting], minlength=len(occupied)) for voting in (1, 0))
+    a, m = (
+        np.bincount(housed.block[housed.adult == voting], minlength=len(occupied))
+        for voting in (1, 0)
+    )
     homes = compositions(rng, a, m, occupied)
     who = draw_members(rng, homes)
     group = 2 * homes.block[who.household] + (who.age >= ADULT)
     origin = dhc_origins.assign(
-        rng, who.household, group, np.isin(who.relgq, HEADS), (2 * housed.block + housed.adult, housed.origin)
+        rng,
+        who.household,
+        group,
+        np.isin(who.relgq, HEADS),
+        (2 * housed.block + housed.adult, housed.origin),
     )
     return homes, (who.household, who.relgq, who.sex, who.age, *divmod(origin, _RACES))
 
@@ -169,8 +215,14 @@ def _quarters(
 ) -> tuple[Ints, tuple[Ints, ...]]:
     """Facilities by type, and everybody in them as :class:`LinkedPersons` has it."""
     kinds = len(PL94.attribute("hhgq").levels)
-    by_class = np.bincount(away.block * kinds + away.hhgq, minlength=kinds * blocks).reshape(-1, kinds)[:, 1:]
+    by_class = np.bincount(away.block * kinds + away.hhgq, minlength=kinds * blocks).reshape(
+        -1, kinds
+    )[:, 1:]
     by_type = dhc_quarters.facilities_by_type(rng, facilities, by_class)
     types = dhc_quarters.types_of(rng, away.block, away.hhgq, by_type)
     nowhere = np.full(len(types), -1)
-    return by_type, (nowhere, *dhc_quarters.residents(rng, types, away.adult), *divmod(away.origin, _RACES))
+    return by_type, (
+        nowhere,
+        *dhc_quarters.residents(rng, types, away.adult),
+        *divmod(away.origin, _RACES),
+    )

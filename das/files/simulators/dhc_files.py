@@ -1,14 +1,18 @@
-"""Simulated persons and households as linked files, whose values are the codes of the schemas' levels.
+"""Simulated persons and households as linked files, whose values are the codes of the schemas'
+levels.
 
-======================  ================================================================================================
-``persons.parquet``     a line a person: ``block``, ``household`` (null in group quarters), the attributes of ``dhcp``
-``households.parquet``  a line a household, in order of its number: ``household``, ``block``, the attributes of ``dhch``
-``units.parquet``       a line a block and level that occurs, ``count`` of them: ``block``, ``tenvacgq``; a line of 0 for
+======================
+================================================================================================
+``persons.parquet``     a line a person: ``block``, ``household`` (null in group quarters), the
+attributes of ``dhcp`` ``households.parquet``  a line a household, in order of its number:
+``household``, ``block``, the attributes of ``dhch`` ``units.parquet``       a line a block and
+level that occurs, ``count`` of them: ``block``, ``tenvacgq``; a line of 0 for
                         a block that has neither units nor facilities
-======================  ================================================================================================
+======================
+================================================================================================
 
-A household has the four classes of tenure in ``units.parquet`` alone, by block. :mod:`das.files.readers.linked` reads them.
-"""
+A household has the four classes of tenure in ``units.parquet`` alone, by block.
+:mod:`das.files.readers.linked` reads them."""
 
 from __future__ import annotations
 
@@ -44,24 +48,35 @@ _OCCUPIED = H1.attributes[0].levels.index("occupied")
 
 
 def simulate(
-    paths: Sequence[Path], directory: Path | str, *, seed: int, reader: str = READERS[0], progress: Progress = SILENT
+    paths: Sequence[Path],
+    directory: Path | str,
+    *,
+    seed: int,
+    reader: str = READERS[0],
+    progress: Progress = SILENT,
 ) -> list[Path]:
-    """Read a redistricting extract, make up persons and households with its counts, and write the three files; returns their paths.
+    """Read a redistricting extract, make up persons and households with its counts, and write the
+    three files; returns their paths.
 
-    The files are a function of the input and the seed, and have the counts of the input exactly: they are as confidential as it is,
-    and their owner's alone; so is the folder, if it is new or empty.
+    The files are a function of the input and the seed, and have the counts of the input exactly:
+    they are as confidential as it is, and their owner's alone; so is the folder, if it is new or
+    empty.
 
-    Raises :class:`InputError` for what the reader or :func:`das.files.simulators.dhc.simulate` refuses.
-    """
+    Raises :class:`InputError` for what the reader or :func:`das.files.simulators.dhc.simulate`
+    refuses."""
     if reader not in READERS:
-        raise InputError(f"{reader!r} does not tell which units are occupied", where="simulate",
-                         remedy=f"give redistricting files of {' or '.join(READERS)}")  # fmt: skip
+        raise InputError(
+            f"{reader!r} does not tell which units are occupied",
+            where="simulate",
+            remedy=f"give redistricting files of {' or '.join(READERS)}",
+        )
     rng = generator(seed)
     extract = read(reader, paths, PL94, progress=progress)
     structures = extract.blocks.structures
     assert structures is not None
     people, homes = (
-        box.open("what is made up has these counts") for box in (extract.persons, extract.others[HOUSING.name])
+        box.open("what is made up has these counts")
+        for box in (extract.persons, extract.others[HOUSING.name])
     )
     occupied = np.zeros(len(extract.blocks), dtype=np.int64)
     np.add.at(occupied, homes.block, np.where(homes.cell == _OCCUPIED, homes.count, 0))
@@ -73,13 +88,18 @@ def simulate(
 
 
 def write(directory: Path | str, world: SimulatedDhc, blocks: ArrayLike) -> list[Path]:
-    """Write the three files, all or none and their owner's alone, and return their paths. ``blocks``: the code of each block.
+    """Write the three files, all or none and their owner's alone, and return their paths.
+    ``blocks``: the code of each block.
 
     Raises :class:`InputError` for codes of other blocks, and where nothing can be written.
     """
     codes = text(encoded(blocks)).tolist()
     if len(codes) != world.blocks or len(set(codes)) != len(codes):
-        raise InputError(f"{len(set(codes))} codes of {world.blocks} blocks", where="simulate", remedy="give each block one of its own")  # fmt: skip
+        raise InputError(
+            f"{len(set(codes))} codes of {world.blocks} blocks",
+            where="simulate",
+            remedy="give each block one of its own",
+        )
     tables = (_persons(world, codes), _households(world, codes), _units(world, codes))
     paths = [Path(directory, name) for name in NAMES]
     if not (folder := Path(directory)).exists() or (folder.is_dir() and not any(folder.iterdir())):
@@ -93,12 +113,16 @@ def write(directory: Path | str, world: SimulatedDhc, blocks: ArrayLike) -> list
 def _persons(world: SimulatedDhc, codes: Sequence[str]) -> Mapping[str, pa.Array]:
     household = world.people.household
     number = pa.array(household, mask=household < 0)
-    return {"block": _coded(world.block, codes), "household": number} | _attributes(DHCP, world.people.cells)
+    return {"block": _coded(world.block, codes), "household": number} | _attributes(
+        DHCP, world.people.cells
+    )
 
 
 def _households(world: SimulatedDhc, codes: Sequence[str]) -> Mapping[str, pa.Array]:
     number = pa.array(np.arange(len(world.cell)))
-    return {"household": number, "block": _coded(world.home_block, codes)} | _attributes(DHCH, world.cell)
+    return {"household": number, "block": _coded(world.home_block, codes)} | _attributes(
+        DHCH, world.cell
+    )
 
 
 def _units(world: SimulatedDhc, codes: Sequence[str]) -> Mapping[str, pa.Array]:
@@ -106,15 +130,22 @@ def _units(world: SimulatedDhc, codes: Sequence[str]) -> Mapping[str, pa.Array]:
     empty = np.flatnonzero(np.diff(units.indptr) == 0)
     nothing = np.zeros_like(empty)
     block, cell, count = (
-        np.concatenate(both) for both in ((units.unit, empty), (units.cell, nothing), (units.count, nothing))
+        np.concatenate(both)
+        for both in ((units.unit, empty), (units.cell, nothing), (units.count, nothing))
     )
-    return {"block": _coded(block, codes)} | _attributes(TENVACGQ, cell) | {"count": pa.array(count)}
+    return (
+        {"block": _coded(block, codes)} | _attributes(TENVACGQ, cell) | {"count": pa.array(count)}
+    )
 
 
 def _attributes(schema: Schema, cells: Ints) -> dict[str, pa.Array]:
     levels = np.unravel_index(cells, schema.shape)
-    return {a.name: _coded(level, a.levels) for a, level in zip(schema.attributes, levels, strict=True)}
+    return {
+        a.name: _coded(level, a.levels) for a, level in zip(schema.attributes, levels, strict=True)
+    }
 
 
 def _coded(index: Ints, codes: Sequence[str]) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(codes, pa.string()))
+    return pa.DictionaryArray.from_arrays(
+        pa.array(index.astype(np.int32)), pa.array(codes, pa.string())
+    )

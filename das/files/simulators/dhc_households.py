@@ -1,4 +1,6 @@
-"""How many adults and minors live in each simulated household of a block: all of them, and somebody in each."""
+"""How many adults and minors live in each simulated household of a block: all of them, and somebody
+in each.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from das.files.simulators.dhc_shares import BEYOND, COMPOSITION
 from das.files.simulators.people import Floats, Ints, choose_by_row, within
 
 _ROUNDS = 24
-_MOST = 14  #: adults, or minors, of two households that are drawn anew; with more they stay as they are
+_MOST = (
+    14  #: adults, or minors, of two households that are drawn anew; with more they stay as they are
+)
 
 
 class Compositions(NamedTuple):
@@ -24,20 +28,25 @@ class Compositions(NamedTuple):
 def compositions(rng: np.random.Generator, adults: Ints, minors: Ints, homes: Ints) -> Compositions:
     r"""Of all blocks. ``adults``, ``minors``, ``homes``: of each, with at least one person a home.
 
-    The law is that of independent households of weights :math:`w(a, m)` (``COMPOSITION``), given the sums of both over the block.
-    It is approached from households that are as alike as can be: in each round they are paired at random within their
-    block, and each pair shares out what it has by :math:`w(a, m)\,w(a_+ - a, m_+ - m)` (Gibbs sampling, which leaves that law as
-    it is). From 16 rounds on, shares by size in blocks of a thousand stay as they are after 64, to a quarter per cent.
-    """
+    The law is that of independent households of weights :math:`w(a, m)` (``COMPOSITION``), given
+    the sums of both over the block. It is approached from households that are as alike as can be:
+    in each round they are paired at random within their block, and each pair shares out what it has
+    by :math:`w(a, m)\,w(a_+ - a, m_+ - m)` (Gibbs sampling, which leaves that law as it is). From
+    16 rounds on, shares by size in blocks of a thousand stay as they are after 64, to a quarter per
+    cent."""
     block = np.repeat(np.arange(len(homes)), homes)
     place, of = within(homes), homes[block]
     a, m = (total[block] // of for total in (adults, minors))
     a += place < (adults % np.maximum(homes, 1))[block]
-    m += of - 1 - place < (minors % np.maximum(homes, 1))[block]  # from the other end: nobody is alone with nobody
+    m += (
+        of - 1 - place < (minors % np.maximum(homes, 1))[block]
+    )  # from the other end: nobody is alone with nobody
     weights = _pairs()
     for _ in range(_ROUNDS):
         order = np.argsort(block + rng.random(len(block)), kind="stable")
-        first = (place[:-1] % 2 == 0) & (block[1:] == block[:-1])  # in order of blocks, which the shuffle keeps
+        first = (place[:-1] % 2 == 0) & (
+            block[1:] == block[:-1]
+        )  # in order of blocks, which the shuffle keeps
         i, j = order[:-1][first], order[1:][first]
         low = (a[i] + a[j] <= _MOST) & (m[i] + m[j] <= _MOST)
         i, j = i[low], j[low]
@@ -46,15 +55,16 @@ def compositions(rng: np.random.Generator, adults: Ints, minors: Ints, homes: In
         found = choose_by_row(rng, weights, row)
         drawn = weights[row, found] > 0
         a[i], m[i] = (
-            np.where(drawn, new, old) for new, old in zip(divmod(found, _MOST + 1), (a[i], m[i]), strict=True)
+            np.where(drawn, new, old)
+            for new, old in zip(divmod(found, _MOST + 1), (a[i], m[i]), strict=True)
         )
         a[j], m[j] = every_a - a[i], every_m - m[i]
     return Compositions(block, a, m)
 
 
 def _pairs() -> Floats:
-    """Row ``a+ 15 + m+``, column ``a 15 + m``: the weight of a pair of households with ``a+`` adults and ``m+`` minors in which the
-    first has ``a`` and ``m``."""
+    """Row ``a+ 15 + m+``, column ``a 15 + m``: the weight of a pair of households with ``a+``
+    adults and ``m+`` minors in which the first has ``a`` and ``m``."""
     n = _MOST + 1
     one = np.zeros((n, n))
     rows, columns = COMPOSITION.shape

@@ -21,8 +21,8 @@ _YOUNGEST, _YOUNG = 15, 39  #: of householders; of those whose partner is under 
 
 @dataclass(frozen=True, eq=False)
 class SimulatedMembers:
-    """Arrays of shape ``(persons,)``, by household, the householder first, adults before minors: number of the household, level of ``relgq``,
-    sex and age."""
+    """Arrays of shape ``(persons,)``, by household, the householder first, adults before minors:
+    number of the household, level of ``relgq``, sex and age."""
 
     household: Ints
     relgq: Ints
@@ -31,8 +31,9 @@ class SimulatedMembers:
 
 
 def draw_members(rng: np.random.Generator, homes: Compositions) -> SimulatedMembers:
-    """All members of all households: first the couple and the householder, then who the others are to them, then their ages
-    within what the role, the householder's age and the structural zeros allow."""
+    """All members of all households: first the couple and the householder, then who the others are
+    to them, then their ages within what the role, the householder's age and the structural zeros
+    allow."""
     a, m = homes.adults, homes.minors
     couple = _couples(rng, a, m)
     head_age, head_male = _heads(rng, a, m, couple)
@@ -49,7 +50,9 @@ def draw_members(rng: np.random.Generator, homes: Compositions) -> SimulatedMemb
 
 
 def between(rng: np.random.Generator, weights: Floats, row: Ints, least: Ints, most: Ints) -> Ints:
-    """One column of row ``row[i]`` of ``weights`` for each ``i``, from ``least[i]`` to ``most[i]``, by the weights of these."""
+    """One column of row ``row[i]`` of ``weights`` for each ``i``, from ``least[i]`` to ``most[i]``,
+    by the weights of these.
+    """
     cdf = np.cumsum(weights, axis=1)
     cdf = np.concatenate([np.zeros((len(cdf), 1)), cdf / cdf[:, -1:]], axis=1)
     low, high = cdf[row, least], cdf[row, most + 1]
@@ -60,7 +63,9 @@ def between(rng: np.random.Generator, weights: Floats, row: Ints, least: Ints, m
 
 
 def possible_ages() -> tuple[Ints, Ints]:
-    """The least and the greatest age of each level of ``relgq``, ``(42,)``: of each there is one range."""
+    """The least and the greatest age of each level of ``relgq``, ``(42,)``: of each there is one
+    range.
+    """
     can = DHCP.possible.reshape(DHCP.shape)[:, 0, :, 0, 0]
     return can.argmax(axis=1), OLDEST - can[:, ::-1].argmax(axis=1)
 
@@ -85,10 +90,19 @@ def _heads(rng: np.random.Generator, a: Ints, m: Ints, couple: Ints) -> tuple[In
     least, most = np.full(len(a), ADULT), np.full(len(a), OLDEST)
     least[a == 0], most[a == 0] = _YOUNGEST, ADULT - 1
     most[(a == 1) & two] = _YOUNG
-    return between(rng, shares.HEAD_AGES, kind, least, most), rng.random(len(a)) < shares.HEAD_MALE[kind]
+    return between(rng, shares.HEAD_AGES, kind, least, most), rng.random(len(a)) < shares.HEAD_MALE[
+        kind
+    ]
 
 
-def _roles(rng: np.random.Generator, household: Ints, place: Ints, adult: Bools, couple: Ints, head_age: Ints) -> Ints:
+def _roles(
+    rng: np.random.Generator,
+    household: Ints,
+    place: Ints,
+    adult: Bools,
+    couple: Ints,
+    head_age: Ints,
+) -> Ints:
     """The level of ``relgq`` of everybody."""
     band = np.searchsorted(shares.BANDS, head_age, side="right")
     unrelated = rng.random(len(couple)) < shares.UNRELATED[band]
@@ -108,15 +122,26 @@ def _roles(rng: np.random.Generator, household: Ints, place: Ints, adult: Bools,
     return relgq
 
 
-def _ages(rng: np.random.Generator, relgq: Ints, adult: Bools, head_age: Ints, head_male: Bools) -> Ints:
-    """Of everybody but householders: so much older than the householder as their role has it, adults from 18 and minors below."""
+def _ages(
+    rng: np.random.Generator, relgq: Ints, adult: Bools, head_age: Ints, head_male: Bools
+) -> Ints:
+    """Of everybody but householders: so much older than the householder as their role has it,
+    adults from 18 and minors below.
+    """
     least, most = (bound[relgq] for bound in possible_ages())
-    least, most = np.maximum(least, np.where(adult, ADULT, 0)), np.minimum(most, np.where(adult, OLDEST, ADULT - 1))
+    least, most = (
+        np.maximum(least, np.where(adult, ADULT, 0)),
+        np.minimum(most, np.where(adult, OLDEST, ADULT - 1)),
+    )
     oldest, youngest = head_age + _MOST_GAP[relgq], head_age + _LEAST_GAP[relgq]
     youngest -= np.where(head_male & np.isin(relgq, OWN), 10, 0)
     # where both cannot be, as of grandchildren of a hundred-year-old, the zeros go before the role
     least, most = np.clip(youngest, least, most), np.clip(oldest, least, most)
-    return head_age + between(rng, _GAPS, relgq, least - head_age + OLDEST, most - head_age + OLDEST) - OLDEST
+    return (
+        head_age
+        + between(rng, _GAPS, relgq, least - head_age + OLDEST, most - head_age + OLDEST)
+        - OLDEST
+    )
 
 
 _GAPS = shares.gap_ages()

@@ -1,4 +1,6 @@
-"""Which person of the block is which member of a simulated household: origin and race, mostly those of the householder."""
+"""Which person of the block is which member of a simulated household: origin and race, mostly those
+of the householder.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,26 @@ from numpy.typing import NDArray
 
 from das.files.simulators.people import Ints
 
-KINSHIP = 0.9  #: how often a member is to be of the householder's origin and race, if the block still has such a person
+# : how often a member is to be of the householder's origin and race, if the block still has such a
+# person
+KINSHIP = 0.9
 ORIGINS = 2 * 63
 
 
 def assign(
-    rng: np.random.Generator, household: Ints, group: Ints, head: NDArray[np.bool_], persons: tuple[Ints, Ints]
+    rng: np.random.Generator,
+    household: Ints,
+    group: Ints,
+    head: NDArray[np.bool_],
+    persons: tuple[Ints, Ints],
 ) -> Ints:
     """Each member's ``hispanic 63 + cenrace``, ``(members,)``.
 
-    ``group``: the block and voting age of each member; ``persons``: the same and the origin of each person of the blocks, in any
-    order. Every person is taken once, so that each group has the members that it must have. Householders are
-    drawn at random from their group; of the others ``KINSHIP`` look for one like their householder, first come first served in
-    random order, and whoever is left goes to who is left.
-    """
+    ``group``: the block and voting age of each member; ``persons``: the same and the origin of each
+    person of the blocks, in any order. Every person is taken once, so that each group has the
+    members that it must have. Householders are drawn at random from their group; of the others
+    ``KINSHIP`` look for one like their householder, first come first served in random order, and
+    whoever is left goes to who is left."""
     order, pool = by_group(rng, persons[0]), np.argsort(2 * group + ~head, kind="stable")
     out = np.empty(len(group), dtype=np.int64)
     out[pool] = persons[1][order]

@@ -1,11 +1,13 @@
-"""Made-up codes of race and ethnicity, and the groups that they are of: as many, and laid out, as those of 2020.
+"""Made-up codes of race and ethnicity, and the groups that they are of: as many, and laid out, as
+those of 2020.
 
-1,755 codes, of which each but one is of one detailed group of race, and nearly each of one regional group; 2,996 iterations that are
-tabulated, alone and in combination, and of ethnicity; some have a total only, of nations and states. None has a real name. With fewer
-codes there is less of everything, in proportion. What is spent is what was spent in 2020.
+1,755 codes, of which each but one is of one detailed group of race, and nearly each of one regional
+group; 2,996 iterations that are tabulated, alone and in combination, and of ethnicity; some have a
+total only, of nations and states. None has a real name. With fewer codes there is less of
+everything, in proportion. What is spent is what was spent in 2020.
 
-Source: Haney et al. (2024), *SafeTab-P*, sections 2 and 6, tables 2 and 7, for how many there are and for the budgets.
-"""
+Source: Haney et al. (2024), *SafeTab-P*, sections 2 and 6, tables 2 and 7, for how many there are
+and for the budgets."""
 
 from __future__ import annotations
 
@@ -29,10 +31,12 @@ from das.model.states import State
 #: Codes, as in 2020, and the fewest that have every kind of group.
 CODES, LEAST_CODES = 1755, 40
 FIRST_CODE, NOT_HISPANIC = 1000, 9950
-#: Of 1,754 codes of race: detailed groups, those with totals only both ways and "alone" alone, and those in no regional group.
+#: Of 1,754 codes of race: detailed groups, those with totals only both ways and "alone" alone, and
+#: those in no regional group.
 _GROUPS, _ONLY, _ALONE_ONLY, _APART = 1457, 354, 83, 17
 _REGIONS, _REGIONS_ONLY = 24, 2
-#: Of these codes those that are Hispanic, and their detailed groups; regional groups have all but the first of these.
+#: Of these codes those that are Hispanic, and their detailed groups; regional groups have all but
+#: the first of these.
 _HISPANIC, _ORIGINS, _ORIGINS_ONLY, _ORIGIN_REGIONS = 162, 30, 3, 4
 _MAJOR = 6
 #: Steps between codes: there is room for codes that are of nobody.
@@ -41,12 +45,15 @@ _STEP = 5
 PAIR = {"alone": "True", "alone or in any combination": "False"}
 FREE, ONLY, UNTABULATED = ("False", "False"), ("True", "False"), ("Null", "Null")
 
-# --- codes ---------------------------------------------------------------------------------------------------
+# --- codes
+# ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """An iteration or, of race, a pair: its codes by their places, and the flags of those alone and in combination."""
+    """An iteration or, of race, a pair: its codes by their places, and the flags of those alone and
+    in combination.
+    """
 
     name: str
     level: int
@@ -56,12 +63,21 @@ class _Group:
 
 
 def tables(codes: int = CODES) -> dict[str, str]:
-    """The files of code tables, by name. Raises :class:`InputError` for a number of codes that cannot be."""
+    """The files of code tables, by name. Raises :class:`InputError` for a number of codes that
+    cannot be.
+    """
     if not LEAST_CODES <= codes <= CODES:
-        raise InputError(f"{codes} codes", where="simulate", remedy=f"ask for {LEAST_CODES} to {CODES}")
+        raise InputError(
+            f"{codes} codes", where="simulate", remedy=f"ask for {LEAST_CODES} to {CODES}"
+        )
     number = FIRST_CODE + _STEP * np.arange(codes - 1)
     races, origins = list(_races(codes - 1)), list(_origins(codes - 1))
-    race, ethnicity, members, iteration = list[list[str]](), list[list[str]](), list[list[str]](), 1000
+    race, ethnicity, members, iteration = (
+        list[list[str]](),
+        list[list[str]](),
+        list[list[str]](),
+        1000,
+    )
     for group in races:
         for (words, alone), flags in zip(PAIR.items(), (group.alone, group.combined), strict=True):
             iteration += 1
@@ -72,37 +88,58 @@ def tables(codes: int = CODES) -> dict[str, str]:
         ethnicity.append([str(iteration), group.name, str(group.level), *group.combined])
         members += [[str(iteration), str(number[c])] for c in group.codes]
     members.append([str(iteration), str(NOT_HISPANIC)])  # the last is that of nobody Hispanic
-    names = [[str(n), f"Simulated {n}"] for n in number] + [[str(NOT_HISPANIC), "Simulated: not Hispanic"]]
+    names = [[str(n), f"Simulated {n}"] for n in number] + [
+        [str(NOT_HISPANIC), "Simulated: not Hispanic"]
+    ]
     last = ("DETAILED_ONLY", "COARSE_ONLY")
     return {
         parameters.CODES: _text(("RACE_ETH_CODE", "RACE_ETH_NAME"), names),
         parameters.RACE: _text(("ITERATION_CODE", "ITERATION_NAME", "LEVEL", "ALONE", *last), race),
-        parameters.ETHNICITY: _text(("ITERATION_CODE", "ITERATION_NAME", "LEVEL", *last), ethnicity),
+        parameters.ETHNICITY: _text(
+            ("ITERATION_CODE", "ITERATION_NAME", "LEVEL", *last), ethnicity
+        ),
         parameters.MEMBERS: _text(("ITERATION_CODE", "RACE_ETH_CODE"), members),
     }
 
 
 def _races(codes: int) -> Iterator[_Group]:
-    """Major groups, regional ones, and detailed ones, as runs of codes: each detailed group is in one regional group or in none."""
+    """Major groups, regional ones, and detailed ones, as runs of codes: each detailed group is in
+    one regional group or in none.
+    """
     for i, part in enumerate(np.array_split(np.arange(codes), _MAJOR), 1):
         yield _Group(f"Race {i}", 0, part, UNTABULATED, UNTABULATED)
     groups = _part(_GROUPS, codes, 12)
     group = np.repeat(np.arange(groups), share_out(codes, zipf(groups, 1.5), least=1))
     regions, apart = _part(_REGIONS, codes, 3), _part(_APART, codes, 1)
     size = share_out(groups - apart, zipf(regions, 1.2), least=2)
-    region = np.repeat(np.arange(regions), size)[::-1]  # of each group but the last: small ones have the largest groups
+    region = np.repeat(np.arange(regions), size)[
+        ::-1
+    ]  # of each group but the last: small ones have the largest groups
     for i in range(regions):
         flags = ONLY if i < _part(_REGIONS_ONLY, codes, 1) else FREE
-        yield _Group(f"Region {i + 1}", 1, np.flatnonzero(np.append(region, [-1] * apart)[group] == i), flags, flags)
+        yield _Group(
+            f"Region {i + 1}",
+            1,
+            np.flatnonzero(np.append(region, [-1] * apart)[group] == i),
+            flags,
+            flags,
+        )
     only, alone = _part(_ONLY, codes, 1), _part(_ALONE_ONLY, codes, 1)
     for i in range(groups):
         last = groups - i  # those of one code
-        yield _Group(f"Group {i + 1}", 2, np.flatnonzero(group == i), ONLY if last <= only + alone else FREE,
-                     ONLY if last <= only else FREE)  # fmt: skip
+        yield _Group(
+            f"Group {i + 1}",
+            2,
+            np.flatnonzero(group == i),
+            ONLY if last <= only + alone else FREE,
+            ONLY if last <= only else FREE,
+        )
 
 
 def _origins(codes: int) -> Iterator[_Group]:
-    """Of ethnicity: the last codes are Hispanic. Those of the first detailed group are in no regional one."""
+    """Of ethnicity: the last codes are Hispanic. Those of the first detailed group are in no
+    regional one.
+    """
     count, groups = _part(_HISPANIC, codes, 8), _part(_ORIGINS, codes, 4)
     group = np.repeat(np.arange(groups), share_out(count, zipf(groups, 1), least=1))
     hispanic, regions = np.arange(codes - count, codes), _part(_ORIGIN_REGIONS, codes, 2)
@@ -125,9 +162,11 @@ def _text(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join("|".join(row) + "\n" for row in (columns, *rows))
 
 
-# --- the configuration ---------------------------------------------------------------------------------------
+# --- the configuration
+# ---------------------------------------------------------------------------------------
 
-#: The budget of 2020 by product, for detailed groups of nations and states, those below, and regional groups.
+#: The budget of 2020 by product, for detailed groups of nations and states, those below, and
+#: regional groups.
 _SPENT = {"persons": (2.134, 0.159, 0.008), "households": (1.9208, 0.142869, 0.006915)}
 #: Thresholds of the same.
 _THRESHOLDS = ([471, 971, 6971], [971, 4971, 19971], [4971, 19971, 149971])
@@ -146,7 +185,10 @@ def settings(product: Product, states: Sequence[State]) -> dict[str, Any]:
         key = product.letter if len(product.tables) == 1 else f"{product.letter}_{table.name}"
         out[f"thresholds_{key}"] = {at.key: _thresholds(table, at) for at in levels}
     if product.staged:
-        out |= {f"privacy_budget_{product.letter}_stage_1_fraction": _FIRST, "zero_suppression_chance": _CHANCE}
+        out |= {
+            f"privacy_budget_{product.letter}_stage_1_fraction": _FIRST,
+            "zero_suppression_chance": _CHANCE,
+        }
     return out | {"allow_negative_counts": True, "privacy_defn": "zcdp"} | _where(states)
 
 
@@ -170,8 +212,12 @@ def _where(states: Sequence[State]) -> dict[str, Any]:
     )
 
 
-def write(folder: Path, product: Product, states: Sequence[State], codes: int, given: Path | None = None) -> None:
-    """A folder of parameters; with code tables, and budgets for the same product, of the folder ``given``."""
+def write(
+    folder: Path, product: Product, states: Sequence[State], codes: int, given: Path | None = None
+) -> None:
+    """A folder of parameters; with code tables, and budgets for the same product, of the folder
+    ``given``.
+    """
     said: Mapping[str, Any] = settings(product, states)
     if given is None:
         files = {name: text.encode() for name, text in tables(codes).items()}

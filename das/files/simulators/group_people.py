@@ -1,8 +1,10 @@
-"""Who lives in the blocks of a state: codes of race and ethnicity, ages and sexes; and the households that are headed there.
+"""Who lives in the blocks of a state: codes of race and ethnicity, ages and sexes; and the
+households that are headed there.
 
-Most people write one code, few have eight. The first is drawn from the mixture of a tract: how common a code is in the nation (Zipf's law,
-in an order of its own for each seed), times log-normal effects of the tract on the code and on the regional group that it is of, so that
-groups cluster. The next ones are drawn from the mixture of the same tract or, as often, from that of the nation.
+Most people write one code, few have eight. The first is drawn from the mixture of a tract: how
+common a code is in the nation (Zipf's law, in an order of its own for each seed), times log-normal
+effects of the tract on the code and on the regional group that it is of, so that groups cluster.
+The next ones are drawn from the mixture of the same tract or, as often, from that of the nation.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from das.model.population import NO_CODE, RACE_CODES, Kind
 
 #: Shares of people by how many codes of race they write down.
 MANY = np.array([0.72, 0.17, 0.065, 0.025, 0.01, 0.006, 0.003, 0.001])
-#: How fast codes grow rare by their rank; and standard deviations of the logarithms of a tract's effects.
+#: How fast codes grow rare by their rank; and standard deviations of the logarithms of a tract's
+#: effects.
 _ZIPF, _ON_GROUP, _ON_CODE = 1.1, 0.8, 1.0
 _FROM_NATION, HISPANIC, _ORIGIN_SPREAD = 0.5, 0.19, 0.8
 #: Shares of ages 0-9, 10-19, ...; the last ones live to 115.
@@ -32,8 +35,8 @@ RecordColumns = dict[str, Ints]
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Codes of race, how common each is in the nation, and the regional group of each, numbered from 0; codes of ethnicity that are
-    Hispanic and how common each is; and one that is not."""
+    """Codes of race, how common each is in the nation, and the regional group of each, numbered
+    from 0; codes of ethnicity that are Hispanic and how common each is; and one that is not."""
 
     race: NDArray[np.int16]
     weight: Floats
@@ -49,14 +52,22 @@ class Mixture:
         kind, level = i.kind[i.member], i.level[i.member]
         race = np.unique(i.race_code[kind != Kind.ETHNICITY])
         origin = np.unique(i.race_code[(kind == Kind.ETHNICITY) & (level > 0)])
-        regional = np.unique(np.stack([i.race_code, i.member])[:, (kind == Kind.COMBINATION) & (level == 1)], axis=1)
+        regional = np.unique(
+            np.stack([i.race_code, i.member])[:, (kind == Kind.COMBINATION) & (level == 1)], axis=1
+        )
         group = np.arange(10_000)
         group[regional[0]] = 10_000 + regional[1]
         every = np.unique(i.race_code)
         others = np.setdiff1d(every, np.union1d(race, origin))
         neither = others if len(others) else np.setdiff1d(every, origin)
-        return Mixture(race, _common(rng, len(race)), np.unique(group[race], return_inverse=True)[1], origin,
-                       _common(rng, len(origin)), int(neither[0] if len(neither) else every[0]))  # fmt: skip
+        return Mixture(
+            race,
+            _common(rng, len(race)),
+            np.unique(group[race], return_inverse=True)[1],
+            origin,
+            _common(rng, len(origin)),
+            int(neither[0] if len(neither) else every[0]),
+        )
 
 
 def _common(rng: np.random.Generator, n: int) -> Floats:
@@ -64,8 +75,12 @@ def _common(rng: np.random.Generator, n: int) -> Floats:
     return zipf(n, _ZIPF)[np.argsort(rng.random(n), kind="stable")]
 
 
-def draw_codes(rng: np.random.Generator, of: Mixture, tract: Ints) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-    """Codes of race ``(people, 8)`` and of ethnicity, of people who live in these tracts, numbered from 0 without gaps."""
+def draw_codes(
+    rng: np.random.Generator, of: Mixture, tract: Ints
+) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
+    """Codes of race ``(people, 8)`` and of ethnicity, of people who live in these tracts, numbered
+    from 0 without gaps.
+    """
     tracts = int(tract.max(initial=0)) + 1
     here = of.weight * skewed(rng, (tracts, len(of.race)), _ON_CODE)
     here *= skewed(rng, (tracts, int(of.group.max()) + 1), _ON_GROUP)[:, of.group]
@@ -88,7 +103,9 @@ def draw_codes(rng: np.random.Generator, of: Mixture, tract: Ints) -> tuple[NDAr
 def _origins(rng: np.random.Generator, of: Mixture, tract: Ints) -> NDArray[np.int16]:
     out = np.full(len(tract), of.neither, dtype=np.int16)
     if len(of.origin):
-        rate = np.minimum(0.95, HISPANIC * skewed(rng, int(tract.max(initial=0)) + 1, _ORIGIN_SPREAD))
+        rate = np.minimum(
+            0.95, HISPANIC * skewed(rng, int(tract.max(initial=0)) + 1, _ORIGIN_SPREAD)
+        )
         some = np.flatnonzero(rng.random(len(tract)) < rate[tract])
         out[some] = of.origin[choose(rng, of.origin_weight, len(some))]
     return out
@@ -98,16 +115,27 @@ def draw_persons(rng: np.random.Generator, codes: NDArray[np.int16]) -> RecordCo
     """What else is said of persons: ``QAGE``, ``QSEX``, ``HOUSEHOLDER``, ``CENRACE``."""
     n = len(codes)
     decade = choose(rng, _AGES, n)
-    age = np.minimum(10 * decade + (rng.random(n) * np.where(decade == 10, 16, 10)).astype(np.int64), OLDEST)
+    age = np.minimum(
+        10 * decade + (rng.random(n) * np.where(decade == 10, 16, 10)).astype(np.int64), OLDEST
+    )
     woman = rng.random(n) < 0.49 + 0.0015 * np.maximum(0, age - 40)
     head = (age >= _ADULT) & (rng.random(n) < _HEADS)
-    return {"QAGE": age, "QSEX": 1 + woman, "HOUSEHOLDER": head.astype(np.int64), "CENRACE": race_of(codes)}
+    return {
+        "QAGE": age,
+        "QSEX": 1 + woman,
+        "HOUSEHOLDER": head.astype(np.int64),
+        "CENRACE": race_of(codes),
+    }
 
 
 def draw_homes(rng: np.random.Generator, codes: NDArray[np.int16]) -> RecordColumns:
     """What is said of households: ``HOUSEHOLD_TYPE``, ``TEN``, ``HHRACE``."""
     n = len(codes)
-    return {"HHRACE": race_of(codes), "HOUSEHOLD_TYPE": 1 + choose(rng, _TYPES, n), "TEN": 1 + choose(rng, _TENURES, n)}
+    return {
+        "HHRACE": race_of(codes),
+        "HOUSEHOLD_TYPE": 1 + choose(rng, _TYPES, n),
+        "TEN": 1 + choose(rng, _TENURES, n),
+    }
 
 
 def race_of(codes: NDArray[np.signedinteger[Any]]) -> Ints:

@@ -1,9 +1,9 @@
-"""The blocks of a state for statistics by population groups, and how many people each has: ``GRF-C.txt``.
+"""The blocks of a state for statistics by population groups, and how many people each has:
+``GRF-C.txt``.
 
-Places are those of the simulated nation (:mod:`das.files.simulators.nation_places`). Puerto Rico has totals of its own, which are about
-those of 2020; its municipios are made up. An area of American Indians may cross states: the first of each state is one with those of its
-division.
-"""
+Places are those of the simulated nation (:mod:`das.files.simulators.nation_places`). Puerto Rico
+has totals of its own, which are about those of 2020; its municipios are made up. An area of
+American Indians may cross states: the first of each state is one with those of its division."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ PUERTO_RICO = STATES[-1]
 _PUERTO_RICO = (3_285_874, 78, 939, 2_555, 41_987)
 #: Names in the place of a list of states.
 ALL = "ALL"
-#: Standard deviations of the logarithm of a block's persons, between block groups and in them; the share where nobody lives.
+#: Standard deviations of the logarithm of a block's persons, between block groups and in them; the
+#: share where nobody lives.
 _GROUP_SIZE, _BLOCK_SIZE, EMPTY = 0.42, 1.05, 0.27
 _RESERVATION, _OF_STATE = 10, 80
 
 
 @dataclass(frozen=True, eq=False)
 class GroupBlocks:
-    """``(blocks,)``: the columns of ``GRF-C.txt`` as numbers, the ``persons`` of each, and its tract, numbered from 0."""
+    """``(blocks,)``: the columns of ``GRF-C.txt`` as numbers, the ``persons`` of each, and its
+    tract, numbered from 0.
+    """
 
     columns: dict[str, Ints]
     persons: Ints
@@ -41,12 +44,17 @@ class GroupBlocks:
 
 
 def chosen(states: str) -> list[State]:
-    """States by their postal abbreviations, PR among them, or ``all``. Raises :class:`InputError` for one that is none."""
+    """States by their postal abbreviations, PR among them, or ``all``. Raises :class:`InputError`
+    for one that is none.
+    """
     known = {s.usps: s for s in STATES}
     wanted = list(known) if states.upper() == ALL else states.upper().split(",")
     if wrong := [s for s in wanted if s not in known]:
-        raise InputError(f"{wrong[0]!r} is no state", where="--states",
-                         remedy="give postal abbreviations, PR among them, as AZ,RI,PR; or all")  # fmt: skip
+        raise InputError(
+            f"{wrong[0]!r} is no state",
+            where="--states",
+            remedy="give postal abbreviations, PR among them, as AZ,RI,PR; or all",
+        )
     return [s for usps, s in known.items() if usps in wanted]
 
 
@@ -55,12 +63,27 @@ def state_totals(state: State, share: float = 1.0) -> StateTotals:
     if state.division:
         return totals(state, share)
     persons, counties, tracts, groups, blocks = _PUERTO_RICO
-    tracts, groups, blocks = (max(least, round(share * n)) for least, n in ((2, tracts), (4, groups), (60, blocks)))
+    tracts, groups, blocks = (
+        max(least, round(share * n)) for least, n in ((2, tracts), (4, groups), (60, blocks))
+    )
     counties = min(counties, max(1, tracts // 2))
     people = share_out(max(600, round(share * persons)), zipf(counties, 0.6), least=1)
     none = np.zeros(counties, dtype=np.int64)
-    return StateTotals(state, tracts, groups, blocks, {}, 1 + 2 * np.arange(counties), people, none, none,
-                       np.zeros((counties, 6), dtype=np.int64), none, none, none)  # fmt: skip
+    return StateTotals(
+        state,
+        tracts,
+        groups,
+        blocks,
+        {},
+        1 + 2 * np.arange(counties),
+        people,
+        none,
+        none,
+        np.zeros((counties, 6), dtype=np.int64),
+        none,
+        none,
+        none,
+    )
 
 
 def draw_blocks(rng: np.random.Generator, of: StateTotals, persons: int) -> GroupBlocks:
@@ -72,10 +95,13 @@ def draw_blocks(rng: np.random.Generator, of: StateTotals, persons: int) -> Grou
     county = np.bincount(at.county, weight)
     weight *= (of.persons / np.maximum(county, 1e-9))[at.county]
     columns = {
-        "TABBLKST": np.full(n, int(of.state.fips)), "TABBLKCOU": at.county_code, "TABTRACTCE": at.tract_code,
-        "TABBLK": at.block_code, "PLACEFP": np.where(at.place < 0, geography.NO_PLACE, 100 + 20 * at.place),
+        "TABBLKST": np.full(n, int(of.state.fips)),
+        "TABBLKCOU": at.county_code,
+        "TABTRACTCE": at.tract_code,
+        "TABBLK": at.block_code,
+        "PLACEFP": np.where(at.place < 0, geography.NO_PLACE, 100 + 20 * at.place),
         "AIANNHCE": _areas(of.state, at.aian_code),
-    }  # fmt: skip
+    }
     return GroupBlocks(columns, _shared(persons, weight), at.tract)
 
 

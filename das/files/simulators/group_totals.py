@@ -1,8 +1,8 @@
-"""``pop-group-totals.txt`` beside simulated households: totals of groups of persons, as they could have been published before.
+"""``pop-group-totals.txt`` beside simulated households: totals of groups of persons, as they could
+have been published before.
 
-Nobody has drawn noise for them: a group has as many persons as its households would have, and is there if it has more than
-what would be left out.
-"""
+Nobody has drawn noise for them: a group has as many persons as its households would have, and is
+there if it has more than what would be left out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,12 @@ CountedGroups = tuple[NDArray[np.int64], NDArray[np.int64]]
 def write(folder: Path, parameters: Parameters) -> None:
     """From the households in the folder."""
     regions = geography.regions(folder, parameters)
-    levels = [at for run in parameters.runs for at in GroupLevel.of_run(run) if len(regions.ids[at.region])]
+    levels = [
+        at
+        for run in parameters.runs
+        for at in GroupLevel.of_run(run)
+        if len(regions.ids[at.region])
+    ]
     across: dict[GroupLevel, list[CountedGroups]] = {at: [] for at in levels if at.region in ACROSS}
     with (folder / totals.FILE).open("w", encoding="utf-8", newline="\n") as out:
         out.write("REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT\n")
@@ -42,32 +47,49 @@ def write(folder: Path, parameters: Parameters) -> None:
 def _counted(
     file: Path, parameters: Parameters, regions: Regions, levels: list[GroupLevel]
 ) -> dict[GroupLevel, CountedGroups]:
-    """The groups that somebody of a file is in, by their numbers, and how many households of them there are."""
+    """The groups that somebody of a file is in, by their numbers, and how many households of them
+    there are.
+    """
     out: dict[GroupLevel, list[CountedGroups]] = {at: [] for at in levels}
     for batch in records.batches(file, parameters, regions):
-        rows, combination = packed(batch.codes[:, : parameters.race_codes], batch.ethnicity[:, None])
+        rows, combination = packed(
+            batch.codes[:, : parameters.race_codes], batch.ethnicity[:, None]
+        )
         for at in levels:
             indptr, member = groups_of(parameters.iterations, at, rows[:, :-1], rows[:, -1])
             region = regions.of_block[at.region][batch.block]
             some = np.flatnonzero(region >= 0)
             times = np.diff(indptr)[combination[some]]
             first = np.repeat(indptr[combination[some]] - (np.cumsum(times) - times), times)
-            group = np.repeat(region[some].astype(np.int64), times) * len(parameters.iterations.of(at))
-            out[at].append(np.unique(group + member[first + np.arange(len(first))], return_counts=True))
+            group = np.repeat(region[some].astype(np.int64), times) * len(
+                parameters.iterations.of(at)
+            )
+            out[at].append(
+                np.unique(group + member[first + np.arange(len(first))], return_counts=True)
+            )
     return {at: _together(parts) for at, parts in out.items() if parts}
 
 
 def _together(parts: list[CountedGroups]) -> CountedGroups:
-    group, at = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(g for g, _ in parts)]), return_inverse=True)
+    group, at = np.unique(
+        np.concatenate([np.zeros(0, dtype=np.int64), *(g for g, _ in parts)]), return_inverse=True
+    )
     count = np.concatenate([np.zeros(0, dtype=np.int64), *(n for _, n in parts)])
     return group, np.bincount(at, count, minlength=len(group)).astype(np.int64)
 
 
 def _rows(
-    at: GroupLevel, parameters: Parameters, regions: Regions, group: NDArray[np.int64], households: NDArray[np.int64]
+    at: GroupLevel,
+    parameters: Parameters,
+    regions: Regions,
+    group: NDArray[np.int64],
+    households: NDArray[np.int64],
 ) -> str:
     iterations = parameters.iterations.of(at)
-    ids, codes = text(regions.ids[at.region]).tolist(), parameters.iterations.code[iterations].tolist()
+    ids, codes = (
+        text(regions.ids[at.region]).tolist(),
+        parameters.iterations.code[iterations].tolist(),
+    )
     count = np.round(households * PERSONS_A_HOME).astype(np.int64)
     kept = (count > LEAST) | at.fine
     region, member = np.divmod(group[kept], len(iterations))

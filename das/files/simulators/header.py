@@ -1,11 +1,11 @@
 """The geographic header of simulated 2010 files: which rows there are, and their 500 characters.
 
-Every summary level that the official files have for redistricting is there: state, county subdivision, block
-(750 in P.L. 94-171, 101 in Summary File 1), block group, tract, county, place, and congressional and state legislative
-districts.
+Every summary level that the official files have for redistricting is there: state, county
+subdivision, block (750 in P.L. 94-171, 101 in Summary File 1), block group, tract, county, place,
+and congressional and state legislative districts.
 
-Sources: 2010 Census Redistricting Data (P.L. 94-171) Summary File, chapters 2 and 6; Summary File 1, chapter 6.
-"""
+Sources: 2010 Census Redistricting Data (P.L. 94-171) Summary File, chapters 2 and 6; Summary File
+1, chapter 6."""
 
 from __future__ import annotations
 
@@ -23,15 +23,50 @@ Bytes = NDArray[np.uint8]
 
 #: Fields of the geographic header: first column (from 1) and width.
 FIELDS = {
-    "FILEID": (1, 6), "STUSAB": (7, 2), "SUMLEV": (9, 3), "GEOCOMP": (12, 2), "CHARITER": (14, 3),
-    "LOGRECNO": (19, 7), "REGION": (26, 1), "DIVISION": (27, 1), "STATE": (28, 2), "COUNTY": (30, 3),
-    "COUNTYCC": (33, 2), "COUSUB": (37, 5), "COUSUBCC": (42, 2), "PLACE": (46, 5), "PLACECC": (51, 2),
-    "TRACT": (55, 6), "BLKGRP": (61, 1), "BLOCK": (62, 4), "CONCIT": (68, 5), "CONCITCC": (73, 2),
-    "AIANHH": (77, 4), "AIANHHFP": (81, 5), "AIANHHCC": (86, 2), "AIHHTLI": (88, 1), "AITSCE": (89, 3),
-    "AITS": (92, 5), "AITSCC": (97, 2), "TTRACT": (99, 6), "TBLKGRP": (105, 1), "ANRC": (106, 5),
-    "ANRCCC": (111, 2), "CD": (154, 2), "SLDU": (156, 3), "SLDL": (159, 3), "AREALAND": (199, 14), "AREAWATR": (213, 14), "NAME": (227, 90), "FUNCSTAT": (317, 1),
-    "POP100": (319, 9), "HU100": (328, 9), "INTPTLAT": (337, 11), "INTPTLON": (348, 12), "LSADC": (360, 2),
-}  # fmt: skip
+    "FILEID": (1, 6),
+    "STUSAB": (7, 2),
+    "SUMLEV": (9, 3),
+    "GEOCOMP": (12, 2),
+    "CHARITER": (14, 3),
+    "LOGRECNO": (19, 7),
+    "REGION": (26, 1),
+    "DIVISION": (27, 1),
+    "STATE": (28, 2),
+    "COUNTY": (30, 3),
+    "COUNTYCC": (33, 2),
+    "COUSUB": (37, 5),
+    "COUSUBCC": (42, 2),
+    "PLACE": (46, 5),
+    "PLACECC": (51, 2),
+    "TRACT": (55, 6),
+    "BLKGRP": (61, 1),
+    "BLOCK": (62, 4),
+    "CONCIT": (68, 5),
+    "CONCITCC": (73, 2),
+    "AIANHH": (77, 4),
+    "AIANHHFP": (81, 5),
+    "AIANHHCC": (86, 2),
+    "AIHHTLI": (88, 1),
+    "AITSCE": (89, 3),
+    "AITS": (92, 5),
+    "AITSCC": (97, 2),
+    "TTRACT": (99, 6),
+    "TBLKGRP": (105, 1),
+    "ANRC": (106, 5),
+    "ANRCCC": (111, 2),
+    "CD": (154, 2),
+    "SLDU": (156, 3),
+    "SLDL": (159, 3),
+    "AREALAND": (199, 14),
+    "AREAWATR": (213, 14),
+    "NAME": (227, 90),
+    "FUNCSTAT": (317, 1),
+    "POP100": (319, 9),
+    "HU100": (328, 9),
+    "INTPTLAT": (337, 11),
+    "INTPTLON": (348, 12),
+    "LSADC": (360, 2),
+}
 #: What does not apply to a block, filled with nines; the other header fields stay blank.
 _NINES = ("CONCIT", "CONCITCC", "AITSCE", "AITS", "AITSCC", "TTRACT", "TBLKGRP", "ANRC", "ANRCCC")
 _BLOCKS_ONLY = " ".join((*_NINES, "AIANHH", "AIANHHFP", "AIANHHCC", "AIHHTLI"))
@@ -40,7 +75,9 @@ _DISTRICT_OF = {"C2": "CD", "LU": "SLDU", "LL": "SLDL"}
 
 @dataclass(frozen=True, eq=False)
 class SummaryLevel:
-    """A summary level: the first block of each unit, the codes that its rows carry, and how they are named."""
+    """A summary level: the first block of each unit, the codes that its rows carry, and how they
+    are named.
+    """
 
     sumlev: str
     first: Ints
@@ -49,14 +86,26 @@ class SummaryLevel:
     lsad: str
 
 
-def levels(at: SimulatedBlocks, state: State, block_level: str) -> Iterator[tuple[SummaryLevel, Ints]]:
-    """Each level that has units, and the block where each run of blocks of one unit starts (with the runs outside any place)."""
+def levels(
+    at: SimulatedBlocks, state: State, block_level: str
+) -> Iterator[tuple[SummaryLevel, Ints]]:
+    """Each level that has units, and the block where each run of blocks of one unit starts (with
+    the runs outside any place).
+    """
     block = np.arange(len(at))
     table = (
         ("040", np.zeros(len(at), dtype=np.int64), "STATE", f"{state.name} (simulated)", "00"),
         ("060", at.cousub, "STATE COUNTY COUNTYCC COUSUB COUSUBCC", "Simulated town ", "43"),
-        (block_level, block,
-         f"STATE COUNTY COUNTYCC COUSUB COUSUBCC PLACE PLACECC TRACT BLKGRP BLOCK CD SLDU SLDL VTD {_BLOCKS_ONLY}", "Block ", "BK"),
+        (
+            block_level,
+            block,
+            (
+                "STATE COUNTY COUNTYCC COUSUB COUSUBCC PLACE PLACECC TRACT BLKGRP BLOCK CD SLDU"
+                f" SLDL VTD {_BLOCKS_ONLY}"
+            ),
+            "Block ",
+            "BK",
+        ),
         ("150", at.group, "STATE COUNTY COUNTYCC TRACT BLKGRP", "Block Group ", "BG"),
         ("140", at.tract, "STATE COUNTY COUNTYCC TRACT", "Census Tract ", "CT"),
         ("050", at.county, "STATE COUNTY COUNTYCC", "Simulated County ", "06"),
@@ -65,7 +114,7 @@ def levels(at: SimulatedBlocks, state: State, block_level: str) -> Iterator[tupl
         ("610", at.district("SLDU", block), "STATE SLDU", "Simulated Senate District ", "LU"),
         ("620", at.district("SLDL", block), "STATE SLDL", "Simulated House District ", "LL"),
         ("700", at.vtd, "STATE COUNTY COUNTYCC VTD", "Simulated Voting District ", "VD"),
-    )  # fmt: skip
+    )
     for sumlev, unit, fields, name, lsad in table:
         start = np.flatnonzero(np.diff(unit, prepend=-2))
         first = start[unit[start] >= 0]
@@ -94,7 +143,9 @@ def names(level: SummaryLevel, at: SimulatedBlocks) -> NDArray[np.str_]:
 
 def zeros(values: Ints, width: int) -> NDArray[np.str_]:
     """Numbers padded with zeros on the left."""
-    return letters((ord("0") + values[:, None] // 10 ** np.arange(width - 1, -1, -1) % 10).astype(np.uint8))
+    return letters(
+        (ord("0") + values[:, None] // 10 ** np.arange(width - 1, -1, -1) % 10).astype(np.uint8)
+    )
 
 
 def _spaces(values: Ints, width: int) -> NDArray[np.str_]:
@@ -107,25 +158,37 @@ def degrees(whole: str, ten_millionths: Ints) -> NDArray[np.str_]:
 
 
 def characters(text: NDArray[np.str_] | str, width: int) -> Bytes:
-    """Rows of characters, padded with blanks on the right: ``(rows, width)``, one row for a plain string."""
+    """Rows of characters, padded with blanks on the right: ``(rows, width)``, one row for a plain
+    string.
+    """
     padded = points(np.atleast_1d(np.asarray(text)).astype(f"U{width}")).astype(np.uint8)
     return np.where(padded == 0, np.uint8(ord(" ")), padded)
 
 
-def codes_of(state: State, at: SimulatedBlocks, level: SummaryLevel) -> dict[str, NDArray[np.str_] | str]:
-    """The geographic codes that the rows of a level carry; a block's also say what does not apply to it."""
+def codes_of(
+    state: State, at: SimulatedBlocks, level: SummaryLevel
+) -> dict[str, NDArray[np.str_] | str]:
+    """The geographic codes that the rows of a level carry; a block's also say what does not apply
+    to it.
+    """
     first = level.first
     place, aian = at.place[first], at.aian_code[first]
     codes: dict[str, NDArray[np.str_] | str] = {
-        "STATE": state.fips, "COUNTY": zeros(at.county_code[first], 3), "COUNTYCC": "H1",
-        "COUSUB": zeros(10005 + 20 * at.cousub[first], 5), "COUSUBCC": "T1",
+        "STATE": state.fips,
+        "COUNTY": zeros(at.county_code[first], 3),
+        "COUNTYCC": "H1",
+        "COUSUB": zeros(10005 + 20 * at.cousub[first], 5),
+        "COUSUBCC": "T1",
         "PLACE": np.where(place < 0, "99999", zeros(30000 + 25 * place, 5)),
         "PLACECC": np.where(place < 0, "99", "C1"),
-        "TRACT": zeros(at.tract_code[first], 6), "BLKGRP": zeros(at.group_digit[first], 1),
-        "BLOCK": zeros(at.block_code[first], 4), "AIANHH": zeros(aian, 4),
+        "TRACT": zeros(at.tract_code[first], 6),
+        "BLKGRP": zeros(at.group_digit[first], 1),
+        "BLOCK": zeros(at.block_code[first], 4),
+        "AIANHH": zeros(aian, 4),
         "AIANHHFP": np.where(aian == 9999, "99999", zeros(60000 + aian, 5)),
-        "AIANHHCC": np.where(aian == 9999, "99", "D2"), "AIHHTLI": np.where(aian == 9999, "9", "R"),
-    }  # fmt: skip
+        "AIANHHCC": np.where(aian == 9999, "99", "D2"),
+        "AIHHTLI": np.where(aian == 9999, "9", "R"),
+    }
     if at.vtd[0] >= 0:
         codes["VTD"] = zeros(at.vtd_code[first], 6)
     for kind in at.seats:
@@ -140,18 +203,29 @@ def header_rows(
 ) -> Bytes:
     """Rows of the geographic header, ``(rows, 501)`` characters, without their LOGRECNO.
 
-    ``counts`` ``(rows, 2)``: persons and housing units; ``area`` ``(rows, 2)``: land and water, square metres.
-    """
+    ``counts`` ``(rows, 2)``: persons and housing units; ``area`` ``(rows, 2)``: land and water,
+    square metres."""
     first = level.first
     latitude = degrees(f"+{30 + int(state.fips) // 5}.", 15_000 * at.group[first] + 7 * first)
     longitude = degrees(f"-{70 + int(state.fips):03d}.", 21_000 * at.tract[first] + 5 * first)
     fields = codes_of(state, at, level) | {
-        "FILEID": file_id, "STUSAB": state.usps, "SUMLEV": level.sumlev, "GEOCOMP": "00", "CHARITER": "000",
-        "REGION": str(REGION_OF_DIVISION[state.division]), "DIVISION": str(state.division),
-        "AREALAND": _spaces(area[:, 0], 14), "AREAWATR": _spaces(area[:, 1], 14), "NAME": names(level, at),
-        "FUNCSTAT": "A" if level.lsad == "00" else "S", "POP100": _spaces(counts[:, 0], 9),
-        "HU100": _spaces(counts[:, 1], 9), "INTPTLAT": latitude, "INTPTLON": longitude, "LSADC": level.lsad,
-    }  # fmt: skip
+        "FILEID": file_id,
+        "STUSAB": state.usps,
+        "SUMLEV": level.sumlev,
+        "GEOCOMP": "00",
+        "CHARITER": "000",
+        "REGION": str(REGION_OF_DIVISION[state.division]),
+        "DIVISION": str(state.division),
+        "AREALAND": _spaces(area[:, 0], 14),
+        "AREAWATR": _spaces(area[:, 1], 14),
+        "NAME": names(level, at),
+        "FUNCSTAT": "A" if level.lsad == "00" else "S",
+        "POP100": _spaces(counts[:, 0], 9),
+        "HU100": _spaces(counts[:, 1], 9),
+        "INTPTLAT": latitude,
+        "INTPTLON": longitude,
+        "LSADC": level.lsad,
+    }
     out = np.full((len(first), 501), ord(" "), dtype=np.uint8)
     out[:, 500] = ord("\n")
     for field, text in fields.items():

@@ -1,9 +1,8 @@
 """The people and homes of a simulated state of 2020, county by county, to the totals of each.
 
-Who lives in a block is drawn person by person, from the block's own mixture of races and origins: that of its county, times
-log-normal effects of tract, block group and block. How many live there is drawn as weights, and the county's total is shared
-out by them.
-"""
+Who lives in a block is drawn person by person, from the block's own mixture of races and origins:
+that of its county, times log-normal effects of tract, block group and block. How many live there is
+drawn as weights, and the county's total is shared out by them."""
 
 from __future__ import annotations
 
@@ -34,9 +33,11 @@ from das.files.simulators.totals import StateTotals, share_out
 CELLS = 252  #: voting age x Hispanic x race
 EMPTY = 0.27  #: share of land without a household
 PERSONS_AT_ONCE = 400_000
-#: Standard deviations of the logarithm of a block's persons: between block groups, and between blocks of one.
+#: Standard deviations of the logarithm of a block's persons: between block groups, and between
+#: blocks of one.
 _GROUP_SIZE, _BLOCK_SIZE = 0.42, 1.05
-#: Standard deviations of the logarithms of the races' odds, between tracts, block groups, and blocks.
+#: Standard deviations of the logarithms of the races' odds, between tracts, block groups, and
+#: blocks.
 _TRACT_RACE, _GROUP_RACE, _BLOCK_RACE = 0.9, 0.45, 0.7
 #: How common each type of group quarters is, in the order of the hhgq attribute.
 _FACILITIES = np.array([0.0, 0.08, 0.08, 0.35, 0.05, 0.08, 0.02, 0.34])
@@ -48,8 +49,8 @@ _KINSHIP = 0.92  #: how often a person is of the race and origin of who heads th
 
 @dataclass(frozen=True, eq=False)
 class SparsePopulation:
-    """``number`` persons of ``cell`` in ``block``, in order of blocks and cells; ``quarters`` ``(8, blocks)`` persons by dwelling;
-    ``homes`` ``(2, blocks)`` occupied and vacant units."""
+    """``number`` persons of ``cell`` in ``block``, in order of blocks and cells; ``quarters`` ``(8,
+    blocks)`` persons by dwelling; ``homes`` ``(2, blocks)`` occupied and vacant units."""
 
     block: Ints
     cell: NDArray[np.uint8]
@@ -78,11 +79,17 @@ class _County:
 
     def __init__(self, here: slice, at: SimulatedBlocks, totals: StateTotals, c: int) -> None:
         self.first = here.start
-        self.tract, self.group = at.tract[here] - at.tract[here.start], at.group[here] - at.group[here.start]
+        self.tract, self.group = (
+            at.tract[here] - at.tract[here.start],
+            at.group[here] - at.group[here.start],
+        )
         self.water, self.aian = at.water[here], at.aian_code[here] != 9999
         self.persons, self.quarters = int(totals.persons[c]), int(totals.quarters[c])
         self.units, self.occupied = int(totals.units[c]), int(totals.occupied[c])
-        self.adults, self.hispanic = totals.adults[c] / self.persons, totals.hispanic[c] / self.persons
+        self.adults, self.hispanic = (
+            totals.adults[c] / self.persons,
+            totals.hispanic[c] / self.persons,
+        )
         self.races = (totals.races[c] + 0.002 * self.persons / 6 + 0.5) / self.persons
         self.several = max(0.005, 1 - totals.races[c].sum() / self.persons)
 
@@ -90,11 +97,14 @@ class _County:
         return len(self.tract)
 
 
-# --- how many -----------------------------------------------------------------------------------------
+# --- how many
+# -----------------------------------------------------------------------------------------
 
 
 def _shared(rng: np.random.Generator, total: int, weight: Floats) -> Ints:
-    """``total`` things in proportion to ``weight``, rounded along the blocks with a random start."""
+    """``total`` things in proportion to ``weight``, rounded along the blocks with a random
+    start.
+    """
     edge = np.cumsum(weight)
     if total <= 0 or edge[-1] <= 0:
         return np.zeros(len(weight), dtype=np.int64)
@@ -104,7 +114,9 @@ def _shared(rng: np.random.Generator, total: int, weight: Floats) -> Ints:
 
 
 def _dwellings(rng: np.random.Generator, county: _County) -> tuple[Ints, Ints]:
-    """Persons by dwelling ``(8, blocks)``, and occupied and vacant units ``(2, blocks)``, of a county."""
+    """Persons by dwelling ``(8, blocks)``, and occupied and vacant units ``(2, blocks)``, of a
+    county.
+    """
     n, land = len(county), np.flatnonzero(~county.water)
     land = land if len(land) else np.arange(n)
     shuffled = land[np.argsort(rng.random(len(land)), kind="stable")]
@@ -122,7 +134,9 @@ def _dwellings(rng: np.random.Generator, county: _County) -> tuple[Ints, Ints]:
     alone = min(facilities // 5, len(empty))
     facility = np.concatenate([empty[:alone], full[: facilities - alone]])
     kind = choose(rng, _FACILITIES, len(facility))
-    inmates = share_out(county.quarters, skewed(rng, len(facility), 0.9) * FACILITY_SIZE[kind], least=1)
+    inmates = share_out(
+        county.quarters, skewed(rng, len(facility), 0.9) * FACILITY_SIZE[kind], least=1
+    )
     quarters = np.zeros((8, n), dtype=np.int64)
     quarters[kind, facility] = inmates if county.quarters else 0
     quarters[0] = _shared(rng, county.persons - int(quarters.sum()), weight)
@@ -130,30 +144,39 @@ def _dwellings(rng: np.random.Generator, county: _County) -> tuple[Ints, Ints]:
 
 
 def _homes(rng: np.random.Generator, county: _County, residents: Ints, empty: Ints) -> Ints:
-    """Occupied units, from one to one a resident; vacant ones mostly beside these, and some where nobody lives."""
+    """Occupied units, from one to one a resident; vacant ones mostly beside these, and some where
+    nobody lives.
+    """
     lived_in = residents > 0
     occupied = lived_in + _shared(
-        rng, min(county.occupied, int(residents.sum())) - int(lived_in.sum()), np.maximum(residents - 1.0, 0)
+        rng,
+        min(county.occupied, int(residents.sum())) - int(lived_in.sum()),
+        np.maximum(residents - 1.0, 0),
     )
     weight = skewed(rng, len(county), 0.8) * occupied
     weight[empty[: len(empty) // 30]] = 12.0
     return np.stack([occupied, _shared(rng, county.units - int(occupied.sum()), weight)])
 
 
-# --- who ----------------------------------------------------------------------------------------------
+# --- who
+# ----------------------------------------------------------------------------------------------
 
 
 def _drawn(
     rng: np.random.Generator, county: _County, quarters: NDArray[np.int32]
 ) -> Iterator[tuple[Ints, NDArray[np.uint8], NDArray[np.int32]]]:
-    """The persons of a county, some blocks at a time: block, cell and number of each positive cell."""
+    """The persons of a county, some blocks at a time: block, cell and number of each positive
+    cell.
+    """
     persons = quarters.sum(axis=0, dtype=np.int64)
     share = _races(rng, county, persons)
     several, factor = _calibrated(share, persons, county.several)
     effect = skewed(rng, int(county.tract[-1]) + 1, _TRACT_ORIGIN)[county.tract] * skewed(
         rng, len(county), _BLOCK_ORIGIN
     )
-    hispanic = county.hispanic / factor * effect * (county.persons / max(1e-9, float(effect @ persons)))
+    hispanic = (
+        county.hispanic / factor * effect * (county.persons / max(1e-9, float(effect @ persons)))
+    )
     household = county.adults + 0.11 * county.hispanic + 0.2 * county.several
     for begin, end in _pieces(persons):
         here = slice(begin, end)
@@ -162,14 +185,22 @@ def _drawn(
         counts = np.bincount(block * CELLS + cell, minlength=CELLS * (end - begin))
         found = np.flatnonzero(counts)
         yield (
-            county.first + begin + found // CELLS, (found % CELLS).astype(np.uint8), counts[found].astype(np.int32),
-        )  # fmt: skip
+            county.first + begin + found // CELLS,
+            (found % CELLS).astype(np.uint8),
+            counts[found].astype(np.int32),
+        )
 
 
 def _races(rng: np.random.Generator, county: _County, persons: Ints) -> Floats:
-    """Shares of the six races in each block, ``(blocks, 6)``, that average to those of the county."""
+    """Shares of the six races in each block, ``(blocks, 6)``, that average to those of the
+    county.
+    """
     whole = county.races / county.races.sum()
-    effects = ((county.tract, _TRACT_RACE), (county.group, _GROUP_RACE), (np.arange(len(county)), _BLOCK_RACE))
+    effects = (
+        (county.tract, _TRACT_RACE),
+        (county.group, _GROUP_RACE),
+        (np.arange(len(county)), _BLOCK_RACE),
+    )
     share = vary(rng, np.tile(whole, (len(county), 1)), effects)
     share[county.aian, 2] *= 8
     for _ in range(4):  # proportional fitting
@@ -179,8 +210,9 @@ def _races(rng: np.random.Generator, county: _County, persons: Ints) -> Floats:
 
 
 def _calibrated(share: Floats, persons: Ints, several: float) -> tuple[float, float]:
-    """By how much the weights of two races and more are to be multiplied, so that a share of ``several`` are of them, and how
-    likely people then are Hispanic against the county's share: from some of the blocks."""
+    """By how much the weights of two races and more are to be multiplied, so that a share of
+    ``several`` are of them, and how likely people then are Hispanic against the county's share:
+    from some of the blocks."""
     some = np.unique(np.linspace(0, len(share) - 1, 1000).astype(np.int64))
     weights = (persons[some] + 1e-3) @ combined(share[some])
     more = several / (1 - several) * weights[:6].sum() / weights[6:].sum()
@@ -189,9 +221,15 @@ def _calibrated(share: Floats, persons: Ints, several: float) -> tuple[float, fl
 
 
 def _one_by_one(
-    rng: np.random.Generator, quarters: NDArray[np.int32], weights: Floats, hispanic: Floats, household: float
+    rng: np.random.Generator,
+    quarters: NDArray[np.int32],
+    weights: Floats,
+    hispanic: Floats,
+    household: float,
 ) -> tuple[Ints, Ints]:
-    """Each person's block, numbered from 0, and cell. Households are persons that follow each other; most of one are alike."""
+    """Each person's block, numbered from 0, and cell. Households are persons that follow each
+    other; most of one are alike.
+    """
     here = quarters.T.ravel()
     block = np.repeat(np.repeat(np.arange(len(weights)), 8), here)
     hhgq = np.repeat(np.tile(np.arange(8), len(weights)), here)
@@ -199,7 +237,9 @@ def _one_by_one(
     head = (kin < _HEADS) | (hhgq > 0)
     head[1:] |= block[1:] != block[:-1]
     head[:1] = True
-    like = np.where(rng.random(len(block)) < _KINSHIP, np.maximum.accumulate(np.where(head, number, 0)), number)
+    like = np.where(
+        rng.random(len(block)) < _KINSHIP, np.maximum.accumulate(np.where(head, number, 0)), number
+    )
     race = choose_by_row(rng, weights, block)
     origin = rng.random(len(block)) < hispanic[block] * HISPANIC_FACTOR[race]
     race, origin = race[like], origin[like]

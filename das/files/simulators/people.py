@@ -1,10 +1,10 @@
 """A simulated population: random numbers, the places of a state, and the people in them.
 
-A state is drawn as places first, then people one by one: each draw is a uniform number looked up in a
-cumulative distribution, so that files depend on the seed alone and not on how a library samples a binomial.
-Nobody drawn is real; the shape is: skewed sizes at each level, a third of the blocks empty, water, group
-quarters alone in a block, segregation by county, tract and block, and combinations of up to six races.
-"""
+A state is drawn as places first, then people one by one: each draw is a uniform number looked up in
+a cumulative distribution, so that files depend on the seed alone and not on how a library samples a
+binomial. Nobody drawn is real; the shape is: skewed sizes at each level, a third of the blocks
+empty, water, group quarters alone in a block, segregation by county, tract and block, and
+combinations of up to six races."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ _SHARE = np.array([0.724, 0.126, 0.009, 0.048, 0.002, 0.062])
 _MIXING = np.array([0, 1, 0.022, 0.0012, 0.0003, 0.0003, 0.0005])
 #: How likely people of each combination are Hispanic, against the place's share.
 HISPANIC_FACTOR = (np.array([1.0, 0.25, 1.4, 0.2, 0.8, 6.0]) @ _MEMBER) / NUMBER_OF_RACES
-#: Share of adults by kind of dwelling, in the order of the hhgq attribute; nobody under 18 in nursing homes.
+#: Share of adults by kind of dwelling, in the order of the hhgq attribute; nobody under 18 in
+#: nursing homes.
 ADULTS = np.array([0.77, 1.0, 0.05, 1.0, 0.6, 0.985, 1.0, 0.9])
 FACILITY_SIZE = np.array([0, 4.0, 0.5, 1.2, 0.6, 5.0, 2.5, 0.8])
 
 
-# --- random numbers ----------------------------------------------------------------------------------
+# --- random numbers
+# ----------------------------------------------------------------------------------
 
 
 def generator(*key: int) -> np.random.Generator:
@@ -63,7 +65,9 @@ def zipf(size: int, power: float) -> Floats:
 def choose(rng: np.random.Generator, weights: Floats, size: int) -> Ints:
     """``size`` draws from the categories ``0..len(weights)-1``."""
     cdf = np.cumsum(weights)
-    return np.minimum(np.searchsorted(cdf, rng.random(size) * cdf[-1], side="right"), len(cdf) - 1).astype(np.int64)
+    return np.minimum(
+        np.searchsorted(cdf, rng.random(size) * cdf[-1], side="right"), len(cdf) - 1
+    ).astype(np.int64)
 
 
 def spread(rng: np.random.Generator, total: int, weights: Floats) -> Ints:
@@ -86,11 +90,13 @@ def within(counts: Ints) -> Ints:
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-# --- states ------------------------------------------------------------------------------------------
+# --- states
+# ------------------------------------------------------------------------------------------
 
 
 def state_sizes(seed: int, states: int, persons: int) -> list[tuple[State, int]]:
-    """Which states, and how many persons in each: sizes fall off like Zipf's law, and add up to ``persons``.
+    """Which states, and how many persons in each: sizes fall off like Zipf's law, and add up to
+    ``persons``.
 
     Raises :class:`InputError` for a number of states or persons that cannot be simulated.
     """
@@ -106,21 +112,24 @@ def state_sizes(seed: int, states: int, persons: int) -> list[tuple[State, int]]
     rng = generator(seed, 0)
     drawn = np.argsort(rng.random(len(nation)), kind="stable")[:states]
     weight = skewed(rng, states, 0.3) / (1 + np.arange(states)) ** 0.7
-    edge = np.round(np.cumsum(weight) / weight.sum() * (persons - MINIMUM * states)).astype(np.int64)
+    edge = np.round(np.cumsum(weight) / weight.sum() * (persons - MINIMUM * states)).astype(
+        np.int64
+    )
     sizes = MINIMUM + np.diff(edge, prepend=0)
     return sorted((nation[i], int(n)) for i, n in zip(drawn, sizes, strict=True))
 
 
-# --- places ------------------------------------------------------------------------------------------
+# --- places
+# ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class SimulatedBlocks:
     """The blocks of a state in order of their code; arrays of shape ``(blocks,)``.
 
-    ``county``, ``cousub``, ``tract``, ``group``, ``place`` (-1: none) and ``vtd`` number the unit that a block lies
-    in; the ``*_code`` arrays hold official-looking numbers. ``seats``: districts of each kind in the state.
-    """
+    ``county``, ``cousub``, ``tract``, ``group``, ``place`` (-1: none) and ``vtd`` number the unit
+    that a block lies in; the ``*_code`` arrays hold official-looking numbers. ``seats``: districts
+    of each kind in the state."""
 
     county: Ints
     cousub: Ints
@@ -141,8 +150,12 @@ class SimulatedBlocks:
         return len(self.county)
 
     def district(self, kind: str, block: Ints) -> Ints:
-        """The district of some blocks: runs of equally many blocks, that heed no place or block group. -1: no such house."""
-        return block * self.seats[kind] // len(self) if self.seats[kind] else np.full(len(block), -1)
+        """The district of some blocks: runs of equally many blocks, that heed no place or block
+        group. -1: no such house.
+        """
+        return (
+            block * self.seats[kind] // len(self) if self.seats[kind] else np.full(len(block), -1)
+        )
 
 
 def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> SimulatedBlocks:
@@ -161,7 +174,9 @@ def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> Sim
     g_water = t_code[g_tract] == 990000
     g_digit = np.where(g_water, 0, within(t_groups) + 1)
     g_blocks = np.ones(len(g_tract), dtype=np.int64)
-    g_blocks[~g_water] = np.minimum(spread(rng, blocks, skewed(rng, int((~g_water).sum()), 0.6)), 998)
+    g_blocks[~g_water] = np.minimum(
+        spread(rng, blocks, skewed(rng, int((~g_water).sum()), 0.6)), 998
+    )
     g_blocks[g_water] += choose(rng, np.ones(3), int(g_water.sum()))
     g_county = t_county[g_tract]
     size = np.bincount(g_county)
@@ -172,11 +187,21 @@ def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> Sim
     tract = g_tract[group]
     n = len(group)
     return SimulatedBlocks(
-        t_county[tract], g_cousub[group], tract, group, _runs(rng, n), t_code[tract], g_digit[group],
+        t_county[tract],
+        g_cousub[group],
+        tract,
+        group,
+        _runs(rng, n),
+        t_code[tract],
+        g_digit[group],
         1000 * g_digit[group] + within(g_blocks) + (g_digit[group] == 0),
-        _reservations(rng, n, reservations), g_water[group] | (rng.random(n) < 0.055),
-        1 + 2 * t_county[tract], np.full(n, -1), np.full(n, -1), SEATS,
-    )  # fmt: skip
+        _reservations(rng, n, reservations),
+        g_water[group] | (rng.random(n) < 0.055),
+        1 + 2 * t_county[tract],
+        np.full(n, -1),
+        np.full(n, -1),
+        SEATS,
+    )
 
 
 def _runs(rng: np.random.Generator, n: int) -> Ints:
@@ -196,13 +221,15 @@ def _reservations(rng: np.random.Generator, n: int, areas: int) -> Ints:
     return code
 
 
-# --- people ------------------------------------------------------------------------------------------
+# --- people
+# ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """What is counted in each block: ``counts`` ``(blocks, 2, 2, 63)`` persons by voting age, Hispanic and
-    race; ``quarters`` ``(blocks, 8)`` by dwelling; ``homes`` ``(blocks, 2)`` occupied and vacant units."""
+    """What is counted in each block: ``counts`` ``(blocks, 2, 2, 63)`` persons by voting age,
+    Hispanic and race; ``quarters`` ``(blocks, 8)`` by dwelling; ``homes`` ``(blocks, 2)`` occupied
+    and vacant units."""
 
     counts: Ints
     quarters: Ints
@@ -213,11 +240,16 @@ def draw_population(rng: np.random.Generator, at: SimulatedBlocks, persons: int)
     lived_in, quiet, facility = _uses(rng, at)
     kind = 1 + within(np.array([len(facility)])) % 7
     inmates = np.zeros(len(at), dtype=np.int64)
-    inmates[facility] = spread(rng, round(0.028 * persons), skewed(rng, len(facility), 0.9) * FACILITY_SIZE[kind])
+    inmates[facility] = spread(
+        rng, round(0.028 * persons), skewed(rng, len(facility), 0.9) * FACILITY_SIZE[kind]
+    )
     weight = (
-        skewed(rng, at.county.max() + 1, 0.6)[at.county] * skewed(rng, at.tract.max() + 1, 0.4)[at.tract]
-        * skewed(rng, at.group.max() + 1, 0.3)[at.group] * skewed(rng, len(at), 1.0) * lived_in
-    )  # fmt: skip
+        skewed(rng, at.county.max() + 1, 0.6)[at.county]
+        * skewed(rng, at.tract.max() + 1, 0.4)[at.tract]
+        * skewed(rng, at.group.max() + 1, 0.3)[at.group]
+        * skewed(rng, len(at), 1.0)
+        * lived_in
+    )
     housed = choose(rng, weight, persons - int(inmates.sum()))
     dwelling = np.zeros(len(at), dtype=np.int64)
     dwelling[facility] = kind
@@ -238,7 +270,9 @@ def draw_population(rng: np.random.Generator, at: SimulatedBlocks, persons: int)
 
 
 def _uses(rng: np.random.Generator, at: SimulatedBlocks) -> tuple[NDArray[np.bool_], Ints, Ints]:
-    """Which blocks have households; which are empty land; which hold group quarters (some of them alone)."""
+    """Which blocks have households; which are empty land; which hold group quarters (some of them
+    alone).
+    """
     land = np.flatnonzero(~at.water)
     shuffled = land[np.argsort(rng.random(len(land)), kind="stable")]
     n = len(land)
@@ -251,8 +285,9 @@ def _uses(rng: np.random.Generator, at: SimulatedBlocks) -> tuple[NDArray[np.boo
 
 
 def vary(rng: np.random.Generator, share: Floats, effects: Sequence[tuple[Ints, float]]) -> Floats:
-    """Weights of the six races in each block, ``(blocks, 6)``, times log-normal effects of the units that it lies in: each the
-    unit of every block, and the standard deviation of its logarithm."""
+    """Weights of the six races in each block, ``(blocks, 6)``, times log-normal effects of the
+    units that it lies in: each the unit of every block, and the standard deviation of its
+    logarithm."""
     for unit, sigma in effects:
         share = share * skewed(rng, (int(unit.max()) + 1, 6), sigma)[unit]
     return share
@@ -263,8 +298,12 @@ def combined(share: Floats) -> Floats:
     return np.exp(np.log(share) @ (_MEMBER / NUMBER_OF_RACES)) * _MIXING[NUMBER_OF_RACES]
 
 
-def adult_rate(household: Floats | float, hhgq: Ints, hispanic: NDArray[np.bool_], race: Ints) -> Floats:
-    """How likely each person is of voting age: by the kind of dwelling, in a ``household`` also by origin and race."""
+def adult_rate(
+    household: Floats | float, hhgq: Ints, hispanic: NDArray[np.bool_], race: Ints
+) -> Floats:
+    """How likely each person is of voting age: by the kind of dwelling, in a ``household`` also by
+    origin and race.
+    """
     return np.where(hhgq == 0, household - 0.11 * hispanic - 0.2 * (race > 5), ADULTS[hhgq])
 
 
@@ -274,11 +313,13 @@ def _hispanic_rate(rng: np.random.Generator, at: SimulatedBlocks) -> Floats:
 
 
 def _homes(rng: np.random.Generator, housed: Ints, residents: Ints, quiet: Ints) -> Ints:
-    """Occupied and vacant housing units: 2.6 persons a household, a tenth vacant, some seasonal homes."""
+    """Occupied and vacant housing units: 2.6 persons a household, a tenth vacant, some seasonal
+    homes.
+    """
     heads = np.bincount(housed[rng.random(len(housed)) < 0.385], minlength=len(residents))
     occupied = np.where(residents > 0, np.maximum(heads, 1), 0)
-    vacant = (occupied * 0.2 * rng.random(len(residents)) + (occupied > 0) * rng.random(len(residents))).astype(
-        np.int64
-    )
+    vacant = (
+        occupied * 0.2 * rng.random(len(residents)) + (occupied > 0) * rng.random(len(residents))
+    ).astype(np.int64)
     vacant[quiet] = np.maximum(0, (rng.random(len(quiet)) * 24).astype(np.int64) - 20)
     return np.stack([occupied, vacant], axis=1)

@@ -1,8 +1,9 @@
-"""The public totals that a simulated nation follows: how many units each state has, and who lives in each county.
+"""The public totals that a simulated nation follows: how many units each state has, and who lives
+in each county.
 
-They come with the package (``states_2020.csv``, ``counties_2020.csv``, whose first lines name their sources). A state can be
-made smaller: of everything the share that is asked for, of counties the largest ones that have two tracts each.
-"""
+They come with the package (``states_2020.csv``, ``counties_2020.csv``, whose first lines name their
+sources). A state can be made smaller: of everything the share that is asked for, of counties the
+largest ones that have two tracts each."""
 
 from __future__ import annotations
 
@@ -21,13 +22,19 @@ from das.model.states import STATES, State
 
 #: Columns of ``counties_2020.csv``: the six races, each alone.
 RACES = ["white", "black", "aian", "asian", "nhpi", "other"]
-LEAST_TRACTS, LEAST_GROUPS, LEAST_BLOCKS, LEAST_PERSONS = 2, 4, 60, 600  #: in a state, however small the share
+LEAST_TRACTS, LEAST_GROUPS, LEAST_BLOCKS, LEAST_PERSONS = (
+    2,
+    4,
+    60,
+    600,
+)  #: in a state, however small the share
 
 
 @dataclass(frozen=True, eq=False)
 class StateTotals:
-    """What a simulated state has. Arrays are ``(counties,)``, in the order of ``county``, the codes of the counties as
-    numbers; ``races`` ``(counties, 6)`` persons of each race alone. ``seats``: districts of each kind."""
+    """What a simulated state has. Arrays are ``(counties,)``, in the order of ``county``, the codes
+    of the counties as numbers; ``races`` ``(counties, 6)`` persons of each race alone. ``seats``:
+    districts of each kind."""
 
     state: State
     tracts: int
@@ -44,8 +51,11 @@ class StateTotals:
     occupied: Ints
 
 
-def share_out(total: int, weight: Floats | Ints, least: Ints | int = 0, most: Ints | int | None = None) -> Ints:
-    """``total`` things in proportion to ``weight``, by largest remainders, from ``least`` to ``most`` to each.
+def share_out(
+    total: int, weight: Floats | Ints, least: Ints | int = 0, most: Ints | int | None = None
+) -> Ints:
+    """``total`` things in proportion to ``weight``, by largest remainders, from ``least`` to
+    ``most`` to each.
 
     ``total`` is between the sums of both, or ends there.
 
@@ -54,7 +64,9 @@ def share_out(total: int, weight: Floats | Ints, least: Ints | int = 0, most: In
     """
     out = np.zeros(len(weight), dtype=np.int64) + least
     limit = (
-        np.full(len(weight), np.iinfo(np.int64).max) if most is None else np.zeros(len(weight), dtype=np.int64) + most
+        np.full(len(weight), np.iinfo(np.int64).max)
+        if most is None
+        else np.zeros(len(weight), dtype=np.int64) + most
     )
     while (left := total - int(out.sum())) > 0:
         open_ = np.where(out < limit, weight, 0.0)
@@ -80,12 +92,15 @@ def _tables() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def chosen(states: Sequence[str] | None) -> list[State]:
-    """The states asked for, in the order of their FIPS codes; all where none are. Raises :class:`InputError` for a code of
-    none."""
+    """The states asked for, in the order of their FIPS codes; all where none are. Raises
+    :class:`InputError` for a code of none."""
     known = {s.usps: s for s in STATES if s.division}
     if wrong := [s for s in states or () if s not in known]:
-        raise InputError(f"{wrong[0]!r} is no state", where="--states",
-                         remedy="give postal abbreviations of the 50 states and DC, as RI,TX")  # fmt: skip
+        raise InputError(
+            f"{wrong[0]!r} is no state",
+            where="--states",
+            remedy="give postal abbreviations of the 50 states and DC, as RI,TX",
+        )
     return [s for usps, s in known.items() if not states or usps in states]
 
 
@@ -95,12 +110,18 @@ def totals(state: State, share: float = 1.0) -> StateTotals:
     Raises :class:`InputError` unless 0 < ``share`` <= 1.
     """
     if not 0 < share <= 1:
-        raise InputError(f"a share of {share}", where="--share", remedy="give more than 0, and at most 1")
+        raise InputError(
+            f"a share of {share}", where="--share", remedy="give more than 0, and at most 1"
+        )
     states, counties = _tables()
     row = states.loc[state.usps]
     tracts, groups, blocks = (
         max(least, round(share * int(row[name])))
-        for name, least in (("tracts", LEAST_TRACTS), ("block_groups", LEAST_GROUPS), ("blocks", LEAST_BLOCKS))
+        for name, least in (
+            ("tracts", LEAST_TRACTS),
+            ("block_groups", LEAST_GROUPS),
+            ("blocks", LEAST_BLOCKS),
+        )
     )
     here = counties[counties["county"] // 1000 == int(state.fips)]
     kept = np.sort(np.argsort(-here["persons"].to_numpy(), kind="stable")[: max(1, tracts // 2)])
@@ -109,13 +130,27 @@ def totals(state: State, share: float = 1.0) -> StateTotals:
     scale = max(LEAST_PERSONS, round(share * int(here["persons"].sum()))) / int(whole.sum())
     persons = share_out(round(scale * int(whole.sum())), whole, least=1)
     part = {
-        name: np.round(count * (persons / whole)).astype(np.int64) for name, count in at.items() if name != "county"
+        name: np.round(count * (persons / whole)).astype(np.int64)
+        for name, count in at.items()
+        if name != "county"
     }
     units = share_out(max(1, round(share * int(here["units"].sum()))), at["units"], least=1)
-    occupied = share_out(max(1, round(share * int(here["occupied"].sum()))), at["occupied"], most=units)
+    occupied = share_out(
+        max(1, round(share * int(here["occupied"].sum()))), at["occupied"], most=units
+    )
     seats = {"CD": "districts", "SLDU": "upper", "SLDL": "lower"}
     return StateTotals(
-        state, tracts, groups, blocks, {kind: ceil(share * int(row[name])) for kind, name in seats.items()},
-        at["county"] % 1000, persons, part["adults"], part["hispanic"], np.stack([part[r] for r in RACES], axis=1),
-        np.minimum(part["quarters"], persons - 1), units, occupied,
-    )  # fmt: skip
+        state,
+        tracts,
+        groups,
+        blocks,
+        {kind: ceil(share * int(row[name])) for kind, name in seats.items()},
+        at["county"] % 1000,
+        persons,
+        part["adults"],
+        part["hispanic"],
+        np.stack([part[r] for r in RACES], axis=1),
+        np.minimum(part["quarters"], persons - 1),
+        units,
+        occupied,
+    )

@@ -1,9 +1,9 @@
-"""The 522 types of household that the file tells apart, made by the rule of which they are the outcome.
+"""The 522 types of household that the file tells apart, made by the rule of which they are the
+outcome.
 
-A type is a combination of seven fields. Which combinations there are, and in which order, follows from what the members of a
-household can be: a couple is two persons, a child under 18 of the householder is related to them, three generations
-are three persons, and so on.
-"""
+A type is a combination of seven fields. Which combinations there are, and in which order, follows
+from what the members of a household can be: a couple is two persons, a child under 18 of the
+householder is related to them, three generations are three persons, and so on."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ LARGEST = 7
 
 
 class HouseholdType(NamedTuple):
-    """``couple``: a key of :data:`COUPLES`. ``relatives``: 1 if anyone is related to the householder. ``own``: ages of
-    children under 18 of the householder, an index of :data:`RANGES`; ``children``: of any under 18 but householder,
-    spouse and partner. ``minor``: 1 if anyone is under 18. ``multig``: 1 if three generations live there. ``size``: 1 to
-    7, which is 7 or more."""
+    """``couple``: a key of :data:`COUPLES`. ``relatives``: 1 if anyone is related to the
+    householder. ``own``: ages of children under 18 of the householder, an index of :data:`RANGES`;
+    ``children``: of any under 18 but householder, spouse and partner. ``minor``: 1 if anyone is
+    under 18. ``multig``: 1 if three generations live there. ``size``: 1 to 7, which is 7 or
+    more."""
 
     couple: str
     relatives: int
@@ -49,8 +50,10 @@ class HouseholdType(NamedTuple):
         >>> TYPES[0].code
         'MO rel1 own1 ch1 minor1 mg0 size3'
         """
-        return (f"{self.couple} rel{self.relatives} own{self.own} ch{self.children} minor{self.minor} mg{self.multig} "
-                f"size{self.size}")  # fmt: skip
+        return (
+            f"{self.couple} rel{self.relatives} own{self.own} ch{self.children} minor{self.minor}"
+            f" mg{self.multig} size{self.size}"
+        )
 
     @property
     def married(self) -> bool:
@@ -89,8 +92,12 @@ def _types() -> Iterator[HouseholdType]:
                     yield from _sizes(couple, relatives, own, children, known)
 
 
-def _sizes(couple: str, relatives: int, own: int, children: int, known: int) -> Iterator[HouseholdType]:
-    """With nobody under 18 first, where no child is known to be: then a spouse, a partner or the householder can be."""
+def _sizes(
+    couple: str, relatives: int, own: int, children: int, known: int
+) -> Iterator[HouseholdType]:
+    """With nobody under 18 first, where no child is known to be: then a spouse, a partner or the
+    householder can be.
+    """
     married, alone = couple in ("MO", "MS"), couple == "N"
     head = 1 if alone else 2
     others = known or int(not married and (relatives == 1 or alone))
@@ -122,17 +129,32 @@ def persons(size: int) -> str:
     >>> persons(1), persons(7)
     ('1 person', '7 or more persons')
     """
-    return "1 person" if size == 1 else f"{size} or more persons" if size == LARGEST else f"{size} persons"
+    return (
+        "1 person"
+        if size == 1
+        else f"{size} or more persons"
+        if size == LARGEST
+        else f"{size} persons"
+    )
 
 
-HHTYPE = Attribute(ATTRIBUTE, tuple(t.code for t in TYPES), "Household type", tuple(map(label, TYPES)))
+HHTYPE = Attribute(
+    ATTRIBUTE, tuple(t.code for t in TYPES), "Household type", tuple(map(label, TYPES))
+)
 
 
-def _of(name: str, title: str, groups: Mapping[str, str], group: Callable[[HouseholdType], str]) -> Grouping:
+def _of(
+    name: str, title: str, groups: Mapping[str, str], group: Callable[[HouseholdType], str]
+) -> Grouping:
     """``groups``: code and label of each, in order; ``group``: the code of that of a type."""
     number = {code: i for i, code in enumerate(groups)}
     return Grouping(
-        name, ATTRIBUTE, tuple(groups), tuple(number[group(t)] for t in TYPES), title, tuple(groups.values())
+        name,
+        ATTRIBUTE,
+        tuple(groups),
+        tuple(number[group(t)] for t in TYPES),
+        title,
+        tuple(groups.values()),
     )
 
 
@@ -140,26 +162,40 @@ def _partner(t: HouseholdType) -> str:
     return "married" if t.married else "cohabiting" if t.cohabiting else "none"
 
 
-_PARTNERS = {"none": "No spouse or partner", "married": "Married couple", "cohabiting": "Cohabiting couple"}
+_PARTNERS = {
+    "none": "No spouse or partner",
+    "married": "Married couple",
+    "cohabiting": "Cohabiting couple",
+}
 _COUPLES = ("N", "MS", "MO", "CS", "CO")
 _YES_NO = {"0": "No", "1": "Yes"}
 
 
 def _sized(name: str, title: str, *, generations: bool, ranges: bool) -> Grouping:
-    """By couple, own children and size, perhaps by generations and the ages of the children: those that occur, in order."""
+    """By couple, own children and size, perhaps by generations and the ages of the children: those
+    that occur, in order.
+    """
 
     def key(t: HouseholdType) -> tuple[str, int, int, int]:
         return t.couple, t.multig if generations else 0, t.own if ranges else min(t.own, 1), t.size
 
     def code(found: tuple[str, int, int, int]) -> str:
         couple, multig, own, size = found
-        return " ".join([couple, *([f"mg{multig}"] if generations else []), f"own{own}", f"size{size}"])
+        return " ".join(
+            [couple, *([f"mg{multig}"] if generations else []), f"own{own}", f"size{size}"]
+        )
 
     def said(found: tuple[str, int, int, int]) -> str:
         couple, multig, own, size = found
         children = f"own children {RANGES[own]}" if ranges else "own children under 18 years"
-        return ", ".join([COUPLES[couple], *(["three generations"] if multig else []),
-                          children if own else "no own children under 18 years", persons(size)])  # fmt: skip
+        return ", ".join(
+            [
+                COUPLES[couple],
+                *(["three generations"] if multig else []),
+                children if own else "no own children under 18 years",
+                persons(size),
+            ]
+        )
 
     found = sorted({key(t) for t in TYPES}, key=lambda k: (_COUPLES.index(k[0]), *k[1:]))
     return _of(name, title, {code(k): said(k) for k in found}, lambda t: code(key(t)))
@@ -168,43 +204,106 @@ def _sized(name: str, title: str, *, generations: bool, ranges: bool) -> Groupin
 def _of_fields() -> tuple[Grouping, ...]:
     ranges = {str(i): RANGES[i].capitalize() for i in range(4)}
     return (
-        _of("coupled_hh_type", "Couple", {c: COUPLES[c] for c in ("MS", "MO", "CS", "CO", "N")}, lambda t: t.couple),
+        _of(
+            "coupled_hh_type",
+            "Couple",
+            {c: COUPLES[c] for c in ("MS", "MO", "CS", "CO", "N")},
+            lambda t: t.couple,
+        ),
         _of("relatives", "Relatives of the householder", _YES_NO, lambda t: str(t.relatives)),
         _of("own_children", "Own children under 18 years", ranges, lambda t: str(t.own)),
-        _of("children", "Children under 18 years but householder, spouse or partner", ranges, lambda t: str(t.children)),
+        _of(
+            "children",
+            "Children under 18 years but householder, spouse or partner",
+            ranges,
+            lambda t: str(t.children),
+        ),
         _of("minor", "Anyone under 18 years", _YES_NO, lambda t: str(t.minor)),
         _of("multig", "Three or more generations", _YES_NO, lambda t: str(t.multig)),
-        _of("hhsize_all", "Household size", {str(n): persons(n) for n in range(1, 8)}, lambda t: str(t.size)),
-    )  # fmt: skip
+        _of(
+            "hhsize_all",
+            "Household size",
+            {str(n): persons(n) for n in range(1, 8)},
+            lambda t: str(t.size),
+        ),
+    )
 
 
 def _of_several() -> tuple[Grouping, ...]:
     order = (1, 0, 2, 3)
-    by_ages = {f"{p} {own}": f"{_PARTNERS[p]}, own children: {RANGES[own]}" for p in _PARTNERS for own in order}
+    by_ages = {
+        f"{p} {own}": f"{_PARTNERS[p]}, own children: {RANGES[own]}"
+        for p in _PARTNERS
+        for own in order
+    }
     by_presence = {
         f"{p} {own}": f"{_PARTNERS[p]}, {'no ' if not own else ''}own children"
         for p in ("married", "cohabiting", "none")
         for own in (1, 0)
     }
-    kinds = {"married": "Married couple family", "other-family": "Other family", "alone": "Living alone",
-             "nonfamily": "Nonfamily, not living alone"}  # fmt: skip
-    sizes = {f"{kind} {n}": f"{said}, {persons(n)}" for kind, said in (("family", "Family"), ("nonfamily", "Nonfamily"))
-             for n in range(1 if kind == "nonfamily" else 2, 8)}  # fmt: skip
+    kinds = {
+        "married": "Married couple family",
+        "other-family": "Other family",
+        "alone": "Living alone",
+        "nonfamily": "Nonfamily, not living alone",
+    }
+    sizes = {
+        f"{kind} {n}": f"{said}, {persons(n)}"
+        for kind, said in (("family", "Family"), ("nonfamily", "Nonfamily"))
+        for n in range(1 if kind == "nonfamily" else 2, 8)
+    }
     return (
-        _of("partner_type_detailed_own_child_status", "Couple and ages of own children", by_ages,
-            lambda t: f"{_partner(t)} {t.own}"),
-        _of("partner_type_own_child_status", "Couple and own children", by_presence,
-            lambda t: f"{_partner(t)} {min(t.own, 1)}"),
-        _sized("DetailedCoupleTypeMultGenDetOwnChildSize", "Couple, generations, ages of own children, size",
-               generations=True, ranges=True),
-        _sized("DetailedCoupleTypeMultGenOwnChildSize", "Couple, generations, own children, size",
-               generations=True, ranges=False),
-        _sized("DetailedCoupleTypeDetOwnChildSize", "Couple, ages of own children, size", generations=False, ranges=True),
-        _of("family_nonfamily_size", "Family or nonfamily by size", sizes,
-            lambda t: f"{'family' if t.relatives else 'nonfamily'} {t.size}"),
-        _of("p16", "Household type in four groups", kinds, lambda t: (
-            "married" if t.married else "other-family" if t.relatives else "alone" if t.alone else "nonfamily")),
-    )  # fmt: skip
+        _of(
+            "partner_type_detailed_own_child_status",
+            "Couple and ages of own children",
+            by_ages,
+            lambda t: f"{_partner(t)} {t.own}",
+        ),
+        _of(
+            "partner_type_own_child_status",
+            "Couple and own children",
+            by_presence,
+            lambda t: f"{_partner(t)} {min(t.own, 1)}",
+        ),
+        _sized(
+            "DetailedCoupleTypeMultGenDetOwnChildSize",
+            "Couple, generations, ages of own children, size",
+            generations=True,
+            ranges=True,
+        ),
+        _sized(
+            "DetailedCoupleTypeMultGenOwnChildSize",
+            "Couple, generations, own children, size",
+            generations=True,
+            ranges=False,
+        ),
+        _sized(
+            "DetailedCoupleTypeDetOwnChildSize",
+            "Couple, ages of own children, size",
+            generations=False,
+            ranges=True,
+        ),
+        _of(
+            "family_nonfamily_size",
+            "Family or nonfamily by size",
+            sizes,
+            lambda t: f"{'family' if t.relatives else 'nonfamily'} {t.size}",
+        ),
+        _of(
+            "p16",
+            "Household type in four groups",
+            kinds,
+            lambda t: (
+                "married"
+                if t.married
+                else "other-family"
+                if t.relatives
+                else "alone"
+                if t.alone
+                else "nonfamily"
+            ),
+        ),
+    )
 
 
 GROUPINGS = (*_of_fields(), *_of_several())

@@ -1,4 +1,6 @@
-"""Lines of tables as trees: each line counts those of the line above it that meet a condition more."""
+"""Lines of tables as trees: each line counts those of the line above it that meet a condition
+more.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from das.model.grouping import Grouping
 from das.model.schema import Attribute
 from das.model.tabulation import LabelledWhere, Where
 
-#: A label, the condition, and the lines below it, whose conditions come beside it or, on the same attribute, in its place.
+#: A label, the condition, and the lines below it, whose conditions come beside it or, on the same
+#: attribute, in its place.
 TableLine = tuple[str, Where, tuple["TableLine", ...]]
 TableLines = tuple[TableLine, ...]
 
@@ -44,7 +47,10 @@ def total(of: Where, *below: TableLines) -> TableLines:
 def by(named: Attribute | Grouping, *below: TableLines) -> TableLines:
     """A line for each level of an attribute, or group of a grouping."""
     codes = named.levels if isinstance(named, Attribute) else named.groups
-    return tuple(line(label, {named.name: (code,)}, *below) for code, label in zip(codes, named.labels, strict=True))
+    return tuple(
+        line(label, {named.name: (code,)}, *below)
+        for code, label in zip(codes, named.labels, strict=True)
+    )
 
 
 def by_age(spans: Iterable[tuple[int, int]], *below: TableLines) -> TableLines:

@@ -1,10 +1,12 @@
-"""From the persons of households to households: their cell of ``dhch`` follows from who lives there.
+"""From the persons of households to households: their cell of ``dhch`` follows from who lives
+there.
 
-Own children are biological, adopted and stepchildren of the householder under 18; relatives are these of any age, spouses, and
-everybody from siblings to other relatives. A household has three generations if, beside the householder's, two of these live
-there: parents or parents-in-law, children of any age or children-in-law, grandchildren. Source: the technical documentation of
-the file (2020), subject definitions; that of a generation is the one under which all types that follow are among the 522.
-"""
+Own children are biological, adopted and stepchildren of the householder under 18; relatives are
+these of any age, spouses, and everybody from siblings to other relatives. A household has three
+generations if, beside the householder's, two of these live there: parents or parents-in-law,
+children of any age or children-in-law, grandchildren. Source: the technical documentation of the
+file (2020), subject definitions; that of a generation is the one under which all types that follow
+are among the 522."""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ LEVEL = {name: i for i, name in enumerate(RELATIONSHIPS)}
 HEADS = (LEVEL["householder-alone"], LEVEL["householder"])
 #: Of each kind of couple but the last, what the other of the two is to the householder.
 PARTNERS = tuple(
-    LEVEL[p] for p in ("opposite-sex-spouse", "same-sex-spouse", "opposite-sex-partner", "same-sex-partner")
+    LEVEL[p]
+    for p in ("opposite-sex-spouse", "same-sex-spouse", "opposite-sex-partner", "same-sex-partner")
 )
 OWN = tuple(LEVEL[r] for r in ("biological-child", "adopted-child", "stepchild"))
 PARENTS = (LEVEL["parent"], LEVEL["parent-in-law"])
@@ -41,15 +44,17 @@ _RELATED = (
     *(x for generation in _GENERATIONS for x in generation),
 )
 _OLD = (60, 65, 75)  #: where the classes of ``elderly`` begin
-_HHAGE = [int(level.split("-")[0]) for level in HHAGE.levels]  #: where the classes of ``hhage`` begin
+_HHAGE = [
+    int(level.split("-")[0]) for level in HHAGE.levels
+]  #: where the classes of ``hhage`` begin
 _SMALL = 6  #: children are under it or not
 _FIELDS = (len(COUPLES), 2, 4, 4, 2, 2, LARGEST + 1)
 
 
 @dataclass(frozen=True, eq=False)
 class LinkedPersons(Frozen):
-    """Persons one by one, arrays of shape ``(persons,)``: the number of their household, -1 in group quarters, and their levels in
-    ``dhcp``."""
+    """Persons one by one, arrays of shape ``(persons,)``: the number of their household, -1 in
+    group quarters, and their levels in ``dhcp``."""
 
     household: Ints
     relgq: Ints
@@ -71,28 +76,33 @@ class LinkedPersons(Frozen):
 def household_cells(people: LinkedPersons, tenure: Ints) -> Ints:
     """The cell of ``dhch`` of each household, ``(households,)``. ``tenure``: in three classes.
 
-    Raises :class:`InputError` for a household without a householder, with two, or of no type that there is.
-    """
+    Raises :class:`InputError` for a household without a householder, with two, or of no type that
+    there is."""
     homes, at = len(tenure), np.flatnonzero(np.isin(people.relgq, HEADS))
     if len(at) != homes or not np.array_equal(np.sort(people.household[at]), np.arange(homes)):
         raise InputError("a household must have one householder", where="households")
     levels = household_levels(people, homes)
     if (odd := levels[ATTRIBUTE] < 0).any():
         raise InputError(
-            f"household {int(np.argmax(odd))} has members whom no type of household has", where="households"
+            f"household {int(np.argmax(odd))} has members whom no type of household has",
+            where="households",
         )
     return cells_of(levels, tenure)
 
 
 def cells_of(levels: Mapping[str, Ints], tenure: Ints) -> Ints:
-    """The cell of ``dhch`` with the levels that :func:`household_levels` found, and a tenure in three classes."""
+    """The cell of ``dhch`` with the levels that :func:`household_levels` found, and a tenure in
+    three classes.
+    """
     every = {**levels, TENURE.name: tenure}
-    return np.ravel_multi_index(tuple(every[a.name] for a in DHCH.attributes), DHCH.shape).astype(np.int64)
+    return np.ravel_multi_index(tuple(every[a.name] for a in DHCH.attributes), DHCH.shape).astype(
+        np.int64
+    )
 
 
 def household_levels(people: LinkedPersons, homes: int) -> dict[str, Ints]:
-    """Of households with one householder each, their levels in all attributes of ``dhch`` but tenure, ``(households,)``. The type is
-    -1 where the members are of none."""
+    """Of households with one householder each, their levels in all attributes of ``dhch`` but
+    tenure, ``(households,)``. The type is -1 where the members are of none."""
     at = np.flatnonzero(np.isin(people.relgq, HEADS))
     head = np.empty(homes, dtype=np.int64)
     head[people.household[at]] = at
@@ -114,12 +124,21 @@ def _types(people: LinkedPersons, homes: int) -> Ints:
     for i, level in enumerate(PARTNERS):
         couple[people.household[relgq == level]] = i
     child = minor & ~np.isin(relgq, (*HEADS, *PARTNERS))
-    generations = sum(_any(people, np.isin(relgq, levels), homes).astype(np.int64) for levels in _GENERATIONS)
-    size = np.minimum(np.bincount(people.household[people.household >= 0], minlength=homes), LARGEST)
+    generations = sum(
+        _any(people, np.isin(relgq, levels), homes).astype(np.int64) for levels in _GENERATIONS
+    )
+    size = np.minimum(
+        np.bincount(people.household[people.household >= 0], minlength=homes), LARGEST
+    )
     fields = (
-        couple, _any(people, np.isin(relgq, _RELATED), homes), _ranges(people, child & np.isin(relgq, OWN), homes),
-        _ranges(people, child, homes), _any(people, minor, homes), generations >= 2, size,
-    )  # fmt: skip
+        couple,
+        _any(people, np.isin(relgq, _RELATED), homes),
+        _ranges(people, child & np.isin(relgq, OWN), homes),
+        _ranges(people, child, homes),
+        _any(people, minor, homes),
+        generations >= 2,
+        size,
+    )
     return _numbers()[tuple(np.asarray(f, dtype=np.int64) for f in fields)]
 
 
@@ -138,6 +157,10 @@ def _any(people: LinkedPersons, which: Bools, homes: int) -> Bools:
 
 
 def _ranges(people: LinkedPersons, child: Bools, homes: int) -> Ints:
-    """Of each household, in which of the two ranges of ages some children are: an index of ``household_types.RANGES``."""
-    small, large = (_any(people, child & side, homes) for side in (people.age < _SMALL, people.age >= _SMALL))
+    """Of each household, in which of the two ranges of ages some children are: an index of
+    ``household_types.RANGES``.
+    """
+    small, large = (
+        _any(people, child & side, homes) for side in (people.age < _SMALL, people.age >= _SMALL)
+    )
     return small + 2 * large.astype(np.int64)

@@ -1,7 +1,8 @@
 """The microdata of the DHC: which codes a person, a household or another unit has in each field.
 
-A file of units has the rows of households (:func:`household_form`) and those of vacant units and of group quarters (:func:`unit_form`).
-Which of the rented ones pay no rent (``TEN`` 4) no cell of a household says: the units of its block do, and it is drawn.
+A file of units has the rows of households (:func:`household_form`) and those of vacant units and of
+group quarters (:func:`unit_form`). Which of the rented ones pay no rent (``TEN`` 4) no cell of a
+household says: the units of its block do, and it is drawn.
 
 Source: the production writers (``...RevisedColumnNames``) and their layouts.
 """
@@ -27,15 +28,18 @@ _QUARTERS: Says = {"000": "none", **{t.code: t.label for t in quarters.TYPES}}
 _NO_YES: Says = {"0": "no", "1": "yes"}
 
 
-# --- persons -----------------------------------------------------------------------------------------
+# --- persons
+# -----------------------------------------------------------------------------------------
 
 _GQ_CODES = tuple(t.code for t in quarters.TYPES)
 _INSTITUTIONAL = len(quarters.levels("correctional", "juvenile", "nursing", "other-institutional"))
 #: A householder is one, whether alone or not.
 _RELSHIP: Says = {
-    "20": "Householder", **{str(19 + i): label for i, label in enumerate(RELATIONSHIPS.values()) if i >= 2},
-    "37": "In institutional group quarters", "38": "In noninstitutional group quarters",
-}  # fmt: skip
+    "20": "Householder",
+    **{str(19 + i): label for i, label in enumerate(RELATIONSHIPS.values()) if i >= 2},
+    "37": "In institutional group quarters",
+    "38": "In noninstitutional group quarters",
+}
 _LIVE_ALONE: Says = {"1": "lives alone", "2": "does not live alone", "0": "in group quarters"}
 
 
@@ -45,61 +49,113 @@ def person_form() -> MicrodataForm:
     of_relgq: dict[str, tuple[Sequence[str], Says]] = {
         "RTYPE": (["3"] * home + ["5"] * away, WHERE_LIVING),
         "GQTYPE": (["000"] * home + list(_GQ_CODES), _QUARTERS),
-        "RELSHIP": (["20", *(str(19 + i) for i in range(1, home))] + ["37"] * _INSTITUTIONAL + ["38"] * (away - _INSTITUTIONAL),
-                    _RELSHIP),
+        "RELSHIP": (
+            ["20", *(str(19 + i) for i in range(1, home))]
+            + ["37"] * _INSTITUTIONAL
+            + ["38"] * (away - _INSTITUTIONAL),
+            _RELSHIP,
+        ),
         "LIVE_ALONE": (["1"] + ["2"] * (home - 1) + ["0"] * away, _LIVE_ALONE),
-    }  # fmt: skip
+    }
     columns = {
         name: CodedColumn.follows(name, DHCP, ("relgq",), np.array(code), says)
         for name, (code, says) in of_relgq.items()
     }
-    coded = {"QSEX": ("sex", ("1", "2")), "QAGE": ("age", ages(0)), "CENHISP": ("hispanic", ("1", "2")),
-             "CENRACE": ("cenrace", tuple(f"{i:02d}" for i in range(1, 64)))}  # fmt: skip
+    coded = {
+        "QSEX": ("sex", ("1", "2")),
+        "QAGE": ("age", ages(0)),
+        "CENHISP": ("hispanic", ("1", "2")),
+        "CENRACE": ("cenrace", tuple(f"{i:02d}" for i in range(1, 64))),
+    }
     columns |= {name: CodedColumn.of(name, DHCP, *of) for name, of in coded.items()}
     order = ("RTYPE", "GQTYPE", "RELSHIP", *coded, "LIVE_ALONE")
     return MicrodataForm(
-        "DHC microdata detail file, persons", tuple(columns[name] for name in order), HEAD, (SERIAL, *order), TABULATION,
-        constants={"SCHEMA_TYPE_CODE": "MPD"}, says={
-            "GQTYPE": "type of group quarters", "RELSHIP": "relationship to the householder",
+        "DHC microdata detail file, persons",
+        tuple(columns[name] for name in order),
+        HEAD,
+        (SERIAL, *order),
+        TABULATION,
+        constants={"SCHEMA_TYPE_CODE": "MPD"},
+        says={
+            "GQTYPE": "type of group quarters",
+            "RELSHIP": "relationship to the householder",
             "LIVE_ALONE": "whether a person in a household lives alone",
         },
-    )  # fmt: skip
+    )
 
 
-# --- units -------------------------------------------------------------------------------------------
+# --- units
+# -------------------------------------------------------------------------------------------
 
 #: The fields of a unit after its place, and what those say that carry no attribute.
 UNIT_FIELDS = {
-    "RTYPE": "kind of record", "GQTYPE": "type of group quarters", "TEN": "tenure", "VACS": "vacancy status",
-    "HHSIZE": "persons", "HHT": "household or family type", "HHT2": "household type, with cohabiting couples",
-    "CPLT": "couple type", "UPART": "presence of an unmarried partner", "MULTG": "three or more generations",
-    "THHLDRAGE": "age of householder", "THHSPAN": "Hispanic origin of householder", "THHRACE": "race of householder",
-    "PAOC": "presence and age of own children under 18", "TP18": "anyone under 18", "TP60": "anyone of 60 and over",
-    "TP65": "anyone of 65 and over", "TP75": "anyone of 75 and over",
-    "PAC": "presence and age of children under 18 but householder, spouse or partner", "HHSEX": "sex of householder",
-}  # fmt: skip
+    "RTYPE": "kind of record",
+    "GQTYPE": "type of group quarters",
+    "TEN": "tenure",
+    "VACS": "vacancy status",
+    "HHSIZE": "persons",
+    "HHT": "household or family type",
+    "HHT2": "household type, with cohabiting couples",
+    "CPLT": "couple type",
+    "UPART": "presence of an unmarried partner",
+    "MULTG": "three or more generations",
+    "THHLDRAGE": "age of householder",
+    "THHSPAN": "Hispanic origin of householder",
+    "THHRACE": "race of householder",
+    "PAOC": "presence and age of own children under 18",
+    "TP18": "anyone under 18",
+    "TP60": "anyone of 60 and over",
+    "TP65": "anyone of 65 and over",
+    "TP75": "anyone of 75 and over",
+    "PAC": "presence and age of children under 18 but householder, spouse or partner",
+    "HHSEX": "sex of householder",
+}
 _UNIT: Says = {"2": "housing unit", "4": "group-quarters facility"}
 
 _HHT: Says = {
-    "1": "Married couple household", "2": "Other family household, male householder",
-    "3": "Other family household, female householder", "4": "Nonfamily household, male householder, living alone",
+    "1": "Married couple household",
+    "2": "Other family household, male householder",
+    "3": "Other family household, female householder",
+    "4": "Nonfamily household, male householder, living alone",
     "5": "Nonfamily household, male householder, not living alone",
     "6": "Nonfamily household, female householder, living alone",
     "7": "Nonfamily household, female householder, not living alone",
-}  # fmt: skip
+}
 _HHT2: Says = {
-    "01": "Married couple, with own children under 18", "02": "Married couple, none",
-    "03": "Cohabiting couple, with own children under 18", "04": "Cohabiting couple, none",
-    **{f"{first + i:02d}": f"{who} householder, no spouse or partner, {with_whom}" for first, who in ((5, "Female"), (9, "Male"))
-       for i, with_whom in enumerate(("living alone", "with own children under 18", "with relatives, no own children under 18",
-                                      "no relatives present"))},
-}  # fmt: skip
+    "01": "Married couple, with own children under 18",
+    "02": "Married couple, none",
+    "03": "Cohabiting couple, with own children under 18",
+    "04": "Cohabiting couple, none",
+    **{
+        f"{first + i:02d}": f"{who} householder, no spouse or partner, {with_whom}"
+        for first, who in ((5, "Female"), (9, "Male"))
+        for i, with_whom in enumerate(
+            (
+                "living alone",
+                "with own children under 18",
+                "with relatives, no own children under 18",
+                "no relatives present",
+            )
+        )
+    },
+}
 _UPART: Says = {
-    "0": "Living alone", "1": "Male householder, male partner", "2": "Male householder, female partner",
-    "3": "Female householder, female partner", "4": "Female householder, male partner", "5": "No unmarried partner",
-}  # fmt: skip
-_CPLT: Says = {"0": "Living alone", **{str(i): label for i, label in enumerate(COUPLES.values(), 1)}}
-_MULTG: Says = {"0": "One or two persons", "1": "Fewer than three generations", "2": "Three or more generations"}
+    "0": "Living alone",
+    "1": "Male householder, male partner",
+    "2": "Male householder, female partner",
+    "3": "Female householder, female partner",
+    "4": "Female householder, male partner",
+    "5": "No unmarried partner",
+}
+_CPLT: Says = {
+    "0": "Living alone",
+    **{str(i): label for i, label in enumerate(COUPLES.values(), 1)},
+}
+_MULTG: Says = {
+    "0": "One or two persons",
+    "1": "Fewer than three generations",
+    "2": "Three or more generations",
+}
 _CHILDREN: Says = {"1": RANGES[1], "2": RANGES[2], "3": RANGES[3], "4": RANGES[0]}
 
 
@@ -114,7 +170,9 @@ def _hht(t: HouseholdType, female: bool) -> str:
 def _hht2(t: HouseholdType, female: bool) -> str:
     if t.married or t.cohabiting:
         return f"{(1 if t.married else 3) + (not t.own):02d}"
-    return f"{(5 if female else 9) + (0 if t.alone else 1 if t.own else 2 if t.relatives else 3):02d}"
+    return (
+        f"{(5 if female else 9) + (0 if t.alone else 1 if t.own else 2 if t.relatives else 3):02d}"
+    )
 
 
 def _upart(t: HouseholdType, female: bool) -> str:
@@ -152,7 +210,11 @@ def household_form() -> MicrodataForm:
         code = np.where(np.arange(4) > i, "1", "0")
         columns.append(CodedColumn.follows(field, DHCH, ("elderly",), code, _NO_YES))
     for field, (code_of, says) in _OF_TYPE.items():
-        columns.append(CodedColumn.follows(field, DHCH, (HHTYPE.name,), np.array([code_of(t) for t in TYPES]), says))
+        columns.append(
+            CodedColumn.follows(
+                field, DHCH, (HHTYPE.name,), np.array([code_of(t) for t in TYPES]), says
+            )
+        )
     for field, (code_by, says) in _OF_SEX_AND_TYPE.items():
         code = np.array([[code_by(t, female) for t in TYPES] for female in (False, True)])
         columns.append(CodedColumn.follows(field, DHCH, (SEX.name, HHTYPE.name), code, says))
@@ -166,15 +228,34 @@ def unit_form() -> MicrodataForm:
     code: dict[str, tuple[list[str], Says]] = {
         "RTYPE": (["2"] * housing + ["4"] * away, _UNIT),
         "GQTYPE": (["000"] * housing + list(_GQ_CODES), _QUARTERS),
-        "TEN": ([*"1234"] + [_NIU] * (vacant + away), {_NIU: _NONE, **dict(zip("1234", TENURES.values(), strict=True))}),
-        "VACS": ([_NIU] * occupied + [*"1234567"] + [_NIU] * away,
-                 {_NIU: "not vacant", **dict(zip("1234567", VACANCIES.values(), strict=True))}),
-    }  # fmt: skip
-    columns = [CodedColumn.follows(n, TENVACGQ, ("tenvacgq",), np.array(c), says) for n, (c, says) in code.items()]
-    zeros = {field: "00" if field in ("HHT2", "THHRACE") else _NIU for field in UNIT_FIELDS if field not in code}
+        "TEN": (
+            [*"1234"] + [_NIU] * (vacant + away),
+            {_NIU: _NONE, **dict(zip("1234", TENURES.values(), strict=True))},
+        ),
+        "VACS": (
+            [_NIU] * occupied + [*"1234567"] + [_NIU] * away,
+            {_NIU: "not vacant", **dict(zip("1234567", VACANCIES.values(), strict=True))},
+        ),
+    }
+    columns = [
+        CodedColumn.follows(n, TENVACGQ, ("tenvacgq",), np.array(c), says)
+        for n, (c, says) in code.items()
+    ]
+    zeros = {
+        field: "00" if field in ("HHT2", "THHRACE") else _NIU
+        for field in UNIT_FIELDS
+        if field not in code
+    }
     return _unit_form("other units", columns, zeros)
 
 
 def _unit_form(of: str, columns: Sequence[CodedColumn], constants: Says) -> MicrodataForm:
-    return MicrodataForm(f"DHC microdata detail file, {of}", tuple(columns), HEAD, tuple(UNIT_FIELDS), TABULATION,
-                         constants={"SCHEMA_TYPE_CODE": "MUD", **constants}, says=UNIT_FIELDS)  # fmt: skip
+    return MicrodataForm(
+        f"DHC microdata detail file, {of}",
+        tuple(columns),
+        HEAD,
+        tuple(UNIT_FIELDS),
+        TABULATION,
+        constants={"SCHEMA_TYPE_CODE": "MUD", **constants},
+        says=UNIT_FIELDS,
+    )

@@ -1,8 +1,9 @@
-"""What the Bureau measured of its own demonstration run of 2023-04-03: production settings, on the records of 2010, the nation.
+"""What the Bureau measured of its own demonstration run of 2023-04-03: production settings, on the
+records of 2010, the nation.
 
-Source: Detailed Summary Metrics of that date; numbers as rounded there. :mod:`das.model.dhc.figures` says of what they are. N, MAE and
-RMSE are over all geographies of a level.
-"""
+Source: Detailed Summary Metrics of that date; numbers as rounded there.
+:mod:`das.model.dhc.figures` says of what they are. N, MAE and RMSE are over all geographies of a
+level."""
 
 from __future__ import annotations
 
@@ -95,8 +96,8 @@ def _parsed(text: str) -> dict[tuple[str, str], tuple[tuple[float, float], ...]]
 #: MAE and RMSE of each column, by figure and level.
 ERRORS: Mapping[tuple[str, str], tuple[tuple[float, float], ...]] = _parsed(_ERRORS)
 
-#: How many units are in the universe of a condition, and how many of these meet it: in the truth, then as published. ``None`` where the
-#: workbook does not say.
+#: How many units are in the universe of a condition, and how many of these meet it: in the truth,
+#: then as published. ``None`` where the workbook does not say.
 OfficialCounts = tuple[int | None, int | None, int | None, int | None]
 _OF_AREAS: dict[tuple[str, str], OfficialCounts] = {
     ("fewer persons in households than occupied units (3)", "Block"): (6188078, 0, 5812724, 305213),
@@ -107,7 +108,12 @@ _OF_AREAS: dict[tuple[str, str], OfficialCounts] = {
     ("all housing units occupied, not so in truth (22)", "Block"): (None, None, 11078297, 1939886),
     ("all housing units vacant, not so in truth (23)", "Block"): (None, None, 11078297, 489750),
     ("more households than persons in them (2)", "Tract"): (None, None, 73057, 17),
-    ("more persons by the sizes of households than persons in them (2)", "Tract"): (None, None, 73057, 30855),
+    ("more persons by the sizes of households than persons in them (2)", "Tract"): (
+        None,
+        None,
+        73057,
+        30855,
+    ),
     ("more householders of a race than persons (6)", "Tract"): (27766, 0, 27766, 7818),
     ("more Hispanic householders than persons (7)", "Tract"): (27766, 0, 27766, 73),
     ("more householders of an age than persons (8)", "Tract"): (27766, 0, 27766, 346),
@@ -120,37 +126,65 @@ _OF_AREAS: dict[tuple[str, str], OfficialCounts] = {
     ("nobody of some age under 18 and sex (17)", "Tract"): (70125, 11, 70160, 33),
     ("children under 5, no women of 18 to 44 (14)", "County"): (3141, 0, 3141, 0),
     ("children under 5, no women of 18 to 44 (14)", "Tract"): (71929, 0, 72064, 0),
-}  # fmt: skip
+}
 # of each group of persons
 _NO_WOMEN: dict[str, tuple[OfficialCounts, ...]] = {
     "County": (
-        (3141, 0, 3141, 0), (2404, 0, 2360, 0), (1934, 0, 1916, 0), (1840, 0, 1807, 0), (603, 0, 598, 0), (2561,
-        0, 2480, 0), (2971, 0, 3010, 0), (3016, 0, 3008, 0), (3141, 0, 3141, 0),
+        (3141, 0, 3141, 0),
+        (2404, 0, 2360, 0),
+        (1934, 0, 1916, 0),
+        (1840, 0, 1807, 0),
+        (603, 0, 598, 0),
+        (2561, 0, 2480, 0),
+        (2971, 0, 3010, 0),
+        (3016, 0, 3008, 0),
+        (3141, 0, 3141, 0),
     ),
     "Tract": (
-        (70189, 1, 70039, 3), (46382, 27, 46040, 153), (9945, 13, 10258, 170), (30368, 5, 30450, 68), (1852, 3,
-        1811, 51), (41923, 16, 41643, 197), (61506, 138, 61733, 263), (62709, 11, 62678, 81), (68515, 2, 68152,
-        6),
+        (70189, 1, 70039, 3),
+        (46382, 27, 46040, 153),
+        (9945, 13, 10258, 170),
+        (30368, 5, 30450, 68),
+        (1852, 3, 1811, 51),
+        (41923, 16, 41643, 197),
+        (61506, 138, 61733, 263),
+        (62709, 11, 62678, 81),
+        (68515, 2, 68152, 6),
     ),
-}  # fmt: skip
+}
 _MEDIANS: dict[str, tuple[OfficialCounts, ...]] = {
     "County": (
-        (3143, 0, 3143, 1), (2846, 73, 2794, 157), (2958, 89, 2895, 262), (2772, 142, 2691, 250), (1333, 101,
-        1242, 158), (2978, 51, 2911, 131), (3103, 62, 3119, 73), (3120, 23, 3119, 64), (3143, 0, 3143, 1),
+        (3143, 0, 3143, 1),
+        (2846, 73, 2794, 157),
+        (2958, 89, 2895, 262),
+        (2772, 142, 2691, 250),
+        (1333, 101, 1242, 158),
+        (2978, 51, 2911, 131),
+        (3103, 62, 3119, 73),
+        (3120, 23, 3119, 64),
+        (3143, 0, 3143, 1),
     ),
     "Tract": (
-        (72167, 175, 72130, 350), (65500, 2205, 65128, 3745), (42505, 4562, 41239, 6809), (57980, 2588, 57450,
-        4511), (8022, 724, 7492, 1101), (61977, 1869, 60888, 2878), (70916, 2553, 71117, 2782), (71225, 1440,
-        71226, 1875), (72013, 320, 71950, 607),
+        (72167, 175, 72130, 350),
+        (65500, 2205, 65128, 3745),
+        (42505, 4562, 41239, 6809),
+        (57980, 2588, 57450, 4511),
+        (8022, 724, 7492, 1101),
+        (61977, 1869, 60888, 2878),
+        (70916, 2553, 71117, 2782),
+        (71225, 1440, 71226, 1875),
+        (72013, 320, 71950, 607),
     ),
-}  # fmt: skip
+}
 
 
 def _of_groups(
     condition: str, counts: Mapping[str, tuple[OfficialCounts, ...]]
 ) -> dict[tuple[str, str], OfficialCounts]:
     return {
-        (of_group(condition, g), level): c for level, each in counts.items() for g, c in zip(GROUPS, each, strict=True)
+        (of_group(condition, g), level): c
+        for level, each in counts.items()
+        for g, c in zip(GROUPS, each, strict=True)
     }
 
 

@@ -1,23 +1,13 @@
 """The tables of persons: P1 to P18 but those of households, PCT8 to PCT19, PCO1 to PCO10, and H8.
 
-Source: the technical documentation and the layout of the file of 2020; labels are our own. P2 rests on urban and rural places, P13 has
-medians: they are no sums of cells, and not here.
-"""
+Source: the technical documentation and the layout of the file of 2020; labels are our own. P2 rests
+on urban and rural places, P13 has medians: they are no sums of cells, and not here."""
 
 from __future__ import annotations
 
 from das.model.dhc import quarters
 from das.model.dhc.lines import TableLine, TableLines, by, by_age, columns, line, total
-from das.model.dhc.persons import (
-    HISPANIC,
-    OLDEST,
-    P12,
-    RACE7,
-    RELATIONSHIPS,
-    SEX,
-    ages,
-    spans,
-)
+from das.model.dhc.persons import HISPANIC, OLDEST, P12, RACE7, RELATIONSHIPS, SEX, ages, spans
 from das.model.publications import ADULTS, by_origin_and_race, by_race
 from das.model.schema import CENRACE, PL94, RACES
 from das.model.tabulation import LabelledWhere, Tabulation, Where
@@ -26,24 +16,30 @@ _HOME: Where = {"gqlevels": ("household",)}
 _AWAY: Where = {"gqlevels": quarters.LEVELS}
 _MINOR: Where = {"age": ages(0, 17)}
 _OLD: Where = {"age": ages(65)}
-_MAJOR = {"institutional": "Institutional facilities", "noninstitutional": "Noninstitutional facilities"}
+_MAJOR = {
+    "institutional": "Institutional facilities",
+    "noninstitutional": "Noninstitutional facilities",
+}
 
 
 def _who(label: str, *relgq: str, below: TableLines = (), where: Where | None = None) -> TableLine:
     return line(label, {"relgq": relgq, **(where or {})}, below)
 
 
-# --- race and origin ---------------------------------------------------------------------------------
+# --- race and origin
+# ---------------------------------------------------------------------------------
 
 
 def _tallied(origin: Where) -> tuple[LabelledWhere, ...]:
     """Those of each race, alone or in combination: a person counts once for each."""
     names = PL94.attribute("cenrace").labels[: len(RACES)]
     return tuple(
-        (f"{name.removesuffix(' alone')} alone or in combination",
-         {**origin, "cenrace": tuple(c for c in CENRACE if race in c.split("+"))})
+        (
+            f"{name.removesuffix(' alone')} alone or in combination",
+            {**origin, "cenrace": tuple(c for c in CENRACE if race in c.split("+"))},
+        )
         for race, name in zip(RACES, names, strict=True)
-    )  # fmt: skip
+    )
 
 
 def _sum(label: str, lines: tuple[LabelledWhere, ...]) -> tuple[LabelledWhere, ...]:
@@ -59,7 +55,8 @@ def _tallied_by_origin() -> tuple[LabelledWhere, ...]:
     return _sum("Total races tallied", tuple(x for part in parts for x in part))
 
 
-# --- relationship ------------------------------------------------------------------------------------
+# --- relationship
+# ------------------------------------------------------------------------------------
 
 
 def _relationship() -> TableLines:
@@ -67,68 +64,135 @@ def _relationship() -> TableLines:
         return _who(label, code, below=(line("Under 18 years", _MINOR),))
 
     def householder(sex: str, label: str) -> TableLine:
-        either = (_who("Living alone", "householder-alone"), _who("Not living alone", "householder"))
+        either = (
+            _who("Living alone", "householder-alone"),
+            _who("Not living alone", "householder"),
+        )
         return line(f"{label} householder", {"sex": (sex,)}, either)
 
     say = RELATIONSHIPS
-    return total({}, (
-        line("In households", _HOME, (
-            _who("Householder", "householder-alone", "householder", below=(householder("male", "Male"), householder("female", "Female"))),
-            *(_who(say[x], x) for x in ("opposite-sex-spouse", "same-sex-spouse", "opposite-sex-partner", "same-sex-partner")),
-            *(child(say[x], x) for x in ("biological-child", "adopted-child", "stepchild", "grandchild")),
-            *(_who(say[x], x) for x in ("sibling", "parent", "parent-in-law", "child-in-law", "other-relative", "foster-child")),
-            _who("Other nonrelatives", "roommate", "other-nonrelative"),
-        )),
-        line("In group quarters", _AWAY, _by_major()),
-    ))  # fmt: skip
+    return total(
+        {},
+        (
+            line(
+                "In households",
+                _HOME,
+                (
+                    _who(
+                        "Householder",
+                        "householder-alone",
+                        "householder",
+                        below=(householder("male", "Male"), householder("female", "Female")),
+                    ),
+                    *(
+                        _who(say[x], x)
+                        for x in (
+                            "opposite-sex-spouse",
+                            "same-sex-spouse",
+                            "opposite-sex-partner",
+                            "same-sex-partner",
+                        )
+                    ),
+                    *(
+                        child(say[x], x)
+                        for x in ("biological-child", "adopted-child", "stepchild", "grandchild")
+                    ),
+                    *(
+                        _who(say[x], x)
+                        for x in (
+                            "sibling",
+                            "parent",
+                            "parent-in-law",
+                            "child-in-law",
+                            "other-relative",
+                            "foster-child",
+                        )
+                    ),
+                    _who("Other nonrelatives", "roommate", "other-nonrelative"),
+                ),
+            ),
+            line("In group quarters", _AWAY, _by_major()),
+        ),
+    )
 
 
 def _by_major(*below: TableLines) -> TableLines:
     return tuple(line(label, {"hhinstlevels": (code,)}, *below) for code, label in _MAJOR.items())
 
 
-_PARENTS, _CHILDREN = ("parent", "parent-in-law"), ("biological-child", "adopted-child", "stepchild")
+_PARENTS, _CHILDREN = (
+    ("parent", "parent-in-law"),
+    ("biological-child", "adopted-child", "stepchild"),
+)
 
 
 def _under_18() -> TableLines:
     of_ages = by_age(spans((0, 3, 5, 6, 12, 14, 15), last=17))
     home = tuple(RELATIONSHIPS)
-    return total(_MINOR, (
-        line("In households", _HOME, (
-            _who("Householder, spouse, or unmarried partner", *home[:6]),
-            _who("Own child", *_CHILDREN, below=of_ages),
-            _who("Other children", *home[9:], below=of_ages),
-        )),
-        line("In group quarters", _AWAY, _by_major(of_ages)),
-    ))  # fmt: skip
+    return total(
+        _MINOR,
+        (
+            line(
+                "In households",
+                _HOME,
+                (
+                    _who("Householder, spouse, or unmarried partner", *home[:6]),
+                    _who("Own child", *_CHILDREN, below=of_ages),
+                    _who("Other children", *home[9:], below=of_ages),
+                ),
+            ),
+            line("In group quarters", _AWAY, _by_major(of_ages)),
+        ),
+    )
 
 
 def _over_65() -> TableLines:
     related = (*_CHILDREN, "grandchild", "sibling", "child-in-law", "other-relative")
-    return total(_OLD, (
-        line("In households", _HOME, (
-            _who("Householder", "householder-alone", "householder", below=(
-                _who("Living alone", "householder-alone", below=by(SEX)), _who("Not living alone", "householder", below=by(SEX)))),
-            _who("Spouse or unmarried partner", *tuple(RELATIONSHIPS)[2:6]),
-            _who("Parent or parent-in-law", *_PARENTS),
-            _who("Other relatives", *related),
-            _who("Other nonrelatives", "roommate", "foster-child", "other-nonrelative"),
-        )),
-        line("In group quarters", _AWAY, _by_major()),
-    ))  # fmt: skip
+    return total(
+        _OLD,
+        (
+            line(
+                "In households",
+                _HOME,
+                (
+                    _who(
+                        "Householder",
+                        "householder-alone",
+                        "householder",
+                        below=(
+                            _who("Living alone", "householder-alone", below=by(SEX)),
+                            _who("Not living alone", "householder", below=by(SEX)),
+                        ),
+                    ),
+                    _who("Spouse or unmarried partner", *tuple(RELATIONSHIPS)[2:6]),
+                    _who("Parent or parent-in-law", *_PARENTS),
+                    _who("Other relatives", *related),
+                    _who("Other nonrelatives", "roommate", "foster-child", "other-nonrelative"),
+                ),
+            ),
+            line("In group quarters", _AWAY, _by_major()),
+        ),
+    )
 
 
-# --- group quarters ----------------------------------------------------------------------------------
+# --- group quarters
+# ----------------------------------------------------------------------------------
 
 
 def _quarters(*, types: bool) -> TableLines:
-    """The seven classes under the two they belong to, perhaps with their types, where they have several."""
+    """The seven classes under the two they belong to, perhaps with their types, where they have
+    several.
+    """
     said = dict(zip(quarters.HHGQ.levels, quarters.HHGQ.labels, strict=True))
     major = dict(zip(quarters.HHGQ.levels, PL94.recodes[0].index, strict=True))
 
     def of(hhgq: str) -> TableLine:
         inside = [t for t in quarters.TYPES if t.hhgq == hhgq]
-        below = tuple(line(t.label, {"gqlevels": (t.level,)}) for t in inside) if types and len(inside) > 1 else ()
+        below = (
+            tuple(line(t.label, {"gqlevels": (t.level,)}) for t in inside)
+            if types and len(inside) > 1
+            else ()
+        )
         return line(said[hhgq], {"hhgq8lev": (hhgq,)}, below)
 
     return tuple(
@@ -145,7 +209,9 @@ def _county(number: int, said: str, where: Where, first: int, last: int = 85) ->
     """By sex and ages in fives, those under ``first`` and those of ``last`` and over together."""
     starts = (0, *range(first, last + 1, 5))
     title = f"Group quarters population{said} by sex by age"
-    return Tabulation(f"PCO{number}", title, columns=columns(total(where, by(SEX, by_age(spans(starts))))))
+    return Tabulation(
+        f"PCO{number}", title, columns=columns(total(where, by(SEX, by_age(spans(starts)))))
+    )
 
 
 def _class(*hhgq: str) -> Where:
@@ -167,7 +233,8 @@ def _counties() -> tuple[Tabulation, ...]:
     )
 
 
-# --- all ---------------------------------------------------------------------------------------------
+# --- all
+# ---------------------------------------------------------------------------------------------
 
 _SINGLE = (*spans(range(101), last=100)[:-1], (100, 104), (105, 109), (110, OLDEST))
 _GRANDCHILD: Where = {"relgq": ("grandchild",), **_MINOR}
@@ -187,26 +254,62 @@ def person_tables() -> tuple[Tabulation, ...]:
         "P8": ("Race", by_race({})),
         "P9": ("Hispanic or Latino, and not Hispanic or Latino by race", by_origin_and_race({})),
         "P10": ("Race for the population 18 years and over", by_race(ADULTS)),
-        "P11": ("Hispanic or Latino, and not Hispanic or Latino by race for the population 18 years and over",
-                by_origin_and_race(ADULTS)),
+        "P11": (
+            (
+                "Hispanic or Latino, and not Hispanic or Latino by race for the population 18 years"
+                " and over"
+            ),
+            by_origin_and_race(ADULTS),
+        ),
         "P12": ("Sex by age for selected age categories", columns(total({}, by_sex_and_age))),
-        "P14": ("Sex by age for the population under 20 years",
-                columns(total({"age": ages(0, 19)}, by(SEX, by_age(spans(range(20), last=19)))))),
-        "P15": ("Population in households by age",
-                columns(total(_HOME, (line("Under 18 years", _MINOR), line("18 years and over", {"age": ages(18)}))))),
+        "P14": (
+            "Sex by age for the population under 20 years",
+            columns(total({"age": ages(0, 19)}, by(SEX, by_age(spans(range(20), last=19))))),
+        ),
+        "P15": (
+            "Population in households by age",
+            columns(
+                total(
+                    _HOME,
+                    (line("Under 18 years", _MINOR), line("18 years and over", {"age": ages(18)})),
+                )
+            ),
+        ),
         "P17": ("Household type (including living alone) by relationship", relationship),
-        "P18": ("Group quarters population by sex by age by major group quarters type", of_quarters),
+        "P18": (
+            "Group quarters population by sex by age by major group quarters type",
+            of_quarters,
+        ),
         "PCT8": ("Relationship by age for the population under 18 years", columns(_under_18())),
-        "PCT9": ("Household type (including living alone) by relationship for the population 65 years and over",
-                 columns(_over_65())),
-        "PCT11": ("Grandchildren under 18 years living with a grandparent householder by age of grandchild",
-                  columns(total(_GRANDCHILD, by_age(spans((0, 3, 5, 6, 12), last=17))))),
+        "PCT9": (
+            (
+                "Household type (including living alone) by relationship for the population 65"
+                " years and over"
+            ),
+            columns(_over_65()),
+        ),
+        "PCT11": (
+            (
+                "Grandchildren under 18 years living with a grandparent householder by age of"
+                " grandchild"
+            ),
+            columns(total(_GRANDCHILD, by_age(spans((0, 3, 5, 6, 12), last=17)))),
+        ),
         "PCT12": ("Sex by single-year age", columns(total({}, by(SEX, by_age(_SINGLE))))),
-        "PCT13": ("Sex by age for the population in households", columns(total(_HOME, by_sex_and_age))),
+        "PCT13": (
+            "Sex by age for the population in households",
+            columns(total(_HOME, by_sex_and_age)),
+        ),
         "PCT17": ("Household type (including living alone) by relationship", relationship),
-        "PCT18": ("Group quarters population by sex by age by major group quarters type", of_quarters),
-        "PCT19": ("Group quarters population by sex by age by group quarters type", columns(_by_quarters(types=True))),
+        "PCT18": (
+            "Group quarters population by sex by age by major group quarters type",
+            of_quarters,
+        ),
+        "PCT19": (
+            "Group quarters population by sex by age by group quarters type",
+            columns(_by_quarters(types=True)),
+        ),
         "H8": ("Total population in occupied housing units", columns(total(_HOME))),
-    }  # fmt: skip
+    }
     found = [Tabulation(name, title, columns=of) for name, (title, of) in lines.items()]
     return (*found[:-1], *_counties(), found[-1])

@@ -1,4 +1,6 @@
-"""Persons: relationship or type of group quarters, sex, age in single years, Hispanic origin, race; 1,227,744 cells."""
+"""Persons: relationship or type of group quarters, sex, age in single years, Hispanic origin, race;
+1,227,744 cells.
+"""
 
 from __future__ import annotations
 
@@ -74,12 +76,21 @@ P12 = spans((0, 5, 10, 15, 18, 20, 21, 22, *range(25, 60, 5), 60, 62, 65, 67, 70
 def _of_ages(name: str, title: str, starts: Sequence[int]) -> Grouping:
     groups = {f"{a}-{b}" if b > a else f"{a}": (years(a, b), b - a + 1) for a, b in spans(starts)}
     index = tuple(i for i, (_, size) in enumerate(groups.values()) for _ in range(size))
-    return Grouping(name, "age", tuple(groups), index, title, tuple(label for label, _ in groups.values()))
+    return Grouping(
+        name, "age", tuple(groups), index, title, tuple(label for label, _ in groups.values())
+    )
 
 
 _VOTINGAGE = PL94.attribute("votingage")
 _AGES = (
-    Grouping("votingage", "age", _VOTINGAGE.levels, (0,) * 18 + (1,) * 98, _VOTINGAGE.title, _VOTINGAGE.labels),
+    Grouping(
+        "votingage",
+        "age",
+        _VOTINGAGE.levels,
+        (0,) * 18 + (1,) * 98,
+        _VOTINGAGE.title,
+        _VOTINGAGE.labels,
+    ),
     _of_ages("age_18_64_116", "Age in three groups", (0, 18, 65)),
     _of_ages("age_10_groups", "Age in ten groups", (0, 3, 15, 16, 17, 18, 20, 25, 30, 35)),
     _of_ages("age_38_groups", "Age, single years under 15", (*range(15), 15, *_TAIL)),
@@ -93,7 +104,10 @@ def _relgq() -> tuple[Attribute, tuple[Grouping, ...]]:
     """The attribute, and its groupings but those of :mod:`das.model.dhc.quarters`."""
     home, away = tuple(RELATIONSHIPS), quarters.LEVELS
     relgq = Attribute(
-        "relgq", (*home, *away), "Relationship or group quarters", (*RELATIONSHIPS.values(), *quarters.LABELS)
+        "relgq",
+        (*home, *away),
+        "Relationship or group quarters",
+        (*RELATIONSHIPS.values(), *quarters.LABELS),
     )
     institutional = quarters.levels("correctional", "juvenile", "nursing", "other-institutional")
 
@@ -105,34 +119,72 @@ def _relgq() -> tuple[Attribute, tuple[Grouping, ...]]:
     each = {level: (label, (level,)) for level, label in RELATIONSHIPS.items()}
     seven = zip(quarters.HHGQ.levels[1:], quarters.HHGQ.labels[1:], strict=True)
     return relgq, (
-        of("relgq_4_groups", "Householders, others in households, group quarters in two classes", {
-            "householder": ("Householder", home[:2]),
-            "other-household-member": ("Other household member", home[2:]),
-            "institutional": ("Institutional group quarters", institutional),
-            "noninstitutional": ("Noninstitutional group quarters", [x for x in away if x not in institutional]),
-        }),
-        of("gq_constr_groups", "Group quarters by the ages that they can have", {
-            "household": ("Household", home),
-            **{" ".join(codes): ("Types " + ", ".join(codes), [f"gq-{c}" for c in codes]) for codes in (
-                ("405",), ("101", "102", "103", "104", "105"), ("501", "801", "802", "900", "901", "997"),
-                ("106", "404", "601", "602"), ("201", "202", "203", "301", "401", "402", "403", "701"))},
-        }),
-        of("popSehsdTargetsRelship", "Relationship", each | {"group-quarters": ("Group quarters", away)}),
-        of("relship_and_eight_level_GQ", "Relationship or group quarters in seven classes",
-           each | {hhgq: (label, quarters.levels(hhgq)) for hhgq, label in seven}),
-    )  # fmt: skip
+        of(
+            "relgq_4_groups",
+            "Householders, others in households, group quarters in two classes",
+            {
+                "householder": ("Householder", home[:2]),
+                "other-household-member": ("Other household member", home[2:]),
+                "institutional": ("Institutional group quarters", institutional),
+                "noninstitutional": (
+                    "Noninstitutional group quarters",
+                    [x for x in away if x not in institutional],
+                ),
+            },
+        ),
+        of(
+            "gq_constr_groups",
+            "Group quarters by the ages that they can have",
+            {
+                "household": ("Household", home),
+                **{
+                    " ".join(codes): ("Types " + ", ".join(codes), [f"gq-{c}" for c in codes])
+                    for codes in (
+                        ("405",),
+                        ("101", "102", "103", "104", "105"),
+                        ("501", "801", "802", "900", "901", "997"),
+                        ("106", "404", "601", "602"),
+                        ("201", "202", "203", "301", "401", "402", "403", "701"),
+                    )
+                },
+            },
+        ),
+        of(
+            "popSehsdTargetsRelship",
+            "Relationship",
+            each | {"group-quarters": ("Group quarters", away)},
+        ),
+        of(
+            "relship_and_eight_level_GQ",
+            "Relationship or group quarters in seven classes",
+            each | {hhgq: (label, quarters.levels(hhgq)) for hhgq, label in seven},
+        ),
+    )
 
 
 _RELGQ, _OF_RELGQ = _relgq()
 
 _NUMBER = [c.count("+") for c in CENRACE.levels]
 #: One race each, or several.
-RACE7 = Grouping("race7", "cenrace", (*RACES, "two-or-more"), tuple(i if n == 0 else len(RACES) for i, n in enumerate(_NUMBER)),
-                 "Race in seven groups", (*CENRACE.labels[: len(RACES)], "Two or more races"))  # fmt: skip
-_NUMRACES = Grouping("numraces", "cenrace", ("one", "two", "three", "four", "five", "six"), tuple(_NUMBER), "Number of races",
-                     ("One race", "Two races", "Three races", "Four races", "Five races", "Six races"))  # fmt: skip
+RACE7 = Grouping(
+    "race7",
+    "cenrace",
+    (*RACES, "two-or-more"),
+    tuple(i if n == 0 else len(RACES) for i, n in enumerate(_NUMBER)),
+    "Race in seven groups",
+    (*CENRACE.labels[: len(RACES)], "Two or more races"),
+)
+_NUMRACES = Grouping(
+    "numraces",
+    "cenrace",
+    ("one", "two", "three", "four", "five", "six"),
+    tuple(_NUMBER),
+    "Number of races",
+    ("One race", "Two races", "Three races", "Four races", "Five races", "Six races"),
+)
 
-#: The least and the greatest age of those who are not of any: by level, or by code of group quarters.
+#: The least and the greatest age of those who are not of any: by level, or by code of group
+#: quarters.
 _POSSIBLE_AGES = (
     (15, OLDEST, (*tuple(RELATIONSHIPS)[:6], "gq-101", "gq-102", "gq-103", "gq-104", "gq-105")),
     (0, 89, ("biological-child", "adopted-child", "stepchild")),
@@ -149,11 +201,20 @@ _POSSIBLE_AGES = (
     (16, 75, ("gq-900",)),
 )
 
-#: 42 x 2 x 116 x 2 x 63 cells, of which 905,184 are possible. Its facilities bound ``gqlevels``, which is no attribute of its own:
-#: ``dwelling`` is not set.
+#: 42 x 2 x 116 x 2 x 63 cells, of which 905,184 are possible. Its facilities bound ``gqlevels``,
+#: which is no attribute of its own: ``dwelling`` is not set.
 DHCP = Schema(
     "dhcp",
     (_RELGQ, SEX, AGE, HISPANIC, CENRACE),
-    recodes=(*_OF_RELGQ, *quarters.groupings("relgq", len(RELATIONSHIPS)), *_AGES, RACE7, _NUMRACES),
-    impossible=tuple({"relgq": who, "age": ages(0, least - 1) + ages(most + 1)} for least, most, who in _POSSIBLE_AGES),
+    recodes=(
+        *_OF_RELGQ,
+        *quarters.groupings("relgq", len(RELATIONSHIPS)),
+        *_AGES,
+        RACE7,
+        _NUMRACES,
+    ),
+    impossible=tuple(
+        {"relgq": who, "age": ages(0, least - 1) + ages(most + 1)}
+        for least, most, who in _POSSIBLE_AGES
+    ),
 )

@@ -1,4 +1,6 @@
-"""How persons, households and units of the DHC are published: columns of the microdata, tables, and sums that rounding keeps."""
+"""How persons, households and units of the DHC are published: columns of the microdata, tables, and
+sums that rounding keeps.
+"""
 
 from __future__ import annotations
 

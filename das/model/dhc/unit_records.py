@@ -1,4 +1,5 @@
-"""The records of the file of units: of the households those that pay rent, or own, and those that pay none; vacant units; facilities.
+"""The records of the file of units: of the households those that pay rent, or own, and those that
+pay none; vacant units; facilities.
 
 A record is one cell of three kinds that follow each other:
 
@@ -10,9 +11,9 @@ first cell            cells of                    records
 :data:`OTHERS`        ``tenvacgq``, from its 5th  vacant units, and facilities
 ====================  ==========================  =============================
 
-so that the file is the histogram of them by block, and the histogram follows from the file. Households know three classes of
-tenure, units four: which of its rented households are those of the fourth no count says, and whoever joins them has to draw.
-"""
+so that the file is the histogram of them by block, and the histogram follows from the file.
+Households know three classes of tenure, units four: which of its rented households are those of the
+fourth no count says, and whoever joins them has to draw."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ _RENTED, _FREE = TENURE.levels.index("rented"), tuple(TENURES).index("no-cash-re
 _NOBODY = "no household"
 
 
-# --- the file ----------------------------------------------------------------------------------------
+# --- the file
+# ----------------------------------------------------------------------------------------
 
 
 def form() -> MicrodataForm:
@@ -49,17 +51,28 @@ def form() -> MicrodataForm:
         own, others = _column(home, name, ""), _column(other, name, _NOBODY)
         parts = own, _free() if name == "TEN" else own, others
         columns.append(
-            CodedColumn.joined([(first, c) for (first, _), c in zip(KINDS, parts, strict=True)], _says(parts))
+            CodedColumn.joined(
+                [(first, c) for (first, _), c in zip(KINDS, parts, strict=True)], _says(parts)
+            )
         )
     constants = {name: home.constants[name] for name in home.constants if name not in home.after}
-    return MicrodataForm("DHC microdata detail file, units", tuple(columns), home.before, home.after, home.geography,
-                         constants=constants, says=home.says)  # fmt: skip
+    return MicrodataForm(
+        "DHC microdata detail file, units",
+        tuple(columns),
+        home.before,
+        home.after,
+        home.geography,
+        constants=constants,
+        says=home.says,
+    )
 
 
 def _free() -> CodedColumn:
     """``TEN`` of a household that pays no cash rent: the class of those that pay it."""
     by = DHCH.steps((TENURE.name,))
-    return CodedColumn("TEN", ("4",), np.zeros(len(TENURE.levels), dtype=np.int64), TENURE.name, (_RENTED,), by=by)
+    return CodedColumn(
+        "TEN", ("4",), np.zeros(len(TENURE.levels), dtype=np.int64), TENURE.name, (_RENTED,), by=by
+    )
 
 
 def _column(of: MicrodataForm, name: str, label: str) -> CodedColumn:
@@ -76,7 +89,8 @@ def _says(parts: Sequence[CodedColumn]) -> dict[str, str]:
     return dict(sorted(out.items()))
 
 
-# --- the counts --------------------------------------------------------------------------------------
+# --- the counts
+# --------------------------------------------------------------------------------------
 
 
 def _tenures(households: Histogram) -> NDArray[np.int64]:
@@ -102,14 +116,18 @@ def joined(units: Histogram, households: Histogram, free: Histogram) -> Histogra
     """The records by block; ``free`` are those of the households that pay no cash rent.
 
     Raises:
-        InputError: blocks whose households of a tenure are not their units of it, or that have other households in ``free``
-            than they have, or another number of them than of units without rent.
+        InputError: blocks whose households of a tenure are not their units of it, or that have
+            other households in ``free`` than they have, or another number of them than of units
+            without rent.
     """
     if (odd := (_tenures(households) != _of_units(units)).any(axis=1)).any():
         block = int(odd.argmax())
-        raise InputError(f"block number {block} has {_tenures(households)[block].tolist()} households by tenure, and occupied units "
-                         f"{_of_units(units)[block].tolist()}", where="units",
-                         remedy="estimate households given the units of each tenure")  # fmt: skip
+        raise InputError(
+            f"block number {block} has {_tenures(households)[block].tolist()} households by tenure,"
+            f" and occupied units {_of_units(units)[block].tolist()}",
+            where="units",
+            remedy="estimate households given the units of each tenure",
+        )
     if (free.totals() != without_rent(units)).any():
         raise InputError("not as many households without cash rent as units", where="units")
     rest = _added([(households, 0, 1), (free, 0, -1)], DHCH.cells)
@@ -125,8 +143,13 @@ def parted(records: Histogram) -> tuple[Histogram, Histogram]:
     tenure = np.where(households.cell >= NO_CASH_RENT, _FREE, _tenure(cell))
     others = _those(records, ~home)
     unit = np.concatenate([others.unit, households.unit])
-    units = Histogram.of(records.units, TENVACGQ.cells, unit, np.concatenate([others.cell - OTHERS, tenure]),
-                         np.concatenate([others.count, households.count]))  # fmt: skip
+    units = Histogram.of(
+        records.units,
+        TENVACGQ.cells,
+        unit,
+        np.concatenate([others.cell - OTHERS, tenure]),
+        np.concatenate([others.count, households.count]),
+    )
     return units, Histogram.of(records.units, DHCH.cells, households.unit, cell, households.count)
 
 
@@ -140,6 +163,10 @@ def _those(h: Histogram, which: NDArray[np.bool_]) -> Histogram:
 
 def _added(parts: Sequence[tuple[Histogram, int, int]], cells: int) -> Histogram:
     """Their sum, with the first cell of each and how many times it counts."""
-    unit, cell, count = (np.concatenate(x) for x in zip(
-        *((h.unit, h.cell + first, times * h.count) for h, first, times in parts), strict=True))  # fmt: skip
+    unit, cell, count = (
+        np.concatenate(x)
+        for x in zip(
+            *((h.unit, h.cell + first, times * h.count) for h, first, times in parts), strict=True
+        )
+    )
     return Histogram.of(parts[0][0].units, cells, unit, cell, count)

@@ -1,4 +1,6 @@
-"""Units: occupied ones by tenure, vacant ones by why, and facilities of group quarters by type; 35 cells."""
+"""Units: occupied ones by tenure, vacant ones by why, and facilities of group quarters by type; 35
+cells.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +32,41 @@ THREE = (0, 1, 2, 2)
 
 _AWAY = (len(VACANCIES), len(quarters.TYPES))
 _TENVACGQ = Attribute(
-    "tenvacgq", (*TENURES, *VACANCIES, *quarters.LEVELS), "Tenure, vacancy or group quarters",
+    "tenvacgq",
+    (*TENURES, *VACANCIES, *quarters.LEVELS),
+    "Tenure, vacancy or group quarters",
     (*TENURES.values(), *VACANCIES.values(), *quarters.LABELS),
-)  # fmt: skip
+)
 
 #: Households of each tenure are the occupied units of it.
 TENVACGQ = Schema(
     "tenvacgq",
     (_TENVACGQ,),
     recodes=(
-        Grouping("tenure_3lev", "tenvacgq", (*TENURE3, "not-occupied"), (*THREE, *(3,) * sum(_AWAY)), "Tenure",
-                 (*TENURE3_LABELS, "Not occupied, or group quarters")),
-        Grouping("unit_class", "tenvacgq", ("occupied", "vacant", "group-quarters"), (0,) * 4 + (1,) * _AWAY[0] + (2,) * _AWAY[1],
-                 "Occupancy status", ("Occupied", "Vacant", "Group quarters")),
-        Grouping("occupancy_gqlevels", "tenvacgq", ("occupied", "vacant", *quarters.LEVELS),
-                 (0,) * 4 + (1,) * _AWAY[0] + tuple(range(2, 2 + _AWAY[1])), "Occupancy status or type of group quarters",
-                 ("Occupied", "Vacant", *quarters.LABELS)),
+        Grouping(
+            "tenure_3lev",
+            "tenvacgq",
+            (*TENURE3, "not-occupied"),
+            (*THREE, *(3,) * sum(_AWAY)),
+            "Tenure",
+            (*TENURE3_LABELS, "Not occupied, or group quarters"),
+        ),
+        Grouping(
+            "unit_class",
+            "tenvacgq",
+            ("occupied", "vacant", "group-quarters"),
+            (0,) * 4 + (1,) * _AWAY[0] + (2,) * _AWAY[1],
+            "Occupancy status",
+            ("Occupied", "Vacant", "Group quarters"),
+        ),
+        Grouping(
+            "occupancy_gqlevels",
+            "tenvacgq",
+            ("occupied", "vacant", *quarters.LEVELS),
+            (0,) * 4 + (1,) * _AWAY[0] + tuple(range(2, 2 + _AWAY[1])),
+            "Occupancy status or type of group quarters",
+            ("Occupied", "Vacant", *quarters.LABELS),
+        ),
         *quarters.groupings("tenvacgq", len(TENURES) + len(VACANCIES)),
     ),
-)  # fmt: skip
+)

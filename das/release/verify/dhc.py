@@ -1,9 +1,11 @@
-"""A release of the demographic file, held against its plan and against what must hold of its counts.
+"""A release of the demographic file, held against its plan and against what must hold of its
+counts.
 
-Of the measurements every unit of every level has a row for each query, with the noise that is stated; of the published records: in every
-block persons have the redistricting counts that were published before, units the published occupied and vacant ones and the facilities,
-households are the units of each tenure, nobody is where the block has no facility of that type, and no structural zero is violated.
-"""
+Of the measurements every unit of every level has a row for each query, with the noise that is
+stated; of the published records: in every block persons have the redistricting counts that were
+published before, units the published occupied and vacant ones and the facilities, households are
+the units of each tenure, nobody is where the block has no facility of that type, and no structural
+zero is violated."""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcUniverse
 
 
 def check_files(opened: OpenedDhc, mechanism: Mechanism, lines: Sequence[Line]) -> None:
-    """Raises :class:`ReleaseError` at the first line of the ledger that the measurements do not bear out."""
+    """Raises :class:`ReleaseError` at the first line of the ledger that the measurements do not
+    bear out.
+    """
     sources = {u.name: opened.source(u) for u in opened.spec.universes}
     for name, there in sources.items():
         for level in opened.spine.levels:
@@ -31,7 +35,9 @@ def check_files(opened: OpenedDhc, mechanism: Mechanism, lines: Sequence[Line]) 
     for line in lines:
         if line.universe not in sources or line.level not in opened.spine.levels:
             raise ReleaseError(
-                f"nothing is measured of {line.universe} at {line.level}", where=opened.folder, remedy=ALTERED
+                f"nothing is measured of {line.universe} at {line.level}",
+                where=opened.folder,
+                remedy=ALTERED,
             )
         source = sources[line.universe]
         where = f"{source.root}, {line.level}, {line.query}"
@@ -39,7 +45,8 @@ def check_files(opened: OpenedDhc, mechanism: Mechanism, lines: Sequence[Line]) 
         variance = source.variance(line.level, line.query)
         if (units, answers) != (line.units, line.answers):
             raise ReleaseError(
-                f"{units} units x {answers} answers, the statement says {line.units} x {line.answers}",
+                f"{units} units x {answers} answers, the statement says {line.units} x"
+                f" {line.answers}",
                 where=where,
                 remedy=ALTERED,
             )
@@ -47,8 +54,12 @@ def check_files(opened: OpenedDhc, mechanism: Mechanism, lines: Sequence[Line]) 
         odd = ~(np.abs(variance / least - 1) <= 1e-5)
         if odd.any():
             unit = int(np.argmax(odd))
-            raise ReleaseError(f"variance {variance[unit]:.6g} of {opened.spine.code(line.level, unit)}, the statement gives {least:.6g}",
-                               where=where, remedy=ALTERED)  # fmt: skip
+            raise ReleaseError(
+                f"variance {variance[unit]:.6g} of {opened.spine.code(line.level, unit)}, the"
+                f" statement gives {least:.6g}",
+                where=where,
+                remedy=ALTERED,
+            )
 
 
 def check_counts(opened: OpenedDhc, said: Statement) -> None:
@@ -61,7 +72,9 @@ def check_counts(opened: OpenedDhc, said: Statement) -> None:
         h = counts[u.name]
         if not u.schema.possible[h.cell].all():
             raise ReleaseError(
-                f"{u.name}: somebody is where nobody can be (a structural zero)", where=where, remedy=ALTERED
+                f"{u.name}: somebody is where nobody can be (a structural zero)",
+                where=where,
+                remedy=ALTERED,
             )
         if len(odd := _differing(u, h, exact[u.name])):
             code = opened.spine.code(opened.spine.levels[-1], int(odd[0]))
@@ -75,8 +88,12 @@ def check_counts(opened: OpenedDhc, said: Statement) -> None:
     level = persons.cell // int(np.prod(schema.shape[1:]))  # of relgq, the first attribute
     if len(odd := np.flatnonzero(~opened.able[persons.unit, level])):
         code = opened.spine.code(opened.spine.levels[-1], int(persons.unit[odd[0]]))
-        raise ReleaseError(f"{len(odd):,} counts of persons in a type of group quarters that the block has no facility of, as {code}",
-                           where=where, remedy=ALTERED)  # fmt: skip
+        raise ReleaseError(
+            f"{len(odd):,} counts of persons in a type of group quarters that the block has no"
+            f" facility of, as {code}",
+            where=where,
+            remedy=ALTERED,
+        )
 
 
 def _differing(u: DhcUniverse, h: Histogram, exact: Histogram) -> Ints:
@@ -85,24 +102,35 @@ def _differing(u: DhcUniverse, h: Histogram, exact: Histogram) -> Ints:
     found = Histogram.of(h.units, query.answers, h.unit, query.at(h.cell), h.count)
     if found.same_as(exact):
         return np.zeros(0, dtype=np.int64)
-    both = [set(zip(x.unit.tolist(), x.cell.tolist(), x.count.tolist(), strict=True)) for x in (found, exact)]
+    both = [
+        set(zip(x.unit.tolist(), x.cell.tolist(), x.count.tolist(), strict=True))
+        for x in (found, exact)
+    ]
     return np.unique(np.array([unit for unit, _, _ in both[0] ^ both[1]]))
 
 
 def _check_known(opened: OpenedDhc, said: Statement) -> None:
-    """What is published exactly stands in the files of constraints, and is the counts that are tied."""
+    """What is published exactly stands in the files of constraints, and is the counts that are
+    tied.
+    """
     units = opened.spec.universe(UNITS)
     root = opened.source(units).root
     listed = {(c.universe, c.level, c.constraint, c.sign) for c in said.outside}
     there = {(UNITS, level, query, "=") for level, query in opened.spec.exact[UNITS]}
     there |= {(c.universe, c.level, c.constraint, c.sign) for c in opened.spec.taken_over}
     if listed != there:
-        raise ReleaseError("it lists other constraints than the specification has", where=opened.folder, remedy=ALTERED)
+        raise ReleaseError(
+            "it lists other constraints than the specification has",
+            where=opened.folder,
+            remedy=ALTERED,
+        )
     ((level, query),) = opened.spec.exact[UNITS]
     found = NmfReader(root, opened.spine).constraints(level)
     dense = opened.tied[UNITS].dense()
     exact = np.concatenate([dense[:, :2].sum(axis=1, keepdims=True), dense[:, 2:]], axis=1)
     if set(found) != {query} or not np.array_equal(found[query][1], exact):
         raise ReleaseError(
-            "the housing units and facilities that are listed are not those that are tied", where=root, remedy=ALTERED
+            "the housing units and facilities that are listed are not those that are tied",
+            where=root,
+            remedy=ALTERED,
         )

@@ -11,14 +11,20 @@ from das.files.json_lines import RecordKey
 CLOSE = 1e-9
 
 
-def differences(again: Any, said: Any, at: tuple[RecordKey, ...]) -> Iterator[tuple[tuple[RecordKey, ...], Any, Any]]:
-    """Path, computed and stated value wherever two trees differ. Floats may differ by rounding; intervals that both
-    hold one number overlap."""
+def differences(
+    again: Any, said: Any, at: tuple[RecordKey, ...]
+) -> Iterator[tuple[tuple[RecordKey, ...], Any, Any]]:
+    """Path, computed and stated value wherever two trees differ. Floats may differ by rounding;
+    intervals that both hold one number overlap."""
     if isinstance(again, dict) and isinstance(said, dict):
         for key in {**again, **said}:
             yield from differences(again.get(key), said.get(key), (*at, key))
     elif at and at[-1] == "pld" and _is_interval(said):
-        if not (0 <= said[0] <= said[1] and said[0] <= again[1] and again[0] <= said[1] <= again[1] * (1 + CLOSE)):
+        if not (
+            0 <= said[0] <= said[1]
+            and said[0] <= again[1]
+            and again[0] <= said[1] <= again[1] * (1 + CLOSE)
+        ):
             yield at, again, said
     elif isinstance(again, list) and isinstance(said, list):
         for i in range(max(len(again), len(said))):
@@ -32,4 +38,8 @@ def differences(again: Any, said: Any, at: tuple[RecordKey, ...]) -> Iterator[tu
 
 
 def _is_interval(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(x, int | float) for x in value)
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(x, int | float) for x in value)
+    )

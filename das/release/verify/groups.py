@@ -1,5 +1,6 @@
-"""The measurements of population groups, held against the plan: every group of the domain is there, once, with the noise that is stated
-and a table of the size that its first stage asks for, or an earlier release."""
+"""The measurements of population groups, held against the plan: every group of the domain is there,
+once, with the noise that is stated and a table of the size that its first stage asks for, or an
+earlier release."""
 
 from __future__ import annotations
 
@@ -31,21 +32,34 @@ def _check_level(opened: OpenedGroups, plan: LevelPlan) -> None:
         if measurements.noise(path) != noise:
             raise ReleaseError("its noise is not that of the plan", where=path, remedy=ALTERED)
         if not np.array_equal(m.size, _sizes(opened, plan, m)):
-            raise ReleaseError("a table is not of the size that follows from what was published of its group before", where=path,
-                               remedy=ALTERED)  # fmt: skip
+            raise ReleaseError(
+                "a table is not of the size that follows from what was published of its group"
+                " before",
+                where=path,
+                remedy=ALTERED,
+            )
         regions += m.regions.tolist()
         there = m.size != UNMEASURED
         only = m.only[m.iteration]
-        found += Counter({plan.totals: int((there & only).sum()), plan.tables: int((there & ~only).sum())})
+        found += Counter(
+            {plan.totals: int((there & only).sum()), plan.tables: int((there & ~only).sum())}
+        )
     ids = opened.regions.ids[plan.at.region].tolist()
     if sorted(regions) != ids or {c: n for c, n in found.items() if n} != {
         c: n for c, n in opened.units(plan).items() if n
     }:
-        raise ReleaseError(f"these are not all groups of {plan.level}, each once", where=measurements.folder(root, plan),
-                           remedy=ALTERED)  # fmt: skip
+        raise ReleaseError(
+            f"these are not all groups of {plan.level}, each once",
+            where=measurements.folder(root, plan),
+            remedy=ALTERED,
+        )
 
 
 def _sizes(opened: OpenedGroups, plan: LevelPlan, m: GroupMeasurement) -> NDArray[np.int8]:
     """Those that the tables should have."""
     known = opened.sizes(plan, m.regions)
-    return np.where(m.only[m.iteration], 0, plan.size(m.first)).astype(np.int8) if known is None else known
+    return (
+        np.where(m.only[m.iteration], 0, plan.size(m.first)).astype(np.int8)
+        if known is None
+        else known
+    )

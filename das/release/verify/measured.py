@@ -1,4 +1,6 @@
-"""The noisy measurement files, held against the lines of a statement: levels, queries, units, answers, variances."""
+"""The noisy measurement files, held against the lines of a statement: levels, queries, units,
+answers, variances.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ from das.release.verify.books import trees_of
 def check_files(release: Path, mechanism: Mechanism, lines: Sequence[Line | ForeignLine]) -> None:
     """Raises :class:`ReleaseError` at the first difference."""
     trees = trees_of(release, dict.fromkeys(d.universe for d in lines))
-    readers = {u: NmfReader(run_directory.nmf_folder(release, u), t.spine, t.measured) for u, t in trees.items()}
+    readers = {
+        u: NmfReader(run_directory.nmf_folder(release, u), t.spine, t.measured)
+        for u, t in trees.items()
+    }
     for universe, reader in readers.items():
         for level in reader.spine.levels:
             check_queries(lines, universe, level, reader.queries(level), reader.root)
@@ -32,17 +37,23 @@ def check_files(release: Path, mechanism: Mechanism, lines: Sequence[Line | Fore
 def check_queries(
     lines: Sequence[Line | ForeignLine], universe: str, level: str, found: Iterable[str], root: Path
 ) -> None:
-    """Raises :class:`ReleaseError` where the queries that were ``found`` in the files of a level are not those of its lines."""
+    """Raises :class:`ReleaseError` where the queries that were ``found`` in the files of a level
+    are not those of its lines.
+    """
     said = {d.query for d in lines if (d.universe, d.level) == (universe, level)}
     if odd := said ^ set(found):
-        raise ReleaseError(f"{sorted(odd)[0]!r} is in the files or in the statement, not in both",
-                           where=f"{root}, {level}", remedy=ALTERED)  # fmt: skip
+        raise ReleaseError(
+            f"{sorted(odd)[0]!r} is in the files or in the statement, not in both",
+            where=f"{root}, {level}",
+            remedy=ALTERED,
+        )
 
 
 @dataclass(frozen=True)
 class _Expected:
-    """What the files must hold of one query at one level: ``measured`` of ``units`` units, which are those of a class or, of
-    another publisher's, of the whole level, each with ``answers`` answers and a variance from ``least`` to ``most``."""
+    """What the files must hold of one query at one level: ``measured`` of ``units`` units, which
+    are those of a class or, of another publisher's, of the whole level, each with ``answers``
+    answers and a variance from ``least`` to ``most``."""
 
     level: str
     query: str
@@ -57,36 +68,60 @@ class _Expected:
     def of(line: Line | ForeignLine, mechanism: Mechanism) -> _Expected:
         if isinstance(line, ForeignLine):
             v = line.variance
-            return _Expected(line.level, line.query, line.units, line.of_units, line.answers, v.least, v.most)
+            return _Expected(
+                line.level, line.query, line.units, line.of_units, line.answers, v.least, v.most
+            )
         variance = max(mechanism.variance(line.parameter), float(np.finfo(np.float32).tiny))
         return _Expected(
-            line.level, line.query, line.units, line.units, line.answers, variance, variance, line.place[1]
+            line.level,
+            line.query,
+            line.units,
+            line.units,
+            line.answers,
+            variance,
+            variance,
+            line.place[1],
         )
 
 
 def _check_line(said: _Expected, reader: NmfReader, tree: MeasuredSpine) -> None:
-    """Every unit of its class in the tree has the variance of the line, and there are as many as it says."""
+    """Every unit of its class in the tree has the variance of the line, and there are as many as it
+    says.
+    """
     where = f"{reader.root}, {said.level}, {said.query}"
     of_class = np.full(tree.spine.units(said.level), True)
     if said.unit_class is not None:
         of_class = tree.classes(said.level).get(said.unit_class, ~of_class)
     if (units := int(of_class.sum())) != said.units:
         kind = "" if said.unit_class in (None, ALL) else f" of class {said.unit_class!r}"
-        raise ReleaseError(f"{units} units{kind}, the statement says {said.units}", where=where, remedy=ALTERED)
+        raise ReleaseError(
+            f"{units} units{kind}, the statement says {said.units}", where=where, remedy=ALTERED
+        )
     measured = 0
     for start, stop in reader.spine.batches(said.level, said.answers):
         m = reader.read(said.level, said.query, start, stop)
         if m.values.shape[1] != said.answers:
-            raise ReleaseError(f"{m.values.shape[1]} answers, the statement says {said.answers}", where=where,
-                               remedy=ALTERED)  # fmt: skip
+            raise ReleaseError(
+                f"{m.values.shape[1]} answers, the statement says {said.answers}",
+                where=where,
+                remedy=ALTERED,
+            )
         there = np.isfinite(m.variance) & of_class[start:stop]
         measured += int(there.sum())
-        odd = there & ((m.variance < said.least * (1 - 1e-5)) | (m.variance > said.most * (1 + 1e-5)))
+        odd = there & (
+            (m.variance < said.least * (1 - 1e-5)) | (m.variance > said.most * (1 + 1e-5))
+        )
         if odd.any():
             unit = int(np.flatnonzero(odd)[0])
             code = reader.spine.code(said.level, start + unit)
-            raise ReleaseError(f"variance {m.variance[unit]:.6g} of {code}, the statement gives {said.least:.6g}",
-                               where=where, remedy=ALTERED)  # fmt: skip
+            raise ReleaseError(
+                f"variance {m.variance[unit]:.6g} of {code}, the statement gives {said.least:.6g}",
+                where=where,
+                remedy=ALTERED,
+            )
     if measured != said.measured:
-        raise ReleaseError(f"{measured} units are measured, the statement says {said.measured}", where=where,
-                           remedy=ALTERED)  # fmt: skip
+        raise ReleaseError(
+            f"{measured} units are measured, the statement says {said.measured}",
+            where=where,
+            remedy=ALTERED,
+        )

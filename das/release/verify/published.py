@@ -1,9 +1,9 @@
 """What a release publishes, held against itself: microdata, tables and exact counts agree.
 
-The microdata are counted again; in every unit they meet what is published exactly, and no structural zero is violated. From these
-counts every table is written again, and must be the file, byte for byte. That they follow from the measurements is another question,
-which estimating again answers (:mod:`das.jobs.recomputing`).
-"""
+The microdata are counted again; in every unit they meet what is published exactly, and no
+structural zero is violated. From these counts every table is written again, and must be the file,
+byte for byte. That they follow from the measurements is another question, which estimating again
+answers (:mod:`das.jobs.recomputing`)."""
 
 from __future__ import annotations
 
@@ -37,29 +37,43 @@ _BATCH = 1 << 20
 
 
 def check_published(opened: Opened, wording: Wording) -> None:
-    """Of a release of redistricting counts, or of one's own universes. Raises :class:`ReleaseError` at the first fault."""
+    """Of a release of redistricting counts, or of one's own universes. Raises :class:`ReleaseError`
+    at the first fault.
+    """
     due = dict[str, str]()
     for u in opened.after.universes:
         counts = _counted(opened, u)
         _check_exact(opened, u, counts[opened.spine.levels[-1]], counts)
         if opened.after.tables:
             every = [(t, opened.spine.levels) for t in tables.of(u, opened.assigned(u.name))]
-            due |= _check_tables(opened.folder, opened.spine, every, counts, opened.after.private, wording)
+            due |= _check_tables(
+                opened.folder, opened.spine, every, counts, opened.after.private, wording
+            )
     _check_names(opened.folder / TABLES, due)
     folders = [u.kind.folder for u in opened.after.universes]
     _check_microdata_names(opened.folder, folders, opened.after.csv, opened.after.private, wording)
 
 
 def check_published_dhc(opened: OpenedDhc, wording: Wording) -> None:
-    """The tables of a release of the DHC. Its microdata and exact counts: :mod:`das.release.verify.dhc`."""
+    """The tables of a release of the DHC. Its microdata and exact counts:
+    :mod:`das.release.verify.dhc`.
+    """
     due = dict[str, str]()
     if opened.spec.output.tables:
         for name, lowest in dhc_files.read_counts(opened.folder, opened.spine).items():
             every = [(t, dhc_files.levels_of(t, opened.spine)) for t in dhc_files.tables_of(name)]
-            due |= _check_tables(opened.folder, opened.spine, every, lowest.upward(opened.spine), opened.spec.run.private,
-                                 wording)  # fmt: skip
+            due |= _check_tables(
+                opened.folder,
+                opened.spine,
+                every,
+                lowest.upward(opened.spine),
+                opened.spec.run.private,
+                wording,
+            )
     _check_names(opened.folder / TABLES, due)
-    _check_microdata_names(opened.folder, _DHC_FOLDERS, opened.spec.output.csv, opened.spec.run.private, wording)
+    _check_microdata_names(
+        opened.folder, _DHC_FOLDERS, opened.spec.output.csv, opened.spec.run.private, wording
+    )
 
 
 def _counted(opened: Opened, u: Universe) -> dict[str, Histogram]:
@@ -71,18 +85,26 @@ def _counted(opened: Opened, u: Universe) -> dict[str, Histogram]:
         raise ReleaseError(error.what, where=error.where or folder, remedy=ALTERED) from None
 
 
-def _check_exact(opened: Opened, u: Universe, lowest: Histogram, counts: Mapping[str, Histogram]) -> None:
+def _check_exact(
+    opened: Opened, u: Universe, lowest: Histogram, counts: Mapping[str, Histogram]
+) -> None:
     """In every unit the counts are what is published exactly of it."""
     where, tree, spine = opened.folder / MICRODATA / u.kind.folder, opened.tree(u), opened.spine
     if not u.schema.possible[lowest.cell].all():
-        raise ReleaseError("a record is where none can be (a structural zero)", where=where, remedy=ALTERED)
+        raise ReleaseError(
+            "a record is where none can be (a structural zero)", where=where, remedy=ALTERED
+        )
     known = opened.known(u)
     known = known if tree.alike else published_known(u.schema, known, tree, spine)
     for level, query, exact in known.counts:
         odd = np.flatnonzero((counts[level].answer(query) != exact).any(axis=1))
         if len(odd):
-            raise ReleaseError(f"{query.name!r} of {level} {spine.code(level, int(odd[0]))} is not what is published exactly "
-                               f"({len(odd):,} such units)", where=where, remedy=ALTERED)  # fmt: skip
+            raise ReleaseError(
+                f"{query.name!r} of {level} {spine.code(level, int(odd[0]))} is not what is"
+                f" published exactly ({len(odd):,} such units)",
+                where=where,
+                remedy=ALTERED,
+            )
     group, groups = groups_of(u.schema)
     for start in range(0, lowest.units if known.limits is not None else 0, _BATCH):
         here = lowest.rows(start, min(start + _BATCH, lowest.units))
@@ -92,8 +114,12 @@ def _check_exact(opened: Opened, u: Universe, lowest: Histogram, counts: Mapping
         low, high = known.limits.some(slice(start, start + here.units))
         odd = np.flatnonzero(((held < low) | (held > high)).any(axis=1))
         if len(odd):
-            raise ReleaseError(f"{spine.levels[-1]} {spine.code(spine.levels[-1], start + int(odd[0]))} has other people than its "
-                               "dwellings can hold, which are published exactly", where=where, remedy=ALTERED)  # fmt: skip
+            raise ReleaseError(
+                f"{spine.levels[-1]} {spine.code(spine.levels[-1], start + int(odd[0]))} has other"
+                " people than its dwellings can hold, which are published exactly",
+                where=where,
+                remedy=ALTERED,
+            )
 
 
 def _check_tables(
@@ -112,16 +138,22 @@ def _check_tables(
             due[path.name] = level
             if not path.is_file():
                 raise ReleaseError(
-                    "this table is not there, and the specification asks for it", where=path, remedy=ALTERED
+                    "this table is not there, and the specification asks for it",
+                    where=path,
+                    remedy=ALTERED,
                 )
-            if table_files.digest(table, spine, level, counts[level], private=private) == run_directory.file_digest(
-                path
-            ):
+            if table_files.digest(
+                table, spine, level, counts[level], private=private
+            ) == run_directory.file_digest(path):
                 continue
             said = table_files.read(path)
-            same = np.array_equal(said.codes, spine.codes[spine.index(level)]) and said.columns == tuple(table.columns)
+            same = np.array_equal(
+                said.codes, spine.codes[spine.index(level)]
+            ) and said.columns == tuple(table.columns)
             if not same or not np.array_equal(said.values, table.values(counts[level])):
-                raise ReleaseError("these are not the counts of the microdata", where=path, remedy=ALTERED)
+                raise ReleaseError(
+                    "these are not the counts of the microdata", where=path, remedy=ALTERED
+                )
             wording.differs("it has the counts of the microdata, and another text", path)
     return due
 
@@ -129,7 +161,9 @@ def _check_tables(
 def _check_microdata_names(
     release: Path, folders: Sequence[str], csv: bool, private: Private, wording: Wording
 ) -> None:
-    """There are the folders of microdata that are due, and where they are wanted as text, this is their text."""
+    """There are the folders of microdata that are due, and where they are wanted as text, this is
+    their text.
+    """
     _check_names(release / MICRODATA, [*folders, *(f"{f}.csv" for f in folders if csv)])
     for folder in folders if csv else ():
         _check_text(release / MICRODATA / folder, private, wording)
@@ -138,8 +172,12 @@ def _check_microdata_names(
 def _check_text(folder: Path, private: Private, wording: Wording) -> None:
     """The microdata as text are those of the Parquet files."""
     path = folder.with_name(f"{folder.name}.csv")
-    if not path.is_file() or microdata.text_digest(folder, private) != run_directory.file_digest(path):
-        wording.differs("these are not the records of the Parquet files in the folder next to it", path)
+    if not path.is_file() or microdata.text_digest(folder, private) != run_directory.file_digest(
+        path
+    ):
+        wording.differs(
+            "these are not the records of the Parquet files in the folder next to it", path
+        )
 
 
 def _check_names(folder: Path, due: Iterable[str]) -> None:
@@ -147,5 +185,7 @@ def _check_names(folder: Path, due: Iterable[str]) -> None:
     there = run_directory.entries(folder) if folder.is_dir() else []
     if odd := sorted(set(there) - set(due)):
         raise ReleaseError(
-            "no specification asks for this file", where=folder / odd[0], remedy=f"take it away; or {ALTERED}"
+            "no specification asks for this file",
+            where=folder / odd[0],
+            remedy=f"take it away; or {ALTERED}",
         )

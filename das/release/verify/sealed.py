@@ -1,4 +1,6 @@
-"""The seal of a release: every file is the one of which the statement has the digest, and there is no other."""
+"""The seal of a release: every file is the one of which the statement has the digest, and there is
+no other.
+"""
 
 from __future__ import annotations
 
@@ -17,44 +19,75 @@ from das.release.verify.place import place
 
 
 def check_seal(release: Path, said: Statement) -> None:
-    """Every file of the release is there, and is the one of which the statement has the digest, and of measurements the
-    ledger, too; and there is no other, hidden or not."""
-    parts = {name: run_directory.file_digest(path) for name, path in measured_files(release).items()}
+    """Every file of the release is there, and is the one of which the statement has the digest, and
+    of measurements the ledger, too; and there is no other, hidden or not."""
+    parts = {
+        name: run_directory.file_digest(path) for name, path in measured_files(release).items()
+    }
     check_digests(release, said, parts)
     _check_parts(release, parts)
     if not privacy_statement.as_written(release, said):
-        raise ReleaseError("says what was stated, but not in the text that das writes", where=release / NAME,
-                           remedy=ALTERED)  # fmt: skip
+        raise ReleaseError(
+            "says what was stated, but not in the text that das writes",
+            where=release / NAME,
+            remedy=ALTERED,
+        )
 
 
 def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None = None) -> None:
-    """The same, of a statement of any publisher's measurements, without the ledger; ``parts`` are digests of files that are known."""
+    """The same, of a statement of any publisher's measurements, without the ledger; ``parts`` are
+    digests of files that are known.
+    """
     require_plain(release)
     if (release / INTERVALS).exists():
         replicates.check(release / INTERVALS)
         if run_directory.read_json(release / INTERVALS_LIST).get("release") != identity(said):
-            raise ReleaseError("these are intervals of another release", where=release / INTERVALS, remedy=ALTERED)
+            raise ReleaseError(
+                "these are intervals of another release", where=release / INTERVALS, remedy=ALTERED
+            )
     found = digests(release, parts) | {NAME: own_digest(said)}
     if (release / PAGE).is_file():
         found[PAGE] = run_directory.file_digest(release / PAGE)
     for name in sorted({*said.digests, *found}):
         listed, here = said.digests.get(name), found.get(name)
         if here is None:
-            raise ReleaseError(f"there is no {name}, of which the statement has the digest", where=release,
-                               remedy=ALTERED)  # fmt: skip
+            raise ReleaseError(
+                f"there is no {name}, of which the statement has the digest",
+                where=release,
+                remedy=ALTERED,
+            )
         if listed is None:
-            raise ReleaseError(f"{name} is in the release, and not in its statement", where=release,
-                               remedy="take the folder away, and make the intervals with `das intervals`, which seals them"
-                               if name == INTERVALS_LIST else f"finish an interrupted run with --resume; take away what was added; or {ALTERED}")  # fmt: skip
+            raise ReleaseError(
+                f"{name} is in the release, and not in its statement",
+                where=release,
+                remedy=(
+                    "take the folder away, and make the intervals with `das intervals`, which seals"
+                    " them"
+                    if name == INTERVALS_LIST
+                    else (
+                        "finish an interrupted run with --resume; take away what was added; or"
+                        f" {ALTERED}"
+                    )
+                ),
+            )
         if listed != here:
-            raise ReleaseError(f"digests.{name} is {listed}, and computed again {here}",
-                               where=place(release / NAME, ("digests", name)), remedy=ALTERED)  # fmt: skip
+            raise ReleaseError(
+                f"digests.{name} is {listed}, and computed again {here}",
+                where=place(release / NAME, ("digests", name)),
+                remedy=ALTERED,
+            )
 
 
 def _check_parts(release: Path, here: Mapping[str, str]) -> None:
-    """The files of measurements, with these digests, are those that the ledger says were written."""
+    """The files of measurements, with these digests, are those that the ledger says were
+    written.
+    """
     told = LedgerFile(release / "ledger.jsonl").entries.files()
     for name in sorted({*told, *here}):
         if here.get(name) != told.get(name):
-            raise ReleaseError(f"the digest is {here.get(name, 'of no file')}, and in ledger.jsonl {told.get(name, 'there is none')}",
-                               where=release / name, remedy=ALTERED)  # fmt: skip
+            raise ReleaseError(
+                f"the digest is {here.get(name, 'of no file')}, and in ledger.jsonl"
+                f" {told.get(name, 'there is none')}",
+                where=release / name,
+                remedy=ALTERED,
+            )

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from das.accounting import statement as stated
 from das.accounting.codec import plain
-from das.accounting.document import ALTERED, NAME, ForeignLine, ForeignStatement, Invariant, Line, Statement
+from das.accounting.document import (
+    ALTERED,
+    NAME,
+    ForeignLine,
+    ForeignStatement,
+    Invariant,
+    Line,
+    Statement,
+)
 from das.errors import ReleaseError
 from das.files.parquet import opened
 from das.files.release import measured_spine as tree_file
@@ -34,19 +42,20 @@ from das.spec import DhcSpec, RunSpec
 from das.spec.detailed import DetailedSpec
 from das.spec.notes import notes
 
-#: What is not a function of the ledger and the specification: held against something else, or believed.
+#: What is not a function of the ledger and the specification: held against something else, or
+#: believed.
 _NOT_RECOMPUTED = ("what_this_means", "digests", "software")
 #: Fields that are words.
 _WORDS = ("neighbours_of", "warning")
 
 
 def check(release: Path) -> Sequence[Line | ForeignLine]:
-    """Compare the files with the ledger of ``privacy.json``, draw by draw. Returns the ledger's lines. Raises
+    """Compare the files with the ledger of ``privacy.json``, draw by draw. Returns the ledger's
+    lines. Raises
     :class:`ReleaseError` at the first difference.
 
-    Measurements of another publisher have no ledger; their files are held against the list ``measured``, which is
-    returned then.
-    """
+    Measurements of another publisher have no ledger; their files are held against the list
+    ``measured``, which is returned then."""
     require_plain(release)
     said = privacy_statement.read(release)
     mechanism = MECHANISMS[said.mechanism]
@@ -66,8 +75,9 @@ def check(release: Path) -> Sequence[Line | ForeignLine]:
 
 
 def statement(release: Path, *, other_version: bool = False) -> Statement:
-    """Check everything, and return the statement. Raises :class:`ReleaseError` at the first difference, with the
-    file and line of it. ``other_version``: texts may be those of another version of the software, where the statement names one."""
+    """Check everything, and return the statement. Raises :class:`ReleaseError` at the first
+    difference, with the file and line of it. ``other_version``: texts may be those of another
+    version of the software, where the statement names one."""
     return verified(release, other_version=other_version).said
 
 
@@ -85,7 +95,10 @@ def verified(release: Path, *, other_version: bool = False) -> Wording:
         _check_layout(release, spec)
     check_marks(release, private)
     if isinstance(spec, RunSpec):
-        trees, spine = trees_of(release, [u.name for u in spec.universes]), spine_file.read(release / "spine.parquet")
+        trees, spine = (
+            trees_of(release, [u.name for u in spec.universes]),
+            spine_file.read(release / "spine.parquet"),
+        )
         outside = tuple(listed(spec, trees, spine))
         check_constraints(release, spec, trees, said)
         check_assigned(release, spec, said)
@@ -112,12 +125,22 @@ def _check_again(
     wording: Wording,
     outside: Sequence[Invariant],
 ) -> None:
-    """Every value that follows from ledger, specification and source, and every sentence that follows from them."""
+    """Every value that follows from ledger, specification and source, and every sentence that
+    follows from them.
+    """
     said = wording.said
     name, private = entropy.stated(spec.run.entropy, spec.run.seed)
-    more = spec.notes if isinstance(spec, DhcSpec) else notes(spec) if isinstance(spec, RunSpec) else ()
+    more = (
+        spec.notes
+        if isinstance(spec, DhcSpec)
+        else notes(spec)
+        if isinstance(spec, RunSpec)
+        else ()
+    )
     again = stated.statement(spec.terms, made, outside, name, private, more, assigned=said.assigned)
-    one, other = ({k: v for k, v in plain(s).items() if k not in _NOT_RECOMPUTED} for s in (again, said))
+    one, other = (
+        {k: v for k, v in plain(s).items() if k not in _NOT_RECOMPUTED} for s in (again, said)
+    )
     for at, expected, found in differences(one, other, ()):
         what = f"{'.'.join(map(str, at))} is {found}, and computed again {expected}"
         if at[0] in _WORDS or at[-1] == "says":
@@ -128,22 +151,30 @@ def _check_again(
 
 
 def _check_layout(release: Path, spec: RunSpec | DhcSpec) -> None:
-    """Nothing lies beside the levels' measurements, and no column beside those of the trees: what nobody reads, nobody
-    checks."""
+    """Nothing lies beside the levels' measurements, and no column beside those of the trees: what
+    nobody reads, nobody checks."""
     trees: dict[Path, tuple[str, ...]] = {release / "spine.parquet": spine_file.COLUMNS}
     for u in spec.universes:
         root = run_directory.nmf_folder(release, u.name)
         levels = {f"{level}.parquet" for level in spec.geography.levels}
-        if odd := [name for name in run_directory.entries(root) if name not in {*levels, tree_file.NAME}]:
+        if odd := [
+            name for name in run_directory.entries(root) if name not in {*levels, tree_file.NAME}
+        ]:
             raise ReleaseError(f"{odd[0]} is not of a level", where=root, remedy=ALTERED)
         if (root / tree_file.NAME).is_file():
             trees[root / tree_file.NAME] = (*spine_file.COLUMNS, *tree_file.COLUMNS)
     for path, columns in trees.items():
         if odd := [name for name in opened(path).schema_arrow.names if name not in columns]:
-            raise ReleaseError(f"it has a column {odd[0]!r}, which none has", where=path, remedy=ALTERED)
+            raise ReleaseError(
+                f"it has a column {odd[0]!r}, which none has", where=path, remedy=ALTERED
+            )
 
 
 def _dictionary(release: Path, spec: RunSpec, assigned: dictionary.Assigned) -> str:
     spine = spine_file.read(release / "spine.parquet")
-    apart = [name for name, tree in trees_of(release, [u.name for u in spec.universes]).items() if not tree.alike]
+    apart = [
+        name
+        for name, tree in trees_of(release, [u.name for u in spec.universes]).items()
+        if not tree.alike
+    ]
     return dictionary.text(spec.after, spine, assigned, apart)

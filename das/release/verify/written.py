@@ -1,10 +1,11 @@
-"""What software writes: pages, the dictionary, and the sentences of a statement, written again and held against what is there.
+"""What software writes: pages, the dictionary, and the sentences of a statement, written again and
+held against what is there.
 
-Their text depends on the version that wrote it, which the statement names and which anybody can alter. So they are always written
-again: where they are the same, no version matters. Where they differ and the version named is the one at work, the release is altered.
-Where another is named nobody can tell, and it is refused, unless the reader says that another version may have written it
-(``other_version``): then what was left out is said.
-"""
+Their text depends on the version that wrote it, which the statement names and which anybody can
+alter. So they are always written again: where they are the same, no version matters. Where they
+differ and the version named is the one at work, the release is altered. Where another is named
+nobody can tell, and it is refused, unless the reader says that another version may have written it
+(``other_version``): then what was left out is said."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from das.release.seal import page, software
 
 @dataclass(frozen=True)
 class Wording:
-    """Of a statement ``said``: what to do where a text is not the one that is written again. ``left`` are the texts that another
-    version is taken to have written."""
+    """Of a statement ``said``: what to do where a text is not the one that is written again.
+    ``left`` are the texts that another version is taken to have written."""
 
     said: Statement
     other_version: bool = False
@@ -34,15 +35,22 @@ class Wording:
         return dict(self.said.software) == software()
 
     def differs(self, what: str, where: object, name: str = "") -> None:
-        """A text differs. Raises :class:`ReleaseError`, unless another version may have written it."""
+        """A text differs. Raises :class:`ReleaseError`, unless another version may have written
+        it.
+        """
         if self.ours:
             raise ReleaseError(what, where=where, remedy=ALTERED)
         if not self.other_version:
             made = ", ".join(f"{k} {v}" for k, v in self.said.software.items()) or "no software"
-            raise ReleaseError(f"{what}; the statement says that {made} wrote it, and here are "
-                               + ", ".join(f"{k} {v}" for k, v in software().items()), where=where,
-                               remedy="verify it with those versions; with --other-version texts are not checked, and what is left "
-                                      "out is said")  # fmt: skip
+            raise ReleaseError(
+                f"{what}; the statement says that {made} wrote it, and here are "
+                + ", ".join(f"{k} {v}" for k, v in software().items()),
+                where=where,
+                remedy=(
+                    "verify it with those versions; with --other-version texts are not checked, and"
+                    " what is left out is said"
+                ),
+            )
         self.left.append(name or Path(str(where)).name)
 
 
@@ -68,12 +76,18 @@ def check_says(release: Path, wording: Wording, again: Statement) -> None:
 
 
 def check_dictionary(release: Path, wording: Wording, again: str) -> None:
-    """Line by line what the specification gives. Before anything is post-processed there is none."""
+    """Line by line what the specification gives. Before anything is post-processed there is
+    none.
+    """
     path = release / dictionary.NAME
     if not path.exists():
         return
     said = run_directory.read_text(path, "data dictionary")
     for i, (one, other) in enumerate(zip_longest(said.splitlines(), again.splitlines())):
         if one != other:
-            wording.differs("this line is not what the specification gives", f"{path}, line {i + 1}", dictionary.NAME)
+            wording.differs(
+                "this line is not what the specification gives",
+                f"{path}, line {i + 1}",
+                dictionary.NAME,
+            )
             return

@@ -1,4 +1,6 @@
-"""Estimates of areas against dense generalised least squares: every lowest cell a variable, all that is known an equation."""
+"""Estimates of areas against dense generalised least squares: every lowest cell a variable, all
+that is known an equation.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,12 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-def noisy(world: World, rng: np.random.Generator, names: Mapping[str, tuple[str, ...]] | None = None) -> Held:
-    """A variance of its own for each unit and query. Some queries are not measured of units with several children, and
-    nothing of half of the lowest units that have no siblings. ``names``: by level, if not all queries are measured."""
+def noisy(
+    world: World, rng: np.random.Generator, names: Mapping[str, tuple[str, ...]] | None = None
+) -> Held:
+    """A variance of its own for each unit and query. Some queries are not measured of units with
+    several children, and nothing of half of the lowest units that have no siblings. ``names``: by
+    level, if not all queries are measured."""
     held = {}
     for level in world.spine.levels:
         parent = world.spine.parent[world.spine.index(level)]
@@ -38,7 +43,9 @@ def noisy(world: World, rng: np.random.Generator, names: Mapping[str, tuple[str,
         for name in MEASURED[world.schema.name] if names is None else names[level]:
             true = world.truth[level].answer(world.schema.query(name))
             variance = rng.uniform(0.5, 30, len(true))
-            values = true + np.rint(rng.normal(size=true.shape) * np.sqrt(variance)[:, None]).astype(np.int64)
+            values = true + np.rint(
+                rng.normal(size=true.shape) * np.sqrt(variance)[:, None]
+            ).astype(np.int64)
             lost = alone if several is None else several & (rng.random(len(true)) < 0.3)
             variance[lost], values[lost] = np.inf, -(10**6)
             held[level, name] = values, variance
@@ -73,12 +80,22 @@ def known(world: World, units: Array, query: str = "total") -> Known:
     return rows, rows @ lowest.ravel()
 
 
-def gls(world: World, held: Held, bounds: Mapping[str, LevelBounds], equations: Known | None, rows: Array) -> Estimated:
-    """Values and variances of linear functions of all lowest cells; NaN where nothing determines them."""
+def gls(
+    world: World,
+    held: Held,
+    bounds: Mapping[str, LevelBounds],
+    equations: Known | None,
+    rows: Array,
+) -> Estimated:
+    """Values and variances of linear functions of all lowest cells; NaN where nothing determines
+    them.
+    """
     schema, spine = world.schema, world.spine
     lowest = bounds[spine.levels[-1]].dense()
     possible = (
-        np.ones_like(lowest.upper[:, lowest.group], dtype=bool) if lowest.exact else lowest.upper[:, lowest.group] > 0
+        np.ones_like(lowest.upper[:, lowest.group], dtype=bool)
+        if lowest.exact
+        else lowest.upper[:, lowest.group] > 0
     )
     if lowest.total is not None:  # where nobody is, nobody is in any cell
         possible = possible & (lowest.total[:, None] > 0)
@@ -94,7 +111,9 @@ def gls(world: World, held: Held, bounds: Mapping[str, LevelBounds], equations: 
         e, told = equations[0][:, free], equations[1]
         start = np.linalg.lstsq(e, told, rcond=None)[0]
         basis = np.linalg.svd(e)[2][np.linalg.matrix_rank(e) :].T
-    covariance = basis @ np.linalg.pinv(basis.T @ normal @ basis, rcond=1e-11, hermitian=True) @ basis.T
+    covariance = (
+        basis @ np.linalg.pinv(basis.T @ normal @ basis, rcond=1e-11, hermitian=True) @ basis.T
+    )
     mean = start + covariance @ (rhs - normal @ start)
     rows = rows[:, free]
     spread = np.einsum("ri,ij,rj->r", rows, covariance, rows)
@@ -108,12 +127,18 @@ def gls(world: World, held: Held, bounds: Mapping[str, LevelBounds], equations: 
 
 
 def compare(
-    world: World, held: Held, bounds: Mapping[str, LevelBounds], equations: Known | None, rng: np.random.Generator,
+    world: World,
+    held: Held,
+    bounds: Mapping[str, LevelBounds],
+    equations: Known | None,
+    rng: np.random.Generator,
     exact: Mapping[str, Query] | None = None,
-) -> Estimated:  # fmt: skip
+) -> Estimated:
     columns, areas = asked(world.schema, rng), member(world, rng)
     area, unit = np.nonzero(areas)
-    found = estimates(memory(held), world.spine, bounds, world.schema, columns, area, unit, len(areas), exact)
+    found = estimates(
+        memory(held), world.spine, bounds, world.schema, columns, area, unit, len(areas), exact
+    )
     rows = np.einsum("an,ck->acnk", areas.astype(float), columns.astype(float)).reshape(
         areas.size // areas.shape[1] * len(columns), -1
     )
@@ -126,8 +151,12 @@ def compare(
 @pytest.mark.parametrize("level", [None, "L0", "L1", "L2"])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
-def test_one_pass_is_dense_generalised_least_squares(schema: Schema, seed: int, level: str | None) -> None:
-    """With known totals at any level, units whose dwellings hold some cells alone, and only children without measurements."""
+def test_one_pass_is_dense_generalised_least_squares(
+    schema: Schema, seed: int, level: str | None
+) -> None:
+    """With known totals at any level, units whose dwellings hold some cells alone, and only
+    children without measurements.
+    """
     rng = np.random.default_rng(seed)
     world = random_world(rng, schema, random_spine(rng, 3, 3), empty=0.4)
     equations = None if level is None else known(world, inside(world.spine, level))
@@ -139,8 +168,12 @@ def test_one_pass_is_dense_generalised_least_squares(schema: Schema, seed: int, 
 def test_joint_totals_of_siblings(schema: Schema, seed: int) -> None:
     rng = np.random.default_rng(seed)
     world = random_world(rng, schema, random_spine(rng, 4, 3), empty=0.4)
-    part = np.unique(world.spine.parent[1] * 2 + np.arange(world.spine.units("L1")) // 2, return_inverse=True)[1]
-    units = (part[None, :] == np.arange(part.max() + 1)[:, None]).astype(float) @ inside(world.spine, "L1")
+    part = np.unique(
+        world.spine.parent[1] * 2 + np.arange(world.spine.units("L1")) // 2, return_inverse=True
+    )[1]
+    units = (part[None, :] == np.arange(part.max() + 1)[:, None]).astype(float) @ inside(
+        world.spine, "L1"
+    )
     compare(world, noisy(world, rng), world.bounds("L1", part), known(world, units), rng)
 
 
@@ -173,17 +206,28 @@ def test_a_tree_of_one_level_is_its_own_measurements() -> None:
 
 
 def test_what_the_lowest_level_does_not_tell_has_no_estimate() -> None:
-    """Race is measured at the top alone: nobody knows it of an area that cuts a unit. What the lowest level tells is exact."""
+    """Race is measured at the top alone: nobody knows it of an area that cuts a unit. What the
+    lowest level tells is exact.
+    """
     rng = np.random.default_rng(3)
     world = random_world(rng, PLAIN, random_spine(rng, 3, 5))
     assert np.bincount(world.spine.parent[2]).max() > 1
     names = {"L0": ("detailed",), "L1": ("total", "race"), "L2": ("total", "age")}
-    held = {key: (value, np.full(len(value), 3.0)) for key, (value, _) in noisy(world, rng, names).items()}
-    total, age, race = np.ones(6, dtype=bool), PLAIN.query("age").index == 1, PLAIN.query("race").index == 1
+    held = {
+        key: (value, np.full(len(value), 3.0))
+        for key, (value, _) in noisy(world, rng, names).items()
+    }
+    total, age, race = (
+        np.ones(6, dtype=bool),
+        PLAIN.query("age").index == 1,
+        PLAIN.query("race").index == 1,
+    )
     areas = member(world, rng)
     area, unit = np.nonzero(areas)
     columns = np.array([total, age, race])
-    found = estimates(memory(held), world.spine, world.bounds(), PLAIN, columns, area, unit, len(areas))
+    found = estimates(
+        memory(held), world.spine, world.bounds(), PLAIN, columns, area, unit, len(areas)
+    )
     assert np.isnan(found.value[:, 2]).all()
     assert np.isnan(found.variance[:, 2]).all()
     rows = np.einsum("an,ck->acnk", areas.astype(float), columns[:2].astype(float)).reshape(10, -1)
@@ -201,10 +245,17 @@ def test_the_total_has_the_variance_that_precisions_alone_say(level: str | None)
     area, unit = np.nonzero(areas)
     everybody = np.ones((1, PLAIN.cells), dtype=bool)
     found = estimates(memory(held), world.spine, bounds, PLAIN, everybody, area, unit, len(areas))
-    precision = [sum((1 / (held[lv, q][1] * PLAIN.query(q).answers) for q in MEASURED["plain"]), np.zeros(world.spine.units(lv)))
-                 for lv in world.spine.levels]  # fmt: skip
+    precision = [
+        sum(
+            (1 / (held[lv, q][1] * PLAIN.query(q).answers) for q in MEASURED["plain"]),
+            np.zeros(world.spine.units(lv)),
+        )
+        for lv in world.spine.levels
+    ]
     tiers = Tiers.of(world.spine, {lv: b.total for lv, b in bounds.items()})
-    alone = variances(tiers, precision, pieces(tiers.parents, area, unit), len(areas), full_information=True)
+    alone = variances(
+        tiers, precision, pieces(tiers.parents, area, unit), len(areas), full_information=True
+    )
     assert np.allclose(found.variance[:, 0], alone, rtol=1e-9, atol=1e-12)
 
 
@@ -229,4 +280,8 @@ def test_the_total_needs_one_direction_and_like_columns_share_theirs() -> None:
     total = np.ones((1, PLAIN.cells), dtype=bool)
     assert len(Directions.of(modes, total)) == 1
     race = np.array([PLAIN.query("race").index == i for i in (1, 1, 1)])
-    assert len(Directions.of(modes, np.vstack([total, race]))) == len(Directions.of(modes, race[:1])) == 2
+    assert (
+        len(Directions.of(modes, np.vstack([total, race])))
+        == len(Directions.of(modes, race[:1]))
+        == 2
+    )

@@ -1,4 +1,6 @@
-"""The variance of areas from precisions alone: worked values, and the same by dense linear algebra."""
+"""The variance of areas from precisions alone: worked values, and the same by dense linear
+algebra.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +22,34 @@ Array = NDArray[np.float64]
 
 
 def found(
-    spine: Spine, precision: list[Array], member: NDArray[np.bool_], *, full: bool, known: str | None = None,
+    spine: Spine,
+    precision: list[Array],
+    member: NDArray[np.bool_],
+    *,
+    full: bool,
+    known: str | None = None,
     joint: tuple[str, NDArray[np.intp]] | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """With the totals of the units of a level known, or of parts of it."""
-    totals = {lv: np.zeros(spine.units(lv), dtype=np.int64) for lv in above(spine, known)} if known else {}
+    totals = (
+        {lv: np.zeros(spine.units(lv), dtype=np.int64) for lv in above(spine, known)}
+        if known
+        else {}
+    )
     parts = None
     if joint is not None:
         parts = joint[0], JointTotals(joint[1], np.zeros(joint[1].max() + 1, dtype=np.int64))
-        totals = {lv: np.zeros(spine.units(lv), dtype=np.int64) for lv in above(spine, joint[0])[:-1]}
+        totals = {
+            lv: np.zeros(spine.units(lv), dtype=np.int64) for lv in above(spine, joint[0])[:-1]
+        }
     tiers = Tiers.of(spine, totals, parts)
     at, each = [], iter(precision)
     for level in tiers.level:
         at.append(next(each) if level else np.zeros(joint[1].max() + 1))  # type: ignore[index]
     area, unit = np.nonzero(member)
-    return variances(tiers, at, pieces(tiers.parents, area, unit), len(member), full_information=full)
+    return variances(
+        tiers, at, pieces(tiers.parents, area, unit), len(member), full_information=full
+    )
 
 
 def above(spine: Spine, level: str) -> tuple[str, ...]:
@@ -49,14 +64,23 @@ def inside(spine: Spine, level: str) -> Array:
 def by_least_squares(spine: Spine, precision: list[Array], rows: Array, equations: Array) -> Array:
     """The variances of sums of the lowest units, from all measurements."""
     n = spine.units(spine.levels[-1])
-    normal = sum((inside(spine, lv).T * p) @ inside(spine, lv) for lv, p in zip(spine.levels, precision, strict=True))
-    free = np.linalg.svd(equations)[2][np.linalg.matrix_rank(equations) :].T if len(equations) else np.eye(n)
+    normal = sum(
+        (inside(spine, lv).T * p) @ inside(spine, lv)
+        for lv, p in zip(spine.levels, precision, strict=True)
+    )
+    free = (
+        np.linalg.svd(equations)[2][np.linalg.matrix_rank(equations) :].T
+        if len(equations)
+        else np.eye(n)
+    )
     covariance = free @ np.linalg.inv(free.T @ normal @ free) @ free.T
     return np.einsum("ai,ij,aj->a", rows, covariance, rows)
 
 
 def by_descent(spine: Spine, precision: list[Array], rows: Array, known: str | None) -> Array:
-    """Each family's measurements moved to the sum that its parent was estimated to have, as linear maps of all noise."""
+    """Each family's measurements moved to the sum that its parent was estimated to have, as linear
+    maps of all noise.
+    """
     units = [len(c) for c in spine.codes]
     start = np.cumsum([0, *units])
     noise = np.eye(start[-1])
@@ -83,7 +107,9 @@ def inside_of(parent: NDArray[np.int64], parents: int) -> Array:
 
 
 def world(seed: int) -> tuple[Spine, list[Array], NDArray[np.bool_]]:
-    """A tree, precisions with only children that are not measured, and areas; one is everything, one is nothing."""
+    """A tree, precisions with only children that are not measured, and areas; one is everything,
+    one is nothing.
+    """
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, 4, 4)
     while np.bincount(spine.parent[2]).max() < 3:
@@ -103,15 +129,23 @@ def test_worked_case(shared_data: Path) -> None:
     if not path.exists():
         pytest.skip(f"no {path}")
     case = next(c for c in json.loads(path.read_text())["cases"] if c["id"] == "area-variance")
-    spine = Spine(("A", "B", "C"), (np.array(["r"]), np.array(["a", "b"]), np.array(list("vwxyz"))),
-                  (np.zeros(1, np.int64), np.zeros(2, np.int64), np.array([0, 0, 0, 1, 1])))  # fmt: skip
+    spine = Spine(
+        ("A", "B", "C"),
+        (np.array(["r"]), np.array(["a", "b"]), np.array(list("vwxyz"))),
+        (np.zeros(1, np.int64), np.zeros(2, np.int64), np.array([0, 0, 0, 1, 1])),
+    )
     assert case["parent"] == [-1, 0, 0, 1, 1, 1, 2, 2]
     precision = [np.array(case["precision"][a:b]) for a, b in ((0, 1), (1, 3), (3, 8))]
     member = np.array([[b + 3 in a["area"] for b in range(5)] for a in case["areas"]])
     for name, full in (("full_information", True), ("top_down", False)):
         for end, known in (("", None), ("_root_known", "A")):
             expected = [a[name + end] for a in case["areas"]]
-            assert np.allclose(found(spine, precision, member, full=full, known=known), expected, rtol=0, atol=1e-11)
+            assert np.allclose(
+                found(spine, precision, member, full=full, known=known),
+                expected,
+                rtol=0,
+                atol=1e-11,
+            )
 
 
 @pytest.mark.parametrize("known", [None, "L0", "L1", "L3"])
@@ -120,7 +154,9 @@ def test_full_information_is_least_squares(seed: int, known: str | None) -> None
     spine, precision, member = world(seed)
     equations = np.zeros((0, member.shape[1])) if known is None else inside(spine, known)
     expected = by_least_squares(spine, precision, member.astype(float), equations)
-    assert np.allclose(found(spine, precision, member, full=True, known=known), expected, rtol=1e-9, atol=1e-12)
+    assert np.allclose(
+        found(spine, precision, member, full=True, known=known), expected, rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("known", [None, "L0", "L1"])
@@ -128,7 +164,9 @@ def test_full_information_is_least_squares(seed: int, known: str | None) -> None
 def test_topdown_is_the_descent_as_a_linear_map(seed: int, known: str | None) -> None:
     spine, precision, member = world(seed)
     expected = by_descent(spine, precision, member.astype(float), known)
-    assert np.allclose(found(spine, precision, member, full=False, known=known), expected, rtol=1e-9, atol=1e-12)
+    assert np.allclose(
+        found(spine, precision, member, full=False, known=known), expected, rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -139,7 +177,12 @@ def test_joint_totals_are_equations_of_several_units(seed: int) -> None:
     part = np.unique(home * 2 + first, return_inverse=True)[1]
     equations = inside_of(part, part.max() + 1) @ inside(spine, "L2")
     expected = by_least_squares(spine, precision, member.astype(float), equations)
-    assert np.allclose(found(spine, precision, member, full=True, joint=("L2", part)), expected, rtol=1e-9, atol=1e-12)
+    assert np.allclose(
+        found(spine, precision, member, full=True, joint=("L2", part)),
+        expected,
+        rtol=1e-9,
+        atol=1e-12,
+    )
     split = np.bincount(part) > 1
     assert split.any(), "no part has two units: nothing is tested"
 
@@ -158,5 +201,13 @@ def test_only_pieces_that_a_border_cuts_are_listed() -> None:
     assert root.area.tolist() == [0, 1]
     assert not root.whole.any()
     assert list(zip(middle.area, middle.unit, middle.whole, middle.up, strict=True)) == [
-        (0, 0, True, 0), (0, 1, False, 0), (1, 0, False, 1), (1, 1, False, 1)]  # fmt: skip
-    assert list(zip(lowest.area, lowest.unit, lowest.up, strict=True)) == [(0, 2, 1), (1, 0, 2), (1, 3, 3)]
+        (0, 0, True, 0),
+        (0, 1, False, 0),
+        (1, 0, False, 1),
+        (1, 1, False, 1),
+    ]
+    assert list(zip(lowest.area, lowest.unit, lowest.up, strict=True)) == [
+        (0, 2, 1),
+        (1, 0, 2),
+        (1, 3, 3),
+    ]

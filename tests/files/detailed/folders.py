@@ -94,15 +94,26 @@ REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT
 def configuration(product: Product) -> dict[str, Any]:
     out: dict[str, Any] = {"max_race_codes": 8}
     for table in product.tables:
-        key = budget_key(product, table, LEVELS[0]).removeprefix("privacy_budget_").removesuffix(f"_{LEVELS[0]}")
+        key = (
+            budget_key(product, table, LEVELS[0])
+            .removeprefix("privacy_budget_")
+            .removesuffix(f"_{LEVELS[0]}")
+        )
         out |= {budget_key(product, table, at): 0.25 for at in LEVELS}
-        out[f"thresholds_{key}"] = {at.key: [100, 200, 300][: len(table.sizes) - 1] for at in LEVELS}
+        out[f"thresholds_{key}"] = {
+            at.key: [100, 200, 300][: len(table.sizes) - 1] for at in LEVELS
+        }
     if product.staged:
         out |= {"privacy_budget_p_stage_1_fraction": 0.1, "zero_suppression_chance": 0.9999}
     return out | {
-        "allow_negative_counts": True, "run_us": True, "run_pr": True, "reader": "csv", "state_filter_us": ["02", "01"],
-        "privacy_defn": "zcdp", "somebody_elses": 1.5,
-    }  # fmt: skip
+        "allow_negative_counts": True,
+        "run_us": True,
+        "run_pr": True,
+        "reader": "csv",
+        "state_filter_us": ["02", "01"],
+        "privacy_defn": "zcdp",
+        "somebody_elses": 1.5,
+    }
 
 
 def texts(product: Product = PERSONS) -> dict[str, str]:
@@ -118,7 +129,10 @@ def texts(product: Product = PERSONS) -> dict[str, str]:
 
 def data(product: Product = PERSONS) -> dict[str, str]:
     """The files of a folder of data."""
-    return {"GRF-C.txt": GEOGRAPHY, f"{product.record}-records.txt": PEOPLE if product is PERSONS else HOMES}
+    return {
+        "GRF-C.txt": GEOGRAPHY,
+        f"{product.record}-records.txt": PEOPLE if product is PERSONS else HOMES,
+    }
 
 
 def written(folder: Path, files: Mapping[str, str | bytes]) -> Path:

@@ -43,15 +43,33 @@ def test_a_folder_says_what_it_says(tmp_path: Path) -> None:
 def test_households_have_no_first_stage_and_publish_all(tmp_path: Path) -> None:
     p = parameters.read(written(tmp_path, texts(HOUSEHOLDS)), HOUSEHOLDS)
     assert (p.first, p.chance) == (0, 0)
-    assert {t: set(map(len, of.values())) for t, of in p.thresholds.items()} == {"t3": {3}, "t4": {1}}
+    assert {t: set(map(len, of.values())) for t, of in p.thresholds.items()} == {
+        "t3": {3},
+        "t4": {1},
+    }
     assert p.cost("pr") == Fraction(16, 4)
 
 
 def test_numbers_are_the_decimals_that_are_written(tmp_path: Path) -> None:
     """0.1 as a float is 3602879701896397 / 2^55."""
-    files = changed(texts(), CONFIG, '"privacy_budget_p_level_1_usa": 0.25', '"privacy_budget_p_level_1_usa": 0.1')
-    files = changed(files, CONFIG, '"privacy_budget_p_level_2_usa": 0.25', '"privacy_budget_p_level_2_usa": 1.5e-3')
-    files = changed(files, CONFIG, '"privacy_budget_p_level_2_state": 0.25', '"privacy_budget_p_level_2_state": 3')
+    files = changed(
+        texts(),
+        CONFIG,
+        '"privacy_budget_p_level_1_usa": 0.25',
+        '"privacy_budget_p_level_1_usa": 0.1',
+    )
+    files = changed(
+        files,
+        CONFIG,
+        '"privacy_budget_p_level_2_usa": 0.25',
+        '"privacy_budget_p_level_2_usa": 1.5e-3',
+    )
+    files = changed(
+        files,
+        CONFIG,
+        '"privacy_budget_p_level_2_state": 0.25',
+        '"privacy_budget_p_level_2_state": 3',
+    )
     p = parameters.read(written(tmp_path, files), PERSONS)
     of = p.budgets["t2"]
     assert of[GroupLevel("USA", 1)] == Fraction(1, 10)
@@ -71,17 +89,28 @@ def test_the_chance_may_be_left_out(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_not_made_needs_no_states_and_no_thresholds(tmp_path: Path) -> None:
-    files = changed(changed(texts(), CONFIG, '"run_us": true', '"run_us": false'), CONFIG, '"(USA, 1)"', '"(UA, 1)"')
-    p = parameters.read(written(tmp_path, changed(files, CONFIG, '"state_filter_us"', '"states"')), PERSONS)
+    files = changed(
+        changed(texts(), CONFIG, '"run_us": true', '"run_us": false'),
+        CONFIG,
+        '"(USA, 1)"',
+        '"(UA, 1)"',
+    )
+    p = parameters.read(
+        written(tmp_path, changed(files, CONFIG, '"state_filter_us"', '"states"')), PERSONS
+    )
     assert (p.runs, p.states) == (("pr",), ())
 
 
 @pytest.mark.parametrize("file", parameters.FILES)
 def test_how_lines_end_does_not_matter(tmp_path: Path, file: str) -> None:
-    """A mark of the encoding, ends of lines of another system, blanks behind fields, blank lines at the end."""
+    """A mark of the encoding, ends of lines of another system, blanks behind fields, blank lines at
+    the end.
+    """
     plain = parameters.read(written(tmp_path / "plain", texts()), PERSONS)
     text = texts()[file]
-    odd = text if file == CONFIG else text.replace("\n", "  \n", 3).replace("|", " |", 3) + "\n   \n"
+    odd = (
+        text if file == CONFIG else text.replace("\n", "  \n", 3).replace("|", " |", 3) + "\n   \n"
+    )
     other = texts() | {file: "\ufeff" + odd.replace("\n", "\r\n")}
     assert same(parameters.read(written(tmp_path / "odd", other), PERSONS), plain)
 
@@ -90,17 +119,39 @@ def same(a: Parameters, b: Parameters) -> bool:
     return all(getattr(a, name) == getattr(b, name) for name in Parameters.__dataclass_fields__)
 
 
-BUDGET, THRESHOLDS = '"privacy_budget_p_level_1_tract"', '"(TRACT, 1)": [\n   100,\n   200,\n   300\n  ]'
-#: A change of one file; where the fault is (a mark of its line, or none of one line), and what it says.
+BUDGET, THRESHOLDS = (
+    '"privacy_budget_p_level_1_tract"',
+    '"(TRACT, 1)": [\n   100,\n   200,\n   300\n  ]',
+)
+#: A change of one file; where the fault is (a mark of its line, or none of one line), and what it
+#: says.
 WRONG = [
     (CONFIG, '"max_race_codes": 8', '"max_race_codes": 9', "max_race", "from 1 to 8"),
     (CONFIG, '"max_race_codes": 8', '"max_race_codes": 0', "max_race", "from 1 to 8"),
     (CONFIG, '"max_race_codes": 8', '"max_race_codes": true', "max_race", "is true"),
     (CONFIG, '"max_race_codes": 8', '"max_race_codes": 8.0', "max_race", "is 8.0"),
     (CONFIG, '"max_race_codes": 8', '"races": 8', None, "has no max_race_codes"),
-    (CONFIG, BUDGET, '"privacy_budget_p_level_1_trakt"', None, "has no privacy_budget_p_level_1_tract"),
-    (CONFIG, f"{BUDGET}: 0.25", f"{BUDGET}: -0.25", BUDGET, "is -0.25, not a number from 0 to 1,000,000,000"),
-    (CONFIG, f"{BUDGET}: 0.25", f"{BUDGET}: {'9' * 5000}", BUDGET, "9, not a number from 0 to 1,000,000,000"),
+    (
+        CONFIG,
+        BUDGET,
+        '"privacy_budget_p_level_1_trakt"',
+        None,
+        "has no privacy_budget_p_level_1_tract",
+    ),
+    (
+        CONFIG,
+        f"{BUDGET}: 0.25",
+        f"{BUDGET}: -0.25",
+        BUDGET,
+        "is -0.25, not a number from 0 to 1,000,000,000",
+    ),
+    (
+        CONFIG,
+        f"{BUDGET}: 0.25",
+        f"{BUDGET}: {'9' * 5000}",
+        BUDGET,
+        "9, not a number from 0 to 1,000,000,000",
+    ),
     (CONFIG, f"{BUDGET}: 0.25", f'{BUDGET}: "0.25"', BUDGET, 'is "0.25"'),
     (CONFIG, f"{BUDGET}: 0.25", f"{BUDGET}: NaN", BUDGET, "NaN"),
     (CONFIG, f"{BUDGET}: 0.25", f"{BUDGET}: Infinity", BUDGET, "Infinity"),
@@ -109,21 +160,57 @@ WRONG = [
     (CONFIG, f"{BUDGET}: 0.25", f"{BUDGET}: 0.25, {BUDGET}: 0.5", None, "is there twice"),
     (CONFIG, '_fraction": 0.1', '_fraction": 0', "_fraction", "between 0 and 1"),
     (CONFIG, '_fraction": 0.1', '_fraction": 1.0', "_fraction", "between 0 and 1"),
-    (CONFIG, '"privacy_budget_p_stage_1_fraction"', '"gamma"', None, "has no privacy_budget_p_stage_1_fraction"),
+    (
+        CONFIG,
+        '"privacy_budget_p_stage_1_fraction"',
+        '"gamma"',
+        None,
+        "has no privacy_budget_p_stage_1_fraction",
+    ),
     (CONFIG, "0.9999", "1", "zero_sup", "0 to below 1"),
     (CONFIG, "0.9999", "-0.1", "zero_sup", "0 to below 1"),
     (CONFIG, '"thresholds_p"', '"thresholds"', None, "has no thresholds_p"),
-    (CONFIG, THRESHOLDS, '"(TRACT, 1)": [100, 200]', '"(TRACT, 1)"', "has 2 thresholds, where 3 are needed"),
+    (
+        CONFIG,
+        THRESHOLDS,
+        '"(TRACT, 1)": [100, 200]',
+        '"(TRACT, 1)"',
+        "has 2 thresholds, where 3 are needed",
+    ),
     (CONFIG, THRESHOLDS, '"(TRACT, 1)": [1, 2, 3, 4]', '"(TRACT, 1)"', "delete the last"),
     (CONFIG, THRESHOLDS, '"(TRACT, 1)": [100, 300, 200]', '"(TRACT, 1)"', "falls"),
-    (CONFIG, THRESHOLDS, '"(TRACT, 1)": [100, 200, 3.5]', '"(TRACT, 1)"', "not a list of whole numbers"),
-    (CONFIG, THRESHOLDS, '"(TRACT, 1)": [true, 200, 300]', '"(TRACT, 1)"', "not a list of whole numbers"),
+    (
+        CONFIG,
+        THRESHOLDS,
+        '"(TRACT, 1)": [100, 200, 3.5]',
+        '"(TRACT, 1)"',
+        "not a list of whole numbers",
+    ),
+    (
+        CONFIG,
+        THRESHOLDS,
+        '"(TRACT, 1)": [true, 200, 300]',
+        '"(TRACT, 1)"',
+        "not a list of whole numbers",
+    ),
     (CONFIG, THRESHOLDS, '"(TRACT, 1)": 100', '"(TRACT, 1)"', "not a list of whole numbers"),
     (CONFIG, '"(TRACT, 1)"', '"(TRACT,1)"', '"thresholds_p"', "has no (TRACT, 1)"),
-    (CONFIG, '"allow_negative_counts": true', '"allow_negative_counts": 1', "allow_neg", "not true or false"),
+    (
+        CONFIG,
+        '"allow_negative_counts": true',
+        '"allow_negative_counts": 1',
+        "allow_neg",
+        "not true or false",
+    ),
     (CONFIG, '"allow_negative_counts"', '"allow"', None, "has no allow_negative_counts"),
     (CONFIG, '"run_us": true', '"run_us": "yes"', "run_us", "not true or false"),
-    (CONFIG, '"run_us": true,\n "run_pr": true', '"run_us": false,\n "run_pr": false', "run_pr", "both false"),
+    (
+        CONFIG,
+        '"run_us": true,\n "run_pr": true',
+        '"run_us": false,\n "run_pr": false',
+        "run_pr",
+        "both false",
+    ),
     (CONFIG, '"reader": "csv"', '"reader": "cef"', "reader", "convert them to person-records.txt"),
     (CONFIG, '"reader": "csv"', '"reader": "sas"', "reader", 'not "csv"'),
     (CONFIG, '"02",\n  "01"', "", "state_filter", "not a list of states"),
@@ -134,10 +221,28 @@ WRONG = [
     (CONFIG, '"zcdp"', '"approxdp"', "privacy_defn", "zcdp, puredp"),
     (CONFIG, '"zcdp"', "[]", "privacy_defn", "zcdp, puredp"),
     (CONFIG, '"zcdp"', '"zcdp",', '"zcdp"', "is not JSON"),
-    (CODES, "RACE_ETH_CODE|RACE_ETH_NAME", "RACE_ETH_CODE", "RACE_ETH_CODE", "has no column RACE_ETH_NAME"),
-    (CODES, "RACE_ETH_CODE|RACE_ETH_NAME", "RACE_ETH_CODE|RACE_ETH_NAME|X", "X", "not expected: 'X'"),
+    (
+        CODES,
+        "RACE_ETH_CODE|RACE_ETH_NAME",
+        "RACE_ETH_CODE",
+        "RACE_ETH_CODE",
+        "has no column RACE_ETH_NAME",
+    ),
+    (
+        CODES,
+        "RACE_ETH_CODE|RACE_ETH_NAME",
+        "RACE_ETH_CODE|RACE_ETH_NAME|X",
+        "X",
+        "not expected: 'X'",
+    ),
     (CODES, "RACE_ETH_CODE|RACE_ETH_NAME", "RACE_ETH_NAME|RACE_ETH_CODE", "RACE", "another order"),
-    (CODES, "RACE_ETH_CODE|RACE_ETH_NAME", "RACE_ETH_CODE|RACE_ETH_NAME|RACE_ETH_NAME", "RACE", "more than one"),
+    (
+        CODES,
+        "RACE_ETH_CODE|RACE_ETH_NAME",
+        "RACE_ETH_CODE|RACE_ETH_NAME|RACE_ETH_NAME",
+        "RACE",
+        "more than one",
+    ),
     (CODES, "2020|", "0202|", "0202|", "RACE_ETH_CODE is '0202'"),
     (CODES, "2020|", "20200|", "20200|", "RACE_ETH_CODE is '20200'"),
     (CODES, "2020|Nobody's", "2020| ", "2020|", "not a name"),
@@ -152,25 +257,57 @@ WRONG = [
     (RACE, "2|True|False|False", "2|True|True|True", "3001|", "both True"),
     (RACE, "2|True|False|False", "2|True|Null|False", "3001|", "Null is for LEVEL 0"),
     (RACE, "2|True|False|False", "2|True|Null|Null", "3001|", "Null is for LEVEL 0"),
-    (RACE, "White alone|0|True|Null|Null", "White alone|0|True|False|False", "1001|", "both must be Null"),
+    (
+        RACE,
+        "White alone|0|True|Null|Null",
+        "White alone|0|True|False|False",
+        "1001|",
+        "both must be Null",
+    ),
     (RACE, "1810|", "1150|", "1150|Other", "1150 is also that of line 10"),
-    (ETHNICITY, "3007|Not Hispanic", "1001|Not Hispanic", "1001|", f"also that of line 2 of {RACE}"),
-    (ETHNICITY, "3011|Costa Rican|2|False|False", "3011|Costa Rican|2|True|True", "3011|", "both True"),
+    (
+        ETHNICITY,
+        "3007|Not Hispanic",
+        "1001|Not Hispanic",
+        "1001|",
+        f"also that of line 2 of {RACE}",
+    ),
+    (
+        ETHNICITY,
+        "3011|Costa Rican|2|False|False",
+        "3011|Costa Rican|2|True|True",
+        "3011|",
+        "both True",
+    ),
     (ETHNICITY, "|LEVEL|", "|LEVEL|ALONE|", "ITER", "not expected: 'ALONE'"),
     (MEMBERS, "3011|2010", "3012|2010", "3012|", "is in neither"),
     (MEMBERS, "3011|2010", "3011|2011", "3011|", f"2011 is not in {CODES}"),
     (MEMBERS, "3011|2010", "3011|2010 \n3011|2010", "3011|2010\n", "3011|2010 is also on line 16"),
-    (MEMBERS, "1810|1020", "1140|1020", "1140|1020\n3007", "of iteration 1140 and of 1150, at states and above"),
-    (MEMBERS, "4001|1020", "3001|1020", "7000|1020", "of iteration 7000 and of 3001, at regions below states"),
+    (
+        MEMBERS,
+        "1810|1020",
+        "1140|1020",
+        "1140|1020\n3007",
+        "of iteration 1140 and of 1150, at states and above",
+    ),
+    (
+        MEMBERS,
+        "4001|1020",
+        "3001|1020",
+        "7000|1020",
+        "of iteration 7000 and of 3001, at regions below states",
+    ),
     (MEMBERS, "3007|1000", "3007|1000|", "3007|", "has 3 fields"),
-]  # fmt: skip
+]
 
 #: Changes that other lines are wrong after, too: they say what is not there any more.
 MOVED = {"|ALONE|", "3001|", "1810|", "3007|Not Hispanic"}
 
 
 @pytest.mark.parametrize("file, old, new, mark, says", WRONG)
-def test_every_rule_is_kept(tmp_path: Path, file: str, old: str, new: str, mark: str | None, says: str) -> None:
+def test_every_rule_is_kept(
+    tmp_path: Path, file: str, old: str, new: str, mark: str | None, says: str
+) -> None:
     files = changed(texts(), file, old, new)
     found = refused(tmp_path, files).splitlines()
     where = f"{file}: " if mark is None else f"{file}:{line_of(files[file], mark)}: "
@@ -199,7 +336,9 @@ def test_a_file_that_is_not_there_or_empty_or_no_text(tmp_path: Path, file: str)
 @pytest.mark.parametrize("file", parameters.FILES[1:])
 def test_a_table_without_lines(tmp_path: Path, file: str) -> None:
     files = texts()
-    assert f"{file}: has no lines" in refused(tmp_path, files | {file: files[file].splitlines()[0] + "\n"})
+    assert f"{file}: has no lines" in refused(
+        tmp_path, files | {file: files[file].splitlines()[0] + "\n"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,10 +351,22 @@ def test_what_is_no_object(tmp_path: Path, text: str, says: str) -> None:
 @pytest.mark.parametrize(
     "old, new, says",
     [
-        ('"privacy_budget_h_t4_level_2_aiannh"', '"x"', "has no privacy_budget_h_t4_level_2_aiannh"),
-        ('"privacy_budget_h_t3_level_1_usa": 0.25', '"privacy_budget_h_t3_level_1_usa": -1', "is -1"),
+        (
+            '"privacy_budget_h_t4_level_2_aiannh"',
+            '"x"',
+            "has no privacy_budget_h_t4_level_2_aiannh",
+        ),
+        (
+            '"privacy_budget_h_t3_level_1_usa": 0.25',
+            '"privacy_budget_h_t3_level_1_usa": -1',
+            "is -1",
+        ),
         ('"thresholds_h_t4"', '"thresholds"', "has no thresholds_h_t4"),
-        ('"(USA, 1)": [\n   100\n', '"(USA, 1)": [100, 200\n', "thresholds_h_t4 (USA, 1) has 2 thresholds"),
+        (
+            '"(USA, 1)": [\n   100\n',
+            '"(USA, 1)": [100, 200\n',
+            "thresholds_h_t4 (USA, 1) has 2 thresholds",
+        ),
         ('"reader": "csv"', '"reader": "cef"', "household-records.txt"),
     ],
 )
@@ -244,11 +395,15 @@ def test_a_run_has_a_budget(tmp_path: Path) -> None:
     found = refused(tmp_path, files)
     assert f"{CONFIG}:{line_of(files[CONFIG], 'run_pr')}: run_pr is true, and no budget" in found
     assert "2 faults" in refused(tmp_path, none)
-    parameters.read(written(tmp_path, changed(files, CONFIG, '"run_pr": true', '"run_pr": false')), PERSONS)
+    parameters.read(
+        written(tmp_path, changed(files, CONFIG, '"run_pr": true', '"run_pr": false')), PERSONS
+    )
 
 
 def test_no_budget_is_spent_on_nobody(tmp_path: Path) -> None:
-    """Where no code is of an iteration there is nothing that noise could hide, and a stability of 0."""
+    """Where no code is of an iteration there is nothing that noise could hide, and a stability of
+    0.
+    """
     lines = [x for x in texts()[MEMBERS].splitlines() if x[:4] not in {"2001", "1130", "3010"}]
     found = refused(tmp_path, texts() | {MEMBERS: "\n".join(lines)})
     assert "10 faults" in found
@@ -256,15 +411,25 @@ def test_no_budget_is_spent_on_nobody(tmp_path: Path) -> None:
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
-    """Of all files, and no fault because of another one: a line of which one field is wrong is known by its code."""
+    """Of all files, and no fault because of another one: a line of which one field is wrong is
+    known by its code.
+    """
     files = changed(texts(), CONFIG, '"max_race_codes": 8', '"max_race_codes": 80')
     files = changed(files, CODES, "2020|", "202|")
     files = changed(files, RACE, "3001|Albanian alone|2", "3001|Albanian alone|7")
-    files = changed(files, ETHNICITY, "3011|Costa Rican|2|False|False", "3011|Costa Rican|2|True|True")
+    files = changed(
+        files, ETHNICITY, "3011|Costa Rican|2|False|False", "3011|Costa Rican|2|True|True"
+    )
     files = changed(files, MEMBERS, "3007|1000", "3007|100")
     found = refused(tmp_path, files).splitlines()
     assert found[0].endswith("5 faults:")
-    assert {line.split(":")[0].strip() for line in found[1:6]} == {CONFIG, CODES, RACE, ETHNICITY, MEMBERS}
+    assert {line.split(":")[0].strip() for line in found[1:6]} == {
+        CONFIG,
+        CODES,
+        RACE,
+        ETHNICITY,
+        MEMBERS,
+    }
 
 
 def test_a_message_has_a_bounded_length_and_says_how_many_there_are(tmp_path: Path) -> None:
@@ -285,7 +450,8 @@ def test_faults_of_the_configuration_alone_are_of_the_specification(tmp_path: Pa
         parameters.read(written(tmp_path, changed(files, CODES, "2020|", "202|")), PERSONS)
 
 
-# --- official folders -------------------------------------------------------------------------------------------
+# --- official folders
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -298,18 +464,29 @@ def official(shared_data: Path) -> Path:
 
 @pytest.mark.parametrize(
     "name, product, us, pr",
-    [("p_2020_tables", "persons", "4.944", "2.643"), ("h_2020_tables", "households", "8.895302", "4.754134")],
+    [
+        ("p_2020_tables", "persons", "4.944", "2.643"),
+        ("h_2020_tables", "households", "8.895302", "4.754134"),
+    ],
 )
-def test_the_parameters_of_2020(official: Path, tmp_path: Path, name: str, product: str, us: str, pr: str) -> None:
+def test_the_parameters_of_2020(
+    official: Path, tmp_path: Path, name: str, product: str, us: str, pr: str
+) -> None:
     folder = written(tmp_path, {p.name: p.read_bytes() for p in (official / name).iterdir()})
     with pytest.raises(SpecError, match='reader is "cef"'):
         parameters.read(folder, PRODUCTS[product])
     text = (folder / CONFIG).read_text()
-    p = parameters.read(written(folder, {CONFIG: text.replace('"cef"', '"csv"')}), PRODUCTS[product])
+    p = parameters.read(
+        written(folder, {CONFIG: text.replace('"cef"', '"csv"')}), PRODUCTS[product]
+    )
     assert len(p.iterations.tabulated) == 2996
     assert p.iterations.code.shape == np.unique(p.iterations.code).shape
-    assert {p.iterations.stability(at, 8) for run in REGIONS for at in GroupLevel.of_run(run)} == {9}
-    assert {p.iterations.stability(at, 3) for run in REGIONS for at in GroupLevel.of_run(run)} == {4}
+    assert {p.iterations.stability(at, 8) for run in REGIONS for at in GroupLevel.of_run(run)} == {
+        9
+    }
+    assert {p.iterations.stability(at, 3) for run in REGIONS for at in GroupLevel.of_run(run)} == {
+        4
+    }
     assert (p.cost("us"), p.cost("pr")) == (Fraction(us), Fraction(pr))
     assert len(p.names) > 1700
     assert len(p.iterations.of(GroupLevel("STATE", 2))) == 2944

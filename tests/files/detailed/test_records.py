@@ -1,4 +1,6 @@
-"""Geography, records and totals of groups: what is read, what is passed over, and each fault with its line."""
+"""Geography, records and totals of groups: what is read, what is passed over, and each fault with
+its line.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,15 @@ from das.model.confidential import Confidential
 from das.model.group_records import GroupRecords
 from das.model.population import Regions, groups_of
 from tests.files.detailed import folders
-from tests.files.detailed.folders import HOUSEHOLDS, PERSONS, TOTALS, changed, line_of, texts, written
+from tests.files.detailed.folders import (
+    HOUSEHOLDS,
+    PERSONS,
+    TOTALS,
+    changed,
+    line_of,
+    texts,
+    written,
+)
 
 GRF, PEOPLE, HOMES = "GRF-C.txt", "person-records.txt", "household-records.txt"
 
@@ -47,19 +57,31 @@ def read(folder: Path, p: Parameters) -> GroupRecords:
     return opened(records.records(folder, p, geography.regions(folder, p)))
 
 
-# --- geography --------------------------------------------------------------------------------------------------
+# --- geography
+# --------------------------------------------------------------------------------------------------
 
 
 def test_blocks_lie_where_the_file_says(tmp_path: Path) -> None:
     r = geography.regions(data(tmp_path, folders.data()), made(tmp_path))
-    assert r.block.tolist() == [b"010010000010001", b"010010000010002", b"010020000010001", b"020010000020001",
-                                b"720310509012040"]  # fmt: skip
+    assert r.block.tolist() == [
+        b"010010000010001",
+        b"010010000010002",
+        b"010020000010001",
+        b"020010000020001",
+        b"720310509012040",
+    ]
     assert {kind: ids.tolist() for kind, ids in r.ids.items()} == {
-        "USA": [b"1"], "STATE": [b"01", b"02"], "COUNTY": [b"01001", b"01002", b"02001"],
-        "TRACT": [b"01001000001", b"01002000001", b"02001000002"], "PLACE": [b"0100100", b"0122800", b"0222800"],
-        "AIANNH": [b"0001", b"0002"], "PR-STATE": [b"72"], "PR-COUNTY": [b"72031"], "PR-TRACT": [b"72031050901"],
+        "USA": [b"1"],
+        "STATE": [b"01", b"02"],
+        "COUNTY": [b"01001", b"01002", b"02001"],
+        "TRACT": [b"01001000001", b"01002000001", b"02001000002"],
+        "PLACE": [b"0100100", b"0122800", b"0222800"],
+        "AIANNH": [b"0001", b"0002"],
+        "PR-STATE": [b"72"],
+        "PR-COUNTY": [b"72031"],
+        "PR-TRACT": [b"72031050901"],
         "PR-PLACE": [b"7210001"],
-    }  # fmt: skip
+    }
     assert r.of_block["USA"].tolist() == [0, 0, 0, 0, -1]
     assert r.of_block["PLACE"].tolist() == [-1, 1, 0, 2, -1]
     assert r.of_block["AIANNH"].tolist() == [-1, 0, 1, 0, -1]  # 0001 reaches into two states
@@ -79,7 +101,9 @@ def test_other_columns_and_another_order_do_not_matter(tmp_path: Path) -> None:
     p = made(tmp_path)
     plain = geography.regions(data(tmp_path, folders.data()), p)
     rows = [line.split("|")[::-1] for line in folders.GEOGRAPHY.splitlines()]
-    text = "\r\n".join("|".join(["X" if i == 0 else '"odd', *row, "NAME "]) for i, row in enumerate(rows))
+    text = "\r\n".join(
+        "|".join(["X" if i == 0 else '"odd', *row, "NAME "]) for i, row in enumerate(rows)
+    )
     other = written(tmp_path / "other", {GRF: "\ufeff" + text + "\r\n\r\n"})
     found = geography.regions(other, p)
     assert found.block.tolist() == plain.block.tolist()
@@ -98,11 +122,18 @@ def test_other_columns_and_another_order_do_not_matter(tmp_path: Path) -> None:
         ("|0001|22800|0001", "|0001|2280|0001", "02|001|", "PLACEFP is not"),
         ("|0001|22800|0001", "|0001|22800|A001", "02|001|", "AIANNHCE is not"),
         ("|0001|22800|0001", "|0001|22800", "02|001|", "has 5 fields, where 6 are expected"),
-        ("01|001|000001|0001|", "01|001|000001|0002|", "01|001|000001|0002|99999", "block 010010000010002 is there already"),
+        (
+            "01|001|000001|0001|",
+            "01|001|000001|0002|",
+            "01|001|000001|0002|99999",
+            "block 010010000010002 is there already",
+        ),
         ("\n72|", "\n78|", None, "has no block of state 72"),
     ],
-)  # fmt: skip
-def test_every_rule_of_geography(tmp_path: Path, old: str, new: str, mark: str | None, says: str) -> None:
+)
+def test_every_rule_of_geography(
+    tmp_path: Path, old: str, new: str, mark: str | None, says: str
+) -> None:
     files = changed(folders.data(), GRF, old, new)
     where = f"{GRF}: " if mark is None else f"{GRF}:{line_of(files[GRF], mark)}: "
     with pytest.raises(InputError) as error:
@@ -128,10 +159,13 @@ def test_lines_that_end_in_cr_alone(tmp_path: Path, file: str) -> None:
     with pytest.raises(InputError) as error:
         read(data(tmp_path, files | {file: files[file].replace("\n", "\r")}), made(tmp_path))
     assert "1 fault:" in str(error.value)
-    assert f"{file}:1: ends in CR alone, as all lines do: a line ends in LF, or in CR LF" in str(error.value)
+    assert f"{file}:1: ends in CR alone, as all lines do: a line ends in LF, or in CR LF" in str(
+        error.value
+    )
 
 
-# --- records ----------------------------------------------------------------------------------------------------
+# --- records
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_persons_are_what_they_wrote(tmp_path: Path) -> None:
@@ -187,12 +221,28 @@ PERSON_FAULTS = [
     ("|001|000001|0001|01|", "|001|00001|0001|01|", "TABTRACTCE is not"),
     ("|001|000001|0001|01|", "|001|000001|001|01|", "TABBLK is not"),
     ("|001|000001|0001|01|", "|001|000001|0001|1|", "CENRACE is not"),
-    ("|001|000001|0001|01|", "|001|000001|0009|01|", "is in block 010010000010009, which GRF-C.txt does not have"),
+    (
+        "|001|000001|0001|01|",
+        "|001|000001|0009|01|",
+        "is in block 010010000010009, which GRF-C.txt does not have",
+    ),
     ("|1000|Null", "|Null|Null", "QRACE1 is not four digits"),
     ("|1000|Null", "|0100|Null", "QRACE1 is not four digits, of which the first is not 0"),
-    ("|1000|Null", "|1001|Null", "QRACE1 is a code that race-and-ethnicity-codes.txt does not have"),
-    ("|1000|Null", "|1000|null", "QRACE2 is not four digits, of which the first is not 0, nor Null"),
-    ("|1000|Null", "|1000|1001", "QRACE2 is a code that race-and-ethnicity-codes.txt does not have"),
+    (
+        "|1000|Null",
+        "|1001|Null",
+        "QRACE1 is a code that race-and-ethnicity-codes.txt does not have",
+    ),
+    (
+        "|1000|Null",
+        "|1000|null",
+        "QRACE2 is not four digits, of which the first is not 0, nor Null",
+    ),
+    (
+        "|1000|Null",
+        "|1000|1001",
+        "QRACE2 is a code that race-and-ethnicity-codes.txt does not have",
+    ),
     ("|1000|Null|Null", "|1000|Null|1000", "has a code of race after a Null"),
     ("Null|Null|2010", "Null|1000|2010", "has a code of race after a Null"),
     ("|2010\n", "|Null\n", "QSPAN is not"),
@@ -254,25 +304,43 @@ def test_the_names_of_columns_are_compared(tmp_path: Path, head: str, says: str)
 def test_faults_of_all_kinds_and_files_are_told_at_once(tmp_path: Path) -> None:
     folder = data(tmp_path, {GRF: folders.GEOGRAPHY})
     head, first, second, *_ = folders.PEOPLE.splitlines()
-    written(folder, {"person-records/01.txt": "\n".join([head, first.replace("028", "x"), first.replace("0001|01", "7777|01")]),
-                     "person-records/02.txt": "\n".join([head, second + "|", second.replace("|2|", "|0|")])})  # fmt: skip
+    written(
+        folder,
+        {
+            "person-records/01.txt": "\n".join(
+                [head, first.replace("028", "x"), first.replace("0001|01", "7777|01")]
+            ),
+            "person-records/02.txt": "\n".join([head, second + "|", second.replace("|2|", "|0|")]),
+        },
+    )
     with pytest.raises(InputError) as error:
         read(folder, made(tmp_path))
     lines = [x.strip() for x in str(error.value).splitlines()]
     assert lines[0].endswith("4 faults:")
-    assert [x.split(" ")[0] for x in lines[1:5]] == ["01.txt:2:", "01.txt:3:", "02.txt:2:", "02.txt:3:"]
+    assert [x.split(" ")[0] for x in lines[1:5]] == [
+        "01.txt:2:",
+        "01.txt:3:",
+        "02.txt:2:",
+        "02.txt:3:",
+    ]
 
 
 @pytest.mark.parametrize("run", ["run_us", "run_pr"])
 def test_a_run_has_records(tmp_path: Path, run: str) -> None:
-    keep = [x for x in folders.PEOPLE.splitlines() if ("|72|" in x) == (run == "run_us") or x.startswith("QAGE")]
+    keep = [
+        x
+        for x in folders.PEOPLE.splitlines()
+        if ("|72|" in x) == (run == "run_us") or x.startswith("QAGE")
+    ]
     folder = data(tmp_path, folders.data() | {PEOPLE: "\n".join(keep)})
     with pytest.raises(InputError, match="has no person of"):
         read(folder, made(tmp_path))
     assert len(read(folder, made(tmp_path, **{run: "false"})))
 
 
-@pytest.mark.parametrize("text", ["", folders.PEOPLE.splitlines()[0], folders.PEOPLE.splitlines()[0] + "\n\n"])
+@pytest.mark.parametrize(
+    "text", ["", folders.PEOPLE.splitlines()[0], folders.PEOPLE.splitlines()[0] + "\n\n"]
+)
 def test_a_file_without_records(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match=PEOPLE):
         read(data(tmp_path, folders.data() | {PEOPLE: text}), made(tmp_path))
@@ -286,7 +354,9 @@ def test_records_may_be_in_several_files(tmp_path: Path) -> None:
     p = made(tmp_path)
     whole = read(data(tmp_path, folders.data()), p)
     head, *lines = folders.PEOPLE.splitlines()
-    parts = ["\r\n".join([head, *some]) + "\r\n \r\n" for some in (lines[:1], lines[1:2], lines[2:])]
+    parts = [
+        "\r\n".join([head, *some]) + "\r\n \r\n" for some in (lines[:1], lines[1:2], lines[2:])
+    ]
     zipped = [gzip.compress(text.encode()) for text in parts]
     forms: list[dict[str, bytes]] = [
         {f"person-records/{i}.txt": text.encode() for i, text in enumerate(parts)},
@@ -297,7 +367,9 @@ def test_records_may_be_in_several_files(tmp_path: Path) -> None:
     for i, form in enumerate(forms):
         folder = written(tmp_path / str(i), {GRF: folders.GEOGRAPHY, **form})
         assert equal(read(folder, p), whole)
-        assert [f.name for f in records.files(folder, PERSONS)] == [Path(name).name for name in form]
+        assert [f.name for f in records.files(folder, PERSONS)] == [
+            Path(name).name for name in form
+        ]
     both = written(tmp_path / "both", {PEOPLE: "", "person-records/01.txt": ""})
     with pytest.raises(InputError, match="the same records twice"):
         records.files(both, PERSONS)
@@ -309,7 +381,9 @@ def test_records_may_be_in_several_files(tmp_path: Path) -> None:
 
 def test_a_compressed_file_that_is_cut_short(tmp_path: Path) -> None:
     whole = gzip.compress(folders.PEOPLE.encode())
-    folder = data(tmp_path, {GRF: folders.GEOGRAPHY.encode(), f"{PEOPLE}.gz": whole[: len(whole) // 2]})
+    folder = data(
+        tmp_path, {GRF: folders.GEOGRAPHY.encode(), f"{PEOPLE}.gz": whole[: len(whole) // 2]}
+    )
     with pytest.raises(InputError, match=r"person-records\.txt\.gz: "):
         read(folder, made(tmp_path))
 
@@ -328,7 +402,9 @@ def test_a_large_file_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
     assert equal(GroupRecords.together(pieces, ["t2"]), whole)
 
 
-def test_after_the_first_fault_nothing_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_the_first_fault_nothing_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     p = made(tmp_path)
     head, *lines = folders.PEOPLE.splitlines()
     bad = [lines[0].replace("028", "200"), lines[0].replace("|0001|01|", "|9999|01|")]
@@ -345,7 +421,9 @@ def test_after_the_first_fault_nothing_is_given(tmp_path: Path, monkeypatch: pyt
     assert f"{PEOPLE}:803: is in block" in str(error.value)
 
 
-def test_a_line_that_is_longer_than_a_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_longer_than_a_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = data(tmp_path, folders.data() | {PEOPLE: folders.PEOPLE + "x" * 5000 + "\n" + LINE})
     p = made(tmp_path)
     regions = geography.regions(folder, p)
@@ -354,10 +432,38 @@ def test_a_line_that_is_longer_than_a_piece(tmp_path: Path, monkeypatch: pytest.
         records.records(folder, p, regions)
 
 
-# --- columns ----------------------------------------------------------------------------------------------------
+# --- columns
+# ----------------------------------------------------------------------------------------------------
 
-ODD = st.sampled_from(["", "0", "1", "01", "1 ", " 1", "Null", "null", "1000", "1010", "0100", "9999", "10000", "x", "1\x002",
-                       "-1", "+1", "٣", "116", "115", "63", "64", "00", "True", "False"])  # fmt: skip
+ODD = st.sampled_from(
+    [
+        "",
+        "0",
+        "1",
+        "01",
+        "1 ",
+        " 1",
+        "Null",
+        "null",
+        "1000",
+        "1010",
+        "0100",
+        "9999",
+        "10000",
+        "x",
+        "1\x002",
+        "-1",
+        "+1",
+        "٣",
+        "116",
+        "115",
+        "63",
+        "64",
+        "00",
+        "True",
+        "False",
+    ]
+)
 FIELDS: list[Callable[[], Field]] = [
     lambda: columns.digits("A", 2),
     lambda: columns.digits("A", 2, 1, 63),
@@ -392,12 +498,15 @@ def test_numbers_are_written_as_they_are_read(given_: list[int]) -> None:
     assert np.array_equal(columns.whole(columns.written(n, 15)), n)
 
 
-# --- totals -----------------------------------------------------------------------------------------------------
+# --- totals
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_totals_are_by_type_in_order(tmp_path: Path) -> None:
     p = made(tmp_path, HOUSEHOLDS)
-    t = totals.totals(written(tmp_path, {"pop-group-totals.txt": TOTALS}) / "pop-group-totals.txt", p)
+    t = totals.totals(
+        written(tmp_path, {"pop-group-totals.txt": TOTALS}) / "pop-group-totals.txt", p
+    )
     assert len(t) == 4
     assert (t.region["USA"].tolist(), p.iterations.code[t.iteration["USA"]].tolist()) == (
         [b"1", b"1"],
@@ -407,7 +516,9 @@ def test_totals_are_by_type_in_order(tmp_path: Path) -> None:
     assert (t.region["STATE"].tolist(), t.count["STATE"].tolist()) == ([b"01"], [7])
     assert t.region["PR-STATE"].tolist() == [b"72"]
     assert t.region["TRACT"].tolist() == []
-    us = totals.totals(tmp_path / "pop-group-totals.txt", made(tmp_path / "us", HOUSEHOLDS, run_pr="false"))
+    us = totals.totals(
+        tmp_path / "pop-group-totals.txt", made(tmp_path / "us", HOUSEHOLDS, run_pr="false")
+    )
     assert "PR-STATE" not in us.region
 
 
@@ -458,7 +569,8 @@ def test_no_totals(tmp_path: Path) -> None:
         totals.totals(tmp_path, p)
 
 
-# --- official toys ----------------------------------------------------------------------------------------------
+# --- official toys
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -477,7 +589,10 @@ def toy(official: Path, name: str, product: Product) -> tuple[Parameters, Region
 
 def test_the_toy_persons(official: Path) -> None:
     _, regions, people = toy(official, "p_toy", PERSONS)
-    assert (len(regions.block), len(people)) == (17, 8)  # two more live in Puerto Rico, which is not run
+    assert (len(regions.block), len(people)) == (
+        17,
+        8,
+    )  # two more live in Puerto Rico, which is not run
     assert {k: len(v) for k, v in regions.ids.items()} == {
         "USA": 1,
         "STATE": 3,
@@ -506,8 +621,13 @@ def test_the_toy_households(official: Path) -> None:
 
 
 def test_the_toy_persons_counted_are_the_known_answers(official: Path, tmp_path: Path) -> None:
-    """Without noise, with thresholds of 0, 1 and 2 and nothing suppressed: digests of all rows, sorted, of both tables."""
-    folder = written(tmp_path, {p.name: p.read_bytes() for p in (official / "p_toy" / "input_dir_zcdp").iterdir()})
+    """Without noise, with thresholds of 0, 1 and 2 and nothing suppressed: digests of all rows,
+    sorted, of both tables.
+    """
+    folder = written(
+        tmp_path,
+        {p.name: p.read_bytes() for p in (official / "p_toy" / "input_dir_zcdp").iterdir()},
+    )
     text = (folder / "config.json").read_text().replace('"run_pr": false', '"run_pr": true')
     text = re.sub(r"\[\d+, \d+, \d+\]", "[0, 1, 2]", text.replace('": 0,', '": 1,'))  # all levels
     p = parameters.read(written(folder, {"config.json": text}), PERSONS)
@@ -519,7 +639,9 @@ def test_the_toy_persons_counted_are_the_known_answers(official: Path, tmp_path:
         at, among = plan.at, p.iterations.of(plan.at)
         ids = regions.ids[at.region]
         counts = np.zeros((len(ids), len(among), SEX_BY_AGE.leaves), dtype=np.int64)
-        indptr, found = groups_of(p.iterations, at, people.codes[:, : p.race_codes], people.ethnicity)
+        indptr, found = groups_of(
+            p.iterations, at, people.codes[:, : p.race_codes], people.ethnicity
+        )
         person = np.repeat(np.arange(len(people)), np.diff(indptr))
         region = regions.of_block[at.region][people.block[person]]
         here = region >= 0
@@ -531,7 +653,10 @@ def test_the_toy_persons_counted_are_the_known_answers(official: Path, tmp_path:
                 continue
             size = int(plan.size(counts[r, i].sum(keepdims=True))[0])
             cells = np.bincount(SEX_BY_AGE.sizes[size], counts[r, i]).astype(int)
-            t2 += [(*group, *cell, str(n)) for cell, n in zip(SEX_BY_AGE.cells[size], cells, strict=True)]
+            t2 += [
+                (*group, *cell, str(n))
+                for cell, n in zip(SEX_BY_AGE.cells[size], cells, strict=True)
+            ]
             half = len(cells) // 2
             t2 += [
                 (*group, "*", "*", sex, str(n))
@@ -539,7 +664,9 @@ def test_the_toy_persons_counted_are_the_known_answers(official: Path, tmp_path:
             ]
 
     def digest(rows: list[tuple[str, ...]]) -> str:
-        return hashlib.sha256("".join("|".join(row) + "\n" for row in sorted(rows)).encode()).hexdigest()
+        return hashlib.sha256(
+            "".join("|".join(row) + "\n" for row in sorted(rows)).encode()
+        ).hexdigest()
 
     assert (len(t1), len(t2)) == (602, 7620)
     assert digest(t1) == "07ee8c2149d90bb919061a792dce5a436006b9ee298199ac936e590ee961636a"

@@ -1,4 +1,6 @@
-"""Noisy measurements as a frame: the same numbers as the reader's, labelled, from files whose types drift."""
+"""Noisy measurements as a frame: the same numbers as the reader's, labelled, from files whose types
+drift.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,23 @@ from das.model.measurement import Measurement
 from das.model.schema import CENRACE, PL94
 from das.model.spine import Spine
 
-SPINE = Spine(("US", "State"), (np.array(["US"]), np.array(["01", "44"])),
-              (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)))  # fmt: skip
+SPINE = Spine(
+    ("US", "State"),
+    (np.array(["US"]), np.array(["01", "44"])),
+    (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)),
+)
 QUERIES = ("total", "hhinstlevels", "votingage * cenrace", "detailed")
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     rng = np.random.default_rng(1)
-    made = [Measurement("State", q, 0, rng.integers(-99, 99, (2, PL94.query(q).answers)), np.full(2, i + 0.5))
-            for i, q in enumerate(QUERIES)]  # fmt: skip
+    made = [
+        Measurement(
+            "State", q, 0, rng.integers(-99, 99, (2, PL94.query(q).answers)), np.full(2, i + 0.5)
+        )
+        for i, q in enumerate(QUERIES)
+    ]
     write(tmp_path / "nmf", "State", PL94, SPINE, made)
     return tmp_path
 
@@ -58,19 +67,41 @@ def part(path: Path, geocode: str, value: list[int], kind: Any, **more: Any) -> 
     """One file in the published layout, made by hand."""
     path.parent.mkdir(parents=True)
     names = ["total_dpq", "votingage_dpq"]
-    columns = {"geocode": [geocode] * 2, "query_name": names, "hhgq": ["*"] * 2, "votingage": ["*", "detailed"],
-               "hispanic": ["*"] * 2, "cenrace": ["*"] * 2, "query_shape": [[1, 1, 1, 1], [1, 2, 1, 1]],
-               "value": pa.array([[sum(value)], value], pa.list_(kind)), **more}  # fmt: skip
+    columns = {
+        "geocode": [geocode] * 2,
+        "query_name": names,
+        "hhgq": ["*"] * 2,
+        "votingage": ["*", "detailed"],
+        "hispanic": ["*"] * 2,
+        "cenrace": ["*"] * 2,
+        "query_shape": [[1, 1, 1, 1], [1, 2, 1, 1]],
+        "value": pa.array([[sum(value)], value], pa.list_(kind)),
+        **more,
+    }
     pq.write_table(pa.table(columns), path)
 
 
 def test_published_partitions_drift_and_are_read(tmp_path: Path) -> None:
-    """Integer and float widths, a column more or less, Hive folders, both queries in one row group."""
+    """Integer and float widths, a column more or less, Hive folders, both queries in one row
+    group.
+    """
     folder = tmp_path / "US_Person_PL_PROD" / "County.parquet" / "DPQuery"
-    part(folder / "State=044" / "County=10001" / "part-0.parquet", "04410001", [-3, 8], pa.int16(),
-         variance=pa.array([1.5, 2.5], pa.float32()), plb=[0.1, 0.2])  # fmt: skip
-    part(folder / "State=144" / "County=10003" / "part-7.parquet", "14410003", [2**40, 8], pa.int64(),
-         variance=pa.array([1.5, 2.5], pa.float64()), sign=pa.array([None, None], pa.string()))  # fmt: skip
+    part(
+        folder / "State=044" / "County=10001" / "part-0.parquet",
+        "04410001",
+        [-3, 8],
+        pa.int16(),
+        variance=pa.array([1.5, 2.5], pa.float32()),
+        plb=[0.1, 0.2],
+    )
+    part(
+        folder / "State=144" / "County=10003" / "part-7.parquet",
+        "14410003",
+        [2**40, 8],
+        pa.int64(),
+        variance=pa.array([1.5, 2.5], pa.float64()),
+        sign=pa.array([None, None], pa.string()),
+    )
     frame = das.read_nmf(tmp_path / "US_Person_PL_PROD", query="votingage")
     assert frame["value"].tolist() == [-3, 8, 2**40, 8]
     assert frame["value"].dtype == np.int64
@@ -80,12 +111,18 @@ def test_published_partitions_drift_and_are_read(tmp_path: Path) -> None:
     assert not {"State", "plb", "query_shape"} & set(frame.columns)
     assert len(das.read_nmf(tmp_path / "US_Person_PL_PROD", geocode="14410003")) == 3
     rows = summary(tmp_path / "US_Person_PL_PROD")
-    assert {(r["query"], r["units"], r["answers"]) for r in rows} == {("total", 2, 1), ("votingage", 2, 2)}
+    assert {(r["query"], r["units"], r["answers"]) for r in rows} == {
+        ("total", 2, 1),
+        ("votingage", 2, 2),
+    }
 
 
 def test_what_is_not_there_is_told(root: Path, tmp_path: Path) -> None:
-    for how, error, word in (({"level": "Tract"}, InputError, "State"), ({"query": "hispanic"}, ReleaseError, "hispanic"),
-                             ({"geocode": "99"}, ReleaseError, "99")):  # fmt: skip
+    for how, error, word in (
+        ({"level": "Tract"}, InputError, "State"),
+        ({"query": "hispanic"}, ReleaseError, "hispanic"),
+        ({"geocode": "99"}, ReleaseError, "99"),
+    ):
         with pytest.raises(error, match=word):
             das.read_nmf(root, **how)
     (tmp_path / "empty").mkdir()

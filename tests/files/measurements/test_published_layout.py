@@ -1,4 +1,6 @@
-"""Noisy measurement files in the Bureau's layout, made from a run of ours: renamed, reordered, drifted, spoilt."""
+"""Noisy measurement files in the Bureau's layout, made from a run of ours: renamed, reordered,
+drifted, spoilt.
+"""
 
 from __future__ import annotations
 
@@ -46,32 +48,52 @@ def names(run: Path) -> Mapping[str, str]:
     return bureau_codes(run)
 
 
-# --- the layout, from ours -----------------------------------------------------------------------------------------
+# --- the layout, from ours
+# -----------------------------------------------------------------------------------------
 
 
 def bureau_codes(run: Path) -> dict[str, str]:
-    """Our codes in the Bureau's style: 0, state, 1 and the county in four digits, then numbers of the optimised
-    spine, and the block's own sixteen digits at the end."""
+    """Our codes in the Bureau's style: 0, state, 1 and the county in four digits, then numbers of
+    the optimised spine, and the block's own sixteen digits at the end."""
     spine = spine_file.read(run / "release" / "spine.parquet")
     new = [["0"]]
     for depth, level in enumerate(spine.levels[1:], start=1):
         starts = spine.children(level)
         here = []
-        for unit, (code, parent) in enumerate(zip(spine.geocodes(level).tolist(), spine.parent[depth], strict=True)):
+        for unit, (code, parent) in enumerate(
+            zip(spine.geocodes(level).tolist(), spine.parent[depth], strict=True)
+        ):
             above = new[depth - 1][parent]
             number = unit - int(starts[parent]) + 1
-            here.append({"State": f"0{code}", "County": f"{above}1{code[-3:]:0>4}1", "Tract": f"{above}{number:03d}",
-                         "Block_Group": f"{above}{number:03d}", "Block": f"{above}{code}"}[level])  # fmt: skip
+            here.append(
+                {
+                    "State": f"0{code}",
+                    "County": f"{above}1{code[-3:]:0>4}1",
+                    "Tract": f"{above}{number:03d}",
+                    "Block_Group": f"{above}{number:03d}",
+                    "Block": f"{above}{code}",
+                }[level]
+            )
         new.append(here)
-    # a block group and a tract, say, never have the same code in our spine, so one table serves all levels
-    return {old: code for level, here in zip(spine.levels, new, strict=True)
-            for old, code in zip(spine.geocodes(level).tolist(), here, strict=True)}  # fmt: skip
+    # a block group and a tract, say, never have the same code in our spine, so one table serves all
+    # levels
+    return {
+        old: code
+        for level, here in zip(spine.levels, new, strict=True)
+        for old, code in zip(spine.geocodes(level).tolist(), here, strict=True)
+    }
 
 
 def published(
-    run: Path, out: Path, names: Mapping[str, str] = NO_NAMES, change: Change | None = None, universe: str = "nmf"
+    run: Path,
+    out: Path,
+    names: Mapping[str, str] = NO_NAMES,
+    change: Change | None = None,
+    universe: str = "nmf",
 ) -> Path:
-    """The published layout: the noisy measurement files of ``run`` alone, with other codes and rows."""
+    """The published layout: the noisy measurement files of ``run`` alone, with other codes and
+    rows.
+    """
     if not names and change is None:
         return Path(shutil.copytree(run / "release" / universe, out))
     for path in sorted((run / "release" / universe).rglob("*.parquet")):
@@ -85,7 +107,9 @@ def published(
             groups = []
             for g in range(file.num_row_groups):
                 table = file.read_row_group(g)
-                table = replaced(table, "geocode", [names.get(c, c) for c in table["geocode"].to_pylist()])
+                table = replaced(
+                    table, "geocode", [names.get(c, c) for c in table["geocode"].to_pylist()]
+                )
                 groups.append(change(level, kind, table) if change else table)
             with pq.ParquetWriter(folder / where.name, groups[0].schema) as writer:
                 for table in groups:
@@ -93,21 +117,32 @@ def published(
     return out
 
 
-def replaced(table: pa.Table, column: str, values: list, kind: pa.DataType | None = None) -> pa.Table:
+def replaced(
+    table: pa.Table, column: str, values: list, kind: pa.DataType | None = None
+) -> pa.Table:
     at = table.schema.get_field_index(column)
     return table.set_column(at, column, pa.array(values, kind or table.schema.field(at).type))
 
 
 def drift(folder: Path, seed: int) -> Path:
-    """Rewrite every file as another writer might have: other types and columns, rows in any order and any groups."""
+    """Rewrite every file as another writer might have: other types and columns, rows in any order
+    and any groups.
+    """
     rng = np.random.default_rng(seed)
     for path in sorted(p for p in folder.rglob("*.parquet") if p.is_file()):
         table = pq.ParquetFile(path).read()
         path.unlink()
         table = table.take(pa.array(rng.permutation(len(table))))
-        low, high = (f(pa.compute.list_flatten(table["value"])).as_py() for f in (pa.compute.min, pa.compute.max))
-        widths = [t for t in (pa.int16(), pa.int32(), pa.int64())
-                  if np.iinfo(t.to_pandas_dtype()).min <= low and high <= np.iinfo(t.to_pandas_dtype()).max]  # fmt: skip
+        low, high = (
+            f(pa.compute.list_flatten(table["value"])).as_py()
+            for f in (pa.compute.min, pa.compute.max)
+        )
+        widths = [
+            t
+            for t in (pa.int16(), pa.int32(), pa.int64())
+            if np.iinfo(t.to_pandas_dtype()).min <= low
+            and high <= np.iinfo(t.to_pandas_dtype()).max
+        ]
         pick = widths[rng.integers(len(widths))]
         table = replaced(table, "value", table["value"].to_pylist(), pa.list_(pick))
         if "variance" in table.column_names and rng.random() < 0.5:
@@ -121,7 +156,9 @@ def drift(folder: Path, seed: int) -> Path:
         if rng.random() < 0.3:
             table = table.drop_columns(["query_shape"])
         if rng.random() < 0.5:
-            bare = [n.removesuffix("_dpq").removesuffix("_con") for n in table["query_name"].to_pylist()]
+            bare = [
+                n.removesuffix("_dpq").removesuffix("_con") for n in table["query_name"].to_pylist()
+            ]
             table = replaced(table, "query_name", bare)
         if rng.random() < 0.5:
             table = replaced(table, "geocode", table["geocode"].to_pylist(), pa.large_string())
@@ -140,24 +177,31 @@ def drift(folder: Path, seed: int) -> Path:
     return folder
 
 
-def without(level: str, *codes: str, query: str = "", kinds: tuple[str, ...] = ("DPQuery",)) -> Change:
+def without(
+    level: str, *codes: str, query: str = "", kinds: tuple[str, ...] = ("DPQuery",)
+) -> Change:
     """No rows of some units (of all, where none is named), or of one of their queries."""
 
     def change(here: str, kind: str, table: pa.Table) -> pa.Table:
         if here != level or kind not in kinds:
             return table
         rows = zip(table["geocode"].to_pylist(), table["query_name"].to_pylist(), strict=True)
-        return table.filter(pa.array([(bool(codes) and c not in codes) or not q.startswith(query) for c, q in rows]))
+        return table.filter(
+            pa.array([(bool(codes) and c not in codes) or not q.startswith(query) for c, q in rows])
+        )
 
     return change
 
 
-# --- what is held against what ---------------------------------------------------------------------------------------
+# --- what is held against what
+# ---------------------------------------------------------------------------------------
 
 
 def people(run: Path) -> pa.Table:
     """The microdata without the name of the run in them."""
-    return pq.read_table(run / "release" / "microdata" / "persons").drop_columns(["SCHEMA_BUILD_ID"])
+    return pq.read_table(run / "release" / "microdata" / "persons").drop_columns(
+        ["SCHEMA_BUILD_ID"]
+    )
 
 
 def privacy(run: Path) -> dict:
@@ -165,9 +209,13 @@ def privacy(run: Path) -> dict:
 
 
 def rows_of(nmf: Path, level: str, kind: str = "DPQuery") -> dict[tuple[str, str], tuple]:
-    """Every row by geocode and bare name of query: its values, and its variance (None of constraints)."""
+    """Every row by geocode and bare name of query: its values, and its variance (None of
+    constraints).
+    """
     found = {}
-    for path in sorted(p for p in (nmf / f"{level}.parquet" / kind).rglob("*.parquet") if p.is_file()):
+    for path in sorted(
+        p for p in (nmf / f"{level}.parquet" / kind).rglob("*.parquet") if p.is_file()
+    ):
         for row in pq.ParquetFile(path).read().to_pylist():
             name = row["query_name"].removesuffix("_dpq").removesuffix("_con")
             assert (row["geocode"], name) not in found
@@ -178,10 +226,17 @@ def rows_of(nmf: Path, level: str, kind: str = "DPQuery") -> dict[tuple[str, str
 def assert_constraints(
     run: Path, source: Path, names: Mapping[str, str] = NO_NAMES, total: str | None = "State"
 ) -> None:
-    """Each block's dwelling groups within the published bounds, and each published total, by counting records."""
+    """Each block's dwelling groups within the published bounds, and each published total, by
+    counting records.
+    """
     t = people(run).to_pydict()
-    block = ["".join(p) for p in zip(*(t[c] for c in ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK")),
-                                     strict=True)]  # fmt: skip
+    block = [
+        "".join(p)
+        for p in zip(
+            *(t[c] for c in ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK")),
+            strict=True,
+        )
+    ]
     counted: dict[str, list[int]] = {}
     for b, g in zip(block, map(int, t["GQTYPE_PL"]), strict=True):
         counted.setdefault(b, [0] * 8)[g] += 1
@@ -192,8 +247,13 @@ def assert_constraints(
         here = counted.get(b, [0] * 8)
         assert all(x >= low for x, low in zip(here, bounds[b, "hhgq_total_lb"][0], strict=True))
         assert all(x <= high for x, high in zip(here, bounds[b, "hhgq_total_ub"][0], strict=True))
-    assert not any(g == "3" and v == "1" for g, v in zip(t["GQTYPE_PL"], t["VOTING_AGE"], strict=True))
-    totals = {c: v[0] for (c, _), (v, _) in rows_of(source / "release" / "nmf", "State", "Constraint").items()}
+    assert not any(
+        g == "3" and v == "1" for g, v in zip(t["GQTYPE_PL"], t["VOTING_AGE"], strict=True)
+    )
+    totals = {
+        c: v[0]
+        for (c, _), (v, _) in rows_of(source / "release" / "nmf", "State", "Constraint").items()
+    }
     if total == "State":
         assert {s: t["TABBLKST"].count(s) for s in totals} == totals
     elif total == "US":
@@ -202,13 +262,24 @@ def assert_constraints(
 
 def estimated(folder: Path, out: Path, report: bool = False) -> Path:
     """With its page only if asked for, for the figures take longer than all the rest."""
-    done = CliRunner().invoke(cli.main, ["estimate", "--from", str(folder), "--out", str(out), "--quiet",
-                                         *([] if report else ["--set", "output.report=false"])])  # fmt: skip
+    done = CliRunner().invoke(
+        cli.main,
+        [
+            "estimate",
+            "--from",
+            str(folder),
+            "--out",
+            str(out),
+            "--quiet",
+            *([] if report else ["--set", "output.report=false"]),
+        ],
+    )
     assert done.exit_code == 0, done.output
     return out
 
 
-# --- whole ------------------------------------------------------------------------------------------------------------
+# --- whole
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_our_own_files_alone_give_our_own_microdata(run: Path, tmp_path: Path) -> None:
@@ -222,20 +293,30 @@ def test_our_own_files_alone_give_our_own_microdata(run: Path, tmp_path: Path) -
     assert ours.levels == theirs.levels
     for a, b in zip((*ours.codes, *ours.parent), (*theirs.codes, *theirs.parent), strict=True):
         assert np.array_equal(a, b)
-    ours, theirs = (spec.of_release((r / "release" / "spec.toml").read_text(), where="") for r in (run, out))
+    ours, theirs = (
+        spec.of_release((r / "release" / "spec.toml").read_text(), where="") for r in (run, out)
+    )
     assert ours.persons.passes == theirs.persons.passes
-    noise = [{(n.level, n.query): float(n.parameter) for n in s.persons.noise} for s in (ours, theirs)]
+    noise = [
+        {(n.level, n.query): float(n.parameter) for n in s.persons.noise} for s in (ours, theirs)
+    ]
     assert noise[1] == pytest.approx(noise[0], rel=1e-2, abs=0.05)
 
 
 def test_no_budget_is_made_up_for_it(small: Path, tmp_path: Path) -> None:
-    """Nobody states what another publisher spent: post-processing needs no plan, and what needs one says so."""
+    """Nobody states what another publisher spent: post-processing needs no plan, and what needs one
+    says so.
+    """
     out = estimated(published(small, tmp_path / "nmf"), tmp_path / "out")
     written = (out / "release" / "spec.toml").read_text(encoding="utf-8")
     tree = tomllib.loads(written)
     assert not tree.keys() & {"budget", "data", "constraints"}
     said = {(m["level"], m["query"]): m["variance"]["usual"] for m in privacy(out)["measured"]}
-    there = {(level, q): v for level, queries in tree["published"]["variance"].items() for q, v in queries.items()}
+    there = {
+        (level, q): v
+        for level, queries in tree["published"]["variance"].items()
+        for q, v in queries.items()
+    }
     assert there == said
     assert spec.dump(spec.of_release(written, where="")) == written
     done = CliRunner().invoke(cli.main, ["check", str(out / "release" / "spec.toml")])
@@ -272,8 +353,19 @@ def test_what_follows_measurement_can_be_changed_and_nothing_else(
     small: Path, tmp_path: Path, change: str, word: str | None
 ) -> None:
     convert(published(small, tmp_path / "nmf"), tmp_path / "release")
-    done = CliRunner().invoke(cli.main, ["estimate", "--from", str(tmp_path / "release"), "--out", str(tmp_path / "out"),
-                                         "--set", change, "--quiet"])  # fmt: skip
+    done = CliRunner().invoke(
+        cli.main,
+        [
+            "estimate",
+            "--from",
+            str(tmp_path / "release"),
+            "--out",
+            str(tmp_path / "out"),
+            "--set",
+            change,
+            "--quiet",
+        ],
+    )
     assert done.exit_code == (0 if word is None else 2), done.output
     assert (tmp_path / "out").exists() == (word is None)
     if word is None:
@@ -282,12 +374,15 @@ def test_what_follows_measurement_can_be_changed_and_nothing_else(
         assert word in " ".join(done.output.split())
 
 
-@pytest.mark.parametrize("spoilt, word", [
-    (lambda text: text.replace('variance."Block"', 'variance."Ward"'), "published.variance"),
-    (lambda text: text.replace('"discrete-gaussian"', '"uniform"'), "there is no mechanism"),
-    (lambda text: text.replace('"total" =', '"totl" ='), "totl"),
-    (lambda text: text.replace('"total" =', '"total" = "none" #'), "published.variance"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "spoilt, word",
+    [
+        (lambda text: text.replace('variance."Block"', 'variance."Ward"'), "published.variance"),
+        (lambda text: text.replace('"discrete-gaussian"', '"uniform"'), "there is no mechanism"),
+        (lambda text: text.replace('"total" =', '"totl" ='), "totl"),
+        (lambda text: text.replace('"total" =', '"total" = "none" #'), "published.variance"),
+    ],
+)
 def test_a_specification_that_does_not_fit_is_refused(
     small: Path, tmp_path: Path, spoilt: Callable[[str], str], word: str
 ) -> None:
@@ -318,9 +413,14 @@ def test_drifted_files_hold_the_same_measurements(
     out = estimated(folder, tmp_path / "out")
     for level in LEVELS:
         there = rows_of(out / "release" / "nmf", level)
-        assert there == {(names[c], q): v for (c, q), v in rows_of(run / "release" / "nmf", level).items()}
+        assert there == {
+            (names[c], q): v for (c, q), v in rows_of(run / "release" / "nmf", level).items()
+        }
     bounds = rows_of(out / "release" / "nmf", "Block", "Constraint")
-    assert bounds == {(names[c], q): v for (c, q), v in rows_of(run / "release" / "nmf", "Block", "Constraint").items()}
+    assert bounds == {
+        (names[c], q): v
+        for (c, q), v in rows_of(run / "release" / "nmf", "Block", "Constraint").items()
+    }
     assert_constraints(out, run)
 
 
@@ -328,21 +428,40 @@ def test_small_batches_read_the_same(small: Path, names: Mapping[str, str], tmp_
     folder = drift(published(small, tmp_path / "nmf", names), 5)
     convert(folder, tmp_path / "whole")
     convert(folder, tmp_path / "cut", batch=20_000)
-    parts = {name: len(list((tmp_path / name / "nmf").rglob("part-*"))) for name in ("whole", "cut")}
+    parts = {
+        name: len(list((tmp_path / name / "nmf").rglob("part-*"))) for name in ("whole", "cut")
+    }
     assert parts["cut"] > parts["whole"]
     for level in LEVELS:
-        assert rows_of(tmp_path / "whole" / "nmf", level) == rows_of(tmp_path / "cut" / "nmf", level)
+        assert rows_of(tmp_path / "whole" / "nmf", level) == rows_of(
+            tmp_path / "cut" / "nmf", level
+        )
 
 
 def test_what_the_release_says_of_itself(small: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(cli.main, ["estimate", "--from", str(published(small, tmp_path / "nmf")), "--out",
-                                         str(tmp_path / "out"), "--quiet"])  # fmt: skip
+    done = CliRunner().invoke(
+        cli.main,
+        [
+            "estimate",
+            "--from",
+            str(published(small, tmp_path / "nmf")),
+            "--out",
+            str(tmp_path / "out"),
+            "--quiet",
+        ],
+    )
     assert done.exit_code == 0
     assert "note" not in done.output
     said, ours = privacy(tmp_path / "out"), privacy(small)
-    assert (said["private"], said["entropy"], said["ledger"]) == (False, "as published", [])  # that run has a seed
+    assert (said["private"], said["entropy"], said["ledger"]) == (
+        False,
+        "as published",
+        [],
+    )  # that run has a seed
     keys = ("universe", "level", "constraint", "query", "sign")
-    outside, known = ([tuple(c[k] for k in keys) for c in s["outside_the_guarantee"]] for s in (said, ours))
+    outside, known = (
+        [tuple(c[k] for k in keys) for c in s["outside_the_guarantee"]] for s in (said, ours)
+    )
     assert sorted(outside) == sorted(c for c in known if c[0] == "persons")
     drawn = {(e["level"], e["query"]): e for e in ours["ledger"] if e["universe"] == "persons"}
     assert {(m["level"], m["query"]) for m in said["measured"]} == set(drawn)
@@ -357,7 +476,8 @@ def test_what_the_release_says_of_itself(small: Path, tmp_path: Path) -> None:
     assert people(again).equals(people(tmp_path / "out"))
 
 
-# --- units without measurements ---------------------------------------------------------------------------------------
+# --- units without measurements
+# ---------------------------------------------------------------------------------------
 
 
 def lost_county(level: str, kind: str, table: pa.Table) -> pa.Table:
@@ -368,8 +488,12 @@ def no_number(value: float) -> Change:
     def change(level: str, kind: str, table: pa.Table) -> pa.Table:
         if (level, kind) != ("County", "DPQuery"):
             return table
-        spoilt = [value if c == "034100011" else v
-                  for c, v in zip(table["geocode"].to_pylist(), table["variance"].to_pylist(), strict=True)]  # fmt: skip
+        spoilt = [
+            value if c == "034100011" else v
+            for c, v in zip(
+                table["geocode"].to_pylist(), table["variance"].to_pylist(), strict=True
+            )
+        ]
         return replaced(table, "variance", spoilt)
 
     return change
@@ -380,13 +504,18 @@ def no_value(level: str, kind: str, table: pa.Table) -> pa.Table:
     table = no_number(np.inf)(level, kind, table)
     if (level, kind) != ("County", "DPQuery"):
         return table
-    values = [[np.nan] * len(v) if c == "034100011" else v
-              for c, v in zip(table["geocode"].to_pylist(), table["value"].to_pylist(), strict=True)]  # fmt: skip
+    values = [
+        [np.nan] * len(v) if c == "034100011" else v
+        for c, v in zip(table["geocode"].to_pylist(), table["value"].to_pylist(), strict=True)
+    ]
     return replaced(table, "value", values, pa.list_(pa.float64()))
 
 
-@pytest.mark.parametrize("change", [lost_county, no_number(np.nan), no_number(np.inf), no_number(0.0), no_value],
-                         ids=["no rows", "nan", "inf", "zero", "nan values"])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [lost_county, no_number(np.nan), no_number(np.inf), no_number(0.0), no_value],
+    ids=["no rows", "nan", "inf", "zero", "nan values"],
+)
 def test_a_bypassed_county_is_there_and_unmeasured(
     run: Path, names: Mapping[str, str], tmp_path: Path, change: Change
 ) -> None:
@@ -438,8 +567,12 @@ def no_level(name: str) -> Change:
 
 
 @pytest.mark.parametrize("change", [without("US"), no_level("US")], ids=["no rows", "no variance"])
-def test_an_unmeasured_root_is_estimated_from_below(small: Path, tmp_path: Path, change: Change) -> None:
-    """Going down from a histogram that nothing measures would make all the others as arbitrary as that."""
+def test_an_unmeasured_root_is_estimated_from_below(
+    small: Path, tmp_path: Path, change: Change
+) -> None:
+    """Going down from a histogram that nothing measures would make all the others as arbitrary as
+    that.
+    """
     out = estimated(published(small, tmp_path / "nmf", change=change), tmp_path / "out")
     assert "full-information" in privacy(out)["notes"][-1]
     assert_constraints(out, small)
@@ -447,7 +580,8 @@ def test_an_unmeasured_root_is_estimated_from_below(small: Path, tmp_path: Path,
     assert white[1] == pytest.approx(white[0], abs=0.05)
 
 
-# --- constraints --------------------------------------------------------------------------------------------------------
+# --- constraints
+# --------------------------------------------------------------------------------------------------------
 
 
 def national_only(level: str, kind: str, table: pa.Table) -> pa.Table:
@@ -463,7 +597,9 @@ def add_total(folder: Path, code: str, total: int, like: Path) -> None:
 
 
 def state_total(run: Path) -> Path:
-    return run / "release" / "nmf" / "State.parquet" / "Constraint" / "State=34" / "part-00000.parquet"
+    return (
+        run / "release" / "nmf" / "State.parquet" / "Constraint" / "State=34" / "part-00000.parquet"
+    )
 
 
 def test_the_national_total_alone(run: Path, tmp_path: Path) -> None:
@@ -471,7 +607,10 @@ def test_the_national_total_alone(run: Path, tmp_path: Path) -> None:
     add_total(folder, "US", 3000, state_total(run))
     out = estimated(folder, tmp_path / "out")
     assert {(c["constraint"], c["level"]) for c in privacy(out)["outside_the_guarantee"]} == {
-        ("total", "US"), ("hhgq_total_lb", "Block"), ("hhgq_total_ub", "Block")}  # fmt: skip
+        ("total", "US"),
+        ("hhgq_total_lb", "Block"),
+        ("hhgq_total_ub", "Block"),
+    }
     assert_constraints(out, run, total="US")
 
 
@@ -487,17 +626,23 @@ def test_totals_of_two_levels_agree_or_are_refused(run: Path, tmp_path: Path) ->
 
 def test_totals_of_some_states_are_not_used_and_that_is_said(run: Path, tmp_path: Path) -> None:
     folder = published(run, tmp_path / "nmf", change=without("State", "34", kinds=("Constraint",)))
-    done = CliRunner().invoke(cli.main, ["estimate", "--from", str(folder), "--out", str(tmp_path / "out"), "--quiet"])
+    done = CliRunner().invoke(
+        cli.main, ["estimate", "--from", str(folder), "--out", str(tmp_path / "out"), "--quiet"]
+    )
     assert done.exit_code == 0
     assert "State: the total is known for 2 of 3 units" in done.output
     assert_constraints(tmp_path / "out", run, total=None)
 
 
-def test_other_constraints_are_named_and_those_of_the_schema_taken_as_known(run: Path, tmp_path: Path) -> None:
+def test_other_constraints_are_named_and_those_of_the_schema_taken_as_known(
+    run: Path, tmp_path: Path
+) -> None:
     def change(level: str, kind: str, table: pa.Table) -> pa.Table:
         names = {"hhgq_total_lb_con": "nurse_nva_0_con", "hhgq_total_ub_con": "hhgq_va_ub_con"}
         if kind == "Constraint":
-            return replaced(table, "query_name", [names.get(n, n) for n in table["query_name"].to_pylist()])
+            return replaced(
+                table, "query_name", [names.get(n, n) for n in table["query_name"].to_pylist()]
+            )
         return table
 
     convert(published(run, tmp_path / "nmf", change=change), tmp_path / "out")
@@ -510,24 +655,35 @@ def test_units_without_bounds_are_unbounded_and_that_is_said(run: Path, tmp_path
     lost = without("Block", "3400100010011000", kinds=("Constraint",))
     convert(published(run, tmp_path / "nmf", change=lost), tmp_path / "out")
     said = json.loads((tmp_path / "out" / "privacy.json").read_text())
-    assert said["notes"] == [f"Block: hhgq_total_{e} is not given for 1 of 79 units, which are unbounded"
-                             for e in ("lb", "ub")]  # fmt: skip
+    assert said["notes"] == [
+        f"Block: hhgq_total_{e} is not given for 1 of 79 units, which are unbounded"
+        for e in ("lb", "ub")
+    ]
     found = rows_of(tmp_path / "out" / "nmf", "Block", "Constraint")
     assert found["3400100010011000", "hhgq_total_lb"][0] == [0] * 8
     assert min(found["3400100010011000", "hhgq_total_ub"][0]) > 10**10
 
 
 def state_bounds(run: Path, folder: Path, extra: int) -> None:
-    """The bounds of states: the sums of those of their blocks, with lower ones of New Jersey moved by ``extra``."""
-    blocks = pa.concat_tables([pq.ParquetFile(p).read() for p in parts(folder, "Block", "Constraint")])
+    """The bounds of states: the sums of those of their blocks, with lower ones of New Jersey moved
+    by ``extra``.
+    """
+    blocks = pa.concat_tables(
+        [pq.ParquetFile(p).read() for p in parts(folder, "Block", "Constraint")]
+    )
     sums: dict[tuple[str, str], np.ndarray] = {}
-    for code, name, value in zip(*(blocks[c].to_pylist() for c in ("geocode", "query_name", "value")), strict=True):
+    for code, name, value in zip(
+        *(blocks[c].to_pylist() for c in ("geocode", "query_name", "value")), strict=True
+    ):
         sums[code[:2], name] = sums.get((code[:2], name), np.zeros(8, dtype=int)) + value
     sums["34", "hhgq_total_lb_con"] = sums["34", "hhgq_total_lb_con"] + extra
     rows = blocks.slice(0, 1).take(pa.array([0] * len(sums)))
-    for column, values in (("geocode", [s for s, _ in sums]), ("query_name", [n for _, n in sums]),
-                           ("value", [v.tolist() for v in sums.values()]),
-                           ("sign", [">=" if "_lb" in n else "<=" for _, n in sums])):  # fmt: skip
+    for column, values in (
+        ("geocode", [s for s, _ in sums]),
+        ("query_name", [n for _, n in sums]),
+        ("value", [v.tolist() for v in sums.values()]),
+        ("sign", [">=" if "_lb" in n else "<=" for _, n in sums]),
+    ):
         rows = replaced(rows, column, values)
     path = folder / "State.parquet" / "Constraint" / "part-bounds.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -535,31 +691,47 @@ def state_bounds(run: Path, folder: Path, extra: int) -> None:
 
 
 @pytest.mark.parametrize("extra,totals", [(0, False), (1, False), (1, True)])
-def test_bounds_of_upper_levels_that_say_more_are_named(run: Path, tmp_path: Path, extra: int, totals: bool) -> None:
+def test_bounds_of_upper_levels_that_say_more_are_named(
+    run: Path, tmp_path: Path, extra: int, totals: bool
+) -> None:
     folder = published(run, tmp_path / "nmf", change=None if totals else national_only)
     state_bounds(run, folder, extra)
     convert(folder, tmp_path / "out")
     notes = json.loads((tmp_path / "out" / "privacy.json").read_text())["notes"]
-    said = ["State: hhgq_total_lb is stricter than the bounds below it for 1 of 3 units: not enforced"]
+    said = [
+        "State: hhgq_total_lb is stricter than the bounds below it for 1 of 3 units: not enforced"
+    ]
     assert notes == (said if extra and not totals else [])
 
 
-# --- other trees and schemas ----------------------------------------------------------------------------------------------
+# --- other trees and schemas
+# ----------------------------------------------------------------------------------------------
 
 
-def test_a_state_in_two_parts_is_two_units(run: Path, names: Mapping[str, str], tmp_path: Path) -> None:
-    """The part of a state in American Indian areas has a code of its own, and all below it with it."""
+def test_a_state_in_two_parts_is_two_units(
+    run: Path, names: Mapping[str, str], tmp_path: Path
+) -> None:
+    """The part of a state in American Indian areas has a code of its own, and all below it with
+    it.
+    """
     out = estimated(in_two_parts(run, names, tmp_path / "nmf"), tmp_path / "out")
     spine = spine_file.read(out / "release" / "spine.parquet")
     assert spine.geocodes("State").tolist() == ["034", "036", "042", "136"]
     opened = open_release(out / "release")
     source = opened.source(opened.after.universes[0])
-    assert np.isfinite(source.read("State", "total", 0, 4).variance).tolist() == [True, False, True, False]
+    assert np.isfinite(source.read("State", "total", 0, 4).variance).tolist() == [
+        True,
+        False,
+        True,
+        False,
+    ]
     assert_constraints(out, run, total=None)
 
 
 def in_two_parts(run: Path, names: Mapping[str, str], out: Path) -> Path:
-    """The published layout with a county of New York in the state's other part: what was measured of the state is of neither."""
+    """The published layout with a county of New York in the state's other part: what was measured
+    of the state is of neither.
+    """
     county = next(n for o, n in names.items() if o[:2] == "36" and len(o) == 5)
     unmeasured = without("State", "036")
     split = {o: "1" + n[1:] if n.startswith(county) else n for o, n in names.items()}
@@ -567,13 +739,23 @@ def in_two_parts(run: Path, names: Mapping[str, str], out: Path) -> Path:
 
 
 def state_totals(run: Path, folder: Path, **changed: int) -> dict[str, int]:
-    """Adds rows ``joint_total`` for every unit of level State, as changed; the totals of the places."""
-    like = pa.concat_tables([pq.ParquetFile(p).read() for p in parts(run / "release" / "nmf", "State", "Constraint")])
-    total = {c: v[0] for c, v in zip(like["geocode"].to_pylist(), like["value"].to_pylist(), strict=True)}
+    """Adds rows ``joint_total`` for every unit of level State, as changed; the totals of the
+    places.
+    """
+    like = pa.concat_tables(
+        [pq.ParquetFile(p).read() for p in parts(run / "release" / "nmf", "State", "Constraint")]
+    )
+    total = {
+        c: v[0] for c, v in zip(like["geocode"].to_pylist(), like["value"].to_pylist(), strict=True)
+    }
     codes = ["034", "036", "042", "136"]
     rows = like.slice(0, 1).take(pa.array([0] * 4))
     values = [[changed.get(f"of_{c}", total[c[1:]])] for c in codes]
-    for column, new in (("geocode", codes), ("query_name", ["joint_total_con"] * 4), ("value", values)):
+    for column, new in (
+        ("geocode", codes),
+        ("query_name", ["joint_total_con"] * 4),
+        ("value", values),
+    ):
         rows = replaced(rows, column, new)
     path = folder / "State.parquet" / "Constraint" / "part-joint.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -581,7 +763,9 @@ def state_totals(run: Path, folder: Path, **changed: int) -> dict[str, int]:
     return total
 
 
-def test_the_two_parts_of_a_state_hold_its_total_together(run: Path, names: Mapping[str, str], tmp_path: Path) -> None:
+def test_the_two_parts_of_a_state_hold_its_total_together(
+    run: Path, names: Mapping[str, str], tmp_path: Path
+) -> None:
     folder = in_two_parts(run, names, tmp_path / "nmf")
     convert(folder, tmp_path / "without")
     notes = json.loads((tmp_path / "without" / "privacy.json").read_text())["notes"]
@@ -590,12 +774,17 @@ def test_the_two_parts_of_a_state_hold_its_total_together(run: Path, names: Mapp
     out = estimated(folder, tmp_path / "out")
     assert not [n for n in privacy(out)["notes"] if "two units" in n]
     assert {(c["constraint"], c["level"]) for c in privacy(out)["outside_the_guarantee"]} == {
-        ("joint_total", "State"), ("hhgq_total_lb", "Block"), ("hhgq_total_ub", "Block")}  # fmt: skip
+        ("joint_total", "State"),
+        ("hhgq_total_lb", "Block"),
+        ("hhgq_total_ub", "Block"),
+    }
     state = people(out)["TABBLKST"].to_pylist()
     assert {c: state.count(c) for c in total} == total
 
 
-def test_parts_that_are_missing_are_refused(run: Path, names: Mapping[str, str], tmp_path: Path) -> None:
+def test_parts_that_are_missing_are_refused(
+    run: Path, names: Mapping[str, str], tmp_path: Path
+) -> None:
     """An estimate would spread the nation's total over the states that are there."""
     folder = published(run, tmp_path / "nmf", names)
     for path in [p for p in folder.rglob("State=*") if p.name != "State=034"]:
@@ -608,20 +797,28 @@ def test_parts_that_are_missing_are_refused(run: Path, names: Mapping[str, str],
     convert(folder, tmp_path / "one")  # the state is the root
 
 
-def test_a_part_that_is_missing_far_below_is_refused(small: Path, names: Mapping[str, str], tmp_path: Path) -> None:
+def test_a_part_that_is_missing_far_below_is_refused(
+    small: Path, names: Mapping[str, str], tmp_path: Path
+) -> None:
     """A tract of several, with all below it."""
     spine = spine_file.read(small / "release" / "spine.parquet")
     several = np.flatnonzero(np.bincount(spine.parent[3]) > 1)[0]
     tract = names[spine.code("Tract", int(np.flatnonzero(spine.parent[3] == several)[0]))]
 
     def change(level: str, kind: str, table: pa.Table) -> pa.Table:
-        return table.filter(pa.array([not c.startswith(tract) for c in table["geocode"].to_pylist()]))
+        return table.filter(
+            pa.array([not c.startswith(tract) for c in table["geocode"].to_pylist()])
+        )
 
-    with pytest.raises(UserError, match=r"County .* holds .* records, but the units of level Tract below it"):
+    with pytest.raises(
+        UserError, match=r"County .* holds .* records, but the units of level Tract below it"
+    ):
         convert(published(small, tmp_path / "nmf", names, change), tmp_path / "no")
 
 
-def test_parts_that_state_different_totals_are_refused(run: Path, names: Mapping[str, str], tmp_path: Path) -> None:
+def test_parts_that_state_different_totals_are_refused(
+    run: Path, names: Mapping[str, str], tmp_path: Path
+) -> None:
     folder = in_two_parts(run, names, tmp_path / "nmf")
     state_totals(run, folder, of_136=1)
     with pytest.raises(UserError, match="unit 036 and another of its place state different totals"):
@@ -632,22 +829,31 @@ def test_parts_that_state_different_totals_are_refused(run: Path, names: Mapping
         convert(folder, tmp_path / "no")
 
 
-def test_a_unit_that_stands_for_its_only_child(small: Path, names: Mapping[str, str], tmp_path: Path) -> None:
+def test_a_unit_that_stands_for_its_only_child(
+    small: Path, names: Mapping[str, str], tmp_path: Path
+) -> None:
     """A block group of one block, coded and measured as the block, which has no rows at all."""
     spine = spine_file.read(small / "release" / "spine.parquet")
     only = int(np.flatnonzero(np.diff(spine.children("Block")) == 1)[0])
-    group, block = names[spine.code("Block_Group", only)], names[spine.code("Block", spine.children("Block")[only])]
+    group, block = (
+        names[spine.code("Block_Group", only)],
+        names[spine.code("Block", spine.children("Block")[only])],
+    )
 
     def change(level: str, kind: str, table: pa.Table) -> pa.Table:
         table = without("Block", block, kinds=("DPQuery", "Constraint"))(level, kind, table)
         if level != "Block_Group":
             return table
-        return replaced(table, "geocode", [block if c == group else c for c in table["geocode"].to_pylist()])
+        return replaced(
+            table, "geocode", [block if c == group else c for c in table["geocode"].to_pylist()]
+        )
 
     out = estimated(published(small, tmp_path / "nmf", names, change), tmp_path / "out")
     made = spine_file.read(out / "release" / "spine.parquet")
     assert [len(c) for c in made.codes] == [len(c) for c in spine.codes]
-    assert made.geocodes("Block_Group")[made.parent[5][made.find("Block", [block])]].tolist() == [block]
+    assert made.geocodes("Block_Group")[made.parent[5][made.find("Block", [block])]].tolist() == [
+        block
+    ]
 
 
 def test_unknown_levels_are_ordered_by_their_units(run: Path, small: Path, tmp_path: Path) -> None:
@@ -671,14 +877,19 @@ def test_a_level_may_be_left_out(small: Path, tmp_path: Path) -> None:
     assert_constraints(out, small)
 
 
-def test_housing_units_have_a_schema_of_their_own(run: Path, names: Mapping[str, str], tmp_path: Path) -> None:
+def test_housing_units_have_a_schema_of_their_own(
+    run: Path, names: Mapping[str, str], tmp_path: Path
+) -> None:
     folder = drift(published(run, tmp_path / "nmf", names, universe="nmf-housing"), 2)
     out = estimated(folder, tmp_path / "out", report=True)
     spec = tomllib.loads((out / "release" / "spec.toml").read_text(encoding="utf-8"))
     assert spec["schema"]["name"] == "h1"
     rows = pq.read_table(out / "release" / "microdata" / "units").to_pydict()
     wanted = {
-        names[c]: v[0] for (c, _), (v, _) in rows_of(run / "release" / "nmf-housing", "Block", "Constraint").items()
+        names[c]: v[0]
+        for (c, _), (v, _) in rows_of(
+            run / "release" / "nmf-housing", "Block", "Constraint"
+        ).items()
     }
     blocks = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK")
     found = Counter("".join(code) for code in zip(*(rows[c] for c in blocks), strict=True))
@@ -688,7 +899,8 @@ def test_housing_units_have_a_schema_of_their_own(run: Path, names: Mapping[str,
     assert [p.name for p in (out / "release" / "tables").glob("*_Block.csv")] == ["H1_Block.csv"]
 
 
-# --- what is not whole ----------------------------------------------------------------------------------------------------
+# --- what is not whole
+# ----------------------------------------------------------------------------------------------------
 
 
 def parts(folder: Path, level: str = "Block", kind: str = "DPQuery") -> list[Path]:
@@ -699,11 +911,16 @@ def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     pq.write_table(change(pq.ParquetFile(path).read()), path)
 
 
-def spoil(level: str, column: str, value: object, kind: pa.DataType | None = None, at: str = "DPQuery") -> object:
+def spoil(
+    level: str, column: str, value: object, kind: pa.DataType | None = None, at: str = "DPQuery"
+) -> object:
     """Another value of a column in the first row of the first file of a level."""
 
     def change(folder: Path) -> None:
-        rewrite(parts(folder, level, at)[0], lambda t: replaced(t, column, [value, *t[column].to_pylist()[1:]], kind))
+        rewrite(
+            parts(folder, level, at)[0],
+            lambda t: replaced(t, column, [value, *t[column].to_pylist()[1:]], kind),
+        )
 
     return change
 
@@ -734,7 +951,9 @@ def text(folder: Path) -> None:
 
 def other_name(folder: Path, column: str, name: str) -> None:
     for path in (p for p in folder.rglob("*.parquet") if p.is_file()):
-        rewrite(path, lambda t: t.rename_columns([name if c == column else c for c in t.column_names]))
+        rewrite(
+            path, lambda t: t.rename_columns([name if c == column else c for c in t.column_names])
+        )
 
 
 def twice(folder: Path) -> None:
@@ -748,12 +967,23 @@ def two_roots(folder: Path) -> None:
 
 
 def only_one_county_below(folder: Path) -> None:
-    rewrite(parts(folder, "County")[0], lambda t: pa.concat_tables([t, replaced(t, "geocode", ["34999"] * len(t))]))
+    rewrite(
+        parts(folder, "County")[0],
+        lambda t: pa.concat_tables([t, replaced(t, "geocode", ["34999"] * len(t))]),
+    )
 
 
 def both_universes(folder: Path) -> None:
-    rewrite(parts(folder, "Tract")[0], lambda t: t.drop_columns(["hhgq", "votingage", "hispanic"]).rename_columns(
-        ["h1" if c == "cenrace" else c for c in t.column_names if c not in ("hhgq", "votingage", "hispanic")]))  # fmt: skip
+    rewrite(
+        parts(folder, "Tract")[0],
+        lambda t: t.drop_columns(["hhgq", "votingage", "hispanic"]).rename_columns(
+            [
+                "h1" if c == "cenrace" else c
+                for c in t.column_names
+                if c not in ("hhgq", "votingage", "hispanic")
+            ]
+        ),
+    )
 
 
 def no_column(name: str, kind: str = "DPQuery") -> Callable[[Path], None]:
@@ -773,29 +1003,60 @@ BROKEN: dict[str, tuple[object, str]] = {
     "a torn file": (torn, "State=34"),
     "no Parquet": (text, "not a readable Parquet file"),
     "two roots": (two_roots, "County has 2 units (34001, 34003, ...), but the tree has one root"),
-    "an orphan": (spoil("Block", "geocode", "99"), "Block '99' belongs to no unit of level Block_Group"),
-    "a unit in another": (spoil("Block", "geocode", "34001000100110000"), "begins with '3400100010011000'"),
-    "a unit without children": (only_one_county_below, "County '34999' has no unit of level Tract below it"),
+    "an orphan": (
+        spoil("Block", "geocode", "99"),
+        "Block '99' belongs to no unit of level Block_Group",
+    ),
+    "a unit in another": (
+        spoil("Block", "geocode", "34001000100110000"),
+        "begins with '3400100010011000'",
+    ),
+    "a unit without children": (
+        only_one_county_below,
+        "County '34999' has no unit of level Tract below it",
+    ),
     "another schema": (lambda f: other_name(f, "votingage", "age"), "schema that is built in"),
     "two schemas": (both_universes, "schema 'h1', in other files of 'pl94'"),
     "an unknown recode": (spoil("US", "cenrace", "majorRaces"), "'majorRaces'"),
     "a recode of another attribute": (spoil("US", "cenrace", "hhinstlevels"), "hhinstlevels"),
     "a name that lies": (spoil("State", "query_name", "hhgq_dpq"), "hhgq"),
     "no name": (spoil("Block", "query_name", None), "'query_name' is not text"),
-    "a code that is a number": (lambda f: rewrite(parts(f, "State")[0], lambda t: replaced(
-        t, "geocode", [34] * len(t), pa.int64())), "'geocode' is not text"),
+    "a code that is a number": (
+        lambda f: rewrite(
+            parts(f, "State")[0], lambda t: replaced(t, "geocode", [34] * len(t), pa.int64())
+        ),
+        "'geocode' is not text",
+    ),
     "too few values": (spoil("Block", "value", []), "0 values where the query has"),
     "no values": (spoil("Block", "value", None), "None values where the query has"),
     "a hole in the values": (spoil("State", "value", [None]), "not whole numbers"),
     "half a person": (spoil("State", "value", [0.5], pa.list_(pa.float64())), "not whole numbers"),
-    "values that are no lists": (lambda f: rewrite(parts(f, "US")[0], lambda t: replaced(
-        t, "value", ["1"] * len(t), pa.string())), "not lists"),
+    "values that are no lists": (
+        lambda f: rewrite(
+            parts(f, "US")[0], lambda t: replaced(t, "value", ["1"] * len(t), pa.string())
+        ),
+        "not lists",
+    ),
     "another order of the axes": (spoil("US", "query_shape", [63, 2, 2, 8]), "shape"),
     "a negative variance": (spoil("Block", "variance", -1.0), "negative"),
-    "variances that are no numbers": (lambda f: rewrite(parts(f)[0], lambda t: replaced(
-        t, "variance", ["x"] * len(t), pa.string())), "not numbers"),
-    "codes in another encoding": (lambda f: rewrite(parts(f, "State")[0], lambda t: replaced(
-        t, "geocode", pa.array([b"\xff4"] * len(t), pa.binary()).view(pa.string()), pa.string())), "not text"),
+    "variances that are no numbers": (
+        lambda f: rewrite(
+            parts(f)[0], lambda t: replaced(t, "variance", ["x"] * len(t), pa.string())
+        ),
+        "not numbers",
+    ),
+    "codes in another encoding": (
+        lambda f: rewrite(
+            parts(f, "State")[0],
+            lambda t: replaced(
+                t,
+                "geocode",
+                pa.array([b"\xff4"] * len(t), pa.binary()).view(pa.string()),
+                pa.string(),
+            ),
+        ),
+        "not text",
+    ),
     "no variances": (no_column("variance"), "'variance'"),
     "no geocodes": (no_column("geocode"), "'geocode'"),
     "no values at all": (no_column("value"), "'value'"),
@@ -803,8 +1064,11 @@ BROKEN: dict[str, tuple[object, str]] = {
     "rows twice": (twice, "two measurements"),
     "another sign": (spoil("State", "sign", "<=", at="Constraint"), "sign '<='"),
     "a negative bound": (spoil("Block", "value", [-1] * 8, at="Constraint"), "negative"),
-    "bounds that contradict each other": (spoil("Block", "value", [1 << 30] * 8, at="Constraint"), "above the upper"),
-}  # fmt: skip
+    "bounds that contradict each other": (
+        spoil("Block", "value", [1 << 30] * 8, at="Constraint"),
+        "above the upper",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", BROKEN)
@@ -813,7 +1077,8 @@ def test_what_is_broken_is_told_in_one_message(small: Path, tmp_path: Path, case
     folder = published(small, tmp_path / "nmf")
     change(folder)  # type: ignore[operator]
     done = CliRunner().invoke(
-        cli.main, ["estimate", "--from", str(folder), "--out", str(tmp_path / "new" / "out"), "--quiet"]
+        cli.main,
+        ["estimate", "--from", str(folder), "--out", str(tmp_path / "new" / "out"), "--quiet"],
     )
     assert done.exit_code == 2, done.output
     assert words in done.output
@@ -834,7 +1099,9 @@ def test_nothing_to_begin_with(small: Path, tmp_path: Path) -> None:
 def test_no_folder_at_all(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "file", tmp_path / "none"):
-        done = CliRunner().invoke(cli.main, ["estimate", "--from", str(path), "--out", str(tmp_path / "o"), "--quiet"])
+        done = CliRunner().invoke(
+            cli.main, ["estimate", "--from", str(path), "--out", str(tmp_path / "o"), "--quiet"]
+        )
         assert done.exit_code == 2
         assert "this is no release" in done.output
 
@@ -843,6 +1110,8 @@ def test_a_folder_that_is_taken_is_left_alone(run: Path, tmp_path: Path) -> None
     folder = published(run, tmp_path / "nmf")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("x")
-    done = CliRunner().invoke(cli.main, ["estimate", "--from", str(folder), "--out", str(tmp_path / "out")])
+    done = CliRunner().invoke(
+        cli.main, ["estimate", "--from", str(folder), "--out", str(tmp_path / "out")]
+    )
     assert done.exit_code == 2
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine"]

@@ -10,17 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.files.measurements.published_sums import INSIDE, INSIDE_2010, STATES, MeasuredTotals, _missing
+from das.files.measurements.published_sums import (
+    INSIDE,
+    INSIDE_2010,
+    STATES,
+    MeasuredTotals,
+    _missing,
+)
 from das.model.measurement import Measurement
 from das.model.spine import Spine
 from tests.strategies import spines
 
 
-def measured(spine: Spine, people: np.ndarray, sd: float, seed: int, unmeasured: float = 0.0) -> MeasuredTotals:
+def measured(
+    spine: Spine, people: np.ndarray, sd: float, seed: int, unmeasured: float = 0.0
+) -> MeasuredTotals:
     """Two queries of every level: a total, and three answers that sum to it."""
     rng, out = np.random.default_rng(seed), MeasuredTotals(spine)
     for level in spine.levels:
-        true = np.bincount(spine.up(spine.levels[-1], level), weights=people, minlength=spine.units(level)).astype(int)
+        true = np.bincount(
+            spine.up(spine.levels[-1], level), weights=people, minlength=spine.units(level)
+        ).astype(int)
         for name, parts in (("total", 1), ("three", 3)):
             values = np.stack([true - (parts - 1), *[np.ones_like(true)] * (parts - 1)], axis=1)
             values += np.rint(rng.normal(0, sd, values.shape)).astype(int)
@@ -50,9 +60,13 @@ def test_what_is_missing_is_found(spine: Spine, seed: int, known: bool) -> None:
 
 
 def test_the_bound_is_that_of_the_sum() -> None:
-    """A parent of variance 9 and four children of variance 4: the standard deviation of their difference is 5."""
+    """A parent of variance 9 and four children of variance 4: the standard deviation of their
+    difference is 5.
+    """
     spine = Spine(
-        ("A", "B"), (np.array(["A"]), np.array(["A1", "A2", "A3", "A4"])), (np.zeros(1, int), np.zeros(4, int))
+        ("A", "B"),
+        (np.array(["A"]), np.array(["A1", "A2", "A3", "A4"])),
+        (np.zeros(1, int), np.zeros(4, int)),
     )
     for off, refused in ((29, False), (31, True)):
         totals = MeasuredTotals(spine)
@@ -68,13 +82,17 @@ def test_the_bound_is_that_of_the_sum() -> None:
 def test_parts_of_states_that_publications_have() -> None:
     assert (len(STATES), len(INSIDE), len(INSIDE_2010)) == (51, 37, 36)
     assert "has 88 parts, also 144" not in _missing("State", ["050"])
-    assert "the publication of 2020 has 88 parts, also 102" in _missing("State", ["002"])  # the other part comes first
+    assert "the publication of 2020 has 88 parts, also 102" in _missing(
+        "State", ["002"]
+    )  # the other part comes first
     assert "of 2010 has 87 parts" in _missing("State", ["044", "144"])
     assert _missing("State", ["034", "134"]) == _missing("County", ["050"]) == ""
 
 
 def test_official_layout_in_parts_is_refused(shared_data: Path, tmp_path: Path) -> None:
-    """The nation and the two parts of one state: 3,782 and 300 were once published as 7,742 and 4,258."""
+    """The nation and the two parts of one state: 3,782 and 300 were once published as 7,742 and
+    4,258.
+    """
     from das.files.measurements.published_layout import convert
 
     whole, some = shared_data / "nmf_bluedown" / "US_Person_PL_PROD", tmp_path / "some"

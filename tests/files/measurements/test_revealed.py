@@ -1,4 +1,6 @@
-"""What was revealed, in files: given back as it was, read by others, small, and refused where it is not whole."""
+"""What was revealed, in files: given back as it was, read by others, small, and refused where it is
+not whole.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ CELLS = PL94.cells
 def some(
     at: Ints, values: Ints, query: str = "detailed", variance: NDArray[np.float64] = VARIANCE
 ) -> SparseMeasurement:
-    return SparseMeasurement.of("Block", query, (BLOCKS, PL94.query(query).answers), at, values, variance)
+    return SparseMeasurement.of(
+        "Block", query, (BLOCKS, PL94.query(query).answers), at, values, variance
+    )
 
 
 def example() -> list[SparseMeasurement]:
@@ -64,11 +68,18 @@ def part(root: Path) -> Path:
     return root / "Block.parquet" / "Revealed" / "part-00000.parquet"
 
 
-AT = st.lists(st.sampled_from([u * CELLS + c for u in (0, 2, 3, 4, 5) for c in (0, 1, 2, 7, 2014, 2015)]), unique=True)
+AT = st.lists(
+    st.sampled_from([u * CELLS + c for u in (0, 2, 3, 4, 5) for c in (0, 1, 2, 7, 2014, 2015)]),
+    unique=True,
+)
 
 
-@given(AT, st.sampled_from([0, 5, 2**31 - 1, -(2**31), 2**31, 2**62, -(2**63) + 1]), st.integers(1, 12))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    AT, st.sampled_from([0, 5, 2**31 - 1, -(2**31), 2**31, 2**62, -(2**63) + 1]), st.integers(1, 12)
+)
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_what_is_written_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[int], far: int, group: int
 ) -> None:
@@ -79,7 +90,9 @@ def test_what_is_written_is_read(
     m = some(at, values)
     digests = write(tmp_path, "Block", PL94, SPINE, [m])
     assert digests == {
-        "Block.parquet/Revealed/part-00000.parquet": hashlib.sha256(part(tmp_path).read_bytes()).hexdigest()
+        "Block.parquet/Revealed/part-00000.parquet": (
+            hashlib.sha256(part(tmp_path).read_bytes()).hexdigest()
+        )
     }
     assert RevealedReader(tmp_path, SPINE).read("Block", "detailed") == m
 
@@ -91,12 +104,20 @@ def test_a_reader_answers_as_what_was_asked(root: Path) -> None:
         assert reader.shape("Block", m.query) == m.shape
         assert reader.variance("Block", m.query).tolist() == VARIANCE.tolist()
         order = np.random.default_rng(2).permutation(len(m.at))
-        assert (reader.answers("Block", m.query, m.unit[order], m.cell[order]) == m.values[order]).all()
+        assert (
+            reader.answers("Block", m.query, m.unit[order], m.cell[order]) == m.values[order]
+        ).all()
     with pytest.raises(
-        InputError, match=r"1 of 2 answers were not revealed, as answer 0 of unit 4.*\n.*no other can be known any more"
+        InputError,
+        match=(
+            r"1 of 2 answers were not revealed, as answer 0 of unit 4.*\n.*no other can be known"
+            r" any more"
+        ),
     ):
         reader.answers("Block", "total", np.array([5, 4]), np.array([0, 0]))
-    with pytest.raises(InputError, match=r"'age' is not measured at level 'Block'.*\n.*detailed, total, hhgq"):
+    with pytest.raises(
+        InputError, match=r"'age' is not measured at level 'Block'.*\n.*detailed, total, hhgq"
+    ):
         reader.answers("Block", "age", np.array([0]), np.array([0]))
     with pytest.raises(ReleaseError, match="nothing was revealed of level 'US'"):
         reader.queries("US")
@@ -106,7 +127,9 @@ def test_a_reader_answers_as_what_was_asked(root: Path) -> None:
 
 def test_any_reader_of_parquet_sees_the_numbers(root: Path) -> None:
     rows = pq.read_table(part(root)).to_pylist()
-    assert [r["query_name"] for r in rows] == ["detailed_dpq"] * 5 + ["total_dpq"] * 5 + ["hhgq_dpq"] * 5
+    assert [r["query_name"] for r in rows] == ["detailed_dpq"] * 5 + ["total_dpq"] * 5 + [
+        "hhgq_dpq"
+    ] * 5
     assert [r["geocode"] for r in rows[:5]] == ["0000", "0002", "0003", "0004", "0005"]
     m = example()[0]
     for r in rows[:5]:
@@ -126,10 +149,19 @@ def test_shards_are_one_source_together(tmp_path: Path) -> None:
     """Each writes of its own units; in any order, all of them or one."""
     m = example()[0]
     for shard, units in ((2, slice(3, 6)), (1, slice(0, 3))):
-        own = Spine(("US", "Block"), (SPINE.codes[0], SPINE.codes[1][units]), (SPINE.parent[0], SPINE.parent[1][units]))
+        own = Spine(
+            ("US", "Block"),
+            (SPINE.codes[0], SPINE.codes[1][units]),
+            (SPINE.parent[0], SPINE.parent[1][units]),
+        )
         here = (m.unit >= units.start) & (m.unit < units.stop)
         piece = SparseMeasurement(
-            "Block", "detailed", CELLS, m.at[here] - units.start * CELLS, m.values[here], VARIANCE[units]
+            "Block",
+            "detailed",
+            CELLS,
+            m.at[here] - units.start * CELLS,
+            m.values[here],
+            VARIANCE[units],
         )
         write(tmp_path, "Block", PL94, own, [piece], shard)
         assert RevealedReader(tmp_path, own, shard).read("Block", "detailed") == piece
@@ -138,7 +170,9 @@ def test_shards_are_one_source_together(tmp_path: Path) -> None:
         RevealedReader(tmp_path, own, 2).read("Block", "detailed")
 
 
-def test_a_part_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_appears_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails() -> Any:
         yield example()[0]
         raise OSError("lost")
@@ -157,7 +191,9 @@ def changed(
     def alter(table: pa.Table) -> pa.Table:
         i = table.schema.get_field_index(column)
         values = change(table[column].to_pylist())
-        return table.set_column(i, column, pa.array(values, kind or table.schema.field(column).type))
+        return table.set_column(
+            i, column, pa.array(values, kind or table.schema.field(column).type)
+        )
 
     return alter
 
@@ -165,18 +201,36 @@ def changed(
 DAMAGE: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     "a number less": (changed("value", lambda x: [x[0][1:], *x[1:]]), "not as long as one another"),
     "floats": (changed("value", lambda x: x, pa.list_(pa.float64())), "not integers"),
-    "text": (changed("cell", lambda x: [list(map(str, y)) for y in x], pa.list_(pa.string())), "another type"),
+    "text": (
+        changed("cell", lambda x: [list(map(str, y)) for y in x], pa.list_(pa.string())),
+        "another type",
+    ),
     "no such answer": (
         changed("cell", lambda x: [[CELLS, *x[0][1:]], *x[1:]]),
         "an answer to 'detailed' that there is not",
     ),
-    "negative": (changed("cell", lambda x: [[-1, *x[0][1:]], *x[1:]]), "an answer to 'detailed' that there is not"),
-    "an answer twice": (changed("cell", lambda x: [[x[0][1], *x[0][1:]], *x[1:]]), "is there twice"),
+    "negative": (
+        changed("cell", lambda x: [[-1, *x[0][1:]], *x[1:]]),
+        "an answer to 'detailed' that there is not",
+    ),
+    "an answer twice": (
+        changed("cell", lambda x: [[x[0][1], *x[0][1:]], *x[1:]]),
+        "is there twice",
+    ),
     "a unit twice": (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "two rows"),
-    "no such unit": (changed("geocode", lambda x: ["9999", *x[1:]]), "geocode '9999' is not a unit of 'Block'"),
-    "another shape": (changed("query_shape", lambda x: [[8, 2, 2, 62], *x[1:]]), "different shapes"),
+    "no such unit": (
+        changed("geocode", lambda x: ["9999", *x[1:]]),
+        "geocode '9999' is not a unit of 'Block'",
+    ),
+    "another shape": (
+        changed("query_shape", lambda x: [[8, 2, 2, 62], *x[1:]]),
+        "different shapes",
+    ),
     "variance zero": (changed("variance", lambda x: [0.0, *x[1:]]), "not positive and finite"),
-    "variance infinite": (changed("variance", lambda x: [float("inf"), *x[1:]]), "not positive and finite"),
+    "variance infinite": (
+        changed("variance", lambda x: [float("inf"), *x[1:]]),
+        "not positive and finite",
+    ),
     "a missing value": (changed("value", lambda x: [None, *x[1:]]), "missing"),
     "a missing column": (lambda t: t.drop_columns(["cell"]), "no column 'cell'"),
     "another query": (changed("query_name", lambda x: ["total_dpq", *x[1:]]), "mixes queries"),
@@ -199,8 +253,16 @@ def test_a_file_that_is_cut_is_refused(root: Path) -> None:
 
 
 def test_it_takes_about_a_byte_for_each_number(tmp_path: Path) -> None:
-    """Blocks that were asked for the cells of their block group, and a state that was asked for a few per cent of a million."""
-    wide = Schema("w", (Attribute("a", tuple(map(str, range(1000)))), Attribute("b", tuple(map(str, range(1000))))))
+    """Blocks that were asked for the cells of their block group, and a state that was asked for a
+    few per cent of a million.
+    """
+    wide = Schema(
+        "w",
+        (
+            Attribute("a", tuple(map(str, range(1000)))),
+            Attribute("b", tuple(map(str, range(1000)))),
+        ),
+    )
     rng, groups, each = np.random.default_rng(3), 60, 20
     support = [np.sort(rng.choice(wide.cells, 600, replace=False)) for _ in range(groups)]
     for level, lists in (
@@ -208,11 +270,19 @@ def test_it_takes_about_a_byte_for_each_number(tmp_path: Path) -> None:
         ("US", [np.sort(rng.choice(wide.cells, 30_000, replace=False))]),
     ):
         units = len(lists)
-        spine = Spine(
-            (level,), (np.array([f"{i:015d}" for i in range(units)]),), (np.zeros(units, dtype=np.int64),)
-        ) if level == "US" else Spine(
-            ("US", level), (np.array(["US"]), np.array([f"{i:015d}" for i in range(units)])), (np.zeros(1, dtype=np.int64), np.zeros(units, dtype=np.int64))
-        )  # fmt: skip
+        spine = (
+            Spine(
+                (level,),
+                (np.array([f"{i:015d}" for i in range(units)]),),
+                (np.zeros(units, dtype=np.int64),),
+            )
+            if level == "US"
+            else Spine(
+                ("US", level),
+                (np.array(["US"]), np.array([f"{i:015d}" for i in range(units)])),
+                (np.zeros(1, dtype=np.int64), np.zeros(units, dtype=np.int64)),
+            )
+        )
         at = np.concatenate([u * wide.cells + c for u, c in enumerate(lists)])
         values = np.rint(rng.normal(0, 30.15, len(at))).astype(np.int64)
         m = SparseMeasurement(level, "detailed", wide.cells, at, values, np.full(units, 909.0))

@@ -27,7 +27,9 @@ CELLS = E2E_1940.cells
 
 
 def line(kind: str, width: int, fields: dict[int, str]) -> str:
-    """A record with ``fields`` written at their first column (from 1) over a filling that means nothing."""
+    """A record with ``fields`` written at their first column (from 1) over a filling that means
+    nothing.
+    """
     text = list(kind + "7" * (width - 1))
     for column, value in fields.items():
         text[column - 1 : column - 1 + len(value)] = value
@@ -44,10 +46,20 @@ def household(
     gq: int = 1,
     gqtype: int = 0,
 ) -> str:
-    return line("H", 159, {
-        8: f"{serial:08d}", 16: f"{persons:02d}", 54: f"{state:02d}", 56: f"{county:04d}", 94: str(gq),
-        95: str(gqtype), 125: f"{district:04d}", 129: f"{supdist:03d}",
-    })  # fmt: skip
+    return line(
+        "H",
+        159,
+        {
+            8: f"{serial:08d}",
+            16: f"{persons:02d}",
+            54: f"{state:02d}",
+            56: f"{county:04d}",
+            94: str(gq),
+            95: str(gqtype),
+            125: f"{district:04d}",
+            129: f"{supdist:03d}",
+        },
+    )
 
 
 def person(serial: int = 1, age: int | str = 30, race: int = 1, hispan: int = 0) -> str:
@@ -86,20 +98,32 @@ def chunk(size: int) -> Iterator[None]:
         ext1940.CHUNK = before
 
 
-# --- the recode ---------------------------------------------------------------------------------------
+# --- the recode
+# ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gqtype, hhgq", [(0, 0), (2, 1), (3, 2), (4, 3), (6, 4), (7, 5), (8, 6), (9, 7)])
+@pytest.mark.parametrize(
+    "gqtype, hhgq", [(0, 0), (2, 1), (3, 2), (4, 3), (6, 4), (7, 5), (8, 6), (9, 7)]
+)
 @pytest.mark.parametrize("gq", [1, 2, 3, 4, 5, 6])
-def test_hhgq_is_a_shift_of_gqtype_whatever_gq(gqtype: int, hhgq: int, gq: int, tmp_path: Path) -> None:
+def test_hhgq_is_a_shift_of_gqtype_whatever_gq(
+    gqtype: int, hhgq: int, gq: int, tmp_path: Path
+) -> None:
     extract = read(lines(household(gq=gq, gqtype=gqtype), person()), tmp_path)
     assert counts(extract) == {("4400700012", (hhgq, 1, 0, 0)): 1}
     assert extract.blocks.structures.tolist() == [[int(i == hhgq) for i in range(8)]]
 
 
-@pytest.mark.parametrize("age, votingage", [(0, 0), (17, 0), (18, 1), (120, 1), (" 17", 0), ("  9", 0), (" 18", 1)])
+@pytest.mark.parametrize(
+    "age, votingage", [(0, 0), (17, 0), (18, 1), (120, 1), (" 17", 0), ("  9", 0), (" 18", 1)]
+)
 def test_votingage_begins_at_eighteen(age: int | str, votingage: int, tmp_path: Path) -> None:
-    assert next(iter(counts(read(lines(household(), person(age=age)), tmp_path))))[1] == (0, votingage, 0, 0)
+    assert next(iter(counts(read(lines(household(), person(age=age)), tmp_path))))[1] == (
+        0,
+        votingage,
+        0,
+        0,
+    )
 
 
 @pytest.mark.parametrize("hispan, hispanic", [(0, 0), (1, 1), (2, 1), (3, 1), (4, 1), (9, 1)])
@@ -130,7 +154,10 @@ def test_supdist_is_left_out_where_districts_overlap(tmp_path: Path) -> None:
 
 def test_vacant_units_are_housing_units_and_their_districts_are_places(tmp_path: Path) -> None:
     text = lines(
-        household(1, 0, district=5, gq=0), household(2, 0, district=6, gq=0), household(3, 1, district=6), person(3)
+        household(1, 0, district=5, gq=0),
+        household(2, 0, district=6, gq=0),
+        household(3, 1, district=6),
+        person(3),
     )
     extract = read(text, tmp_path)
     assert as_text(extract.blocks.fields["Enumdist"]).tolist() == ["4400700005", "4400700006"]
@@ -145,14 +172,21 @@ def test_records_are_sealed(tmp_path: Path) -> None:
     assert extract.sources[0].name == "x.dat"
 
 
-# --- against a reader of one line at a time ------------------------------------------------------------
+# --- against a reader of one line at a time
+# ------------------------------------------------------------
 
 people = st.lists(
-    st.tuples(st.integers(0, 120), st.integers(1, 6), st.sampled_from([0, 0, 1, 4, 9])), min_size=0, max_size=5
+    st.tuples(st.integers(0, 120), st.integers(1, 6), st.sampled_from([0, 0, 1, 4, 9])),
+    min_size=0,
+    max_size=5,
 )
 homes = st.lists(
     st.tuples(
-        st.sampled_from([1, 44]), st.sampled_from([10, 20]), st.integers(1, 3), st.sampled_from("02346789"), people
+        st.sampled_from([1, 44]),
+        st.sampled_from([10, 20]),
+        st.integers(1, 3),
+        st.sampled_from("02346789"),
+        people,
     ),
     min_size=1,
     max_size=12,
@@ -181,7 +215,9 @@ def one_line_at_a_time(text: str) -> tuple[dict, dict]:
     ended=st.booleans(),
     suffix=st.sampled_from([".dat", ".dat.gz"]),
 )
-def test_agrees_with_one_line_at_a_time(homes, size: int, padded: bool, crlf: bool, ended: bool, suffix: str) -> None:
+def test_agrees_with_one_line_at_a_time(
+    homes, size: int, padded: bool, crlf: bool, ended: bool, suffix: str
+) -> None:
     records = []
     for serial, (state, county, district, kind, inside) in enumerate(homes, start=1):
         gq = (1 if kind == "0" else 4) if inside else 0
@@ -208,8 +244,20 @@ def test_several_files_are_one_nation_and_merging_changes_nothing(
     monkeypatch.setattr(ext1940, "CHUNK", 500)
     folder = tmp_path / "in"
     folder.mkdir()
-    one = lines(*(r for i in range(1, 20) for r in (household(i, 1, district=i % 4), person(i, race=1 + i % 6))))
-    two = lines(*(r for i in range(50, 60) for r in (household(i, 1, district=i % 4), person(i, age=i - 40))))
+    one = lines(
+        *(
+            r
+            for i in range(1, 20)
+            for r in (household(i, 1, district=i % 4), person(i, race=1 + i % 6))
+        )
+    )
+    two = lines(
+        *(
+            r
+            for i in range(50, 60)
+            for r in (household(i, 1, district=i % 4), person(i, age=i - 40))
+        )
+    )
     (folder / "a.dat").write_text(one)
     (folder / "b.dat.gz").write_bytes(gzip.compress(two.encode()))
     (folder / "README.txt").write_text("not data")
@@ -234,10 +282,13 @@ def test_memory_is_bounded_by_the_chunk_and_not_by_the_file(tmp_path: Path) -> N
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert len(text) > 8_000_000
-    assert peak < 3_000_000 + len(text)  # the text itself is held by this test, and written as bytes
+    assert peak < 3_000_000 + len(
+        text
+    )  # the text itself is held by this test, and written as bytes
 
 
-# --- failure paths --------------------------------------------------------------------------------------
+# --- failure paths
+# --------------------------------------------------------------------------------------
 
 GOOD = lines(household(1, 2), person(1), person(1))
 
@@ -246,7 +297,11 @@ GOOD = lines(household(1, 2), person(1), person(1))
     "bad, number, message",
     [
         (household(2, 1), 4, "NUMPREC is not the number of person records"),
-        (lines(household(2, 1), person(2), person(2)), 4, "NUMPREC is not the number of person records"),
+        (
+            lines(household(2, 1), person(2), person(2)),
+            4,
+            "NUMPREC is not the number of person records",
+        ),
         (lines(household(2, 1), person(3)), 5, "SERIAL is not that of the household above"),
         (lines(household(2, 1), person(2, race=0)), 5, "RACE is not 1 to 6"),
         (lines(household(2, 1), person(2, race=7)), 5, "RACE is not 1 to 6"),
@@ -272,7 +327,9 @@ GOOD = lines(household(1, 2), person(1), person(1))
     ],
 )
 @pytest.mark.parametrize("size", [300, 1 << 20])
-def test_what_is_wrong_is_named_with_its_line(bad: str, number: int, message: str, size: int, tmp_path: Path) -> None:
+def test_what_is_wrong_is_named_with_its_line(
+    bad: str, number: int, message: str, size: int, tmp_path: Path
+) -> None:
     with chunk(size), pytest.raises(InputError, match=message) as caught:
         read(GOOD + bad, tmp_path)
     assert str(caught.value).startswith(f"x.dat, line {number}: ")
@@ -285,9 +342,15 @@ def test_what_is_wrong_is_named_with_its_line(bad: str, number: int, message: st
         ("YEAR,SERIAL,AGE\n1940,1,30\n", "line 1: the line begins with neither H nor P"),
         (GOOD.encode("utf-16"), "line 1: the line begins with neither"),
         (b"\xef\xbb\xbf" + GOOD.encode(), "line 1: the line begins with neither"),
-        (lines(household(1, 2), person(1)) + person(1)[:200], "line 3: a record of type P does not have the 273"),
+        (
+            lines(household(1, 2), person(1)) + person(1)[:200],
+            "line 3: a record of type P does not have the 273",
+        ),
         ("H" + "0" * (2 << 20), "no line ends"),
-        (lines(household(1, 99), *[person(1)] * 4000), "NUMPREC is not the number of person records"),
+        (
+            lines(household(1, 99), *[person(1)] * 4000),
+            "NUMPREC is not the number of person records",
+        ),
         (b"", "empty"),
     ],
 )

@@ -1,4 +1,6 @@
-"""The 2010 redistricting files: exact recovery, agreement with published totals, and refusal of damage."""
+"""The 2010 redistricting files: exact recovery, agreement with published totals, and refusal of
+damage.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ def shared(name: str) -> Path:
     return path
 
 
-# --- a writer that knows nothing of the reader: one row at a time, from the published table shells ----
+# --- a writer that knows nothing of the reader: one row at a time, from the published table shells
+# ----
 
 SETS = [set(c) for n in range(1, 7) for c in combinations(range(6), n)]
 
@@ -60,7 +63,9 @@ def tables(h: np.ndarray) -> list[list[int]]:
 
 
 class State:
-    """A state of 2 counties x 2 tracts x 2 block groups x 2 blocks, as text files that a test may damage."""
+    """A state of 2 counties x 2 tracts x 2 block groups x 2 blocks, as text files that a test may
+    damage.
+    """
 
     def __init__(self, seed: int = 1, stusab: str = "ZZ", fips: str = "98") -> None:
         rng = np.random.default_rng(seed)
@@ -96,17 +101,33 @@ class State:
         line = [" "] * 500
         state, county, tract, group, block = [*key, *[""] * (5 - len(key))]
         for at, text in (
-            (1, "PLST  "), (7, self.stusab), (9, sumlev), (12, "00"), (14, "000"), (19, f"{number + 1:07d}"),
-            (28, state), (30, county), (37, "12345" if block else ""), (46, place), (55, tract), (61, group),
-            (62, block), (77, "9999"), (227, "Cañon Ñandú"), (319, f"{cells[0][0]:9d}"), (328, f"{units[0]:9d}"),
-        ):  # fmt: skip
+            (1, "PLST  "),
+            (7, self.stusab),
+            (9, sumlev),
+            (12, "00"),
+            (14, "000"),
+            (19, f"{number + 1:07d}"),
+            (28, state),
+            (30, county),
+            (37, "12345" if block else ""),
+            (46, place),
+            (55, tract),
+            (61, group),
+            (62, block),
+            (77, "9999"),
+            (227, "Cañon Ñandú"),
+            (319, f"{cells[0][0]:9d}"),
+            (328, f"{units[0]:9d}"),
+        ):
             line[at - 1 : at - 1 + len(text)] = text
         return "".join(line)
 
     def segment_line(self, segment: int, number: int) -> str:
         _, _, (p1, p2, p3, p4), units, _ = self.rows[number]
         values = [*p1, *p2] if segment == 1 else [*p3, *p4, *units]
-        return ",".join(["PLST", self.stusab, "000", f"{segment:02d}", f"{number + 1:07d}", *map(str, values)])
+        return ",".join(
+            ["PLST", self.stusab, "000", f"{segment:02d}", f"{number + 1:07d}", *map(str, values)]
+        )
 
     def files(self) -> dict[str, bytes]:
         ss, n = self.stusab.lower(), range(len(self.rows))
@@ -135,7 +156,11 @@ def zipped(path: Path, files: dict[str, bytes]) -> Path:
 def histogram(e: Extract) -> np.ndarray:
     """(blocks, 8, 2, 2, 63)."""
     p = e.persons.open("comparison with what was written")
-    return Histogram.of(len(e.blocks), p.schema.cells, p.block, p.cell, p.count).dense().reshape(-1, 8, 2, 2, 63)
+    return (
+        Histogram.of(len(e.blocks), p.schema.cells, p.block, p.cell, p.count)
+        .dense()
+        .reshape(-1, 8, 2, 2, 63)
+    )
 
 
 def homes(e: Extract) -> np.ndarray:
@@ -145,12 +170,15 @@ def homes(e: Extract) -> np.ndarray:
     return Histogram.of(len(e.blocks), 2, u.block, u.cell, u.count).dense()
 
 
-# --- what is read ------------------------------------------------------------------------------------
+# --- what is read
+# ------------------------------------------------------------------------------------
 
 
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_every_count_of_every_block_comes_back(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+def test_every_count_of_every_block_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
     state = State(seed)
     e = read("pl94-2010", [put(tmp_path_factory.mktemp("pl"), state.files())], PL94)
     assert as_text(e.blocks.fields["Block"]).tolist() == sorted(state.blocks)
@@ -162,7 +190,16 @@ def test_every_count_of_every_block_comes_back(tmp_path_factory: pytest.TempPath
         assert e.blocks.structures is not None
         assert e.blocks.structures[i, 0] == occupied + vacant
         in_quarters = h.sum() if occupied == 0 else 0
-        assert got[i].sum(axis=(1, 2, 3)).tolist() == [h.sum() - in_quarters, 0, 0, 0, 0, 0, 0, in_quarters]
+        assert got[i].sum(axis=(1, 2, 3)).tolist() == [
+            h.sum() - in_quarters,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            in_quarters,
+        ]
         assert e.blocks.structures[i, 1:].tolist() == [0, 0, 0, 0, 0, 0, int(in_quarters > 0)]
 
 
@@ -170,10 +207,16 @@ def test_the_geographic_fields_are_complete_codes(tmp_path: Path) -> None:
     e = read("pl94-2010", [put(tmp_path, State().files())], PL94)
     first = {field: codes[0].decode() for field, codes in e.blocks.fields.items()}
     assert first == {
-        "State": "98", "County": "98001", "Tract": "98001010100", "Block_Group": "980010101001",
-        "Block": "9800101010011000", "Tract_Group": "980010101", "County_Subdivision": "9800112345",
-        "Place": "55555", "AIAN": "9999",
-    }  # fmt: skip
+        "State": "98",
+        "County": "98001",
+        "Tract": "98001010100",
+        "Block_Group": "980010101001",
+        "Block": "9800101010011000",
+        "Tract_Group": "980010101",
+        "County_Subdivision": "9800112345",
+        "Place": "55555",
+        "AIAN": "9999",
+    }
     assert e.blocks.fields["Place"][1] == b"99999"
 
 
@@ -196,7 +239,9 @@ def test_all_ways_to_hand_over_the_files_give_the_same(tmp_path: Path) -> None:
         "zip in a folder": [zipped(put(tmp_path / "d", {}) / "zz2010.pl.zip", files).parent],
         "CRLF": [put(tmp_path / "e", {n: d.replace(b"\n", b"\r\n") for n, d in files.items()})],
         "no last line end": [put(tmp_path / "f", {n: d[:-1] for n, d in files.items()})],
-        "packing list beside": [zipped(tmp_path / "g.zip", files | {"zz2010.pl.prd.packinglist.txt": b"x"})],
+        "packing list beside": [
+            zipped(tmp_path / "g.zip", files | {"zz2010.pl.prd.packinglist.txt": b"x"})
+        ],
         "upper case": [put(tmp_path / "h", {n.upper(): d for n, d in files.items()})],
     }
     for how, paths in others.items():
@@ -213,7 +258,10 @@ def test_a_header_in_many_chunks_is_the_header_in_one(tmp_path: Path) -> None:
 
 def test_states_are_joined_in_the_order_of_their_codes(tmp_path: Path) -> None:
     one, two = State(1, "ZZ", "11"), State(2, "AA", "98")
-    parts = [read("pl94-2010", [zipped(tmp_path / f"{s.stusab}.zip", s.files())], PL94) for s in (one, two)]
+    parts = [
+        read("pl94-2010", [zipped(tmp_path / f"{s.stusab}.zip", s.files())], PL94)
+        for s in (one, two)
+    ]
     both = read("pl94-2010", [tmp_path], PL94)
     codes = as_text(both.blocks.fields["Block"])
     assert codes.tolist() == sorted(codes) == [*sorted(one.blocks), *sorted(two.blocks)]
@@ -232,8 +280,12 @@ def test_a_schema_of_some_of_the_attributes_sums_the_others_out(tmp_path: Path) 
     np.testing.assert_array_equal(got, full.sum(axis=(1, 3)).transpose(0, 2, 1))
 
 
-@pytest.mark.parametrize("attribute", [Attribute("sex", ("m", "f")), Attribute("cenrace", ("a", "b"))])
-def test_a_schema_that_the_files_cannot_fill_is_refused(tmp_path: Path, attribute: Attribute) -> None:
+@pytest.mark.parametrize(
+    "attribute", [Attribute("sex", ("m", "f")), Attribute("cenrace", ("a", "b"))]
+)
+def test_a_schema_that_the_files_cannot_fill_is_refused(
+    tmp_path: Path, attribute: Attribute
+) -> None:
     with pytest.raises(InputError, match="do not say attribute"):
         read("pl94-2010", [put(tmp_path, State().files())], Schema("x", (attribute,)))
 
@@ -254,12 +306,18 @@ def test_an_unknown_reader_is_refused() -> None:
         read("pl94-2010", [Path()], PL94, columns={"count": "n"})
 
 
-# --- the layouts and the published numbers -----------------------------------------------------------
+# --- the layouts and the published numbers
+# -----------------------------------------------------------
 
 
 def test_the_leaves_are_the_63_combinations_of_the_published_layout() -> None:
     layout = pd.read_csv(shared("layouts/cenrace63_to_pl94.csv"))
-    columns = {"P001": "p1_total", "P002": "p2_nonhispanic", "P003": "p3_18plus_total", "P004": "p4_18plus_nonhispanic"}
+    columns = {
+        "P001": "p1_total",
+        "P002": "p2_nonhispanic",
+        "P003": "p3_18plus_total",
+        "P004": "p4_18plus_nonhispanic",
+    }
     for table, column in columns.items():
         assert [pl94_common.CELLS[i] for i in pl94_common.LEAVES[table]] == layout[column].tolist()
     assert [label.count("+") + 1 for label in CENRACE] == layout["nraces"].tolist()
@@ -272,7 +330,9 @@ def test_every_table_cell_is_in_an_identity() -> None:
 
 def test_header_and_segments_are_as_in_the_published_layout() -> None:
     header = pd.read_csv(shared("layouts/pl94_2010_geo_header.csv"))
-    by_name = header.set_index(header.columns[0]) if "field" not in header else header.set_index("field")
+    by_name = (
+        header.set_index(header.columns[0]) if "field" not in header else header.set_index("field")
+    )
     at, width = (next(c for c in by_name.columns if c.startswith(p)) for p in ("start", "width"))
     for name, (start, size) in pl94_2010.COLUMNS.items():
         assert (by_name.loc[name, at], by_name.loc[name, width]) == (start, size), name
@@ -296,14 +356,18 @@ def test_rhode_island_has_its_published_size(rhode_island: Extract) -> None:
     assert e.blocks.structures is not None
     assert e.blocks.structures[:, 0].sum() == 463_388
     assert (e.blocks.structures[:, 7] == 1).sum() == 57
-    sizes = {f: len(np.unique(e.blocks.fields[f])) for f in ("County", "Tract", "Block_Group", "Block")}
+    sizes = {
+        f: len(np.unique(e.blocks.fields[f])) for f in ("County", "Tract", "Block_Group", "Block")
+    }
     assert sizes == {"County": 5, "Tract": 244, "Block_Group": 815, "Block": 25_181}
     assert e.sources[0].sha256 == "277ec30be6957ea23edaab8e731caa968c2244e37af582f9229c3fdba5f3e40e"
 
 
 def test_rhode_island_adds_up_to_the_state_row_of_another_file(rhode_island: Extract) -> None:
     p = rhode_island.persons.open("comparison with published totals")
-    total = np.bincount(p.cell, weights=p.count, minlength=PL94.cells).reshape(8, 2, 2, 63).sum(axis=0)
+    total = (
+        np.bincount(p.cell, weights=p.count, minlength=PL94.cells).reshape(8, 2, 2, 63).sum(axis=0)
+    )
     cells = {}
     for name in ("2010_1.csv", "2010_2.csv"):
         table = pd.read_csv(shared(f"pl94_2010/states/{name}"), encoding="utf-8-sig", dtype=str)
@@ -322,7 +386,9 @@ def test_rhode_island_adds_up_to_the_state_row_of_another_file(rhode_island: Ext
 def test_the_bristol_subset_is_that_part_of_rhode_island(rhode_island: Extract) -> None:
     part = read("pl94-2010", [shared("pl94_2010/ri/ri2010_bristol_44001.pl.zip")], PL94)
     inside = rhode_island.blocks.fields["County"] == b"44001"
-    np.testing.assert_array_equal(part.blocks.fields["Block"], rhode_island.blocks.fields["Block"][inside])
+    np.testing.assert_array_equal(
+        part.blocks.fields["Block"], rhode_island.blocks.fields["Block"][inside]
+    )
     p = rhode_island.persons.open("comparison")
     whole = Histogram.of(25_181, PL94.cells, p.block, p.cell, p.count)
     q = part.persons.open("comparison")
@@ -331,7 +397,8 @@ def test_the_bristol_subset_is_that_part_of_rhode_island(rhode_island: Extract) 
     )
 
 
-# --- damage ------------------------------------------------------------------------------------------
+# --- damage
+# ------------------------------------------------------------------------------------------
 
 Damage = Callable[[State], dict[str, bytes]]
 GEO, ONE, TWO = "zzgeo2010.pl", "zz000012010.pl", "zz000022010.pl"
@@ -390,9 +457,13 @@ def all_files(change: Callable[[list[bytes]], object]) -> Damage:
 
 
 def exchange_blocks(state: State) -> None:
-    """The counts of two blocks of different block groups change places: only sums over the geography tell."""
-    a, b = (next(i for i, r in enumerate(state.rows) if r[0] == "750" and "".join(r[1]) == c)
-            for c in [list(state.blocks)[i] for i in (0, 5)])  # fmt: skip
+    """The counts of two blocks of different block groups change places: only sums over the
+    geography tell.
+    """
+    a, b = (
+        next(i for i, r in enumerate(state.rows) if r[0] == "750" and "".join(r[1]) == c)
+        for c in [list(state.blocks)[i] for i in (0, 5)]
+    )
     state.rows[a][2:4], state.rows[b][2:4] = state.rows[b][2:4], state.rows[a][2:4]
 
 
@@ -401,49 +472,116 @@ CASES: dict[str, tuple[Damage, str]] = {
     "no second segment": (without(TWO), r"zz000022010\.pl is missing"),
     "no header": (without(GEO), r"zzgeo2010\.pl is missing"),
     "segment of another state": (
-        lambda s: s.files() | {ONE: State(2, "YY").files()["yy000012010.pl"]}, r"000012010.*line 1: STUSAB is 'YY'"),
+        lambda s: s.files() | {ONE: State(2, "YY").files()["yy000012010.pl"]},
+        r"000012010.*line 1: STUSAB is 'YY'",
+    ),
     "header of another state": (
-        lambda s: s.files() | {GEO: State(2, "YY").files()["yygeo2010.pl"]}, r"geo2010.*line 1: STUSAB is 'YY'"),
-    "the second segment twice": (lambda s: s.files() | {ONE: s.files()[TWO]}, r"line 1: 152 fields .* 149 are expected"),
-    "wrong segment number": (field(3, 3, b"02", ONE), r"line 4: CIFSN is '02', where '01' is expected"),
+        lambda s: s.files() | {GEO: State(2, "YY").files()["yygeo2010.pl"]},
+        r"geo2010.*line 1: STUSAB is 'YY'",
+    ),
+    "the second segment twice": (
+        lambda s: s.files() | {ONE: s.files()[TWO]},
+        r"line 1: 152 fields .* 149 are expected",
+    ),
+    "wrong segment number": (
+        field(3, 3, b"02", ONE),
+        r"line 4: CIFSN is '02', where '01' is expected",
+    ),
     "another product": (field(0, 0, b"SF1ST", ONE), r"line 1: FILEID is 'SF1ST'"),
-    "header cut in a line": (lambda s: s.files() | {GEO: s.files()[GEO][:-100]}, r"zzgeo2010.pl, line 32: .*401 char"),
-    "header cut between lines": (edit(GEO, lambda x: x.pop()), r"zz000012010.pl: has 32 records, where .* has 31"),
-    "segment cut in a line": (lambda s: s.files() | {TWO: s.files()[TWO][:-40]}, r"line 32: 13\d fields"),
-    "segment cut between lines": (edit(TWO, lambda x: x.pop()), r"zz000022010.pl: has 31 records, where .* has 32"),
-    "segment with a line more": (edit(TWO, lambda x: x.append(x[-1])), r"has 33 records, where .* has 32"),
+    "header cut in a line": (
+        lambda s: s.files() | {GEO: s.files()[GEO][:-100]},
+        r"zzgeo2010.pl, line 32: .*401 char",
+    ),
+    "header cut between lines": (
+        edit(GEO, lambda x: x.pop()),
+        r"zz000012010.pl: has 32 records, where .* has 31",
+    ),
+    "segment cut in a line": (
+        lambda s: s.files() | {TWO: s.files()[TWO][:-40]},
+        r"line 32: 13\d fields",
+    ),
+    "segment cut between lines": (
+        edit(TWO, lambda x: x.pop()),
+        r"zz000022010.pl: has 31 records, where .* has 32",
+    ),
+    "segment with a line more": (
+        edit(TWO, lambda x: x.append(x[-1])),
+        r"has 33 records, where .* has 32",
+    ),
     "a blank line": (edit(ONE, lambda x: x.insert(4, b"")), r"line 5: 0 fields"),
     "two lines exchanged": (
-        edit(ONE, lambda x: x.__setitem__(slice(20, 22), [x[21], x[20]])), r"zz000012010.pl, line 21: is record 22"),
+        edit(ONE, lambda x: x.__setitem__(slice(20, 22), [x[21], x[20]])),
+        r"zz000012010.pl, line 21: is record 22",
+    ),
     "a letter in a count": (field(9, 40, b"1O", ONE), r"line 10: P0010036 is not a whole number"),
     "an empty count": (field(9, 76, b"", ONE), r"line 10: P0020001 is not a whole number"),
-    "a count too large": (field(9, 76, b"99999999999", ONE), r"line 10: P0020001 is not a whole number"),
+    "a count too large": (
+        field(9, 76, b"99999999999", ONE),
+        r"line 10: P0020001 is not a whole number",
+    ),
     "a negative count": (field(9, 40, b"-1", ONE), r"line 10: P0010036 is negative"),
-    "a leaf changed": (field(20, 5 + 12, b"999", ONE), r"line 21: P0010010 must be the same as the sum of P0010011 to P0010025"),
+    "a leaf changed": (
+        field(20, 5 + 12, b"999", ONE),
+        r"line 21: P0010010 must be the same as the sum of P0010011 to P0010025",
+    ),
     "a leaf of P4 changed": (field(20, 5 + 71 + 72, b"999", TWO), r"line 21: P004"),
     "occupied units changed": (field(20, 150, b"999", TWO), r"line 21: H0010001 must be"),
-    "population of the header": (columns(20, 319, b"        7"), r"zzgeo2010.pl, line 21: POP100 is not P0010001"),
+    "population of the header": (
+        columns(20, 319, b"        7"),
+        r"zzgeo2010.pl, line 21: POP100 is not P0010001",
+    ),
     "housing of the header": (columns(20, 328, b"    77777"), r"line 21: HU100 is not H0010001"),
     "no number in the header": (columns(20, 319, b"     1 2 "), r"line 21: POP100 is not a number"),
     "record number": (columns(20, 19, b"00000x1"), r"line 21: LOGRECNO is not a number"),
-    "a letter in a block code": (columns(FIRST_BLOCK, 62, b"1O00"), r"line 16: the Block code .* is not all digits"),
-    "a blank tract": (columns(FIRST_BLOCK, 55, b"      "), r"line 16: the Block code .* is not all digits"),
-    "a block of another group": (columns(FIRST_BLOCK, 61, b"2"), r"line 16: block 1000 is not of its block group"),
-    "a block twice": (columns(FIRST_BLOCK + 1, 62, b"1000"), r"line 17: Block 9800101010011000 is there twice"),
+    "a letter in a block code": (
+        columns(FIRST_BLOCK, 62, b"1O00"),
+        r"line 16: the Block code .* is not all digits",
+    ),
+    "a blank tract": (
+        columns(FIRST_BLOCK, 55, b"      "),
+        r"line 16: the Block code .* is not all digits",
+    ),
+    "a block of another group": (
+        columns(FIRST_BLOCK, 61, b"2"),
+        r"line 16: block 1000 is not of its block group",
+    ),
+    "a block twice": (
+        columns(FIRST_BLOCK + 1, 62, b"1000"),
+        r"line 17: Block 9800101010011000 is there twice",
+    ),
     "another state's block": (columns(FIRST_BLOCK, 28, b"97"), r"states 97 and 98"),
-    "another county": (columns(FIRST_BLOCK, 30, b"005"), r"County 98005 has blocks, but no row of its own|Block_Group"),
+    "another county": (
+        columns(FIRST_BLOCK, 30, b"005"),
+        r"County 98005 has blocks, but no row of its own|Block_Group",
+    ),
     "a block group without blocks": (
-        lambda s: all_files(lambda x: [x.pop(FIRST_BLOCK), x.pop(FIRST_BLOCK)])(s), r"Block_Group 980010101001 has no blocks"),
-    "a block lost everywhere": (all_files(lambda x: x.pop(FIRST_BLOCK + 1)), r"the blocks of Block_Group 980010101001 add up"),
-    "a block group's row lost everywhere": (all_files(lambda x: x.pop(7)), r"Block_Group 980010101001 has blocks, but no row"),
+        lambda s: all_files(lambda x: [x.pop(FIRST_BLOCK), x.pop(FIRST_BLOCK)])(s),
+        r"Block_Group 980010101001 has no blocks",
+    ),
+    "a block lost everywhere": (
+        all_files(lambda x: x.pop(FIRST_BLOCK + 1)),
+        r"the blocks of Block_Group 980010101001 add up",
+    ),
+    "a block group's row lost everywhere": (
+        all_files(lambda x: x.pop(7)),
+        r"Block_Group 980010101001 has blocks, but no row",
+    ),
     "no blocks": (all_files(lambda x: x.__delitem__(slice(FIRST_BLOCK, None))), r"has no blocks"),
-    "two blocks exchanged": (rows(exchange_blocks), r"the blocks of Block_Group \d+ add up to another P001"),
+    "two blocks exchanged": (
+        rows(exchange_blocks),
+        r"the blocks of Block_Group \d+ add up to another P001",
+    ),
     "a header in UTF-8": (
-        lambda s: s.files() | {GEO: s.files()[GEO].decode("latin-1").encode()}, r"line 1: the line has 50\d characters"),
+        lambda s: s.files() | {GEO: s.files()[GEO].decode("latin-1").encode()},
+        r"line 1: the line has 50\d characters",
+    ),
     "an empty segment": (lambda s: s.files() | {TWO: b""}, r"000022010"),
     "an empty header": (lambda s: s.files() | {GEO: b""}, r"geo2010"),
-    "not the format at all": (lambda s: s.files() | {GEO: b"hello\n"}, r"line 1: the line has 5 characters"),
-}  # fmt: skip
+    "not the format at all": (
+        lambda s: s.files() | {GEO: b"hello\n"},
+        r"line 1: the line has 5 characters",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -457,7 +595,9 @@ def test_damage_is_named(tmp_path: Path, name: str, archive: bool) -> None:
 
 
 def test_more_not_hispanic_persons_of_a_race_than_persons_are_refused(tmp_path: Path) -> None:
-    """In every row, P2 moves all its people into the last race alone: sub-totals and sums over places hold."""
+    """In every row, P2 moves all its people into the last race alone: sub-totals and sums over
+    places hold.
+    """
     state = State()
     for row in state.rows:
         for table in (1, 3):
@@ -485,7 +625,10 @@ def test_paths_that_hold_no_such_files_are_named(tmp_path: Path) -> None:
         (put(tmp_path / "0", {}), "holds no .*but nothing"),
         (put(tmp_path / "a", {"zzgeo2020.pl": b"x"}), "holds no .*but zzgeo2020.pl"),
         (put(tmp_path / "b", {"zz2010.pl.zip": b""}) / "zz2010.pl.zip", "the file is empty"),
-        (put(tmp_path / "c", {"zz2010.pl.zip": b"PK but not really"}) / "zz2010.pl.zip", "not a complete zip"),
+        (
+            put(tmp_path / "c", {"zz2010.pl.zip": b"PK but not really"}) / "zz2010.pl.zip",
+            "not a complete zip",
+        ),
     ):
         with pytest.raises(UserError, match=message):
             read("pl94-2010", [path], PL94)
@@ -516,7 +659,9 @@ def test_damaged_archives_are_named(tmp_path: Path) -> None:
         read("pl94-2010", [put(tmp_path / "gz", cut)], PL94)
 
 
-def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_not_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = put(tmp_path / "x", State().files())
 
     def refuse(path: Path, mode: str) -> None:

@@ -1,4 +1,6 @@
-"""The 2020 redistricting files: exact tables, group quarters by type, the real prototype, and damage."""
+"""The 2020 redistricting files: exact tables, group quarters by type, the real prototype, and
+damage.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,12 @@ class State:
         rng = np.random.default_rng(seed)
         self.people: dict[str, np.ndarray] = {}
         self.units: dict[str, tuple[int, int]] = {}
-        keys = [("72", "005", t, g, f"{g}00{b}") for t in ("000100", "000200") for g in "12" for b in "35"]
+        keys = [
+            ("72", "005", t, g, f"{g}00{b}")
+            for t in ("000100", "000200")
+            for g in "12"
+            for b in "35"
+        ]
         for key in keys:
             h = rng.integers(0, 4, (8, 2, 2, 63)) * (rng.random((8, 2, 2, 63)) < 0.01)
             h[3, 0] = 0
@@ -67,12 +74,25 @@ class State:
             cells.append([total, *race_cells(part.sum(axis=0))])
             cells.append([total, hispanic, total - hispanic, *race_cells(part[0])])
         occupied, vacant = np.sum([self.units[b] for b in inside], axis=0)
-        p5 = [dwelling[1:].sum(), dwelling[1:5].sum(), *dwelling[1:5], dwelling[5:].sum(), *dwelling[5:]]
-        self.rows.append({
-            "sumlev": sumlev, "key": [*prefix, *[""] * (5 - len(prefix))], "logrecno": len(self.rows) + 1,
-            1: cells[0] + cells[1], 2: cells[2] + cells[3] + [occupied + vacant, occupied, vacant], 3: p5,
-            "pop100": cells[0][0], "hu100": 4321,
-        })  # fmt: skip
+        p5 = [
+            dwelling[1:].sum(),
+            dwelling[1:5].sum(),
+            *dwelling[1:5],
+            dwelling[5:].sum(),
+            *dwelling[5:],
+        ]
+        self.rows.append(
+            {
+                "sumlev": sumlev,
+                "key": [*prefix, *[""] * (5 - len(prefix))],
+                "logrecno": len(self.rows) + 1,
+                1: cells[0] + cells[1],
+                2: cells[2] + cells[3] + [occupied + vacant, occupied, vacant],
+                3: p5,
+                "pop100": cells[0][0],
+                "hu100": 4321,
+            }
+        )
 
     def files(self) -> dict[str, bytes]:
         out: dict[str, list[str]] = {f"zz{part}2020.pl": [] for part in pl94_2020.PARTS}
@@ -82,10 +102,19 @@ class State:
                 geo[at - 1] = text
             block = row["sumlev"] == "750"
             for at, text in (
-                (1, "PLST"), (2, "ZZ"), (3, row["sumlev"]), (4, "00"), (5, "00"), (8, f"{row['logrecno']:07d}"),
-                (18, "11111" if block else ""), (30, "99999" if block else ""), (36, "0012" if block else ""),
-                (88, 'Añasco "barrio"'), (91, row["pop100"]), (92, row["hu100"]),
-            ):  # fmt: skip
+                (1, "PLST"),
+                (2, "ZZ"),
+                (3, row["sumlev"]),
+                (4, "00"),
+                (5, "00"),
+                (8, f"{row['logrecno']:07d}"),
+                (18, "11111" if block else ""),
+                (30, "99999" if block else ""),
+                (36, "0012" if block else ""),
+                (88, 'Añasco "barrio"'),
+                (91, row["pop100"]),
+                (92, row["hu100"]),
+            ):
                 geo[at - 1] = str(text)
             out["zzgeo2020.pl"].append("|".join(geo))
             for n in (1, 2, 3):
@@ -103,12 +132,18 @@ def put(folder: Path, files: dict[str, bytes]) -> Path:
 
 def histogram(e: Extract) -> np.ndarray:
     p = e.persons.open("comparison with what was written")
-    return Histogram.of(len(e.blocks), p.schema.cells, p.block, p.cell, p.count).dense().reshape(-1, 8, 2, 2, 63)
+    return (
+        Histogram.of(len(e.blocks), p.schema.cells, p.block, p.cell, p.count)
+        .dense()
+        .reshape(-1, 8, 2, 2, 63)
+    )
 
 
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_tables_and_group_quarters_come_back(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+def test_tables_and_group_quarters_come_back(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
     state = State(seed)
     e = read("pl94-2020", [put(tmp_path_factory.mktemp("pl"), state.files())], PL94)
     codes = sorted(state.people)
@@ -119,7 +154,9 @@ def test_tables_and_group_quarters_come_back(tmp_path_factory: pytest.TempPathFa
     np.testing.assert_array_equal(got.sum(axis=(2, 3, 4)), written.sum(axis=(2, 3, 4)))  # table P5
     u = e.others["housing"].open("comparison")
     units = Histogram.of(8, 2, u.block, u.cell, u.count).dense()
-    assert units.tolist() == [[vacant, occupied] for occupied, vacant in (state.units[c] for c in codes)]
+    assert units.tolist() == [
+        [vacant, occupied] for occupied, vacant in (state.units[c] for c in codes)
+    ]
     assert e.blocks.structures is not None
     assert e.blocks.structures[:, 0].tolist() == [sum(state.units[c]) for c in codes]
     np.testing.assert_array_equal(e.blocks.structures[:, 1:], got.sum(axis=(2, 3, 4))[:, 1:] > 0)
@@ -128,11 +165,19 @@ def test_tables_and_group_quarters_come_back(tmp_path_factory: pytest.TempPathFa
 def test_the_geographic_fields_are_complete_codes(tmp_path: Path) -> None:
     e = read("pl94-2020", [put(tmp_path, State().files())], PL94)
     assert {field: codes[0].decode() for field, codes in e.blocks.fields.items()} == {
-        "State": "72", "County": "72005", "Tract": "72005000100", "Block_Group": "720050001001",
-        "Block": "7200500010011003", "Tract_Group": "720050001", "County_Subdivision": "7200511111",
-        "Place": "99999", "AIAN": "0012",
-    }  # fmt: skip
-    assert {x for n in e.blocks.names.values() for x in n.names.tolist()} == {'Añasco "barrio"'}  # latin-1
+        "State": "72",
+        "County": "72005",
+        "Tract": "72005000100",
+        "Block_Group": "720050001001",
+        "Block": "7200500010011003",
+        "Tract_Group": "720050001",
+        "County_Subdivision": "7200511111",
+        "Place": "99999",
+        "AIAN": "0012",
+    }
+    assert {x for n in e.blocks.names.values() for x in n.names.tolist()} == {
+        'Añasco "barrio"'
+    }  # latin-1
     assert "Block" not in e.blocks.names
 
 
@@ -153,7 +198,9 @@ def test_positions_and_cells_are_as_in_the_published_layout() -> None:
     for position, name in pl94_2020.POSITIONS.items():
         assert geo[str(position)] == name
     for number, cells in pl94_2020.SEGMENTS.items():
-        listed = layout[layout["file"].isin([str(number), f"seg{number}", f"segment{number}", f"{number:02d}"])]
+        listed = layout[
+            layout["file"].isin([str(number), f"seg{number}", f"segment{number}", f"{number:02d}"])
+        ]
         assert listed["field"].tolist() == [*pl94_common.IDS, *cells]
 
 
@@ -172,10 +219,13 @@ def test_the_prototype_of_2018_is_read_whole() -> None:
     assert (e.blocks.structures[home, 0] > 0).all()
 
 
-# --- damage ------------------------------------------------------------------------------------------
+# --- damage
+# ------------------------------------------------------------------------------------------
 
 Change = Callable[[State], object]
-BLOCK = 9  # the first of the rows of blocks, after 1 state, 1 county, 2 tracts, 4 block groups, from 1
+BLOCK = (
+    9  # the first of the rows of blocks, after 1 state, 1 county, 2 tracts, 4 block groups, from 1
+)
 
 
 def cell(row: int, part: object, at: int, by: int) -> Change:
@@ -214,21 +264,42 @@ def no_housing(s: State) -> None:
 
 
 CASES: dict[str, tuple[Change, str]] = {
-    "sub-total of P5": (cell(BLOCK, 3, 4, 1), r"line 10: P0050002 must be the same as the sum of P0050003 to P0050006"),
+    "sub-total of P5": (
+        cell(BLOCK, 3, 4, 1),
+        r"line 10: P0050002 must be the same as the sum of P0050003 to P0050006",
+    ),
     "total of P5": (cell(BLOCK, 3, 0, 1), r"line 10: P0050001 must be"),
     "leaf of P2": (cell(BLOCK, 1, 71 + 4, 1), r"line 10: P0020004 must be"),
     "housing": (cell(BLOCK, 2, -1, 1), r"line 10: H0010001 must be"),
-    "population of the header": (lambda s: s.rows[BLOCK].update(pop100=77), r"line 10: POP100 is not P0010001"),
-    "county of a whole file": (other_county, r"the blocks of County 72005 add up to another P0010001"),
+    "population of the header": (
+        lambda s: s.rows[BLOCK].update(pop100=77),
+        r"line 10: POP100 is not P0010001",
+    ),
+    "county of a whole file": (
+        other_county,
+        r"the blocks of County 72005 add up to another P0010001",
+    ),
     "block lost": (lambda s: s.rows.pop(BLOCK), r"the blocks of Block_Group \d+ add up to"),
-    "block group": (lambda s: s.rows[BLOCK]["key"].__setitem__(3, "2"), r"line 10: block 1005 is not of its block gr"),
-    "long code": (lambda s: s.rows[BLOCK]["key"].__setitem__(4, "10055"), r"BLOCK of zzgeo2020.pl: a code of 5 char"),
-    "short code": (lambda s: s.rows[BLOCK]["key"].__setitem__(4, "105"), r"line 10: the Block code .* not all digits"),
+    "block group": (
+        lambda s: s.rows[BLOCK]["key"].__setitem__(3, "2"),
+        r"line 10: block 1005 is not of its block gr",
+    ),
+    "long code": (
+        lambda s: s.rows[BLOCK]["key"].__setitem__(4, "10055"),
+        r"BLOCK of zzgeo2020.pl: a code of 5 char",
+    ),
+    "short code": (
+        lambda s: s.rows[BLOCK]["key"].__setitem__(4, "105"),
+        r"line 10: the Block code .* not all digits",
+    ),
     "minors in nursing homes": (
         all_in_nursing_homes,
         r"more persons in group quarters of type 3 than there are adults",
     ),
-    "persons without housing": (no_housing, r"has persons outside group quarters, but no housing unit"),
+    "persons without housing": (
+        no_housing,
+        r"has persons outside group quarters, but no housing unit",
+    ),
 }
 
 

@@ -27,7 +27,8 @@ from das.model.schema import PL94, Schema
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
 
-# --- apportionment -----------------------------------------------------------------------------------
+# --- apportionment
+# -----------------------------------------------------------------------------------
 
 
 def by_largest_remainder(weights: list[int], seats: int) -> list[int]:
@@ -43,7 +44,13 @@ def by_largest_remainder(weights: list[int], seats: int) -> list[int]:
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.lists(st.integers(1, 40), max_size=7), st.integers(0, 300)), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.lists(st.integers(1, 40), max_size=7), st.integers(0, 300)),
+        min_size=1,
+        max_size=6,
+    )
+)
 def test_apportionment_is_by_largest_remainder(groups: list[tuple[list[int], int]]) -> None:
     weight = np.array([w for ws, _ in groups for w in ws], dtype=np.int64)
     group = np.repeat(np.arange(len(groups)), [len(ws) for ws, _ in groups])
@@ -54,12 +61,15 @@ def test_apportionment_is_by_largest_remainder(groups: list[tuple[list[int], int
     assert (got <= weight).all()
 
 
-# --- assignment --------------------------------------------------------------------------------------
+# --- assignment
+# --------------------------------------------------------------------------------------
 
 
 @st.composite
 def blocks_with_quarters(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """Persons ``(blocks, 252)`` and types ``(blocks, 7)`` that fit into them, nursing homes into the adults."""
+    """Persons ``(blocks, 252)`` and types ``(blocks, 7)`` that fit into them, nursing homes into
+    the adults.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     people = rng.integers(0, 12, (5, 252)) * (rng.random((5, 252)) < 0.04)
     types = np.zeros((5, 7), dtype=np.int64)
@@ -77,13 +87,21 @@ def assigned(people: np.ndarray, types: np.ndarray, housing: int = 1) -> np.ndar
     """``(blocks, 8, 252)``"""
     block, cell = np.nonzero(people)
     names = np.array([f"block {b}" for b in range(len(people))])
-    out = assign(Counts(block, cell, people[block, cell]), types, np.full(len(people), housing), names, "here")
+    out = assign(
+        Counts(block, cell, people[block, cell]),
+        types,
+        np.full(len(people), housing),
+        names,
+        "here",
+    )
     return Histogram.of(len(people), 2016, *out).dense().reshape(len(people), 8, 252)
 
 
 @settings(deadline=None)
 @given(blocks_with_quarters())
-def test_everybody_is_placed_once_and_every_type_is_filled(case: tuple[np.ndarray, np.ndarray]) -> None:
+def test_everybody_is_placed_once_and_every_type_is_filled(
+    case: tuple[np.ndarray, np.ndarray],
+) -> None:
     people, types = case
     placed = assigned(people, types)
     np.testing.assert_array_equal(placed.sum(axis=1), people)
@@ -91,10 +109,16 @@ def test_everybody_is_placed_once_and_every_type_is_filled(case: tuple[np.ndarra
     minors, adults = placed[..., :126].sum(axis=2), placed[..., 126:].sum(axis=2)
     assert not minors[:, 3].any()  # nobody under 18 in a nursing home
     for b in range(len(people)):
-        for kind in (1, 5, 6):  # a minor among those who take adults first: all adults are in such places
+        for kind in (
+            1,
+            5,
+            6,
+        ):  # a minor among those who take adults first: all adults are in such places
             if minors[b, kind]:
                 assert not adults[b, [0, 2, 4, 7]].any()
-        if adults[b, 2]:  # an adult among juveniles: no minor is left at home or with the types that come later
+        if adults[
+            b, 2
+        ]:  # an adult among juveniles: no minor is left at home or with the types that come later
             assert not minors[b, [0, 4, 7]].any()
 
 
@@ -111,9 +135,24 @@ def test_who_is_taken_is_in_proportion() -> None:
 @pytest.mark.parametrize(
     ("people", "types", "housing", "message"),
     [
-        ({0: 5, 126: 3}, {3: 4}, 1, r"block 0 has more persons in group quarters of type 3 than there are adults"),
-        ({0: 5, 126: 3}, {1: 5, 7: 4}, 1, r"block 0 has more persons in group quarters of type 7 than .* people left"),
-        ({0: 5, 126: 3}, {7: 7}, 0, r"block 0 has persons outside group quarters, but no housing unit"),
+        (
+            {0: 5, 126: 3},
+            {3: 4},
+            1,
+            r"block 0 has more persons in group quarters of type 3 than there are adults",
+        ),
+        (
+            {0: 5, 126: 3},
+            {1: 5, 7: 4},
+            1,
+            r"block 0 has more persons in group quarters of type 7 than .* people left",
+        ),
+        (
+            {0: 5, 126: 3},
+            {7: 7},
+            0,
+            r"block 0 has persons outside group quarters, but no housing unit",
+        ),
     ],
 )
 def test_counts_that_do_not_fit_are_refused(
@@ -134,7 +173,8 @@ def test_a_block_that_is_all_group_quarters_needs_no_housing_unit() -> None:
     assert assigned(people, np.array([[0, 0, 0, 0, 0, 9, 0]]), housing=0)[0, 6, 130] == 9
 
 
-# --- Summary File 1 beside the P.L. files ------------------------------------------------------------
+# --- Summary File 1 beside the P.L. files
+# ------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +218,9 @@ def test_published_counts_by_type_are_met_in_every_block(simulated: Path, tmp_pa
     np.testing.assert_array_equal(e.blocks.structures[:, 1:], got[:, 1:] > 0)
     assert (e.blocks.structures[got[:, 0] > 0, 0] > 0).all()
     without = read("pl94-2010", sorted(simulated.glob("*.pl.zip")), PL94).persons.open("comparison")
-    marginal = [Histogram.of(len(e.blocks), 252, r.block, r.cell % 252, r.count) for r in (p, without)]
+    marginal = [
+        Histogram.of(len(e.blocks), 252, r.block, r.cell % 252, r.count) for r in (p, without)
+    ]
     assert marginal[0].same_as(marginal[1])
 
 
@@ -193,7 +235,9 @@ def test_only_without_sf1_are_group_quarters_assigned(simulated: Path) -> None:
 def test_the_positions_of_p42_are_as_published() -> None:
     path = SHARED / "layouts" / "sf1_2010_segment_fields.csv.gz"
     if not path.exists():
-        pytest.skip("the layout is not there: set DAS_SHARED_DATA to the folder of public test data")
+        pytest.skip(
+            "the layout is not there: set DAS_SHARED_DATA to the folder of public test data"
+        )
     layout = pd.read_csv(path)
     segment = layout[layout["segment"] == 6].sort_values("position_1based")
     assert len(segment) == len(sf1_group_quarters.COLUMNS) + 5
@@ -204,13 +248,17 @@ def test_the_positions_of_p42_are_as_published() -> None:
 
 
 def line_edit(name: str, sumlev: str, change: Callable[[str], str]) -> Callable[[Path], None]:
-    """Change one line of a file: that of the first record of a level which has people in group quarters."""
+    """Change one line of a file: that of the first record of a level which has people in group
+    quarters.
+    """
 
     def damage(folder: Path) -> None:
         ss = sorted(p.name[:2] for p in folder.glob("*geo2010.sf1"))[0]
         geo = (folder / f"{ss}geo2010.sf1").read_text("latin-1").splitlines()
         six = (folder / f"{ss}000062010.sf1").read_text().splitlines()
-        at = next(i for i, g in enumerate(geo) if g[8:11] == sumlev and six[i].split(",")[168] != "0")
+        at = next(
+            i for i, g in enumerate(geo) if g[8:11] == sumlev and six[i].split(",")[168] != "0"
+        )
         lines = {"geo": geo, "six": six}[name]
         lines[at] = change(lines[at])
         target = folder / f"{ss}{'geo' if name == 'geo' else '00006'}2010.sf1"
@@ -235,22 +283,42 @@ def one_more_military(v: list[int]) -> None:
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "segment missing": (lambda f: next(f.glob("*000062010.sf1")).unlink(), r"000062010\.sf1 is missing"),
+    "segment missing": (
+        lambda f: next(f.glob("*000062010.sf1")).unlink(),
+        r"000062010\.sf1 is missing",
+    ),
     "header missing": (lambda f: next(f.glob("*geo2010.sf1")).unlink(), r"geo2010\.sf1 is missing"),
     "one state only": (
-        lambda f: [p.unlink() for p in sorted(f.glob("*.sf1"))[:2]], r"is there for .*, but not for"),
-    "sub-total": (line_edit("six", "101", cells(lambda v: v.__setitem__(2, v[2] + 1))), r"P0420002 must be the same as the sum"),
-    "total": (line_edit("six", "101", cells(lambda v: v.__setitem__(0, v[0] + 1))), r"P0420001 must be the same as the sum"),
+        lambda f: [p.unlink() for p in sorted(f.glob("*.sf1"))[:2]],
+        r"is there for .*, but not for",
+    ),
+    "sub-total": (
+        line_edit("six", "101", cells(lambda v: v.__setitem__(2, v[2] + 1))),
+        r"P0420002 must be the same as the sum",
+    ),
+    "total": (
+        line_edit("six", "101", cells(lambda v: v.__setitem__(0, v[0] + 1))),
+        r"P0420001 must be the same as the sum",
+    ),
     "sum of blocks": (
-        line_edit("six", "101", cells(one_more_military)), r"the blocks of Block_Group \d+ add up to another P0420001"),
+        line_edit("six", "101", cells(one_more_military)),
+        r"the blocks of Block_Group \d+ add up to another P0420001",
+    ),
     "population": (
-        line_edit("geo", "101", lambda g: g[:318] + f"{int(g[318:327]) + 1:9d}" + g[327:]), r"another number of persons than in the P"),
+        line_edit("geo", "101", lambda g: g[:318] + f"{int(g[318:327]) + 1:9d}" + g[327:]),
+        r"another number of persons than in the P",
+    ),
     "another block": (
-        line_edit("geo", "101", lambda g: g[:61] + g[61] + "998" + g[65:]), r"block \d+ is in one of the P.L. header"),
+        line_edit("geo", "101", lambda g: g[:61] + g[61] + "998" + g[65:]),
+        r"block \d+ is in one of the P.L. header",
+    ),
     "P.L. segment instead": (
-        lambda f: [p.write_text(p.read_text().replace("SF1ST", "PLST")) for p in f.glob("*000062010.sf1")],
-        r"FILEID is 'PLST', where 'SF1ST'"),
-}  # fmt: skip
+        lambda f: [
+            p.write_text(p.read_text().replace("SF1ST", "PLST")) for p in f.glob("*000062010.sf1")
+        ],
+        r"FILEID is 'PLST', where 'SF1ST'",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", DAMAGE)

@@ -1,4 +1,6 @@
-"""Tables with a mapping of columns: the same records from every form, and errors that name line and value."""
+"""Tables with a mapping of columns: the same records from every form, and errors that name line and
+value.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,23 @@ from das.model.schema import Attribute, Schema
 
 SCHEMA = Schema(
     "small",
-    (Attribute("home", ("household", "dormitory")), Attribute("sex", ("f", "m")), Attribute("age", ("0-17", "18-64", "65+"))),
+    (
+        Attribute("home", ("household", "dormitory")),
+        Attribute("sex", ("f", "m")),
+        Attribute("age", ("0-17", "18-64", "65+")),
+    ),
     impossible=({"home": ("dormitory",), "age": ("0-17",)},),
     dwelling="home",
-)  # fmt: skip
+)
 GEOGRAPHY = {"Region": "r", "Block": "b"}
 Person = tuple[str, int, int, int]
 
 persons = st.lists(
     st.tuples(
-        st.sampled_from(["A1", "A2", "B1", "Č9"]), st.integers(0, 1), st.integers(0, 1), st.integers(0, 2)
+        st.sampled_from(["A1", "A2", "B1", "Č9"]),
+        st.integers(0, 1),
+        st.integers(0, 1),
+        st.integers(0, 2),
     ).filter(lambda p: not (p[1] == 1 and p[3] == 0)),
     min_size=1,
     max_size=40,
@@ -62,28 +71,43 @@ def reading(path: Path, **columns: Any) -> Extract:
 
 @settings(deadline=None)
 @given(people=persons, delimiter=st.sampled_from([",", ";", "\t", "|"]))
-def test_the_records_come_back(tmp_path_factory: pytest.TempPathFactory, people: list[Person], delimiter: str) -> None:
+def test_the_records_come_back(
+    tmp_path_factory: pytest.TempPathFactory, people: list[Person], delimiter: str
+) -> None:
     path = tmp_path_factory.mktemp("t") / "people.csv"
     path.write_text(csv_of(people, delimiter), encoding="utf-8")
     e = reading(path)
     assert counted(e) == Counter(people)
     assert as_text(e.blocks.fields["Block"]).tolist() == sorted({p[0] for p in people})
-    assert as_text(e.blocks.fields["Region"]).tolist() == [b[0] for b in as_text(e.blocks.fields["Block"]).tolist()]
+    assert as_text(e.blocks.fields["Region"]).tolist() == [
+        b[0] for b in as_text(e.blocks.fields["Block"]).tolist()
+    ]
     assert e.blocks.structures is None
     assert e.others == {}
 
 
-PEOPLE: list[Person] = [("A1", 0, 1, 0), ("A1", 0, 1, 0), ("B1", 1, 0, 2), ("A2", 0, 0, 1), ("B2", 1, 1, 1)]
+PEOPLE: list[Person] = [
+    ("A1", 0, 1, 0),
+    ("A1", 0, 1, 0),
+    ("B1", 1, 0, 2),
+    ("A2", 0, 0, 1),
+    ("B2", 1, 1, 1),
+]
 
 
 def test_every_form_of_a_table_gives_the_same(tmp_path: Path) -> None:
     labels = [[SCHEMA.attributes[i].levels[p[i + 1]] for p in PEOPLE] for i in range(3)]
     columns = {"r": [p[0][0] for p in PEOPLE], "b": [p[0] for p in PEOPLE]}
-    pq.write_table(pa.table(columns | dict(zip(("home", "sex", "age"), labels, strict=True))), tmp_path / "a.parquet")
+    pq.write_table(
+        pa.table(columns | dict(zip(("home", "sex", "age"), labels, strict=True))),
+        tmp_path / "a.parquet",
+    )
     codes = {n: [p[i + 1] for p in PEOPLE] for i, n in enumerate(("home", "sex", "age"))}
     pq.write_table(pa.table(columns | codes), tmp_path / "b.parquet", row_group_size=2)
     (tmp_path / "c.csv.gz").write_bytes(gzip.compress(csv_of(PEOPLE).encode()))
-    (tmp_path / "d.csv").write_text("\ufeff" + csv_of(PEOPLE).replace("A1", '"A1"'), encoding="utf-8")
+    (tmp_path / "d.csv").write_text(
+        "\ufeff" + csv_of(PEOPLE).replace("A1", '"A1"'), encoding="utf-8"
+    )
     for name in ("a.parquet", "b.parquet", "c.csv.gz", "d.csv"):
         assert counted(reading(tmp_path / name)) == Counter(PEOPLE), name
 
@@ -104,7 +128,12 @@ def test_counts_codes_and_other_names_of_columns(tmp_path: Path) -> None:
         },
     )
     assert counted(e) == {("A1", 0, 0, 0): 2, ("A2", 0, 1, 1): 1, ("B2", 1, 1, 2): 7}
-    assert as_text(e.blocks.fields["Block"]).tolist() == ["A1", "A2", "B1", "B2"]  # B1 is known, and empty
+    assert as_text(e.blocks.fields["Block"]).tolist() == [
+        "A1",
+        "A2",
+        "B1",
+        "B2",
+    ]  # B1 is known, and empty
 
 
 def test_housing_units_make_structures(tmp_path: Path) -> None:
@@ -119,7 +148,9 @@ def test_housing_units_make_structures(tmp_path: Path) -> None:
 
 def test_levels_are_listed_from_the_top_down(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(csv_of(PEOPLE))
-    with pytest.raises(InputError, match=r"Region 'A' is in Block 'A\d' .*\n.*list levels from the top down"):
+    with pytest.raises(
+        InputError, match=r"Region 'A' is in Block 'A\d' .*\n.*list levels from the top down"
+    ):
         read("table", [tmp_path], SCHEMA, columns={"geography": dict(reversed(GEOGRAPHY.items()))})
 
 
@@ -144,11 +175,20 @@ REFUSED: dict[str, tuple[str, str]] = {
         HEAD + GOOD + "A,A1,household,x,0-17\n",
         r"t.csv, line 3: sex has a value that is no level of it\n.*use f, m",
     ),
-    "label and number": (HEAD + GOOD + "A,A1,household,1,0-17\n", r"line 3: sex has a value that is no level"),
-    "number": (HEAD + "A,A1,household,2,0-17\n", r"line 2: sex has a value that is no level of it\n.*use 0, 1"),
+    "label and number": (
+        HEAD + GOOD + "A,A1,household,1,0-17\n",
+        r"line 3: sex has a value that is no level",
+    ),
+    "number": (
+        HEAD + "A,A1,household,2,0-17\n",
+        r"line 2: sex has a value that is no level of it\n.*use 0, 1",
+    ),
     "empty value": (
         HEAD + GOOD + "A,A1,,f,0-17\n",
-        r"line 3: values are missing: home in 1 of 2 rows\n.*add a level such as \"unknown\" to home",
+        (
+            r"line 3: values are missing: home in 1 of 2 rows\n.*add a level such as \"unknown\" to"
+            r" home"
+        ),
     ),
     "empty code": (
         HEAD + GOOD + "A,,household,f,0-17\n",
@@ -157,10 +197,16 @@ REFUSED: dict[str, tuple[str, str]] = {
     "fields": (HEAD + GOOD + "A,A1,household,f\n", r"line 3: 4 fields separated by ',', where 5"),
     "no column": ("r,b,home,age\n", r"has no column 'sex'\n.*its columns are 'r', 'b'"),
     "two columns": ("r,b,home,sex,sex,age\n", r"two columns have the same name"),
-    "two parents": (HEAD + GOOD + "B,A1,household,f,0-17\n", r"Block 'A1' is in Region '[AB]' and in Region '[AB]'"),
+    "two parents": (
+        HEAD + GOOD + "B,A1,household,f,0-17\n",
+        r"Block 'A1' is in Region '[AB]' and in Region '[AB]'",
+    ),
     "impossible": (
         HEAD + GOOD + "A,A1,dormitory,f,0-17\n",
-        r"Region A, Block A1: 1 records are of combinations that cannot occur in schema '[^x]*; this is the first place",
+        (
+            r"Region A, Block A1: 1 records are of combinations that cannot occur in schema '[^x]*;"
+            r" this is the first place"
+        ),
     ),
     "no records": (HEAD, r"has no records"),
     "empty": ("", r"the file is empty"),
@@ -185,7 +231,10 @@ def test_bad_tables_are_refused(tmp_path: Path, name: str) -> None:
         (["A,A1,household,f,0-17,x,1"], r"line 2: n is not a whole number"),
         (["A,A1,household,f,0-17,1,1", "A,A1,household,f,0-17,-2,1"], r"line 3: n is negative"),
         (["A,A1,household,f,0-17,1,-1"], r"line 2: u is negative"),
-        (["A,A1,household,f,0-17,1,1", "A,A1,household,m,0-17,1,2"], r"'A1' has two different numbers of housing"),
+        (
+            ["A,A1,household,f,0-17,1,1", "A,A1,household,m,0-17,1,2"],
+            r"'A1' has two different numbers of housing",
+        ),
         (["A,A1,household,f,0-17,1,0"], r"'A1' has people in households, but no housing unit"),
     ],
 )
@@ -199,7 +248,9 @@ def test_bad_parquet_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     columns = {"r": ["A", "A"], "b": ["A1", "A2"], "home": [0, 0], "sex": [0, None], "age": [0, 1]}
     pq.write_table(pa.table(columns), path)
-    with pytest.raises(InputError, match=r"t.parquet, row 2: values are missing: sex in 1 of 2 rows"):
+    with pytest.raises(
+        InputError, match=r"t.parquet, row 2: values are missing: sex in 1 of 2 rows"
+    ):
         reading(path)
     pq.write_table(pa.table(columns | {"sex": [0, 1], "age": [0, 5]}), path)
     with pytest.raises(InputError, match=r"t.parquet, row 2: age has a value that is no level"):
@@ -219,7 +270,9 @@ def test_bad_parquet_files_are_refused(tmp_path: Path) -> None:
         ({"geography": GEOGRAPHY, "codes": {"sex": {"W": "w"}}}, r"'sex' has no level 'w'"),
     ],
 )
-def test_a_mapping_that_does_not_fit_the_schema_is_refused(tmp_path: Path, columns: Any, message: str) -> None:
+def test_a_mapping_that_does_not_fit_the_schema_is_refused(
+    tmp_path: Path, columns: Any, message: str
+) -> None:
     (tmp_path / "t.csv").write_text(csv_of(PEOPLE))
     with pytest.raises(SpecError, match=message):
         read("table", [tmp_path], SCHEMA, columns=columns)
@@ -231,7 +284,8 @@ def test_housing_units_need_a_schema_with_dwellings(tmp_path: Path) -> None:
         read("table", [tmp_path], plain, columns={"geography": GEOGRAPHY, "housing_units": "u"})
 
 
-# --- codes, areas, missing values, encodings -----------------------------------------------------------------------------
+# --- codes, areas, missing values, encodings
+# -----------------------------------------------------------------------------
 
 
 def test_codes_that_are_unique_within_their_parent_are_put_together(tmp_path: Path) -> None:
@@ -247,7 +301,9 @@ def test_codes_that_are_unique_within_their_parent_are_put_together(tmp_path: Pa
 def test_codes_that_cannot_be_told_apart_when_put_together_are_refused(tmp_path: Path) -> None:
     """A-1 with 2 and A with 1-2 would be one place."""
     (tmp_path / "t.csv").write_text(HEAD + "A-1,2,household,f,65+\nA,1-2,household,m,65+\n")
-    with pytest.raises(InputError, match=r"Block 'A-1-2' is in Region 'A(-1)?' and in Region 'A(-1)?'"):
+    with pytest.raises(
+        InputError, match=r"Block 'A-1-2' is in Region 'A(-1)?' and in Region 'A(-1)?'"
+    ):
         reading(tmp_path / "t.csv", unique_within_parent=True)
 
 
@@ -258,7 +314,9 @@ def test_an_area_is_made_of_whole_places(tmp_path: Path) -> None:
     e = reading(path, areas={"Seat": "seat"})
     assert as_text(e.blocks.fields["Seat"]).tolist() == ["east", "", "east"]  # blank: in none
     path.write_text(path.read_text() + "B,B1,household,m,65+,west\n")
-    with pytest.raises(InputError, match=r"Block 'B1' is in Seat '\w+' and in Seat '\w+'\n.*whole places"):
+    with pytest.raises(
+        InputError, match=r"Block 'B1' is in Seat '\w+' and in Seat '\w+'\n.*whole places"
+    ):
         reading(path, areas={"Seat": "seat"})
     with pytest.raises(SpecError, match="'Region' is a level already"):
         reading(path, areas={"Region": "seat"})
@@ -266,9 +324,14 @@ def test_an_area_is_made_of_whole_places(tmp_path: Path) -> None:
 
 def test_missing_values_are_counted_over_all_files_or_have_a_level(tmp_path: Path) -> None:
     for name in ("a.csv", "b.csv"):
-        (tmp_path / name).write_text(HEAD + "A,A1,household,,65+\n" + "A,A1,household,f,\n" * 2 + GOOD)
-    with pytest.raises(InputError, match=r"a.csv, line 2: values are missing: sex in 2 of 8 rows; age in 4 of 8 rows\n"
-                                         r'.*add a level such as "unknown" to sex in the schema, and say data.columns.missing'):  # fmt: skip
+        (tmp_path / name).write_text(
+            HEAD + "A,A1,household,,65+\n" + "A,A1,household,f,\n" * 2 + GOOD
+        )
+    with pytest.raises(
+        InputError,
+        match=r"a.csv, line 2: values are missing: sex in 2 of 8 rows; age in 4 of 8 rows\n"
+        r'.*add a level such as "unknown" to sex in the schema, and say data.columns.missing',
+    ):
         reading(tmp_path)
     e = reading(tmp_path, missing={"sex": "m", "age": "65+"})
     assert counted(e) == {("A1", 0, 1, 2): 2, ("A1", 0, 0, 2): 4, ("A1", 0, 0, 0): 2}
@@ -287,13 +350,24 @@ def test_a_text_in_another_encoding(tmp_path: Path, encoding: str) -> None:
             reading(path)
 
 
-@pytest.mark.parametrize("key, value", [("count", 3), ("geography", "b"), ("codes", {"sex": "f"}), ("missing", ["sex"]),
-                                        ("unique_within_parent", "yes"), ("areas", {"Seat": 1})])  # fmt: skip
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("count", 3),
+        ("geography", "b"),
+        ("codes", {"sex": "f"}),
+        ("missing", ["sex"]),
+        ("unique_within_parent", "yes"),
+        ("areas", {"Seat": 1}),
+    ],
+)
 def test_a_key_of_another_kind_is_refused(tmp_path: Path, key: str, value: object) -> None:
     (tmp_path / "t.csv").write_text(HEAD + GOOD)
     with pytest.raises(SpecError, match=rf"data.columns.{key}: .* is not "):
-        reading(tmp_path / "t.csv", **{key: value}) if key != "geography" else read(
-            "table", [tmp_path / "t.csv"], SCHEMA, columns={key: value}
+        (
+            reading(tmp_path / "t.csv", **{key: value})
+            if key != "geography"
+            else read("table", [tmp_path / "t.csv"], SCHEMA, columns={key: value})
         )
 
 

@@ -34,14 +34,21 @@ def pairs(a):
 
 
 def test_they_are_kept(tmp_path):
-    town = Areas("Town", np.array(["x", "y"]), np.array([0, 1, 1]), np.array([2, 0, 2]), np.array(["Exton", ""]))
+    town = Areas(
+        "Town",
+        np.array(["x", "y"]),
+        np.array([0, 1, 1]),
+        np.array([2, 0, 2]),
+        np.array(["Exton", ""]),
+    )
     ward = Areas("Ward", np.array(["x"]), np.array([0]), np.array([1]))
     path = tmp_path / "evaluation" / "areas.parquet"
     file.write(path, [town, ward], TREE)
     got = file.read(path, TREE)
     assert [(a.kind, pairs(a), a.called.tolist()) for a in got] == [
-        ("Town", pairs(town), ["Exton", ""]), ("Ward", pairs(ward), [""]),
-    ]  # fmt: skip
+        ("Town", pairs(town), ["Exton", ""]),
+        ("Ward", pairs(ward), [""]),
+    ]
     assert pq.read_table(path).column_names == ["kind", "area", "name", "geocode"]
     file.write(path, [], TREE)
     assert file.read(path, TREE) == file.read(tmp_path / "none.parquet", TREE) == ()
@@ -73,24 +80,31 @@ def test_rows_that_stand_twice_are_refused(tmp_path):
 @given(trees(), st.integers(0, 1 << 30))
 @settings(max_examples=20)
 def test_a_shard_has_its_part_of_the_areas(tmp_path_factory, tree, seed):
-    """Areas that cross shards, overlap, or have no unit in one; from a file that is cut, and from one that is not."""
+    """Areas that cross shards, overlap, or have no unit in one; from a file that is cut, and from
+    one that is not.
+    """
     rng, n = np.random.default_rng(seed), len(tree.codes[-1])
     kinds = []
     for kind in ("Town", "Ward", "Field")[: rng.integers(1, 4)]:
         inside = rng.random((3, n)) < (0.5 if kind == "Town" else 1.5 / n)
         inside[:, rng.integers(n)] = True
         unit, area = np.nonzero(inside.T)
-        kinds.append(Areas(kind, np.array(["x", "yy", "zzz"]), area, unit, np.array(["one", "", "trois"])))
+        kinds.append(
+            Areas(kind, np.array(["x", "yy", "zzz"]), area, unit, np.array(["one", "", "trois"]))
+        )
     folder, shards = tmp_path_factory.mktemp("areas"), Shards.of(tree, largest=8)
     file.write(folder / "cut.parquet", kinds, tree, shards)
     file.write(folder / "whole.parquet", kinds, tree)
     assert pd.read_parquet(folder / "cut.parquet").equals(pd.read_parquet(folder / "whole.parquet"))
-    assert [(a.kind, pairs(a), a.called.tolist()) for a in file.read(folder / "cut.parquet", tree)] == [
-        (a.kind, pairs(a), a.called.tolist()) for a in kinds
-    ]
+    assert [
+        (a.kind, pairs(a), a.called.tolist()) for a in file.read(folder / "cut.parquet", tree)
+    ] == [(a.kind, pairs(a), a.called.tolist()) for a in kinds]
     bounds = shards.lowest(tree)
     for i in range(1, len(shards) + 1):
-        here = [{(code, u - bounds[i - 1]) for code, u in pairs(a) if bounds[i - 1] <= u < bounds[i]} for a in kinds]
+        here = [
+            {(code, u - bounds[i - 1]) for code, u in pairs(a) if bounds[i - 1] <= u < bounds[i]}
+            for a in kinds
+        ]
         expected = {a.kind: part for a, part in zip(kinds, here, strict=True) if part}
         names = {"x": "one", "yy": "", "zzz": "trois"}
         for name in ("cut.parquet", "whole.parquet"):
@@ -123,12 +137,17 @@ def test_a_list(tmp_path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("BLOCKID|DISTRICT\n440070101012003|001\n440070101012004|\n440070101013000|002\n", {("001", 0), ("002", 2)}),
-        ("BLOCKID|COUNTYFP|DISTRICT\n440070101012003|007|21\n440070101012004|007|\n440070101013000|009|21\n",
-         {("00721", 0), ("00921", 2)}),
-        ("geoid20;area\n440070101013000;\"A; B\"\n4400701010122004;C\n", {("A; B", 2), ("C", 1)}),
+        (
+            "BLOCKID|DISTRICT\n440070101012003|001\n440070101012004|\n440070101013000|002\n",
+            {("001", 0), ("002", 2)},
+        ),
+        (
+            "BLOCKID|COUNTYFP|DISTRICT\n440070101012003|007|21\n440070101012004|007|\n440070101013000|009|21\n",
+            {("00721", 0), ("00921", 2)},
+        ),
+        ('geoid20;area\n440070101013000;"A; B"\n4400701010122004;C\n', {("A; B", 2), ("C", 1)}),
     ],
-)  # fmt: skip
+)
 def test_block_assignment_files(tmp_path, text, expected):
     """GEOIDs of 15 digits; what is in no district is in no area."""
     (tmp_path / "BlockAssign_ST44_RI_SLDU.txt").write_text(text)
@@ -149,7 +168,10 @@ def test_block_assignment_files(tmp_path, text, expected):
         ),
         ("area,block\nx,b1,b2\n", "line 2: 3 fields"),
         ("area,block\nx,b2\n,b1\n", "line 3: a line must be"),
-        ("area,block\nx,b1\nx,b1\nx,b2\nx,b1\n", r"line 3: 'b1' stands under 'x' twice \(and 1 more such lines\)"),
+        (
+            "area,block\nx,b1\nx,b1\nx,b2\nx,b1\n",
+            r"line 3: 'b1' stands under 'x' twice \(and 1 more such lines\)",
+        ),
     ],
 )
 def test_mistakes_in_a_list(tmp_path, text, message):

@@ -1,5 +1,5 @@
-"""A release whose files are cut: the whole of each is its trunk and its shards, on the shipped extract and its optimised
-spine."""
+"""A release whose files are cut: the whole of each is its trunk and its shards, on the shipped
+extract and its optimised spine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ LARGEST = 24
 
 @pytest.fixture(scope="module")
 def opened(worlds: Worlds) -> Opened:
-    return open_release(worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release")
+    return open_release(
+        worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,10 @@ def test_the_spine(opened: Opened, shards: Shards, tmp_path: Path) -> None:
     assert len(shards) > 2
     assert pq.read_table(path).equals(pq.read_table(opened.folder / "spine.parquet"))
     assert spine_file.read(path) == opened.spine
-    parts = [spine_file.read_trunk(path), *(spine_file.read_shard(path, i) for i in range(1, len(shards) + 1))]
+    parts = [
+        spine_file.read_trunk(path),
+        *(spine_file.read_shard(path, i) for i in range(1, len(shards) + 1)),
+    ]
     for i, (part, expected) in enumerate(zip(parts, shards.parts(opened.spine), strict=True)):
         assert (i, part) == expected
     for level in shards.levels(opened.spine, 1):
@@ -59,7 +64,9 @@ def test_the_trees_that_were_measured(opened: Opened, shards: Shards, tmp_path: 
         below = len(opened.spine) - opened.spine.index(shards.level) - 1
         assert max(len(said.of(i)) for i in range(1, len(shards) + 1)) > below
         trunk = shards.trunk(opened.spine)
-        assert tree_file.read_trunk(path, trunk, opened.spine.levels) == shards.trunk_of(tree, opened.spine)
+        assert tree_file.read_trunk(path, trunk, opened.spine.levels) == shards.trunk_of(
+            tree, opened.spine
+        )
         starts, seen = shards.lowest(opened.spine), []
         for i in range(1, len(shards) + 1):
             part = tree_file.read_shard(path, i, shards.shard(opened.spine, i))
@@ -76,5 +83,9 @@ def test_the_areas(opened: Opened, shards: Shards, tmp_path: Path) -> None:
     found: dict[str, set[tuple[str, int]]] = {k.kind: set() for k in kinds}
     for i in range(1, len(shards) + 1):
         for k in areas_file.read_shard(path, i, shards.shard(opened.spine, i)):
-            found[k.kind] |= {(k.code(a), int(u + starts[i - 1])) for a, u in zip(k.area, k.unit, strict=True)}
-    assert found == {k.kind: {(k.code(a), int(u)) for a, u in zip(k.area, k.unit, strict=True)} for k in kinds}
+            found[k.kind] |= {
+                (k.code(a), int(u + starts[i - 1])) for a, u in zip(k.area, k.unit, strict=True)
+            }
+    assert found == {
+        k.kind: {(k.code(a), int(u)) for a, u in zip(k.area, k.unit, strict=True)} for k in kinds
+    }

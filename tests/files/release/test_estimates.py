@@ -11,22 +11,35 @@ from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 
 TOY = Schema("toy", (Attribute("sex", ("male", "female")),))
-SPINE = Spine(("S", "C"), (np.array(["s"]), np.array(["c1", "c2", "c3"])), (np.zeros(1, int), np.zeros(3, int)))
+SPINE = Spine(
+    ("S", "C"),
+    (np.array(["s"]), np.array(["c1", "c2", "c3"])),
+    (np.zeros(1, int), np.zeros(3, int)),
+)
 
 
 def test_round_trip(tmp_path):
     rng = np.random.default_rng(1)
     answers = {
-        q: (rng.normal(size=(3, TOY.query(q).answers)), rng.random((3, TOY.query(q).answers))) for q in ("total", "sex")
+        q: (rng.normal(size=(3, TOY.query(q).answers)), rng.random((3, TOY.query(q).answers)))
+        for q in ("total", "sex")
     }
-    write(folder_of(tmp_path, "housing"), "C", TOY, SPINE, ((TOY.query(q), *a) for q, a in answers.items()))
+    write(
+        folder_of(tmp_path, "housing"),
+        "C",
+        TOY,
+        SPINE,
+        ((TOY.query(q), *a) for q, a in answers.items()),
+    )
     reader = EstimateReader(tmp_path / "estimates-housing", SPINE)
     assert reader.queries("C") == ("total", "sex")
     assert reader.queries("S") == ()
     for query in ("sex", "total", "sex"):
         for start, stop in ((0, 3), (1, 2)):
             value, error = reader.read("C", query, start, stop)
-            assert np.array_equal(value, answers[query][0][start:stop])  # every digit: 300 million must come out whole
+            assert np.array_equal(
+                value, answers[query][0][start:stop]
+            )  # every digit: 300 million must come out whole
             assert np.array_equal(error, answers[query][1][start:stop].astype(np.float32))
 
 
@@ -51,7 +64,9 @@ def given(spine, shift=0.0):
 
 
 WHOLE = Spine(
-    ("S", "C"), (np.array(["s"]), np.array([f"c{i}" for i in range(6)])), (np.zeros(1, int), np.zeros(6, int))
+    ("S", "C"),
+    (np.array(["s"]), np.array([f"c{i}" for i in range(6)])),
+    (np.zeros(1, int), np.zeros(6, int)),
 )
 
 
@@ -73,7 +88,10 @@ def test_the_whole_is_that_of_its_shards(cut):
         assert np.array_equal(got[1], error[start:stop].astype(np.float32))
     second = WHOLE.restricted("C", np.array([2, 3, 5]))
     (cut / "C.parquet" / "part-00001.parquet").write_bytes(b"")
-    assert EstimateReader(cut, second, shard=2).read("C", "total", 1, 3)[0].tolist() == [[3.0], [5.0]]
+    assert EstimateReader(cut, second, shard=2).read("C", "total", 1, 3)[0].tolist() == [
+        [3.0],
+        [5.0],
+    ]
 
 
 def test_parts_that_do_not_make_up_the_level_are_refused(cut):
@@ -83,8 +101,13 @@ def test_parts_that_do_not_make_up_the_level_are_refused(cut):
         (second.unlink, "not those of the units of 'C'"),
         (lambda: second.write_bytes(first.read_bytes()), "not those of the units of 'C'"),
         (lambda: write(cut, "C", TOY, spine, given(spine)[:1], 2), "no estimates of 'sex'"),
-        (lambda: write(cut, "C", TOY, spine, [(TOY.query("sex"), np.zeros((3, 1)), np.ones((3, 1)))], 2), "other numbers"),
-    ):  # fmt: skip
+        (
+            lambda: write(
+                cut, "C", TOY, spine, [(TOY.query("sex"), np.zeros((3, 1)), np.ones((3, 1)))], 2
+            ),
+            "other numbers",
+        ),
+    ):
         damage()
         with pytest.raises(ReleaseError, match=word):
             EstimateReader(cut, WHOLE).read("C", "sex", 0, 6)

@@ -1,4 +1,6 @@
-"""The file of a tree that was measured: there and back, of our own runs and of another publisher's, and what is none."""
+"""The file of a tree that was measured: there and back, of our own runs and of another publisher's,
+and what is none.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ LEVELS = ("US", "State", "Tract", "Block")
 
 def same(a: MeasuredSpine, b: MeasuredSpine) -> bool:
     pairs = [(a.place, b.place), *zip(a.last, b.last, strict=True)]
-    return not a.spine.unlike(b.spine) and a.shares == b.shares and all(np.array_equal(x, y) for x, y in pairs)
+    return (
+        not a.spine.unlike(b.spine)
+        and a.shares == b.shares
+        and all(np.array_equal(x, y) for x, y in pairs)
+    )
 
 
 @given(spine=spines(LEVELS), seed=st.integers(0, 1000), ours=st.booleans())
@@ -38,13 +44,20 @@ def same(a: MeasuredSpine, b: MeasuredSpine) -> bool:
 def test_a_tree_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, spine: Spine, seed: int, ours: bool
 ) -> None:
-    """A run's own has the shares of its units; of another publisher's is known which units are measured, any of them."""
+    """A run's own has the shares of its units; of another publisher's is known which units are
+    measured, any of them.
+    """
     path = tmp_path_factory.mktemp("tree") / tree_file.NAME
     rng = np.random.default_rng(seed)
     measured = [rng.random(len(c)) < 0.7 for c in spine.codes]
-    measured[-1][0] |= not any(here.any() for here in measured)  # somebody is: of nothing there is no tree
-    tree = (MeasuredSpine.bypassed(spine, np.arange(len(spine.codes[-1]))) if ours
-            else MeasuredSpine.of_measured(spine, measured))  # fmt: skip
+    measured[-1][0] |= not any(
+        here.any() for here in measured
+    )  # somebody is: of nothing there is no tree
+    tree = (
+        MeasuredSpine.bypassed(spine, np.arange(len(spine.codes[-1])))
+        if ours
+        else MeasuredSpine.of_measured(spine, measured)
+    )
     tree_file.write(path, tree, tree.spine)
     assert path.exists() == (not tree.alike)
     again = tree_file.read(path, tree.spine)
@@ -55,12 +68,19 @@ def test_a_tree_is_read_as_it_was_written(
             assert set(again.classes(level)) <= {chains.MEASURED, chains.UNMEASURED, "all"}
 
 
-@given(spine=trees(), random=st.randoms(use_true_random=False), largest=st.integers(4, 12), ours=st.booleans())
+@given(
+    spine=trees(),
+    random=st.randoms(use_true_random=False),
+    largest=st.integers(4, 12),
+    ours=st.booleans(),
+)
 @settings(max_examples=20)
 def test_the_whole_is_its_trunk_and_its_shards(
     tmp_path_factory: pytest.TempPathFactory, spine: Spine, random: Random, largest: int, ours: bool
 ) -> None:
-    """Cut in shards or not the rows are the same, and what is read of a shard is the whole restricted to it."""
+    """Cut in shards or not the rows are the same, and what is read of a shard is the whole
+    restricted to it.
+    """
     folder, tree = tmp_path_factory.mktemp("tree"), measured_over(spine, random)
     if not ours:
         last = tuple(np.where(x >= d, d, -1).astype(np.int8) for d, x in enumerate(tree.last))
@@ -73,11 +93,15 @@ def test_the_whole_is_its_trunk_and_its_shards(
     assert whole == tree_file.read(folder / "whole.parquet", spine) == tree
     if not len(shards):
         return
-    assert tree_file.read_trunk(path, shards.trunk(spine), spine.levels) == shards.trunk_of(tree, spine)
+    assert tree_file.read_trunk(path, shards.trunk(spine), spine.levels) == shards.trunk_of(
+        tree, spine
+    )
     bounds = shards.lowest(spine)
     for i in range(1, len(shards) + 1):
         if ((tree.place >= bounds[i - 1]) & (tree.place < bounds[i])).any():
-            assert tree_file.read_shard(path, i, shards.shard(spine, i)) == shards.shard_of(tree, spine, i)
+            assert tree_file.read_shard(path, i, shards.shard(spine, i)) == shards.shard_of(
+                tree, spine, i
+            )
         else:
             with pytest.raises(ReleaseError, match=f"shard {i} has no unit"):
                 tree_file.read_shard(path, i, shards.shard(spine, i))
@@ -85,7 +109,11 @@ def test_the_whole_is_its_trunk_and_its_shards(
 
 def test_without_a_file_the_shards_are_those_of_the_published_spine(tmp_path: Path) -> None:
     spine = Spine.from_frame({"A": ["a", "b"], "B": ["a1", "b1"]}, ["US", "A", "B"])
-    shards, tree, path = Shards("A", np.array([0, 1, 2])), MeasuredSpine.of(spine), tmp_path / tree_file.NAME
+    shards, tree, path = (
+        Shards("A", np.array([0, 1, 2])),
+        MeasuredSpine.of(spine),
+        tmp_path / tree_file.NAME,
+    )
     tree_file.write(path, tree, spine, shards)
     assert not path.exists()
     trunk, part = shards.trunk(spine), shards.shard(spine, 2)
@@ -103,18 +131,37 @@ def chain() -> MeasuredSpine:
 
 
 def another(column: str, values: list[str]) -> Callable[[pa.Table], pa.Table]:
-    return lambda table: table.set_column(table.schema.get_field_index(column), column, pa.array(values))
+    return lambda table: table.set_column(
+        table.schema.get_field_index(column), column, pa.array(values)
+    )
 
 
-@pytest.mark.parametrize("change,word", [
-    (another("measured_with", ["US to Tract", "unmeasured", "unmeasured", "unmeasured"]), "do not add up"),
-    (another("measured_with", ["US to Block", "unmeasured", "Tract", "unmeasured"]), "do not add up"),
-    (another("measured_with", ["US to Blocks", "unmeasured", "unmeasured", "unmeasured"]), "no class 'US to Blocks'"),
-    (another("measured_with", ["Tract", "unmeasured", "unmeasured", "unmeasured"]), "no class 'Tract'"),
-    (another("place", ["", "", "", "elsewhere"]), "levels and places"),
-    (lambda table: table.drop_columns(["place"]), "place"),
-])  # fmt: skip
-def test_a_file_that_is_no_tree_is_refused(tmp_path: Path, change: Callable[[pa.Table], pa.Table], word: str) -> None:
+@pytest.mark.parametrize(
+    "change,word",
+    [
+        (
+            another("measured_with", ["US to Tract", "unmeasured", "unmeasured", "unmeasured"]),
+            "do not add up",
+        ),
+        (
+            another("measured_with", ["US to Block", "unmeasured", "Tract", "unmeasured"]),
+            "do not add up",
+        ),
+        (
+            another("measured_with", ["US to Blocks", "unmeasured", "unmeasured", "unmeasured"]),
+            "no class 'US to Blocks'",
+        ),
+        (
+            another("measured_with", ["Tract", "unmeasured", "unmeasured", "unmeasured"]),
+            "no class 'Tract'",
+        ),
+        (another("place", ["", "", "", "elsewhere"]), "levels and places"),
+        (lambda table: table.drop_columns(["place"]), "place"),
+    ],
+)
+def test_a_file_that_is_no_tree_is_refused(
+    tmp_path: Path, change: Callable[[pa.Table], pa.Table], word: str
+) -> None:
     """A share that is moved between units of a path is one of them."""
     path, tree = tmp_path / tree_file.NAME, chain()
     tree_file.write(path, tree, tree.spine)
@@ -133,6 +180,8 @@ def test_a_trunk_that_lies_nowhere_is_refused(tmp_path: Path, place: object) -> 
     meta = json.loads(pq.read_metadata(path).metadata[key]) | {"place": place}
     with pq.ParquetWriter(path, table.schema.with_metadata({key: json.dumps(meta)})) as writer:
         for a, b in ((0, 1), (1, 3), (3, 4), (4, 5)):
-            writer.write_table(table.slice(a, b - a).replace_schema_metadata({key: json.dumps(meta)}))
+            writer.write_table(
+                table.slice(a, b - a).replace_schema_metadata({key: json.dumps(meta)})
+            )
     with pytest.raises(ReleaseError, match="levels and places"):
         tree_file.read_trunk(path, shards.trunk(spine), spine.levels)

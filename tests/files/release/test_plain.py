@@ -12,8 +12,13 @@ from das.errors import ReleaseError
 from das.files.run.run_directory import release_of
 from tests.commands import Commands
 
-PLACES = ("release/privacy.json", "release/spec.toml", "release/nmf/Block.parquet/DPQuery/part.parquet",
-          "release/tied.parquet", "release/intervals/manifest.json")  # fmt: skip
+PLACES = (
+    "release/privacy.json",
+    "release/spec.toml",
+    "release/nmf/Block.parquet/DPQuery/part.parquet",
+    "release/tied.parquet",
+    "release/intervals/manifest.json",
+)
 
 
 def folder(root: Path) -> Path:
@@ -41,7 +46,16 @@ def test_pipes_are_refused_wherever_they_are(tmp_path: Path, name: str, linked: 
     "command",
     [
         lambda pipe, out: ("estimate", "--from", pipe, "--out", out),
-        lambda pipe, out: ("run", "dhc-2020", "--set", f"constraints.from={pipe}", "--data", pipe, "--out", out),
+        lambda pipe, out: (
+            "run",
+            "dhc-2020",
+            "--set",
+            f"constraints.from={pipe}",
+            "--data",
+            pipe,
+            "--out",
+            out,
+        ),
         lambda pipe, _: ("account", "verify", pipe),
         lambda pipe, out: ("intervals", pipe, "--out", out),
         lambda pipe, out: ("tables", pipe, "--out", out),
@@ -61,7 +75,9 @@ def test_commands_do_not_wait(
 
 
 def test_links_and_other_folders_are_read(tmp_path: Path) -> None:
-    """Of a release in parts some may be links; and a folder that is no release is not gone through to its end."""
+    """Of a release in parts some may be links; and a folder that is no release is not gone through
+    to its end.
+    """
     run = folder(tmp_path / "run")
     (run / "release" / "areas.parquet").symlink_to(run / PLACES[0])
     (run / "release" / "gone").symlink_to(tmp_path / "nowhere")

@@ -1,4 +1,6 @@
-"""Signatures of a release, by OpenSSH's own program, as an office would make and a reader check them."""
+"""Signatures of a release, by OpenSSH's own program, as an office would make and a reader check
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no s
 
 def key(folder: Path, name: str) -> Path:
     path = folder / name
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(path)], check=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(path)], check=True
+    )
     return path
 
 
@@ -42,9 +46,9 @@ def test_a_reader_knows_who_signed(release: Path, tmp_path: Path) -> None:
         signature.check(release, signers(tmp_path, "office"))
     assert signature.sign(release, office) == release / SIGNATURE
     assert signature.check(release, None) == signature.ReleaseSignature(True)
-    assert signature.check(release, signers(tmp_path, "other", "office")) == signature.ReleaseSignature(
-        True, "office@example.gov"
-    )
+    assert signature.check(
+        release, signers(tmp_path, "other", "office")
+    ) == signature.ReleaseSignature(True, "office@example.gov")
     with pytest.raises(ReleaseError, match="signed by nobody in"):
         signature.check(release, signers(tmp_path, "other"))
     with pytest.raises(UserError, match="this release is signed"):
@@ -59,13 +63,26 @@ def test_the_program_alone_checks_it(release: Path, tmp_path: Path) -> None:
     """What docs tell a reader to type."""
     signature.sign(release, key(tmp_path, "office"))
     allowed = signers(tmp_path, "office")
-    command = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", "office@example.gov", "-n", "das-release",
-               "-s", str(release / SIGNATURE)]  # fmt: skip
+    command = [
+        "ssh-keygen",
+        "-Y",
+        "verify",
+        "-f",
+        str(allowed),
+        "-I",
+        "office@example.gov",
+        "-n",
+        "das-release",
+        "-s",
+        str(release / SIGNATURE),
+    ]
     assert subprocess.run(command, input=(release / NAME).read_bytes(), check=False).returncode == 0
     assert subprocess.run(command, input=b"something else", check=False).returncode != 0
 
 
-def test_a_statement_that_was_altered_or_a_signature_for_something_else(release: Path, tmp_path: Path) -> None:
+def test_a_statement_that_was_altered_or_a_signature_for_something_else(
+    release: Path, tmp_path: Path
+) -> None:
     office = key(tmp_path, "office")
     signature.sign(release, office)
     kept = (release / SIGNATURE).read_bytes()
@@ -77,14 +94,20 @@ def test_a_statement_that_was_altered_or_a_signature_for_something_else(release:
     (release / SIGNATURE).write_bytes(kept.replace(b"SIGNATURE", b"SIGNET"))
     with pytest.raises(ReleaseError, match="this is no signature of"):
         signature.check(release, None)
-    mail = subprocess.run(["ssh-keygen", "-Y", "sign", "-q", "-f", str(office), "-n", "email"],
-                          input=(release / NAME).read_bytes(), capture_output=True, check=True)  # fmt: skip
+    mail = subprocess.run(
+        ["ssh-keygen", "-Y", "sign", "-q", "-f", str(office), "-n", "email"],
+        input=(release / NAME).read_bytes(),
+        capture_output=True,
+        check=True,
+    )
     (release / SIGNATURE).write_bytes(mail.stdout)
     with pytest.raises(ReleaseError, match="this is no signature of"):
         signature.check(release, None)
 
 
-def test_what_cannot_sign_leaves_nothing(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_sign_leaves_nothing(
+    release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(UserError, match="no such key"):
         signature.sign(release, tmp_path / "none")
     (tmp_path / "text").write_text("no key")

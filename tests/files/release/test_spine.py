@@ -26,7 +26,9 @@ from tests.strategies import spines
 
 @given(spine=spines())
 @settings(max_examples=30)
-def test_a_spine_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, spine: Spine) -> None:
+def test_a_spine_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, spine: Spine
+) -> None:
     path = tmp_path_factory.mktemp("spine") / "spine.parquet"
     spine_file.write(path, spine)
     got = spine_file.read(path)
@@ -41,7 +43,9 @@ def test_a_spine_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFact
 def test_the_whole_is_its_trunk_and_its_shards(
     tmp_path_factory: pytest.TempPathFactory, spine: Spine, largest: int
 ) -> None:
-    """Cut in shards or not the rows are the same, and what is read of a shard is the whole restricted to it."""
+    """Cut in shards or not the rows are the same, and what is read of a shard is the whole
+    restricted to it.
+    """
     folder, shards = tmp_path_factory.mktemp("spine"), Shards.of(spine, largest=largest)
     spine_file.write(folder / "cut.parquet", spine, shards)
     spine_file.write(folder / "whole.parquet", spine)
@@ -56,43 +60,55 @@ def test_the_whole_is_its_trunk_and_its_shards(
     assert spine_file.read_trunk(folder / "whole.parquet") == spine
 
 
-def test_a_shard_is_read_from_its_own_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_is_read_from_its_own_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spine, path = two_counties(), tmp_path / "spine.parquet"
     spine_file.write(path, spine, Shards("County", np.array([0, 1, 2])))
     asked = []
     batches = parquet.batches
     monkeypatch.setattr(
-        parquet, "batches", lambda p, n, groups, **more: asked.append(groups) or batches(p, n, groups, **more)
+        parquet,
+        "batches",
+        lambda p, n, groups, **more: asked.append(groups) or batches(p, n, groups, **more),
     )
-    assert spine_file.read_shard(path, 2).geocodes("Block").tolist() == ["4400900000000001", "4400900000000002"]
+    assert spine_file.read_shard(path, 2).geocodes("Block").tolist() == [
+        "4400900000000001",
+        "4400900000000002",
+    ]
     assert pq.ParquetFile(path).num_row_groups == 4
     assert asked == [[0, 1], [3]]
 
 
 def two_counties() -> Spine:
     blocks = ["4400700000000001", "4400900000000001", "4400900000000002"]
-    return Spine.from_frame({"County": [b[:5] for b in blocks], "Block": blocks}, ["US", "County", "Block"])
+    return Spine.from_frame(
+        {"County": [b[:5] for b in blocks], "Block": blocks}, ["US", "County", "Block"]
+    )
 
 
 def said(**changes: object) -> Callable[[str], str]:
     return lambda text: json.dumps(json.loads(text) | changes)
 
 
-@pytest.mark.parametrize("size,meta,word", [
-    (10, said(), "row groups are not those"),
-    (1, said(), "row groups are not those"),
-    (None, said(groups=[0, 0, 1, 3]), "row groups are not those"),
-    (None, said(groups=[0, 0, 1]), "row groups are not those"),
-    (None, said(groups=[0, 1, 0, 2]), "unknown parent"),
-    (None, said(starts=[0, 1, 3]), "not those of its trunk"),
-    (None, said(level="Tract"), "not those of its trunk"),
-    (None, said(starts=[0, 1, 1]), "not readable"),
-    (None, said(starts="x"), "not readable"),
-    (None, said(groups=None), "not readable"),
-    (None, lambda _: "{", "not readable"),
-    (None, lambda _: "[]", "not readable"),
-    (None, said(groups=[0, 0, 2, 1]), "unknown parent"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "size,meta,word",
+    [
+        (10, said(), "row groups are not those"),
+        (1, said(), "row groups are not those"),
+        (None, said(groups=[0, 0, 1, 3]), "row groups are not those"),
+        (None, said(groups=[0, 0, 1]), "row groups are not those"),
+        (None, said(groups=[0, 1, 0, 2]), "unknown parent"),
+        (None, said(starts=[0, 1, 3]), "not those of its trunk"),
+        (None, said(level="Tract"), "not those of its trunk"),
+        (None, said(starts=[0, 1, 1]), "not readable"),
+        (None, said(starts="x"), "not readable"),
+        (None, said(groups=None), "not readable"),
+        (None, lambda _: "{", "not readable"),
+        (None, lambda _: "[]", "not readable"),
+        (None, said(groups=[0, 0, 2, 1]), "unknown parent"),
+    ],
+)
 def test_a_file_that_is_cut_otherwise_than_it_says_is_refused(
     tmp_path: Path, size: int | None, meta: Callable[[str], str], word: str
 ) -> None:
@@ -100,9 +116,13 @@ def test_a_file_that_is_cut_otherwise_than_it_says_is_refused(
     spine, path = two_counties(), tmp_path / "spine.parquet"
     spine_file.write(path, spine, Shards("County", np.array([0, 1, 2])))
     key = cut.KEY.encode()
-    table = pq.read_table(path).replace_schema_metadata({key: meta(pq.read_metadata(path).metadata[key].decode())})
+    table = pq.read_table(path).replace_schema_metadata(
+        {key: meta(pq.read_metadata(path).metadata[key].decode())}
+    )
     with pq.ParquetWriter(path, table.schema) as writer:
-        for a, b in [(i, i + size) for i in range(0, 6, size)] if size else [(0, 1), (1, 3), (3, 4), (4, 6)]:
+        for a, b in (
+            [(i, i + size) for i in range(0, 6, size)] if size else [(0, 1), (1, 3), (3, 4), (4, 6)]
+        ):
             writer.write_table(table.slice(a, b - a))
     assert spine_file.read(path) == spine
     with pytest.raises(ReleaseError, match=word) as caught:
@@ -111,8 +131,11 @@ def test_a_file_that_is_cut_otherwise_than_it_says_is_refused(
 
 
 def rows() -> dict[str, list[str]]:
-    return {"level": ["US", "State", "State", "Block", "Block"], "geocode": ["US", "a", "b", "a1", "b1"],
-            "parent": ["", "US", "US", "a", "b"]}  # fmt: skip
+    return {
+        "level": ["US", "State", "State", "Block", "Block"],
+        "geocode": ["US", "a", "b", "a1", "b1"],
+        "parent": ["", "US", "US", "a", "b"],
+    }
 
 
 def test_the_file_is_what_its_columns_say(tmp_path: Path) -> None:
@@ -129,15 +152,18 @@ def change(column: str, at: int, value: str) -> Callable[[dict[str, list[str]]],
     return changed
 
 
-@pytest.mark.parametrize("damage,word", [
-    (change("parent", 3, "c"), "unknown parent"),
-    (change("parent", 4, "a"), "no child"),
-    (change("geocode", 4, "a1"), "twice"),
-    (change("geocode", 1, "c"), "unknown parent"),
-    (change("level", 1, "US"), "root"),
-    (lambda t: t.pop("parent"), "spine"),
-    (lambda t: [v.clear() for v in t.values()], "no tree"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "damage,word",
+    [
+        (change("parent", 3, "c"), "unknown parent"),
+        (change("parent", 4, "a"), "no child"),
+        (change("geocode", 4, "a1"), "twice"),
+        (change("geocode", 1, "c"), "unknown parent"),
+        (change("level", 1, "US"), "root"),
+        (lambda t: t.pop("parent"), "spine"),
+        (lambda t: [v.clear() for v in t.values()], "no tree"),
+    ],
+)
 def test_what_is_no_tree_is_refused(
     tmp_path: Path, damage: Callable[[dict[str, list[str]]], object], word: str
 ) -> None:

@@ -1,4 +1,6 @@
-"""The board of a run: what is left is known after any kill, torn files are no answers, and two answers are an alarm."""
+"""The board of a run: what is left is known after any kill, torn files are no answers, and two
+answers are an alarm.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def times(run: Path) -> Counter[str]:
     return Counter((run / "done.txt").read_text().split())
 
 
-# --- plans and answers -------------------------------------------------------------------------------------------
+# --- plans and answers
+# -------------------------------------------------------------------------------------------
 
 
 def test_a_plan_is_read_back_as_it_was(board: Board) -> None:
@@ -57,7 +60,9 @@ def test_what_tells_of_the_truth_lies_with_it_and_else_beside_it(board: Board) -
         attempt(brief, board.task(stage, p))
     lies = {p.relative_to(board.root).parts[0] for p in board.root.rglob("*dummy*")}
     assert lies == {"confidential"}
-    assert {p.relative_to(board.root).parts[:2] for p in board.root.rglob("x.json")} == {("work", "later")}
+    assert {p.relative_to(board.root).parts[:2] for p in board.root.rglob("x.json")} == {
+        ("work", "later")
+    }
     assert (board.root / "confidential").stat().st_mode & 0o777 == 0o700
     assert board.stages() == ["dummy", "later"]
 
@@ -74,7 +79,9 @@ def test_a_stage_that_has_begun_keeps_its_partitions(board: Board) -> None:
 @pytest.mark.parametrize("names, stages", [("aa", "ss"), ("ab", "st"), ("", "")])
 def test_what_is_no_stage_is_refused(tmp_path: Path, names: str, stages: str) -> None:
     with pytest.raises(ValueError):
-        Board(tmp_path).plan([Task(tmp_path, s, n, (1, 1)) for n, s in zip(names, stages, strict=True)])
+        Board(tmp_path).plan(
+            [Task(tmp_path, s, n, (1, 1)) for n, s in zip(names, stages, strict=True)]
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -118,7 +125,9 @@ def test_the_same_answer_again_is_welcome_and_another_is_an_alarm(board: Board) 
     assert path.read_bytes() == before
 
 
-def test_of_two_who_write_at_once_one_sees_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_who_write_at_once_one_sees_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both found nothing there: the name is given once all the same."""
     path = tmp_path / "a.json"
     link = os.link
@@ -128,7 +137,9 @@ def test_of_two_who_write_at_once_one_sees_the_other(tmp_path: Path, monkeypatch
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_without_hard_links_an_answer_is_written_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hard_links_an_answer_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
@@ -138,7 +149,8 @@ def test_without_hard_links_an_answer_is_written_all_the_same(tmp_path: Path, mo
     assert (tmp_path / "a.json").read_bytes() == b"x"
 
 
-# --- drafts ------------------------------------------------------------------------------------------------------
+# --- drafts
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_two_attempts_write_drafts_of_their_own(tmp_path: Path) -> None:
@@ -163,7 +175,8 @@ def test_drafts_of_the_killed_are_cleared(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["part"]
 
 
-# --- stages ------------------------------------------------------------------------------------------------------
+# --- stages
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_a_stage_is_performed_and_goes_on_with_what_is_left(tmp_path: Path) -> None:
@@ -204,7 +217,9 @@ def test_a_head_that_is_killed_is_gone_on_with(tmp_path: Path, root: Path, worke
     script = tmp_path / "head.py"
     script.write_text(HEAD)
     environment = os.environ | {"PYTHONPATH": str(root)}
-    with subprocess.Popen([sys.executable, script, tmp_path, str(workers)], env=environment) as head:
+    with subprocess.Popen(
+        [sys.executable, script, tmp_path, str(workers)], env=environment
+    ) as head:
         while not list(tmp_path.glob("*.pid")):
             assert head.poll() is None
         head.kill()
@@ -239,11 +254,14 @@ def test_the_words_of_a_confidential_fault_are_with_the_truth_alone(tmp_path: Pa
     assert fault == Fault("InputError", "InputError", f"the count is {SECRET}", "line 3", "mend it")
 
 
-# --- late attempts ------------------------------------------------------------------------------------------------
+# --- late attempts
+# ------------------------------------------------------------------------------------------------
 
 
 def outlive(what: str, task: Task) -> Answer:
-    """While it is under way its stage ends, or its run; then it writes, as if nothing had been, or raises."""
+    """While it is under way its stage ends, or its run; then it writes, as if nothing had been, or
+    raises.
+    """
     board, draft = Board(task.run), task.run / "release" / "part"
     with atomic.file(draft) as begun:
         begun.write_text("late")
@@ -279,7 +297,9 @@ def test_what_is_under_way_when_all_is_over_leaves_nothing(
 
 
 def test_what_begins_when_all_is_over_is_not_done(tmp_path: Path) -> None:
-    """A task of a stage that is over answers what it did; none is left of a run that is. Planned again, it is done again."""
+    """A task of a stage that is over answers what it did; none is left of a run that is. Planned
+    again, it is done again.
+    """
     of = tasks(tmp_path, "ab")
     with LocalEngine(1) as engine:
         found = perform(engine, count, of, Told())
@@ -298,7 +318,8 @@ def test_what_begins_when_all_is_over_is_not_done(tmp_path: Path) -> None:
     assert times(tmp_path) == Counter("aab")
 
 
-# --- array jobs --------------------------------------------------------------------------------------------------
+# --- array jobs
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_head_that_does_not_wait_hands_its_tasks_over(tmp_path: Path) -> None:
@@ -317,7 +338,9 @@ def test_a_head_that_does_not_wait_hands_its_tasks_over(tmp_path: Path) -> None:
     assert times(tmp_path) == Counter("abc")
 
 
-def test_a_head_that_waits_gets_answers_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_that_waits_gets_answers_as_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     of = tasks(tmp_path, "abc")
     waiting = iter([of[1], of[2], of[0]])
     monkeypatch.setattr("das.files.run.array.sleep", lambda _: attempt(count, next(waiting)))
@@ -359,7 +382,8 @@ def test_engines_give_the_same_answers(tmp_path: Path) -> None:
     assert found[0] == found[1] == found[2]
 
 
-# --- how far it is -----------------------------------------------------------------------------------------------
+# --- how far it is
+# -----------------------------------------------------------------------------------------------
 
 
 def dated(board: Board, partition: str, ended: datetime, **more: object) -> None:
@@ -375,7 +399,9 @@ def opened_at(board: Board, when: datetime) -> None:
 
 
 def test_how_far_a_stage_is_and_when_it_ends(board: Board) -> None:
-    """Weights are 3, 2, 1. Three are done since the head began 90 s ago; three more take as long."""
+    """Weights are 3, 2, 1. Three are done since the head began 90 s ago; three more take as
+    long.
+    """
     now = datetime.now(UTC)
     opened_at(board, now - timedelta(seconds=90))
     dated(board, "a", now, peak_mb=512.0)

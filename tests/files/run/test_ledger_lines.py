@@ -35,7 +35,12 @@ def test_what_was_written_is_read(tmp_path: Path, mechanism: Mechanism) -> None:
     book.acknowledge([part(1), part(3)])
     for told in (book.entries, LedgerFile(book.path).entries):
         (attempt,) = told.attempts
-        assert (attempt.stage, attempt.parts, attempt.key, attempt.anew) == (("persons", "Block"), 3, "ab", False)
+        assert (attempt.stage, attempt.parts, attempt.key, attempt.anew) == (
+            ("persons", "Block"),
+            3,
+            "ab",
+            False,
+        )
         assert attempt.events == events
         assert attempt.measured == told.standing(attempt.stage) == {1: part(1), 3: part(3)}
         assert not told.whole(attempt.stage)
@@ -46,15 +51,31 @@ def test_what_was_written_is_read(tmp_path: Path, mechanism: Mechanism) -> None:
     assert told.closed
     assert told.whole(("persons", "Block"))
     assert told.files() == {f"nmf/{i}": f"{i}" * 64 for i in (1, 2, 3)}
-    assert (told.lost(), told.number(("persons", "Block")), told.number(("persons", "US"))) == ([], 1, 0)
+    assert (told.lost(), told.number(("persons", "Block")), told.number(("persons", "US"))) == (
+        [],
+        1,
+        0,
+    )
 
 
-def test_a_stage_that_begins_again_loses_its_draws_and_keeps_its_parts_unless_it_begins_anew(tmp_path: Path) -> None:
+def test_a_stage_that_begins_again_loses_its_draws_and_keeps_its_parts_unless_it_begins_anew(
+    tmp_path: Path,
+) -> None:
     book, stage = LedgerFile(tmp_path / "ledger.jsonl"), ("persons", "Block")
-    for anew, standing in ((False, {1: part(1)}), (False, {1: part(1), 2: part(2)}), (True, {3: part(3)})):
-        book.begin(Attempt(*stage, 2, anew=anew, events=[event(MECHANISMS["geometric"])]), "somewhere")
+    for anew, standing in (
+        (False, {1: part(1)}),
+        (False, {1: part(1), 2: part(2)}),
+        (True, {3: part(3)}),
+    ):
+        book.begin(
+            Attempt(*stage, 2, anew=anew, events=[event(MECHANISMS["geometric"])]), "somewhere"
+        )
         book.acknowledge([part(max(standing))])
-        assert book.entries.standing(stage) == LedgerFile(book.path).entries.standing(stage) == standing
+        assert (
+            book.entries.standing(stage)
+            == LedgerFile(book.path).entries.standing(stage)
+            == standing
+        )
         assert book.entries.whole(stage) is (len(standing) == 2)
     assert [a.measured for a in book.entries.lost()] == [{1: part(1)}, {2: part(2)}]
     assert book.entries.number(stage) == 3
@@ -71,7 +92,9 @@ def test_a_part_that_is_acknowledged_twice_is_the_same_or_stops_the_run(tmp_path
         (replace(part(1), files={"nmf/1": "2" * 64}), "other files"),
         (replace(part(1), files={}), "other files"),
     ):
-        with pytest.raises(PrivacyError, match=f"persons at Block, part 1, was measured twice, and has {what}"):
+        with pytest.raises(
+            PrivacyError, match=f"persons at Block, part 1, was measured twice, and has {what}"
+        ):
             book.acknowledge([part(2), other])
     assert book.path.read_bytes() == before
     told = json.loads(before.splitlines()[-1])
@@ -81,17 +104,36 @@ def test_a_part_that_is_acknowledged_twice_is_the_same_or_stops_the_run(tmp_path
         _ = LedgerFile(book.path).entries
 
 
-@pytest.mark.parametrize("line", [
-    '{"part": {"universe": "persons", "level": "Tract", "shard": 0, "stream": "", "files": {}}}',
-    '{"part": {"universe": "persons", "level": "Block", "shard": -1, "stream": "", "files": {}}}',
-    '{"part": {"universe": "persons", "level": "Block", "shard": "0", "stream": "", "files": {}}}',
-    '{"part": {"universe": "persons", "level": "Block", "shard": 0, "files": {}}}',
-    '{"part": {"universe": "persons", "level": "Block", "shard": 0, "stream": "", "files": {"a": "12"}}}',
-    '{"part": {"universe": "persons", "level": "Block", "shard": 0, "stream": "", "files": {"a": "' + "z" * 64 + '"}}}',
-    '{"begin": {"universe": "persons", "level": "Block", "parts": -1, "entropy": "x"}}',
-    '{"begin": {"universe": "persons", "level": "Block", "parts": 1, "anew": 3, "entropy": "x"}}',
-    '{"done": {}}\n{"done": {}}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        (
+            '{"part": {"universe": "persons", "level": "Tract", "shard": 0, "stream": "", "files":'
+            " {}}}"
+        ),
+        (
+            '{"part": {"universe": "persons", "level": "Block", "shard": -1, "stream": "", "files":'
+            " {}}}"
+        ),
+        (
+            '{"part": {"universe": "persons", "level": "Block", "shard": "0", "stream": "",'
+            ' "files": {}}}'
+        ),
+        '{"part": {"universe": "persons", "level": "Block", "shard": 0, "files": {}}}',
+        (
+            '{"part": {"universe": "persons", "level": "Block", "shard": 0, "stream": "", "files":'
+            ' {"a": "12"}}}'
+        ),
+        '{"part": {"universe": "persons", "level": "Block", "shard": 0, "stream": "", "files":'
+        ' {"a": "' + "z" * 64 + '"}}}',
+        '{"begin": {"universe": "persons", "level": "Block", "parts": -1, "entropy": "x"}}',
+        (
+            '{"begin": {"universe": "persons", "level": "Block", "parts": 1, "anew": 3, "entropy":'
+            ' "x"}}'
+        ),
+        '{"done": {}}\n{"done": {}}',
+    ],
+)
 def test_lines_that_say_nothing_that_there_can_be(tmp_path: Path, line: str) -> None:
     book = LedgerFile(tmp_path / "ledger.jsonl")
     book.begin(Attempt("persons", "Block", 1), "somewhere")
@@ -103,22 +145,45 @@ def test_lines_that_say_nothing_that_there_can_be(tmp_path: Path, line: str) -> 
 def test_what_a_line_says() -> None:
     gaussian, geometric = (to_json(event(m)) for m in MECHANISMS.values())
     assert {k: gaussian[k] for k in ("mechanism", "sigma_sq", "rho")} == {
-        "mechanism": "discrete-gaussian", "sigma_sq": "7/3", "rho": "3/7",
-    }  # fmt: skip
+        "mechanism": "discrete-gaussian",
+        "sigma_sq": "7/3",
+        "rho": "3/7",
+    }
     assert {k: geometric[k] for k in ("mechanism", "scale", "epsilon")} == {
-        "mechanism": "geometric", "scale": "14/3", "epsilon": "3/7",
-    }  # fmt: skip
-    assert set(gaussian) & set(geometric) == {"universe", "level", "query", "units", "answers", "mechanism"}
+        "mechanism": "geometric",
+        "scale": "14/3",
+        "epsilon": "3/7",
+    }
+    assert set(gaussian) & set(geometric) == {
+        "universe",
+        "level",
+        "query",
+        "units",
+        "answers",
+        "mechanism",
+    }
     assert to_json(event(MECHANISMS["geometric"], "alone")) == geometric | {"class": "alone"}
     assert from_json(geometric) == event(MECHANISMS["geometric"])
 
 
 @pytest.mark.parametrize(
-    "change", [{"mechanism": "gaussian"}, {"mechanism": "geometric"}, {"sigma_sq": None}, {"rho": ""}, {"rho": "1/0"}]
+    "change",
+    [
+        {"mechanism": "gaussian"},
+        {"mechanism": "geometric"},
+        {"sigma_sq": None},
+        {"rho": ""},
+        {"rho": "1/0"},
+    ],
 )
-def test_a_line_that_its_mechanism_does_not_know_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+def test_a_line_that_its_mechanism_does_not_know_is_refused(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
     said = to_json(event(MECHANISMS["discrete-gaussian"])) | change
-    lines = [{"begin": {"universe": "persons", "level": "Block", "parts": 1, "entropy": "x"}}, {"draw": said}]
+    lines = [
+        {"begin": {"universe": "persons", "level": "Block", "parts": 1, "entropy": "x"}},
+        {"draw": said},
+    ]
     (tmp_path / "ledger.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(ReleaseError, match="line 2 cannot be understood"):
         _ = LedgerFile(tmp_path / "ledger.jsonl").entries

@@ -35,7 +35,10 @@ def test_a_run_without_truth_has_no_confidential_folder(tmp_path: Path) -> None:
 def test_an_empty_folder_may_be_used_and_a_full_one_never(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     RunDirectory(tmp_path / "run").create()
-    for again in (RunDirectory(tmp_path / "run").create, RunDirectory(tmp_path / "run").refuse_if_taken):
+    for again in (
+        RunDirectory(tmp_path / "run").create,
+        RunDirectory(tmp_path / "run").refuse_if_taken,
+    ):
         with pytest.raises(UserError, match="not empty") as caught:
             again()
         assert caught.value.exit_code == 2
@@ -108,7 +111,11 @@ def test_text_that_a_user_names(tmp_path: Path) -> None:
 def test_one_process_at_a_time_holds_a_run(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     run.create()
-    with run.held(), pytest.raises(UserError, match="another process") as caught, RunDirectory(run.root).held():
+    with (
+        run.held(),
+        pytest.raises(UserError, match="another process") as caught,
+        RunDirectory(run.root).held(),
+    ):
         pass
     assert caught.value.exit_code == 2
     with run.held():  # it was let go of
@@ -121,7 +128,10 @@ def test_nothing_confidential_goes_under_a_release(tmp_path: Path, mark: str) ->
     release.mkdir(parents=True)
     for name in ("spec.toml", mark):
         (release / name).touch()
-    for make in (RunDirectory(release / "a" / "b").create, lambda: run_directory.create_private(release)):
+    for make in (
+        RunDirectory(release / "a" / "b").create,
+        lambda: run_directory.create_private(release),
+    ):
         with pytest.raises(UserError, match=r"in the release .* may be published"):
             make()
     assert sorted(p.name for p in release.iterdir()) == sorted(["spec.toml", mark])
@@ -135,9 +145,15 @@ def test_json_too_deep_to_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("publication", ["counts", "demographic"])
-def test_all_that_a_run_keeps_of_the_truth_is_its_owners_alone(worlds: Worlds, publication: str) -> None:
+def test_all_that_a_run_keeps_of_the_truth_is_its_owners_alone(
+    worlds: Worlds, publication: str
+) -> None:
     """Each file by itself, so that a copy of the folder keeps it too."""
-    run = worlds.dhc() if publication == "demographic" else worlds.run("run.seed=1", data="one thousand")
+    run = (
+        worlds.dhc()
+        if publication == "demographic"
+        else worlds.run("run.seed=1", data="one thousand")
+    )
     found = {p: p.stat().st_mode & 0o777 for p in (run / "confidential").rglob("*")}
     assert len(found) > 5
     assert {mode for p, mode in found.items() if p.is_file()} == {0o600}

@@ -31,7 +31,13 @@ class Tree(Closed):
 
 def leaf(n: int) -> Leaf:
     codes = np.array([b"44001", b"", b"9" * (n + 1)])
-    return Leaf(f"n{n}", np.arange(6 * n).reshape(2, n, 3), np.array([n / 3, -np.inf, np.nan]), codes, -(10**40) - n)
+    return Leaf(
+        f"n{n}",
+        np.arange(6 * n).reshape(2, n, 3),
+        np.array([n / 3, -np.inf, np.nan]),
+        codes,
+        -(10**40) - n,
+    )
 
 
 def test_a_value_comes_back_and_is_always_the_same_bytes(tmp_path: Path) -> None:
@@ -52,7 +58,9 @@ def test_a_value_comes_back_and_is_always_the_same_bytes(tmp_path: Path) -> None
 
 
 def test_what_is_no_such_value_is_refused(tmp_path: Path) -> None:
-    """Another class, another type of a number, a text cut off, objects that would be unpickled: never with a count."""
+    """Another class, another type of a number, a text cut off, objects that would be unpickled:
+    never with a count.
+    """
     path = tmp_path / "t.npz"
     for value, kind in ((leaf(1), Tree), (Tree((), (1,)), Leaf), (Tree((), (True,)), Tree)):
         tallies.write(path, value)

@@ -17,14 +17,24 @@ from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 
 
-@given(seed=st.integers(0, 1000), units=st.integers(1, 20), cells=st.integers(1, 30), records=st.integers(0, 60))
+@given(
+    seed=st.integers(0, 1000),
+    units=st.integers(1, 20),
+    cells=st.integers(1, 30),
+    records=st.integers(0, 60),
+)
 @settings(max_examples=30)
 def test_counts_are_read_as_they_were_written(
     tmp_path_factory: pytest.TempPathFactory, seed: int, units: int, cells: int, records: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    h = Histogram.of(units, cells, rng.integers(0, units, records), rng.integers(0, cells, records),
-                     rng.integers(0, 1 << 40, records))  # fmt: skip
+    h = Histogram.of(
+        units,
+        cells,
+        rng.integers(0, units, records),
+        rng.integers(0, cells, records),
+        rng.integers(0, 1 << 40, records),
+    )
     path = tmp_path_factory.mktemp("truth") / "below" / "persons.parquet"
     truth.write(path, Confidential(h))
     got = truth.read(path)
@@ -39,7 +49,9 @@ def written(tmp_path: Path) -> Path:
     return tmp_path / "t.parquet"
 
 
-@pytest.mark.parametrize("damage", ["lost", "torn", "no sizes", "sizes", "no column", "outside", "negative", "text"])
+@pytest.mark.parametrize(
+    "damage", ["lost", "torn", "no sizes", "sizes", "no column", "outside", "negative", "text"]
+)
 def test_what_cannot_be_read_names_the_file(tmp_path: Path, damage: str) -> None:
     path = written(tmp_path)
     table = pq.read_table(path)

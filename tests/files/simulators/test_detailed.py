@@ -1,4 +1,6 @@
-"""Simulated folders of population groups: code tables as large as those of 2020, records that are checked as any, functions of the seed."""
+"""Simulated folders of population groups: code tables as large as those of 2020, records that are
+checked as any, functions of the seed.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,21 @@ FEW = 60  #: codes, where it does not matter how many
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 
 def opened(out: Path, product: str = "persons") -> tuple[Parameters, Regions, GroupRecords]:
     found = parameters.read(out / "parameters", PRODUCTS[product])
     regions = geography.regions(out / "data", found)
-    return found, regions, records.records(out / "data", found, regions)[0].open("to look at simulated records")
+    return (
+        found,
+        regions,
+        records.records(out / "data", found, regions)[0].open("to look at simulated records"),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +49,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-# --- code tables ----------------------------------------------------------------------------------------------
+# --- code tables
+# ----------------------------------------------------------------------------------------------
 
 
 def test_the_tables_are_laid_out_as_those_of_2020(tmp_path: Path) -> None:
-    """How many iterations there are at each level, totals only and not; every person is in nine groups of a level at most."""
+    """How many iterations there are at each level, totals only and not; every person is in nine
+    groups of a level at most.
+    """
     group_codes.write(tmp_path, PRODUCTS["persons"], detailed.chosen("all"), group_codes.CODES)
     found = parameters.read(tmp_path, PRODUCTS["persons"])
     i = found.iterations
@@ -77,7 +90,11 @@ def test_each_detailed_group_is_in_one_regional_group_or_in_none() -> None:
 def test_smaller_tables_have_every_kind_of_group(codes: int, tmp_path: Path) -> None:
     group_codes.write(tmp_path, PRODUCTS["persons"], detailed.chosen("RI"), codes)
     i = parameters.read(tmp_path, PRODUCTS["persons"]).iterations
-    every = {(int(k), int(lv), bool(only)) for k, lv, only in zip(i.kind, i.level, i.detailed_only, strict=True) if lv}
+    every = {
+        (int(k), int(lv), bool(only))
+        for k, lv, only in zip(i.kind, i.level, i.detailed_only, strict=True)
+        if lv
+    }
     assert {(k, lv, False) for k in range(3) for lv in (1, 2)} <= every
     assert {(k, 2, True) for k in range(3)} <= every
 
@@ -91,7 +108,8 @@ def test_the_budgets_are_those_of_2020(product: str, tmp_path: Path) -> None:
     assert len(found.states) == 51
 
 
-# --- records --------------------------------------------------------------------------------------------------
+# --- records
+# --------------------------------------------------------------------------------------------------
 
 
 def test_as_many_people_as_were_asked_for_live_in_the_states(folder: Path) -> None:
@@ -141,17 +159,28 @@ def test_groups_cluster_in_tracts(folder: Path) -> None:
 
 
 def test_codes_repeat_as_those_of_a_million_do() -> None:
-    """Of 100,000 people in 25 tracts some 35,000 have a combination of codes that nobody before them had."""
+    """Of 100,000 people in 25 tracts some 35,000 have a combination of codes that nobody before
+    them had.
+    """
     rng = np.random.default_rng(1)
     text = group_codes.tables()[parameters.CODES].splitlines()[1:-1]
     code = np.array([int(row[:4]) for row in text], dtype=np.int16)
-    of = Mixture(code, _common(rng, len(code)), np.arange(len(code)) // 70, code[-162:], _common(rng, 162), 9950)
+    of = Mixture(
+        code,
+        _common(rng, len(code)),
+        np.arange(len(code)) // 70,
+        code[-162:],
+        _common(rng, 162),
+        9950,
+    )
     codes, ethnicity = draw_codes(rng, of, np.sort(rng.integers(0, 25, 100_000)))
     many = len(np.unique(np.column_stack([codes, ethnicity]), axis=0))
     assert 20_000 < many < 45_000
 
 
-def test_the_same_seed_gives_the_same_files_whoever_makes_them(folder: Path, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_files_whoever_makes_them(
+    folder: Path, tmp_path: Path
+) -> None:
     again = {"states": "AZ,NM,PR", "persons": 20_000, "codes": 300}
     detailed.write(tmp_path / "same", seed=3, workers=2, **again)
     assert contents(tmp_path / "same") == contents(folder)
@@ -172,7 +201,9 @@ def test_drawing_in_pieces_loses_nobody(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_households_come_with_totals_that_decide_their_tables(tmp_path: Path) -> None:
-    detailed.write(tmp_path / "out", seed=3, states="AZ,NM", persons=9_000, codes=FEW, product="households")
+    detailed.write(
+        tmp_path / "out", seed=3, states="AZ,NM", persons=9_000, codes=FEW, product="households"
+    )
     found, regions, homes = opened(tmp_path / "out", "households")
     assert 9_000 / len(homes) == pytest.approx(detailed.PERSONS_A_HOME, rel=0.01)
     rows = (tmp_path / "out" / "data" / "pop-group-totals.txt").read_text().splitlines()[1:]
@@ -190,16 +221,31 @@ def test_households_come_with_totals_that_decide_their_tables(tmp_path: Path) ->
 def test_code_tables_and_budgets_of_another_folder_are_taken(tmp_path: Path) -> None:
     group_codes.write(tmp_path / "given", PRODUCTS["persons"], detailed.chosen("TX"), FEW)
     path = tmp_path / "given" / "config.json"
-    said = json.loads(path.read_text()) | {"reader": "cef", "max_race_codes": 3, "privacy_budget_p_level_2_usa": 1.25}
+    said = json.loads(path.read_text()) | {
+        "reader": "cef",
+        "max_race_codes": 3,
+        "privacy_budget_p_level_2_usa": 1.25,
+    }
     path.write_text(json.dumps(said))
-    detailed.write(tmp_path / "out", seed=3, states="RI,PR", persons=3_000, given=tmp_path / "given")
+    detailed.write(
+        tmp_path / "out", seed=3, states="RI,PR", persons=3_000, given=tmp_path / "given"
+    )
     found, _, people = opened(tmp_path / "out")
     assert (found.race_codes, found.states, found.runs) == (3, ("44",), ("us", "pr"))
     assert found.budgets["t2"][GroupLevel("USA", 2)] == Fraction("1.25")
     for name in parameters.FILES[1:]:
-        assert (tmp_path / "out" / "parameters" / name).read_bytes() == (tmp_path / "given" / name).read_bytes()
+        assert (tmp_path / "out" / "parameters" / name).read_bytes() == (
+            tmp_path / "given" / name
+        ).read_bytes()
     assert set(np.unique(people.codes)) - {0} <= set(map(int, found.names))
-    detailed.write(tmp_path / "h", seed=3, states="RI", persons=3_000, given=tmp_path / "given", product="households")
+    detailed.write(
+        tmp_path / "h",
+        seed=3,
+        states="RI",
+        persons=3_000,
+        given=tmp_path / "given",
+        product="households",
+    )
     assert opened(tmp_path / "h", "households")[0].cost("us") == Fraction("8.895302")
 
 

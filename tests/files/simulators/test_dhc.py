@@ -1,7 +1,8 @@
-"""Simulated persons and households of the DHC, held against slow code that looks at each record by itself.
+"""Simulated persons and households of the DHC, held against slow code that looks at each record by
+itself.
 
-Nothing here uses ``das.model.dhc.members``: ages, fields of households and margins are worked out again, from the fact sheet.
-"""
+Nothing here uses ``das.model.dhc.members``: ages, fields of households and margins are worked out
+again, from the fact sheet."""
 
 from __future__ import annotations
 
@@ -44,25 +45,47 @@ AGES |= (
     | dict.fromkeys((23, 31, 34, 35), (17, 65))
     | dict.fromkeys((24, 25, 26), (0, 25))
 )
-AGES |= {27: (20, 115), 32: (3, 30), 33: (16, 65), 37: (16, 115), 38: (16, 115), 39: (16, 75)}  # fmt: skip
+AGES |= {27: (20, 115), 32: (3, 30), 33: (16, 65), 37: (16, 115), 38: (16, 115), 39: (16, 75)}
 
 
 def histogram(blocks: Sequence[Sequence[Person]]) -> Histogram:
     block = np.array([b for b, people in enumerate(blocks) for _ in people], dtype=np.int64)
-    cells = np.array([((q * 2 + a) * 2 + h) * 63 + r for people in blocks for q, a, h, r in people], dtype=np.int64)
+    cells = np.array(
+        [((q * 2 + a) * 2 + h) * 63 + r for people in blocks for q, a, h, r in people],
+        dtype=np.int64,
+    )
     return Histogram.of(len(blocks), PL94.cells, block, cells, np.ones(len(cells), dtype=np.int64))
 
 
-# --- the statements, record by record ------------------------------------------------------------------------------------
+# --- the statements, record by record
+# ------------------------------------------------------------------------------------
 
 
 def check(
-    world: SimulatedDhc, blocks: Sequence[Sequence[Person]], units: Sequence[int], occupied: Sequence[int]
+    world: SimulatedDhc,
+    blocks: Sequence[Sequence[Person]],
+    units: Sequence[int],
+    occupied: Sequence[int],
 ) -> None:
     """Everything that must hold exactly."""
     people = world.people
-    rows = list(zip(*(v.tolist() for v in (
-        world.block, people.household, people.relgq, people.sex, people.age, people.hispanic, people.cenrace)), strict=True))  # fmt: skip
+    rows = list(
+        zip(
+            *(
+                v.tolist()
+                for v in (
+                    world.block,
+                    people.household,
+                    people.relgq,
+                    people.sex,
+                    people.age,
+                    people.hispanic,
+                    people.cenrace,
+                )
+            ),
+            strict=True,
+        )
+    )
     homes: dict[int, list[tuple[int, ...]]] = {}
     margins: list[Counter[Person]] = [Counter() for _ in blocks]
     lived_in: Counter[tuple[int, int]] = Counter()
@@ -93,7 +116,9 @@ def check(
 
 def check_household(members: list[tuple[int, ...]], world: SimulatedDhc, home: int) -> None:
     """The cell of ``dhch`` says what is so of the members."""
-    sex, hhage, hisp, race, elderly, tenure, number = map(int, np.unravel_index(world.cell[home], DHCH.shape))
+    sex, hhage, hisp, race, elderly, tenure, number = map(
+        int, np.unravel_index(world.cell[home], DHCH.shape)
+    )
     heads = [m for m in members if m[2] in (0, 1)]
     assert len(heads) == 1
     (head,) = heads
@@ -103,7 +128,17 @@ def check_household(members: list[tuple[int, ...]], world: SimulatedDhc, home: i
     for partner in partners:
         assert (partner[3] == head[3]) == (partner[2] in (4, 5))
     assert sex == head[3]
-    low, high = [(15, 24), (25, 34), (35, 44), (45, 54), (55, 59), (60, 64), (65, 74), (75, 84), (85, 115)][hhage]
+    low, high = [
+        (15, 24),
+        (25, 34),
+        (35, 44),
+        (45, 54),
+        (55, 59),
+        (60, 64),
+        (65, 74),
+        (75, 84),
+        (85, 115),
+    ][hhage]
     assert low <= head[4] <= high
     assert hisp == head[5]
     assert race == (head[6] if head[6] < 6 else 6)
@@ -116,7 +151,14 @@ def check_household(members: list[tuple[int, ...]], world: SimulatedDhc, home: i
 
 def the_type(members: list[tuple[int, ...]]) -> HouseholdType:
     relationships = [m[2] for m in members]
-    couple = next((name for level, name in ((2, "MO"), (4, "MS"), (3, "CO"), (5, "CS")) if level in relationships), "N")
+    couple = next(
+        (
+            name
+            for level, name in ((2, "MO"), (4, "MS"), (3, "CO"), (5, "CS"))
+            if level in relationships
+        ),
+        "N",
+    )
     related = any(r in (2, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14) for r in relationships)
     ranges = [0, 0]  # of own children, of all
     for m in members:
@@ -124,32 +166,53 @@ def the_type(members: list[tuple[int, ...]]) -> HouseholdType:
             side = 1 if m[4] < 6 else 2
             ranges[1] |= side
             ranges[0] |= side if m[2] in (6, 7, 8) else 0
-    above, below = any(r in (10, 12) for r in relationships), any(r in (6, 7, 8, 13) for r in relationships)
+    above, below = (
+        any(r in (10, 12) for r in relationships),
+        any(r in (6, 7, 8, 13) for r in relationships),
+    )
     third = 11 in relationships
-    return HouseholdType(couple, int(related), *ranges, int(any(m[4] < 18 for m in members)), int(above + below + third >= 2),
-                         min(len(members), 7))  # fmt: skip
+    return HouseholdType(
+        couple,
+        int(related),
+        *ranges,
+        int(any(m[4] < 18 for m in members)),
+        int(above + below + third >= 2),
+        min(len(members), 7),
+    )
 
 
 def check_units(
-    world: SimulatedDhc, blocks: Sequence[Sequence[Person]], units: Sequence[int], occupied: Sequence[int]
+    world: SimulatedDhc,
+    blocks: Sequence[Sequence[Person]],
+    units: Sequence[int],
+    occupied: Sequence[int],
 ) -> None:
     dense, households = world.units().dense(), Counter(world.home_block.tolist())
     for b, people in enumerate(blocks):
         housed = sum(p[0] == 0 for p in people)
         options = [n for n in range(units[b] + 1) if (n <= housed and (n > 0) == (housed > 0))]
-        assert households[b] == min(options, key=lambda n: abs(n - occupied[b])) == world.occupied[b]
+        assert (
+            households[b] == min(options, key=lambda n: abs(n - occupied[b])) == world.occupied[b]
+        )
         assert dense[b, :4].sum() == households[b]
         assert dense[b, :11].sum() == units[b]
         of_tenure = Counter(world.cell[world.home_block == b] // 522 % 3)
-        assert [of_tenure[t] for t in range(3)] == [dense[b, 0], dense[b, 1], dense[b, 2] + dense[b, 3]]
+        assert [of_tenure[t] for t in range(3)] == [
+            dense[b, 0],
+            dense[b, 1],
+            dense[b, 2] + dense[b, 3],
+        ]
     assert (dense[:, 11:] == world.facilities).all()
 
 
-# --- worlds -------------------------------------------------------------------------------------------------------------
+# --- worlds
+# -------------------------------------------------------------------------------------------------------------
 
 
 def a_world(seed: int, blocks: int) -> tuple[list[list[Person]], list[int], list[int]]:
-    """Like the nation: 2.55 persons a household, 0.58 of them under 18, 2.5 per cent in group quarters."""
+    """Like the nation: 2.55 persons a household, 0.58 of them under 18, 2.5 per cent in group
+    quarters.
+    """
     rng = np.random.default_rng(seed)
     people: list[list[Person]] = []
     occupied = rng.integers(0, 40, size=blocks).tolist()
@@ -159,7 +222,10 @@ def a_world(seed: int, blocks: int) -> tuple[list[list[Person]], list[int], list
         here = [(0, int(i < adults), int(rng.random() < 0.2), int(r)) for i, r in enumerate(races)]
         if rng.random() < 0.1:
             kind = int(rng.integers(1, 8))
-            here += [(kind, int(kind == 3 or rng.random() < 0.9), 0, 0) for _ in range(int(rng.integers(1, 30)))]
+            here += [
+                (kind, int(kind == 3 or rng.random() < 0.9), 0, 0)
+                for _ in range(int(rng.integers(1, 30)))
+            ]
         people.append(here)
     return people, [homes + int(rng.integers(0, 5)) for homes in occupied], occupied
 
@@ -176,7 +242,9 @@ def test_all_that_must_hold_holds(seed: int) -> None:
 
 
 def test_zeros_do_not_hang_on_what_is_rare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With every age of a householder, and every difference of ages that is let through, as likely as any other."""
+    """With every age of a householder, and every difference of ages that is let through, as likely
+    as any other.
+    """
     monkeypatch.setattr(dhc_members.shares, "HEAD_AGES", np.ones_like(dhc_members.shares.HEAD_AGES))
     monkeypatch.setattr(dhc_members, "_GAPS", np.ones_like(dhc_members._GAPS))
     world = a_world(8, 400)
@@ -190,15 +258,20 @@ PERSON = st.tuples(st.integers(0, 7), st.integers(0, 1), st.integers(0, 1), st.i
 )
 HOUSED = st.tuples(st.just(0), st.integers(0, 1), st.integers(0, 1), st.integers(0, 3))
 MINOR = st.tuples(st.just(0), st.just(0), st.just(0), st.integers(0, 1))
-BLOCK = st.one_of(st.lists(PERSON, max_size=12), st.lists(HOUSED, max_size=40), st.lists(MINOR, max_size=9))
+BLOCK = st.one_of(
+    st.lists(PERSON, max_size=12), st.lists(HOUSED, max_size=40), st.lists(MINOR, max_size=9)
+)
 
 
 @settings(deadline=None, max_examples=50)
 @given(
-    st.lists(st.tuples(BLOCK, st.integers(0, 12), st.integers(0, 30)), min_size=1, max_size=4), st.integers(0, 2**32)
+    st.lists(st.tuples(BLOCK, st.integers(0, 12), st.integers(0, 30)), min_size=1, max_size=4),
+    st.integers(0, 2**32),
 )
 def test_odd_blocks(drawn: list[tuple[list[Person], int, int]], seed: int) -> None:
-    """Only minors, occupied units without persons, fewer adults than households, forty persons in a home, empty blocks."""
+    """Only minors, occupied units without persons, fewer adults than households, forty persons in a
+    home, empty blocks.
+    """
     people = [block for block, _, _ in drawn]
     units = [vacant + occupied + any(p[0] == 0 for p in block) for block, vacant, occupied in drawn]
     occupied = [occupied for _, _, occupied in drawn]
@@ -213,12 +286,17 @@ def test_minors_by_themselves_have_a_householder_of_15_to_17() -> None:
     assert sorted(np.searchsorted((15, 18), ages, side="right").tolist()) == [1, 1, 1, 1, 2]
 
 
-# --- the law of the compositions ----------------------------------------------------------------------------------------
+# --- the law of the compositions
+# ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("homes, adults, minors", [(2, 4, 3), (3, 5, 2), (4, 5, 2)])
-def test_households_of_a_block_have_the_law_that_is_said(homes: int, adults: int, minors: int) -> None:
-    """All ways to share out a block's adults and minors, against their weights: a goodness of fit over 30,000 blocks."""
+def test_households_of_a_block_have_the_law_that_is_said(
+    homes: int, adults: int, minors: int
+) -> None:
+    """All ways to share out a block's adults and minors, against their weights: a goodness of fit
+    over 30,000 blocks.
+    """
     n = 30_000
     kinds = [(a, m) for a in range(adults + 1) for m in range(minors + 1) if a + m]
     law: Counter[tuple[tuple[int, int], ...]] = Counter()
@@ -235,25 +313,38 @@ def test_households_of_a_block_have_the_law_that_is_said(homes: int, adults: int
     expected = np.array([n * law[way] / whole for way in common])
     found = np.array([seen[way] for way in common])
     rest = n - expected.sum(), n - found.sum()
-    statistic = ((found - expected) ** 2 / expected).sum() + (rest[1] - rest[0]) ** 2 / max(rest[0], 1)
+    statistic = ((found - expected) ** 2 / expected).sum() + (rest[1] - rest[0]) ** 2 / max(
+        rest[0], 1
+    )
     assert statistic < chi2.ppf(1 - 1e-6, len(common))
-    alike = np.full(len(common), n / len(common))  # the test would see households shared out evenly by chance alone
+    alike = np.full(
+        len(common), n / len(common)
+    )  # the test would see households shared out evenly by chance alone
     assert ((found - alike) ** 2 / alike).sum() > chi2.ppf(1 - 1e-6, len(common))
 
 
-# --- shares, seeds, refusals ------------------------------------------------------------------------------------------------
+# --- shares, seeds, refusals
+# ------------------------------------------------------------------------------------------------
 
 
 def shares_of(world: SimulatedDhc) -> Mapping[str, NDArray[np.float64]]:
     relgq = np.bincount(world.people.relgq, minlength=42)
-    size = np.bincount(np.minimum(np.bincount(world.people.household[world.people.household >= 0]), 7), minlength=8)[1:]
+    size = np.bincount(
+        np.minimum(np.bincount(world.people.household[world.people.household >= 0]), 7), minlength=8
+    )[1:]
     tenure = np.bincount(np.minimum(world.tenure, 2), minlength=3)
     housed = relgq[:18].sum()
-    return {"relgq": 100 * relgq / housed, "size": 100 * size / size.sum(), "tenure": 100 * tenure / tenure.sum()}
+    return {
+        "relgq": 100 * relgq / housed,
+        "size": 100 * size / size.sum(),
+        "tenure": 100 * tenure / tenure.sum(),
+    }
 
 
 def near_the_nation(world: SimulatedDhc, tenure: float) -> None:
-    """In per cent of the persons in households, or of households. ``tenure``: how far that may be off; it varies by block."""
+    """In per cent of the persons in households, or of households. ``tenure``: how far that may be
+    off; it varies by block.
+    """
     found = shares_of(world)
     assert found["relgq"][:2].sum() == pytest.approx(39.2, abs=1.5)
     assert found["relgq"][2] == pytest.approx(18, abs=1.5)
@@ -270,7 +361,9 @@ def test_shares_are_those_of_the_nation() -> None:
 def test_shares_in_bristol_county(shared_data: Path) -> None:
     path = shared_data / "pl94_2010" / "ri" / "ri2010_bristol_44001.pl.zip"
     extract = pl94_2010.read([path], PL94)
-    people, homes = (records.open("a test") for records in (extract.persons, extract.others["housing"]))
+    people, homes = (
+        records.open("a test") for records in (extract.persons, extract.others["housing"])
+    )
     n, structures = len(extract.blocks), extract.blocks.structures
     assert structures is not None
     persons = Histogram.of(n, PL94.cells, people.block, people.cell, people.count)
@@ -282,12 +375,14 @@ def test_shares_in_bristol_county(shared_data: Path) -> None:
     where = np.array([0] * 18 + CLASS)[world.people.relgq]
     levels = (where, world.people.age >= 18, world.people.hispanic, world.people.cenrace)
     cell = np.ravel_multi_index(tuple(v.astype(np.int64) for v in levels), PL94.shape)
-    assert Histogram.of(n, PL94.cells, world.block, cell, np.ones(len(cell), dtype=np.int64)).same_as(persons)
+    assert Histogram.of(
+        n, PL94.cells, world.block, cell, np.ones(len(cell), dtype=np.int64)
+    ).same_as(persons)
 
 
 def test_members_are_mostly_like_their_householder() -> None:
-    """In blocks of four origins of twenty persons each, chance alone would make a quarter alike; that householders are drawn
-    first leaves some without their like."""
+    """In blocks of four origins of twenty persons each, chance alone would make a quarter alike;
+    that householders are drawn first leaves some without their like."""
     people = [[(0, 1, h, r) for h in (0, 1) for r in (0, 1)] * 20 for _ in range(50)]
     world = simulated(5, (people, [40] * 50, [40] * 50))
     p = world.people
@@ -320,7 +415,9 @@ def test_facilities_are_as_given() -> None:
     assert (world.facilities == by_type).all()
     world = simulate(generator(1), histogram(people), none, none, by_class)
     check(world, people, [0], [0])
-    assert [int(world.facilities[0, np.array(CLASS) == c].sum()) for c in range(1, 8)] == by_class[0].tolist()
+    assert [int(world.facilities[0, np.array(CLASS) == c].sum()) for c in range(1, 8)] == by_class[
+        0
+    ].tolist()
 
 
 @pytest.mark.parametrize(
@@ -336,7 +433,11 @@ def test_facilities_are_as_given() -> None:
     ],
 )
 def test_what_contradicts_itself_is_refused(
-    people: list[list[Person]], units: list[int], occupied: list[int], facilities: list[list[int]] | None, said: str
+    people: list[list[Person]],
+    units: list[int],
+    occupied: list[int],
+    facilities: list[list[int]] | None,
+    said: str,
 ) -> None:
     given_ = None if facilities is None else np.array(facilities)
     with pytest.raises(InputError, match=said):

@@ -1,4 +1,6 @@
-"""Linked files of simulated persons and households: the reader of tables finds in them what was counted, and the links hold."""
+"""Linked files of simulated persons and households: the reader of tables finds in them what was
+counted, and the links hold.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from das.model.histogram import Histogram
 from das.model.records import Records
 from das.model.schema import PL94, Schema
 
-#: Out of order, as the reader does not have them; the last two blocks are empty land, and a vacant unit.
+#: Out of order, as the reader does not have them; the last two blocks are empty land, and a vacant
+#: unit.
 CODES = ["30", "10", "20", "50", "40"]
 
 
@@ -41,9 +44,15 @@ def world() -> SimulatedDhc:
 
 
 @pytest.mark.parametrize("schema", [DHCP, DHCH, TENVACGQ], ids=lambda s: s.name)
-def test_the_reader_of_tables_finds_the_histograms(tmp_path: Path, world: SimulatedDhc, schema: Schema) -> None:
-    paths = dict(zip(("dhcp", "dhch", "tenvacgq"), dhc_files.write(tmp_path, world, CODES), strict=True))
-    counted = {"dhcp": world.persons, "dhch": world.households, "tenvacgq": world.units}[schema.name]()
+def test_the_reader_of_tables_finds_the_histograms(
+    tmp_path: Path, world: SimulatedDhc, schema: Schema
+) -> None:
+    paths = dict(
+        zip(("dhcp", "dhch", "tenvacgq"), dhc_files.write(tmp_path, world, CODES), strict=True)
+    )
+    counted = {"dhcp": world.persons, "dhch": world.households, "tenvacgq": world.units}[
+        schema.name
+    ]()
     columns = {"geography": {"Block": "block"}} | ({"count": "count"} if schema is TENVACGQ else {})
     extract = table.read([paths[schema.name]], schema, columns=columns)
     found = extract.persons.open("a test")
@@ -51,11 +60,15 @@ def test_the_reader_of_tables_finds_the_histograms(tmp_path: Path, world: Simula
     assert len(codes) == (5 if schema is TENVACGQ else 3)
     given = encoded(CODES)
     where = np.array([int(np.flatnonzero(given == code)[0]) for code in codes])
-    assert Histogram.of(5, schema.cells, where[found.block], found.cell, found.count).same_as(counted)
+    assert Histogram.of(5, schema.cells, where[found.block], found.cell, found.count).same_as(
+        counted
+    )
 
 
 def test_persons_are_linked_to_their_household(tmp_path: Path, world: SimulatedDhc) -> None:
-    persons, households, _ = (pq.read_table(path).to_pylist() for path in dhc_files.write(tmp_path, world, CODES))
+    persons, households, _ = (
+        pq.read_table(path).to_pylist() for path in dhc_files.write(tmp_path, world, CODES)
+    )
     home = {row["household"]: row for row in households}
     assert len(home) == len(households) == len(world.cell)
     size = Counter(row["household"] for row in persons if row["household"] is not None)
@@ -72,13 +85,16 @@ def test_persons_are_linked_to_their_household(tmp_path: Path, world: SimulatedD
 
 
 @pytest.mark.parametrize("codes", [CODES[:4], ["1", "1", "2", "3", "4"]])
-def test_other_blocks_are_refused_and_nothing_is_written(tmp_path: Path, world: SimulatedDhc, codes: list[str]) -> None:
+def test_other_blocks_are_refused_and_nothing_is_written(
+    tmp_path: Path, world: SimulatedDhc, codes: list[str]
+) -> None:
     with pytest.raises(InputError, match="codes of 5 blocks"):
         dhc_files.write(tmp_path, world, codes)
     assert not list(tmp_path.iterdir())
 
 
-# --- from a redistricting extract --------------------------------------------------------------------------------
+# --- from a redistricting extract
+# --------------------------------------------------------------------------------
 
 
 def das(*words: object) -> Result:
@@ -86,7 +102,9 @@ def das(*words: object) -> Result:
 
 
 @pytest.fixture(scope="module", params=["pl94-2010", "pl94-2020"])
-def given(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+def given(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
     """A format, and a folder of files in it."""
     folder = tmp_path_factory.mktemp("given")
     if request.param == "pl94-2010":
@@ -98,7 +116,17 @@ def given(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def test_the_command_keeps_the_counts_of_its_input(given: tuple[str, Path], tmp_path: Path) -> None:
     reader, folder = given
-    words = ("dhc", "--blocks", folder, "--reader", reader, "--out", tmp_path / "linked", "--seed", 1)
+    words = (
+        "dhc",
+        "--blocks",
+        folder,
+        "--reader",
+        reader,
+        "--out",
+        tmp_path / "linked",
+        "--seed",
+        1,
+    )
     done = das(*words)
     assert done.exit_code == 0, done.output
     assert done.output.split() == [str(tmp_path / "linked" / name) for name in dhc_files.NAMES]
@@ -113,7 +141,9 @@ def test_the_command_keeps_the_counts_of_its_input(given: tuple[str, Path], tmp_
 
     pl94 = of(extract.persons.open("a test"), back).answer(PL94.query("detailed"))
     persons = of(made.persons.open("a test"))
-    assert np.array_equal(persons.answer(DHCP.query("hhgq8lev * votingage * hispanic * cenrace")), pl94)
+    assert np.array_equal(
+        persons.answer(DHCP.query("hhgq8lev * votingage * hispanic * cenrace")), pl94
+    )
     h1 = of(extract.others["housing"].open("a test"), back).dense()
     units = of(made.units.open("a test")).answer(TENVACGQ.query("unit_class"))
     households = of(made.households.open("a test")).totals()
@@ -123,11 +153,24 @@ def test_the_command_keeps_the_counts_of_its_input(given: tuple[str, Path], tmp_
     assert np.array_equal(households[h1[:, 1] > 0], could[h1[:, 1] > 0])
 
 
-def test_the_files_are_a_function_of_input_and_seed(given: tuple[str, Path], tmp_path: Path) -> None:
+def test_the_files_are_a_function_of_input_and_seed(
+    given: tuple[str, Path], tmp_path: Path
+) -> None:
     reader, folder = given
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         assert (
-            das("dhc", "--blocks", folder, "--reader", reader, "--out", tmp_path / name, "--seed", seed).exit_code == 0
+            das(
+                "dhc",
+                "--blocks",
+                folder,
+                "--reader",
+                reader,
+                "--out",
+                tmp_path / name,
+                "--seed",
+                seed,
+            ).exit_code
+            == 0
         )
     for name in dhc_files.NAMES:
         a, b, c = ((tmp_path / run / name).read_bytes() for run in "abc")
@@ -141,8 +184,14 @@ def test_the_files_are_a_function_of_input_and_seed(given: tuple[str, Path], tmp
         (("dhc",), "--blocks: no redistricting file is given"),
         (("dhc", "--blocks", "nowhere.zip"), "nowhere.zip: no such file"),
         (("dhc", "--blocks", "empty"), "empty: holds no"),
-        (("dhc", "--blocks", "empty", "--persons", "12000"), "--persons: is of 2010, 1940, detailed, not of dhc"),
-        (("dhc", "--blocks", "empty", "--workers", "1"), "--workers: is of nation, detailed, not of dhc"),
+        (
+            ("dhc", "--blocks", "empty", "--persons", "12000"),
+            "--persons: is of 2010, 1940, detailed, not of dhc",
+        ),
+        (
+            ("dhc", "--blocks", "empty", "--workers", "1"),
+            "--workers: is of nation, detailed, not of dhc",
+        ),
         (("2010", "--blocks", "empty"), "--blocks: is of dhc, not of 2010"),
         (("1940", "--reader", "pl94-2020"), "--reader: is of dhc, not of 1940"),
     ],
@@ -172,7 +221,9 @@ def test_a_format_without_units_is_refused(tmp_path: Path) -> None:
         dhc_files.simulate([tmp_path], tmp_path / "out", seed=1, reader="ppmf")
 
 
-def test_what_has_the_counts_of_the_input_is_its_owners_alone(tmp_path: Path, world: SimulatedDhc) -> None:
+def test_what_has_the_counts_of_the_input_is_its_owners_alone(
+    tmp_path: Path, world: SimulatedDhc
+) -> None:
     """A folder that has something else in it stays as it is; the files are closed all the same."""
     before = os.umask(0)
     try:

@@ -1,4 +1,6 @@
-"""The simulated extracts: true to the official layouts, adding up exactly, varied, and a function of the seed."""
+"""The simulated extracts: true to the official layouts, adding up exactly, varied, and a function
+of the seed.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +31,51 @@ SHARED = Path(os.environ.get("DAS_SHARED_DATA", ROOT.parent / "shared" / "data")
 
 #: Independent of the simulator: what the official layout says, first column (from 1) and last.
 HEADER = {
-    "FILEID": (1, 6), "STUSAB": (7, 8), "SUMLEV": (9, 11), "GEOCOMP": (12, 13), "LOGRECNO": (19, 25),
-    "STATE": (28, 29), "COUNTY": (30, 32), "COUSUB": (37, 41), "PLACE": (46, 50), "TRACT": (55, 60),
-    "BLKGRP": (61, 61), "BLOCK": (62, 65), "AIANHH": (77, 80), "CD": (154, 155), "SLDU": (156, 158), "SLDL": (159, 161), "AREALAND": (199, 212), "AREAWATR": (213, 226),
-    "NAME": (227, 316), "POP100": (319, 327), "HU100": (328, 336), "INTPTLAT": (337, 347), "INTPTLON": (348, 359),
-}  # fmt: skip
+    "FILEID": (1, 6),
+    "STUSAB": (7, 8),
+    "SUMLEV": (9, 11),
+    "GEOCOMP": (12, 13),
+    "LOGRECNO": (19, 25),
+    "STATE": (28, 29),
+    "COUNTY": (30, 32),
+    "COUSUB": (37, 41),
+    "PLACE": (46, 50),
+    "TRACT": (55, 60),
+    "BLKGRP": (61, 61),
+    "BLOCK": (62, 65),
+    "AIANHH": (77, 80),
+    "CD": (154, 155),
+    "SLDU": (156, 158),
+    "SLDL": (159, 161),
+    "AREALAND": (199, 212),
+    "AREAWATR": (213, 226),
+    "NAME": (227, 316),
+    "POP100": (319, 327),
+    "HU100": (328, 336),
+    "INTPTLAT": (337, 347),
+    "INTPTLON": (348, 359),
+}
 #: Which codes tell the units of a summary level apart.
 CODES = {
-    "040": ("STATE",), "050": ("STATE", "COUNTY"), "060": ("STATE", "COUNTY", "COUSUB"),
-    "140": ("STATE", "COUNTY", "TRACT"), "150": ("STATE", "COUNTY", "TRACT", "BLKGRP"), "160": ("STATE", "PLACE"),
-    "500": ("STATE", "CD"), "610": ("STATE", "SLDU"), "620": ("STATE", "SLDL"),
+    "040": ("STATE",),
+    "050": ("STATE", "COUNTY"),
+    "060": ("STATE", "COUNTY", "COUSUB"),
+    "140": ("STATE", "COUNTY", "TRACT"),
+    "150": ("STATE", "COUNTY", "TRACT", "BLKGRP"),
+    "160": ("STATE", "PLACE"),
+    "500": ("STATE", "CD"),
+    "610": ("STATE", "SLDU"),
+    "620": ("STATE", "SLDL"),
     "750": ("STATE", "COUNTY", "TRACT", "BLKGRP", "BLOCK"),
-}  # fmt: skip
+}
 
 
 class Extract:
     """One state's zip, parsed line by line."""
 
-    def __init__(self, path: Path, suffix: str = "pl", segments: tuple[str, ...] = ("00001", "00002")) -> None:
+    def __init__(
+        self, path: Path, suffix: str = "pl", segments: tuple[str, ...] = ("00001", "00002")
+    ) -> None:
         self.ss = path.name[:2]
         with zipfile.ZipFile(path) as z:
             self.members = {n: z.read(n) for n in z.namelist()}
@@ -62,7 +91,9 @@ class Extract:
     @property
     def cells(self) -> np.ndarray:
         """All values of all rows: P1, P2, P3, P4, H1."""
-        return np.array([[int(v) for s in rows for v in s[5:]] for rows in zip(*self.segments, strict=True)])
+        return np.array(
+            [[int(v) for s in rows for v in s[5:]] for rows in zip(*self.segments, strict=True)]
+        )
 
     def rows(self, level: str) -> np.ndarray:
         return np.array([i for i, h in enumerate(self.header) if h["SUMLEV"] == level])
@@ -88,14 +119,17 @@ def columns(table: str) -> int:
 
 
 def race_identities(start: int) -> list[tuple[int, list[int]]]:
-    """Totals and their parts in the 71 cells that begin at ``start``: total, one race, two or more, ..."""
+    """Totals and their parts in the 71 cells that begin at ``start``: total, one race, two or more,
+    ...
+    """
     out = [(0, [1, 8]), (1, list(range(2, 8))), (8, [9, 25, 46, 62, 69])]
     out += [(9, list(range(10, 25))), (25, list(range(26, 46))), (46, list(range(47, 62)))]
     out += [(62, list(range(63, 69))), (69, [70])]
     return [(start + t, [start + p for p in parts]) for t, parts in out]
 
 
-# --- 2010: the format --------------------------------------------------------------------------------
+# --- 2010: the format
+# --------------------------------------------------------------------------------
 
 
 def test_lines_have_the_official_widths_and_count_alike(states: list[Extract]) -> None:
@@ -108,16 +142,24 @@ def test_lines_have_the_official_widths_and_count_alike(states: list[Extract]) -
         for s, rows in enumerate(e.segments, start=1):
             assert [r[4] for r in rows] == number
             assert {tuple(r[:4]) for r in rows} == {("PLST", e.ss.upper(), "000", f"0{s}")}
-        assert {h["FILEID"] + h["STUSAB"] + h["GEOCOMP"] for h in e.header} == {f"PLST  {e.ss.upper()}00"}
+        assert {h["FILEID"] + h["STUSAB"] + h["GEOCOMP"] for h in e.header} == {
+            f"PLST  {e.ss.upper()}00"
+        }
 
 
 def test_packing_list_tells_the_sizes_and_that_nothing_is_real(states: list[Extract]) -> None:
     for e in states:
         text = e.members[f"{e.ss}2010.pl.prd.packinglist.txt"].decode("ascii")
         assert "SIMULATED" in text
-        listed = [line.split("|") for line in text.splitlines() if line.startswith(f"{e.ss}") and line.count("|") == 4]
+        listed = [
+            line.split("|")
+            for line in text.splitlines()
+            if line.startswith(f"{e.ss}") and line.count("|") == 4
+        ]
         assert {f[0]: (int(f[2]), int(f[3])) for f in listed} == {
-            name: (len(data), len(e.lines)) for name, data in e.members.items() if name.endswith(".pl")
+            name: (len(data), len(e.lines))
+            for name, data in e.members.items()
+            if name.endswith(".pl")
         }
 
 
@@ -128,7 +170,9 @@ def test_codes_are_real_states_and_consistent_blocks(states: list[Extract]) -> N
         for level, fields in CODES.items():
             keys = [tuple(e.header[i][f] for f in fields) for i in e.rows(level)]
             assert len(set(keys)) == len(keys) > 0, level
-            assert all(k.strip().isdigit() and len(k.strip()) == len(k) for key in keys for k in key), level
+            assert all(
+                k.strip().isdigit() and len(k.strip()) == len(k) for key in keys for k in key
+            ), level
         for i in e.rows("750"):
             h = e.header[i]
             assert h["BLOCK"][0] == h["BLKGRP"]
@@ -138,16 +182,23 @@ def test_codes_are_real_states_and_consistent_blocks(states: list[Extract]) -> N
         assert all(h["INTPTLON"][0] == "-" and h["INTPTLON"][4] == "." for h in e.header)
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the official layouts are not at hand (DAS_SHARED_DATA)")
+@pytest.mark.skipif(
+    not SHARED.exists(), reason="the official layouts are not at hand (DAS_SHARED_DATA)"
+)
 def test_columns_are_those_of_the_official_layouts() -> None:
     with (SHARED / "layouts" / "pl94_2010_geo_header.csv").open() as f:
-        official = {r["field"]: (int(r["start_1based"]), int(r["width"])) for r in csv.DictReader(f)}
+        official = {
+            r["field"]: (int(r["start_1based"]), int(r["width"])) for r in csv.DictReader(f)
+        }
     assert {f: official[f] for f in simulate_header.FIELDS} == simulate_header.FIELDS
     assert {f: (a, a + w - 1) for f, (a, w) in official.items() if f in HEADER} == HEADER
     with (SHARED / "layouts" / "ext1940uscb_columns.csv").open() as f:
         rows = list(csv.DictReader(f))
     by_kind = {
-        k: {r["field"]: (int(r["start_1based"]), int(r["width"])) for r in rows if r["rectype"] == k} for k in "HP"
+        k: {
+            r["field"]: (int(r["start_1based"]), int(r["width"])) for r in rows if r["rectype"] == k
+        }
+        for k in "HP"
     }
     assert {f: by_kind["H"][f] for f in simulate_1940._H} == simulate_1940._H
     assert {f: by_kind["P"][f] for f in simulate_1940._P} == simulate_1940._P
@@ -157,7 +208,8 @@ def test_columns_are_those_of_the_official_layouts() -> None:
     assert {f: everywhere[f] for f in ext1940.COLUMNS} == ext1940.COLUMNS
 
 
-# --- 2010: the numbers -------------------------------------------------------------------------------
+# --- 2010: the numbers
+# -------------------------------------------------------------------------------
 
 
 def test_tables_add_up(states: list[Extract]) -> None:
@@ -213,11 +265,17 @@ def test_the_hard_cases_occur_in_every_state(states: list[Extract]) -> None:
         for place, tract, group in where:
             tracts[place].add(tract)
             groups[tract, group].add(place)
-        assert max(len(t) for place, t in tracts.items() if place != "99999") > 1, "a place crosses tracts"
+        assert max(len(t) for place, t in tracts.items() if place != "99999") > 1, (
+            "a place crosses tracts"
+        )
         assert max(map(len, groups.values())) > 1, "a place cuts a block group"
         houses = {(h["TRACT"], h["BLKGRP"], h["SLDL"]) for h in (e.header[i] for i in block)}
         assert len(houses) > len(groups), "a house district cuts a block group"
-        empty, adults, people = empty + (persons == 0).mean() / 3, adults + v[0, 144], people + v[0, 0]
+        empty, adults, people = (
+            empty + (persons == 0).mean() / 3,
+            adults + v[0, 144],
+            people + v[0, 0],
+        )
     assert 0.28 < empty < 0.47
     assert 0.7 < adults / people < 0.8
     aian = [{e.header[i]["AIANHH"] for i in e.rows("750")} for e in states]
@@ -251,8 +309,12 @@ def test_sf1_counts_the_same_persons(folder: Path, states: list[Extract]) -> Non
         assert np.array_equal(p42[:, 0], p42[:, 1] + p42[:, 6])
         assert np.array_equal(p42[:, 1], p42[:, 2:6].sum(axis=1))
         assert np.array_equal(p42[:, 6], p42[:, 7:].sum(axis=1))
-        assert [h["SUMLEV"].replace("101", "750") for h in s.header] == [h["SUMLEV"] for h in e.header]
-        assert [line[26:226] + line[318:336] for line in s.lines] == [line[26:226] + line[318:336] for line in e.lines]
+        assert [h["SUMLEV"].replace("101", "750") for h in s.header] == [
+            h["SUMLEV"] for h in e.header
+        ]
+        assert [line[26:226] + line[318:336] for line in s.lines] == [
+            line[26:226] + line[318:336] for line in e.lines
+        ]
         v, block = e.cells, e.rows("750")
         alone = block[(v[block, 289] == 0) & (v[block, 0] > 0)]
         assert np.array_equal(p42[alone, 0], v[alone, 0])
@@ -271,7 +333,8 @@ def test_the_reader_accepts_them(folder: Path, states: list[Extract]) -> None:
     assert (hhgq > 0).all()
 
 
-# --- 2010: a function of the seed ---------------------------------------------------------------------
+# --- 2010: a function of the seed
+# ---------------------------------------------------------------------
 
 
 def test_the_same_arguments_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
@@ -287,7 +350,10 @@ def test_the_same_arguments_give_the_same_bytes(folder: Path, tmp_path: Path) ->
 def test_any_seed_gives_the_persons_asked_for(seed: int, states: int, extra: int) -> None:
     persons = simulate_people.MINIMUM * states + extra
     with tempfile.TemporaryDirectory() as out:
-        extracts = [Extract(p) for p in simulate_2010.write(Path(out), seed=seed, states=states, persons=persons)]
+        extracts = [
+            Extract(p)
+            for p in simulate_2010.write(Path(out), seed=seed, states=states, persons=persons)
+        ]
         (old,) = simulate_1940.write(Path(out), seed=seed, states=states, persons=persons)
         lines = gzip.decompress(old.read_bytes()).splitlines()
     assert len({e.ss for e in extracts}) == states
@@ -305,7 +371,9 @@ def test_any_seed_gives_the_persons_asked_for(seed: int, states: int, extra: int
     ],
 )
 @pytest.mark.parametrize("write", [simulate_2010.write, simulate_1940.write])
-def test_arguments_out_of_range_are_refused(write, wrong: dict, message: str, tmp_path: Path) -> None:
+def test_arguments_out_of_range_are_refused(
+    write, wrong: dict, message: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=message):
         write(tmp_path, **({"seed": 1} | wrong))
     assert not list(tmp_path.iterdir())
@@ -318,7 +386,8 @@ def test_a_folder_that_cannot_be_made_is_named(write, tmp_path: Path) -> None:
         write(tmp_path / "taken", seed=1)
 
 
-# --- the draws ----------------------------------------------------------------------------------------
+# --- the draws
+# ----------------------------------------------------------------------------------------
 
 
 @given(
@@ -344,7 +413,8 @@ def test_spread_leaves_no_category_out() -> None:
     assert counts[2] > counts[1]
 
 
-# --- 1940 ---------------------------------------------------------------------------------------------
+# --- 1940
+# ---------------------------------------------------------------------------------------------
 
 
 def test_1940_lines_are_true_to_the_layout(tmp_path: Path) -> None:
@@ -380,11 +450,17 @@ def test_1940_lines_are_true_to_the_layout(tmp_path: Path) -> None:
             by_state[h[53:55]]["hispanic"] += p[88] != "0"
     assert len(by_state) == 2
     for seen in by_state.values():
-        wanted = {f"type {k}" for k in "02346789"} | {f"race {r}" for r in "123456"} | {"vacant", "hispanic"}
+        wanted = (
+            {f"type {k}" for k in "02346789"}
+            | {f"race {r}" for r in "123456"}
+            | {"vacant", "hispanic"}
+        )
         assert {k for k in seen if seen[k]} == wanted
 
 
-def test_1940_reader_accepts_it_and_finds_a_district_of_group_quarters_alone(tmp_path: Path) -> None:
+def test_1940_reader_accepts_it_and_finds_a_district_of_group_quarters_alone(
+    tmp_path: Path,
+) -> None:
     simulate_1940.write(tmp_path, seed=5, states=2, persons=6_000)
     extract = ext1940.read([tmp_path], E2E_1940)
     homes = extract.blocks.structures
@@ -392,13 +468,20 @@ def test_1940_reader_accepts_it_and_finds_a_district_of_group_quarters_alone(tmp
     assert extract.persons.open("a test of the reader on simulated data").count.sum() == 6_000
 
 
-# --- the files that ship ------------------------------------------------------------------------------
+# --- the files that ship
+# ------------------------------------------------------------------------------
 
 
 def test_shipped_extracts_come_from_their_seeds(tmp_path: Path) -> None:
-    made = simulate_2010.write(tmp_path / "pl94_2010", seed=2010) + simulate_1940.write(tmp_path / "ext1940", seed=1940)
-    shipped = [p for p in sorted((ROOT / "data").rglob("*")) if p.is_file() and p.suffix in (".zip", ".gz")]
-    assert sorted(p.relative_to(tmp_path) for p in made) == [p.relative_to(ROOT / "data") for p in shipped]
+    made = simulate_2010.write(tmp_path / "pl94_2010", seed=2010) + simulate_1940.write(
+        tmp_path / "ext1940", seed=1940
+    )
+    shipped = [
+        p for p in sorted((ROOT / "data").rglob("*")) if p.is_file() and p.suffix in (".zip", ".gz")
+    ]
+    assert sorted(p.relative_to(tmp_path) for p in made) == [
+        p.relative_to(ROOT / "data") for p in shipped
+    ]
     for path in made:
         assert contents(path) == contents(ROOT / "data" / path.relative_to(tmp_path)), path.name
 
@@ -415,7 +498,10 @@ def test_shipped_extracts_are_small_and_described() -> None:
     files = [p for p in (ROOT / "data").rglob("*") if p.is_file()]
     assert sum(p.stat().st_size for p in files) < 3_000_000
     about = (ROOT / "data" / "README.md").read_text()
-    for command in ("simulate 2010 --out data/pl94_2010 --seed 2010", "simulate 1940 --out data/ext1940 --seed 1940"):
+    for command in (
+        "simulate 2010 --out data/pl94_2010 --seed 2010",
+        "simulate 1940 --out data/ext1940 --seed 1940",
+    ):
         assert command in about
     blocks = pl94_2010.read([ROOT / "data" / "pl94_2010"], PL94).blocks
     assert f"12,000 persons, {len(blocks)} blocks" in about

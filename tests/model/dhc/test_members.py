@@ -1,4 +1,6 @@
-"""Households from their members: examples worked out by hand, and members that make no household."""
+"""Households from their members: examples worked out by hand, and members that make no
+household.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ Member = tuple[str, int]
 
 def people(*homes: list[Member]) -> LinkedPersons:
     """Men, not Hispanic, of the race of their position."""
-    rows = [(i, LEVEL[who], 0, age, 0, j) for i, home in enumerate(homes) for j, (who, age) in enumerate(home)]
+    rows = [
+        (i, LEVEL[who], 0, age, 0, j)
+        for i, home in enumerate(homes)
+        for j, (who, age) in enumerate(home)
+    ]
     return LinkedPersons(*np.array(rows, dtype=np.int64).T)
 
 
@@ -26,14 +32,46 @@ def people(*homes: list[Member]) -> LinkedPersons:
         ([("householder-alone", 60)], "N rel0 own0 ch0 minor0 mg0 size1", 1),
         ([("householder-alone", 17)], "N rel0 own0 ch0 minor1 mg0 size1", 0),
         ([("householder", 40), ("same-sex-spouse", 66)], "MS rel1 own0 ch0 minor0 mg0 size2", 2),
-        ([("householder", 40), ("opposite-sex-partner", 17)], "CO rel0 own0 ch0 minor1 mg0 size2", 0),
-        ([("householder", 40), ("same-sex-partner", 40), ("foster-child", 6)], "CS rel0 own0 ch2 minor1 mg0 size3", 0),
-        ([("householder", 40), ("stepchild", 5), ("grandchild", 6)], "N rel1 own1 ch3 minor1 mg1 size3", 0),
-        ([("householder", 60), ("adopted-child", 18), ("parent", 90)], "N rel1 own0 ch0 minor0 mg1 size3", 3),
-        ([("householder", 60), ("child-in-law", 30), ("grandchild", 1)], "N rel1 own0 ch1 minor1 mg1 size3", 1),
-        ([("householder", 30), ("parent", 60), ("parent-in-law", 74)], "N rel1 own0 ch0 minor0 mg0 size3", 2),
-        ([("householder", 30), ("sibling", 12)] + [("roommate", 20)] * 8, "N rel1 own0 ch2 minor1 mg0 size7", 0),
-        ([("householder", 30), ("roommate", 3), ("other-nonrelative", 8)], "N rel0 own0 ch3 minor1 mg0 size3", 0),
+        (
+            [("householder", 40), ("opposite-sex-partner", 17)],
+            "CO rel0 own0 ch0 minor1 mg0 size2",
+            0,
+        ),
+        (
+            [("householder", 40), ("same-sex-partner", 40), ("foster-child", 6)],
+            "CS rel0 own0 ch2 minor1 mg0 size3",
+            0,
+        ),
+        (
+            [("householder", 40), ("stepchild", 5), ("grandchild", 6)],
+            "N rel1 own1 ch3 minor1 mg1 size3",
+            0,
+        ),
+        (
+            [("householder", 60), ("adopted-child", 18), ("parent", 90)],
+            "N rel1 own0 ch0 minor0 mg1 size3",
+            3,
+        ),
+        (
+            [("householder", 60), ("child-in-law", 30), ("grandchild", 1)],
+            "N rel1 own0 ch1 minor1 mg1 size3",
+            1,
+        ),
+        (
+            [("householder", 30), ("parent", 60), ("parent-in-law", 74)],
+            "N rel1 own0 ch0 minor0 mg0 size3",
+            2,
+        ),
+        (
+            [("householder", 30), ("sibling", 12)] + [("roommate", 20)] * 8,
+            "N rel1 own0 ch2 minor1 mg0 size7",
+            0,
+        ),
+        (
+            [("householder", 30), ("roommate", 3), ("other-nonrelative", 8)],
+            "N rel0 own0 ch3 minor1 mg0 size3",
+            0,
+        ),
     ],
 )
 def test_types_worked_out_by_hand(home: list[Member], code: str, elderly: int) -> None:
@@ -50,7 +88,13 @@ def test_types_worked_out_by_hand(home: list[Member], code: str, elderly: int) -
         ([[("householder", 30), ("householder", 30)]], "one householder"),
         ([[("householder-alone", 30)], [("roommate", 30)]], "one householder"),
         # three generations below a householder of 16, with no child among them
-        ([[("householder-alone", 30)], [("householder", 16), ("parent", 40), ("child-in-law", 18)]], "household 1 has"),
+        (
+            [
+                [("householder-alone", 30)],
+                [("householder", 16), ("parent", 40), ("child-in-law", 18)],
+            ],
+            "household 1 has",
+        ),
     ],
 )
 def test_members_that_make_no_household_are_refused(homes: list[list[Member]], said: str) -> None:

@@ -1,5 +1,5 @@
-"""The microdata of the DHC: the fields, the code of each level against sentences on single records and against the published
-codes, and records that are written and read."""
+"""The microdata of the DHC: the fields, the code of each level against sentences on single records
+and against the published codes, and records that are written and read."""
 
 from __future__ import annotations
 
@@ -29,10 +29,45 @@ from das.model.schema import Schema
 from das.model.universe import Universe
 
 PLACE = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK"]
-PERSON = ["SCHEMA_TYPE_CODE", "SCHEMA_BUILD_ID", *PLACE, "EPNUM", "RTYPE", "GQTYPE", "RELSHIP", "QSEX", "QAGE", "CENHISP",
-          "CENRACE", "LIVE_ALONE"]  # fmt: skip
-UNIT = ["SCHEMA_TYPE_CODE", "SCHEMA_BUILD_ID", *PLACE, "RTYPE", "GQTYPE", "TEN", "VACS", "HHSIZE", "HHT", "HHT2", "CPLT", "UPART",
-        "MULTG", "THHLDRAGE", "THHSPAN", "THHRACE", "PAOC", "TP18", "TP60", "TP65", "TP75", "PAC", "HHSEX"]  # fmt: skip
+PERSON = [
+    "SCHEMA_TYPE_CODE",
+    "SCHEMA_BUILD_ID",
+    *PLACE,
+    "EPNUM",
+    "RTYPE",
+    "GQTYPE",
+    "RELSHIP",
+    "QSEX",
+    "QAGE",
+    "CENHISP",
+    "CENRACE",
+    "LIVE_ALONE",
+]
+UNIT = [
+    "SCHEMA_TYPE_CODE",
+    "SCHEMA_BUILD_ID",
+    *PLACE,
+    "RTYPE",
+    "GQTYPE",
+    "TEN",
+    "VACS",
+    "HHSIZE",
+    "HHT",
+    "HHT2",
+    "CPLT",
+    "UPART",
+    "MULTG",
+    "THHLDRAGE",
+    "THHSPAN",
+    "THHRACE",
+    "PAOC",
+    "TP18",
+    "TP60",
+    "TP65",
+    "TP75",
+    "PAC",
+    "HHSEX",
+]
 BLOCKS = encoded([f"44001000100100{i}" + "0" for i in range(4)])
 KIND = RecordKind("records", publications=(publications.households(), publications.units()))
 
@@ -64,7 +99,8 @@ def test_no_field_has_an_array_of_all_cells() -> None:
     assert max(a.size for a in arrays) == 2 * 522
 
 
-# --- persons -----------------------------------------------------------------------------------------
+# --- persons
+# -----------------------------------------------------------------------------------------
 
 
 def test_codes_of_some_persons() -> None:
@@ -96,12 +132,15 @@ def test_codes_of_persons_are_the_published_ones(published: dict[str, Any]) -> N
         assert codes(form, name, cell) == [str(x) for x in expected], name
 
 
-# --- households --------------------------------------------------------------------------------------
+# --- households
+# --------------------------------------------------------------------------------------
 
 
 def each() -> np.ndarray:
     """A cell of each sex and type, ``(2, 522)``."""
-    return np.ravel_multi_index(np.ix_([0, 1], [3], [1], [2], [0], [0], range(522)), DHCH.shape).reshape(2, 522)
+    return np.ravel_multi_index(
+        np.ix_([0, 1], [3], [1], [2], [0], [0], range(522)), DHCH.shape
+    ).reshape(2, 522)
 
 
 def expected(field: str, t: HouseholdType, sex: str) -> int:
@@ -112,10 +151,14 @@ def expected(field: str, t: HouseholdType, sex: str) -> int:
     if field == "HHT":
         if t.couple in ("MO", "MS"):
             return 1
-        return {(True, True): 2, (True, False): 3}.get((bool(t.relatives), male), (4 if male else 6) + (not alone))
+        return {(True, True): 2, (True, False): 3}.get(
+            (bool(t.relatives), male), (4 if male else 6) + (not alone)
+        )
     if field == "HHT2":
         if couple:
-            return {("M", True): 1, ("M", False): 2, ("C", True): 3, ("C", False): 4}[(t.couple[0], t.own > 0)]
+            return {("M", True): 1, ("M", False): 2, ("C", True): 3, ("C", False): 4}[
+                (t.couple[0], t.own > 0)
+            ]
         kind = [alone, t.own > 0, bool(t.relatives), True].index(True)
         return (9 if male else 5) + kind
     if field == "CPLT":
@@ -123,7 +166,9 @@ def expected(field: str, t: HouseholdType, sex: str) -> int:
     if field == "UPART":
         if t.couple[0] != "C":
             return 0 if alone else 5
-        return {(True, True): 1, (True, False): 2, (False, True): 3, (False, False): 4}[(male, same)]
+        return {(True, True): 1, (True, False): 2, (False, True): 3, (False, False): 4}[
+            (male, same)
+        ]
     if field == "MULTG":
         return 0 if t.size <= 2 else 2 if t.multig else 1
     if field in ("PAOC", "PAC"):
@@ -142,7 +187,9 @@ def test_fields_of_a_household_type(field: str) -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_fields_of_a_household_type_are_the_published_ones(field: str, published: dict[str, Any]) -> None:
+def test_fields_of_a_household_type_are_the_published_ones(
+    field: str, published: dict[str, Any]
+) -> None:
     theirs = published["attributes"]["hhtype_dhch"]["mdf"]
     both = theirs.get(f"{field} (male, female)") or [[x, x] for x in theirs[field]]
     for i, cell in enumerate(each()):
@@ -152,10 +199,17 @@ def test_fields_of_a_household_type_are_the_published_ones(field: str, published
 def test_fields_of_the_oldest() -> None:
     cell = np.ravel_multi_index((0, 0, 0, 6, range(4), 2, 3), DHCH.shape)
     found = {
-        name: codes(household_form(), name, cell) for name in ("TP60", "TP65", "TP75", "THHRACE", "TEN", "THHLDRAGE")
+        name: codes(household_form(), name, cell)
+        for name in ("TP60", "TP65", "TP75", "THHRACE", "TEN", "THHLDRAGE")
     }
-    assert found == {"TP60": [*"0111"], "TP65": [*"0011"], "TP75": [*"0001"], "THHRACE": ["07"] * 4, "TEN": ["3"] * 4,
-                     "THHLDRAGE": ["1"] * 4}  # fmt: skip
+    assert found == {
+        "TP60": [*"0111"],
+        "TP65": [*"0011"],
+        "TP75": [*"0001"],
+        "THHRACE": ["07"] * 4,
+        "TEN": ["3"] * 4,
+        "THHLDRAGE": ["1"] * 4,
+    }
 
 
 def test_fields_of_units(published: dict[str, Any]) -> None:
@@ -170,10 +224,15 @@ def test_other_units_carry_zeros_where_a_household_would_be() -> None:
     assert codes(form, "VACS", cell) == ["0", "0", "1", "7", "0", "0"]
     assert codes(form, "RTYPE", cell) == ["2", "2", "2", "2", "4", "4"]
     assert codes(form, "GQTYPE", cell) == ["000", "000", "000", "000", "101", "997"]
-    assert (form.constants["HHT2"], form.constants["THHRACE"], form.constants["HHSIZE"]) == ("00", "00", "0")
+    assert (form.constants["HHT2"], form.constants["THHRACE"], form.constants["HHSIZE"]) == (
+        "00",
+        "00",
+        "0",
+    )
 
 
-# --- written and read --------------------------------------------------------------------------------
+# --- written and read
+# --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -181,12 +240,16 @@ def test_other_units_carry_zeros_where_a_household_would_be() -> None:
     [(PERSONS, DHCP, PERSON), (KIND, DHCH, UNIT), (KIND, TENVACGQ, UNIT)],
     ids=lambda x: getattr(x, "name", ""),
 )
-def test_microdata_hold_the_same_records(kind: RecordKind, schema: Schema, header: list[str], tmp_path: Path) -> None:
+def test_microdata_hold_the_same_records(
+    kind: RecordKind, schema: Schema, header: list[str], tmp_path: Path
+) -> None:
     """Every level of every attribute is told apart by the fields of a record, alone or together."""
     rng = np.random.default_rng(3)
     every = np.flatnonzero(schema.possible)
     cell = np.concatenate([rng.choice(every, 20_000), each().ravel()[: 1044 * (schema is DHCH)]])
-    h = Histogram.of(4, schema.cells, rng.integers(0, 4, len(cell)), cell, np.ones(len(cell), dtype=np.int64))
+    h = Histogram.of(
+        4, schema.cells, rng.integers(0, 4, len(cell)), cell, np.ones(len(cell), dtype=np.int64)
+    )
     universe = Universe(kind, schema)
     write(tmp_path / "records", h, BLOCKS, universe)
     assert list(read_frame(tmp_path / "records").columns) == header
@@ -196,12 +259,18 @@ def test_microdata_hold_the_same_records(kind: RecordKind, schema: Schema, heade
 @pytest.mark.parametrize(
     "field, code, message",
     [
-        ("LIVE_ALONE", "1", "RTYPE, GQTYPE, RELSHIP, LIVE_ALONE together are of no Relationship or group quarters"),
+        (
+            "LIVE_ALONE",
+            "1",
+            "RTYPE, GQTYPE, RELSHIP, LIVE_ALONE together are of no Relationship or group quarters",
+        ),
         ("RTYPE", "5", "together are of no"),
         ("RELSHIP", "19", "RELSHIP is '19'"),
     ],
 )
-def test_fields_that_contradict_each_other_are_refused(field: str, code: str, message: str, tmp_path: Path) -> None:
+def test_fields_that_contradict_each_other_are_refused(
+    field: str, code: str, message: str, tmp_path: Path
+) -> None:
     cell = np.ravel_multi_index((2, 1, 40, 0, 0), DHCP.shape)  # somebody's wife
     h = Histogram.of(4, DHCP.cells, np.array([1]), np.array([cell]), np.array([3]))
     (path,) = write(tmp_path / "persons", h, BLOCKS, Universe(PERSONS, DHCP))

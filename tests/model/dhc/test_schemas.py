@@ -1,5 +1,5 @@
-"""The schemas of the DHC: their sizes, and what cannot occur, against the rules as sentences on single records; against the
-published levels where they are at hand."""
+"""The schemas of the DHC: their sizes, and what cannot occur, against the rules as sentences on
+single records; against the published levels where they are at hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def digest(value: object) -> str:
     return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
 
 
-# --- sizes -------------------------------------------------------------------------------------------
+# --- sizes
+# -------------------------------------------------------------------------------------------
 
 
 def test_the_sizes_are_the_published_ones() -> None:
@@ -60,9 +61,16 @@ def test_names_find_them_and_building_none_lists_them() -> None:
     assert SCHEMAS["dhcp"] is DHCP
     assert SCHEMAS["dhch"] is DHCH
     assert SCHEMAS["tenvacgq"] is TENVACGQ
-    code = "import sys; from das.model.schemas import SCHEMAS; list(SCHEMAS), len(SCHEMAS), 'dhcp' in SCHEMAS; " \
-           "print([m for m in sys.modules if m.startswith('das.model.dhc')])"  # fmt: skip
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    code = (
+        "import sys; from das.model.schemas import SCHEMAS; list(SCHEMAS), len(SCHEMAS), 'dhcp' in"
+        " SCHEMAS; print([m for m in sys.modules if m.startswith('das.model.dhc')])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 @pytest.mark.parametrize("schema", EVERY, ids=lambda s: s.name)
@@ -76,21 +84,50 @@ def test_every_code_has_words_of_its_own(schema: Schema) -> None:
 
 
 def test_ages_in_words() -> None:
-    said = [years(0, 0), years(1, 1), years(115), DHCP.attribute("age").labels[2], years(60, 61), years(110)]
-    assert said == ["Under 1 year", "1 year", "115 years and over", "2 years", "60 and 61 years", "110 years and over"]
+    said = [
+        years(0, 0),
+        years(1, 1),
+        years(115),
+        DHCP.attribute("age").labels[2],
+        years(60, 61),
+        years(110),
+    ]
+    assert said == [
+        "Under 1 year",
+        "1 year",
+        "115 years and over",
+        "2 years",
+        "60 and 61 years",
+        "110 years and over",
+    ]
 
 
-# --- what persons cannot be --------------------------------------------------------------------------
+# --- what persons cannot be
+# --------------------------------------------------------------------------
 
 
 def may_be(relgq: str, age: int) -> bool:
     """As the production configuration says it, line by line."""
     least, most = {
-        "biological-child": (0, 89), "adopted-child": (0, 89), "stepchild": (0, 89), "parent": (30, 115),
-        "parent-in-law": (30, 115), "grandchild": (0, 74), "child-in-law": (15, 89), "foster-child": (0, 20),
-        "gq-106": (17, 65), "gq-404": (17, 65), "gq-601": (17, 65), "gq-602": (17, 65), "gq-301": (20, 115),
-        "gq-405": (3, 30), "gq-501": (16, 65), "gq-801": (16, 115), "gq-802": (16, 115), "gq-900": (16, 75),
-    }.get(relgq, (0, 115))  # fmt: skip
+        "biological-child": (0, 89),
+        "adopted-child": (0, 89),
+        "stepchild": (0, 89),
+        "parent": (30, 115),
+        "parent-in-law": (30, 115),
+        "grandchild": (0, 74),
+        "child-in-law": (15, 89),
+        "foster-child": (0, 20),
+        "gq-106": (17, 65),
+        "gq-404": (17, 65),
+        "gq-601": (17, 65),
+        "gq-602": (17, 65),
+        "gq-301": (20, 115),
+        "gq-405": (3, 30),
+        "gq-501": (16, 65),
+        "gq-801": (16, 115),
+        "gq-802": (16, 115),
+        "gq-900": (16, 75),
+    }.get(relgq, (0, 115))
     if (
         (relgq.startswith("gq-10") and relgq != "gq-106")
         or "householder" in relgq
@@ -109,7 +146,8 @@ def test_persons_are_of_ages_that_they_can_have() -> None:
         assert (full[i, :, age] == may_be(relgq, age)).all(), (relgq, age)
 
 
-# --- what households cannot be -----------------------------------------------------------------------
+# --- what households cannot be
+# -----------------------------------------------------------------------
 
 AGES = ((15, 24), (25, 34), (35, 44), (45, 54), (55, 59), (60, 64), (65, 74), (75, 84), (85, 115))
 
@@ -133,7 +171,9 @@ def can_be(sex: str, hhage: int, elderly: int, t: HouseholdType) -> bool:
         return False
     if t.size == 1 and t.minor and not young:
         return False
-    spouse_alone = couple and (t.size == 2 or (t.size == 3 and t.own in (1, 2)) or (t.size == 4 and t.own == 3))
+    spouse_alone = couple and (
+        t.size == 2 or (t.size == 3 and t.own in (1, 2)) or (t.size == 4 and t.own == 3)
+    )
     if spouse_alone and young and elderly == 3:
         return False
     if elderly < own_class:
@@ -147,16 +187,22 @@ def can_be(sex: str, hhage: int, elderly: int, t: HouseholdType) -> bool:
 def test_households_are_such_as_can_be() -> None:
     full = DHCH.possible.reshape(DHCH.shape)
     told = full[:, :, 0, 0, :, 0, :]
-    assert (full == told[:, :, None, None, :, None, :]).all()  # origin, race and tenure make no difference
+    assert (
+        full == told[:, :, None, None, :, None, :]
+    ).all()  # origin, race and tenure make no difference
     expected = [
-        [[[can_be(sex, hhage, elderly, t) for t in TYPES] for elderly in range(4)] for hhage in range(9)]
+        [
+            [[can_be(sex, hhage, elderly, t) for t in TYPES] for elderly in range(4)]
+            for hhage in range(9)
+        ]
         for sex in ("male", "female")
     ]
     np.testing.assert_array_equal(told, np.array(expected))
     assert int((~told).sum()) == 11_118
 
 
-# --- the 522 types -----------------------------------------------------------------------------------
+# --- the 522 types
+# -----------------------------------------------------------------------------------
 
 
 def test_a_type_is_a_household_that_there_can_be() -> None:
@@ -190,7 +236,8 @@ def test_types_are_the_published_rows(published: dict[str, Any]) -> None:
     assert [tuple(t) for t in TYPES] == list(zip(couples, *rest, strict=True))
 
 
-# --- groupings ---------------------------------------------------------------------------------------
+# --- groupings
+# ---------------------------------------------------------------------------------------
 
 #: Groups, and the digest of which level is in which.
 GROUPINGS: dict[str, dict[str, tuple[int, str]]] = {
@@ -247,11 +294,17 @@ GROUPINGS: dict[str, dict[str, tuple[int, str]]] = {
 
 @pytest.mark.parametrize("schema", EVERY, ids=lambda s: s.name)
 def test_groupings_are_those_that_were_compared(schema: Schema) -> None:
-    assert {g.name: (len(g.groups), digest(g.index)) for g in schema.recodes} == GROUPINGS[schema.name]
+    assert {g.name: (len(g.groups), digest(g.index)) for g in schema.recodes} == GROUPINGS[
+        schema.name
+    ]
 
 
 #: Groupings that have another name here, or that are here without counterpart.
-ALIAS = {"hhinstlevels": "institutional", "age_23_groups": "p12", "age_5_years": "metrics_five_year"}
+ALIAS = {
+    "hhinstlevels": "institutional",
+    "age_23_groups": "p12",
+    "age_5_years": "metrics_five_year",
+}
 FIELDS = {"relatives": "relatives", "own_children": "own", "children": "children", "minor": "minor"}
 
 
@@ -267,11 +320,16 @@ def test_groupings_are_the_published_ones(schema: Schema, published: dict[str, A
                 "unit_class": of["recodes"]["unit_class"]["groups"],
                 "occupancy_gqlevels": [
                     min(i, 2) + j
-                    for i, j in zip(of["recodes"]["unit_class"]["groups"], [0] * 11 + [*range(24)], strict=True)
+                    for i, j in zip(
+                        of["recodes"]["unit_class"]["groups"], [0] * 11 + [*range(24)], strict=True
+                    )
                 ],
                 "gqlevels": of["recodes"]["hhgq_vector"]["groups"],
                 "hhgq8lev": [i + 1 for i in of["recodes"]["hhgqSpineTypes"]["groups"]],
-                "hhinstlevels": [(0, 1, 1, 1, 1, 2, 2, 2)[i + 1] for i in of["recodes"]["hhgqSpineTypes"]["groups"]],
+                "hhinstlevels": [
+                    (0, 1, 1, 1, 1, 2, 2, 2)[i + 1]
+                    for i in of["recodes"]["hhgqSpineTypes"]["groups"]
+                ],
             }[g.name]
         else:
             theirs = of["recodes"][ALIAS.get(g.name, g.name)]["groups"]
@@ -281,17 +339,25 @@ def test_groupings_are_the_published_ones(schema: Schema, published: dict[str, A
 def test_zeros_are_the_published_ones(published: dict[str, Any]) -> None:
     ages = published["zeros"]["persons"]["possible_ages_by_relgq"]
     of_persons = DHCP.possible.reshape(DHCP.shape)[:, 0, :, 0, 0]
-    assert [[int(np.flatnonzero(row)[0]), int(np.flatnonzero(row)[-1])] for row in of_persons] == ages
+    assert [
+        [int(np.flatnonzero(row)[0]), int(np.flatnonzero(row)[-1])] for row in of_persons
+    ] == ages
     zeros = published["zeros"]["households"]
     expected = np.ones((2, 9, 4, 522), dtype=bool)
     for rule in zeros["rules"]:
         types = zeros["hhtype_sets"][rule["hhtype"]] if "hhtype" in rule else range(522)
-        box = (rule.get("sex", (0, 1)), rule.get("hhage", range(9)), rule.get("elderly", range(4)), types)
+        box = (
+            rule.get("sex", (0, 1)),
+            rule.get("hhage", range(9)),
+            rule.get("elderly", range(4)),
+            types,
+        )
         expected[np.ix_(*box)] = False
     np.testing.assert_array_equal(DHCH.possible.reshape(DHCH.shape)[:, :, 0, 0, :, 0, :], expected)
 
 
-# --- as the redistricting schema has it --------------------------------------------------------------
+# --- as the redistricting schema has it
+# --------------------------------------------------------------
 
 
 def test_persons_fall_into_the_cells_of_the_redistricting_schema() -> None:

@@ -1,4 +1,6 @@
-"""The strategies of the DHC: what is measured, at which cost, and in which passes, as the production code has them."""
+"""The strategies of the DHC: what is measured, at which cost, and in which passes, as the
+production code has them.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ def test_the_costs_are_the_published_ones() -> None:
         assert households(where).cost + units(where).cost == Fraction(15401, 2000)
 
 
-#: Standard deviation of the detailed query: US, State, County, Prim and tract subset group, tract subset, block group, block.
+#: Standard deviation of the detailed query: US, State, County, Prim and tract subset group, tract
+#: subset, block group, block.
 SIGMA = {
     "persons": "11.7 3.16 5.68 4.57 4.57 3.39 4.82 30.2",
     "households": "3.09 1.59 2.69 3.21 3.21 2.49 4.96 25.8",
@@ -58,7 +61,12 @@ SIGMA = {
 def test_noise_of_the_cells(name: str) -> None:
     plan = OF[name]().plan()
     assert plan.neighbours is Neighbours.BOUNDED
-    found = [f"{sqrt(d.parameter):.3g}" for level in LEVELS for d in plan.at(level) if d.query == "detailed"]
+    found = [
+        f"{sqrt(d.parameter):.3g}"
+        for level in LEVELS
+        for d in plan.at(level)
+        if d.query == "detailed"
+    ]
     assert found == SIGMA[name].split()
     assert all(d.parameter == 1 / OF[name]().rho[d.level][d.query] for d in plan.draws)
 
@@ -69,7 +77,9 @@ def test_the_plan_has_each_cost_exactly(name: str) -> None:
     strategy = OF[name]()
     plan = strategy.plan()
     assert {(d.level, d.query): d.cost for d in plan.draws} == {
-        (level, query): rho for level, queries in strategy.rho.items() for query, rho in queries.items()
+        (level, query): rho
+        for level, queries in strategy.rho.items()
+        for query, rho in queries.items()
     }
     assert plan.cost == strategy.cost
     assert sum(strategy.allocation.levels.values()) == 1
@@ -80,7 +90,10 @@ def test_what_is_rounded_together() -> None:
     assert chains == [[423_360, 252_000, 6_048, 4_032], [1_227_744]]
     chains = [[DHCH.query(q).answers for q in p.chain] for p in households().outer]
     assert chains == [[15_372, 549], [1_578_528]]
-    assert [p.frozen for p in persons().outer] == ["relgq * age_40_groups * hispanic * cenrace * sex", "detailed"]
+    assert [p.frozen for p in persons().outer] == [
+        "relgq * age_40_groups * hispanic * cenrace * sex",
+        "detailed",
+    ]
 
 
 def test_the_last_pass_of_persons_splits_years_alone() -> None:
@@ -97,19 +110,32 @@ def test_occupied_units_are_the_households_of_each_tenure() -> None:
         TENVACGQ.query(UNITS_TENURE).groupings[0],
     )
     assert mine.groups == theirs.groups[:3]
-    assert [theirs.groups[i] for i in theirs.index[:5]] == ["mortgage", "clear", "rented", "rented", "not-occupied"]
+    assert [theirs.groups[i] for i in theirs.index[:5]] == [
+        "mortgage",
+        "clear",
+        "rented",
+        "rented",
+        "not-occupied",
+    ]
 
 
-# --- as published ------------------------------------------------------------------------------------
+# --- as published
+# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["us", "pr"])
 def test_every_rho_is_the_published_one(allocations: dict[str, Any], where: str) -> None:
     for kind, mine in (("dhcp", [persons]), ("dhch", [households, units])):
         theirs = allocations[f"{kind}_2020_{where}"]
-        published = {(lv, q["query"]): Fraction(q["rho"]) for lv, of in theirs["levels"].items() for q in of["queries"]}
+        published = {
+            (lv, q["query"]): Fraction(q["rho"])
+            for lv, of in theirs["levels"].items()
+            for q in of["queries"]
+        }
         found = [s(where.upper()).rho for s in mine]
-        assert {(lv, q): r for s in found for lv, of in s.items() for q, r in of.items()} == published
+        assert {
+            (lv, q): r for s in found for lv, of in s.items() for q, r in of.items()
+        } == published
         assert tuple(found[0]) == tuple(theirs["geolevels_root_to_leaf"])
         assert sum(published.values()) == Fraction(theirs["rho_total"])
 
@@ -124,7 +150,8 @@ def test_passes_are_the_published_ones(allocations: dict[str, Any]) -> None:
             assert order["rounder"][str(i)]["0"] == list(reversed(outer.chain))
 
 
-# --- each fault --------------------------------------------------------------------------------------
+# --- each fault
+# --------------------------------------------------------------------------------------
 
 
 def _with(outer: tuple[OuterPass, ...]) -> Callable[[Strategy], Strategy]:
@@ -145,6 +172,8 @@ FIRST, LAST = persons().outer
         (lambda s: replace(s, schema=DHCH), "age_40_groups|relgq|cenrace|hispanic"),
     ],
 )
-def test_a_strategy_that_cannot_be_is_refused(change: Callable[[Strategy], Strategy], message: str) -> None:
+def test_a_strategy_that_cannot_be_is_refused(
+    change: Callable[[Strategy], Strategy], message: str
+) -> None:
     with pytest.raises(SpecError, match=message):
         change(persons())
