@@ -30,7 +30,7 @@ from das.model.ledger import Ledger
 from das.model.measurement import Measurement, Measurements
 from das.noise.entropy import seeded
 from das.release.area_counts import COVERAGE, VOTING_AGE, wide
-from das.spec import RunSpec
+from das.spec import RunSpec, parse
 from das.stages import Stages
 from das.tables import of as tables_of
 from das.truth.measure import measure
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for spine in ("tabulation", "optimized"):
             _coverage(
                 figures,
-                das.load_spec(CONFIG, [f"geography.spine={spine}"]),
+                parse(CONFIG.read_text("utf-8"), where="c", overrides=[f"geography.spine={spine}"]),
                 data,
                 given.runs,
                 given.areas,

@@ -22,8 +22,6 @@ import pandas as pd
 from benchmarks.common import ROOT, Figures
 from das import spec as specification
 from das.engine import Silent
-from das.engine.local import InProcess
-from das.files.run.run_directory import RunDirectory
 from das.model.universe import Planned
 from das.pipeline import run_prepared
 from das.spec import RunSpec
@@ -107,9 +105,7 @@ def _measure(
         spec = specification.parse(text, where=name, overrides=[*passes, *quiet])
         with tempfile.TemporaryDirectory() as folder:
             began = perf_counter()
-            done = run_prepared(
-                spec, prepared, RunDirectory(Path(folder) / "run"), InProcess(), Stages(), Silent()
-            )
+            done = run_prepared(spec, prepared, Path(folder) / "run")
             seconds.append(perf_counter() - began)
         for row in done.rows["persons"]:
             if row.bin == "all" and row.source in errors:

@@ -35,7 +35,6 @@ from das.files import packaged
 from das.files.run import truth as truth_file
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import dhc_files
-from das.jobs.dhc import run_dhc
 from das.model.confidential import Confidential
 from das.model.dhc import strategy
 from das.model.dhc.persons import DHCP
@@ -51,7 +50,7 @@ from das.noise import entropy
 from das.release import verify
 from das.release.dhc import open_dhc
 from das.release.dhc_files import read_counts
-from das.spec import DhcSpec, parse_dhc
+from das.spec import DhcSpec, load, of_kind, parse
 from das.truth.revealing import Revealing, paying
 
 Ints = NDArray[np.int64]
@@ -188,7 +187,7 @@ def _rhode_island(figures: Figures, data: Path, given: argparse.Namespace) -> No
             f"constraints.from={earlier}", "run.seed=1", f"geography.levels={list(LEVELS)}"
         )
         began = perf_counter()
-        run_dhc(spec, out, paths=[records], workers=given.workers)
+        pipeline.run(spec, out, paths=[records], workers=given.workers)
         minutes, manifest = (perf_counter() - began) / 60, RunDirectory(out).read_manifest()
         stages = {s["name"]: round(s["seconds"], 1) for s in manifest["stages"]}
         figures(
@@ -278,7 +277,7 @@ def _tenure_errors(figures: Figures, out: Path) -> None:
 
 def _spec(*changes: str) -> DhcSpec:
     text, _ = packaged.configuration(Path("dhc-2020"))
-    return parse_dhc(text, where="dhc-2020", overrides=changes)
+    return of_kind(DhcSpec, load(text, where="dhc-2020", overrides=changes), "dhc-2020")
 
 
 # --- 28 tracts
@@ -381,7 +380,11 @@ def _redistricted(truth: Histogram, spine: Spine, seed: int) -> Histogram:
     """The redistricting counts as they are published before, with their own budget."""
     tie, budget = (
         DHCP.query(PL94_TIE),
-        das.load_spec(CONFIG, ["geography.spine=tabulation"]).persons.plan,
+        parse(
+            CONFIG.read_text(encoding="utf-8"),
+            where=str(CONFIG),
+            overrides=["geography.spine=tabulation"],
+        ).persons.plan,
     )
     rho = {
         level: {d.query: 1 / Fraction(d.parameter) for d in budget.at(level)}

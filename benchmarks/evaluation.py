@@ -20,12 +20,12 @@ from pathlib import Path
 from statistics import mean, median, stdev
 from time import perf_counter
 
-import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shared_data, timed
 from benchmarks.whole_run import WholeRun, whole_run
 from das.jobs.sweep import sweep
 from das.model.error_rows import SweepRow
 from das.release.post import open_release
+from das.spec import parse
 from das.truth import assessment
 
 BRISTOL = RHODE_ISLAND.with_name("ri2010_bristol_44001.pl.zip")
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             figures.skipped("noise and standard errors", no_data(BRISTOL))
         else:
             swept = sweep(
-                das.load_spec(CONFIG),
+                parse(CONFIG.read_text("utf-8"), where="c"),
                 [RHO],
                 Path(folder) / "county",
                 repeats=given.repeats,
@@ -91,7 +91,13 @@ def _state(figures: Figures, data: Path, folder: Path, workers: int, and_sweep: 
     )
     if and_sweep:
         began = perf_counter()
-        sweep(das.load_spec(CONFIG), GRID, folder / "sweep", paths=[data], workers=workers)
+        sweep(
+            parse(CONFIG.read_text("utf-8"), where="c"),
+            GRID,
+            folder / "sweep",
+            paths=[data],
+            workers=workers,
+        )
         figures(
             "das sweep, default grid",
             perf_counter() - began,

@@ -17,14 +17,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
-from das.engine import Silent, executor
+from das.engine import Silent
 from das.files.release.estimates import EstimateReader, folder_of
 from das.files.run.run_directory import RunDirectory
 from das.model.error_rows import ErrorRow
 from das.pipeline import run_prepared
-from das.spec import RunSpec
+from das.spec import RunSpec, parse
 from das.stages import Stages
 from das.truth.preparation import Prepared, prepare
 
@@ -117,15 +116,13 @@ def _of_mean(x: NDArray[np.float64]) -> float:
 
 
 def _spec(spine: str, seed: int, method: str) -> RunSpec:
-    return das.load_spec(
-        CONFIG,
-        [
-            f"geography.spine={spine}",
-            f"run.seed={seed}",
-            f"estimation.method={method}",
-            "output.report=false",
-        ],
-    )
+    changes = [
+        f"geography.spine={spine}",
+        f"run.seed={seed}",
+        f"estimation.method={method}",
+        "output.report=false",
+    ]
+    return parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG), overrides=changes)
 
 
 def _errors(
@@ -134,8 +131,7 @@ def _errors(
     """Of what was published, and of the noisy measurements themselves."""
     with tempfile.TemporaryDirectory() as folder:
         out = RunDirectory(Path(folder) / "run")
-        with executor(workers) as pool:
-            outcome = run_prepared(spec, prepared, out, pool, Stages(), Silent())
+        outcome = run_prepared(spec, prepared, out.root, workers=workers)
         if covered is not None:
             covered += [
                 _coverage(out, prepared, spec, level) for level in prepared.spine.levels[:-1]

@@ -26,8 +26,7 @@ from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shar
 from benchmarks.peers import PeerUnavailable, ask, environment
 from das import pipeline
 from das import spec as specification
-from das.engine import InProcess, Silent
-from das.files.run.run_directory import RunDirectory
+from das.engine import Silent
 from das.jobs.attacking import attacked, published_by, variance
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
@@ -37,7 +36,7 @@ from das.release.post import open_release
 from das.risk.guarantee import most_often_right
 from das.risk.table_attack import count_at, guess
 from das.stages import Stages
-from das.truth.preparation import Prepared
+from das.truth.preparation import Prepared, prepare
 from studies.jason import box_least_squares
 from studies.jason import experiments as jason
 from studies.jason.bits import Noise, laplace
@@ -162,7 +161,7 @@ def _theory(figures: Figures, bits: int, trials: int) -> None:
 
 def _tables(figures: Figures, data: Path, budgets: Sequence[str], folder: Path) -> None:
     spec = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG))
-    prepared = pipeline.prepare(spec, [data], Stages(), Silent())
+    prepared = prepare(spec, [data], Stages(), Silent())
     for rho in budgets:
         run = _run(prepared, rho, folder / "all")
         began = process_time()
@@ -192,7 +191,7 @@ def _run(prepared: Prepared, rho: str, folder: Path) -> Path:
         text, where=str(CONFIG), overrides=(f"budget.rho={rho}", "output.report=false")
     )
     out = folder / rho.replace("/", "_")
-    pipeline.run_prepared(spec, prepared, RunDirectory(out), InProcess(), Stages(), Silent())
+    pipeline.run_prepared(spec, prepared, out)
     return out
 
 

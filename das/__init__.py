@@ -51,8 +51,8 @@ if TYPE_CHECKING:
         read_nmf,
         read_tables,
     )
-    from das.release.estimating import Outcome
-    from das.spec import RunSpec
+    from das.release.outcome import Outcome
+    from das.spec import Specification
 
 __all__ = [
     "Estimator",
@@ -112,13 +112,13 @@ _ROOMS = ("accounting", "noise", "risk", "solve")
 
 def load_spec(
     path: Path | str, overrides: Sequence[str] = (), *, note: Callable[[str], None] | None = None
-) -> RunSpec:
+) -> Specification:
     """The checked specification of a TOML file, or of a configuration that comes with das, by its
     name (``pl94-2010``); ``overrides`` are ``dotted.key=value``. ``note`` is told what was read
     otherwise than written."""
     from das.errors import SpecError
     from das.files.packaged import configuration
-    from das.spec import parse
+    from das.spec import load
 
     if isinstance(overrides, str) or not all(isinstance(o, str) for o in overrides):
         raise SpecError(
@@ -127,11 +127,11 @@ def load_spec(
             remedy='write for instance ["budget.rho=1/2"]',
         )
     text, folder = configuration(Path(path))
-    return parse(text, where=str(path), overrides=overrides, folder=folder, note=note)
+    return load(text, where=str(path), overrides=overrides, folder=folder, note=note)
 
 
 def run(
-    spec: RunSpec,
+    spec: Specification,
     out: Path | str,
     *,
     paths: Path | str | Sequence[Path | str] = (),
@@ -168,9 +168,9 @@ def run(
     from das.errors import UserError
     from das.model.not_private import WARNING
     from das.pipeline import run as run_pipeline
-    from das.spec import RunSpec
+    from das.spec import Specification
 
-    if not isinstance(spec, RunSpec):
+    if not isinstance(spec, Specification):
         raise UserError(
             "this is no specification",
             where=f"run: {spec!r}",

@@ -35,11 +35,11 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Runs": [
         "das.load_spec",
         "das.run",
-        "das.release.estimating.estimate_from",
+        "das.release.again.estimate_from",
         "das.intervals",
         "das.jobs.sweep.sweep",
         "das.jobs.comparing.compare_two",
-        "das.release.estimating.Outcome",
+        "das.release.outcome.Outcome",
     ],
     "Reading what a run wrote": [
         "das.read_nmf",

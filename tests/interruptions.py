@@ -21,7 +21,7 @@ import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -36,7 +36,6 @@ from das import spec
 from das.engine import Silent
 from das.engine.choice import EngineChoice
 from das.errors import DasError, UserError
-from das.files.detailed import parameters as parameter_files
 from das.files.run.ledger import Entries, LedgerFile, folder_digest
 from das.files.run.run_directory import RunDirectory, file_digest
 from das.files.run.staged import opened as opened_engine
@@ -47,11 +46,9 @@ from das.model.sparse_measurement import SparseSource
 from das.noise import entropy
 from das.release.dhc import open_dhc
 from das.release.groups import open_groups
-from das.spec.detailed import DELTA, DetailedSpec
 from das.spec.dhc import UNITS, DhcUniverse, Earlier
-from das.spec.parts import Run
 from das.stages import Stages
-from das.truth import by_shard, dhc_measuring, group_measure, group_run, measuring, prepared
+from das.truth import by_shard, dhc_measuring, group_measure, group_run, prepared
 from das.truth.begun import Begun
 from das.truth.dhc import PreparedDhc
 from das.truth.dhc_measuring import MeasuringDhc, measure_and_estimate
@@ -60,6 +57,7 @@ from das.truth.preparation import prepare
 from das.truth.prepared import Prepared
 from tests import dhc_small
 from tests.detailed import runs
+from tests.detailed.runs import configured
 from tests.spec.test_parse import BASE
 from tests.spec.test_parse import UNITS as HOMES
 from tests.worlds import ROOT, Worlds
@@ -347,32 +345,19 @@ class Redistricting:
         return prepare(self.spec, [self.worlds.data("one thousand")], Stages(), Silent())
 
     def begin(self, out: Path) -> None:
-        directory = RunDirectory(out)
-        measuring.begin(self.spec, self.prepared, directory)
-        (out / "confidential" / "truth").mkdir()
-        (out / "confidential" / "truth" / "moved").write_text("0")  # it is read from the input
+        by_shard.begin(self.spec, self.prepared, RunDirectory(out))
 
     def measure(self, out: Path, accept_spent: bool) -> None:
-        moved = int((out / "confidential" / "truth" / "moved").read_text())
-        measuring._measured(
-            self.spec, self._moved(moved), RunDirectory(out), Silent(), accept_spent
-        )
+        directory = RunDirectory(out)
+        begun = Begun.read(directory)
+        with opened_engine(EngineChoice()) as engine:
+            by_shard._measured(
+                self.spec.on(begun.ways), begun, directory, engine, 1, Silent(), accept_spent
+            )
 
     def alter(self, out: Path, order: Random) -> None:
-        (out / "confidential" / "truth" / "moved").write_text(str(order.randint(1, 3)))
-
-    def _moved(self, n: int) -> Prepared:
-        h = self.prepared.measured["persons"]["Block"].open("for a test")
-        more = Histogram.of(
-            h.units,
-            h.cells,
-            np.append(h.unit, h.unit[:n]),
-            np.append(h.cell, h.cell[:n]),
-            np.append(h.count, np.ones(n, dtype=np.int64)),
-        )
-        return replace(
-            self.prepared, lowest={**self.prepared.lowest, "persons": Confidential(more)}
-        )
+        path = order.choice(sorted((out / "confidential" / "truth").rglob("part-*.parquet")))
+        altered(path, order)
 
 
 @dataclass(frozen=True)
@@ -420,12 +405,8 @@ class Detailed:
     def begin(self, out: Path) -> None:
         given = GivenFolders.of(*self.given, "persons", None)
         read = read_folders(given)
-        run = Run.model_validate({"name": "persons", "entropy": self.entropy})
-        group_run.begin(
-            DetailedSpec(run, parameter_files.read(self.given[0], given.product), DELTA),
-            read,
-            RunDirectory(out),
-        )
+        spec = configured(run={"entropy": self.entropy}).on(read.parameters)
+        group_run.begin(spec, read, RunDirectory(out))
 
     def measure(self, out: Path, accept_spent: bool) -> None:
         group_measure.MOST_GROUPS = 12  # in a process of its own: a chunk has a few groups
@@ -460,7 +441,7 @@ class Dhc:
     def prepared(self) -> PreparedDhc:
         levels = '", "'.join(dhc_small.LEVELS)
         text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
-        chosen = spec.parse_dhc(text, where="c", overrides=[f'geography.levels=["{levels}"]'])
+        chosen = spec.load(text, where="c", overrides=[f'geography.levels=["{levels}"]'])
         chosen = chosen.after(Earlier.model_validate({"from": "earlier", "digest": "0" * 64}))
         lowest = dhc_small.simulated(12)
         tied = {u.name: _answers(u, lowest[u.name]) for u in chosen.universes if u.rests is None}

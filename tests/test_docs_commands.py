@@ -21,7 +21,7 @@ from click.testing import CliRunner
 import das
 from das.cli import main
 from das.files.simulators import detailed
-from das.jobs.groups import run_groups
+from tests.detailed.runs import run_groups
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The guide to one's own data is followed, in its order, by

@@ -15,7 +15,7 @@ import das
 from das.cli import main
 from das.errors import InputError, ReleaseError
 from das.model.not_private import CELL, COLUMN
-from das.release.estimating import estimate_from
+from das.release.again import estimate_from
 from das.release.post import open_release
 from das.truth.assessment import published_of
 

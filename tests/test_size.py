@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from benchmarks.default_passes import LARGE, MARGINS, configuration, people
-from das import pipeline, size
+from das import size
 from das import spec as specification
 from das.cli import main
 from das.engine import Silent
 from das.errors import UserError
+from das.making.sizes import sizes_of
 from das.stages import Stages
 from das.truth.preparation import prepare
 
@@ -35,7 +36,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def sizes(own: tuple[Path, Path], *changes: str) -> size.Size:
     spec = specification.parse(own[0].read_text(encoding="utf-8"), where="own", overrides=changes)
-    return pipeline.sizes_of(spec, prepare(spec, [own[1]], Stages(), Silent()))[0]
+    return sizes_of(spec, prepare(spec, [own[1]], Stages(), Silent()))[0]
 
 
 def test_memory_is_foretold_within_two(own: tuple[Path, Path], tmp_path: Path) -> None:

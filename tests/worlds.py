@@ -81,15 +81,14 @@ class Worlds:
 
     def dhc(self, *changes: str, data: str = "one thousand") -> Path:
         """A finished run of the demographic file on these."""
-        from das.jobs.dhc import run_dhc
 
         text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
         earlier = self.run("run.seed=1", data=data)
         every = [f"constraints.from={earlier}", "run.seed=1", "output.report=false", *changes]
-        chosen = spec.parse_dhc(text, where="c", overrides=every)
+        chosen = spec.load(text, where="c", overrides=every)
         return self._made(
             f"dhc {changes} {data}",
-            lambda folder: run_dhc(chosen, folder, paths=[self.linked(data)]),
+            lambda folder: pipeline.run(chosen, folder, paths=[self.linked(data)]),
         )
 
     def copy(self, run: Path, to: Path) -> Path:

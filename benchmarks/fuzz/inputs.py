@@ -26,7 +26,7 @@ from das.engine.progress import SILENT
 from das.files.measurements.published_layout import convert
 from das.files.readers import profile
 from das.files.simulators import census_2010, detailed, dhc_files
-from das.spec import parse_dhc
+from das.spec import DhcSpec, load, of_kind, parse
 from das.stages import Stages
 from das.truth.dhc import EarlierRelease
 from das.truth.dhc import prepare as prepare_dhc
@@ -77,9 +77,8 @@ class Linked:
             load_spec(ROOT / "configs" / "pl94-2010.toml", changes), folder / "run", paths=data
         )
         text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
-        self._spec = parse_dhc(
-            text, where="dhc", overrides=["run.seed=1", f"constraints.from={folder / 'run'}"]
-        )
+        changes = ["run.seed=1", f"constraints.from={folder / 'run'}"]
+        self._spec = of_kind(DhcSpec, load(text, where="dhc", overrides=changes), "dhc")
         self._earlier = EarlierRelease.read(folder / "run" / "release", self._spec)
         self._tables = folder / "linked"
         dhc_files.simulate(data, self._tables, seed=1)
@@ -120,7 +119,8 @@ class Zips:
 
     def __init__(self, folder: Path) -> None:
         (self._zip,) = census_2010.write(folder, seed=1, states=1, persons=1000)
-        self._spec = load_spec(ROOT / "configs" / "pl94-2010.toml")
+        text = (ROOT / "configs" / "pl94-2010.toml").read_text("utf-8")
+        self._spec = parse(text, where="c")
 
     def __call__(self, rng: Random, at: Path) -> tuple[Verdict, str]:
         path = at / self._zip.name

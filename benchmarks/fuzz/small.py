@@ -28,7 +28,7 @@ from das.model.kinds import HOUSING
 from das.model.records import Blocks, Extract, Records
 from das.model.schema import H1, Schema
 from das.model.source import Source
-from das.release.estimating import estimate_from
+from das.release.again import estimate_from
 from das.release.verify import whole
 from das.spec import RunSpec
 from das.truth import preparation

@@ -20,7 +20,7 @@ COMMANDS = {
     "tasks": ("das.cli.tasks", "What is left to do of a run, for jobs of your own."),
     "task": ("das.cli.tasks", "Do one task of a run."),
     "check": (
-        "das.cli.running",
+        "das.cli.check",
         "Validate a configuration; print its cost, noise and margins of error.",
     ),
     "plan": ("das.cli.plan", "Margins of error for a budget, and the budget for margins of error."),
@@ -29,7 +29,7 @@ COMMANDS = {
         "The privacy loss of a configuration or a run; verify a release.",
     ),
     "estimate": (
-        "das.cli.running",
+        "das.cli.estimate",
         "Everything after measurement, from a release's measurements alone.",
     ),
     "tables": ("das.cli.tables", "Published tables as CSV, Parquet or Markdown."),

@@ -33,19 +33,18 @@ from das.files.run.run_directory import release_of
 from das.model.budget import Draw
 from das.model.not_private import PLANNED, WARNING, marked
 from das.release import verify as verification
-from das.release.groups import is_groups
-from das.release.verify.written import Wording
+from das.release.publications import publication, publication_of
+from das.release.wording import Wording
 
 
-def checked(found: Wording, groups: bool, recomputed: bool, signer: str | None) -> str:
+def checked(found: Wording, recounted: str, recomputed: bool, signer: str | None) -> str:
     """What verification has shown of a release, and what it has not."""
-    counts = "" if groups else "; microdata, tables and exact counts, which agree"
     again = "; all that was estimated, from the measurements" if recomputed else ""
     lines = [
         (
             "  computed again: every cost, every epsilon and every single change, from"
             " ledger.jsonl and spec.toml; every measurement file against the ledger; every"
-            f" sentence, page and dictionary{counts}{again}"
+            f" sentence, page and dictionary{recounted}{again}"
         ),
         "  held against their digests: all other files; there is none beside them",
     ]
@@ -55,7 +54,7 @@ def checked(found: Wording, groups: bool, recomputed: bool, signer: str | None) 
             f"  NOT CHECKED, for another version may have written them ({software}):"
             f" {', '.join(left)}"
         )
-    made = "tables" if groups else "microdata and tables"
+    made = "tables" if not recounted else "microdata and tables"
     more = "" if recomputed else f"; nor that {made} follow from the measurements (--recompute)"
     who = "" if signer else "; nor who wrote the digests (a signature shows that: --signer)"
     lines.append(f"  not shown: that the noise was drawn as stated{more}{who}")
@@ -105,7 +104,8 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
         spec, drawn = verification.drawn(release)
         draws = dict(drawn.every)
     else:
-        spec = load_any(source, changes)
+        given = load_any(source, changes)
+        spec = publication(given.publication()).resolved(given)
         draws = {u.name: u.plan.draws for u in spec.universes}
     terms = spec.terms if at is None else replace(spec.terms, delta=at)
     warning = WARNING if source.is_dir() else PLANNED
@@ -186,7 +186,7 @@ def verify(
         f"{len(said.ledger)} draws, {len(said.digests)} digests: the privacy statement is right; "
         f"total {said.total} (about {float(said.total):.6g})"
     )
-    click.echo(checked(found, is_groups(release), recompute, signed.by))
+    click.echo(checked(found, publication_of(release).recounted, recompute, signed.by))
     click.echo(f"  {signed.says}")
     console().print("\n".join(promises_of(said, said.private)), highlight=False)
 

@@ -16,7 +16,7 @@ from das.cli.options import (
     config_argument,
     guarded,
     json_option,
-    load,
+    load_counts,
     run_options,
     warn,
 )
@@ -276,7 +276,7 @@ def sweep(
     Every budget and repeat measures the records anew, once for all methods: privacy.json in the
     folder says what all of them together cost, and paired.csv how methods differ on the same noise.
     """
-    spec = load(config, changes)
+    spec = load_counts("sweep", config, changes)
     try:
         grid = [exact(b) for b in budgets.split(",")]
     except ValueError as error:

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from pathlib import Path
 
 import click
+import tomli_w
 
 from das.cli.console import console
-from das.cli.interruption import of_engine, optional, resumable
+from das.cli.interruption import optional
 from das.cli.options import (
     PATH,
-    chosen_engine,
+    Going,
+    Stores,
     engine_options,
     exact_delta,
     guarded,
     json_option,
+    resume_options,
     run_options,
-    say_notes,
-    warn,
+    store_options,
 )
+from das.cli.running import performed, show
 from das.engine.choice import EngineChoice
-from das.engine.display import Live
-from das.errors import UserError
-from das.jobs.groups import run_groups
 from das.model.adaptive import PRODUCTS
-from das.model.not_private import CELL, COLUMN, marked
-from das.release.group_tables import TABLES
-from das.spec.detailed import DELTA, DetailedSpec
-from das.spec.parts import Run
+from das.spec import DetailedFolders, load, of_kind
+from das.spec.detailed import DELTA
 from das.truth.group_folders import GivenFolders, read_folders
 
 product_option = click.option(
@@ -65,7 +62,7 @@ def check(parameters: Path, data: Path, product: str, totals: Path | None, as_js
     """
     read = read_folders(GivenFolders.of(parameters, data, product, totals))
     records = read.counted()
-    spec = DetailedSpec(Run(name=product), read.parameters)
+    spec = of_folders(parameters, data, product, totals).on(read.parameters)
     if read.unmeasured:
         click.echo(
             "das: note: the totals have no group in any region of state"
@@ -129,20 +126,9 @@ def check(parameters: Path, data: Path, product: str, totals: Path | None, as_js
     show_default=True,
     help="The privacy statement says epsilon at this delta.",
 )
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on with an interrupted run in --out; refused where there is none.",
-)
-@click.option(
-    "--accept-spent",
-    is_flag=True,
-    help=(
-        "With --resume: draw a second time what cannot be drawn again as it was, and state both"
-        " spendings."
-    ),
-)
+@resume_options
 @engine_options
+@store_options
 @run_options
 @json_option
 @guarded
@@ -155,83 +141,42 @@ def run(
     name: str | None,
     seed: int | None,
     delta: str,
-    resume: bool,
-    accept_spent: bool,
-    engine: str,
-    scheduler: str | None,
-    tls: Path | None,
-    wait: bool,
-    size: int,
-    workers: int,
+    going: Going,
+    choice: EngineChoice,
+    stores: Stores,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Measure the groups of DATA as the folder PARAMETERS says, and write their tables."""
-    if (accept_spent and not resume) or (resume and out is None):
-        raise UserError(
-            "--accept-spent goes with --resume, and --resume with --out", where="das detailed run"
-        )
-    spec = Run(name=name or product, seed=seed)
-    out = out or Path("runs") / f"{product}-{datetime.now():%Y%m%d-%H%M%S}"
-    choice, at = (
-        chosen_engine(EngineChoice(engine, workers, scheduler, tls, wait, size)),
-        exact_delta(delta),
-    )
-    again = [
-        "das",
-        "detailed",
-        "run",
-        parameters,
-        data,
-        "--product",
-        product,
-        "--out",
-        out,
-        *optional("--totals", totals),
-        *optional("--name", name),
-        *optional("--seed", seed),
-        *(["--delta", delta] if at != DELTA else []),
-        *(["--workers", workers] if workers > 1 else []),
-        *of_engine(choice),
-    ]
-    with resumable(out, again), Live(quiet) as progress:
-        outcome = run_groups(
-            parameters,
-            data,
-            product,
-            out,
-            run=spec,
-            delta=at,
-            totals=totals,
-            engine=choice,
-            progress=progress,
-            resume=resume,
-            accept_spent=accept_spent,
-        )
-    if outcome.was_finished:
-        click.echo(
-            f"das: note: {out} is finished: there is nothing to resume, and nothing was changed",
-            err=True,
-        )
-    say_notes(outcome.notes)
-    release, private = outcome.directory.release, outcome.spec.run.private
-    if as_json:
-        said = {
-            "release": str(release),
-            "rows": outcome.rows,
-            "seconds": outcome.seconds,
-            "was_finished": outcome.was_finished,
-        }
-        click.echo(json.dumps(marked(said, private)))
-        return
-    warn(private)
-    screen = console()
-    for table, rows in outcome.rows.items():
-        screen.print(f"  {table}: {rows:,} rows", highlight=False)
-    if not outcome.was_finished:
-        screen.print(f"written in {outcome.seconds:.1f} s:", highlight=False)
-    may = "safe to publish under the guarantee in privacy.json" if private else f"{COLUMN}: {CELL}"
-    click.echo(f"  release  {release}   ({may})")
-    click.echo(f"  tables   {release / TABLES}")
-    if outcome.directory.page.is_file():
-        click.echo(f"  report   {outcome.directory.page}")
+    """Measure the groups of DATA as the folder PARAMETERS says, and write their tables.
+
+    The same as `das run` of a configuration that names these folders (`das init
+    --from-safetab`)."""
+    exact_delta(delta)
+    spec = of_folders(parameters, data, product, totals, name=name, seed=seed, delta=delta)
+    again = ["detailed", "run", parameters, data, "--product", product]
+    again += [*optional("--totals", totals), *optional("--name", name), *optional("--seed", seed)]
+    again += ["--delta", delta] if spec.detailed.delta != DELTA else []
+    outcome = performed(spec, again, out, (), going, False, choice, stores, quiet)
+    show(spec, outcome, stores, show_errors=False, as_json=as_json)
+
+
+def of_folders(
+    parameters: Path,
+    data: Path,
+    product: str,
+    totals: Path | None,
+    *,
+    name: str | None = None,
+    seed: int | None = None,
+    delta: str = "1e-10",
+) -> DetailedFolders:
+    """The configuration that names these folders."""
+    named = {"totals": str(totals)} if totals is not None else {}
+    seeded = {"seed": seed} if seed is not None else {}
+    tree = {
+        "run": {"name": name or product, "publication": "detailed-dhc"} | seeded,
+        "data": {"path": str(data), "parameters": str(parameters)} | named,
+        "detailed": {"product": product, "delta": delta},
+    }
+    spec = load(tomli_w.dumps(tree), where="das detailed run")
+    return of_kind(DetailedFolders, spec, "das detailed run")

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from das.cli.shown import class_of
-from das.model.idle import Idle, idle, idle_on
-from das.model.measured_spine import MeasuredSpine
-from das.model.spine import Spine
+from das.model.idle import Idle, IdleDraws
 from das.model.universe import Planned
-from das.spec import RunSpec
-
-#: A universe and the draws of it that buy nothing.
-IdleDraws = Sequence[tuple[Planned, Idle]]
+from das.release.publications import Publication
 
 
-def found(spec: RunSpec) -> IdleDraws:
-    """By the configuration alone: of an optimised spine, of all trees that there can be."""
-    levels, split = spec.geography.levels, spec.terms.split
-    return [(u, i) for u in spec.universes for i in idle(u, levels, split.get(u.name, ()))]
-
-
-def found_on(spec: RunSpec, trees: Mapping[str, MeasuredSpine], published: Spine) -> IdleDraws:
-    """By the trees that the universes are measured over."""
-    there = spec.on(trees)
-    return [(u, i) for u in there.universes for i in idle_on(u, trees[u.name], published)]
+def bought_nothing(of: Publication, spec: Any, release: Path) -> list[str]:
+    """A line for each draw of a run that bought nothing, by the trees that were measured."""
+    _, spare = of.outlook(of.resolved(spec))
+    return lines(of.spare_of(release)) if spare else []
 
 
 def as_data(all_: IdleDraws) -> list[dict[str, Any]]:

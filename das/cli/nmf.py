@@ -13,15 +13,13 @@ from das.accounting.codec import plain
 from das.accounting.document import ForeignLine
 from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
-from das.errors import UserError
 from das.files import csv_text
 from das.files.measurements import frame as nmf_frame
 from das.files.provenance import privacy_of
 from das.files.run.run_directory import release_of
 from das.model.not_private import marked, marked_rows
 from das.reading import read_nmf
-from das.release.dhc import is_dhc_release
-from das.release.groups import is_groups
+from das.release.publications import publication_of, require
 from das.release.verify import check as check_files
 
 
@@ -37,7 +35,7 @@ def nmf() -> None:
 def summary(path: Path, as_json: bool) -> None:
     """Levels and queries, with units, answers, variance and the spread of the values. PATH is a
     run, a release, or a folder in the Bureau's layout."""
-    _refuse_others(path)
+    require(publication_of(release_of(path)), "nmf", path)
     rows, private = nmf_frame.summary(path), privacy_of(path)
     if as_json:
         click.echo(json.dumps(marked_rows(rows, private)))
@@ -65,7 +63,7 @@ def show(
     """Rows as CSV, one for each answer, with codes and labels. Those of a seeded run have a column
     more, which says so.
     """
-    _refuse_others(path)
+    require(publication_of(release_of(path)), "nmf", path)
     frame = read_nmf(
         path, level, query, geocode or None, kind="Constraint" if constraints else "DPQuery"
     )
@@ -100,25 +98,3 @@ def verify(release: Path, as_json: bool) -> None:
         else ("draws: files and ledger agree")
     )
     click.echo(f"{len(lines)} {what}")
-
-
-def _refuse_others(path: Path) -> None:
-    if is_groups(release_of(path)):
-        raise UserError(
-            "this is a release of population groups, whose measurements have a layout of their own",
-            where=path,
-            remedy=(
-                "a row of their Parquet files is a group; `das detailed estimate` estimates from"
-                " them"
-            ),
-        )
-    if is_dhc_release(release_of(path)):
-        raise UserError(
-            "this is a release of the demographic file, of whose measurements it has what was"
-            " looked at",
-            where=path,
-            remedy=(
-                "read its Parquet files, whose columns are in dictionary.csv; `das nmf verify`"
-                " checks them"
-            ),
-        )

@@ -7,6 +7,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import wraps
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import click
 
-import das
+from das import spec as specification
 from das.cli.interruption import STOPPED, Terminated, terminable
 from das.cli.lazy import MEMORY, out_of_memory
 from das.engine.choice import ENGINES, LOCAL, SIZE, TLS, EngineChoice
@@ -24,7 +25,8 @@ from das.files.run.run_directory import refuse_inside_release
 from das.model import core_dumps
 from das.model.exact import exact
 from das.model.not_private import PLANNED, UNKNOWN, UNSTATED, WARNING, Private
-from das.spec import DhcSpec, RunSpec, is_dhc, parse_dhc
+from das.release.publications import publication, require
+from das.spec import RunSpec, Specification
 
 
 class _Path(click.Path):
@@ -185,31 +187,37 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def engine_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Who performs the tasks of a run, and what that takes."""
-    function = click.option(
-        "--partition",
-        "size",
-        type=click.IntRange(1),
-        default=SIZE,
-        show_default=True,
-        metavar="BLOCKS",
-        help="Of a run that is cut: as many counties to a task as have so many blocks.",
-    )(function)
-    function = click.option(
-        "--wait", is_flag=True, help="With --engine array: stay until others have done the tasks."
-    )(function)
-    function = click.option(
-        "--tls",
-        type=PATH,
-        metavar="DIR",
-        help=f"With --engine dask: a folder with {', '.join(TLS)}.",
-    )(function)
-    function = click.option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="With --engine dask: tls://HOST:PORT, or tcp:// on this machine.",
-    )(function)
-    return click.option(
+    """Who performs the tasks of a run, and what that takes: one value, ``choice``."""
+
+    @wraps(function)
+    def chosen(
+        *args: Any,
+        engine: str,
+        scheduler: str | None,
+        tls: Path | None,
+        wait: bool,
+        size: int,
+        workers: int,
+        **kwargs: Any,
+    ) -> None:
+        choice = EngineChoice(engine, workers, scheduler, tls, wait, size)
+        if choice.open_to_users:
+            say_notes(
+                [
+                    "a scheduler at tcp:// obeys every user of this machine, who could run code"
+                    " where the truth is: use tcp:// where nobody else can log in, and tls://"
+                    " elsewhere"
+                ]
+            )
+        function(*args, choice=choice, **kwargs)
+
+    for option in reversed(_ENGINE):
+        chosen = option(chosen)
+    return chosen
+
+
+_ENGINE = (
+    click.option(
         "--engine",
         "engine",
         type=click.Choice(ENGINES),
@@ -219,45 +227,114 @@ def engine_options(function: Callable[..., None]) -> Callable[..., None]:
             "Who does the work: processes of this machine, a cluster of Dask, or jobs that call"
             " `das task`."
         ),
-    )(function)
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="With --engine dask: tls://HOST:PORT, or tcp:// on this machine.",
+    ),
+    click.option(
+        "--tls",
+        type=PATH,
+        metavar="DIR",
+        help=f"With --engine dask: a folder with {', '.join(TLS)}.",
+    ),
+    click.option(
+        "--wait", is_flag=True, help="With --engine array: stay until others have done the tasks."
+    ),
+    click.option(
+        "--partition",
+        "size",
+        type=click.IntRange(1),
+        default=SIZE,
+        show_default=True,
+        metavar="BLOCKS",
+        help="Of a run that is cut: as many counties to a task as have so many blocks.",
+    ),
+)
 
 
-def chosen_engine(choice: EngineChoice) -> EngineChoice:
-    """The same, with what its user must know said on stderr."""
-    if choice.open_to_users:
-        click.echo(
-            "das: note: a scheduler at tcp:// obeys every user of this machine, who could run code"
-            " where the truth is: use tcp:// where nobody else can log in, and tls:// elsewhere",
-            err=True,
-        )
-    return choice
+@dataclass(frozen=True)
+class Stores:
+    """URLs of stores, where they are named."""
+
+    release: str | None = None
+    confidential: str | None = None
 
 
 def store_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Where the files of a run are carried."""
+    """Where the files of a run are carried: one value, ``stores``."""
+
+    @wraps(function)
+    def chosen(
+        *args: Any, store: str | None, confidential_store: str | None, **kwargs: Any
+    ) -> None:
+        function(*args, stores=Stores(store, confidential_store), **kwargs)
+
     return click.option(
         "--store",
         metavar="URL",
         help=(
             "Carry the release there, too: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER."
         ),
-    )(confidential_store_option(function))
+    )(confidential_store_option(chosen))
 
 
-def load(config: Path, changes: tuple[str, ...]) -> RunSpec:
-    return das.load_spec(
-        config, changes, note=lambda said: click.echo(f"das: note: {said}", err=True)
+@dataclass(frozen=True)
+class Going:
+    """How a run goes on."""
+
+    resume: bool = False
+    accept_spent: bool = False
+
+    def check(self, out: Path | None, where: str) -> None:
+        """Raises :class:`UserError` for options that need others."""
+        if (self.accept_spent and not self.resume) or (self.resume and out is None):
+            raise UserError(
+                "--accept-spent goes with --resume, and --resume with --out", where=where
+            )
+
+
+def resume_options(function: Callable[..., None]) -> Callable[..., None]:
+    """How a run goes on: one value, ``going``."""
+
+    @wraps(function)
+    def chosen(*args: Any, resume: bool, accept_spent: bool, **kwargs: Any) -> None:
+        function(*args, going=Going(resume, accept_spent), **kwargs)
+
+    accepted = click.option(
+        "--accept-spent",
+        is_flag=True,
+        help=(
+            "With --resume: draw a second time what cannot be drawn again as it was, and state both"
+            " spendings."
+        ),
+    )(chosen)
+    return click.option(
+        "--resume",
+        is_flag=True,
+        help="Go on with an interrupted run in --out; refused where there is none.",
+    )(accepted)
+
+
+def _say_note(said: str) -> None:
+    click.echo(f"das: note: {said}", err=True)
+
+
+def load_any(config: Path, changes: tuple[str, ...]) -> Specification:
+    """A configuration of any publication."""
+    text, folder = packaged.configuration(config)
+    return specification.load(
+        text, where=str(config), overrides=changes, folder=folder, note=_say_note
     )
 
 
-def load_any(config: Path, changes: tuple[str, ...]) -> RunSpec | DhcSpec:
-    """A configuration of either kind."""
-    text, _ = packaged.configuration(config)
-    return (
-        parse_dhc(text, where=str(config), overrides=changes)
-        if is_dhc(text)
-        else load(config, changes)
-    )
+def load_counts(feature: str, config: Path, changes: tuple[str, ...]) -> RunSpec:
+    """The same for what counts over a tree alone can do (:mod:`das.model.features`). Raises
+    :class:`UserError` with the reason where its publication cannot."""
+    spec = load_any(config, changes)
+    require(publication(spec.publication()), feature, config)
+    return specification.of_kind(RunSpec, spec, str(config))
 
 
 confidential_store_option = click.option(

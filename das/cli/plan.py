@@ -19,7 +19,15 @@ from das.cli import idle
 from das.cli.area_plan import show_areas
 from das.cli.console import console
 from das.cli.optimise import Asked, show_optimum
-from das.cli.options import PATH, config_argument, exact_option, guarded, json_option, load, warn_of
+from das.cli.options import (
+    PATH,
+    config_argument,
+    exact_option,
+    guarded,
+    json_option,
+    load_counts,
+    warn_of,
+)
 from das.cli.shown import bypassed, class_of, options_table
 from das.errors import SpecError, UserError
 from das.model.budget import Plan
@@ -28,6 +36,7 @@ from das.model.spelling import named
 from das.model.spelling import query as spelt_query
 from das.model.universe import Planned
 from das.spec import RunSpec, budget_toml
+from das.spec.idle import found
 
 #: What ``--toml`` means without a name.
 OPTIMUM = "best"
@@ -171,7 +180,7 @@ def plan(
 
     With --optimise: the shares that are best for some targets, what each target costs, and how much
     better any other shares could be."""
-    spec = load(config, changes)
+    spec = load_counts("plan", config, changes)
     try:
         asked = spec.universe(universe)
     except SpecError as error:
@@ -262,7 +271,7 @@ def plan(
             spec.run.private,
         )
     )
-    unused = [(u, i) for u, i in idle.found(spec) if u is asked]
+    unused = [(u, i) for u, i in found(spec) if u is asked]
     for says in (*bypassed(asked.plan), *idle.lines(unused, config), *(p["says"] for p in prices)):
         click.echo(says)
 

@@ -15,7 +15,7 @@ import click
 from das import risk as intruder
 from das.cli.attack import attack
 from das.cli.console import console, records_table
-from das.cli.options import PATH, guarded, json_option, load, warn
+from das.cli.options import PATH, guarded, json_option, load_counts, warn
 from das.errors import InputError, UserError
 from das.files import packaged
 from das.files.atomic import write_json
@@ -207,7 +207,7 @@ def report(
             where=path,
             remedy="see das risk --help",
         )
-    spec = open_release(config.parent).run if path.is_dir() else load(config, ())
+    spec = open_release(config.parent).run if path.is_dir() else load_counts("risk", config, ())
     queries = _spelt(queries, spec.persons.plan)
     found = [
         vars(o)

@@ -7,20 +7,15 @@ nobody chose, and the rest follows from them and the specification, number for n
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from das.accounting.document import ALTERED, INTERVALS_LIST, NAME, PAGE
 from das.engine import Progress
 from das.errors import ReleaseError
-from das.files.detailed import output
 from das.files.release import statement
-from das.files.run import run_directory
-from das.release import estimating, group_tables
-from das.release.dhc import is_dhc_release
-from das.release.groups import is_groups, open_groups
-from das.release.verify.written import Wording
+from das.release.again import estimate_from
+from das.release.wording import Wording
 
 #: Made from the others, and held against them by themselves.
 _APART = (NAME, PAGE, INTERVALS_LIST)
@@ -39,21 +34,9 @@ def check_recomputed(
     """
     with TemporaryDirectory(prefix="das-recompute-") as folder:
         made = Path(folder) / "made"
-        again = (
-            _groups(release, made)
-            if is_groups(release)
-            else _estimated(release, made, workers, progress)
-        )
-        there = dict(found.said.digests)
-        if is_groups(
-            release
-        ):  # its page and estimates are drawn from the tables, which are the question
-            there = {
-                name: digest
-                for name, digest in there.items()
-                if name.startswith(f"{group_tables.TABLES}/")
-            }
-        _compare(release, there, again, found)
+        estimate_from(release, made, workers=workers, progress=progress)
+        again = dict(statement.read(made / "release").digests)
+        _compare(release, dict(found.said.digests), again, found)
 
 
 def _compare(release: Path, there: dict[str, str], again: dict[str, str], found: Wording) -> None:
@@ -76,26 +59,3 @@ def _compare(release: Path, there: dict[str, str], again: dict[str, str], found:
                 remedy=f"{ALTERED}; on another kind of machine a last digit may round "
                 "otherwise: recompute it where it was made",
             )
-
-
-def _estimated(release: Path, out: Path, workers: int, progress: Progress) -> dict[str, str]:
-    make: Callable[..., object] = estimating.estimate_from
-    if is_dhc_release(release):
-        from das.jobs import dhc
-
-        make = dhc.estimate_dhc_from
-    make(release, out, workers=workers, progress=progress)
-    return dict(statement.read(out / "release").digests)
-
-
-def _groups(release: Path, out: Path) -> dict[str, str]:
-    """The tables of population groups, which are sums of noisy cells."""
-    opened = open_groups(release)
-    p = opened.spec.parameters
-    output.write(
-        out, p.product, p.runs, group_tables.rows(opened, {}), private=opened.spec.run.private
-    )
-    return {
-        f"{group_tables.TABLES}/{name}": digest
-        for name, digest in run_directory.tree_digests(out).items()
-    }

@@ -18,6 +18,8 @@ from das import spec as specification
 from das.accounting.fields import decimal
 from das.accounting.zcdp import tight
 from das.engine import Progress, Silent, executor, refuse_within_import
+from das.engine.choice import EngineChoice
+from das.engine.local import LocalEngine
 from das.errors import SpecError
 from das.evaluate import paired, summary
 from das.files.atomic import write_json, write_text
@@ -30,16 +32,19 @@ from das.files.run.run_directory import (
     file_digest,
     read_json,
 )
+from das.making.counts import Making, derived
+from das.making.work import Given, Measured, Work
 from das.model.closed import Closed
 from das.model.error_rows import SummaryRow, SweepRow
 from das.model.mechanism import RHO
 from das.model.not_private import marked
-from das.pipeline import finish, laid_out, scaled
+from das.pipeline import concluded, scaled
 from das.release.estimating import Made, post_processed
 from das.report.sweep import sweep_page
 from das.spec import METHODS, RunSpec
 from das.stages import Stages
-from das.truth.measuring import MeasuringRecord, begin, check_same, measure_release
+from das.truth.by_shard import begin
+from das.truth.measuring import check_configuration, check_sources
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared
 
@@ -128,7 +133,8 @@ def sweep(
         create_private(out)
         for run in runs:
             if run.directory.ledger.exists():
-                check_same(run.spec, prepared, run.directory)
+                check_configuration(run.spec, run.directory)
+                check_sources(prepared.sources, run.directory)
         progress.stage("runs", len(runs))
         found = {}
         with RunDirectory(out).held():
@@ -171,7 +177,7 @@ def _grid(
     currency = spec.persons.plan.mechanism.currency
     for method in methods:
         other = (f"estimation.method={method}", "output.report=false")
-        by_method = specification.parse(specification.dump(spec), where="--method", overrides=other)
+        by_method = specification.parse(spec.dump(), where="--method", overrides=other)
         for budget, repeat in product(budgets, range(repeats)):
             folder = out / "runs" / f"{currency}-{str(budget).replace('/', '_')}-{method}-{repeat}"
             name = f"{spec.run.name}-{budget}-{method}-{repeat}"
@@ -198,52 +204,40 @@ def _rows(
     due = sorted((r for r in runs if not r.is_done), key=lambda r: not r.directory.ledger.exists())
     side_by_side = max(1, min(workers, len(due)))
     ahead = side_by_side if workers > 1 else 0
-    waiting: deque[tuple[_Run, Stages, MeasuringRecord, Future[tuple[Made, Stages]]]] = deque()
+    waiting: deque[tuple[_Run, Work, Measured, Future[tuple[Made, Stages]]]] = deque()
     for run in due:
-        stages = Stages()
-        measured = _measured(run, prepared, stages, noise.get(run.noise))
+        work, measured = _measured(run, prepared, noise.get(run.noise))
         noise.setdefault(run.noise, run.directory)
-        made = pool.submit(post_processed, run.directory.release, workers // side_by_side)
-        waiting.append((run, stages, measured, made))
+        spec, _ = measured.kept
+        made = pool.submit(post_processed, run.directory.root, spec, workers // side_by_side)
+        waiting.append((run, work, measured, made))
         if len(waiting) > ahead:
-            yield _finished(*waiting.popleft(), prepared)
+            yield _finished(*waiting.popleft())
     while waiting:
-        yield _finished(*waiting.popleft(), prepared)
+        yield _finished(*waiting.popleft())
 
 
-def _measured(
-    run: _Run, prepared: Prepared, stages: Stages, noise: RunDirectory | None
-) -> MeasuringRecord:
+def _measured(run: _Run, prepared: Prepared, noise: RunDirectory | None) -> tuple[Work, Measured]:
     """Measure, or take over the ``noise`` of a run that has, or go on with what an interrupted
     attempt has. Without a ledger nothing was drawn."""
-    resume = run.directory.ledger.exists()
+    directory, choice = run.directory, EngineChoice()
+    resume = directory.ledger.exists()
     if not resume:
-        run.directory.remove()
-        begin(run.spec, prepared, run.directory, noise)
-    return measure_release(
-        run.spec,
-        prepared,
-        run.directory,
-        stages,
-        Silent(),
-        accept_spent=resume or noise is not None,
-    )
+        directory.remove()
+        begin(run.spec, prepared, directory, noise)
+    again = resume or noise is not None
+    work = Work(directory, choice, LocalEngine(), Stages(), Silent(), again)
+    return work, Making(run.spec, Given()).measure(work)
 
 
 def _finished(
-    run: _Run,
-    stages: Stages,
-    measured: MeasuringRecord,
-    made: Future[tuple[Made, Stages]],
-    prepared: Prepared,
+    run: _Run, work: Work, measured: Measured, made: Future[tuple[Made, Stages]]
 ) -> tuple[_Run, list[SweepRow]]:
     found, after = made.result()
-    stages.done += after.done
-    found, beside = laid_out(run.spec, prepared, found, run.directory, stages, Silent())
-    outcome = finish(run.spec, prepared, run.directory, measured, found, beside, stages, Silent())
-    return run, [
-        SweepRow(run.budget, run.method, run.repeat, e) for e in outcome.rows[run.spec.persons.name]
-    ]
+    work.stages.done += after.done
+    outcome = concluded(Making(run.spec, Given()), work, measured, derived(found))
+    rows = outcome.rows[run.spec.persons.name]
+    return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in rows]
 
 
 def _written(spec: RunSpec, runs: Sequence[_Run], rows: Sequence[SweepRow], out: Path) -> Swept:

@@ -63,6 +63,10 @@ class Idle:
         return replace(self, everywhere=bool(whole.all()), units=int(whole.sum()), of=len(whole))
 
 
+#: Each with its universe.
+IdleDraws = Sequence[tuple[Planned, Idle]]
+
+
 def idle(universe: Planned, levels: Sequence[str], split: Collection[str] = ()) -> tuple[Idle, ...]:
     """The draws of a universe's plan that buy nothing, or may in some units: where at the levels
     ``split`` a place may be in two units. ``levels`` are all of the tree, root first."""

@@ -116,9 +116,11 @@ class Desk:
 
 def tasks(desk: Desk, size: int, stage: str) -> list[Task]:
     """A stage of the run: its partitions are shards that follow each other, as many as have
-    ``size`` lowest units together.
+    ``size`` lowest units together; none of a release that has no shards.
     """
     weights = spine_file.read_sizes(desk.release / "spine.parquet")
+    if not weights:
+        return []
     out, first, held = [], 1, 0
     for shard, weight in enumerate(weights, 1):
         if held and held + weight > size:

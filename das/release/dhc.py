@@ -37,7 +37,7 @@ from das.model.ledger import Event
 from das.model.solution import Certificates
 from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
-from das.spec import DhcSpec, is_dhc, parse_dhc
+from das.spec import DhcSpec, load, of_kind
 from das.spec.dhc import UNITS, DhcUniverse
 
 Ints = NDArray[np.int64]
@@ -154,18 +154,13 @@ def write_public(release: Path, spec: DhcSpec, spine: Spine, tied: Mapping[str, 
         tied_file.write(release / tied_file.name(name), counts, spine, private=spec.run.private)
 
 
-def is_dhc_release(release: Path) -> bool:
-    """Whether a release is one of the demographic file."""
-    path = release / SPEC
-    return path.is_file() and is_dhc(run_directory.read_text(path, "release specification"))
-
-
 def open_dhc(release: Path) -> OpenedDhc:
     """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete
     release.
     """
     path = release / SPEC
-    spec = parse_dhc(run_directory.read_text(path, "release specification"), where=str(path))
+    given = load(run_directory.read_text(path, "release specification"), where=str(path))
+    spec = of_kind(DhcSpec, given, str(path))
     spine = spine_file.read(release / SPINE)
     spec.lower(spine.levels)
     tied = {

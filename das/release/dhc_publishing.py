@@ -11,6 +11,7 @@ from das.files.run.ledger import LedgerFile
 from das.release import dhc_dictionary, dhc_files, dhc_page
 from das.release.dhc import EstimatedDhc, OpenedDhc
 from das.release.seal import seal
+from das.spec.dhc_relations import BEGINS
 from das.stages import Stages
 
 
@@ -52,3 +53,10 @@ def publish(
             )
     with stages("seal"):
         seal(out, privacy, spec.run.name, LedgerFile(out / "ledger.jsonl").entries.files())
+
+
+def cost(privacy: Document) -> list[str]:
+    """Sentences on what changes of records cost, in this release and together with the one that it
+    rests on.
+    """
+    return [s for s in privacy.says if s.startswith(BEGINS)]

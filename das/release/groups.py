@@ -22,12 +22,12 @@ from das.files.detailed import regions as regions_file
 from das.files.detailed import totals as totals_file
 from das.files.parquet import LOST, refuse_marked
 from das.files.run import run_directory
-from das.model.adaptive import FIRST, ONLY, PRODUCTS, LevelPlan
+from das.model.adaptive import FIRST, ONLY, LevelPlan
 from das.model.group_measurement import UNMEASURED, GroupMeasurement
 from das.model.group_totals import GroupTotals
 from das.model.ledger import Event
 from das.model.population import ACROSS, Regions
-from das.spec.detailed import DetailedSpec, parsed
+from das.spec import DetailedFolders, DetailedSpec, load, of_kind
 
 PARAMETERS = "parameters"
 
@@ -136,11 +136,6 @@ class OpenedGroups:
         return {p.level: iterations.code[iterations.of(p.at)] for p in self.spec.plans}
 
 
-def is_groups(release: Path) -> bool:
-    """Whether a release is one of population groups."""
-    return (release / regions_file.NAME).is_file()
-
-
 def write_public(
     release: Path, spec: DetailedSpec, given: Path, regions: Regions, totals: Path | None = None
 ) -> None:
@@ -157,9 +152,10 @@ def write_public(
 def open_groups(release: Path) -> OpenedGroups:
     """Raises :class:`ReleaseError`, or what the readers of its files raise."""
     path = release / "spec.toml"
-    run, product, delta = parsed(run_directory.read_text(path, "specification"), str(path))
-    parameters = parameter_files.read(release / PARAMETERS, PRODUCTS[product])
-    spec = DetailedSpec(run, parameters, delta)
+    given = load(run_directory.read_text(path, "specification"), where=str(path))
+    folders = of_kind(DetailedFolders, given, str(path))
+    parameters = parameter_files.read(release / PARAMETERS, folders.product)
+    spec = folders.on(parameters)
     file = release / totals_file.FILE
     totals = totals_file.totals(file, parameters) if file.is_file() else None
     regions = regions_file.read(release)

@@ -20,7 +20,7 @@ from das import spec as specification
 from das import tables
 from das.accounting.document import NAME
 from das.engine import Progress
-from das.errors import PrivacyError, ReleaseError, UserError
+from das.errors import PrivacyError, ReleaseError
 from das.estimate.collapse import Collapsed
 from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
@@ -98,17 +98,11 @@ class Opened:
     def run(self) -> RunSpec:
         """The specification of the run that measured it, with its plan. Raises :class:`UserError`
         where another publisher measured, whose budget nobody states."""
-        if not isinstance(self.spec, RunSpec):
-            raise UserError(
-                "these measurements came from another publisher: their budget is not known",
-                where=self.folder,
-                remedy="give a release that das run made",
-            )
-        return self.spec
+        return self.spec.measured_by_us(self.folder)
 
     def changed(self, spec: Spec) -> Opened:
         """With another specification of what follows the measurement."""
-        if self.part is not None or not isinstance(spec, RunSpec):
+        if self.part is not None:
             return replace(self, spec=spec)
         return replace(self, spec=spec.on({u.name: self.tree(u) for u in spec.after.universes}))
 
@@ -319,6 +313,12 @@ def open_part(folder: Path, part: int) -> Opened:
             else tree_file.read_trunk(tree, spine, spec.geography.levels)
         )
     return Opened(folder, spec, spine, trees, shards, part)
+
+
+def open_trunk(folder: Path) -> Opened:
+    """The trunk of a release; all of it where it has no shards. Raises as :func:`open_release`."""
+    shards = spine_file.read_shards(folder / "spine.parquet")
+    return open_part(folder, 0) if len(shards) else replace(open_release(folder), shards=shards)
 
 
 def _spec(folder: Path) -> Spec:

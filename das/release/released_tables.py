@@ -12,8 +12,9 @@ from das.model.not_private import Private
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release import dhc_files
-from das.release.dhc import is_dhc_release, open_dhc
+from das.release.dhc import OpenedDhc, open_dhc
 from das.release.post import Opened, open_release
+from das.release.publications import publication_of
 from das.tables import Table
 
 
@@ -35,7 +36,7 @@ class ReleasedTables:
         """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete
         release.
         """
-        if is_dhc_release(release):
+        if isinstance(publication_of(release).open(release), OpenedDhc):
             dhc = open_dhc(release)
             every = {t.name: t for u in dhc.spec.universes for t in dhc_files.tables_of(u.name)}
             return ReleasedTables(release, dhc.spine, every, dhc.spec.run.private)

@@ -29,10 +29,11 @@ from das.model.not_private import Private, marked
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release import dhc_files
-from das.release.dhc import OpenedDhc, is_dhc_release, open_dhc
+from das.release.dhc import OpenedDhc, open_dhc
 from das.release.interval_basis import exact_columns
 from das.release.page import exact_queries
 from das.release.post import Opened, open_release
+from das.release.publications import publication_of
 from das.replicates import RULES, check_rule
 from das.tables import Table
 
@@ -182,7 +183,11 @@ def open_either(release: Path) -> AnyOpened:
     """A release of either kind. Raises :class:`ReleaseError` or :class:`SpecError` where the folder
     is no complete one.
     """
-    return open_dhc(release) if is_dhc_release(release) else open_release(release)
+    return (
+        open_dhc(release)
+        if isinstance(publication_of(release).open(release), OpenedDhc)
+        else open_release(release)
+    )
 
 
 def digest_of(release: Path) -> str:

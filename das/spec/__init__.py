@@ -3,22 +3,26 @@ every output.
 """
 
 from das.model.post_processing import METHODS
+from das.spec.budgets import budget_toml
+from das.spec.detailed import DetailedFolders, DetailedSpec
 from das.spec.dhc import DhcSpec
-from das.spec.parse import Spec, budget_toml, digest, dump, is_dhc, of_release, parse, parse_dhc
+from das.spec.parse import Spec, load, of_kind, of_release, parse
 from das.spec.published import PublishedSpec
 from das.spec.run import RunSpec
+from das.spec.specification import Specification
 
 __all__ = [
     "METHODS",
+    "DetailedFolders",
+    "DetailedSpec",
     "DhcSpec",
     "PublishedSpec",
     "RunSpec",
     "Spec",
+    "Specification",
     "budget_toml",
-    "digest",
-    "dump",
-    "is_dhc",
+    "load",
+    "of_kind",
     "of_release",
     "parse",
-    "parse_dhc",
 ]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement, product
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import tomli_w
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import field_validator
 
 from das.accounting.changes import Change
 from das.accounting.draws import Differing, DrawCounts, Moves, differing
@@ -21,11 +19,18 @@ from das.accounting.statement import Terms
 from das.detailed.losses import by_iterations, mixtures
 from das.detailed.tails import drowns
 from das.errors import SpecError
-from das.model.adaptive import PRODUCTS, LevelPlan, Parameters
+from das.model.adaptive import PRODUCTS, LevelPlan, Parameters, Product
 from das.model.budget import Draw, Neighbours, Plan, UnitPath, check_covered
 from das.model.chains import UNMEASURED
 from das.model.population import FINE
-from das.spec.parts import Part, Run
+from das.spec.exact import ExactNumber
+from das.spec.parts import Files, Part, Run
+from das.spec.specification import Specification
+
+if TYPE_CHECKING:
+    ProductName = str
+else:
+    ProductName = Literal[tuple(PRODUCTS)]
 
 DELTA = Fraction(1, 10**10)
 
@@ -67,18 +72,64 @@ SAYS = (
 )
 
 
-class Detailed(Part):
+class DetailedRun(Run):
+    """``[run]``."""
+
+    publication: Literal["detailed-dhc"] = "detailed-dhc"
+    """The Detailed DHC: population groups."""
+
+
+class DetailedData(Files):
+    """``[data]``."""
+
+    path: tuple[str, ...] = ()
+    """A folder of records as SafeTab takes them; ``--data`` replaces it."""
+    parameters: str = ""
+    """The folder of parameters: ``config.json`` and the code tables."""
+    totals: str | None = None
+    """Of households: the published totals of groups of persons. Absent: ``pop-group-totals.txt`` in
+    the folder of the data.
+    """
+
+
+class DetailedPart(Part):
     """``[detailed]``."""
 
-    product: str
-    delta: str = "1e-10"
+    product: ProductName
+    """``"persons"`` (SafeTab-P) or ``"households"`` (SafeTab-H)."""
+    delta: ExactNumber = DELTA
+    """The privacy statement says epsilon at this delta."""
+
+    @field_validator("delta")
+    @classmethod
+    def _between(cls, value: Fraction) -> Fraction:
+        if not 0 < value < 1:
+            raise ValueError(f"{value} is not between 0 and 1: say 1e-10, or another small number")
+        return value
 
 
-class DetailedFile(Part):
-    """All of ``spec.toml``."""
+class DetailedFolders(Specification):
+    """The configuration of a run of the Detailed DHC: what it says, and the folders that say the
+    rest (:class:`DetailedSpec`)."""
 
-    run: Run
-    detailed: Detailed = Field()
+    title: ClassVar[str] = "the Detailed DHC"
+    remedy: ClassVar[str] = (
+        "its tables are in tables/; of measurements of persons `das detailed estimate` makes"
+        " estimates with intervals"
+    )
+    of_a_machine: ClassVar[Any] = {"data": True}
+
+    run: DetailedRun
+    data: DetailedData = DetailedData()
+    detailed: DetailedPart
+
+    @property
+    def product(self) -> Product:
+        return PRODUCTS[self.detailed.product]
+
+    def on(self, parameters: Parameters) -> DetailedSpec:
+        """With what the folder of parameters says."""
+        return DetailedSpec(self, parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,19 +142,12 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class DetailedSpec:
-    """``parameters`` as the folder has them; ``run`` as of any run."""
+    """``parameters`` as the folder has them; ``folders``: what the configuration says beside."""
 
-    run: Run
+    folders: DetailedFolders
     parameters: Parameters
-    delta: Fraction = DELTA
 
     def __post_init__(self) -> None:
-        if not 0 < self.delta < 1:
-            raise SpecError(
-                f"{self.delta} is not between 0 and 1",
-                where="delta",
-                remedy="say 1e-10, or another small number",
-            )
         if idle := [
             p for p in self.plans if any(drowns(d.mechanism, d.parameter) for d in p.draws)
         ]:
@@ -113,6 +157,26 @@ class DetailedSpec:
                 where="config.json",
                 remedy="give this level a budget that buys something, or 0, which leaves it out",
             )
+
+    @property
+    def run(self) -> DetailedRun:
+        return self.folders.run
+
+    @property
+    def delta(self) -> Fraction:
+        return self.folders.detailed.delta
+
+    @property
+    def private(self) -> bool:
+        return self.run.private
+
+    @property
+    def digest(self) -> str:
+        return self.folders.digest
+
+    def dump(self) -> str:
+        """``spec.toml`` of the release; its parameters lie beside it as they were given."""
+        return self.folders.dump()
 
     @cached_property
     def plans(self) -> tuple[LevelPlan, ...]:
@@ -245,14 +309,6 @@ class DetailedSpec:
             ),
         ]
 
-    def dump(self) -> str:
-        """``spec.toml`` of the release; its parameters lie beside it as they were given."""
-        run = self.run.model_dump(exclude_none=True, exclude_defaults=True) | {
-            "name": self.run.name
-        }
-        said: dict[str, Any] = {"product": self.parameters.product.name, "delta": str(self.delta)}
-        return tomli_w.dumps({"run": run, "detailed": said})
-
 
 def _numbered(
     seen: Mapping[str, Mapping[DrawCounts, UnitPath]],
@@ -279,18 +335,3 @@ def _cut(
     """
     places = {d.place for d in draws}
     return [move for move in moves if places & {place for path in move for place in path}]
-
-
-def parsed(text: str, where: str) -> tuple[Run, str, Fraction]:
-    """Run, product and delta of a ``spec.toml`` that :meth:`DetailedSpec.dump` wrote. Raises
-    :class:`SpecError`.
-    """
-    try:
-        said = DetailedFile.model_validate(tomllib.loads(text))
-        if said.detailed.product not in PRODUCTS:
-            raise ValueError(f"there is no product {said.detailed.product!r}")
-        return said.run, said.detailed.product, Fraction(said.detailed.delta)
-    except (tomllib.TOMLDecodeError, ValidationError, ValueError, ZeroDivisionError) as error:
-        raise SpecError(
-            f"it is no specification of population groups: {error}", where=where
-        ) from None

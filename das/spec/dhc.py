@@ -6,14 +6,12 @@ level has, and a multiple of them."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
-import tomli_w
 from pydantic import Field, field_validator, model_validator
 
 from das.accounting.document import Invariant
@@ -23,27 +21,25 @@ from das.model.budget import Draw, Plan, dearest
 from das.model.dhc import strategy
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind, kind_of
-from das.model.not_private import WARNING
 from das.model.post_processing import Method
 from das.model.schema import Schema
 from das.model.strategy import Strategy
 from das.spec.dhc_relations import sentences
 from das.spec.exact import ExactNumber
 from das.spec.parts import Files, Output, Part, Run
+from das.spec.specification import Specification
 
-#: ``schema.name`` of such a configuration.
-NAME = "dhc"
 PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
 _FEW = 100
 #: The levels of a tree of tabulation whose budgets have other names.
 _LIKE = {level: level for level in strategy.LEVELS} | {"Nation": "US", "Tract": "Tract_Subset"}
 
 
-class DhcSchema(Part):
-    """``[schema]``."""
+class DhcRun(Run):
+    """``[run]``."""
 
-    name: Literal["dhc"]
-    """Persons (``dhcp``), units (``tenvacgq``) and households (``dhch``)."""
+    publication: Literal["dhc"] = "dhc"
+    """The demographic file."""
 
 
 class DhcData(Files):
@@ -154,11 +150,16 @@ class DhcEstimation(Part):
         return _FEW if self.method == "full-information" else 0
 
 
-class DhcSpec(Part):
+class DhcSpec(Specification):
     """A whole run of the demographic file. Frozen; every part checked against the others."""
 
-    run: Run
-    schema_: DhcSchema = Field(alias="schema")
+    title: ClassVar[str] = "the demographic file (DHC)"
+    remedy: ClassVar[str] = (
+        "das run, check, status, estimate --from, account, tables, intervals, nmf verify, store"
+        " push and store pull take it or its releases"
+    )
+
+    run: DhcRun
     data: DhcData = DhcData()
     constraints: Earlier = Earlier()
     geography: DhcGeography
@@ -289,19 +290,6 @@ class DhcSpec(Part):
                 " one costs."
             ),
         )
-
-    def dump(self) -> str:
-        """As TOML, without ``data.path``: what a rerun needs, and nothing of one machine but for
-        ``constraints.from``, which of a release is the name of that (:meth:`after`)."""
-        tree = self.model_dump(
-            mode="json", by_alias=True, exclude={"data": {"path"}}, exclude_none=True
-        )
-        return ("" if self.run.private else f"# {WARNING}\n") + tomli_w.dumps(tree)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the resolved specification."""
-        return hashlib.sha256(self.dump().encode()).hexdigest()
 
     def after(self, earlier: Earlier) -> DhcSpec:
         """The same of a release, which names the one that it rests on."""

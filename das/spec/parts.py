@@ -46,7 +46,7 @@ class Part(BaseModel):
 
 
 class Run(Part):
-    """``[run]``."""
+    """``[run]``; each publication has its own, with its ``publication``."""
 
     name: str = Field(min_length=1, coerce_numbers_to_str=True)
     """Names the run, its default folder and its outputs."""
@@ -62,6 +62,14 @@ class Run(Part):
     def private(self) -> bool:
         """Whether the noise of a run can be drawn by nobody else."""
         return self.seed is None
+
+
+class CountsRun(Run):
+    """``[run]``."""
+
+    publication: Literal["counts"] = "counts"
+    """What is published: counts over a tree; ``"dhc"``: the demographic file; ``"detailed-dhc"``:
+    population groups. Each has tables of its own."""
 
 
 class Files(Part):

@@ -7,11 +7,11 @@ files show is written down: the queries of each level, with the variance that mo
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Any, ClassVar, Literal, NoReturn
 
 from pydantic import Field, field_validator
 
-from das.errors import SpecError
+from das.errors import SpecError, UserError
 from das.model.budget import QueryNoise
 from das.model.kinds import kind_with
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
@@ -21,6 +21,8 @@ from das.model.universe import Universe
 from das.spec.checks import check_chain, check_keys
 from das.spec.parts import Estimation, Geography, Output, Part, RoundingPart, Run, SchemaPart
 from das.spec.passes import written
+from das.spec.specification import Specification
+from das.spec.tree import counts_tree
 
 UNMEASURED = "unmeasured"
 
@@ -47,10 +49,21 @@ class PublishedPart(Part):
         return value
 
 
-class PublishedSpec(Part):
+class PublishedRun(Run):
+    """``[run]``."""
+
+    publication: Literal["published"] = "published"
+
+
+class PublishedSpec(Specification):
     """What follows measurements that somebody else published."""
 
-    run: Run
+    title: ClassVar[str] = "measurements that another publisher made"
+    remedy: ClassVar[str] = (
+        "there is nothing to measure by it: what follows measurement is das estimate --from"
+    )
+
+    run: PublishedRun
     schema_: SchemaPart = Field(alias="schema")
     geography: Geography
     published: PublishedPart
@@ -110,7 +123,23 @@ class PublishedSpec(Part):
             e.prior,
         )
 
-    def check(self) -> PublishedSpec:
+    def measured_by_us(self, where: object) -> NoReturn:
+        """Raises :class:`UserError`: nobody states the budget of another publisher."""
+        raise UserError(
+            "these measurements came from another publisher: their budget is not known",
+            where=where,
+            remedy="give a release that das run made",
+        )
+
+    def on(self, trees: object) -> PublishedSpec:
+        """There is no plan that could depend on trees."""
+        return self
+
+    def tree(self) -> dict[str, Any]:
+        """With the passes that were chosen by rule."""
+        return counts_tree(super().tree(), self.universes)
+
+    def checked(self) -> PublishedSpec:
         """Build everything that parts must agree on; raises :class:`SpecError`."""
         levels, variance = self.geography.levels, self.published.variance
         if set(variance) != set(levels) or not all(variance.values()):

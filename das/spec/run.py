@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, ClassVar
 
 from pydantic import Field, PrivateAttr
 
@@ -22,26 +23,31 @@ from das.spec.checks import check
 from das.spec.parts import (
     BudgetPart,
     Constraints,
+    CountsRun,
     Data,
     Estimation,
     Geography,
     Housing,
     Output,
     OwnUniverse,
-    Part,
     RelativeBudget,
     RoundingPart,
-    Run,
     SchemaPart,
     TablePart,
 )
+from das.spec.specification import OF_A_MACHINE, Specification
+from das.spec.tree import counts_tree, one_total
 from das.spec.universes import plan_of, universes
 
 
-class RunSpec(Part):
-    """A whole run. Frozen; every part checked against the others."""
+class RunSpec(Specification):
+    """A whole run of counts over a tree. Frozen; every part checked against the others."""
 
-    run: Run
+    title: ClassVar[str] = "counts over a tree"
+    remedy: ClassVar[str] = "name a configuration of the publication that this command is for"
+    of_a_machine: ClassVar[Any] = OF_A_MACHINE | {"own": {"__all__": {"data": {"path"}}}}
+
+    run: CountsRun
     data: Data
     schema_: SchemaPart = Field(alias="schema")
     geography: Geography
@@ -158,9 +164,27 @@ class RunSpec(Part):
             update={"budget": self.budget.model_copy(update={"rho": target.rho(shape)})}
         )
 
-    def check(self) -> RunSpec:
-        """The same, after everything that parts must agree on was built; raises
-        :class:`SpecError`.
+    @classmethod
+    def amended(cls, tree: dict[str, Any], changed: set[str]) -> dict[str, Any]:
+        """A total that is set by an override replaces the other way to give it."""
+        one_total(tree, changed)
+        return tree
+
+    def checked(self) -> RunSpec:
+        """The same with its budget found, after everything that parts must agree on was built;
+        raises :class:`SpecError`.
         """
-        check(self)
+        spec = self.calibrate()
+        check(spec)
+        return spec
+
+    def measured_by_us(self, where: object) -> RunSpec:
+        """The specification of the run that measured: this one."""
         return self
+
+    def tree(self) -> dict[str, Any]:
+        """Of lists of blocks their file names alone; with the passes that were chosen by rule."""
+        tree = counts_tree(super().tree(), self.universes)
+        if self.geography.lists:
+            tree["geography"]["targets"] = list(self.geography.named)
+        return tree

@@ -12,20 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from das.accounting.document import OwnStatement
 from das.accounting.statement import Drawn, statement
 from das.engine import Progress
 from das.engine.tasks import Answer, Engine, Task
 from das.errors import ReleaseError
 from das.evaluate import Published, Tallies, Whole
-from das.files import messages
+from das.files import atomic, messages
 from das.files.measurements import nmf
 from das.files.messages import named, parted
+from das.files.release import areas as areas_file
+from das.files.release import measured_spine as tree_file
+from das.files.release import spine as spine_file
+from das.files.release.adoption import adopt
 from das.files.release.estimates import EstimateReader, folder_of
 from das.files.run import made, run_directory, tallies, truth
 from das.files.run.ledger import LedgerFile, MeasuredPart
@@ -35,45 +40,71 @@ from das.model.confidential import Confidential
 from das.model.constraint import Constraint, summed
 from das.model.error_rows import ErrorRow
 from das.model.histogram import Histogram
+from das.model.not_private import marked
 from das.model.spine import places
 from das.model.universe import Universe
 from das.noise import entropy
 from das.release import by_shard
 from das.release.by_shard import Desk, shards_of
-from das.release.post import Opened, open_part
+from das.release.post import Opened, open_part, open_trunk
 from das.release.seal import seal
 from das.spec import RunSpec
 from das.spec.notes import notes
-from das.stages import Stages
 from das.tables import of as tables_of
-from das.truth.assessment import Compared, Measured, Piece, tally, write
+from das.truth.assessment import Assessed, Compared, Measured, Piece, assess, tally, write
 from das.truth.begun import Begun
 from das.truth.bookkeeping import Books
 from das.truth.histogram import over, upward
-from das.truth.measuring import MeasuringRecord, measure_part, noise_for, planned, write_down
+from das.truth.measure import check_fits
+from das.truth.measuring import measure_part, noise_for, planned
 from das.truth.prepared import Prepared, TrueHistograms
 
 FOR = "a part of the run is counted by itself"
 
 
-def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
+def begin(
+    spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: RunDirectory | None = None
+) -> None:
     """Make the folder of a run, and write down what it is to measure, shard by shard. What stops it
     here leaves nothing.
-    """
+
+    With a run that has ``measured`` the same, its measurements and its ledger are taken over:
+    nothing is left to draw."""
     directory.create()
     with directory.whole_or_nothing():
         _store(prepared, directory)
-        _write_constraints(spec, prepared, directory)
-        write_down(spec, prepared, directory, _digests(directory, [u.name for u in spec.universes]))
+        _write_public(spec, prepared, directory, measured)
         Begun.of(prepared).write(directory)
+        digests = _digests(directory, [u.name for u in spec.universes])
+        taken = {"measured_in": measured.root.name} if measured is not None else {}
+        read = {"inputs": [asdict(s) for s in prepared.sources], "truth": digests}
+        atomic.write_json(directory.inputs, marked(read | taken, spec.run.private))
 
 
 def _store(prepared: Prepared, directory: RunDirectory) -> None:
-    """The true counts of each shard in a file."""
-    ends = prepared.shards.lowest(prepared.spine)
+    """The true counts of each shard in a file; of a tree without shards those of the trunk."""
+    ends = prepared.shards.lowest(prepared.spine).tolist()
+    parts = list(enumerate(pairwise(ends), 1)) or [(0, (0, len(prepared.spine.codes[-1])))]
     for name in prepared.trees:
-        for i, (a, b) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True), 1):
+        for i, (a, b) in parts:
             truth.write(directory.truth_of(name, i), prepared.rows(name, a, b))
+
+
+def _write_public(
+    spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: RunDirectory | None
+) -> None:
+    """What a release rests on, but for its measurements; these, too, where they are ``measured``."""
+    release, spine, shards = directory.release, prepared.spine, prepared.shards
+    atomic.write_text(release / "spec.toml", spec.dump())
+    spine_file.write(release / "spine.parquet", spine, shards)
+    if prepared.areas:
+        areas_file.write(release / areas_file.NAME, prepared.areas, spine, shards)
+    if measured is not None:
+        adopt(measured.release, release)
+        return
+    _write_constraints(spec, prepared, directory)
+    for name, tree in prepared.trees.items():
+        tree_file.write(directory.nmf(name) / tree_file.NAME, tree, spine, shards)
 
 
 def _write_constraints(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
@@ -90,28 +121,20 @@ def _write_constraints(spec: RunSpec, prepared: Prepared, directory: RunDirector
             part = tree.spine.restricted(level, units)
             own = prepared.stated_of(u.name, tree.spine.kept(level, units), below)
             sums = [] if tree.alike else list(summed(own, part))
-            nmf.write_constraints(
-                root,
-                u.schema,
-                part,
-                [*own, *(c for c in sums if c.level in below)],
-                i,
-                private=spec.run.private,
-            )
+            kept = [*own, *(c for c in sums if c.level in below)]
+            nmf.write_constraints(root, u.schema, part, kept, i, private=spec.run.private)
             for c in (c for c in sums if c.level == level):
                 empty = np.zeros((len(home), c.bound.shape[1]), dtype=np.int64)
                 told.setdefault(c.name, replace(c, bound=empty))
                 told[c.name] = replace(c, bound=_put(told[c.name].bound, units, c.bound))
-        trunk, at_trunk = tree.spine.truncated(level), list(told.values())
         own = prepared.stated(u.name, above)
-        nmf.write_constraints(
-            root,
-            u.schema,
-            trunk,
-            [*own, *at_trunk, *summed(at_trunk, trunk)],
-            0,
-            private=spec.run.private,
-        )
+        at_trunk = list(told.values())
+        if len(shards):
+            trunk = tree.spine.truncated(level)
+            sums = [*at_trunk, *summed(at_trunk, trunk)]
+        else:
+            trunk, sums = tree.spine, [] if tree.alike else list(summed(own, tree.spine))
+        nmf.write_constraints(root, u.schema, trunk, [*own, *sums], 0, private=spec.run.private)
 
 
 def _put(
@@ -147,7 +170,10 @@ def measure(task: Task) -> Answer:
         sums: dict[str, Any] = {}
         for u in opened.run.universes:
             published, measured = _known(opened, directory, u.name)
-            parts += measured_levels(opened, directory, u.name, measured)
+            parts += [
+                measured_level(opened, directory, u.name, level, measured[level])
+                for level in opened.levels
+            ]
             level = opened.cut.level
             for kind, known in (("measured", measured), ("published", published)):
                 counts = known[level].open("the trunk is the sum of its shards").to_arrays()
@@ -161,31 +187,22 @@ def measure(task: Task) -> Answer:
     return {"parts": [asdict(p) for p in parts]} | made.of(directory.root, written)
 
 
-def measured_levels(
-    opened: Opened, directory: RunDirectory, universe: str, known: TrueHistograms
-) -> list[MeasuredPart]:
-    """Measure the levels that a part is responsible for, but for what the ledger has: that stands,
-    and is not drawn again.
+def measured_level(
+    opened: Opened,
+    directory: RunDirectory,
+    universe: str,
+    level: str,
+    known: Confidential[Histogram],
+) -> MeasuredPart:
+    """Measure a level that a part is responsible for, unless the ledger has it: that stands, and is
+    not drawn again.
     """
-    u, part = opened.run.universe(universe), opened.part or 0
-    books, out = LedgerFile(directory.ledger).entries, []
-    for level in opened.levels:
-        stage = universe, level
-        stands = books.standing(stage).get(part)
-        out.append(
-            stands
-            or measure_part(
-                u,
-                level,
-                known[level],
-                opened.tree(u),
-                noise_for([stage], books, opened.run, directory),
-                directory.release,
-                number=books.number(stage),
-                shard=part,
-            )
-        )
-    return out
+    u, part, stage = opened.run.universe(universe), opened.part or 0, (universe, level)
+    books, tree = LedgerFile(directory.ledger).entries, opened.tree(opened.run.universe(universe))
+    if (stands := books.standing(stage).get(part)) is not None:
+        return stands
+    noise, number = noise_for([stage], books, opened.run, directory), books.number(stage)
+    return measure_part(u, level, known, tree, noise, directory.release, number=number, shard=part)
 
 
 def _known(
@@ -202,15 +219,24 @@ def _known(
             where=path,
             remedy="resume with what the run began with, or start another in a new folder",
         )
-    tree, lowest = opened.trees[universe], truth.read(path)
+    tree, lowest, schema = (
+        opened.trees[universe],
+        truth.read(path),
+        opened.run.universe(universe).schema,
+    )
     published = upward(lowest, opened.spine)
-    return published, published if tree.alike else over(tree, lowest)
+    measured = published if tree.alike else over(tree, lowest)
+    for level, counts in measured.items():
+        check_fits(counts, level, universe, schema, tree)
+    return published, measured
 
 
 def trunk_of(
     opened: Opened, directory: RunDirectory, universe: str
 ) -> tuple[TrueHistograms, TrueHistograms]:
-    """The same of the trunk, from what its shards hold."""
+    """The same of the trunk, from what its shards hold; it is all where there are none."""
+    if not len(opened.cut):
+        return _known(opened, directory, universe)
     tree, level = opened.trees[universe], opened.cut.level
     codes = tree.spine.codes[tree.spine.index(level)]
     of_shards = [
@@ -318,28 +344,25 @@ def _compared(
 # ------------------------------------------------------------------------------------------------
 
 
-def measure_shards(
+def measure_release(
     spec: RunSpec,
     begun: Begun,
     directory: RunDirectory,
     engine: Engine,
     size: int,
-    stages: Stages,
     progress: Progress,
     accept_spent: bool = False,
-) -> MeasuringRecord:
+) -> OwnStatement:
     """Noisy measurements and their privacy statement, in a folder that has begun; what it has
     already, stands. ``spec`` knows the classes of units that there are."""
-    began, (name, private) = datetime.now(UTC), entropy.stated(spec.run.entropy, spec.run.seed)
-    with stages("measure"):
-        drawn = _measured(spec, begun, directory, engine, size, progress, accept_spent)
+    drawn = _measured(spec, begun, directory, engine, size, progress, accept_spent)
+    name, private = entropy.stated(spec.run.entropy, spec.run.seed)
     said = statement(
         spec.terms, drawn, begun.outside, name, private, notes(spec), assigned=begun.assigned
     )
-    privacy = seal(
+    return seal(
         directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files()
     )
-    return MeasuringRecord(began, name, private, privacy)
 
 
 def _measured(
@@ -351,32 +374,33 @@ def _measured(
     progress: Progress,
     accept_spent: bool,
 ) -> Drawn:
-    trunk = open_part(directory.release, 0)
+    trunk = open_trunk(directory.release)
     shards = tuple(range(1, len(trunk.cut) + 1))
     due = planned(spec, begun.ways, lambda level: (0,) if level in trunk.levels else shards)
-    books = Books.of(
-        spec, due, directory, _digests(directory, [u.name for u in spec.universes]), accept_spent
-    )
-    for stage in due:
+    names = [u.name for u in spec.universes]
+    # counts that do not fit are found before anything is paid for
+    known = {} if shards else {name: trunk_of(trunk, directory, name)[1] for name in names}
+    books = Books.of(spec, due, directory, _digests(directory, names), accept_spent)
+    for stage in (s for s in due if s[1] not in trunk.levels):
         books.begin(stage)
-    answers = perform(
-        engine,
-        measure,
-        by_shard.tasks(Desk(directory.root), size, "measure"),
-        progress,
-        confidential=True,
-    )
+    tasks = by_shard.tasks(Desk(directory.root), size, "measure")
+    answers = perform(engine, measure, tasks, progress, confidential=True)
     if any(books.missing(stage) for stage in due):
         books.acknowledge(
             MeasuredPart(**part) for answer in answers.values() for part in answer["parts"]
         )
         for u in spec.universes:
-            known = trunk_of(trunk, directory, u.name)[1]
-            books.acknowledge(measured_levels(trunk, directory, u.name, known))
+            progress.stage(f"measure {u.name}", len(trunk.levels))
+            counts = known.get(u.name) or trunk_of(trunk, directory, u.name)[1]
+            for level in trunk.levels:
+                books.begin((u.name, level))
+                part = measured_level(trunk, directory, u.name, level, counts[level])
+                books.acknowledge([part])
+                progress.advance()
     return books.close()
 
 
-def assess_shards(
+def assess_release(
     spec: RunSpec,
     begun: Begun,
     directory: RunDirectory,
@@ -387,16 +411,14 @@ def assess_shards(
     progress: Progress,
 ) -> dict[str, list[ErrorRow]]:
     """Hold a run against the truth, shard by shard, and write its errors
-    (:func:`das.truth.assessment.write`).
-    """
+    (:func:`das.truth.assessment.write`). ``made``: what was published of the trunk."""
+    if not len(trunk.cut):
+        known = {u.name: trunk_of(trunk, directory, u.name)[0] for u in spec.universes}
+        held = Assessed(trunk.spine, trunk.trees, known, made, trunk.areas())
+        return assess(spec, directory, held, progress)
     whole = write_whole(trunk, directory, made)
-    perform(
-        engine,
-        evaluate,
-        by_shard.tasks(Desk(directory.root), size, "evaluate"),
-        progress,
-        confidential=True,
-    )
+    tasks = by_shard.tasks(Desk(directory.root), size, "evaluate")
+    perform(engine, evaluate, tasks, progress, confidential=True)
 
     def parts() -> Iterator[Tallies]:
         yield trunk_tallies(trunk, directory, made)

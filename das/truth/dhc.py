@@ -32,7 +32,7 @@ from das.model.not_private import UNKNOWN
 from das.model.schema import H1, PL94
 from das.model.source import Source
 from das.model.spine import Spine
-from das.release.dhc import Ints, is_dhc_release, units_tied
+from das.release.dhc import Ints, units_tied
 from das.release.post import Opened, open_release
 from das.release.replicates import published
 from das.release.verify.sealed import check_digests
@@ -72,10 +72,6 @@ class EarlierRelease:
         """Raises :class:`UserError` for one of other records or that is altered, :class:`SpecError`
         for one of other levels.
         """
-        if is_dhc_release(folder):
-            raise UserError(
-                "this is a release of the demographic file itself", where=folder, remedy=_NAME
-            )
         said, opened = statement.read(folder), open_release(folder)
         _check_schemas(opened)
         check_digests(folder, said)  # what is published again must be what was published

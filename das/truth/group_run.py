@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from das.accounting.document import OwnStatement
 from das.accounting.statement import Drawn, statement
 from das.engine import Progress
 from das.engine.tasks import Answer, Engine, Task
@@ -42,12 +42,11 @@ from das.noise.samplers import SAMPLERS
 from das.release.groups import OpenedGroups, open_groups, write_public
 from das.release.seal import seal
 from das.spec.detailed import DetailedSpec
-from das.stages import Stages
 from das.truth.bookkeeping import Books, StagePlan
 from das.truth.group_folders import ReadFolders
 from das.truth.group_measure import batches, measure
 from das.truth.groups import GroupCounts, Ints, People, SummedGroups, added_up
-from das.truth.measuring import MeasuringRecord, noise_for
+from das.truth.measuring import noise_for
 
 #: The counts of some of the regions of a level.
 CountsOf = Callable[[slice], GroupCounts]
@@ -68,25 +67,18 @@ def begin(spec: DetailedSpec, read: ReadFolders, directory: RunDirectory) -> Non
 
 
 def measure_groups(
-    directory: RunDirectory,
-    engine: Engine,
-    stages: Stages,
-    progress: Progress,
-    accept_spent: bool = False,
-) -> MeasuringRecord:
+    directory: RunDirectory, engine: Engine, progress: Progress, accept_spent: bool = False
+) -> OwnStatement:
     """Noisy measurements and their privacy statement, in a folder that has begun; what it has
     already, stands.
     """
     opened = open_groups(directory.release)
-    spec, began = opened.spec, datetime.now(UTC)
-    name, private = entropy.stated(spec.run.entropy, spec.run.seed)
-    with stages("measure"):
-        drawn = _measured(opened, directory, engine, progress, accept_spent)
-    said = statement(spec.terms, drawn, (), name, private)
-    privacy = seal(
+    spec = opened.spec
+    drawn = _measured(opened, directory, engine, progress, accept_spent)
+    said = statement(spec.terms, drawn, (), *entropy.stated(spec.run.entropy, spec.run.seed))
+    return seal(
         directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files()
     )
-    return MeasuringRecord(began, name, private, privacy)
 
 
 def _measured(

@@ -10,121 +10,26 @@ a run key; otherwise what was drawn and lost is spent, and is stated."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from das import spec as specification
-from das.accounting.document import OwnStatement
-from das.accounting.statement import Drawn, invariants, statement
-from das.engine import Progress
 from das.errors import PrivacyError, UserError
-from das.files import atomic
 from das.files.measurements import nmf
-from das.files.release import areas as areas_file
-from das.files.release import measured_spine as tree_file
-from das.files.release import spine as spine_file
-from das.files.release.adoption import adopt
 from das.files.run import run_directory
-from das.files.run.ledger import Entries, LedgerFile, MeasuredPart, StageKey
+from das.files.run.ledger import Entries, MeasuredPart, StageKey
 from das.files.run.run_directory import RunDirectory
 from das.model.confidential import Confidential
-from das.model.constraint import summed
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
-from das.model.not_private import marked
+from das.model.source import Source
 from das.model.universe import Planned
 from das.model.ways import Ways
-from das.noise import entropy
 from das.noise.entropy import Entropy
-from das.release.seal import seal
 from das.spec import RunSpec
-from das.spec.notes import notes
-from das.stages import Stages
-from das.truth.bookkeeping import Books, Measuring, StagePlan, source_of
-from das.truth.measure import check_fits, draw, events, truth_digest
-from das.truth.prepared import Prepared
-
-
-@dataclass(frozen=True)
-class MeasuringRecord:
-    """What the measuring of a run leaves for its end: when it began, its randomness, and its
-    privacy statement.
-    """
-
-    began: datetime
-    entropy: str
-    private: bool
-    privacy: OwnStatement
-
-
-def begin(
-    spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: RunDirectory | None = None
-) -> None:
-    """Make the folder of a run, and write down what it is to measure. What stops it here leaves
-    nothing.
-
-    With a run that has ``measured`` the same, its measurements and its ledger are taken over:
-    nothing is left to draw."""
-    directory.create()
-    with directory.whole_or_nothing():
-        write_down(spec, prepared, directory, digests_of(prepared), measured)
-
-
-def write_down(
-    spec: RunSpec,
-    prepared: Prepared,
-    directory: RunDirectory,
-    truth: Mapping[str, Mapping[str, str]],
-    measured: RunDirectory | None = None,
-) -> None:
-    """What a run is to measure, of the ``truth`` of these digests."""
-    taken = {"measured_in": measured.root.name} if measured is not None else {}
-    read = {"inputs": [asdict(s) for s in prepared.sources], "truth": truth}
-    atomic.write_json(directory.inputs, marked(read | taken, spec.run.private))
-    atomic.write_text(directory.release / "spec.toml", specification.dump(spec))
-    spine, shards = prepared.spine, prepared.shards
-    spine_file.write(directory.release / "spine.parquet", spine, shards)
-    if measured is None:
-        for name, tree in prepared.trees.items():
-            tree_file.write(directory.nmf(name) / tree_file.NAME, tree, spine, shards)
-    if prepared.areas:
-        areas_file.write(directory.release / areas_file.NAME, prepared.areas, spine, shards)
-    if measured is not None:
-        adopt(measured.release, directory.release)
-
-
-def measure_release(
-    spec: RunSpec,
-    prepared: Prepared,
-    directory: RunDirectory,
-    stages: Stages,
-    progress: Progress,
-    accept_spent: bool = False,
-) -> MeasuringRecord:
-    """Noisy measurements and their privacy statement, in a folder that has begun; what it has
-    already, stands.
-    """
-    spec = spec.on(prepared.trees)
-    began = datetime.now(UTC)
-    name, private = entropy.stated(spec.run.entropy, spec.run.seed)
-    with stages("measure"):
-        drawn = _measured(spec, prepared, directory, progress, accept_spent)
-    said = statement(
-        spec.terms,
-        drawn,
-        invariants(prepared.constraints),
-        name,
-        private,
-        notes(spec),
-        assigned=prepared.assigned,
-    )
-    privacy = seal(
-        directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files()
-    )
-    return MeasuringRecord(began, name, private, privacy)
+from das.truth.bookkeeping import Measuring, StagePlan, source_of
+from das.truth.measure import draw, events
 
 
 def planned(
@@ -191,64 +96,17 @@ def measure_part(
 _REMEDY = "resume with what the run began with, or start another in a new folder"
 
 
-def check_same(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
-    """A run goes on with its own specification and input, or not at all."""
-    check_configuration(spec, directory)
-    if run_directory.read_json(directory.inputs)["inputs"] != [asdict(s) for s in prepared.sources]:
-        raise UserError(
-            "the input is not the one that this run began with",
-            where=directory.root,
-            remedy=_REMEDY,
-        )
-
-
 def check_configuration(spec: RunSpec, directory: RunDirectory) -> None:
     """The folder is that of a run of this specification."""
-    if run_directory.read_text(
-        directory.release / "spec.toml", "release specification"
-    ) != specification.dump(spec):
+    if (
+        run_directory.read_text(directory.release / "spec.toml", "release specification")
+        != spec.dump()
+    ):
         raise UserError(
             "the configuration is not the one that this run began with",
             where=directory.root,
             remedy=_REMEDY,
         )
-
-
-def _measured(
-    spec: RunSpec,
-    prepared: Prepared,
-    directory: RunDirectory,
-    progress: Progress,
-    accept_spent: bool,
-) -> Drawn:
-    """Write the noisy measurements. Returns what was drawn for them, and what was drawn and lost
-    before.
-    """
-    due = planned(spec, {name: Ways.of(tree) for name, tree in prepared.trees.items()})
-    for u in spec.universes:
-        for level, truth in prepared.measured[u.name].items():
-            check_fits(truth, level, u.name, u.schema, prepared.trees[u.name])
-    books = Books.of(spec, due, directory, digests_of(prepared), accept_spent)
-    for u in spec.universes:
-        tree = prepared.trees[u.name]
-        progress.stage(f"measure {u.name}", len(prepared.spine))
-        for level in prepared.spine.levels:
-            stage, truth = (u.name, level), prepared.measured[u.name][level]
-            books.begin(stage)
-            for shard in books.missing(stage):
-                noise = noise_for([stage], books.entries, spec, directory)
-                number = books.number(stage)
-                part = measure_part(
-                    u, level, truth, tree, noise, directory.release, number=number, shard=shard
-                )
-                books.acknowledge([part])
-            progress.advance()
-        known = prepared.constraints[u.name]
-        above = () if tree.alike else summed(known, tree.spine)
-        nmf.write_constraints(
-            directory.nmf(u.name), u.schema, tree.spine, [*known, *above], private=spec.run.private
-        )
-    return books.close()
 
 
 def noise_of(spec: Measuring, directory: RunDirectory) -> Entropy:
@@ -284,9 +142,11 @@ def noise_for(
     return source
 
 
-def digests_of(prepared: Prepared) -> dict[str, dict[str, str]]:
-    """What tells the true counts that are measured from any other."""
-    return {
-        name: {level: truth_digest(h) for level, h in levels.items()}
-        for name, levels in prepared.measured.items()
-    }
+def check_sources(sources: Sequence[Source], directory: RunDirectory) -> None:
+    """The input is the one that the run began with. Raises :class:`UserError`."""
+    if run_directory.read_json(directory.inputs)["inputs"] != [asdict(s) for s in sources]:
+        raise UserError(
+            "the input is not the one that this run began with",
+            where=directory.root,
+            remedy=_REMEDY,
+        )

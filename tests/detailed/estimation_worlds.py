@@ -18,8 +18,7 @@ from das.model.adaptive import FIRST, ONLY, PRODUCTS, LevelPlan
 from das.model.group_measurement import GroupMeasurement
 from das.model.population import ACROSS, REGIONS, GroupLevel
 from das.release.groups import OpenedGroups, open_groups, write_public
-from das.spec.detailed import DELTA, DetailedSpec
-from das.spec.parts import Run
+from tests.detailed.runs import configured
 from tests.files.detailed import folders
 
 ETHNICITY = (
@@ -110,7 +109,7 @@ def world(
     lines += [f"{b[:2]}|{b[2:5]}|{b[5:11]}|{b[11:]}|{p}|{a}" for b, p, a in rows]
     data = folders.written(folder / "data", {"GRF-C.txt": "\n".join(lines) + "\n"})
     parameters = parameter_files.read(given, PRODUCTS["persons"])
-    spec = DetailedSpec(Run(name="made up"), parameters, DELTA)
+    spec = configured(run={"name": "made up"}).on(parameters)
     release = folder / "release"
     release.mkdir()
     write_public(release, spec, given, geography.regions(data, parameters))

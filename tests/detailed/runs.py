@@ -10,11 +10,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from das import pipeline
 from das.engine.choice import EngineChoice
 from das.files.detailed import config
-from das.jobs.groups import GroupsOutcome, run_groups
 from das.model.adaptive import PRODUCTS
-from das.spec.parts import Run
+from das.release.outcome import Outcome
+from das.spec import DetailedFolders
 from tests.files.detailed import folders
 
 #: Budgets at which noise is 0.
@@ -96,8 +97,8 @@ def go(
     workers: int = 1,
     delta: Fraction = Fraction(1, 10**10),
     **how: Any,
-) -> GroupsOutcome:
-    run = Run.model_validate({"name": product, "seed": seed, "entropy": entropy})
+) -> Outcome:
+    run = {"name": product, "seed": seed, "entropy": entropy}
     return run_groups(
         parameters,
         data,
@@ -107,6 +108,43 @@ def go(
         delta=delta,
         engine=EngineChoice(workers=workers),
         **how,
+    )
+
+
+def configured(
+    product: str = "persons",
+    parameters: Path | None = None,
+    data: Path | None = None,
+    totals: Path | None = None,
+    *,
+    run: Mapping[str, Any] | None = None,
+    delta: Fraction = Fraction(1, 10**10),
+) -> DetailedFolders:
+    """The configuration that names these folders."""
+    named = {"parameters": parameters, "path": data, "totals": totals}
+    return DetailedFolders.model_validate(
+        {
+            "run": {"name": product} | dict(run or {}),
+            "data": {name: str(path) for name, path in named.items() if path is not None},
+            "detailed": {"product": product, "delta": str(delta)},
+        }
+    )
+
+
+def run_groups(
+    parameters: Path,
+    data: Path,
+    product: str,
+    out: Path,
+    *,
+    run: Mapping[str, Any] | None = None,
+    delta: Fraction = Fraction(1, 10**10),
+    totals: Path | None = None,
+    **how: Any,
+) -> Outcome:
+    """A run of these folders."""
+    return pipeline.run(
+        folders(product, parameters, data, totals, run=run, delta=delta), out, **how
     )
 
 

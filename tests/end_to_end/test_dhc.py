@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import das
+from das import pipeline
 from das.engine import Silent
 from das.errors import InputError, ReleaseError, SpecError, UserError
 from das.files.parquet import refuse_marked
@@ -29,12 +30,12 @@ from das.files.run import noise_key
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, tree_digests
 from das.jobs import dhc as jobs
-from das.jobs.dhc import estimate_dhc_from, run_dhc
 from das.model.dhc import quarters
 from das.release import verify
+from das.release.again import estimate_from
 from das.release.dhc import open_dhc
 from das.release.seal import seal
-from das.spec import DhcSpec, parse_dhc
+from das.spec import DhcSpec, load
 from das.truth import dhc_measuring
 from das.truth.dhc import EarlierRelease, prepare
 from das.truth.revealing import Revealing
@@ -58,7 +59,7 @@ def run(worlds: Worlds) -> Path:
 def chosen(worlds: Worlds, *changes: str) -> DhcSpec:
     seeded = [c for c in changes if c.startswith("run.seed")]
     earlier = worlds.run(*seeded, data="one thousand")
-    return parse_dhc(
+    return load(
         TEXT, where="c", overrides=[f"constraints.from={earlier}", "output.report=false", *changes]
     )
 
@@ -162,7 +163,7 @@ def test_all_of_it_follows_from_the_release_alone(worlds: Worlds, tmp_path: Path
     """
     run, alone = worlds.dhc("output.report=true"), tmp_path / "alone"
     shutil.copytree(run / "release", alone)
-    estimate_dhc_from(alone, tmp_path / "again")
+    estimate_from(alone, tmp_path / "again")
     assert tree_digests(tmp_path / "again" / "release") == tree_digests(run / "release")
     first, again = (
         json.loads((f / "manifest.json").read_text("utf-8"))["certificates"]
@@ -254,8 +255,8 @@ def halfway(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
             with pytest.MonkeyPatch.context() as patch:
                 step.arm(patch)
                 with pytest.raises(Killed):
-                    run_dhc(spec, out, paths=[worlds.linked()], resume=i > 0)
-        run_dhc(spec, out, resume=True)
+                    pipeline.run(spec, out, paths=[worlds.linked()], resume=i > 0)
+        pipeline.run(spec, out, resume=True)
     assert seen == {"persons", "units", "households"}
     return out
 
@@ -270,9 +271,9 @@ def test_stopped_at_every_step_it_is_the_same_release_at_the_same_cost(
 
 
 def test_a_finished_run_is_left_alone(halfway: Path, worlds: Worlds) -> None:
-    assert run_dhc(chosen(worlds, "run.seed=1"), halfway, resume=True).was_finished
+    assert pipeline.run(chosen(worlds, "run.seed=1"), halfway, resume=True).was_finished
     with pytest.raises(UserError, match="not the one that this run began with"):
-        run_dhc(chosen(worlds, "run.seed=1", "budget.persons=2"), halfway, resume=True)
+        pipeline.run(chosen(worlds, "run.seed=1", "budget.persons=2"), halfway, resume=True)
 
 
 def test_a_truth_that_was_altered_in_between_is_refused_or_counted(
@@ -282,7 +283,7 @@ def test_a_truth_that_was_altered_in_between_is_refused_or_counted(
     with pytest.MonkeyPatch.context() as patch:
         Step(Revealing, "answers", 3).arm(patch)
         with pytest.raises(Killed):
-            run_dhc(spec, out, paths=[worlds.linked()])
+            pipeline.run(spec, out, paths=[worlds.linked()])
     path = RunDirectory(out).truth_of("persons")
     table = pq.read_table(path)
     count = table["count"].to_numpy().copy()
@@ -294,8 +295,8 @@ def test_a_truth_that_was_altered_in_between_is_refused_or_counted(
         path,
     )
     with pytest.raises(UserError, match="true counts of persons are not those"):
-        run_dhc(spec, out, resume=True)
-    run_dhc(spec, out, resume=True, accept_spent=True)
+        pipeline.run(spec, out, resume=True)
+    pipeline.run(spec, out, resume=True, accept_spent=True)
     said = verify.statement(out / "release")
     cost = {u.name: u.plan.cost for u in open_dhc(out / "release").spec.universes}
     assert said.total == sum(cost.values()) + cost["persons"]
@@ -342,50 +343,49 @@ def _one_more_unit(frame: pd.DataFrame) -> pd.DataFrame:
 def test_records_of_other_housing_units_are_refused(worlds: Worlds, tmp_path: Path) -> None:
     data = changed(worlds, tmp_path / "linked", "units", _one_more_unit)
     with pytest.raises(InputError, match="1 blocks have other housing units than were published"):
-        run_dhc(chosen(worlds), tmp_path / "run", paths=[data])
+        pipeline.run(chosen(worlds), tmp_path / "run", paths=[data])
     assert not (tmp_path / "run").exists()
 
 
 def test_records_of_other_blocks_are_refused(worlds: Worlds, tmp_path: Path) -> None:
-    extra = (
-        lambda f: pd.concat(  # noqa: E731
-            [f, f.iloc[:1].assign(block="990019999991000", tenvacgq="other-vacant", count=1)]
-        )
-    )
+    def extra(f: pd.DataFrame) -> pd.DataFrame:
+        more = f.iloc[:1].assign(block="990019999991000", tenvacgq="other-vacant", count=1)
+        return pd.concat([f, more])
+
     data = changed(worlds, tmp_path / "linked", "units", extra)
     with pytest.raises(
         InputError, match="1 blocks are not in the earlier release, such as 990019999991000"
     ):
-        run_dhc(chosen(worlds), tmp_path / "run", paths=[data])
+        pipeline.run(chosen(worlds), tmp_path / "run", paths=[data])
 
 
 def test_an_earlier_release_of_other_records_is_refused(worlds: Worlds, tmp_path: Path) -> None:
-    spec = parse_dhc(
+    spec = load(
         TEXT, where="c", overrides=[f"constraints.from={worlds.run(config='1940', data='1940')}"]
     )
     with pytest.raises(
         (UserError, SpecError), match=r"must name a redistricting release|the earlier release has"
     ):
-        run_dhc(spec, tmp_path / "run", paths=[worlds.linked()])
+        pipeline.run(spec, tmp_path / "run", paths=[worlds.linked()])
     with pytest.raises(UserError, match="demographic file itself"):
-        run_dhc(
-            parse_dhc(TEXT, where="c", overrides=[f"constraints.from={worlds.dhc()}"]),
+        pipeline.run(
+            load(TEXT, where="c", overrides=[f"constraints.from={worlds.dhc()}"]),
             tmp_path / "run",
             paths=[worlds.linked()],
         )
     with pytest.raises(UserError, match="no redistricting release is named"):
-        run_dhc(parse_dhc(TEXT, where="c"), tmp_path / "run", paths=[worlds.linked()])
+        pipeline.run(load(TEXT, where="c"), tmp_path / "run", paths=[worlds.linked()])
     with pytest.raises(UserError, match="0 folders of records"):
-        run_dhc(chosen(worlds), tmp_path / "run")
+        pipeline.run(chosen(worlds), tmp_path / "run")
     with pytest.raises(UserError, match="nothing to resume"):
-        run_dhc(chosen(worlds), tmp_path / "run", resume=True)
+        pipeline.run(chosen(worlds), tmp_path / "run", resume=True)
 
 
 def test_a_private_release_does_not_rest_on_a_seeded_one(worlds: Worlds, tmp_path: Path) -> None:
     earlier = worlds.run("run.seed=1", data="one thousand")
     with pytest.raises(UserError, match="was seeded"):
-        run_dhc(
-            parse_dhc(TEXT, where="c", overrides=[f"constraints.from={earlier}"]),
+        pipeline.run(
+            load(TEXT, where="c", overrides=[f"constraints.from={earlier}"]),
             tmp_path / "run",
             paths=[worlds.linked()],
         )
@@ -403,7 +403,9 @@ def test_another_earlier_release_or_tree_is_refused(
     worlds: Worlds, tmp_path: Path, changes: list[str], says: str
 ) -> None:
     with pytest.raises(UserError, match=says):
-        run_dhc(chosen(worlds, "run.seed=1", *changes), tmp_path / "run", paths=[worlds.linked()])
+        pipeline.run(
+            chosen(worlds, "run.seed=1", *changes), tmp_path / "run", paths=[worlds.linked()]
+        )
     assert not (tmp_path / "run").exists()
 
 
@@ -412,7 +414,7 @@ def test_counts_that_were_not_published_so_are_refused(worlds: Worlds, tmp_path:
     earlier = worlds.copy(worlds.run("run.seed=1", data="one thousand"), tmp_path / "earlier")
     _moved(earlier / "release")
     with pytest.raises(ReleaseError, match=r"computed again"):
-        run_dhc(
+        pipeline.run(
             chosen(worlds, "run.seed=1", f"constraints.from={earlier}"),
             tmp_path / "run",
             paths=[worlds.linked()],
@@ -579,7 +581,7 @@ def test_a_release_that_lacks_something_is_not_estimated_again(
     release = worlds.copy(run, tmp_path / "copy") / "release"
     remove(release / lost)
     with pytest.raises(ReleaseError, match=r"is not there, and privacy\.json has its digest"):
-        estimate_dhc_from(release, tmp_path / "again")
+        estimate_from(release, tmp_path / "again")
     assert not (tmp_path / "again").exists()
 
 

@@ -22,13 +22,12 @@ from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
 from das.jobs import groups as jobs
-from das.jobs.groups import run_groups
 from das.jobs.tasks import do
 from das.release import verify
-from das.spec.parts import Run
 from das.truth import group_measure, group_run
 from tests.commands import Commands
 from tests.detailed import runs
+from tests.detailed.runs import run_groups
 from tests.end_to_end.test_cut_interrupted import Killed, Step
 from tests.files.detailed import folders
 
@@ -168,7 +167,7 @@ def test_noise_that_differs_between_two_attempts_stops_the_run(
             *given,
             "persons",
             tmp_path / "run",
-            run=Run(name="persons"),
+            run={"name": "persons"},
             engine=EngineChoice("array"),
             **how,
         )
@@ -210,7 +209,7 @@ def test_records_that_are_altered_while_tasks_are_done_are_not_measured(
 ) -> None:
     out = tmp_path / "run"
     with pytest.raises(HandedOver):
-        run_groups(*given, "persons", out, run=Run(name="persons"), engine=EngineChoice("array"))
+        run_groups(*given, "persons", out, run={"name": "persons"}, engine=EngineChoice("array"))
     (path,) = (out / "confidential").rglob("part-02.parquet")
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(ReleaseError):
@@ -304,7 +303,7 @@ def test_another_seed_delta_name_or_product_is_refused(
         with pytest.raises(UserError, match="not the one that this run began with"):
             runs.go(*given, out, resume=True, **other)
     with pytest.raises(UserError, match="not the one that this run began with"):
-        run_groups(*given, "persons", out, run=Run(name="another", seed=4), resume=True)
+        run_groups(*given, "persons", out, run={"name": "another", "seed": 4}, resume=True)
     with pytest.raises(UserError):
         runs.go(*given, out, "households", seed=4, resume=True)
     runs.go(*given, out, seed=4, resume=True)

@@ -18,7 +18,7 @@ import pytest
 
 from das import pipeline, spec
 from das.files.simulators import census_2010 as simulate_2010
-from das.release import estimating as from_release
+from das.release import again as from_release
 from tests.end_to_end import independent as free
 
 # --- few persons, many facilities

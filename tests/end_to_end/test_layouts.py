@@ -44,7 +44,7 @@ def as_published(release: Path, universe: str, out: Path) -> Path:
 
 
 def estimates(opened: Opened, universe: str, method: str) -> Mapping[str, Histogram]:
-    text = specification.dump(opened.spec)
+    text = opened.spec.dump()
     opened = opened.changed(
         specification.of_release(text, where="", overrides=[f"estimation.method={method}"])
     )

@@ -24,10 +24,10 @@ from das.model.microdata_form import BUILD, CodedColumn, MicrodataForm
 from das.model.publications import Publication
 from das.model.schema import Attribute, Schema
 from das.model.tabulation import Tabulation
-from das.pipeline import Outcome
-from das.release import estimating as from_release
+from das.release import again as from_release
 from das.release import verify
-from das.spec import RunSpec, budget_toml, dump, parse
+from das.release.outcome import Outcome
+from das.spec import RunSpec, budget_toml, parse
 from das.truth.assessment import evaluate_run
 
 CONFIG = """
@@ -341,7 +341,7 @@ def test_everything_after_measurement_again(run: Outcome, tmp_path: Path) -> Non
 
 
 def test_a_specification_says_it_all_but_where_the_files_are(spec: RunSpec) -> None:
-    text = dump(spec)
+    text = spec.dump()
     assert "households.csv" not in text
     assert "people.csv" not in text
     again = parse(text, where="spec.toml")
@@ -459,6 +459,6 @@ def test_a_table_beside_that_does_not_fit_is_refused(
 
 
 def test_its_input_must_be_named(spec: RunSpec, tmp_path: Path) -> None:
-    bare = parse(dump(spec), where="c")
+    bare = parse(spec.dump(), where="c")
     with pytest.raises(UserError, match=r"universes.households.data.path: no input is named"):
         pipeline.run(bare, tmp_path / "run", paths=[Path(spec.data.path[0])])

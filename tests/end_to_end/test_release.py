@@ -17,7 +17,7 @@ from das import pipeline, spec
 from das.engine import Silent, executor
 from das.files.run import errors_csv
 from das.release import post
-from das.release.estimating import estimate_from
+from das.release.again import estimate_from
 from das.spec import RunSpec
 from das.truth import assessment
 from tests.end_to_end import independent as free

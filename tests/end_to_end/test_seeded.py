@@ -31,7 +31,8 @@ from das.model.not_private import (
     Private,
 )
 from das.reading import read_microdata, read_nmf
-from das.release.estimating import MISFITS, estimate_from
+from das.release.again import estimate_from
+from das.release.estimating import MISFITS
 from tests.altered import sealed
 from tests.spec.test_parse import BASE, UNITS
 

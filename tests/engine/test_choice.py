@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from das.cli.options import chosen_engine
+from das.cli.options import engine_options
 from das.engine.choice import TLS, EngineChoice
 from das.errors import UserError
 
@@ -88,10 +90,13 @@ def test_a_key_that_others_can_read_is_refused(certificates: Path, mode: int) ->
     assert not EngineChoice("dask", scheduler="tls://h:1", tls=certificates).open_to_users
 
 
-def test_whom_a_scheduler_without_certificates_obeys_is_said(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    chosen_engine(EngineChoice("dask", scheduler="tcp://127.0.0.1:1"))
-    assert "every user of this machine" in capsys.readouterr().err
-    chosen_engine(EngineChoice())
-    assert not capsys.readouterr().err
+def test_whom_a_scheduler_without_certificates_obeys_is_said() -> None:
+    @click.command()
+    @engine_options
+    @click.option("--workers", type=int, default=1)
+    def command(choice: EngineChoice) -> None:
+        click.echo(choice.name)
+
+    said = CliRunner().invoke(command, ["--engine", "dask", "--scheduler", "tcp://127.0.0.1:1"])
+    assert "every user of this machine" in said.stderr
+    assert not CliRunner().invoke(command, []).stderr

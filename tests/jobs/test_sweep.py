@@ -28,7 +28,7 @@ from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.release import verify
-from das.spec import RunSpec, dump, parse
+from das.spec import RunSpec, parse
 
 BUDGET = Fraction(4)
 
@@ -219,7 +219,7 @@ def test_a_lost_attempt_goes_with_the_noise_to_the_other_method(
     """The second method takes over the ledger of the first, with what was drawn and lost: counted
     once in all.
     """
-    spec = parse(dump(spec), where="c", overrides=("run.entropy=forgetful",))
+    spec = parse(spec.dump(), where="c", overrides=("run.entropy=forgetful",))
     out, both, good = tmp_path / "sweep", ("topdown", "full-information"), nmf.write
 
     def torn(

@@ -24,7 +24,7 @@ from das.model.spine import Spine
 from das.release import dhc_page
 from das.release.dhc_files import DhcCounts
 from das.report.dhc_page import median_age, worst
-from das.spec import parse_dhc
+from das.spec import load
 from tests.dhc_small import PRISON, counted, simulated, tree
 from tests.oracles import gaussian_pmf
 from tests.report.parsed import Page, assert_sound
@@ -159,9 +159,7 @@ def test_the_noise_of_every_question_with_few_answers_is_told(
 ) -> None:
     text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
     levels = ", ".join(f'"{level}"' for level in spine.levels)
-    chosen = parse_dhc(
-        text, where="c", overrides=[f"geography.levels=[{levels}]", "budget.persons=1/2"]
-    )
+    chosen = load(text, where="c", overrides=[f"geography.levels=[{levels}]", "budget.persons=1/2"])
     page = written(tmp_path, spine, counts, universes=chosen.universes)
     assert_sound(page)
     told = (

@@ -23,7 +23,7 @@ from das.errors import ReleaseError
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010 as simulate_2010
-from das.release import estimating as from_release
+from das.release import again as from_release
 from tests.altered import sealed
 
 CHANGES = ("run.seed=5", "output.report=false", "geography.spine=tabulation")

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from das.files.simulators import detailed
-from das.jobs.groups import GroupsOutcome, run_groups
 from das.model.not_private import WARNING
 from das.release.groups import open_groups
+from das.release.outcome import Outcome
 from das.report.group_figures import outcomes
 from das.report.group_page import ListedLevel
-from das.spec.parts import Run
+from tests.detailed.runs import run_groups
 from tests.report.parsed import Page, assert_sound
 
 ROW = re.compile(
@@ -26,13 +26,13 @@ ROW = re.compile(
 )
 
 
-def run(folder: Path, product: str, out: Path, seed: int | None = None) -> GroupsOutcome:
+def run(folder: Path, product: str, out: Path, seed: int | None = None) -> Outcome:
     return run_groups(
         folder / "parameters",
         folder / "data",
         product,
         out,
-        run=Run(name="groups & more", seed=seed),
+        run={"name": "groups & more", "seed": seed},
     )
 
 
@@ -47,11 +47,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=["persons", "households"])
-def outcome(request: pytest.FixtureRequest, folder: Path) -> GroupsOutcome:
+def outcome(request: pytest.FixtureRequest, folder: Path) -> Outcome:
     return run(folder / request.param, request.param, folder / f"run-{request.param}")
 
 
-def page_of(outcome: GroupsOutcome) -> str:
+def page_of(outcome: Outcome) -> str:
     return (outcome.directory.release / "report.html").read_text(encoding="utf-8")
 
 
@@ -67,7 +67,7 @@ def counts(page: str) -> list[tuple[str, int, int, list[int]]]:
     ]
 
 
-def test_it_says_how_many_groups_have_which_table(outcome: GroupsOutcome) -> None:
+def test_it_says_how_many_groups_have_which_table(outcome: Outcome) -> None:
     """Against the Parquet files of the measurements, read by themselves, and the rows of the
     tables.
     """
@@ -111,7 +111,7 @@ def test_it_says_how_many_groups_have_which_table(outcome: GroupsOutcome) -> Non
         assert f"<code>{name}</code> ({n:,} rows)" in page_of(outcome)
 
 
-def test_it_says_what_is_guaranteed(outcome: GroupsOutcome) -> None:
+def test_it_says_what_is_guaranteed(outcome: Outcome) -> None:
     said = Page(page_of(outcome)).text
     assert_sound(page_of(outcome))
     privacy = json.loads((outcome.directory.release / "privacy.json").read_text())
@@ -125,7 +125,7 @@ def test_it_says_what_is_guaranteed(outcome: GroupsOutcome) -> None:
     assert "groups & more" in said
 
 
-def test_it_is_sealed_and_listed_and_needs_no_other_file(outcome: GroupsOutcome) -> None:
+def test_it_is_sealed_and_listed_and_needs_no_other_file(outcome: Outcome) -> None:
     release, page = outcome.directory.release, page_of(outcome)
     assert "report.html" in json.loads((release / "privacy.json").read_text())["digests"]
     assert "release/report.html" in outcome.directory.read_manifest()["outputs"]

@@ -33,7 +33,7 @@ from das.files.simulators import census_1940 as simulate_1940
 from das.files.simulators import census_2010 as simulate_2010
 from das.release import verify
 from das.release.seal import seal
-from das.spec import dump, parse
+from das.spec import parse
 from tests.altered import sealed
 from tests.spec.test_parse import BASE
 
@@ -237,7 +237,7 @@ def test_a_ledger_with_a_draw_that_the_statement_hides(copied: Path) -> None:
 def test_a_ledger_of_another_plan(copied: Path) -> None:
     text = (copied / "spec.toml").read_text(encoding="utf-8")
     other = parse(text, where="c", overrides=("budget.rho=1/100",))
-    (copied / "spec.toml").write_text(dump(other), encoding="utf-8")
+    (copied / "spec.toml").write_text(other.dump(), encoding="utf-8")
     refused(copied, "the draws of persons are not those of the plan", "ledger.jsonl")
 
 

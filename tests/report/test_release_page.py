@@ -17,7 +17,7 @@ import pytest
 from das import pipeline, spec
 from das.files.measurements.frame import read_nmf
 from das.model.schema import PL94
-from das.release import estimating as from_release
+from das.release import again as from_release
 from das.release.bought import bought
 from das.release.post import open_release
 from das.report import lookup

@@ -11,7 +11,7 @@ import pytest
 
 from das.errors import SpecError
 from das.model.dhc import strategy
-from das.spec import DhcSpec, is_dhc, parse, parse_dhc
+from das.spec import DhcSpec, load, parse
 from das.spec.dhc import Earlier
 
 TEXT = (Path(__file__).resolve().parents[2] / "configs" / "dhc-2020.toml").read_text(
@@ -24,7 +24,7 @@ PRODUCTION = (
 
 
 def of(*changes: str) -> DhcSpec:
-    return parse_dhc(TEXT, where="c", overrides=changes)
+    return load(TEXT, where="c", overrides=changes)
 
 
 def test_over_the_production_tree_it_costs_what_production_cost() -> None:
@@ -68,7 +68,7 @@ def test_it_survives_its_dump_which_names_nothing_of_this_machine() -> None:
     text = spec.dump()
     assert "secret" not in text
     assert text.startswith("# NOT PRIVATE")
-    again = parse_dhc(text, where="dumped")
+    again = load(text, where="dumped")
     assert again.dump() == text
     assert again.digest == spec.digest
     assert [u.plan.draws for u in again.universes] == [u.plan.draws for u in spec.universes]
@@ -113,10 +113,9 @@ def test_the_levels_are_the_lower_ones_of_the_earlier_release() -> None:
 
 
 def test_nobody_takes_it_for_another_configuration() -> None:
-    assert [is_dhc(t) for t in (TEXT, '[schema]\nname = "pl94"', "= not toml")] == [
-        True,
-        False,
-        False,
-    ]
+    assert load(TEXT, where="c").publication() == "dhc"
+    with pytest.raises(SpecError, match="there is no publication 'dch'") as raised:
+        load(TEXT, where="c", overrides=["run.publication=dch"])
+    assert "did you mean 'dhc'" in str(raised.value)
     with pytest.raises(SpecError, match="demographic file"):
         parse(TEXT, where="c")

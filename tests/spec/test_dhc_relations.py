@@ -14,11 +14,11 @@ import pytest
 from das.accounting.statement import Terms, account
 from das.accounting.zcdp import tight
 from das.model.budget import Neighbours, Plan
-from das.spec import parse, parse_dhc
+from das.spec import load, parse
 from das.spec.dhc_relations import RELATIONS, Relation, replaced, sentences
 
 ROOT = Path(__file__).resolve().parents[2]
-DHC = parse_dhc((ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8"), where="c")
+DHC = load((ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8"), where="c")
 COSTS = {u.name: u.plan.cost for u in DHC.universes}
 DELTA = Fraction(1, 10**10)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from das.errors import SpecError
-from das.spec import RunSpec, dump, parse
+from das.spec import RunSpec, parse
 
 CONFIG = (Path(__file__).resolve().parents[2] / "configs" / "pl94-2010.toml").read_text(
     encoding="utf-8"
@@ -44,15 +44,15 @@ def test_a_specification_written_out_has_the_targets_and_of_lists_no_folder() ->
         'targets=["/home/somebody/wards.csv", "Place"]', "digits={Tract=3}", "geocodes=2010"
     )  # a year without quotes, too
     assert asked.geography.lists == ("/home/somebody/wards.csv",)
-    again = parse(dump(asked), where="again").geography
-    assert "somebody" not in dump(asked)
+    again = parse(asked.dump(), where="again").geography
+    assert "somebody" not in asked.dump()
     assert again.targets == ("wards.csv", "Place")
     assert again.lists == ("wards.csv",)
     assert (again.digits, again.geocodes, again.spine) == ({"Tract": 3}, "2010", "optimized")
 
 
 def test_the_specification_of_a_tabulation_spine_has_no_word_of_them() -> None:
-    written = dump(spec(spine="tabulation"))
+    written = spec(spine="tabulation").dump()
     assert not any(key in written for key in ("targets", "fanout", "geocodes", "digits"))
     assert spec("targets=[]", spine="tabulation").geography.spine == "tabulation"
 

@@ -11,7 +11,7 @@ import tomli_w
 from das.accounting import epsilon, tight
 from das.errors import SpecError
 from das.pipeline import scaled
-from das.spec import RunSpec, budget_toml, digest, dump, parse
+from das.spec import RunSpec, budget_toml, parse
 from tests.spec.test_parse import BASE, UNITS, change
 
 EXACT = 'epsilon = 4\ndelta = "1e-8"\ncalibration = "exact"'
@@ -49,7 +49,7 @@ def test_the_calibration_by_conversion_meets_the_target_and_costs_more_noise() -
 
 def test_what_was_found_is_written_and_not_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = read(TARGET)
-    text = dump(spec)
+    text = spec.dump()
 
     def never(*_: object) -> Fraction:
         raise AssertionError("calibrated twice")
@@ -62,7 +62,7 @@ def test_what_was_found_is_written_and_not_found_again(monkeypatch: pytest.Monke
         "exact",
         DELTA,
     )
-    assert digest(again) == digest(spec)
+    assert again.digest == spec.digest
 
 
 def test_a_rho_that_misses_the_target_is_refused_and_one_that_meets_it_kept() -> None:
@@ -96,7 +96,7 @@ def test_units_move_with_what_was_found() -> None:
 def test_what_is_set_last_decides_how_the_total_is_given(overrides, rho, calibration) -> None:  # type: ignore[no-untyped-def]
     """``--set`` on a file that has a rho, a target, or (a release's) both."""
     found = {}
-    for text in (BASE, TARGET, dump(read(TARGET))):
+    for text in (BASE, TARGET, read(TARGET).dump()):
         if text is BASE and overrides == ("budget.calibration=zcdp-tight",):
             continue
         spec = read(text, *overrides)
@@ -157,7 +157,7 @@ def test_tables_of_another_plan_make_that_plan() -> None:
         spec = read(text)
         chosen = next(u for u in spec.universes if u.name == universe).plan.scaled(Fraction(1, 3))
         printed = budget_toml(spec, universe, chosen)
-        tree = tomllib.loads(dump(spec))
+        tree = tomllib.loads(spec.dump())
         for key, value in tomllib.loads(printed).items():
             if key == "budget":
                 tree["budget"] = value

@@ -15,7 +15,7 @@ from das.model import chains
 from das.model.budget import ALL
 from das.model.measured_spine import MeasuredSpine
 from das.model.spine import Spine
-from das.spec import RunSpec, dump, parse
+from das.spec import RunSpec, parse
 from tests.model.test_measured_spine import spines
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "pl94-2010.toml"
@@ -131,7 +131,7 @@ def test_a_specification_on_its_trees_says_nothing_else_and_keeps_nothing_stale(
     )  # computed before
     tree = bypassed(chain_of(2, 4, 8, 16, 32))
     on = spec.on({u.name: tree for u in spec.universes})
-    assert dump(on) == dump(spec)
+    assert on.dump() == spec.dump()
     for found in (on, on.model_copy()):
         assert len(found.terms.paths["persons"]) == len(found.after.universes[0].plan.paths) == 1
         assert found.persons.plan.paths == (chains.conceivable(LEVELS)[0],)

@@ -16,10 +16,10 @@ from das import pipeline, spec
 from das.accounting import guarantee
 from das.accounting.worst import Found
 from das.engine import Silent
-from das.engine.local import InProcess
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010 as simulate_2010
+from das.making import counts
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.stages import Stages
 from das.truth import preparation
@@ -56,7 +56,7 @@ def runs(
     simulate_2010.write(folder / "data", seed=3, states=1, persons=4500)
     out: dict[str, list[tuple[Noise, list[dict[str, str]]]]] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "post_process", stop)
+        patch.setattr(counts, "post_process", stop)
         patch.setattr(
             guarantee, "worst_epsilon", lambda found, _: Found(0.0, 0.0, (0,) * len(found))
         )  # has its own tests
@@ -66,7 +66,7 @@ def runs(
             for number in (1, 2):
                 directory = RunDirectory(folder / f"{kind}{number}")
                 with pytest.raises(Measured):
-                    pipeline.run_prepared(s, prepared, directory, InProcess(), Stages(), Silent())
+                    pipeline.run_prepared(s, prepared, directory.root)
                 out.setdefault(kind, []).append(noise_of(s, prepared, directory))
     return out
 

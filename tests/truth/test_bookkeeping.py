@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from das.accounting.statement import Drawn
 from das.engine import Silent
 from das.errors import PrivacyError, ReleaseError, UserError
 from das.files.run import noise_key, run_directory
+from das.files.run import truth as truth_file
 from das.files.run.ledger import LedgerFile, MeasuredPart, measured_files
 from das.files.run.run_directory import RunDirectory
 from das.model.confidential import Confidential
@@ -32,14 +34,15 @@ from das.noise import answers, entropy
 from das.stages import Stages
 from das.truth import measuring
 from das.truth.bookkeeping import Books, source_of
-from das.truth.measuring import begin, digests_of, measure_part, noise_of, planned
+from das.truth.by_shard import begin
+from das.truth.measuring import measure_part, noise_of, planned
 from das.truth.preparation import Prepared, prepare
 from tests.spec.test_parse import BASE, UNITS
 from tests.worlds import Worlds
 
 SPEC = spec.parse(BASE + "\n[housing]\n" + UNITS, where="c")
 FORGETFUL, SEEDED = (
-    spec.parse(spec.dump(SPEC), where="c", overrides=[x])
+    spec.parse(SPEC.dump(), where="c", overrides=[x])
     for x in ("run.entropy=forgetful", "run.seed=4")
 )
 PERSONS = spec.parse(BASE, where="c")
@@ -65,6 +68,17 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(prepared: Prepared, tmp_path: Path) -> RunDirectory:
     """A run that has begun, of which nothing is measured."""
     return begun(SPEC, prepared, tmp_path / "run")
+
+
+def digests_of(prepared: Prepared) -> dict[str, dict[str, str]]:
+    """What tells these true counts from any other: the digests of their files."""
+    out = {}
+    with TemporaryDirectory() as folder:
+        for name in prepared.trees:
+            path = RunDirectory(Path(folder)).truth_of(name)
+            truth_file.write(path, prepared.lowest[name])
+            out[name] = run_directory.file_digests(path.parent)
+    return out
 
 
 def begun(chosen: spec.RunSpec, prepared: Prepared, out: Path) -> RunDirectory:

@@ -32,9 +32,9 @@ from das.model.mechanisms import GEOMETRIC
 from das.model.population import GroupLevel
 from das.noise.entropy import seeded
 from das.spec.detailed import DetailedSpec
-from das.spec.parts import Run
 from das.truth import group_measure
 from tests.detailed import worlds
+from tests.detailed.runs import configured
 
 TABLE = AdaptiveTable(
     "t2",
@@ -67,7 +67,7 @@ def parameters(rho: str = "12", first: Fraction = Fraction(1, 4), **changes: obj
 
 
 def spec_of(given: Parameters) -> DetailedSpec:
-    return DetailedSpec(Run(name="x"), given, DELTA)
+    return configured(run={"name": "x"}, delta=DELTA).on(given)
 
 
 def noise(draw: Draw) -> dict[int, float]:

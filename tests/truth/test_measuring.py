@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from das import spec
 from das.engine import Silent
+from das.engine.local import LocalEngine
 from das.errors import PrivacyError
 from das.files.run.run_directory import RunDirectory
 from das.stages import Stages
-from das.truth.measuring import begin, measure_release
+from das.truth import by_shard
+from das.truth.begun import Begun
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared
 from tests.spec.test_parse import BASE
@@ -38,7 +39,7 @@ def test_a_run_tells_how_far_the_reading_is(worlds: Worlds) -> None:
 
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_histogram_of_something_else_leaves_nothing(
-    prepared: Prepared, at: int, tmp_path: Path
+    prepared: Prepared, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No line that it begins, no draw, no key, no file, at the first level and at one with others
     before it.
@@ -48,12 +49,12 @@ def test_a_histogram_of_something_else_leaves_nothing(
     other = next(
         lv for lv in levels if prepared.spine.units(lv) != prepared.spine.units(levels[at])
     )
-    wrong = replace(prepared)
-    vars(wrong)["measured"] = {"persons": {**truth, levels[at]: truth[other]}}
     run = RunDirectory(tmp_path / "run")
-    begin(SPEC, wrong, run)
+    by_shard.begin(SPEC, prepared, run)
+    wrong = {**truth, levels[at]: truth[other]}
+    monkeypatch.setattr(by_shard, "upward", lambda *_: wrong)
     with pytest.raises(PrivacyError, match="not one of this level and schema"):
-        measure_release(SPEC, wrong, run, Stages(), Silent())
+        by_shard.measure_release(SPEC, Begun.read(run), run, LocalEngine(), 1, Silent())
     assert not run.ledger.exists()
     assert not run.noise_key.exists()
-    assert not list(run.release.glob("nmf*/*"))
+    assert not list(run.release.glob("nmf*/*/DPQuery"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from das.accounting import codec
-from das.accounting.document import NAME, Document, Stated, Statement
+from das.accounting.document import NAME, Document, OwnStatement, Stated, Statement
 from das.errors import ReleaseError
 from das.files import atomic
 from das.files.run import run_directory
@@ -19,7 +19,7 @@ def read(release: Path) -> Document:
     return codec.of(run_directory.read_json(path), path)
 
 
-def read_ours(release: Path) -> Statement:
+def read_ours(release: Path) -> OwnStatement:
     """That of a release whose noise das drew. Raises :class:`ReleaseError` for measurements of
     another publisher.
     """

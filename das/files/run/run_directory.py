@@ -75,9 +75,10 @@ class RunDirectory:
             )
 
     def can_go_on(self) -> bool:
-        """Whether a run was begun here that need not begin again: something may be drawn, or what
-        is to be measured is written down whole, part by part."""
-        return self.ledger.exists() or self.begun.exists()
+        """Whether a run was begun here that need not begin again: what is to be measured is written
+        down, whole.
+        """
+        return self.inputs.exists()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -127,7 +128,7 @@ class RunDirectory:
 
     @property
     def begun(self) -> Path:
-        """Of a run that is cut into shards: what it keeps of its input."""
+        """What a run of counts keeps of its input beside its counts."""
         return self.confidential / "begun.json"
 
     @property

@@ -5,78 +5,38 @@ against the plan.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-
-import numpy as np
 
 from das.accounting import statement as stated
 from das.accounting.document import ALTERED, NAME, Statement
 from das.errors import ReleaseError
 from das.files.parquet import is_marked, refuse_marked
 from das.files.provenance import marked_files
-from das.files.release import measured_spine as tree_file
-from das.files.release import spine as spine_file
 from das.files.release import statement as privacy_statement
-from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile
 from das.model.budget import Neighbours
-from das.model.codes import text
 from das.model.ledger import Event
-from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import MECHANISMS
 from das.noise import entropy
-from das.release.dhc import is_dhc_release, open_dhc
-from das.release.groups import is_groups, open_groups
+from das.release.publications import Specified, publication_of
 from das.release.verify.place import place
-from das.spec import DhcSpec, RunSpec, parse
-from das.spec.detailed import DetailedSpec
 
 
-def drawn(release: Path) -> tuple[RunSpec | DetailedSpec | DhcSpec, stated.Drawn]:
+def drawn(release: Path) -> tuple[Specified, stated.Drawn]:
     """The specification of a release, and the events of its ledger: each draw of the plan once,
     kept, and what interrupted attempts drew. Raises :class:`ReleaseError` where there is no ledger,
     or it is not of this plan."""
     privacy_statement.read_ours(release)
-    if is_groups(release):
-        opened = open_groups(release)
-        planned = {opened.name: [e for plan in opened.spec.plans for e in opened.events(plan)]}
-        return opened.spec, _entered(LedgerFile(release / "ledger.jsonl"), planned)
-    if missing := [
-        n for n in ("ledger.jsonl", "spec.toml", "spine.parquet") if not (release / n).is_file()
-    ]:
+    of = publication_of(release)
+    if missing := [name for name in of.needed if not (release / name).is_file()]:
         raise ReleaseError(
             f"there is no {missing[0]}",
             where=release,
             remedy="name the run that has the noisy measurements",
         )
-    if is_dhc_release(release):
-        dhc = open_dhc(release)
-        due = {
-            u.name: [e for level in dhc.spine.levels for e in dhc.events(u, level)]
-            for u in dhc.spec.universes
-        }
-        return dhc.spec, _entered(LedgerFile(release / "ledger.jsonl"), due)
-    spec = parse(
-        run_directory.read_text(release / "spec.toml", "specification"),
-        where=str(release / "spec.toml"),
-    )
-    trees = trees_of(release, [u.name for u in spec.universes])
-    _check_places(trees, release)
-    spec = spec.on(trees)
-    planned = {
-        u.name: [
-            Event.of(
-                d,
-                u.name,
-                int(trees[u.name].classes(d.level)[d.unit_class].sum()),
-                u.schema.query(d.query).answers,
-            )
-            for d in u.plan.draws
-        ]
-        for u in spec.universes
-    }
+    spec, planned = of.planned(release)
     return spec, _entered(LedgerFile(release / "ledger.jsonl"), planned)
 
 
@@ -104,35 +64,6 @@ def _entered(book: LedgerFile, planned: Mapping[str, Sequence[Event]]) -> stated
             "it does not say that everything was measured", where=book.path, remedy=ALTERED
         )
     return stated.Drawn(events, lost)
-
-
-def trees_of(release: Path, universes: Iterable[str]) -> dict[str, MeasuredSpine]:
-    """What each universe was measured over: the release's spine, or one of its own beside the
-    measurements.
-    """
-    spine = spine_file.read(release / "spine.parquet")
-    return {
-        u: tree_file.read(run_directory.nmf_folder(release, u) / tree_file.NAME, spine)
-        for u in universes
-    }
-
-
-def _check_places(trees: Mapping[str, MeasuredSpine], release: Path) -> None:
-    """The code of a lowest unit of a tree of its own ends with that of the place that it is
-    (:mod:`das.geography.geocodes`).
-    """
-    published = spine_file.read(release / "spine.parquet")
-    for universe, tree in trees.items():
-        place = published.codes[-1][tree.place]
-        if not tree.alike and len(
-            odd := np.flatnonzero(~np.strings.endswith(tree.spine.codes[-1], place))
-        ):
-            raise ReleaseError(
-                f"{tree.spine.code(tree.spine.levels[-1], int(odd[0]))} is said to be"
-                f" {text(place[odd])[0]}",
-                where=run_directory.nmf_folder(release, universe) / tree_file.NAME,
-                remedy=ALTERED,
-            )
 
 
 def check_books(release: Path, said: Statement) -> None:

@@ -17,7 +17,7 @@ from das.files.run import run_directory
 from das.model.budget import ALL
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanism import Mechanism
-from das.release.verify.books import trees_of
+from das.release.verify.places import trees_of
 
 
 def check_files(release: Path, mechanism: Mechanism, lines: Sequence[Line | ForeignLine]) -> None:

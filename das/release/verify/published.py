@@ -27,7 +27,7 @@ from das.model.universe import Universe
 from das.release import dhc_files
 from das.release.dhc import OpenedDhc
 from das.release.post import Opened, published_known
-from das.release.verify.written import Wording
+from das.release.wording import Wording
 from das.tables import Table
 
 TABLES, MICRODATA = "tables", "microdata"

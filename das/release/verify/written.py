@@ -9,49 +9,14 @@ nobody can tell, and it is refused, unless the reader says that another version 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
-from das.accounting.document import ALTERED, NAME, PAGE, Statement
-from das.errors import ReleaseError
+from das.accounting.document import NAME, PAGE, Statement
 from das.files.run import run_directory
 from das.release import dictionary
-from das.release.seal import page, software
-
-
-@dataclass(frozen=True)
-class Wording:
-    """Of a statement ``said``: what to do where a text is not the one that is written again.
-    ``left`` are the texts that another version is taken to have written."""
-
-    said: Statement
-    other_version: bool = False
-    left: list[str] = field(default_factory=list)
-
-    @property
-    def ours(self) -> bool:
-        """Whether the software that the statement names is the one at work."""
-        return dict(self.said.software) == software()
-
-    def differs(self, what: str, where: object, name: str = "") -> None:
-        """A text differs. Raises :class:`ReleaseError`, unless another version may have written
-        it.
-        """
-        if self.ours:
-            raise ReleaseError(what, where=where, remedy=ALTERED)
-        if not self.other_version:
-            made = ", ".join(f"{k} {v}" for k, v in self.said.software.items()) or "no software"
-            raise ReleaseError(
-                f"{what}; the statement says that {made} wrote it, and here are "
-                + ", ".join(f"{k} {v}" for k, v in software().items()),
-                where=where,
-                remedy=(
-                    "verify it with those versions; with --other-version texts are not checked, and"
-                    " what is left out is said"
-                ),
-            )
-        self.left.append(name or Path(str(where)).name)
+from das.release.seal import page
+from das.release.wording import Wording
 
 
 def check_page(release: Path, wording: Wording, name: str) -> None:

@@ -318,7 +318,7 @@ def test_no_budget_is_made_up_for_it(small: Path, tmp_path: Path) -> None:
         for q, v in queries.items()
     }
     assert there == said
-    assert spec.dump(spec.of_release(written, where="")) == written
+    assert spec.of_release(written, where="").dump() == written
     done = CliRunner().invoke(cli.main, ["check", str(out / "release" / "spec.toml")])
     assert done.exit_code == 2
     assert "another publisher" in done.output

@@ -1,4 +1,4 @@
-"""What ``das run`` prints of a run of the DHC."""
+"""What ``das run`` prints of a run."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from das.cli import dhc_run
+from das.cli import running
+from das.cli.options import Stores
 from das.files.run.run_directory import RunDirectory
 from das.model.not_private import WITHOUT
+from das.release.outcome import Outcome
 
 SENTENCE = "Replacing one record of persons costs rho = 1 (epsilon 9.61)."
 
@@ -18,16 +20,9 @@ SENTENCE = "Replacing one record of persons costs rho = 1 (epsilon 9.61)."
 def test_a_cost_is_labelled_where_the_run_was_seeded(
     private: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = SimpleNamespace(
-        directory=RunDirectory(tmp_path),
-        spec=SimpleNamespace(run=SimpleNamespace(private=private)),
-        notes=(),
-        beside=(),
-        was_finished=False,
-        seconds=1.0,
-        cost=(SENTENCE,),
-    )
-    dhc_run._say(outcome, as_json=False)  # type: ignore[arg-type]
+    outcome = Outcome(RunDirectory(tmp_path), 1.0, cost=(SENTENCE,))
+    spec = SimpleNamespace(run=SimpleNamespace(private=private), publication=lambda: "dhc")
+    running.show(spec, outcome, Stores(), show_errors=False, as_json=False)  # type: ignore[arg-type]
     before, _, after = capsys.readouterr().out.partition("what a change costs")
     assert SENTENCE in after
     assert SENTENCE not in before

@@ -1,0 +1,77 @@
+"""Estimate a release again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from das.cli.options import PATH, guarded, json_option, run_options, say_notes, warn
+from das.cli.running import summary
+from das.engine.display import Live
+from das.files.run.run_directory import release_of
+from das.model.not_private import marked
+from das.model.post_processing import METHODS
+from das.release.again import estimate_from
+from das.release.public_counts import AFTERWARDS
+
+
+@click.command()
+@click.option(
+    "--from",
+    "release",
+    type=PATH,
+    required=True,
+    help=(
+        "A run, its folder release/, or a folder of <Level>.parquet folders as the Bureau"
+        " publishes."
+    ),
+)
+@click.option("--out", type=PATH, required=True, help="A new or empty folder.")
+@click.option(
+    "--method", type=click.Choice(METHODS), help="How to estimate; default: as the release was."
+)
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help=f"Change a key of {', '.join(AFTERWARDS)}, such as estimation.tolerance=1.",
+)
+@run_options
+@json_option
+@guarded
+def estimate(
+    release: Path,
+    out: Path,
+    method: str | None,
+    changes: tuple[str, ...],
+    workers: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Everything after measurement, from a release's noisy measurements alone.
+
+    The release may be one of ours, or noisy measurement files of redistricting persons or housing
+    units in the layout of the Bureau's publication (US.parquet/DPQuery/..., State.parquet/...),
+    without anything beside them: spine, variances and constraints are then read off the files, and
+    written with the result.
+
+    What is written is a whole release again, with the measurements (linked, where the disk can),
+    the ledger and the privacy statement of the one that it came from: every command works on it.
+    """
+    changes = (*changes, *([f"estimation.method={method}"] if method else ()))
+    with Live(quiet) as progress:
+        outcome = estimate_from(
+            release_of(release), out, changes=changes, workers=workers, progress=progress
+        )
+    say_notes(outcome.notes)
+    if as_json:
+        found = summary(outcome) | {"notes": outcome.notes}
+        click.echo(json.dumps(marked(found, outcome.private)))
+        return
+    warn(outcome.private is not False)  # what is unknown is among the notes
+    click.echo(f"written in {outcome.seconds:.1f} s: {outcome.directory.release}")
+    for sentence in outcome.cost:
+        click.echo(f"  {sentence}")

@@ -1,0 +1,33 @@
+"""How each publication is made from records: the registry of the halves that see the truth.
+
+Of the other halves, which see releases alone, it is :mod:`das.release.publications`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from das.errors import UserError
+from das.making.work import Given, Maker
+from das.spec.specification import Specification
+
+#: By ``run.publication``: where it is made, loaded when it is asked for.
+MAKERS = {
+    "counts": "das.making.counts",
+    "dhc": "das.making.dhc",
+    "detailed-dhc": "das.making.detailed",
+}
+
+
+def maker_of(spec: Specification, given: Given) -> Maker:
+    """What makes the publication of a specification. Raises :class:`UserError` where there is
+    nothing to measure by it.
+    """
+    name = spec.publication()
+    if name not in MAKERS:
+        raise UserError(
+            f"this is a specification of {spec.title}: nothing is measured by it",
+            where="run",
+            remedy=spec.remedy,
+        )
+    return cast(Maker, import_module(MAKERS[name]).Making(spec, given))

@@ -1,0 +1,36 @@
+"""What can be asked of a publication, by name, in words. Which publication has which is in its
+public half, with a reason for each that it has not (docs/publications.md)."""
+
+from __future__ import annotations
+
+#: By name, as a message says it.
+FEATURES = {
+    "engine": "a run by Dask or by array jobs (--engine)",
+    "store": "a store of the files of a run (--store)",
+    "tasks": "`das status`, `das tasks` and `das task`",
+    "resume": "a run that goes on after it was stopped",
+    "sealed": "a seal, and `das account verify`",
+    "recompute": "`das account verify --recompute`",
+    "check": "`das check`, the plan of a configuration",
+    "check --data": "the size of a run on given data (das check --data)",
+    "plan": "`das plan`, with --margin and --add",
+    "plan --areas": "how well areas will be known (das plan --areas)",
+    "optimise": "`das plan --optimise`",
+    "spine": "an optimised spine",
+    "area": "`das area`",
+    "estimate": "`das estimate --from`",
+    "estimate --set": "another way to estimate (das estimate --set)",
+    "tables": "`das tables`",
+    "tables --areas": "tables of areas (das tables --areas)",
+    "tables --margins": "tables with margins of error (das tables --margins)",
+    "intervals": "`das intervals`",
+    "sweep": "`das sweep`",
+    "compare": "`das compare`",
+    "evaluate": "`das evaluate`, once more",
+    "map": "`das map`",
+    "risk": "`das risk` on a run",
+    "nmf": "`das nmf summary` and `das nmf show`",
+    "nmf verify": "`das nmf verify`",
+    "look-up": "a page that looks up every place",
+    "arrays": "arrays in, arrays out (das.measure, das.topdown)",
+}

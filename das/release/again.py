@@ -1,0 +1,68 @@
+"""Everything after measurement, from the files of a release alone: `das estimate --from`.
+
+Like ``das.release.post``, nothing here can see the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from das.engine import Progress, Silent, refuse_within_import
+from das.errors import ReleaseError
+from das.files.measurements import published_layout
+from das.files.run.run_directory import RunDirectory
+from das.model.not_private import marked
+from das.release.outcome import Outcome
+from das.release.publications import publication_of
+from das.stages import Stages
+from das.version import __version__
+
+
+def estimate_from(
+    release: Path,
+    out: Path,
+    *,
+    changes: Sequence[str] = (),
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Estimate a release again: one of ours, or measurements in the Bureau's layout.
+
+    ``out/release`` is a whole release: it has the same measurements, ledger and statement.
+    ``changes`` (``dotted.key=value``) change how it is made, where its publication can. What stops
+    it leaves nothing in ``out``; what another process has begun there stays."""
+    refuse_within_import()
+    progress, directory, stages = progress or Silent(), RunDirectory(out), Stages()
+    directory.refuse_if_taken()
+    if not published_layout.is_published(release) and not (release / "spec.toml").is_file():
+        raise ReleaseError(
+            "this is no release: it has no spec.toml, and no folders <Level>.parquet",
+            where=release,
+            remedy=(
+                "give the folder release/ of a run, or noisy measurement files in the "
+                "Bureau's layout"
+            ),
+        )
+    of = publication_of(release)
+    directory.create(confidential=False)  # ours from here on: nobody else's is ever deleted
+    with directory.whole_or_nothing():
+        made = of.again(release, directory, changes, workers, stages, progress)
+        said: dict[str, object] = {
+            "name": made.name,
+            "release": str(release.resolve()),
+            "spec_digest": made.digest,
+            "changes": list(changes),
+            "version": __version__,
+            "stages": stages.done,
+            **made.said,
+            "outputs": directory.digests(),
+        }
+        directory.write_manifest(marked(said, made.private))
+    return Outcome(
+        directory,
+        stages.seconds,
+        (*made.notes, *stages.notes),
+        private=made.private,
+        tables=made.tables,
+        cost=made.cost,
+    )

@@ -1,0 +1,178 @@
+"""Counts over a tree: what can be done with a release, without the truth
+(:class:`das.release.publications.Publication`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from das import spec as specification
+from das.accounting.document import ForeignStatement, Invariant, Line, Statement
+from das.engine import Progress
+from das.engine.choice import EngineChoice
+from das.engine.local import LocalEngine
+from das.errors import InfeasibleError, ReleaseError, UserError
+from das.files import atomic
+from das.files.measurements import published_layout
+from das.files.release import spine as spine_file
+from das.files.release import statement
+from das.files.release.adoption import adopt, check_taken
+from das.files.run import run_directory
+from das.files.run.board import Board
+from das.files.run.ledger import digests
+from das.files.run.run_directory import RunDirectory
+from das.model.idle import IdleDraws
+from das.model.ledger import Event
+from das.model.mechanisms import MECHANISMS
+from das.release import dictionary
+from das.release.estimating import certificates_json, post_process
+from das.release.post import Opened, open_release
+from das.release.publications import Again
+from das.release.seal import seal
+from das.release.verify.invariants import check_assigned, check_constraints, listed
+from das.release.verify.layout import check_layout
+from das.release.verify.measured import check_files
+from das.release.verify.places import check_places, trees_of
+from das.release.verify.published import check_published
+from das.release.verify.written import check_dictionary
+from das.release.wording import Wording
+from das.size import Size, sizes
+from das.spec import RunSpec, Spec
+from das.spec.idle import found, found_on
+from das.spec.notes import notes
+from das.stages import Stages
+
+#: The parts of a specification that say nothing of what is measured.
+AFTERWARDS = ("estimation", "rounding", "output")
+_NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
+
+
+class Public:
+    title = "counts over a tree"
+    cannot: Mapping[str, str] = {}
+    needed = _NEEDED
+    recounted = "; microdata, tables and exact counts, which agree"
+
+    def resolved(self, spec: RunSpec) -> RunSpec:
+        return spec
+
+    def outlook(self, spec: RunSpec) -> tuple[Sequence[Size], IdleDraws]:
+        return sizes(spec), found(spec)
+
+    def spare_of(self, release: Path) -> IdleDraws:
+        opened = open_release(release)
+        return found_on(opened.run, opened.trees, opened.spine)
+
+    def open(self, release: Path) -> Opened:
+        return open_release(release)
+
+    def planned(self, release: Path) -> tuple[RunSpec, Mapping[str, Sequence[Event]]]:
+        spec = specification.parse(
+            run_directory.read_text(release / "spec.toml", "specification"),
+            where=str(release / "spec.toml"),
+        )
+        trees = trees_of(release, [u.name for u in spec.universes])
+        check_places(trees, release)
+        spec = spec.on(trees)
+        events = {
+            u.name: [
+                Event.of(
+                    d,
+                    u.name,
+                    int(trees[u.name].classes(d.level)[d.unit_class].sum()),
+                    u.schema.query(d.query).answers,
+                )
+                for d in u.plan.draws
+            ]
+            for u in spec.universes
+        }
+        return spec, events
+
+    def notes(self, spec: RunSpec) -> tuple[str, ...]:
+        return notes(spec)
+
+    def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
+        check_files(release, MECHANISMS[said.mechanism], said.ledger)
+        return said.ledger
+
+    def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
+        spec, _ = self.planned(release)
+        said, names = wording.said, [u.name for u in spec.universes]
+        check_layout(release, names, spec.geography.levels)
+        trees, spine = trees_of(release, names), spine_file.read(release / "spine.parquet")
+        check_constraints(release, spec, trees, said)
+        check_assigned(release, spec, said)
+        apart = [name for name, tree in trees.items() if not tree.alike]
+        check_dictionary(release, wording, dictionary.text(spec.after, spine, said.assigned, apart))
+        return tuple(listed(spec, trees, spine))
+
+    def check_published(self, release: Path, wording: Wording) -> None:
+        check_published(open_release(release), wording)
+
+    def again(
+        self,
+        release: Path,
+        into: RunDirectory,
+        changes: Sequence[str],
+        workers: int,
+        stages: Stages,
+        progress: Progress,
+    ) -> Again:
+        """Of a release of ours, or of measurements in the Bureau's layout. ``changes``
+        (``dotted.key=value``) change how it is estimated, rounded and written, such as
+        ``estimation.method=topdown``; what is measured stays."""
+        taken = release
+        if published_layout.is_published(release):
+            with stages("convert"):
+                published_layout.convert(release, into.release, progress=progress)
+            taken = into.release
+        opened = open_release(taken)
+        opened = opened.changed(_changed(opened.spec, changes))
+        privacy = statement.read(taken)
+        if taken == release:
+            with stages("take over"):
+                adopt(release, into.release)
+                mine = digests(into.release) | {
+                    "spec.toml": run_directory.file_digest(release / "spec.toml")
+                }
+                check_taken(release, mine, privacy)
+        atomic.write_text(into.release / "spec.toml", opened.spec.dump())
+        seal(into.release, privacy, opened.after.name)
+        choice = EngineChoice(workers=workers)
+        try:
+            with LocalEngine(workers) as engine:
+                made = post_process(into.root, opened.spec, engine, choice, stages, progress)
+        except InfeasibleError as error:  # what was published contradicts itself
+            raise ReleaseError(
+                f"its constraints cannot be met together: {error.what}",
+                where=release,
+                remedy="the release is altered: get it again from where it was published",
+            ) from None
+        Board(into.root).remove()
+        return Again(
+            opened.after.name,
+            opened.spec.digest,
+            privacy.private,
+            {"certificates": certificates_json(made.certificates)},
+            privacy.says if isinstance(privacy, ForeignStatement) else (),
+        )
+
+
+def _changed(spec: Spec, changes: Sequence[str]) -> Spec:
+    """The specification with changes that leave alone what was measured. Raises :class:`UserError`
+    for others.
+    """
+    if not changes:
+        return spec
+    new = specification.of_release(spec.dump(), where="--set", overrides=changes)
+    for name, key in type(spec).model_fields.items():
+        if name not in AFTERWARDS and getattr(new, name) != getattr(spec, name):
+            raise UserError(
+                f"{key.alias or name} was settled when this release was measured",
+                where="--set",
+                remedy=(
+                    f"what can change afterwards is in {', '.join(AFTERWARDS)}; for anything else, "
+                    "run again: that measures again"
+                ),
+            )
+    return new

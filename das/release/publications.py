@@ -1,0 +1,170 @@
+"""What can be done with a release of each publication: the registry of the halves that cannot see
+the truth.
+
+Of the other halves, which make a publication from records, it is :mod:`das.making`. No other code
+asks which publication it has: it asks for the half of it, or what it :data:`cannot <Publication>`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from das.accounting.document import Invariant, Line, Statement
+from das.accounting.statement import Terms
+from das.engine import Progress
+from das.errors import UserError
+from das.files.run import run_directory
+from das.files.run.run_directory import RunDirectory
+from das.model.budget import Plan
+from das.model.features import FEATURES
+from das.model.idle import IdleDraws
+from das.model.ledger import Event
+from das.model.not_private import Private
+from das.release.wording import Wording
+from das.size import Size
+from das.spec.parse import publication_of as named
+from das.spec.parts import Run
+from das.stages import Stages
+
+#: By ``run.publication``: where the half is, loaded when it is asked for.
+_HALVES = {
+    "counts": "das.release.public_counts",
+    "published": "das.release.public_counts",
+    "dhc": "das.release.public_dhc",
+    "detailed-dhc": "das.release.public_detailed",
+}
+
+
+class Specified(Protocol):
+    """What is to be measured, and stated of it: a specification, with what it names read."""
+
+    @property
+    def universes(self) -> Sequence[PlannedRecords]: ...
+
+    @property
+    def run(self) -> Run: ...
+
+    @property
+    def terms(self) -> Terms: ...
+
+    @property
+    def digest(self) -> str: ...
+
+
+class PlannedRecords(Protocol):
+    """Records of one kind, and what is measured of them."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def plan(self) -> Plan: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """What was made of the measurements of a release once more: the specification's ``name`` and
+    ``digest``; ``said``: what the manifest says of it beside; ``tables`` and ``cost`` as of an
+    outcome."""
+
+    name: str
+    digest: str
+    private: Private
+    said: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    tables: Mapping[str, int] = field(default_factory=dict)
+    cost: Sequence[str] = ()
+
+
+class Publication(Protocol):
+    """One publication, as far as its releases go."""
+
+    #: What is published, in words.
+    title: str
+    #: By feature (:mod:`das.model.features`), why there is none of it; it has all others.
+    cannot: Mapping[str, str]
+    #: Files without which nothing can be verified.
+    needed: Sequence[str]
+    #: What is computed again when a release is verified, beside its books; in words.
+    recounted: str
+
+    def resolved(self, spec: Any) -> Specified:
+        """A configuration, with the public files that it names read."""
+
+    def outlook(self, spec: Any) -> tuple[Sequence[Size], IdleDraws]:
+        """By the specification alone, what a run takes, and which of its draws buy nothing."""
+
+    def spare_of(self, release: Path) -> IdleDraws:
+        """Which draws of a run have bought nothing, by the trees that were measured."""
+
+    def open(self, release: Path) -> Any:
+        """Raises :class:`ReleaseError` or :class:`SpecError` where it is no whole release."""
+
+    def planned(self, release: Path) -> tuple[Specified, Mapping[str, Sequence[Event]]]:
+        """The specification, and what it draws, by universe, in the order of the ledger."""
+
+    def notes(self, spec: Any) -> tuple[str, ...]:
+        """Sentences of the statement that do not follow from its books."""
+
+    def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
+        """Hold the measurements against the statement. Raises :class:`ReleaseError`."""
+
+    def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
+        """Hold what lies beside the measurements against what it is made of; what is published
+        exactly.
+        """
+
+    def check_published(self, release: Path, wording: Wording) -> None:
+        """Hold what is published against itself."""
+
+    def again(
+        self,
+        release: Path,
+        into: RunDirectory,
+        changes: Sequence[str],
+        workers: int,
+        stages: Stages,
+        progress: Progress,
+    ) -> Again:
+        """Everything after measurement, from the files of ``release`` alone, ``into`` a folder:
+        a whole release.
+        """
+
+
+def publication_of(release: Path) -> Publication:
+    """That of a release; counts over a tree where its specification does not say, or is not to be
+    read: who opens it says what is wrong."""
+    path = release / "spec.toml"
+    name = next(iter(_HALVES))
+    if path.is_file():
+        try:
+            tree = tomllib.loads(run_directory.read_text(path, "release specification"))
+        except (ValueError, RecursionError):
+            tree = {}
+        name = named(tree, str(path))
+    return publication(name)
+
+
+def publication(name: str) -> Publication:
+    """That of ``run.publication``."""
+    return cast(Publication, import_module(_HALVES[name]).Public())
+
+
+def names() -> tuple[str, ...]:
+    return tuple(_HALVES)
+
+
+def require(of: Publication, feature: str, where: object) -> None:
+    """Raises :class:`UserError`, with the reason, where a publication has no such feature."""
+    if feature not in FEATURES:
+        raise ValueError(f"there is no feature {feature!r}")
+    if feature in of.cannot:
+        raise UserError(
+            f"{FEATURES[feature]} is not there for {of.title}",
+            where=where,
+            remedy=of.cannot[feature],
+        )

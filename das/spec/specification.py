@@ -1,0 +1,65 @@
+"""What the specifications of all publications share."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, ClassVar, Self
+
+import tomli_w
+
+from das.model.not_private import WARNING
+from das.spec.parts import Part, Run
+
+#: What a specification says of one machine alone.
+OF_A_MACHINE: dict[str, Any] = {"data": {"path"}}
+
+
+class Specification(Part):
+    """What a configuration says, checked. Frozen. ``title``: what is published, in words;
+    ``remedy``: who takes such a configuration, and its releases."""
+
+    title: ClassVar[str]
+    remedy: ClassVar[str]
+    of_a_machine: ClassVar[Any] = OF_A_MACHINE
+
+    run: Run
+
+    @classmethod
+    def publication(cls) -> str:
+        """The value of ``run.publication``."""
+        run = cls.model_fields["run"].annotation
+        assert run is not None
+        return str(run.model_fields["publication"].default)
+
+    @classmethod
+    def amended(cls, tree: dict[str, Any], changed: set[str]) -> dict[str, Any]:
+        """The tree of a text, of which these dotted keys were ``changed``, as it is to be read."""
+        return tree
+
+    def checked(self) -> Self:
+        """The same, after everything that parts must agree on was built. Raises
+        :class:`SpecError`.
+        """
+        return self
+
+    @property
+    def private(self) -> object:
+        """Whether the noise is private: true, false or unknown."""
+        return self.run.private
+
+    def tree(self) -> dict[str, Any]:
+        """The resolved specification as a rerun needs it, without what is of one machine."""
+        return self.model_dump(
+            mode="json", by_alias=True, exclude=self.of_a_machine, exclude_none=True
+        )
+
+    def dump(self) -> str:
+        """The same as TOML. That of noise that is not private begins with a comment that says
+        so.
+        """
+        return ("" if self.private else f"# {WARNING}\n") + tomli_w.dumps(self.tree())
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the resolved specification."""
+        return hashlib.sha256(self.dump().encode()).hexdigest()
