@@ -24,7 +24,7 @@ from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, refuse_to_resume
 from das.files.run.staged import opened as opened_engine
 from das.making import maker_of
-from das.making.work import Derived, Given, Maker, Measured, Work
+from das.making.work import Derived, Given, Maker, MeasuringRecord, Work
 from das.model.not_private import marked
 from das.release.outcome import Outcome
 from das.spec import RunSpec, Specification
@@ -120,7 +120,7 @@ def gone_on(
         return concluded(maker, work, measured, derived)
 
 
-def concluded(maker: Maker, work: Work, measured: Measured, derived: Derived) -> Outcome:
+def concluded(maker: Maker, work: Work, measured: MeasuringRecord, derived: Derived) -> Outcome:
     """The end of a run: it is held against the truth, and its manifest is written."""
     found: Mapping[str, Any] = maker.evaluate(work, measured, derived)
     directory, spec, stages = work.directory, maker.spec, work.stages

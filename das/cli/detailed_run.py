@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import click
-import tomli_w
 
 from das.cli.console import console
 from das.cli.interruption import optional
@@ -25,7 +24,7 @@ from das.cli.options import (
 from das.cli.running import performed, show
 from das.engine.choice import EngineChoice
 from das.model.adaptive import PRODUCTS
-from das.spec import DetailedFolders, load, of_kind
+from das.spec import DetailedFolders, of_kind, of_tree
 from das.spec.detailed import DELTA
 from das.truth.group_folders import GivenFolders, read_folders
 
@@ -178,5 +177,5 @@ def of_folders(
         "data": {"path": str(data), "parameters": str(parameters)} | named,
         "detailed": {"product": product, "delta": delta},
     }
-    spec = load(tomli_w.dumps(tree), where="das detailed run")
+    spec = of_tree(tree, where="das detailed run")
     return of_kind(DetailedFolders, spec, "das detailed run")

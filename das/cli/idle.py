@@ -9,10 +9,10 @@ from typing import Any
 from das.cli.shown import class_of
 from das.model.idle import Idle, IdleDraws
 from das.model.universe import Planned
-from das.release.publications import Publication
+from das.release.publications import PublicHalf
 
 
-def bought_nothing(of: Publication, spec: Any, release: Path) -> list[str]:
+def bought_nothing(of: PublicHalf, spec: Any, release: Path) -> list[str]:
     """A line for each draw of a run that bought nothing, by the trees that were measured."""
     _, spare = of.outlook(of.resolved(spec))
     return lines(of.spare_of(release)) if spare else []

@@ -32,8 +32,8 @@ from das.files.run.run_directory import (
     file_digest,
     read_json,
 )
-from das.making.counts import Making, derived
-from das.making.work import Given, Measured, Work
+from das.making.counts import CountsMaker, derived
+from das.making.work import Given, MeasuringRecord, Work
 from das.model.closed import Closed
 from das.model.error_rows import SummaryRow, SweepRow
 from das.model.mechanism import RHO
@@ -204,7 +204,7 @@ def _rows(
     due = sorted((r for r in runs if not r.is_done), key=lambda r: not r.directory.ledger.exists())
     side_by_side = max(1, min(workers, len(due)))
     ahead = side_by_side if workers > 1 else 0
-    waiting: deque[tuple[_Run, Work, Measured, Future[tuple[Made, Stages]]]] = deque()
+    waiting: deque[tuple[_Run, Work, MeasuringRecord, Future[tuple[Made, Stages]]]] = deque()
     for run in due:
         work, measured = _measured(run, prepared, noise.get(run.noise))
         noise.setdefault(run.noise, run.directory)
@@ -217,7 +217,9 @@ def _rows(
         yield _finished(*waiting.popleft())
 
 
-def _measured(run: _Run, prepared: Prepared, noise: RunDirectory | None) -> tuple[Work, Measured]:
+def _measured(
+    run: _Run, prepared: Prepared, noise: RunDirectory | None
+) -> tuple[Work, MeasuringRecord]:
     """Measure, or take over the ``noise`` of a run that has, or go on with what an interrupted
     attempt has. Without a ledger nothing was drawn."""
     directory, choice = run.directory, EngineChoice()
@@ -227,15 +229,15 @@ def _measured(run: _Run, prepared: Prepared, noise: RunDirectory | None) -> tupl
         begin(run.spec, prepared, directory, noise)
     again = resume or noise is not None
     work = Work(directory, choice, LocalEngine(), Stages(), Silent(), again)
-    return work, Making(run.spec, Given()).measure(work)
+    return work, CountsMaker(run.spec, Given()).measure(work)
 
 
 def _finished(
-    run: _Run, work: Work, measured: Measured, made: Future[tuple[Made, Stages]]
+    run: _Run, work: Work, measured: MeasuringRecord, made: Future[tuple[Made, Stages]]
 ) -> tuple[_Run, list[SweepRow]]:
     found, after = made.result()
     work.stages.done += after.done
-    outcome = concluded(Making(run.spec, Given()), work, measured, derived(found))
+    outcome = concluded(CountsMaker(run.spec, Given()), work, measured, derived(found))
     rows = outcome.rows[run.spec.persons.name]
     return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in rows]
 

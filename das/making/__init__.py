@@ -13,9 +13,9 @@ from das.spec.specification import Specification
 
 #: By ``run.publication``: where it is made, loaded when it is asked for.
 MAKERS = {
-    "counts": "das.making.counts",
-    "dhc": "das.making.dhc",
-    "detailed-dhc": "das.making.detailed",
+    "counts": ("das.making.counts", "CountsMaker"),
+    "dhc": ("das.making.dhc", "DhcMaker"),
+    "detailed-dhc": ("das.making.detailed", "DetailedMaker"),
 }
 
 
@@ -30,4 +30,5 @@ def maker_of(spec: Specification, given: Given) -> Maker:
             where="run",
             remedy=spec.remedy,
         )
-    return cast(Maker, import_module(MAKERS[name]).Making(spec, given))
+    module, kind = MAKERS[name]
+    return cast(Maker, getattr(import_module(module), kind)(spec, given))

@@ -22,10 +22,10 @@ from das.engine.progress import Progress
 from das.files import atomic, machine
 from das.files.release import spine as spine_file
 from das.files.run import errors_csv
+from das.files.run.given_again import check_inputs
 from das.files.run.run_directory import RunDirectory
-from das.making.inputs import check_inputs
 from das.making.sizes import sizes_of
-from das.making.work import Derived, Given, Measured, Work
+from das.making.work import Derived, Given, MeasuringRecord, Work
 from das.model.error_rows import ErrorRow
 from das.model.idle import IdleDraws
 from das.noise import entropy
@@ -46,7 +46,7 @@ from das.truth.prepared import TrueHistograms
 from das.version import __version__
 
 
-class Making:
+class CountsMaker:
     """One run (:class:`das.making.work.Maker`)."""
 
     def __init__(self, spec: RunSpec, given: Given) -> None:
@@ -76,7 +76,7 @@ class Making:
             return choice
         return EngineChoice(LOCAL, choice.workers)
 
-    def measure(self, work: Work) -> Measured:
+    def measure(self, work: Work) -> MeasuringRecord:
         began, (name, private) = (
             datetime.now(UTC),
             entropy.stated(self.spec.run.entropy, self.spec.run.seed),
@@ -93,16 +93,18 @@ class Making:
                 work.progress,
                 work.accept_spent,
             )
-        return Measured(began, name, private, privacy, (spec, begun))
+        return MeasuringRecord(began, name, private, privacy, (spec, begun))
 
-    def derive(self, work: Work, measured: Measured) -> Derived:
+    def derive(self, work: Work, measured: MeasuringRecord) -> Derived:
         spec, _ = measured.kept
         made = post_process(
             work.directory.root, spec, work.engine, work.choice, work.stages, work.progress
         )
         return derived(made)
 
-    def evaluate(self, work: Work, measured: Measured, derived: Derived) -> Mapping[str, Any]:
+    def evaluate(
+        self, work: Work, measured: MeasuringRecord, derived: Derived
+    ) -> Mapping[str, Any]:
         """The errors; and, where pages are asked for, that of single places and of the errors."""
         (spec, begun), made = measured.kept, derived.kept
         trunk = replace(open_trunk(work.directory.release), spec=spec)
@@ -155,7 +157,7 @@ class Making:
         self,
         trunk: Opened,
         made: Made,
-        measured: Measured,
+        measured: MeasuringRecord,
         beside: ByPlace,
         rows: Mapping[str, Sequence[ErrorRow]],
         work: Work,

@@ -17,7 +17,7 @@ from das.errors import UserError
 from das.files.detailed import parameters as parameter_files
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
-from das.making.work import Derived, Given, Measured, Work
+from das.making.work import Derived, Given, MeasuringRecord, Work
 from das.model.idle import IdleDraws
 from das.noise import entropy
 from das.release import group_page
@@ -31,7 +31,7 @@ from das.truth.group_folders import GivenFolders, check_same, read_folders
 from das.truth.group_run import begin, measure_groups
 
 
-class Making:
+class DetailedMaker:
     """One run (:class:`das.making.work.Maker`)."""
 
     def __init__(self, spec: DetailedFolders, given: Given) -> None:
@@ -54,16 +54,16 @@ class Making:
     def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
         return choice
 
-    def measure(self, work: Work) -> Measured:
+    def measure(self, work: Work) -> MeasuringRecord:
         began, (name, private) = (
             datetime.now(UTC),
             entropy.stated(self.spec.run.entropy, self.spec.run.seed),
         )
         with work.stages("measure"):
             privacy = measure_groups(work.directory, work.engine, work.progress, work.accept_spent)
-        return Measured(began, name, private, privacy)
+        return MeasuringRecord(began, name, private, privacy)
 
-    def derive(self, work: Work, measured: Measured) -> Derived:
+    def derive(self, work: Work, measured: MeasuringRecord) -> Derived:
         directory, privacy = work.directory, measured.privacy
         opened = open_groups(directory.release)
         with work.stages("tables"):
@@ -76,7 +76,9 @@ class Making:
             seal(directory.release, privacy, self.spec.run.name, files)
         return Derived({"product": self.spec.product.name, "rows": published.rows}, published.rows)
 
-    def evaluate(self, work: Work, measured: Measured, derived: Derived) -> Mapping[str, Any]:
+    def evaluate(
+        self, work: Work, measured: MeasuringRecord, derived: Derived
+    ) -> Mapping[str, Any]:
         """Its tables are sums of what was measured: their errors are those of the noise."""
         return {"tables": derived.kept}
 

@@ -21,7 +21,7 @@ from das.files import atomic
 from das.files.release import statement
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
-from das.making.work import Derived, Given, Measured, Work
+from das.making.work import Derived, Given, MeasuringRecord, Work
 from das.model.idle import IdleDraws
 from das.model.measured_spine import MeasuredSpine
 from das.noise import entropy
@@ -42,7 +42,7 @@ from das.version import __version__
 _BESIDE = "Mean absolute errors beside those of the Bureau's run, medians"
 
 
-class Making:
+class DhcMaker:
     """One run (:class:`das.making.work.Maker`)."""
 
     def __init__(self, spec: DhcSpec, given: Given) -> None:
@@ -74,7 +74,7 @@ class Making:
         _check_engine(choice)
         return choice
 
-    def measure(self, work: Work) -> Measured:
+    def measure(self, work: Work) -> MeasuringRecord:
         """Estimation asks, and is answered: both are done here."""
         began, (name, private) = (
             datetime.now(UTC),
@@ -85,15 +85,17 @@ class Making:
         with work.stages("measure and estimate"), executor(work.choice.workers) as pool:
             estimate = partial(opened.estimate, pool=pool, progress=work.progress)
             done = measure_and_estimate(opened, measuring, estimate)
-        return Measured(began, name, private, measuring.close(), (opened, measuring, done))
+        return MeasuringRecord(began, name, private, measuring.close(), (opened, measuring, done))
 
-    def derive(self, work: Work, measured: Measured) -> Derived:
+    def derive(self, work: Work, measured: MeasuringRecord) -> Derived:
         opened, _, done = measured.kept
         publish(opened, done, measured.privacy, work.stages, work.progress)
         certificates = {name: e.certificates for name, e in done.items()}
         return Derived({"certificates": certificates_json(certificates)})
 
-    def evaluate(self, work: Work, measured: Measured, derived: Derived) -> Mapping[str, Any]:
+    def evaluate(
+        self, work: Work, measured: MeasuringRecord, derived: Derived
+    ) -> Mapping[str, Any]:
         opened, measuring, done = measured.kept
         with work.stages("evaluate"):
             work.progress.stage("evaluate", None)
@@ -112,7 +114,9 @@ class Making:
     def finished(self, directory: RunDirectory) -> Mapping[str, Any]:
         return {"cost": cost(statement.read(directory.release))}
 
-    def _write_page(self, errors: dhc_assessment.DhcErrors, measured: Measured, work: Work) -> None:
+    def _write_page(
+        self, errors: dhc_assessment.DhcErrors, measured: MeasuringRecord, work: Work
+    ) -> None:
         spec, stages = self.spec, work.stages
         if spec.output.report:
             schema = spec.universe(PERSONS).schema

@@ -41,7 +41,7 @@ class Work:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuringRecord:
     """What the measuring of a run leaves for its end: when it began, its randomness, and its
     privacy statement. ``kept``: what the publication needs of it for the stages behind."""
 
@@ -82,13 +82,15 @@ class Maker(Protocol):
     def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
         """Who performs the tasks: who was chosen, unless there are none to share out."""
 
-    def measure(self, work: Work) -> Measured:
+    def measure(self, work: Work) -> MeasuringRecord:
         """Noisy measurements and their statement; what has been measured, stands."""
 
-    def derive(self, work: Work, measured: Measured) -> Derived:
+    def derive(self, work: Work, measured: MeasuringRecord) -> Derived:
         """Everything after measurement, from the release alone."""
 
-    def evaluate(self, work: Work, measured: Measured, derived: Derived) -> Mapping[str, Any]:
+    def evaluate(
+        self, work: Work, measured: MeasuringRecord, derived: Derived
+    ) -> Mapping[str, Any]:
         """Hold it against the truth, in ``confidential/``: fields of the outcome."""
 
     def outlook(self, stages: Stages, progress: Progress) -> tuple[Sequence[Size], IdleDraws]:

@@ -1,5 +1,5 @@
 """Counts over a tree: what can be done with a release, without the truth
-(:class:`das.release.publications.Publication`)."""
+(:class:`das.release.publications.PublicHalf`)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ AFTERWARDS = ("estimation", "rounding", "output")
 _NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
 
 
-class Public:
+class PublicCounts:
     title = "counts over a tree"
     cannot: Mapping[str, str] = {}
     needed = _NEEDED
@@ -63,7 +63,7 @@ class Public:
         opened = open_release(release)
         return found_on(opened.run, opened.trees, opened.spine)
 
-    def open(self, release: Path) -> Opened:
+    def opened(self, release: Path) -> Opened:
         return open_release(release)
 
     def planned(self, release: Path) -> tuple[RunSpec, Mapping[str, Sequence[Event]]]:

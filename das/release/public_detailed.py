@@ -1,9 +1,8 @@
 """The Detailed DHC: what can be done with a release, without the truth
-(:class:`das.release.publications.Publication`)."""
+(:class:`das.release.publications.PublicHalf`)."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +10,7 @@ from pathlib import Path
 from das.accounting.document import Invariant, Line, Statement
 from das.engine import Progress
 from das.errors import UserError
-from das.files import atomic
 from das.files.detailed import parameters
-from das.files.detailed import regions as regions_file
 from das.files.detailed import totals as totals_file
 from das.files.release import statement
 from das.files.release.adoption import adopt, check_taken
@@ -23,7 +20,7 @@ from das.model.idle import IdleDraws
 from das.model.ledger import Event
 from das.release import group_page
 from das.release.group_tables import publish
-from das.release.groups import PARAMETERS, OpenedGroups, open_groups
+from das.release.groups import PARAMETERS, OpenedGroups, open_groups, write_public
 from das.release.publications import Again
 from das.release.seal import seal
 from das.release.verify import groups
@@ -39,7 +36,7 @@ _PLAN = "its parameters say what each level costs: `das detailed plan` shows wha
 _LAYOUT = "a row of its Parquet files is a group; `das detailed estimate` estimates from them"
 
 
-class Public:
+class PublicDetailed:
     title = "the Detailed DHC"
     cannot: Mapping[str, str] = {
         "check --data": "das check reads its folders, and counts their records for their curator",
@@ -80,7 +77,7 @@ class Public:
     def spare_of(self, release: Path) -> IdleDraws:
         return ()
 
-    def open(self, release: Path) -> OpenedGroups:
+    def opened(self, release: Path) -> OpenedGroups:
         return open_groups(release)
 
     def planned(self, release: Path) -> tuple[DetailedSpec, Mapping[str, Sequence[Event]]]:
@@ -118,11 +115,9 @@ class Public:
                 where="--set, --method",
                 remedy=self.cannot["estimate --set"],
             )
-        adopt(release, into.release, ["spec.toml", regions_file.NAME])
-        with atomic.folder(into.release / PARAMETERS) as draft:
-            shutil.copytree(release / PARAMETERS, draft, dirs_exist_ok=True)
-        if opened.totals is not None:
-            shutil.copyfile(release / totals_file.FILE, into.release / totals_file.FILE)
+        totals = None if opened.totals is None else release / totals_file.FILE
+        adopt(release, into.release)
+        write_public(into.release, opened.spec, release / PARAMETERS, opened.regions, totals)
         check_taken(release, digests(into.release), privacy)
         opened = replace(opened, folder=into.release)
         with stages("tables"):

@@ -1,5 +1,5 @@
 """The demographic file: what can be done with a release, without the truth
-(:class:`das.release.publications.Publication`)."""
+(:class:`das.release.publications.PublicHalf`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ON_REQUEST = (
 )
 
 
-class Public:
+class PublicDhc:
     title = "the demographic file (DHC)"
     cannot: Mapping[str, str] = {
         "engine": "persons, units and households are estimated one after the other, by this machine",
@@ -75,7 +75,7 @@ class Public:
     def spare_of(self, release: Path) -> IdleDraws:
         return ()
 
-    def open(self, release: Path) -> OpenedDhc:
+    def opened(self, release: Path) -> OpenedDhc:
         return open_dhc(release)
 
     def planned(self, release: Path) -> tuple[DhcSpec, Mapping[str, Sequence[Event]]]:

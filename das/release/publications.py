@@ -2,7 +2,7 @@
 the truth.
 
 Of the other halves, which make a publication from records, it is :mod:`das.making`. No other code
-asks which publication it has: it asks for the half of it, or what it :data:`cannot <Publication>`."""
+asks which publication it has: it asks for the half of it, or what it :data:`cannot <PublicHalf>`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from das.engine import Progress
 from das.errors import UserError
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
-from das.model.budget import Plan
 from das.model.features import FEATURES
 from das.model.idle import IdleDraws
 from das.model.ledger import Event
@@ -28,14 +27,15 @@ from das.release.wording import Wording
 from das.size import Size
 from das.spec.parse import publication_of as named
 from das.spec.parts import Run
+from das.spec.specification import PlannedRecords
 from das.stages import Stages
 
 #: By ``run.publication``: where the half is, loaded when it is asked for.
 _HALVES = {
-    "counts": "das.release.public_counts",
-    "published": "das.release.public_counts",
-    "dhc": "das.release.public_dhc",
-    "detailed-dhc": "das.release.public_detailed",
+    "counts": ("das.release.public_counts", "PublicCounts"),
+    "published": ("das.release.public_counts", "PublicCounts"),
+    "dhc": ("das.release.public_dhc", "PublicDhc"),
+    "detailed-dhc": ("das.release.public_detailed", "PublicDetailed"),
 }
 
 
@@ -55,16 +55,6 @@ class Specified(Protocol):
     def digest(self) -> str: ...
 
 
-class PlannedRecords(Protocol):
-    """Records of one kind, and what is measured of them."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def plan(self) -> Plan: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Again:
     """What was made of the measurements of a release once more: the specification's ``name`` and
@@ -80,7 +70,7 @@ class Again:
     cost: Sequence[str] = ()
 
 
-class Publication(Protocol):
+class PublicHalf(Protocol):
     """One publication, as far as its releases go."""
 
     #: What is published, in words.
@@ -101,7 +91,7 @@ class Publication(Protocol):
     def spare_of(self, release: Path) -> IdleDraws:
         """Which draws of a run have bought nothing, by the trees that were measured."""
 
-    def open(self, release: Path) -> Any:
+    def opened(self, release: Path) -> Any:
         """Raises :class:`ReleaseError` or :class:`SpecError` where it is no whole release."""
 
     def planned(self, release: Path) -> tuple[Specified, Mapping[str, Sequence[Event]]]:
@@ -135,7 +125,7 @@ class Publication(Protocol):
         """
 
 
-def publication_of(release: Path) -> Publication:
+def publication_of(release: Path) -> PublicHalf:
     """That of a release; counts over a tree where its specification does not say, or is not to be
     read: who opens it says what is wrong."""
     path = release / "spec.toml"
@@ -149,16 +139,17 @@ def publication_of(release: Path) -> Publication:
     return publication(name)
 
 
-def publication(name: str) -> Publication:
+def publication(name: str) -> PublicHalf:
     """That of ``run.publication``."""
-    return cast(Publication, import_module(_HALVES[name]).Public())
+    module, kind = _HALVES[name]
+    return cast(PublicHalf, getattr(import_module(module), kind)())
 
 
 def names() -> tuple[str, ...]:
     return tuple(_HALVES)
 
 
-def require(of: Publication, feature: str, where: object) -> None:
+def require(of: PublicHalf, feature: str, where: object) -> None:
     """Raises :class:`UserError`, with the reason, where a publication has no such feature."""
     if feature not in FEATURES:
         raise ValueError(f"there is no feature {feature!r}")

@@ -36,7 +36,7 @@ class ReleasedTables:
         """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete
         release.
         """
-        if isinstance(publication_of(release).open(release), OpenedDhc):
+        if isinstance(publication_of(release).opened(release), OpenedDhc):
             dhc = open_dhc(release)
             every = {t.name: t for u in dhc.spec.universes for t in dhc_files.tables_of(u.name)}
             return ReleasedTables(release, dhc.spine, every, dhc.spec.run.private)

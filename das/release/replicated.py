@@ -185,7 +185,7 @@ def open_either(release: Path) -> AnyOpened:
     """
     return (
         open_dhc(release)
-        if isinstance(publication_of(release).open(release), OpenedDhc)
+        if isinstance(publication_of(release).opened(release), OpenedDhc)
         else open_release(release)
     )
 

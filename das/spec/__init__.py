@@ -6,7 +6,7 @@ from das.model.post_processing import METHODS
 from das.spec.budgets import budget_toml
 from das.spec.detailed import DetailedFolders, DetailedSpec
 from das.spec.dhc import DhcSpec
-from das.spec.parse import Spec, load, of_kind, of_release, parse
+from das.spec.parse import Spec, load, of_kind, of_release, of_tree, parse
 from das.spec.published import PublishedSpec
 from das.spec.run import RunSpec
 from das.spec.specification import Specification
@@ -24,5 +24,6 @@ __all__ = [
     "load",
     "of_kind",
     "of_release",
+    "of_tree",
     "parse",
 ]

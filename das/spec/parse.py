@@ -77,7 +77,18 @@ def load(
 
     Raises :class:`SpecError`, once, with every fault that was found and the key of each.
     """
-    tree = tree_of(text, where)
+    return of_tree(tree_of(text, where), where=where, overrides=overrides, folder=folder, note=note)
+
+
+def of_tree(
+    tree: dict[str, Any],
+    *,
+    where: str,
+    overrides: Sequence[str] = (),
+    folder: Path | None = None,
+    note: Callable[[str], None] | None = None,
+) -> Specification:
+    """The same of tables and keys; ``tree`` is changed."""
     data = tree.get("data")
     if folder is not None and isinstance(data, dict) and isinstance(data.get("path"), list | str):
         given = [data["path"]] if isinstance(data["path"], str) else data["path"]

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import tomli_w
 
+from das.model.budget import Plan
 from das.model.not_private import WARNING
 from das.spec.parts import Part, Run
 
 #: What a specification says of one machine alone.
 OF_A_MACHINE: dict[str, Any] = {"data": {"path"}}
+
+
+class PlannedRecords(Protocol):
+    """Records of one kind, and what is measured of them."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def plan(self) -> Plan: ...
 
 
 class Specification(Part):

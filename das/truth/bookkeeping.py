@@ -64,11 +64,12 @@ from das.files.run import noise_key, run_directory
 from das.files.run.board import Board
 from das.files.run.ledger import Attempt, Entries, LedgerFile, MeasuredPart, StageKey
 from das.files.run.run_directory import RunDirectory
-from das.model.budget import Plan, dearest
+from das.model.budget import dearest
 from das.model.ledger import Event, Ledger
 from das.noise import entropy
 from das.noise.entropy import Entropy
 from das.spec.parts import Run
+from das.spec.specification import PlannedRecords
 from das.version import __version__
 
 #: By universe, what tells its true counts from any other: digests of pieces of them, by names.
@@ -79,16 +80,6 @@ _AGAIN = (
     "measure again with --accept-spent (that spends as much once more, and the privacy statement"
     " then names both spendings), or give the run up"
 )
-
-
-class PlannedRecords(Protocol):
-    """Records of one kind, and what is measured of them."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def plan(self) -> Plan: ...
 
 
 class Measuring(Protocol):

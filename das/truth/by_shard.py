@@ -11,8 +11,9 @@ too, and kept in ``confidential/sums/`` for the trunk."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from das.files.run import made, run_directory, tallies, truth
 from das.files.run.ledger import LedgerFile, MeasuredPart
 from das.files.run.run_directory import RunDirectory
 from das.files.run.staged import perform
+from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint, summed
 from das.model.error_rows import ErrorRow
@@ -205,30 +207,54 @@ def measured_level(
     return measure_part(u, level, known, tree, noise, directory.release, number=number, shard=part)
 
 
-def _known(
-    opened: Opened, directory: RunDirectory, universe: str
-) -> tuple[TrueHistograms, TrueHistograms]:
-    """The true counts of a shard, of all levels: of what is published, and of what is measured.
-    Raises :class:`ReleaseError` where they are not those that the run goes by."""
+@dataclass(frozen=True, repr=False)
+class _Counted(Closed):
+    """The true counts of a part, of all levels: of what is published, and of what is measured; and
+    the file that they were read from, as it was."""
+
+    published: TrueHistograms
+    measured: TrueHistograms
+    path: Path
+    digest: str
+
+    def check(self, directory: RunDirectory, universe: str) -> None:
+        """Raises :class:`ReleaseError` where they are not those that the run goes by."""
+        if self.digest != _digest_of(directory, universe, self.path.name):
+            raise _another(self.path)
+
+
+def _counted(opened: Opened, directory: RunDirectory, universe: str) -> _Counted:
+    """Raises :class:`PrivacyError` where they do not fit the tree, :class:`ReleaseError` where
+    there are none.
+    """
     path = directory.truth_of(universe, opened.part or 0)
-    if not path.is_file() or run_directory.file_digest(path) != _digest_of(
-        directory, universe, path.name
-    ):
-        raise ReleaseError(
-            "the true counts are not those that this run began with",
-            where=path,
-            remedy="resume with what the run began with, or start another in a new folder",
-        )
-    tree, lowest, schema = (
-        opened.trees[universe],
-        truth.read(path),
-        opened.run.universe(universe).schema,
-    )
+    if not path.is_file():
+        raise _another(path)
+    tree, schema = opened.trees[universe], opened.run.universe(universe).schema
+    digest, lowest = run_directory.file_digest(path), truth.read(path)
     published = upward(lowest, opened.spine)
     measured = published if tree.alike else over(tree, lowest)
     for level, counts in measured.items():
         check_fits(counts, level, universe, schema, tree)
-    return published, measured
+    return _Counted(published, measured, path, digest)
+
+
+def _another(path: Path) -> ReleaseError:
+    return ReleaseError(
+        "the true counts are not those that this run began with",
+        where=path,
+        remedy="resume with what the run began with, or start another in a new folder",
+    )
+
+
+def _known(
+    opened: Opened, directory: RunDirectory, universe: str
+) -> tuple[TrueHistograms, TrueHistograms]:
+    """The true counts of a part, of all levels: of what is published, and of what is measured.
+    Raises :class:`ReleaseError` where they are not those that the run goes by."""
+    found = _counted(opened, directory, universe)
+    found.check(directory, universe)
+    return found.published, found.measured
 
 
 def trunk_of(
@@ -379,8 +405,10 @@ def _measured(
     due = planned(spec, begun.ways, lambda level: (0,) if level in trunk.levels else shards)
     names = [u.name for u in spec.universes]
     # counts that do not fit are found before anything is paid for
-    known = {} if shards else {name: trunk_of(trunk, directory, name)[1] for name in names}
+    known = {} if shards else {name: _counted(trunk, directory, name) for name in names}
     books = Books.of(spec, due, directory, _digests(directory, names), accept_spent)
+    for name, counted in known.items():
+        counted.check(directory, name)
     for stage in (s for s in due if s[1] not in trunk.levels):
         books.begin(stage)
     tasks = by_shard.tasks(Desk(directory.root), size, "measure")
@@ -391,7 +419,7 @@ def _measured(
         )
         for u in spec.universes:
             progress.stage(f"measure {u.name}", len(trunk.levels))
-            counts = known.get(u.name) or trunk_of(trunk, directory, u.name)[1]
+            counts = trunk_of(trunk, directory, u.name)[1] if shards else known[u.name].measured
             for level in trunk.levels:
                 books.begin((u.name, level))
                 part = measured_level(trunk, directory, u.name, level, counts[level])

@@ -17,7 +17,7 @@ from pandas.testing import assert_frame_equal
 
 import das
 from das import pipeline, spec
-from das.engine import InProcess, Silent
+from das.engine import Silent
 from das.engine.choice import EngineChoice
 from das.engine.tasks import HandedOver
 from das.files.readers import registry
@@ -27,7 +27,8 @@ from das.files.run.run_directory import file_digest
 from das.jobs.tasks import do
 from das.model.confidential import Confidential
 from das.model.records import Extract, Records
-from das.release.estimating import estimate_from, post_process
+from das.release import estimating
+from das.release.again import estimate_from
 from das.release.post import open_release
 from das.stages import Stages
 from das.truth import preparation, prepared
@@ -127,7 +128,8 @@ def test_what_is_published_is_what_the_whole_tree_gives(made: Path, tmp_path: Pa
             (tmp_path / "release" / name).write_bytes((made / "release" / name).read_bytes())
     for folder in ("nmf", "nmf-housing"):
         (tmp_path / "release" / folder).symlink_to(made / "release" / folder)
-    post_process(opened, tmp_path / "release", InProcess(), Stages(), Silent())
+    opened = replace(opened, folder=tmp_path / "release")
+    estimating._whole(opened, EngineChoice(), Stages(), Silent())
     for path in sorted((tmp_path / "release" / "tables").glob("*.csv")):
         assert path.read_text() == (made / "release" / "tables" / path.name).read_text(), path.name
     for kind in ("persons", "units"):

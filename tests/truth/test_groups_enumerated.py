@@ -312,9 +312,8 @@ def test_a_mixture_can_be_worse_than_groups_of_one_kind_alone() -> None:
         return epsilon([(parameter, n) for parameter, n in drawn.items() if n], "1e-10")[0]
 
     assert of(2) > max(of(0), of(4)) + 0.1
-    spec = replace(
-        spec_of(parameters("20", Fraction(1, 10), race_codes=3)), delta=Fraction(1, 10**10)
-    )
+    given = parameters("20", Fraction(1, 10), race_codes=3)
+    spec = configured(run={"name": "x"}, delta=Fraction(1, 10**10)).on(given)
     said = account(spec.terms, {"persons": spec.universes[0].plan.draws}).guarantee["persons"]
     (row,) = [e for e in said.epsilon if e.delta == spec.delta]
     assert row.pld[1] >= of(2)
