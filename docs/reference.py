@@ -22,7 +22,10 @@ from pydantic import BaseModel
 
 from das.accounting.codec import json_schema
 from das.cli import main
-from das.spec import DhcSpec, RunSpec
+from das.making import MAKERS
+from das.model.features import FEATURES
+from das.release.publications import publication
+from das.spec import DetailedFolders, DhcSpec, RunSpec
 from docs.docstrings import api
 
 #: All below this line of a page is made.
@@ -31,7 +34,12 @@ LINE = "<!-- Below this line the page is made from the code, by `make reference`
 
 def pages() -> dict[Path, str]:
     """The pages and the text that each should have."""
-    makers = {"configuration.md": configuration, "commands.md": commands, "api.md": api}
+    makers = {
+        "configuration.md": configuration,
+        "commands.md": commands,
+        "api.md": api,
+        "publications.md": publications,
+    }
     out = {}
     for name, make in makers.items():
         path = Path(__file__).with_name(name)
@@ -53,18 +61,33 @@ def configuration() -> str:
     known = [model for _, model in tables(RunSpec, "")]
     for path, model in tables(RunSpec, ""):
         out += [f"## `[{path}]`", "", *_table(path, model)]
-    out += [
-        "# The demographic file",
-        "",
-        (
-            'With `schema.name = "dhc"` ([the demographic file](dhc.md)) these tables have other'
-            " keys, and `[run]` and `[output]` the same; there are no others."
-        ),
-        "",
+    for kind, page in ((DhcSpec, "dhc.md"), (DetailedFolders, "detailed.md")):
+        title = kind.title.removeprefix("the ").partition(" (")[0]
+        out += [
+            f"# {title[:1].upper()}{title[1:]}",
+            "",
+            f'With `run.publication = "{kind.publication()}"` ([{kind.title}]({page})) these tables'
+            " have other keys, and `[output]`, where there is one, the same; there are no others.",
+            "",
+        ]
+        for path, model in tables(kind, ""):
+            if model not in known:
+                out += [f"## `[{path}]` of {kind.title}", "", *_table(path, model)]
+    return "\n".join(out)
+
+
+def publications() -> str:
+    """Markdown: what each publication can do, a row for each feature."""
+    halves = {name: publication(name) for name in MAKERS}
+    out = [
+        f"| feature | | {' | '.join(half.title for half in halves.values())} |",
+        f"|---|---|{'---|' * len(halves)}",
     ]
-    for path, model in tables(DhcSpec, ""):
-        if model not in known:
-            out += [f"## `[{path}]` of the demographic file", "", *_table(path, model)]
+    for feature, words in FEATURES.items():
+        cells = [
+            f"no: {h.cannot[feature]}" if feature in h.cannot else "yes" for h in halves.values()
+        ]
+        out.append(f"| `{feature}` | {words} | {' | '.join(cells)} |")
     return "\n".join(out)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import das
 from das.cli import COMMANDS, main
-from das.cli.options import load, load_any
+from das.cli.options import load_any, load_counts
 from das.errors import SpecError
 from das.files import packaged
 from das.spec import RunSpec
@@ -183,7 +183,7 @@ def test_a_configuration_by_name_reads_the_packaged_extract(
         assert spec.run.name == name
         if isinstance(spec, RunSpec):  # nobody has the records of the other
             assert all(Path(p).is_absolute() and Path(p).exists() for p in spec.data.path)
-    assert load(Path("1940"), ("data.path=mine",)).data.path == ("mine",)
+    assert load_counts("plan", Path("1940"), ("data.path=mine",)).data.path == ("mine",)
 
 
 def test_a_file_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

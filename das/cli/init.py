@@ -10,20 +10,26 @@ import click
 from das.cli.options import OUT, PATH, guarded
 from das.errors import UserError
 from das.files.atomic import write_text
+from das.files.detailed.records import product_of
 from das.files.readers import profile
-from das.spec import parse
-from das.spec.draft import draft, left_out
+from das.spec import load
+from das.spec.draft import draft, left_out, of_folders
 from das.spec.guess import RARE, Guess, guess
 
 
 @click.command()
+@click.option("--from", "table", type=PATH, help="A table of persons, CSV or Parquet.")
 @click.option(
-    "--from", "table", type=PATH, required=True, help="A table of persons, CSV or Parquet."
+    "--from-safetab",
+    "safetab",
+    type=PATH,
+    metavar="FOLDER",
+    help="A folder with the folders `parameters` and `data` of the Detailed DHC.",
 )
 @click.option(
     "--out",
     type=OUT,
-    help="The configuration to write. Default: the table's name, ending in .toml.",
+    help="The configuration to write. Default: the name of the table, or folder, and .toml.",
 )
 @click.option(
     "--geography",
@@ -40,33 +46,66 @@ from das.spec.guess import RARE, Guess, guess
     ),
 )
 @guarded
-def init(table: Path, out: Path | None, geography: str | None, rare: bool) -> None:
+def init(
+    table: Path | None, safetab: Path | None, out: Path | None, geography: str | None, rare: bool
+) -> None:
     """Write a complete, commented configuration for a table of your own: which columns are places,
     which attributes, a plain budget. Add the levels that it leaves out, because few people have
-    them; check it before you rely on it."""
-    out = out or Path(f"{table.name.partition('.')[0] or 'own'}.toml")
+    them; check it before you rely on it. Or one of the Detailed DHC, for folders of SafeTab."""
+    given = table or safetab
+    if given is None or (table and safetab):
+        raise UserError("name a table, or a folder of SafeTab", where="--from, --from-safetab")
+    out = out or Path(f"{given.name.partition('.')[0] or 'own'}.toml")
     if out.exists():
         raise UserError(
             "is there already", where=out, remedy="choose another --out; nothing is overwritten"
         )
-    seen = profile.read(table)
-    found = guess(seen, [g.strip() for g in geography.split(",")] if geography else (), rare=rare)
-    text = draft(seen, found, out.stem, rare=rare)
-    parse(text, where=str(out))
+    text, said = _of_table(table, out, geography, rare) if table else _of_safetab(given, out.stem)
+    load(text, where=str(out))
     try:
         write_text(out, text)
     except OSError as error:
         raise UserError(
             f"cannot be written ({error.strerror})", where=out, remedy="choose another --out"
         ) from None
-    for line in _said(found, out, [] if rare else left_out(found)):
+    click.echo(f"written: {out}")
+    for line in said:
         click.echo(line)
+
+
+def _of_table(
+    table: Path, out: Path, geography: str | None, rare: bool
+) -> tuple[str, Sequence[str]]:
+    """A configuration of counts over a tree, and what to say of it."""
+    seen = profile.read(table)
+    found = guess(seen, [g.strip() for g in geography.split(",")] if geography else (), rare=rare)
+    return draft(seen, found, out.stem, rare=rare), _said(
+        found, out, [] if rare else left_out(found)
+    )
+
+
+def _of_safetab(folder: Path, name: str) -> tuple[str, Sequence[str]]:
+    """A configuration of the Detailed DHC. Which product it is, the records say."""
+    parameters, data = folder / "parameters", folder / "data"
+    for path in (parameters, data):
+        if not path.is_dir():
+            raise UserError(
+                "there is no such folder",
+                where=path,
+                remedy="name a folder with the folders `parameters` and `data`",
+            )
+    product = product_of(data)
+    return of_folders(name, product, parameters, data), (
+        f"  product     {product}",
+        "next:",
+        f"  das check {name}.toml",
+        f"  das run {name}.toml",
+    )
 
 
 def _said(found: Guess, out: Path, without: Sequence[str]) -> list[str]:
     places = " > ".join(c.name for c in found.geography)
     lines = [
-        f"written: {out}",
         f"  places      {places}"
         + (" (codes put together: they repeat)" if found.within_parent else ""),
         f"  attributes  {', '.join(c.name for c in found.attributes)}",

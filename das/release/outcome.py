@@ -28,8 +28,8 @@ class Outcome:
     was_finished: bool = False
     private: Private = True
     rows: Mapping[str, Sequence[ErrorRow]] = field(default_factory=dict, repr=False)
-    apart: bool = False
+    apart: bool = field(default=False, repr=False)
     beside: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
-    beside_title: str = ""
+    beside_title: str = field(default="", repr=False)
     tables: Mapping[str, int] = field(default_factory=dict, repr=False)
     cost: Sequence[str] = field(default=(), repr=False)

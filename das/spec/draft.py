@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import tomli_w
 
 from das.errors import SpecError
 from das.model.profile import ColumnProfile, InputProfile
@@ -195,3 +198,17 @@ def _measured(found: Guess) -> Iterator[str]:
         yield 'total = "1/4"'
         yield from (f'{_key(n)} = "1/{4 * len(names)}"' for n in names)
         yield 'detailed = "1/2"'
+
+
+def of_folders(name: str, product: str, parameters: Path, data: Path) -> str:
+    """A configuration of the Detailed DHC, whose folders are these."""
+    lines = [
+        "# The Detailed DHC (docs/detailed.md).",
+        "",
+        tomli_w.dumps({"run": {"name": name, "publication": "detailed-dhc"}}),
+        "# Paths as seen from where the command is run.",
+        tomli_w.dumps({"data": {"path": str(data), "parameters": str(parameters)}}),
+        "# The privacy statement says epsilon at this delta.",
+        tomli_w.dumps({"detailed": {"product": product, "delta": "1e-10"}}),
+    ]
+    return "\n".join(lines)

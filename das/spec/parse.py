@@ -20,7 +20,7 @@ from das.spec.tree import check_numbers, override, renamed, tree_of
 #: The specification of a release of counts over a tree: of a run, or of measurements that another
 #: publisher made.
 Spec = RunSpec | PublishedSpec
-Kind = TypeVar("Kind", bound=Specification)
+SpecKind = TypeVar("SpecKind", bound=Specification)
 
 #: By ``run.publication``, the specification that has it; without that key, the first.
 SPECIFICATIONS: Mapping[str, type[Specification]] = {
@@ -51,7 +51,7 @@ def of_release(text: str, *, where: str, overrides: Sequence[str] = ()) -> Spec:
     return spec if isinstance(spec, PublishedSpec) else of_kind(RunSpec, spec, where)
 
 
-def of_kind(kind: type[Kind], spec: Specification, where: str) -> Kind:
+def of_kind(kind: type[SpecKind], spec: Specification, where: str) -> SpecKind:
     """The specification, where it is of this ``kind``. Raises :class:`SpecError`."""
     if isinstance(spec, kind):
         return spec
@@ -122,7 +122,7 @@ def publication_of(tree: Mapping[str, Any], where: str) -> str:
     return name
 
 
-def _checked(kind: type[Kind], tree: dict[str, Any], where: str) -> Kind:
+def _checked(kind: type[SpecKind], tree: dict[str, Any], where: str) -> SpecKind:
     try:
         return kind.model_validate(tree).checked()
     except ValidationError as error:

@@ -144,7 +144,7 @@ def run_groups(
 ) -> Outcome:
     """A run of these folders."""
     return pipeline.run(
-        folders(product, parameters, data, totals, run=run, delta=delta), out, **how
+        configured(product, parameters, data, totals, run=run, delta=delta), out, **how
     )
 
 

@@ -29,7 +29,7 @@ from das.files.release import statement
 from das.files.run import noise_key
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, tree_digests
-from das.jobs import dhc as jobs
+from das.making import dhc as making
 from das.model.dhc import quarters
 from das.release import verify
 from das.release.again import estimate_from
@@ -220,7 +220,7 @@ STEPS = [
     Step(LedgerFile, "close"),
     Step(noise_key, "delete"),
     Step(dhc_measuring, "seal"),
-    Step(jobs, "publish"),
+    Step(making, "publish"),
 ]
 
 
@@ -367,7 +367,7 @@ def test_an_earlier_release_of_other_records_is_refused(worlds: Worlds, tmp_path
         (UserError, SpecError), match=r"must name a redistricting release|the earlier release has"
     ):
         pipeline.run(spec, tmp_path / "run", paths=[worlds.linked()])
-    with pytest.raises(UserError, match="demographic file itself"):
+    with pytest.raises(UserError, match="this is a specification of the demographic file"):
         pipeline.run(
             load(TEXT, where="c", overrides=[f"constraints.from={worlds.dhc()}"]),
             tmp_path / "run",
@@ -660,7 +660,7 @@ def test_its_tables_are_printed_and_read_as_any(
         (["run", "dhc-2020", "--engine", "array"], "leave --engine"),
         (["run", "dhc-2020", "--set", "budget.rho=1"], "unknown key"),
         (["plan", "dhc-2020"], "demographic file"),
-        (["check", "dhc-2020", "--data", "x"], "the plan alone"),
+        (["check", "dhc-2020", "--data", "x"], "leave --data out"),
         (["evaluate", "RUN"], "demographic file"),
         (["nmf", "summary", "RUN"], "demographic file"),
         (["nmf", "show", "RUN", "--level", "State"], "demographic file"),

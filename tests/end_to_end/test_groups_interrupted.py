@@ -21,9 +21,10 @@ from das.files.run import noise_key
 from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
-from das.jobs import groups as jobs
 from das.jobs.tasks import do
+from das.making import detailed as making
 from das.release import verify
+from das.release.groups import open_groups
 from das.truth import group_measure, group_run
 from tests.commands import Commands
 from tests.detailed import runs
@@ -58,8 +59,8 @@ def steps() -> list[Step]:
         Step(LedgerFile, "close"),
         Step(noise_key, "delete"),
         Step(group_run, "seal"),
-        Step(jobs, "publish"),
-        Step(jobs, "seal"),
+        Step(making, "publish"),
+        Step(making, "seal"),
         Step(RunDirectory, "write_manifest"),
     ]
 
@@ -109,7 +110,7 @@ def test_stopped_at_every_step_it_is_the_same_release(
     verify.check(out / "release")
     again = runs.go(*given, out, seed=5, resume=True)
     assert again.was_finished
-    assert again.rows == RunDirectory(out).read_manifest()["rows"]
+    assert again.tables == RunDirectory(out).read_manifest()["rows"]
 
 
 def test_keyed_noise_is_drawn_again_as_it_was(given: tuple[Path, Path], tmp_path: Path) -> None:
@@ -124,7 +125,10 @@ def test_keyed_noise_is_drawn_again_as_it_was(given: tuple[Path, Path], tmp_path
     here = {k: v for k, v in runs.contents(out, "release").items() if "/DPQuery/" in k}
     assert here.items() >= seen.items()
     said = verify.statement(out / "release")
-    assert (said.lost, said.total) == ((), out_of.spec.universes[0].plan.cost)
+    assert (said.lost, said.total) == (
+        (),
+        open_groups(out_of.directory.release).spec.universes[0].plan.cost,
+    )
     assert left_over(out) == []
 
 
@@ -153,7 +157,7 @@ def test_what_cannot_be_drawn_again_is_refused_and_counted(
     done = runs.go(*given, out, entropy=entropy, resume=True, accept_spent=True)
     said = verify.statement(out / "release")
     assert said.lost
-    cost = done.spec.universes[0].plan.cost
+    cost = open_groups(done.directory.release).spec.universes[0].plan.cost
     assert said.total == 2 * cost  # nothing was acknowledged
     assert left_over(out) == []
     verify.check(out / "release")
@@ -364,6 +368,9 @@ def test_account_of_a_run_from_a_shell(
     assert "the privacy statement is right" in said
     code, said, err = commands.named("account")(out, "--json")
     assert (code, err) == (0, "")
-    assert Fraction(json.loads(said)["rho"]["total"]) == done.spec.universes[0].plan.cost
+    assert (
+        Fraction(json.loads(said)["rho"]["total"])
+        == open_groups(done.directory.release).spec.universes[0].plan.cost
+    )
     assert commands.named("account")(out)[0] == 0
     assert commands.named("account")(out, "--delta", "1e-6")[0] == 0

@@ -21,7 +21,7 @@ from das.model.error_rows import ErrorRow
 from das.model.histogram import Histogram
 from das.model.records import Blocks, Extract, Records
 from das.model.schema import Attribute, Schema
-from das.release.estimating import Outcome
+from das.release.outcome import Outcome
 from das.truth.assessment import Assessed
 
 PACKAGE = Path(das.__file__).parent
@@ -99,7 +99,7 @@ def row(mae: float) -> ErrorRow:
 
 
 def test_what_a_run_returns_is_a_line() -> None:
-    outcome = Outcome(RunDirectory(Path("runs/one")), {"persons": [row(98765.4)] * 9_000}, 7.5)
+    outcome = Outcome(RunDirectory(Path("runs/one")), 7.5, rows={"persons": [row(98765.4)] * 9_000})
     assert str(outcome) == f"{outcome!r}"
     assert "runs/one" in repr(outcome)
     assert len(repr(outcome)) < 200

@@ -107,7 +107,7 @@ def test_it_says_how_many_groups_have_which_table(outcome: Outcome) -> None:
         else:
             assert published == measured
             assert found == [sizes.count(n) for n in range(len(plan.table.sizes))]
-    for name, n in outcome.rows.items():
+    for name, n in outcome.tables.items():
         assert f"<code>{name}</code> ({n:,} rows)" in page_of(outcome)
 
 
@@ -118,7 +118,7 @@ def test_it_says_what_is_guaranteed(outcome: Outcome) -> None:
     assert WARNING not in said
     assert (
         "satisfy zero-concentrated differential privacy with ρ ="
-        f" {'4.944' if 't1' in outcome.rows else '8.8954'}" in said
+        f" {'4.944' if 't1' in outcome.tables else '8.8954'}" in said
     )
     for sentence in privacy["what_this_means"]:
         assert re.sub(r"\s+", " ", sentence) in said

@@ -1,0 +1,112 @@
+"""What each publication can do, and that nothing but the two registries asks which one it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from das.errors import UserError
+from das.making import MAKERS
+from das.model.features import FEATURES
+from das.release import publications
+from das.spec.parse import SPECIFICATIONS
+
+ROOT = Path(__file__).parents[1]
+#: Values of one publication alone: to ask whether something is one is to ask which it is.
+OF_ONE = {
+    "RunSpec",
+    "DhcSpec",
+    "DetailedSpec",
+    "DetailedFolders",
+    "PublishedSpec",
+    "Opened",
+    "OpenedDhc",
+    "OpenedGroups",
+}
+#: Who may ask: the parser of configurations, which chooses by ``run.publication``.
+REGISTRIES = {"das/spec/parse.py", "das/making/__init__.py", "das/release/publications.py"}
+NAMES = set(SPECIFICATIONS)
+
+
+def questions(path: Path) -> Iterator[str]:
+    """Where a module asks which publication it has: by a type, or by its name."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "type"):
+            named = {n.id for a in node.args[1:] for n in ast.walk(a) if isinstance(n, ast.Name)}
+            if named & OF_ONE:
+                yield f"{path}:{node.lineno}"
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            asked = any("publication" in ast.unparse(side) for side in sides)
+            if asked and any(isinstance(s, ast.Constant) and s.value in NAMES for s in sides):
+                yield f"{path}:{node.lineno}"
+
+
+def test_nobody_but_the_registries_asks_which_publication_it_is() -> None:
+    found = [
+        where
+        for path in sorted((ROOT / "das").rglob("*.py"))
+        if path.relative_to(ROOT).as_posix() not in REGISTRIES
+        for where in questions(path)
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "isinstance(spec, RunSpec)",
+        "isinstance(opened, (OpenedDhc, int))",
+        "isinstance(x, OpenedGroups | None)",
+        "spec.publication() == 'dhc'",
+        "'dhc' != spec.run.publication",
+    ],
+)
+def test_a_question_is_found(code: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text(code)
+    assert list(questions(path))
+
+
+def test_every_publication_is_in_both_registries() -> None:
+    """What another publisher has measured has no half that measures."""
+    assert NAMES == set(publications.names()) == {*MAKERS, "published"}
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_a_publication_cannot_do_has_a_reason(name: str, feature: str) -> None:
+    """One sentence, which the command gives and docs/publications.md has; or it can."""
+    half = publications.publication(name)
+    row = rows()[feature]
+    at = list(MAKERS).index(name)
+    if feature not in half.cannot:
+        publications.require(half, feature, "x")
+        assert row[at] == "yes"
+        return
+    with pytest.raises(UserError) as raised:
+        publications.require(half, feature, "x")
+    reason = half.cannot[feature]
+    assert reason in str(raised.value)
+    assert row[at] == f"no: {reason}"
+
+
+def test_there_are_no_other_features() -> None:
+    assert list(rows()) == list(FEATURES)
+    for name in MAKERS:
+        assert set(publications.publication(name).cannot) <= set(FEATURES)
+
+
+def rows() -> dict[str, list[str]]:
+    """By feature, what docs/publications.md says of each publication."""
+    text = (ROOT / "docs" / "publications.md").read_text(encoding="utf-8")
+    cells = [
+        [c.strip() for c in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| `")
+    ]
+    return {c[0].strip("`"): c[2:] for c in cells}
