@@ -24,7 +24,7 @@ from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, refuse_to_resume
 from das.files.run.staged import opened as opened_engine
 from das.making import maker_of
-from das.making.work import Derived, Given, Maker, MeasuringRecord, Work
+from das.making.work import Derived, Maker, MeasuringRecord, RunInput, Running
 from das.model.not_private import marked
 from das.release.outcome import Outcome
 from das.spec import RunSpec, Specification
@@ -65,7 +65,7 @@ def run(
     refuse_within_import()
     progress, directory = progress or Silent(), RunDirectory(out)
     choice = engine or EngineChoice(workers=workers)
-    maker = maker_of(spec, Given(tuple(paths), ignore_memory))
+    maker = maker_of(spec, RunInput(tuple(paths), ignore_memory))
     if not resume:
         directory.refuse_if_taken()
     elif not directory.can_go_on():
@@ -112,7 +112,7 @@ def gone_on(
     """A run that has begun, to its end."""
     carrier = carrier or Carrier(directory)
     with directory.held(), opened_engine(choice) as performing:
-        work = Work(directory, choice, performing, stages, progress, accept_spent)
+        work = Running(directory, choice, performing, stages, progress, accept_spent)
         measured = maker.measure(work)
         carrier.measured(LedgerFile(directory.ledger).entries.files())
         derived = maker.derive(work, measured)
@@ -120,7 +120,7 @@ def gone_on(
         return concluded(maker, work, measured, derived)
 
 
-def concluded(maker: Maker, work: Work, measured: MeasuringRecord, derived: Derived) -> Outcome:
+def concluded(maker: Maker, work: Running, measured: MeasuringRecord, derived: Derived) -> Outcome:
     """The end of a run: it is held against the truth, and its manifest is written."""
     found: Mapping[str, Any] = maker.evaluate(work, measured, derived)
     directory, spec, stages = work.directory, maker.spec, work.stages
@@ -147,7 +147,7 @@ def run_prepared(spec: RunSpec, prepared: Prepared, out: Path, *, workers: int =
     """A run of counts whose input was read before, such as one of many on the same."""
     directory = RunDirectory(out)
     by_shard.begin(spec, prepared, directory)
-    maker = maker_of(spec, Given())
+    maker = maker_of(spec, RunInput())
     choice = maker.performed_by(EngineChoice(workers=workers), directory)
     return gone_on(maker, directory, choice, Stages(), Silent())
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import das
 from das.cli import main
 from das.errors import SpecError
-from das.spec import DhcSpec, RunSpec, parse
+from das.spec import DetailedFolders, DhcSpec, RunSpec, parse
 from das.spec.targets import AreaTarget, LevelTarget, TargetsFile, read_targets
 from docs import docstrings, reference
 
@@ -56,8 +56,8 @@ def keys(schema: dict[str, Any], node: dict[str, Any], path: str = "") -> Iterat
 
 def rows(part: int = 0) -> dict[str, str]:
     """Key and text of every row of the reference, what stands for a name removed from the end; of
-    the second ``part`` those of the demographic file."""
-    text = reference.configuration().split("# The demographic file")[part]
+    the second ``part`` those of the demographic file, of the third those of the Detailed DHC."""
+    text = re.split("(?m)^# ", reference.configuration())[part]
     lines = re.findall(r"^\| `([^`]+)` \|.*\| ([^|]*) \|$", text, re.MULTILINE)
     return {re.sub(r"(\.<(?!name>)\w+>)+$", "", key): text for key, text in lines}
 
@@ -103,7 +103,16 @@ def test_so_is_every_key_of_the_demographic_file() -> None:
     found = set(keys(schema, schema))
     tables = {k for k in found if any(other.startswith(f"{k}.") for other in found)}
     assert {"budget.persons", "constraints.from", "estimation.method"} <= set(said)
-    assert {key for key in found - tables if not key.startswith(("run.", "output."))} == set(said)
+    assert {key for key in found - tables if not key.startswith("output.")} == set(said)
+    assert not [key for key, text in said.items() if len(text) < 10]
+
+
+def test_so_is_every_key_of_the_detailed_dhc() -> None:
+    schema, said = DetailedFolders.model_json_schema(by_alias=True), rows(2)
+    found = set(keys(schema, schema))
+    tables = {k for k in found if any(other.startswith(f"{k}.") for other in found)}
+    assert {"data.parameters", "detailed.product", "run.publication"} <= set(said)
+    assert found - tables == set(said)
     assert not [key for key, text in said.items() if len(text) < 10]
 
 

@@ -18,7 +18,7 @@ from das.cli.options import PATH, config_argument, guarded, json_option, load_an
 from das.cli.shown import class_of, plan_table
 from das.engine import Silent
 from das.making import maker_of
-from das.making.work import Given
+from das.making.work import RunInput
 from das.model.not_private import PLANNED, marked
 from das.release.publications import Specified, publication, require
 from das.size import Size
@@ -49,7 +49,7 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_js
     found, spare = of.outlook(spec)
     if paths:
         require(of, "check --data", "--data")
-        found, spare = maker_of(given, Given(paths)).outlook(Stages(), Silent())
+        found, spare = maker_of(given, RunInput(paths)).outlook(Stages(), Silent())
     promise = promises(spec.terms, {u.name: u.plan.draws for u in spec.universes})
     if as_json:
         out = _planned(spec, promise) | {"idle": idle.as_data(spare)}

@@ -10,7 +10,7 @@ import click
 from das.cli.options import OUT, PATH, guarded
 from das.errors import UserError
 from das.files.atomic import write_text
-from das.files.detailed.records import product_of
+from das.files.detailed.folders import product_of
 from das.files.readers import profile
 from das.spec import load
 from das.spec.draft import draft, left_out, of_folders

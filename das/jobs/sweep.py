@@ -33,7 +33,7 @@ from das.files.run.run_directory import (
     read_json,
 )
 from das.making.counts import CountsMaker, derived
-from das.making.work import Given, MeasuringRecord, Work
+from das.making.work import MeasuringRecord, RunInput, Running
 from das.model.closed import Closed
 from das.model.error_rows import SummaryRow, SweepRow
 from das.model.mechanism import RHO
@@ -204,7 +204,7 @@ def _rows(
     due = sorted((r for r in runs if not r.is_done), key=lambda r: not r.directory.ledger.exists())
     side_by_side = max(1, min(workers, len(due)))
     ahead = side_by_side if workers > 1 else 0
-    waiting: deque[tuple[_Run, Work, MeasuringRecord, Future[tuple[Made, Stages]]]] = deque()
+    waiting: deque[tuple[_Run, Running, MeasuringRecord, Future[tuple[Made, Stages]]]] = deque()
     for run in due:
         work, measured = _measured(run, prepared, noise.get(run.noise))
         noise.setdefault(run.noise, run.directory)
@@ -219,7 +219,7 @@ def _rows(
 
 def _measured(
     run: _Run, prepared: Prepared, noise: RunDirectory | None
-) -> tuple[Work, MeasuringRecord]:
+) -> tuple[Running, MeasuringRecord]:
     """Measure, or take over the ``noise`` of a run that has, or go on with what an interrupted
     attempt has. Without a ledger nothing was drawn."""
     directory, choice = run.directory, EngineChoice()
@@ -228,16 +228,16 @@ def _measured(
         directory.remove()
         begin(run.spec, prepared, directory, noise)
     again = resume or noise is not None
-    work = Work(directory, choice, LocalEngine(), Stages(), Silent(), again)
-    return work, CountsMaker(run.spec, Given()).measure(work)
+    work = Running(directory, choice, LocalEngine(), Stages(), Silent(), again)
+    return work, CountsMaker(run.spec, RunInput()).measure(work)
 
 
 def _finished(
-    run: _Run, work: Work, measured: MeasuringRecord, made: Future[tuple[Made, Stages]]
+    run: _Run, work: Running, measured: MeasuringRecord, made: Future[tuple[Made, Stages]]
 ) -> tuple[_Run, list[SweepRow]]:
     found, after = made.result()
     work.stages.done += after.done
-    outcome = concluded(CountsMaker(run.spec, Given()), work, measured, derived(found))
+    outcome = concluded(CountsMaker(run.spec, RunInput()), work, measured, derived(found))
     rows = outcome.rows[run.spec.persons.name]
     return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in rows]
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import cast
 
 from das.errors import UserError
-from das.making.work import Given, Maker
+from das.making.work import Maker, RunInput
 from das.spec.specification import Specification
 
 #: By ``run.publication``: where it is made, loaded when it is asked for.
@@ -19,7 +19,7 @@ MAKERS = {
 }
 
 
-def maker_of(spec: Specification, given: Given) -> Maker:
+def maker_of(spec: Specification, given: RunInput) -> Maker:
     """What makes the publication of a specification. Raises :class:`UserError` where there is
     nothing to measure by it.
     """

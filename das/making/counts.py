@@ -25,7 +25,7 @@ from das.files.run import errors_csv
 from das.files.run.given_again import check_inputs
 from das.files.run.run_directory import RunDirectory
 from das.making.sizes import sizes_of
-from das.making.work import Derived, Given, MeasuringRecord, Work
+from das.making.work import Derived, MeasuringRecord, RunInput, Running
 from das.model.error_rows import ErrorRow
 from das.model.idle import IdleDraws
 from das.noise import entropy
@@ -49,7 +49,7 @@ from das.version import __version__
 class CountsMaker:
     """One run (:class:`das.making.work.Maker`)."""
 
-    def __init__(self, spec: RunSpec, given: Given) -> None:
+    def __init__(self, spec: RunSpec, given: RunInput) -> None:
         self.spec, self._given = spec, given
 
     def begin(
@@ -76,7 +76,7 @@ class CountsMaker:
             return choice
         return EngineChoice(LOCAL, choice.workers)
 
-    def measure(self, work: Work) -> MeasuringRecord:
+    def measure(self, work: Running) -> MeasuringRecord:
         began, (name, private) = (
             datetime.now(UTC),
             entropy.stated(self.spec.run.entropy, self.spec.run.seed),
@@ -95,7 +95,7 @@ class CountsMaker:
             )
         return MeasuringRecord(began, name, private, privacy, (spec, begun))
 
-    def derive(self, work: Work, measured: MeasuringRecord) -> Derived:
+    def derive(self, work: Running, measured: MeasuringRecord) -> Derived:
         spec, _ = measured.kept
         made = post_process(
             work.directory.root, spec, work.engine, work.choice, work.stages, work.progress
@@ -103,7 +103,7 @@ class CountsMaker:
         return derived(made)
 
     def evaluate(
-        self, work: Work, measured: MeasuringRecord, derived: Derived
+        self, work: Running, measured: MeasuringRecord, derived: Derived
     ) -> Mapping[str, Any]:
         """The errors; and, where pages are asked for, that of single places and of the errors."""
         (spec, begun), made = measured.kept, derived.kept
@@ -138,7 +138,7 @@ class CountsMaker:
         spare = found_on(self.spec, prepared.trees, prepared.spine)
         return sizes_of(self.spec, prepared), spare
 
-    def _by_place(self, trunk: Opened, shown: Shown | None, work: Work) -> ByPlace | None:
+    def _by_place(self, trunk: Opened, shown: Shown | None, work: Running) -> ByPlace | None:
         """What the confidential page has of single places, from the answers that the public one
         shows.
         """
@@ -160,7 +160,7 @@ class CountsMaker:
         measured: MeasuringRecord,
         beside: ByPlace,
         rows: Mapping[str, Sequence[ErrorRow]],
-        work: Work,
+        work: Running,
     ) -> None:
         """The page of the errors."""
         spec, first, stages = self.spec, self.spec.persons, work.stages

@@ -17,7 +17,7 @@ from das.errors import UserError
 from das.files.detailed import parameters as parameter_files
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
-from das.making.work import Derived, Given, MeasuringRecord, Work
+from das.making.work import Derived, MeasuringRecord, RunInput, Running
 from das.model.idle import IdleDraws
 from das.noise import entropy
 from das.release import group_page
@@ -34,7 +34,7 @@ from das.truth.group_run import begin, measure_groups
 class DetailedMaker:
     """One run (:class:`das.making.work.Maker`)."""
 
-    def __init__(self, spec: DetailedFolders, given: Given) -> None:
+    def __init__(self, spec: DetailedFolders, given: RunInput) -> None:
         self.spec = spec
         self._given = folders_of(spec, given)
 
@@ -54,7 +54,7 @@ class DetailedMaker:
     def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
         return choice
 
-    def measure(self, work: Work) -> MeasuringRecord:
+    def measure(self, work: Running) -> MeasuringRecord:
         began, (name, private) = (
             datetime.now(UTC),
             entropy.stated(self.spec.run.entropy, self.spec.run.seed),
@@ -63,7 +63,7 @@ class DetailedMaker:
             privacy = measure_groups(work.directory, work.engine, work.progress, work.accept_spent)
         return MeasuringRecord(began, name, private, privacy)
 
-    def derive(self, work: Work, measured: MeasuringRecord) -> Derived:
+    def derive(self, work: Running, measured: MeasuringRecord) -> Derived:
         directory, privacy = work.directory, measured.privacy
         opened = open_groups(directory.release)
         with work.stages("tables"):
@@ -77,7 +77,7 @@ class DetailedMaker:
         return Derived({"product": self.spec.product.name, "rows": published.rows}, published.rows)
 
     def evaluate(
-        self, work: Work, measured: MeasuringRecord, derived: Derived
+        self, work: Running, measured: MeasuringRecord, derived: Derived
     ) -> Mapping[str, Any]:
         """Its tables are sums of what was measured: their errors are those of the noise."""
         return {"tables": derived.kept}
@@ -89,7 +89,7 @@ class DetailedMaker:
         return {"tables": directory.read_manifest()["rows"]}
 
 
-def folders_of(spec: DetailedFolders, given: Given) -> GivenFolders:
+def folders_of(spec: DetailedFolders, given: RunInput) -> GivenFolders:
     """Where parameters and records are. Raises :class:`UserError` where that is not said."""
     data = list(given.paths) or [Path(p) for p in spec.data.path]
     if len(data) != 1:

@@ -21,7 +21,7 @@ from das.files import atomic
 from das.files.release import statement
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
-from das.making.work import Derived, Given, MeasuringRecord, Work
+from das.making.work import Derived, MeasuringRecord, RunInput, Running
 from das.model.idle import IdleDraws
 from das.model.measured_spine import MeasuredSpine
 from das.noise import entropy
@@ -45,7 +45,7 @@ _BESIDE = "Mean absolute errors beside those of the Bureau's run, medians"
 class DhcMaker:
     """One run (:class:`das.making.work.Maker`)."""
 
-    def __init__(self, spec: DhcSpec, given: Given) -> None:
+    def __init__(self, spec: DhcSpec, given: RunInput) -> None:
         self.spec, self._given = spec, given
 
     def begin(
@@ -74,7 +74,7 @@ class DhcMaker:
         _check_engine(choice)
         return choice
 
-    def measure(self, work: Work) -> MeasuringRecord:
+    def measure(self, work: Running) -> MeasuringRecord:
         """Estimation asks, and is answered: both are done here."""
         began, (name, private) = (
             datetime.now(UTC),
@@ -87,14 +87,14 @@ class DhcMaker:
             done = measure_and_estimate(opened, measuring, estimate)
         return MeasuringRecord(began, name, private, measuring.close(), (opened, measuring, done))
 
-    def derive(self, work: Work, measured: MeasuringRecord) -> Derived:
+    def derive(self, work: Running, measured: MeasuringRecord) -> Derived:
         opened, _, done = measured.kept
         publish(opened, done, measured.privacy, work.stages, work.progress)
         certificates = {name: e.certificates for name, e in done.items()}
         return Derived({"certificates": certificates_json(certificates)})
 
     def evaluate(
-        self, work: Work, measured: MeasuringRecord, derived: Derived
+        self, work: Running, measured: MeasuringRecord, derived: Derived
     ) -> Mapping[str, Any]:
         opened, measuring, done = measured.kept
         with work.stages("evaluate"):
@@ -115,7 +115,7 @@ class DhcMaker:
         return {"cost": cost(statement.read(directory.release))}
 
     def _write_page(
-        self, errors: dhc_assessment.DhcErrors, measured: MeasuringRecord, work: Work
+        self, errors: dhc_assessment.DhcErrors, measured: MeasuringRecord, work: Running
     ) -> None:
         spec, stages = self.spec, work.stages
         if spec.output.report:

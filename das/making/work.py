@@ -20,7 +20,7 @@ from das.stages import Stages
 
 
 @dataclass(frozen=True)
-class Given:
+class RunInput:
     """What the caller of a run says beside the specification: ``paths`` replace ``data.path``.
     Without ``ignore_memory`` a run is refused that this machine has not the memory for."""
 
@@ -29,7 +29,7 @@ class Given:
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class Running:
     """The folder of a run, who performs its tasks, and what is told of it while it goes on."""
 
     directory: RunDirectory
@@ -82,14 +82,14 @@ class Maker(Protocol):
     def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
         """Who performs the tasks: who was chosen, unless there are none to share out."""
 
-    def measure(self, work: Work) -> MeasuringRecord:
+    def measure(self, work: Running) -> MeasuringRecord:
         """Noisy measurements and their statement; what has been measured, stands."""
 
-    def derive(self, work: Work, measured: MeasuringRecord) -> Derived:
+    def derive(self, work: Running, measured: MeasuringRecord) -> Derived:
         """Everything after measurement, from the release alone."""
 
     def evaluate(
-        self, work: Work, measured: MeasuringRecord, derived: Derived
+        self, work: Running, measured: MeasuringRecord, derived: Derived
     ) -> Mapping[str, Any]:
         """Hold it against the truth, in ``confidential/``: fields of the outcome."""
 

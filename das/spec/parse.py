@@ -23,7 +23,7 @@ Spec = RunSpec | PublishedSpec
 SpecKind = TypeVar("SpecKind", bound=Specification)
 
 #: By ``run.publication``, the specification that has it; without that key, the first.
-SPECIFICATIONS: Mapping[str, type[Specification]] = {
+SPECIFICATIONS: dict[str, type[Specification]] = {
     kind.publication(): kind for kind in (RunSpec, DhcSpec, DetailedFolders, PublishedSpec)
 }
 

@@ -21,16 +21,7 @@ from das.files.detailed import geography
 from das.files.detailed.columns import Field, LinesRead, Reading, choice, decimal, digits, whole
 from das.files.detailed.faults import Faults
 from das.files.readers.source import source_of
-from das.model.adaptive import (
-    AGES,
-    HOUSEHOLD_TYPE,
-    OLDEST,
-    PRODUCTS,
-    SEX_BY_AGE,
-    TENURE,
-    Parameters,
-    Product,
-)
+from das.model.adaptive import AGES, HOUSEHOLD_TYPE, OLDEST, SEX_BY_AGE, TENURE, Parameters, Product
 from das.model.codes import Codes
 from das.model.confidential import Confidential
 from das.model.group_records import GroupRecords
@@ -174,20 +165,6 @@ def files(folder: Path, product: Product) -> tuple[Path, ...]:
             ),
         )
     return tuple(found[0])
-
-
-def product_of(folder: Path) -> str:
-    """Whose records a folder has, by their name. Raises :class:`InputError` where it has those of
-    no product, or of several."""
-    found = [p.name for p in PRODUCTS.values() if any(folder.glob(f"{p.record}-records*"))]
-    if len(found) != 1:
-        each = ", ".join(f"{p.record}-records.txt" for p in PRODUCTS.values())
-        raise InputError(
-            f"has records of {' and of '.join(found) or 'no product'}",
-            where=folder,
-            remedy=f"name a folder with one of {each}",
-        )
-    return found[0]
 
 
 def _is_text(path: Path) -> bool:

@@ -1,0 +1,105 @@
+"""The half of the toy publication that sees the truth."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from das.accounting.statement import statement
+from das.engine.choice import EngineChoice
+from das.engine.progress import Progress
+from das.files import atomic
+from das.files.readers.source import source_of
+from das.files.run import run_directory
+from das.files.run.ledger import LedgerFile, MeasuredPart
+from das.files.run.run_directory import RunDirectory
+from das.making.work import Derived, MeasuringRecord, RunInput, Running
+from das.model.not_private import marked
+from das.noise import entropy
+from das.noise.label import ChunkLabel
+from das.noise.samplers import SAMPLERS
+from das.release.seal import seal
+from das.stages import Stages
+from das.truth.bookkeeping import Books, StagePlan
+from das.truth.measuring import noise_for
+from tests.toy.public import TABLE
+from tests.toy.specification import LEVEL, ToySpec
+
+
+class ToyMaker:
+    def __init__(self, spec: ToySpec, given: RunInput) -> None:
+        self.spec, self._given = spec, given
+
+    def begin(
+        self, directory: RunDirectory, choice: EngineChoice, stages: Stages, progress: Progress
+    ) -> None:
+        (path,) = self._given.paths
+        found = Counter(row["region"] for row in csv.DictReader(path.read_text().splitlines()))
+        directory.create()
+        with directory.whole_or_nothing():
+            atomic.write_text(directory.release / "spec.toml", self.spec.dump())
+            counts = {region: found[region] for region in self.spec.regions}
+            atomic.write_json(_truth(directory), counts, 0o600)
+            read = {"inputs": [asdict(source_of(path))], "truth": _digests(directory)}
+            atomic.write_json(directory.inputs, marked(read, self.spec.run.private))
+
+    def check_same(self, directory: RunDirectory) -> None:
+        assert run_directory.read_text(directory.release / "spec.toml", "x") == self.spec.dump()
+
+    def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
+        return choice
+
+    def measure(self, work: Running) -> MeasuringRecord:
+        began, directory, stage = datetime.now(UTC), work.directory, ("persons", LEVEL)
+        plan = {stage: StagePlan(self.spec.events, (0,))}
+        books = Books.of(self.spec, plan, directory, _digests(directory), work.accept_spent)
+        books.begin(stage)
+        for part in books.missing(stage):
+            source = noise_for([stage], books.entries, self.spec, directory)
+            truth = run_directory.read_json(_truth(directory))
+            first, *_, last = [r.encode() for r in self.spec.regions]
+            digest = bytes.fromhex(_digests(directory)["persons"]["counts.json"])
+            plan_of = self.spec.digest.encode()
+            label = ChunkLabel(*stage, books.number(stage), first, last, plan_of, "toy", digest)
+            mark, noise = source.mark(label), source.chunk(label)
+            (draw,) = self.spec.events
+            sampler = SAMPLERS[draw.mechanism.name]
+            noisy = np.array(list(truth.values())) + sampler.sample(
+                draw.parameter, len(truth), noise
+            )
+            lines = [f"{r},{n}" for r, n in zip(self.spec.regions, noisy, strict=True)]
+            path = directory.release / TABLE
+            atomic.write_text(path, "\n".join(["region,persons", *lines, ""]))
+            files = {TABLE: run_directory.file_digest(path)}
+            books.acknowledge([MeasuredPart(*stage, part, mark, files)])
+        name, private = entropy.stated(self.spec.run.entropy, self.spec.run.seed)
+        said = statement(self.spec.terms, books.close(), (), name, private)
+        files = LedgerFile(directory.ledger).entries.files()
+        privacy = seal(directory.release, said, self.spec.run.name, files)
+        return MeasuringRecord(began, name, private, privacy)
+
+    def derive(self, work: Running, measured: MeasuringRecord) -> Derived:
+        return Derived()
+
+    def evaluate(
+        self, work: Running, measured: MeasuringRecord, derived: Derived
+    ) -> Mapping[str, Any]:
+        return {"tables": {TABLE: len(self.spec.regions)}}
+
+    def finished(self, directory: RunDirectory) -> Mapping[str, Any]:
+        return {}
+
+
+def _truth(directory: RunDirectory) -> Path:
+    return directory.confidential / "truth" / "counts.json"
+
+
+def _digests(directory: RunDirectory) -> dict[str, dict[str, str]]:
+    return {"persons": {"counts.json": run_directory.file_digest(_truth(directory))}}
