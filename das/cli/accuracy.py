@@ -20,10 +20,11 @@ from das.cli.options import (
     run_options,
     warn,
 )
-from das.cli.shown import compare_table, headline_table, two_table
+from das.cli.running import print_errors
+from das.cli.shown import compare_table, two_table
 from das.engine.display import Live
 from das.errors import UserError
-from das.evaluate import compared, headline
+from das.evaluate import compared
 from das.files import rows_csv
 from das.files.atomic import write_text
 from das.files.provenance import privacy_of
@@ -31,15 +32,18 @@ from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory
 from das.jobs.comparing import compare_two
 from das.jobs.sweep import sweep as run_sweep
+from das.making import maker_of_run
 from das.model.error_rows import Comparison, CoverageRow, TableRow
 from das.model.exact import exact
 from das.model.kinds import kind_of
 from das.model.not_private import marked, marked_rows
 from das.model.post_processing import METHODS
+from das.release.outcome import Outcome
 from das.release.post import open_release
+from das.release.publications import publication_of, require
 from das.report.compare import compare_page
 from das.report.facts import titles
-from das.truth.assessment import INTERVALS, evaluate_run
+from das.truth.assessment import INTERVALS
 
 
 @click.command()
@@ -59,54 +63,40 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
 
     Writes errors.csv, tables.csv and impossible.csv into confidential/evaluation, and intervals.csv
     where the release has intervals; docs/evaluation.md says what their columns mean."""
-    rows, private = evaluate_run(run_dir, areas=areas), privacy_of(run_dir)
+    directory = RunDirectory(run_dir)
+    require(publication_of(directory.release), "evaluate", run_dir)
+    made, private = maker_of_run(directory).evaluated(directory, areas), privacy_of(run_dir)
+    outcome = Outcome(directory, private=private, **made)
     if as_json:
-        click.echo(json.dumps({u: marked_rows(map(vars, rs), private) for u, rs in rows.items()}))
-    else:
-        warn(private)
-        console().print(CONFIDENTIAL, style="bold", highlight=False)
-        console().print(
-            headline_table(
-                headline(next(iter(rows.values()))),
-                apart=bool(open_release(RunDirectory(run_dir).release).apart),
-            )
-        )
-        folder = RunDirectory(run_dir).errors.parent
-        if areas is not None:
-            console().print(
-                records_table(
-                    f"Errors of areas: {areas.stem} (confidential)", _of_areas(folder, areas.stem)
-                )
-            )
-        held = folder / INTERVALS
-        if held.is_file():
-            said = [
-                r
-                for r in rows_csv.read_rows(held, CoverageRow, "coverage of intervals")
-                if (r.table, r.by) == ("all", "published")
-            ]
-            console().print(
-                records_table(
-                    "How often intervals hold the truth, by the published count (confidential)",
-                    [
-                        {
-                            "level": r.level,
-                            "published": r.size,
-                            "counts": f"{r.n:,}",
-                            "coverage": f"{100 * r.coverage:.1f} %",
-                            "mean width": f"{r.width:.1f}",
-                        }
-                        for r in said
-                    ],
-                )
-            )
-        names = [
-            "errors.csv",
-            "tables.csv",
-            "impossible.csv",
-            *([INTERVALS] if held.is_file() else []),
-        ]
-        click.echo(f"written: {folder} ({', '.join(names)})")
+        rows = {u: marked_rows(map(vars, rs), private) for u, rs in outcome.rows.items()}
+        click.echo(json.dumps(rows))
+        return
+    warn(private)
+    print_errors(outcome)
+    folder, screen = directory.errors.parent, console()
+    if areas is not None:
+        title = f"Errors of areas: {areas.stem} (confidential)"
+        screen.print(records_table(title, _of_areas(folder, areas.stem)))
+    if (held := folder / INTERVALS).is_file():
+        title = "How often intervals hold the truth, by the published count (confidential)"
+        screen.print(records_table(title, _of_intervals(held)))
+    click.echo(f"written: {folder} ({', '.join(p.name for p in sorted(folder.glob('*.csv')))})")
+
+
+def _of_intervals(path: Path) -> list[dict[str, Any]]:
+    """Over all tables, by size of the published count."""
+    rows = rows_csv.read_rows(path, CoverageRow, "coverage of intervals")
+    return [
+        {
+            "level": r.level,
+            "published": r.size,
+            "counts": f"{r.n:,}",
+            "coverage": f"{100 * r.coverage:.1f} %",
+            "mean width": f"{r.width:.1f}",
+        }
+        for r in rows
+        if (r.table, r.by) == ("all", "published")
+    ]
 
 
 def _of_areas(folder: Path, kind: str) -> list[dict[str, Any]]:

@@ -142,7 +142,7 @@ def show(
         return
     warn(spec.run.private)
     if show_errors:
-        _show_errors(outcome)
+        print_errors(outcome)
     say_worse(outcome)
     say_notes(idle.bought_nothing(publication(spec.publication()), spec, outcome.directory.release))
     _show_files(spec, outcome, stores, show_errors)
@@ -153,12 +153,12 @@ def show(
         click.echo(f"  {sentence}")
 
 
-def _show_errors(outcome: Outcome) -> None:
+def print_errors(outcome: Outcome) -> None:
     """The errors are confidential."""
     screen = console()
     if outcome.rows or outcome.beside:
         screen.print(CONFIDENTIAL, style="bold", highlight=False)
-    for rows in list(outcome.rows.values())[:1]:
+    for rows in list(outcome.rows.values())[:1] if not outcome.beside else ():
         screen.print(headline_table(headline(rows), apart=outcome.apart))
     if outcome.beside:
         screen.print(records_table(outcome.beside_title, list(outcome.beside)))

@@ -8,8 +8,10 @@ from importlib import import_module
 from typing import cast
 
 from das.errors import UserError
+from das.files.run import run_directory
+from das.files.run.run_directory import RunDirectory
 from das.making.work import Maker, RunInput
-from das.spec.specification import Specification
+from das.spec import Specification, load
 
 #: By ``run.publication``: where it is made, loaded when it is asked for.
 MAKERS = {
@@ -17,6 +19,13 @@ MAKERS = {
     "dhc": ("das.making.dhc", "DhcMaker"),
     "detailed-dhc": ("das.making.detailed", "DetailedMaker"),
 }
+
+
+def maker_of_run(directory: RunDirectory) -> Maker:
+    """What made a run, by its release."""
+    path = directory.release / "spec.toml"
+    text = run_directory.read_text(path, "release specification")
+    return maker_of(load(text, where=str(path)), RunInput())
 
 
 def maker_of(spec: Specification, given: RunInput) -> Maker:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from das.spec import RunSpec
 from das.spec.idle import found_on
 from das.stages import Stages
 from das.truth import by_shard
+from das.truth.assessment import evaluate_run
 from das.truth.begun import Begun
 from das.truth.measuring import check_configuration
 from das.truth.preparation import prepare
@@ -123,6 +125,9 @@ class CountsMaker:
         if beside is not None:
             self._write_page(trunk, made, measured, beside, rows, work)
         return {"rows": rows, "apart": self._is_apart}
+
+    def evaluated(self, directory: RunDirectory, areas: Path | None) -> Mapping[str, Any]:
+        return {"rows": evaluate_run(directory.root, areas=areas), "apart": self._is_apart}
 
     def finished(self, directory: RunDirectory) -> Mapping[str, Any]:
         rows = {u.name: errors_csv.read(directory.errors_of(u.name)) for u in self.spec.universes}

@@ -82,6 +82,9 @@ class DetailedMaker:
         """Its tables are sums of what was measured: their errors are those of the noise."""
         return {"tables": derived.kept}
 
+    def evaluated(self, directory: RunDirectory, areas: Path | None) -> Mapping[str, Any]:
+        raise NotImplementedError
+
     def outlook(self, stages: Stages, progress: Progress) -> tuple[Sequence[Size], IdleDraws]:
         raise NotImplementedError
 

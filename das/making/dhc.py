@@ -20,11 +20,13 @@ from das.errors import UserError
 from das.files import atomic
 from das.files.release import statement
 from das.files.run import run_directory
+from das.files.run import truth as truth_file
 from das.files.run.run_directory import RunDirectory
 from das.making.work import Derived, MeasuringRecord, RunInput, Running
 from das.model.idle import IdleDraws
 from das.model.measured_spine import MeasuredSpine
 from das.noise import entropy
+from das.release import dhc_files
 from das.release.dhc import OpenedDhc, open_dhc
 from das.release.dhc_publishing import cost, publish
 from das.release.estimating import certificates_json
@@ -37,6 +39,8 @@ from das.stages import Stages
 from das.truth import dhc_assessment
 from das.truth.dhc import EarlierRelease, prepare
 from das.truth.dhc_measuring import MeasuringDhc, begin, measure_and_estimate
+from das.truth.histogram import upward
+from das.truth.prepared import TrueHistograms
 from das.version import __version__
 
 _BESIDE = "Mean absolute errors beside those of the Bureau's run, medians"
@@ -99,14 +103,34 @@ class DhcMaker:
         opened, measuring, done = measured.kept
         with work.stages("evaluate"):
             work.progress.stage("evaluate", None)
-            errors = _errors(opened, measuring, {name: e.counts for name, e in done.items()})
+            truth = {u.name: measuring.truth(u) for u in opened.spec.universes}
+            errors = _errors(opened, truth, {name: e.counts for name, e in done.items()})
             dhc_assessment.write(errors, work.directory, self.spec.run.private)
             self._write_page(errors, measured, work)
-        beside = [
-            {"level": b.level, "units": b.n, "lines": b.lines, "our error / its": f"{b.ratio:.2f}"}
-            for b in summaries(errors.figures)
-        ]
-        return {"beside": beside, "beside_title": _BESIDE, "cost": cost(measured.privacy)}
+        return _beside(errors) | {"cost": cost(measured.privacy)}
+
+    def evaluated(self, directory: RunDirectory, areas: Path | None) -> Mapping[str, Any]:
+        """From the files of the run."""
+        if areas is not None:
+            raise UserError(
+                "of the demographic file no areas are evaluated",
+                where="--areas",
+                remedy="leave it out",
+            )
+        directory.read_manifest()
+        directory.require_truth()
+        opened = open_dhc(directory.release)
+        lowest = {
+            u.name: truth_file.read(directory.truth_of(u.name)) for u in opened.spec.universes
+        }
+        published = dhc_files.read_counts(opened.folder, opened.spine)
+        errors = _errors(
+            opened,
+            {name: upward(h, opened.spine) for name, h in lowest.items()},
+            {name: h.upward(opened.spine) for name, h in published.items()},
+        )
+        dhc_assessment.write(errors, directory, self.spec.run.private)
+        return _beside(errors) | {"rows": errors.queries}
 
     def outlook(self, stages: Stages, progress: Progress) -> tuple[Sequence[Size], IdleDraws]:
         raise NotImplementedError
@@ -128,16 +152,21 @@ class DhcMaker:
 
 
 def _errors(
-    opened: OpenedDhc, measuring: MeasuringDhc, counts: Mapping[str, Any]
+    opened: OpenedDhc, truth: Mapping[str, TrueHistograms], counts: Mapping[str, Any]
 ) -> dhc_assessment.DhcErrors:
     universes, spine = opened.spec.universes, opened.spine
     tree = MeasuredSpine.of(spine)
-    return dhc_assessment.found(
-        {u.name: measuring.truth(u) for u in universes},
-        counts,
-        spine.levels,
-        {u.name: (tree, u.plan) for u in universes},
-    )
+    measured = {u.name: (tree, u.plan) for u in universes}
+    return dhc_assessment.found(truth, counts, spine.levels, measured)
+
+
+def _beside(errors: dhc_assessment.DhcErrors) -> dict[str, Any]:
+    """How the errors compare with those of the Bureau's run."""
+    rows = [
+        {"level": b.level, "units": b.n, "lines": b.lines, "our error / its": f"{b.ratio:.2f}"}
+        for b in summaries(errors.figures)
+    ]
+    return {"beside": rows, "beside_title": _BESIDE}
 
 
 def _check_engine(choice: EngineChoice) -> None:

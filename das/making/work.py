@@ -98,5 +98,9 @@ class Maker(Protocol):
         has ``check --data``.
         """
 
+    def evaluated(self, directory: RunDirectory, areas: Path | None) -> Mapping[str, Any]:
+        """Hold a finished run against the truth once more; of a publication that has ``evaluate``.
+        ``areas``: a list of blocks with areas of the user's own."""
+
     def finished(self, directory: RunDirectory) -> Mapping[str, Any]:
         """The same of a run that had ended, as its files say it."""

@@ -654,6 +654,20 @@ def test_its_tables_are_printed_and_read_as_any(
     assert tables(run, "--table", "P12", "--level", "County", "--margins")[0] == 2
 
 
+def test_it_is_evaluated_again_from_its_files(
+    run: Path, tmp_path: Path, worlds: Worlds, commands: Commands
+) -> None:
+    folder = worlds.copy(run, tmp_path / "run") / "confidential" / "evaluation"
+    before = {p.name: p.read_bytes() for p in folder.glob("*.csv")}
+    for name in before:
+        (folder / name).unlink()
+    code, out, err = commands.named("evaluate")(tmp_path / "run")
+    assert (code, err) == (0, "")
+    assert "our error / its" in out
+    assert before
+    assert {p.name: p.read_bytes() for p in folder.glob("*.csv")} == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -661,7 +675,7 @@ def test_its_tables_are_printed_and_read_as_any(
         (["run", "dhc-2020", "--set", "budget.rho=1"], "unknown key"),
         (["plan", "dhc-2020"], "demographic file"),
         (["check", "dhc-2020", "--data", "x"], "leave --data out"),
-        (["evaluate", "RUN"], "demographic file"),
+        (["evaluate", "RUN", "--areas", "x"], "no areas are evaluated"),
         (["nmf", "summary", "RUN"], "demographic file"),
         (["nmf", "show", "RUN", "--level", "State"], "demographic file"),
         (["estimate", "--from", "RUN", "--method", "topdown", "--out", "NEW"], "does not change"),
