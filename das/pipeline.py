@@ -20,7 +20,7 @@ from das.engine.choice import EngineChoice
 from das.files.run import run_directory
 from das.files.run.board import Board
 from das.files.run.carrier import Carrier
-from das.files.run.ledger import LedgerFile
+from das.files.run.ledger import LedgerFile, refuse_lost
 from das.files.run.run_directory import RunDirectory, refuse_to_resume
 from das.files.run.staged import opened as opened_engine
 from das.making import maker_of
@@ -89,6 +89,7 @@ def _made(
 ) -> Outcome:
     stages = Stages()
     if resume:
+        refuse_lost(directory.release)
         maker.check_same(directory)
     else:
         maker.begin(directory, choice, stages, progress)

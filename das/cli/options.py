@@ -189,6 +189,7 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
 def engine_options(function: Callable[..., None]) -> Callable[..., None]:
     """Who performs the tasks of a run, and what that takes: one value, ``choice``."""
 
+    @guarded
     @wraps(function)
     def chosen(
         *args: Any,

@@ -20,12 +20,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from das import pipeline
 from das.cli import main
 from das.cli.console import shows_errors
 from das.errors import UserError
 from das.files.run import errors_csv
-from das.truth import measuring
+from das.making import counts
+from das.truth import by_shard, measuring
 from tests.altered import sealed
 from tests.worlds import Worlds
 
@@ -911,7 +911,7 @@ def test_an_interruption_says_so(das: Das, tmp_path: Path, monkeypatch: pytest.M
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline, "assess", interrupted)
+    monkeypatch.setattr(by_shard, "assess_release", interrupted)
     said = das("run", "configs/1940.toml", "--out", tmp_path / "run")
     assert said.code == 130
     assert said.err == (
@@ -927,7 +927,7 @@ def test_a_full_disk_says_how_to_go_on(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(pipeline, "assess", full)
+    monkeypatch.setattr(by_shard, "assess_release", full)
     said = das("run", "configs/1940.toml", "--out", tmp_path / "run")
     assert said.code == 2
     assert said.err == (
@@ -945,7 +945,7 @@ def test_an_interruption_says_what_is_spent(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    for module, name in ((pipeline, "prepare"), (measuring.spine_file, "write")):
+    for module, name in ((counts, "prepare"), (by_shard.spine_file, "write")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, interrupted)
             said = das("run", "configs/1940.toml", "--out", tmp_path / "run")
@@ -997,8 +997,15 @@ def test_constraints_that_contradict_each_other_are_the_fault_of_the_release(
     assert np.sum([p.suffix == ".parquet" for p in (tmp_path / "new").rglob("*")]) == 0
 
 
-def test_a_run_cut_off_before_any_draw_has_nothing_to_resume(das: Das, copied: Path) -> None:
+def test_a_run_without_its_ledger_is_not_resumed(das: Das, copied: Path) -> None:
+    """Finished or not: its noise would be drawn once more, and nobody would count it."""
     (copied / "release" / "ledger.jsonl").unlink()
+    said = das("run", "configs/pl94-2010.toml", "--out", copied, "--resume")
+    refused(said, "no ledger of them", "start a new run")
+
+
+def test_a_run_cut_off_before_it_had_begun_has_nothing_to_resume(das: Das, copied: Path) -> None:
+    (copied / "confidential" / "inputs.json").unlink()
     said = das("run", "configs/pl94-2010.toml", "--out", copied, "--resume")
     refused(said, "before anything was drawn", "delete the folder")
 

@@ -9,6 +9,7 @@ import pytest
 
 from das.cli import idle
 from das.release.post import open_release
+from das.spec.idle import found_on
 from tests.commands import Commands, Das
 from tests.worlds import ROOT, Worlds
 
@@ -138,5 +139,5 @@ def test_a_run_says_what_its_draws_have_bought(worlds: Worlds) -> None:
     opened = open_release(
         worlds.run("run.seed=1", "geography.spine=tabulation", data="one thousand") / "release"
     )
-    lines = idle.lines(idle.found_on(opened.run, opened.trees, opened.spine))
+    lines = idle.lines(found_on(opened.run, opened.trees, opened.spine))
     assert lines == [TAKES.replace("takes", "took").replace("buys", "bought") + KNOWN]

@@ -275,6 +275,7 @@ def _spec(
     lines = [
         "# Read off noisy measurement files as they were published, for what follows measurement.",
         f"run.name = {_text(name)}",
+        'run.publication = "published"',
         f"schema.name = {_text(schema.name)}",
         f"geography.levels = [{', '.join(map(_text, levels))}]",
         f"estimation.method = {_text(method)}",

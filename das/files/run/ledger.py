@@ -352,6 +352,18 @@ def measured_files(release: Path) -> dict[str, Path]:
     return {str(p.relative_to(release)): p for p in every}
 
 
+def refuse_lost(release: Path) -> None:
+    """Raises :class:`ReleaseError` where there are measurements, and no ledger of them: who would
+    go on would draw them once more, and nobody would count it."""
+    path = release / "ledger.jsonl"
+    if not path.exists() and measured_files(release):
+        raise ReleaseError(
+            "there are measurements, and no ledger of them",
+            where=path,
+            remedy="put it back; or start a new run in another folder, which spends its own budget",
+        )
+
+
 def measurements(release: Path) -> dict[str, str]:
     """The digest of every folder of measurements: two releases with the same are estimates of one
     noise.
