@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from das.design.coordinates import Coordinates
 from das.design.grams import Grams
 from das.design.tree import NOBODY, Placement, Stack, Tree
-from das.estimate.areas.pieces import Tiers
+from das.fold import Tiers
 from das.model.query import Query
 
 Array = NDArray[np.float64]

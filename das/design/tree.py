@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.estimate.areas.pieces import Tiers
+from das.fold import Tiers
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

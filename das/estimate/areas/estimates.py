@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.estimate.areas.directions import Array, Directions, Ints
-from das.estimate.areas.pieces import Pieces, Tiers, pieces
+from das.estimate.areas.pieces import Pieces, pieces
 from das.estimate.areas.subtrees import Below, Lowest, Said, Subtrees, pseudo_inverse
 from das.estimate.margins import MOST
 from das.estimate.modes import Modes
+from das.fold import Tiers
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
@@ -83,8 +84,7 @@ def estimates(
             where=f"schema {schema.name}",
             remedy=f"areas are estimated for up to {MOST}",
         )
-    joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
-    tiers = Tiers.of(spine, {level: b.total for level, b in bounds.items()}, joint)
+    tiers = Tiers.of_bounds(spine, bounds)
     to = Directions.of(modes, columns)
     cut, subtrees = (
         pieces(tiers.parents, area, unit),

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from das.engine import in_order
 from das.estimate.areas.directions import Array, Directions, Ints
-from das.estimate.areas.pieces import Tiers
 from das.estimate.information import inhabited
 from das.estimate.least_squares import LEAST_VARIANCE
+from das.fold import Tiers
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.estimate.areas.pieces import Pieces, Tiers
+from das.estimate.areas.pieces import Pieces
+from das.fold import Tiers
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
