@@ -160,6 +160,14 @@ def up(
         yield tier, known, told
 
 
+def top(algebra: Up[Subtree, Told], told: Told, last: int) -> Subtree:
+    """What :func:`up` finds of the root; nothing else is kept."""
+    for tier, known, _ in up(algebra, told, last):
+        if not tier:
+            return known
+    raise ValueError(f"there is no tier {last}")
+
+
 def down(algebra: Down[Final], above: Final, first: int, last: int) -> Iterator[tuple[int, Final]]:
     """From the tier ``first``, of which those above are ``above`` in the end, down to ``last``:
     each tier, and what its units are.
