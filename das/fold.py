@@ -23,10 +23,7 @@ An algebra says in which coordinates and in which form it holds :math:`(\mu, C)`
 precisions, as covariances that may be singular. The walk is the same. It goes tier by tier: a
 message is arrays of all units of a tier, never an object for each.
 
-Who folds: :mod:`das.estimate.collapse` (precisions, up and down), :mod:`das.estimate.areas.estimates`
-(covariances on a few directions, up), :mod:`das.estimate.areas.variance` (numbers without a
-measurement, up), :mod:`das.estimate.upward` (numbers, up), :mod:`das.detailed.forest` (numbers, and
-tables of some families, up and down)."""
+Who folds, and who does not, is in ``docs/architecture.md``."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ def sum_up(
             x[several] for x in _sums(modes, information, np.flatnonzero(~alone), parent, parents)
         )
         if information.total is not None:
-            covariance[:, 0] = _with_total(covariance[:, 0], allowed[several])
+            covariance[:, 0] = invertible(covariance[:, 0], allowed[several])
         k = modes.inverse(covariance, allowed[several])
         precision[several], rhs[several] = k, modes.apply(k, mean)
     whole = several.copy()
@@ -270,12 +270,14 @@ def sum_up(
     return Information(precision, rhs, allowed, whole)
 
 
-def _with_total(covariance: Array, allowed: NDArray[np.bool_]) -> Array:
-    """S + a11' on the constant mode, ``(units, d, d)``. What else is settled by the totals, of
+def invertible(covariance: Array, allowed: NDArray[np.bool_] | None = None) -> Array:
+    """S + a11' on the constant mode, ``(units, d, d)``, where the totals of all children are known;
+    0 outside of the dense levels ``allowed`` ``(units, d)``. What else is settled by the totals, of
     units of which some hold these dense levels alone and others those, keeps a little variance."""
-    inside = allowed[:, :, None] & allowed[:, None, :]
     size = np.maximum(np.trace(covariance, axis1=1, axis2=2), 1.0)
-    out = np.where(inside, covariance + size[:, None, None], 0.0)
+    out = covariance + size[:, None, None]
+    if allowed is not None:
+        out = np.where(allowed[:, :, None] & allowed[:, None, :], out, 0.0)
     value, vector = np.linalg.eigh(out)
     settled = vector * (value <= _NONE * size[:, None])[:, None, :]
     return out + RESIDUAL * settled @ np.swapaxes(settled, -1, -2)
