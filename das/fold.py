@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -90,6 +91,13 @@ class Tiers:
     def units(self, tier: int) -> int:
         return len(self.parents[tier])
 
+    @cached_property
+    def alone(self) -> tuple[NDArray[np.bool_], ...]:
+        """Of each tier which units are only children, ``(units,)``: they are their parents. The
+        root is none.
+        """
+        return (np.zeros(self.units(0), dtype=bool), *map(only, self.parents[1:]))
+
     def families(self, start: int, stop: int) -> Tiers:
         """The lowest units ``start:stop``, whole families, below their parts, if there are such,
         and their parents, which are the first tier here. All are numbered from 0.
@@ -104,6 +112,12 @@ class Tiers:
             total.insert(0, None if known is None else known[number])
         parents[0] = np.zeros_like(parents[0])
         return Tiers(self.level[first:], tuple(parents), tuple(total))
+
+
+def only(home: Ints) -> NDArray[np.bool_]:
+    """The units that are alone in theirs of what ``home`` numbers, ``(units,)``."""
+    alone: NDArray[np.bool_] = np.bincount(home)[home] == 1
+    return alone
 
 
 class Up(Protocol[Subtree, Told]):

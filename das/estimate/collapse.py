@@ -12,7 +12,7 @@ from das.engine import InProcess, Progress, Silent, in_order
 from das.errors import InputError
 from das.estimate import information as full
 from das.estimate.estimator import Array, Estimator
-from das.estimate.information import Information, only
+from das.estimate.information import Information
 from das.estimate.informed import Informed
 from das.estimate.modes import Modes
 from das.estimate.unbiased import Unbiased, answers, descend, root
@@ -49,7 +49,7 @@ class Gathering:
             known = full.own(self.source, level, *of_level, *ends, told)
         else:
             known = replace(told, total=self.tiers.total[tier])
-        return known.settled(only(self.tiers.parents[tier]) & (tier > 0))
+        return known.settled(self.tiers.alone[tier])
 
     def combine(self, tier: int, known: Information) -> Information:
         """What units, or parts, say of those above them."""
@@ -204,7 +204,7 @@ def _check_lowest(way: Gathering, spine: Spine, universe: Universe) -> None:
     """Refuses a tree of which the lowest units with siblings do not tell their cells apart."""
     lowest, cells = spine.levels[-1], universe.schema.cells
     queries = way.queries.get(lowest, {})
-    alone = not queries and only(way.tiers.parents[-1]).all()  # its parents are measured for it
+    alone = not queries and way.tiers.alone[-1].all()  # its parents are measured for it
     if len(spine) == 1 or not (alone or any(q.answers == cells for q in queries.values())):
         raise InputError(
             f"full information needs the detailed query at {lowest!r}, and a level above it",

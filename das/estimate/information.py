@@ -54,6 +54,7 @@ from numpy.typing import NDArray
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.estimate.message import Message
 from das.estimate.modes import Modes
+from das.fold import only
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
@@ -115,12 +116,6 @@ class Information(Message):
         """Of units whose totals are not known."""
         names = ("precision", "rhs", "support", "whole")
         return Information(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
-
-
-def only(home: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """The units that are alone in theirs of what ``home`` numbers, ``(units,)``."""
-    alone: NDArray[np.bool_] = np.bincount(home)[home] == 1
-    return alone
 
 
 def support(modes: Modes, bounds: Bounds) -> NDArray[np.bool_]:

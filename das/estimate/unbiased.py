@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.information import Information, moved, only, posterior, share_of_total
+from das.estimate.information import Information, moved, posterior, share_of_total
 from das.estimate.message import Message
 from das.estimate.modes import Modes
+from das.fold import only
 from das.model.query import Query
 
 Array = NDArray[np.float64]

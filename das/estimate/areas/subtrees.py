@@ -147,16 +147,11 @@ class Subtrees:
         """Of a slice of the lowest units its start, what they say, and their means ``(units, d,
         directions)``.
         """
-        (start, stop), to, level, parent = (
-            ends,
-            self.directions,
-            self.spine.levels[-1],
-            self.tiers.parents[-1],
-        )
+        (start, stop), to, level = ends, self.directions, self.spine.levels[-1]
         weight, rhs, whole = self._own(level, start, stop)
         allowed = inhabited(to.modes, self.bounds[level].rows(start, stop))
         rhs[~allowed] = 0.0
-        alone = (np.bincount(parent) == 1)[parent[start:stop]]
+        alone = self.tiers.alone[-1][start:stop] | (len(self.tiers) == 1)  # a chain of one
         found, kind = self._kinds(level, weight, allowed, whole, ~alone)
         mean = np.zeros_like(rhs)
         for t in range(len(found)):
@@ -275,7 +270,7 @@ class Subtrees:
         """What the units of a tier, which is not the lowest, say of those above."""
         parent, n = self.tiers.parents[tier], self.tiers.units(tier - 1)
         keep = np.ones(len(parent), dtype=bool)
-        keep[known.chains.unit] = np.bincount(parent)[parent[known.chains.unit]] > 1
+        keep[known.chains.unit] = ~self.tiers.alone[tier][known.chains.unit]
         covariance = np.zeros((n, *known.covariance.shape[1:]))
         mean = np.zeros((n, *known.mean.shape[1:]))
         np.add.at(covariance, parent[keep], known.covariance[keep])
@@ -294,7 +289,7 @@ class Subtrees:
             own, rhs = np.zeros_like(told.covariance), np.zeros_like(told.mean)
             whole = np.zeros(n, dtype=bool)
         parent, chains = self.tiers.parents[tier + 1], told.chains
-        on = np.bincount(parent)[parent[chains.unit]] == 1
+        on = self.tiers.alone[tier + 1][chains.unit]
         unit, allowed = parent[chains.unit[on]], chains.support[on]
         both = (rhs[unit] + chains.rhs[on]) * allowed[..., None]
         longer = Chains(
@@ -307,12 +302,8 @@ class Subtrees:
 
     def ended(self, depth: int, said: Said) -> Said:
         """The same with the chains that end there, and with what is known."""
-        to, chains, parent = self.directions, said.chains, self.tiers.parents[depth]
-        ends = (
-            np.ones(len(chains.unit), dtype=bool)
-            if depth == 0
-            else np.bincount(parent)[parent[chains.unit]] > 1
-        )
+        to, chains = self.directions, said.chains
+        ends = ~self.tiers.alone[depth][chains.unit]
         at, c, mean = chains.unit[ends], said.covariance.copy(), said.mean.copy()
         c[at] = self._inverse(chains.precision[ends], chains.support[ends], chains.whole[ends])
         mean[at] = to.apply(c[at], chains.rhs[ends])

@@ -63,7 +63,7 @@ class _OneCount:
     ) -> tuple[Array, Array, Array, Array]:
         parent, here, above = self.tiers.parents[tier], self.cut[tier], len(self.cut[tier - 1])
         v, slope, rest = known
-        if (np.isinf(v) & (np.bincount(parent)[parent] > 1)).any():
+        if (np.isinf(v) & ~self.tiers.alone[tier]).any():
             raise InputError(
                 f"a unit of {self.tiers.level[tier] or 'a part'!r} with siblings is not measured",
                 where="precisions of units",
