@@ -3,7 +3,7 @@ r"""Variances of areas that cut across a tree, and their gradients.
 An area has some of the leaves. Of a node u that it has wholly it knows what is known of u; of one
 that it cuts it has :math:`B_u x_u`, given :math:`x_u`, and a rest that is independent of everything
 outside. Let the sums below go over the children that it has wholly (W) and over those that it cuts
-(B). With C and K of :mod:`das.design.recursion`
+(B). With C and K of :mod:`das.design.passes`
 
 .. math:: P_u = \sum_W C_c + \sum_B B_c C_c, \qquad B_u = P_u K_u,
 
@@ -116,7 +116,7 @@ class Slopes:
 class AreaTargets:
     """The areas of one kind, and the queries that are asked of them. Arrays of inner nodes and
     kinds are those of
-    :mod:`das.design.recursion`."""
+    :mod:`das.design.passes`."""
 
     tree: Tree
     cut: CutNodes

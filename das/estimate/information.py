@@ -3,8 +3,7 @@ r"""Full information: what every measurement below a unit says about it.
 Measurements of one unit are linear in its histogram :math:`x_u` with known variances: in
 information form, precision :math:`\Lambda_u = \sum_q Q'Q / \mathrm{Var}_q` and right-hand side
 :math:`b_u = \sum_q Q'm_q / \mathrm{Var}_q`. A parent is the sum of its children. Generalised least
-squares over the whole tree is then two passes (the tree is a Gaussian graphical model without
-cycles).
+squares over the whole tree is then one fold (:mod:`das.fold`), here in precisions.
 
 *Up.* If the subtrees of the children say :math:`x_c \sim (\mu_c, C_c)`, then the children say of
 their parent :math:`x_u \sim (s_u, S_u)`, :math:`s_u = \sum_c \mu_c`, :math:`S_u = \sum_c C_c`, and

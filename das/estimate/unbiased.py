@@ -1,6 +1,5 @@
-r"""The pass down of full information: what all measurements of a tree say of its units. The algebra
-is told in
-:mod:`das.estimate.information`."""
+r"""The way down of full information: what all measurements of a tree say of its units. The algebra
+is told in :mod:`das.estimate.information`."""
 
 from __future__ import annotations
 
