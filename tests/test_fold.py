@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from das.fold import Tiers, down, up
+from das.fold import Tiers, down, top, up
 from das.model.constraint import JointTotals
 from das.model.spine import Spine
 from tests.estimate.world import random_spine
@@ -216,3 +216,20 @@ def test_parts_are_a_tier_of_their_own() -> None:
     assert [p.tolist() for p in here.parents] == [[0], [0], [0]]
     assert here.total[1] is not None
     assert here.total[1].tolist() == [7]
+
+
+def test_only_children_are_those_without_siblings_and_the_root_is_none() -> None:
+    tiers = Tiers.of(
+        Spine.from_frame({"A": ["x", "x", "y"], "B": ["1", "2", "3"]}, ["R", "A", "B"])
+    )
+    assert [a.tolist() for a in tiers.alone] == [[False], [False, False], [False, False, True]]
+    assert Tiers.of(Spine.from_frame({"R": ["x"]}, ["R"])).alone[0].tolist() == [False]
+
+
+def test_a_walk_from_no_tier_finds_no_root() -> None:
+    rng = np.random.default_rng(5)
+    tiers = tree(rng, None, False)
+    plain = Plain(tiers, *measured(rng, tiers))
+    close([top(plain, None, 3)], [plain.both_ways(None, 3)[0]])
+    with pytest.raises(ValueError, match="no tier -1"):
+        top(plain, None, -1)
