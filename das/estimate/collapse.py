@@ -171,7 +171,9 @@ def collapse(
     tiers = way.tiers
     if told is None:
         _check_lowest(way, spine, universe)
-        told = leaves or _leaves(way, spine, universe, pool or InProcess(), progress or Silent())
+        told = leaves
+        if told is None:
+            told = _leaves(way, spine, universe, pool or InProcess(), progress or Silent())
         last = tiers.level.index(spine.levels[-2])
     else:
         last = len(tiers) - 1

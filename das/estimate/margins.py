@@ -38,7 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.information import inhabited
+from das.estimate.information import alike, inhabited
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.estimate.modes import Modes
 from das.model.level_bounds import LevelBounds
@@ -118,12 +118,10 @@ class LevelMargins:
         allowed = inhabited(modes, self.bounds.rows(start, stop))
         each = [np.maximum(m.variance, LEAST_VARIANCE) for m in held.values()]
         variance = np.array(each).reshape(-1, units).T
-        _, first, pattern = np.unique(
-            np.hstack([allowed, variance]), axis=0, return_index=True, return_inverse=True
-        )
+        pattern, first = alike(allowed, variance)
         value, error = (np.full((units, len(columns)), np.nan) for _ in range(2))
         for number, one in enumerate(first):
-            rows = np.flatnonzero(pattern.ravel() == number)
+            rows = np.flatnonzero(pattern == number)
             seen = {
                 n: (q, v)
                 for (n, q), v in zip(self.queries.items(), variance[one], strict=True)
