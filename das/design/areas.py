@@ -3,7 +3,7 @@ r"""Variances of areas that cut across a tree, and their gradients.
 An area has some of the leaves. Of a node u that it has wholly it knows what is known of u; of one
 that it cuts it has :math:`B_u x_u`, given :math:`x_u`, and a rest that is independent of everything
 outside. Let the sums below go over the children that it has wholly (W) and over those that it cuts
-(B). With C and K of :mod:`das.design.recursion`
+(B). With C and K of :mod:`das.design.passes`
 
 .. math:: P_u = \sum_W C_c + \sum_B B_c C_c, \qquad B_u = P_u K_u,
 
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from das.design.coordinates import Coordinates
 from das.design.grams import Grams
 from das.design.tree import NOBODY, Placement, Stack, Tree
-from das.estimate.areas.pieces import Tiers
+from das.fold import Tiers
 from das.model.query import Query
 
 Array = NDArray[np.float64]
@@ -116,7 +116,7 @@ class Slopes:
 class AreaTargets:
     """The areas of one kind, and the queries that are asked of them. Arrays of inner nodes and
     kinds are those of
-    :mod:`das.design.recursion`."""
+    :mod:`das.design.passes`."""
 
     tree: Tree
     cut: CutNodes
@@ -300,57 +300,78 @@ def _pairs(a: Ints, b: Ints, size: int) -> tuple[tuple[Ints, Ints], Ints]:
 def _spreads(
     tree: Tree, cut: Ints, whole: Ints, at: Ints, kind: Ints, member: Ints, areas: int
 ) -> CutNodes:
-    n, inner = len(tree.parent), tree.inner
+    n = len(tree.parent)
     cut = cut[np.lexsort((cut // n, cut % n))]
-    area, node = cut // n, cut % n
-    start = np.concatenate([[0], np.cumsum(inner.size[node] ** 2)])
-    order = np.argsort(cut, kind="stable")
+    start = np.concatenate([[0], np.cumsum(tree.inner.size[cut % n] ** 2)])
+    found = _CutKeys(tree, cut, start)
+    return CutNodes(
+        cut // n,
+        cut % n,
+        start,
+        found.leaves(at, kind, member),
+        found.wholes(whole[whole % n > 0]),
+        found.up(),
+        whole[whole % n == 0] // n,
+        areas,
+    )
 
-    def piece(keys: Ints) -> Ints:
+
+@dataclass(frozen=True, eq=False)
+class _CutKeys:
+    """Pieces by their keys, area and node in one number, in the order of the nodes; the entries of
+    piece i begin at ``start[i]``.
+    """
+
+    tree: Tree
+    cut: Ints
+    start: Ints
+
+    def piece(self, keys: Ints) -> Ints:
         """The piece of each key, -1 where the node is not cut."""
-        found = np.minimum(np.searchsorted(cut[order], keys), max(len(cut) - 1, 0))
-        return (
-            np.where(cut[order][found] == keys, order[found], -1)
-            if len(cut)
-            else np.full(len(keys), -1)
+        if not len(self.cut):
+            return np.full(len(keys), -1)
+        order = np.argsort(self.cut, kind="stable")
+        known = self.cut[order]
+        found = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        return np.where(known[found] == keys, order[found], -1)
+
+    def above(self, keys: Ints) -> Ints:
+        """The piece that each key is in."""
+        n = len(self.tree.parent)
+        return self.piece(keys // n * n + self.tree.parent[keys % n])
+
+    def leaves(self, at: Ints, kind: Ints, member: Ints) -> Scatter:
+        """``member`` leaves of a ``kind`` into the pieces with the keys ``at``."""
+        tree, into = self.tree, self.piece(at)
+        keep = into >= 0
+        kind, home = kind[keep], at[keep] % len(tree.parent)
+        starts = np.concatenate([[0], np.cumsum(tree.leaves.size[tree.kind] ** 2)])
+        return _spread(
+            tree.leaves.start[kind],
+            tree.edge_into,
+            starts[_edge_of(tree, kind, home)],
+            tree.leaves.size[kind] ** 2,
+            self.start[into[keep]] - tree.inner.start[home],
+            member[keep],
         )
 
-    of_leaf = piece(at)
-    keep = of_leaf >= 0
-    edge = _edge_of(tree, kind[keep], at[keep] % n)
-    edge_start = np.concatenate([[0], np.cumsum(tree.leaves.size[tree.kind] ** 2)])
-    leaves = _spread(
-        tree.leaves.start[kind[keep]],
-        tree.edge_into,
-        edge_start[edge],
-        tree.leaves.size[kind[keep]] ** 2,
-        start[of_leaf[keep]] - inner.start[at[keep] % n],
-        member[keep],
-    )
-    child = whole[whole % n > 0]
-    above = piece(child // n * n + tree.parent[child % n])
-    child, above = child[above >= 0], above[above >= 0]
-    c = child % n
-    wholes = _spread(
-        inner.start[c],
-        tree.into,
-        inner.start[c],
-        inner.size[c] ** 2,
-        start[above] - inner.start[tree.parent[c]],
-        np.ones(len(c)),
-    )
-    low = np.flatnonzero(node > 0)
-    up_of = piece(area * n + tree.parent[node])
-    c = node[low]
-    up = _spread(
-        start[low],
-        tree.into,
-        inner.start[c],
-        inner.size[c] ** 2,
-        start[up_of[low]] - inner.start[tree.parent[c]],
-        np.ones(len(c)),
-    )
-    return CutNodes(area, node, start, leaves, wholes, up, whole[whole % n == 0] // n, areas)
+    def wholes(self, keys: Ints) -> Scatter:
+        """Whole nodes, other than the root, into the pieces that they are in."""
+        above = self.above(keys)
+        child = keys[above >= 0] % len(self.tree.parent)
+        return self._nodes(self.tree.inner.start[child], child, above[above >= 0])
+
+    def up(self) -> Scatter:
+        """Pieces into those that they are in."""
+        node = self.cut % len(self.tree.parent)
+        low = np.flatnonzero(node > 0)
+        return self._nodes(self.start[low], node[low], self.above(self.cut[low]))
+
+    def _nodes(self, source: Ints, node: Ints, above: Ints) -> Scatter:
+        tree, start = self.tree, self.tree.inner.start
+        shift = self.start[above] - start[tree.parent[node]]
+        length = tree.inner.size[node] ** 2
+        return _spread(source, tree.into, start[node], length, shift, np.ones(len(node)))
 
 
 def _edge_of(tree: Tree, kind: Ints, home: Ints) -> Ints:

@@ -30,10 +30,7 @@ class Coordinates:
 
     @staticmethod
     def of_modes(modes: Modes) -> Coordinates:
-        sizes = np.array(modes.sizes, dtype=float)
-        return Coordinates(
-            modes.d, np.array([np.prod(np.where(k, sizes - 1, 1.0)) for k in modes.kinds]), modes
-        )
+        return Coordinates(modes.d, modes.multiplicity, modes)
 
     @staticmethod
     def of_cells(schema: Schema) -> Coordinates:

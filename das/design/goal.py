@@ -60,36 +60,7 @@ class Goal:
             SpecError: there is nothing left to make better.
         """
         f = model.variances(model.draws.precision(now))
-        weight, limit = np.zeros(len(model.aims)), np.full(len(model.aims), np.inf)
-        for i, wish in enumerate(self.wishes):
-            weight[i] = wish.weight
-            ratio = (
-                1.0
-                if self.objective == "least" and wish.sd is None and wish.ratio is None
-                else wish.ratio
-            )
-            limit[i] = min(
-                np.inf if wish.sd is None else wish.sd**2,
-                np.inf if ratio is None else ratio**2 * f[i],
-            )
-        for i, aim in enumerate(model.aims):
-            if (
-                not aim.areas
-                and (most := self.guard.get(aim.place, self.guard.get(EVERYTHING))) is not None
-            ):
-                limit[i] = min(limit[i], most**2 * f[i])
-        known = f == 0
-        weight[known], limit[known] = 0.0, np.inf
-        if not weight.any():
-            raise SpecError(
-                "every target is published exactly: there is nothing to make better",
-                where="target",
-                remedy="name what is estimated",
-            )
-        if self.objective == "least":
-            weight[:] = 0.0
-        else:
-            weight /= weight.sum()
+        weight, limit = self._asked(model, f)
         held = np.array([pair in self.hold for pair in model.draws.pairs])
         if held.all():
             raise SpecError(
@@ -107,20 +78,44 @@ class Goal:
                     remedy='take "best" or "least"',
                 )
         kept = np.where(stays, now, 0.0)
-        if kept.sum() >= start.sum() and self.objective != "least":
+        if self.objective == "least":
+            return Problem(model, weight, limit, kept, held, np.maximum(start, kept))
+        if kept.sum() >= start.sum():
             raise SpecError(
                 f"what is kept takes rho = {kept.sum():.4g} of {start.sum():.4g}",
                 where="keep",
                 remedy="keep less, or allow more rho",
             )
-        return Problem(
-            model,
-            weight,
-            limit,
-            kept,
-            held,
-            np.maximum(start, kept) if self.objective == "least" else start,
-        )
+        return Problem(model, weight, limit, kept, held, start)
+
+    def _asked(self, model: Model, f: Array) -> tuple[Array, Array]:
+        """How much each aim counts, and the most that its variance may be, now ``f``; ``(aims,)``
+        all.
+        """
+        weight, limit = np.zeros(len(model.aims)), np.full(len(model.aims), np.inf)
+        for i, wish in enumerate(self.wishes):
+            as_now = self.objective == "least" and wish.sd is None and wish.ratio is None
+            ratio = 1.0 if as_now else wish.ratio
+            weight[i] = wish.weight
+            limit[i] = min(
+                np.inf if wish.sd is None else wish.sd**2,
+                np.inf if ratio is None else ratio**2 * f[i],
+            )
+        for i, aim in enumerate(model.aims):
+            most = self.guard.get(aim.place, self.guard.get(EVERYTHING))
+            if not aim.areas and most is not None:
+                limit[i] = min(limit[i], most**2 * f[i])
+        known = f == 0
+        weight[known], limit[known] = 0.0, np.inf
+        if not weight.any():
+            raise SpecError(
+                "every target is published exactly: there is nothing to make better",
+                where="target",
+                remedy="name what is estimated",
+            )
+        return (
+            np.zeros_like(weight) if self.objective == "least" else weight / weight.sum()
+        ), limit
 
 
 def idle(model: Model, now: Array, f: Array) -> NDArray[np.bool_]:

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.design.choices import Choices
-from das.design.model import Estimand, check_told, given_total
+from das.design.model import Estimand, check_told, given_total, inverse
 from das.estimate.modes import Modes
 from das.model.schema import Schema
 
@@ -82,12 +82,6 @@ class Homogeneous:
             modes.dense_of(possible).astype(bool),
         )
 
-    @cached_property
-    def _multiplicity(self) -> Array:
-        """Vectors in each mode, for one of the dense levels."""
-        sizes = np.array(self.modes.sizes, dtype=float)
-        return np.array([np.prod(np.where(kind, sizes - 1, 1.0)) for kind in self.modes.kinds])
-
     def _gram(self, query: str) -> Array:
         """Q'Q, ``(modes, d, d)``."""
         return self.modes.query(self.schema.query(query))[:, self.dense][:, :, self.dense]
@@ -108,7 +102,7 @@ class Homogeneous:
         """
         level = np.array([self.levels.index(a.place) for a in self.aims], dtype=np.intp)
         of = [self._gram(a.query) / self._answers(a.query) for a in self.aims]
-        return level, np.array(of) * self._multiplicity[:, None, None]
+        return level, np.array(of) * self.modes.multiplicity[:, None, None]
 
     def _answers(self, query: str) -> int:
         """Those that somebody can give."""
@@ -131,12 +125,11 @@ class Homogeneous:
         own = np.zeros((len(self.levels), *gram.shape[1:]))
         np.add.at(own, level, precision[:, None, None, None] * gram)
         summed = np.tensordot(self._shape[0], own, axes=1)
-        scale = np.maximum(np.trace(summed, axis1=-2, axis2=-1)[..., None, None], 1e-300)
-        c = np.linalg.inv(summed + 1e-15 * scale * np.eye(gram.shape[-1]))
+        c = inverse(summed)
         check_told(summed[-1], c[-1])
         if self.known >= 0:
             c[: self.known + 1, 0] = given_total(c[: self.known + 1, 0])
-        return np.asarray(c, dtype=np.float64)
+        return c
 
     def variances(self, precision: Array) -> Array:
         return self._variances(self._inverse(precision))

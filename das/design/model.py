@@ -72,6 +72,12 @@ class Model(Protocol):
         ...
 
 
+def inverse(precision: Array) -> Array:
+    """Of matrices ``(..., d, d)``, with next to nothing along what they do not know of."""
+    scale = np.maximum(np.trace(precision, axis1=-2, axis2=-1), 1e-300)[..., None, None]
+    return np.asarray(np.linalg.inv(precision + 1e-15 * scale * np.eye(precision.shape[-1])))
+
+
 def check_told(precision: Array, inverse: Array) -> None:
     """Raises :class:`SpecError` where a matrix ``(..., d, d)`` of the lowest units' measurements
     has no inverse.

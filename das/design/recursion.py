@@ -1,28 +1,9 @@
-r"""Generalised least squares over a real tree: variances without a measurement, and their gradient.
+r"""A model of a real tree: variances of the best estimates of levels and areas as functions of the
+plan, and their gradient.
 
-With precision :math:`\Lambda_u` of each node's own measurements, from the leaves to the root
-
-.. math:: S_u = \sum_c C_c,\quad K_u = S_u^{-1},\quad J_u = \Lambda_u + K_u,\quad C_u = J_u^{-1},
-
-at the leaves :math:`C = \Lambda^{-1}`; and from the root, where :math:`V = C`, to the leaves
-
-.. math:: M_u = K_u - K_u V_u K_u, \qquad V_c = C_c - C_c M_u C_c .
-
-It is :mod:`das.estimate.information` without the means. A known total leaves of C what it says of
-vectors that sum to zero, :math:`C - C11'C/1'C1`. Where those of all children are known, :math:`S_u
-1 = 0`, and the inverse is that of :math:`S_u + a11'`, which is the same on such vectors; what else
-known totals settle keeps a little variance, ``RESIDUAL``.
-
-*Gradient.* With a bar for the derivative of :math:`F = \sum_a w_a \log f_a`, from the leaves to the
-root
-
-.. math:: \bar M_u = -\sum_c C_c \bar V_c C_c, \quad \bar C_c = \bar V_c - \bar V_c C_c M_u - M_u C_c \bar V_c, \quad
-          \bar V_u \mathrel{+}= -K_u \bar M_u K_u, \quad
-          \bar K_u = \bar M_u - \bar M_u K_u V_u - V_u K_u \bar M_u,
-
-and from the root to the leaves :math:`\bar J = -C\bar C C`, :math:`\bar S = -K(\bar K + \bar J)K`,
-:math:`\bar C_c \mathrel{+}= \bar S`, :math:`\bar\Lambda = \bar J`. That is as much work as the
-value, for any number of draws and aims. :math:`dC = -C\,dJ\,C` holds with a known total, too."""
+Least squares of the tree is :mod:`das.design.passes`; what is here is what each node is measured
+with (:class:`das.design.grams.Grams`), and what each aim is a mean of. Of :math:`F = \sum_a w_a
+\log f_a` the derivatives by V of nodes and by slopes of areas go back through the passes."""
 
 from __future__ import annotations
 
@@ -37,31 +18,17 @@ from das.design.areas import AreaTargets, Slopes
 from das.design.choices import Choices
 from das.design.coordinates import Coordinates
 from das.design.grams import Grams
-from das.design.model import Estimand, check_told, given_total
-from das.design.tree import Placement, Stack, Tree
-from das.estimate.information import RESIDUAL
+from das.design.model import Estimand
+from das.design.passes import Pass, TreePasses
+from das.design.tree import Placement, Tree
 from das.model.schema import Schema
 
 Array = NDArray[np.float64]
-#: What is below this is rounding error, in eigenvalues relative to the largest, and in variances to
-#: the sum of what they are made of.
-_NONE, _LITTLE = 1e-10, 1e-13
+#: What is below this is rounding error, in variances relative to the sum of what they are made of.
+_LITTLE = 1e-13
 
 #: Modes are gone through one by one where their matrices together take more bytes than this.
 TOGETHER = 1e9
-
-
-@dataclass(frozen=True, eq=False)
-class Pass:
-    """What the two passes find, flat: ``c`` of kinds, and of inner nodes ``c``, ``k``, ``m`` and
-    ``v``.
-    """
-
-    leaf: Array
-    c: Array
-    k: Array
-    m: Array
-    v: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,25 +95,13 @@ class Recursion:
     # --- up and down
     # ------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _passes(self) -> TreePasses:
+        return TreePasses(self.tree, self.totals)
+
     def passes(self, precision: Array) -> Pass:
-        """From the leaves to the root and back."""
-        tree, inner, leaves = self.tree, *self._own(precision)
-        leaf = np.empty_like(leaves)
-        for g in tree.leaves.groups:
-            g.view(leaf)[:] = self._inverse(
-                g.view(leaves), tree.leaves.known[g.first : g.stop], leaves=True
-            )
-        s = np.zeros_like(inner)
-        self._add(s, tree.edge_into, self._on_edges(leaf) * self.tree.counts)
-        c, k = np.empty_like(inner), np.empty_like(inner)
-        for g in reversed(tree.inner.groups):
-            g.view(k)[:] = self._of_sum(g.view(s), self.tree.settled[g.first : g.stop])
-            g.view(c)[:] = self._inverse(
-                g.view(inner) + g.view(k), tree.inner.known[g.first : g.stop]
-            )
-            if g.depth:
-                self._add(s, self._into(g), self._flat(g, c))
-        return Pass(leaf, c, k, *self._down(c, k))
+        """Both ways over the tree."""
+        return self._passes.of(*self._own(precision))
 
     def _own(self, precision: Array) -> tuple[Array, Array]:
         """The precisions of their own measurements, of inner nodes and kinds."""
@@ -159,83 +114,6 @@ class Recursion:
             for g, one in zip(self._grams, layouts, strict=True)
         )
         return inner, leaves
-
-    def _down(self, c: Array, k: Array) -> tuple[Array, Array]:
-        m, v = np.empty_like(c), np.empty_like(c)
-        for g in self.tree.inner.groups:
-            one = g.view(c)
-            v_g = one - one @ self._gathered(m, g) @ one if g.depth else one
-            g.view(v)[:] = v_g
-            g.view(m)[:] = g.view(k) - g.view(k) @ v_g @ g.view(k)
-        return m, v
-
-    def _inverse(self, j: Array, known: NDArray[np.bool_], *, leaves: bool = False) -> Array:
-        """C of J, ``(modes, nodes, size, size)``; given the total where it is ``known``."""
-        scale = np.maximum(np.trace(j, axis1=-2, axis2=-1), 1e-300)[..., None, None]
-        c = np.asarray(np.linalg.inv(j + 1e-15 * scale * np.eye(j.shape[-1])))
-        if leaves:
-            check_told(j, c)
-        if self.totals and known.any():
-            c[0, known] = given_total(c[0, known])
-        return c
-
-    def _of_sum(self, s: Array, settled: NDArray[np.bool_]) -> Array:
-        """K of S; ``settled`` where the totals of all children are known."""
-        if self.totals and settled.any():
-            one = s[0, settled]
-            size = np.maximum(np.trace(one, axis1=-2, axis2=-1), 1.0)[:, None, None]
-            value, vector = np.linalg.eigh(one + size)
-            none = vector * (value <= _NONE * size[:, 0])[:, None, :]
-            s = s.copy()
-            s[0, settled] = one + size + RESIDUAL * none @ np.swapaxes(none, -1, -2)
-        return np.asarray(np.linalg.inv(s))
-
-    # --- between the flat arrays
-    # ------------------------------------------------------------------------------
-
-    def _on_edges(self, leaf: Array) -> Array:
-        return leaf[:, self.tree.edge_entries[0]]
-
-    def _to_kinds(self, edges: Array) -> Array:
-        """Sums over the edges of each kind."""
-        out = np.zeros((len(edges), int(self.tree.leaves.start[-1])))
-        self._add(out, self.tree.edge_entries[0], edges)
-        return out
-
-    @staticmethod
-    def _add(out: Array, at: NDArray[np.int64], entries: Array) -> None:
-        for m in range(len(out)):
-            out[m] += np.bincount(at, weights=entries[m], minlength=out.shape[1])
-
-    def _into(self, g: Stack) -> NDArray[np.int64]:
-        return self.tree.into[g.start : g.start + (g.stop - g.first) * g.size**2]
-
-    def _flat(self, g: Stack, flat: Array) -> Array:
-        return flat[:, g.start : g.start + (g.stop - g.first) * g.size**2]
-
-    def _gathered(self, flat: Array, g: Stack) -> Array:
-        """What the parents of a group have on the coordinates of its nodes."""
-        return flat[:, self._into(g)].reshape(len(flat), g.stop - g.first, g.size, g.size)
-
-    def _edge_views(self) -> list[tuple[Stack, slice, slice]]:
-        """Of each group of kinds its edges, and the entries of these."""
-        out, start = [], 0
-        for g in self.tree.leaves.groups:
-            edges = self.tree.edges(g)
-            stop = start + (edges.stop - edges.start) * g.size**2
-            out.append((g, edges, slice(start, stop)))
-            start = stop
-        return out
-
-    def _edge_v(self, found: Pass) -> Array:
-        """V of the units of each edge, flat."""
-        c, m = self._on_edges(found.leaf), found.m[:, self.tree.edge_into]
-        out = np.empty_like(c)
-        for g, edges, at in self._edge_views():
-            shape = (len(c), edges.stop - edges.start, g.size, g.size)
-            one = c[:, at].reshape(shape)
-            out[:, at] = (one - one @ m[:, at].reshape(shape) @ one).reshape(len(c), -1)
-        return out
 
     # --- aims
     # -------------------------------------------------------------------------------------------------
@@ -318,7 +196,7 @@ class Recursion:
     def _sums(self, found: Pass, slopes: Mapping[str, Slopes]) -> tuple[Array, Array]:
         """What each aim is a mean of, summed; and the sizes of what was added up."""
         tree, scale = self.tree, self.coordinates.multiplicity
-        kinds = self._to_kinds(self._edge_v(found) * self.tree.counts)
+        kinds = self._passes.of_kinds(found)
         by_level, most = (
             self._by((tree.inner.levels, tree.leaves.levels), both, scale, self._of_levels)
             for both in ((found.v, kinds), (np.abs(found.v), np.abs(kinds)))
@@ -378,57 +256,8 @@ class Recursion:
         tree, scale = self.tree, self.coordinates.multiplicity
         bar_v = self._grams[0].apply(self._level_weights(tree.inner, each), scale)
         of_kinds = self._grams[1].apply(self._level_weights(tree.leaves, each), scale)
-        bar_m, bar_c, bar_k = np.zeros_like(bar_v), np.zeros_like(bar_v), np.zeros_like(bar_v)
-        bar_leaf = np.zeros_like(of_kinds)
+        bar_c, bar_k, bar_leaf = (np.zeros_like(x) for x in (bar_v, bar_v, of_kinds))
         for kind, areas in self.areas.items():
             weight = self._area_weights(kind, areas.cut.areas, each)
             areas.adjoint(slopes[kind], weight, scale, found.c, found.k, (bar_c, bar_k, bar_leaf))
-        edges_c = self._leaves_up(found, of_kinds, bar_m)
-        for g in reversed(tree.inner.groups):
-            self._up(found, g, bar_v, bar_m, bar_c, bar_k)
-        bar_j = np.empty_like(bar_v)
-        for g in tree.inner.groups:
-            if g.depth:
-                g.view(bar_c)[:] += self._gathered(bar_m, g)  # now that of S
-            c, k = g.view(found.c), g.view(found.k)
-            one = -c @ g.view(bar_c) @ c
-            g.view(bar_j)[:] = one
-            g.view(bar_m)[:] = -k @ (g.view(bar_k) + one) @ k
-        kinds = bar_leaf + self._to_kinds((edges_c + bar_m[:, tree.edge_into]) * self.tree.counts)
-        leaves = np.empty_like(kinds)
-        for g in tree.leaves.groups:
-            c = g.view(found.leaf)
-            g.view(leaves)[:] = -c @ g.view(kinds) @ c
-        return bar_j, leaves
-
-    def _leaves_up(self, found: Pass, of_kinds: Array, bar_m: Array) -> Array:
-        """Adds to the derivatives by M what comes of the leaves; that by C of a unit of each edge,
-        from its V.
-        """
-        tree = self.tree
-        c, v, m = self._on_edges(found.leaf), self._on_edges(of_kinds), found.m[:, tree.edge_into]
-        out, up = np.empty_like(c), np.empty_like(c)
-        for g, edges, at in self._edge_views():
-            shape = (len(c), edges.stop - edges.start, g.size, g.size)
-            c_g, v_g, m_g = (x[:, at].reshape(shape) for x in (c, v, m))
-            cross = v_g @ c_g @ m_g
-            out[:, at] = (v_g - cross - np.swapaxes(cross, -1, -2)).reshape(len(c), -1)
-            up[:, at] = (c_g @ v_g @ c_g).reshape(len(c), -1)
-        self._add(bar_m, tree.edge_into, -up * self.tree.counts)
-        return out
-
-    def _up(
-        self, found: Pass, g: Stack, bar_v: Array, bar_m: Array, bar_c: Array, bar_k: Array
-    ) -> None:
-        """One group, whose children are done: to those of V, then of C and of its parents' M."""
-        k, v, c, m = g.view(found.k), g.view(found.v), g.view(found.c), g.view(bar_m)
-        g.view(bar_v)[:] -= k @ m @ k
-        cross = m @ k @ v
-        g.view(bar_k)[:] += m - cross - np.swapaxes(cross, -1, -2)
-        one = g.view(bar_v)
-        if not g.depth:
-            g.view(bar_c)[:] += one
-            return
-        turned = one @ c @ self._gathered(found.m, g)
-        g.view(bar_c)[:] += one - turned - np.swapaxes(turned, -1, -2)
-        self._add(bar_m, self._into(g), -(c @ one @ c).reshape(len(c), -1))
+        return self._passes.back(found, (bar_v, bar_c, bar_k), of_kinds, bar_leaf)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.estimate.areas.pieces import Tiers
+from das.fold import Tiers
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -250,54 +250,22 @@ def _laid_out(
     units: Mapping[str, int],
     room: float,
 ) -> Tree:
-    has = [_by_unit(key, size, len(at)) for key, at in zip(keys, node, strict=True)]
-    coordinates = [
-        has[t][1][has[t][0][u] : has[t][0][u + 1]]
-        for t, u in zip(found.tier, found.unit, strict=True)
-    ]
-    children = np.bincount(found.parent[1:], minlength=len(found.parent))
-    if not children[:1].any():
-        raise InputError(
-            "the tree is one unit, or none",
-            where="geography",
-            remedy="take an input with several units that somebody can be in",
-        )
-    length = np.array([len(c) for c in coordinates])
-    inner = np.flatnonzero(children > 0)
-    inner = inner[np.lexsort((length[inner], found.depth[inner]))]
-    leaf = np.flatnonzero(children == 0)
-    first, kind = _kinds(found, coordinates, leaf)
-    order = np.argsort(length[first], kind="stable")
-    first, kind = first[order], np.argsort(order, kind="stable")[kind]
+    coordinates = _coordinates(found, keys, size, node)
+    inner, first, leaf, kind = _sorted(found, coordinates)
     number = np.full(len(found.parent), -1, dtype=np.int64)
     number[inner] = np.arange(len(inner))
-    upper, lower = (
-        _layout(found, inner, coordinates),
-        _layout(found, first, coordinates, leaves=True),
-    )
     pair, count = np.unique(kind * len(inner) + number[found.parent[leaf]], return_counts=True)
     edge_kind, home = np.divmod(pair, len(inner))
-    need = held_bytes(
-        int((length[inner] ** 2).sum()), int((length[first][edge_kind] ** 2).sum()), 1
-    )
-    if need > room:
-        raise InputError(
-            f"the search over this tree takes {need / 1e9:.1f} GB, and this machine has"
-            f" {room / 1e9:.1f}: {len(inner):,} units with matrices of up to {int(length.max()):,}"
-            " rows",
-            where="geography",
-            remedy=(
-                "give --units in place of the real tree, fewer recoded queries, or a part of the"
-                " data"
-            ),
-        )
+    _check_room([coordinates[n] for n in inner], [coordinates[first[k]] for k in edge_kind], room)
+    upper = _layout(found, inner, coordinates)
+    lower = _layout(found, first, coordinates, leaves=True)
     into = [_embedded(upper, number[found.parent[n]], coordinates[n]) for n in inner[1:]]
     edge_into = [
         _embedded(upper, h, coordinates[first[k]]) for k, h in zip(edge_kind, home, strict=True)
     ]
     number[leaf] = -1 - kind
     places = tuple(np.where(at >= 0, number[at], NOBODY) for at in node)
-    root = np.zeros(int(length[inner[0]]) ** 2, dtype=np.int64)
+    root = np.zeros(len(coordinates[inner[0]]) ** 2, dtype=np.int64)
     return Tree(
         upper,
         lower,
@@ -312,8 +280,53 @@ def _laid_out(
     )
 
 
-def _by_unit(key: Ints, size: int, units: int) -> tuple[Ints, Ints]:
-    return np.searchsorted(key, np.arange(units + 1) * size), key % size
+def _coordinates(
+    found: _Growing, keys: Sequence[Ints], size: int, node: Sequence[Ints]
+) -> list[Ints]:
+    """Of each node those that it has."""
+    has = [
+        (np.searchsorted(key, np.arange(len(at) + 1) * size), key % size)
+        for key, at in zip(keys, node, strict=True)
+    ]
+    return [
+        has[t][1][has[t][0][u] : has[t][0][u + 1]]
+        for t, u in zip(found.tier, found.unit, strict=True)
+    ]
+
+
+def _sorted(found: _Growing, coordinates: Sequence[Ints]) -> tuple[Ints, Ints, Ints, Ints]:
+    """The inner nodes, by depth and then by size; the first leaf of each kind, by size; the leaves,
+    and the kind of each.
+    """
+    children = np.bincount(found.parent[1:], minlength=len(found.parent))
+    if not children[:1].any():
+        raise InputError(
+            "the tree is one unit, or none",
+            where="geography",
+            remedy="take an input with several units that somebody can be in",
+        )
+    length = np.array([len(c) for c in coordinates])
+    inner, leaf = np.flatnonzero(children > 0), np.flatnonzero(children == 0)
+    first, kind = _kinds(found, coordinates, leaf)
+    order = np.argsort(length[first], kind="stable")
+    kind = np.argsort(order, kind="stable")[kind]
+    return inner[np.lexsort((length[inner], found.depth[inner]))], first[order], leaf, kind
+
+
+def _check_room(inner: Sequence[Ints], edges: Sequence[Ints], room: float) -> None:
+    """Of the coordinates of inner nodes and of edges."""
+    need = held_bytes(sum(len(c) ** 2 for c in inner), sum(len(c) ** 2 for c in edges), 1)
+    if need > room:
+        most = max(len(c) for c in (*inner, *edges))
+        raise InputError(
+            f"the search over this tree takes {need / 1e9:.1f} GB, and this machine has"
+            f" {room / 1e9:.1f}: {len(inner):,} units with matrices of up to {most:,} rows",
+            where="geography",
+            remedy=(
+                "give --units in place of the real tree, fewer recoded queries, or a part of the"
+                " data"
+            ),
+        )
 
 
 def _kinds(found: _Growing, coordinates: Sequence[Ints], leaf: Ints) -> tuple[Ints, Ints]:

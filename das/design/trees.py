@@ -16,9 +16,9 @@ from das.design.coordinates import Coordinates
 from das.design.model import Estimand
 from das.design.recursion import Recursion
 from das.design.tree import grow
-from das.estimate.areas.pieces import Tiers
 from das.estimate.information import support
 from das.estimate.modes import Modes
+from das.fold import Tiers
 from das.model.areas import Areas
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
@@ -108,8 +108,7 @@ def _model(
     *,
     every: bool,
 ) -> Recursion:
-    joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
-    tiers = Tiers.of(tree.spine, {level: b.total for level, b in bounds.items()}, joint)
+    tiers = Tiers.of_bounds(tree.spine, bounds)
     of_class = []
     for level, parents in zip(tiers.level, tiers.parents, strict=True):
         at = np.full(len(parents), -1, dtype=np.int64)

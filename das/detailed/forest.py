@@ -23,6 +23,7 @@ from das.detailed import joint, tree
 from das.detailed.joint import Belief
 from das.detailed.layers import coarser
 from das.detailed.tree import KnownTotals
+from das.fold import down, up
 from das.model.adaptive import AdaptiveTable
 
 Ints = NDArray[np.int64]
@@ -113,15 +114,22 @@ class Forest:
         lowest = len(self.layers) - 1
         if isinstance(said := self.layers[lowest], Outline):
             self._up |= {(lowest, r, b): s for (r, b), s in said.said.states.items()}
-        self.up: dict[int, KnownTotals] = {lowest: self.layers[lowest].total}
+        self.up: dict[int, KnownTotals] = {}
         self.under: dict[int, KnownTotals] = {}
-        for at in range(lowest - 1, -1, -1):
-            layer = self.layers[at]
-            self.under[at] = tree.added(self.up[at + 1], self.parents[at], len(layer))
-            known = tree.met(layer.total, self.under[at])
-            self.up[at] = self._overruled(
-                known, at, [(r, b, self.state(at, r, b)) for r, b in self._jointly(at)]
-            )
+        for at, known, _ in up(self, None, lowest):
+            self.up[at] = known
+
+    def condition(self, tier: int, told: KnownTotals | None) -> KnownTotals:
+        """The totals of a layer, with what its children say (:class:`das.fold.Up`)."""
+        if told is None:
+            return self.layers[tier].total
+        self.under[tier] = told
+        known = tree.met(self.layers[tier].total, told)
+        states = [(r, b, self.state(tier, r, b)) for r, b in self._jointly(tier)]
+        return self._overruled(known, tier, states)
+
+    def combine(self, tier: int, known: KnownTotals) -> KnownTotals:
+        return tree.added(known, self.parents[tier - 1], len(self.layers[tier - 1]))
 
     def _jointly(self, at: int) -> Iterator[tuple[int, Bundle]]:
         """The families of a layer that are states: the parent, and the columns."""
@@ -230,13 +238,18 @@ class Forest:
         self.final[0] = self._overruled(
             at_top.known, 0, [(r, b, s) for (r, b), s in at_top.states.items()]
         )
-        for at in range(len(self.parents)):
-            known = tree.shared(self.up[at + 1], self.under[at], self.final[at], self.parents[at])
-            told = [(c, b, s) for row, b in self._jointly(at) for c, s in self._fallen(at, row, b)]
-            self.final.append(self._overruled(known, at + 1, told))
+        for _, found in down(self, self.final[0], 1, len(self.parents)):
+            self.final.append(found)
         for at, layer in enumerate(self.layers):
             for row, c in np.argwhere(layer.several & ~self._bundled).tolist():
                 self.joint(at, row, (c,))
+
+    def restrict(self, tier: int, above: KnownTotals) -> KnownTotals:
+        """The totals of a layer in the end (:class:`das.fold.Down`)."""
+        at = tier - 1
+        known = tree.shared(self.up[tier], self.under[at], above, self.parents[at])
+        told = [(c, b, s) for row, b in self._jointly(at) for c, s in self._fallen(at, row, b)]
+        return self._overruled(known, tier, told)
 
     def _fallen(self, at: int, row: int, bundle: Bundle) -> Iterator[tuple[int, Belief]]:
         sums = self._children(at, row, bundle)

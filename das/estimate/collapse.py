@@ -1,5 +1,6 @@
-"""The two passes of full information over a tree: up it, to what each subtree knows of its root,
-and down again, to unbiased estimates. The algebra is in :mod:`das.estimate.information`."""
+"""The fold of full information over a tree: up it, to what each subtree knows of its root, and
+down again, to unbiased estimates. The algebra is in :mod:`das.estimate.information`, the walk in
+:mod:`das.fold`."""
 
 from __future__ import annotations
 
@@ -7,103 +8,133 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from das.engine import InProcess, Progress, Silent, in_order
 from das.errors import InputError
 from das.estimate import information as full
 from das.estimate.estimator import Array, Estimator
-from das.estimate.information import Information, only
+from das.estimate.information import Information
 from das.estimate.informed import Informed
 from das.estimate.modes import Modes
 from das.estimate.unbiased import Unbiased, answers, descend, root
-from das.model.constraint import Bounds, JointTotals
+from das.fold import Tiers, down, up
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.spine import Spine
 from das.model.universe import Universe
 
+Queries = Mapping[str, Mapping[str, Query]]
+
 
 @dataclass(frozen=True, eq=False)
-class KnownParts:
-    """The parts of a level whose totals are known jointly: of each of its units the ``part``, of
-    each part its ``parent``, and what the units of a part say of it."""
+class Gathering:
+    """The steps of the way up: over a tree, or over some families of its lowest units
+    (:meth:`das.fold.Tiers.families`), of whom ``start`` is the first. ``queries`` are those
+    measured at each level; ``bounds`` are of these units alone."""
 
-    part: NDArray[np.intp]
-    parent: NDArray[np.int64]
-    information: Information
+    modes: Modes
+    tiers: Tiers
+    source: MeasurementSource
+    queries: Queries
+    bounds: Mapping[str, LevelBounds]
+    start: int = 0
 
-    @staticmethod
-    def of(
-        modes: Modes, known: Information, joint: JointTotals, parent: NDArray[np.int64]
-    ) -> KnownParts:
-        """From what the units know, and the parent of each."""
-        home = joint.homes(parent)
-        told = full.sum_up(modes, known, joint.part, len(home))
-        return KnownParts(joint.part, home, replace(told, total=joint.total).settled(only(home)))
+    def condition(self, tier: int, told: Information | None) -> Information:
+        """Units by their own measurements and known totals; parts, of which nothing is measured, by
+        their known totals alone.
+        """
+        level, ends = self.tiers.level[tier], (self.start, self.start + self.tiers.units(tier))
+        if told is None or level:
+            of_level = self.modes, self.queries[level], self.bounds[level].dense()
+            known = full.own(self.source, level, *of_level, *ends, told)
+        else:
+            known = replace(told, total=self.tiers.total[tier])
+        return known.settled(self.tiers.alone[tier])
+
+    def combine(self, tier: int, known: Information) -> Information:
+        """What units, or parts, say of those above them."""
+        return full.sum_up(self.modes, known, self.tiers.parents[tier], self.tiers.units(tier - 1))
+
+    def families(self, spine: Spine) -> Iterator[Gathering]:
+        """The same over some of the lowest units at a time, for workers."""
+        level = spine.levels[-1]
+        queries, bounds = self.queries[level], self.bounds[level]
+        for start, stop in spine.batches(level, max(1, sum(q.answers for q in queries.values()))):
+            source, tiers = self.source.part(level, start, stop), self.tiers.families(start, stop)
+            here = {level: bounds.part(start, stop)}
+            yield Gathering(self.modes, tiers, source, {level: queries}, here, start)
+
+    def collected(self) -> tuple[int, Information]:
+        """How many lowest units there are in some families, and what they say of their parents."""
+        lowest = len(self.tiers) - 1
+        *_, (_, _, told) = up(self, None, lowest, 1)
+        assert told is not None
+        return self.tiers.units(lowest), told
 
 
 @dataclass(frozen=True, eq=False)
 class Collapsed:
-    """What is known of every level above the lowest: by the subtree of each unit, and by its
-    children alone (``below``); in a trunk of all of its levels, in a shard of those that are below
-    the trunk, and ``below`` of its units of that, too. ``queries`` are those measured at each
-    level; ``parts`` are of the level with joint totals, if there is one."""
+    """What is known of every tier above the lowest level: ``known`` by the subtree of each unit,
+    ``told`` by its children alone; in a trunk of all of its levels, in a shard of those that are
+    below the trunk, and ``told`` of its units of that, too. ``queries`` are those measured at each
+    level."""
 
     spine: Spine
     modes: Modes
-    queries: Mapping[str, Mapping[str, Query]]
-    information: Mapping[str, Information]
-    below: Mapping[str, Information]
-    parts: Mapping[str, KnownParts]
+    tiers: Tiers
+    queries: Queries
+    known: Mapping[int, Information]
+    told: Mapping[int, Information]
+
+    @property
+    def information(self) -> dict[str, Information]:
+        """What the subtrees of the units of each level say of these."""
+        return {
+            self.tiers.level[t]: known for t, known in self.known.items() if self.tiers.level[t]
+        }
+
+    def below(self, level: str) -> Information:
+        """What those below the units of a level say of these."""
+        return self.told[self.tiers.level.index(level)]
 
     @property
     def leaves(self) -> Information:
         """What the lowest units say of those above them."""
-        return self.below[self.spine.levels[-2]]
+        return self.below(self.spine.levels[-2])
+
+    def restrict(self, tier: int, above: Unbiased) -> Unbiased:
+        """The step of the way down."""
+        told, parent = self.told[tier - 1], self.tiers.parents[tier]
+        return descend(self.modes, self.known[tier], parent, above, told)
 
     def down(self, above: Unbiased | None = None) -> Iterator[tuple[str, Unbiased]]:
-        """The pass down: of every level that is walked, root first, what all measurements of the
+        """The way down: of every level that is walked, root first, what all measurements of the
         tree say. That of a shard goes on from what they say of the units above (``above``), which
         are those of the trunk."""
-        for depth, level in enumerate(self.spine.levels):
-            if level not in self.information:
-                continue
-            known = self.information[level]
-            if above is None:
-                above = root(self.modes, known)
-            else:
-                above = self.descend(level, known, above, self.below[self.spine.levels[depth - 1]])
-            yield level, above
-
-    def descend(
-        self, level: str, known: Information, above: Unbiased, below: Information
-    ) -> Unbiased:
-        """One level of the pass down, of which the units know ``known``."""
-        parent = self.spine.parent[self.spine.index(level)]
-        if level in self.parts:
-            parts = self.parts[level]
-            above = descend(self.modes, parts.information, parts.parent, above, below)
-            parent, below = parts.part, parts.information
-        return descend(self.modes, known, parent, above, below)
+        first, last = min(self.known, default=0), max(self.known, default=-1)
+        if above is None:
+            above, first = root(self.modes, self.known[0]), 1
+            yield self.tiers.level[0], above
+        for tier, found in down(self, above, first, last):
+            if self.tiers.level[tier]:
+                yield self.tiers.level[tier], found
 
     def unbiased(self, above: Unbiased | None = None) -> Iterator[tuple[str, Query, Array, Array]]:
         """``(level, query, values, standard errors)`` of every level that is walked, of the total
         and of the queries measured there, from all measurements of the tree; arrays ``(units,
         answers)``. ``above`` as in :meth:`down`."""
         total = self.modes.schema.query("total")
-        for level, known in self.down(above):
+        for level, found in self.down(above):
             for query in {"total": total, **self.queries[level]}.values():
-                yield level, query, *answers(self.modes, known, query)
+                yield level, query, *answers(self.modes, found, query)
 
     def estimator(self, own: Estimator, tolerance: float = 0.1) -> Informed:
         """For the constrained descent; at the lowest level, where a unit has nothing below it, it
         is ``own``.
         """
-        measured = {level: tuple(self.queries[level].values()) for level in self.information}
-        return Informed(self.modes, self.information, measured, own, tolerance=tolerance)
+        information = self.information
+        measured = {level: tuple(self.queries[level].values()) for level in information}
+        return Informed(self.modes, information, measured, own, tolerance=tolerance)
 
 
 def collapse(
@@ -119,148 +150,78 @@ def collapse(
     to: str | None = None,
     asked: Mapping[str, Sequence[str]] | None = None,
 ) -> Collapsed:
-    """The pass up: each level says what it knows of the one above.
+    """The way up: each level says what it knows of the one above.
 
     *A trunk and shards* (:mod:`das.model.shards`): that of a shard ends with what is said of its
-    units of the level ``to``, ``below[to]``, and goes no further up. That of a trunk begins with
+    units of the level ``to``, ``below(to)``, and goes no further up. That of a trunk begins with
     what the shards so said of its lowest units, in their order (``told``). Both work in the algebra
     of all queries that the universe was asked (``universe.draws``), whichever of them are in the
     source. ``asked``: by level the queries that units were asked anywhere, where the source has
     only those of a part's own.
 
     Nearly all of the cost is in what the lowest units say of those above them. ``leaves``: that,
-    where an earlier pass up the same tree has found it (:attr:`Collapsed.leaves`).
+    where an earlier way up the same tree has found it (:attr:`Collapsed.leaves`).
 
     Raises:
         InputError: the spine has one level, or the detailed query is not measured at the lowest,
             where units have siblings.
     """
-    pool, progress, schema = pool or InProcess(), progress or Silent(), universe.schema
-    first = 0 if to is None else spine.index(to) + 1
-    queries = {
-        level: {q: schema.query(q) for q in source.queries(level)} for level in spine.levels[first:]
-    }
-    everywhere = {d.query: schema.query(d.query) for d in universe.draws}
-    modes = Modes.of(
-        schema,
-        [*everywhere.values(), *(q for by_name in queries.values() for q in by_name.values())],
-    )
-    last, lowest = len(spine) - 1, spine.levels[-1]
+    levels = spine.levels[0 if to is None else spine.index(to) + 1 :]
+    way = _way(source, spine, {level: bounds[level] for level in levels}, universe)
+    tiers = way.tiers
     if told is None:
-        alone = (
-            not queries[lowest] and _alone(bounds[lowest].joint, spine.parent[last]).all()
-        )  # its parents are measured for it
-        if len(spine) == 1 or not (
-            alone or any(q.answers == schema.cells for q in queries[lowest].values())
-        ):
-            raise InputError(
-                f"full information needs the detailed query at {lowest!r}, and a level above it",
-                where=f"measurements of {universe.name}",
-                remedy="measure 'detailed' there, or use the method 'topdown'",
-            )
-        last -= 1
-        given = (source, spine, modes, queries[lowest], bounds[lowest], universe, pool, progress)
-        told = _of_leaves(*given) if leaves is None else leaves
-    below, information, parts = {spine.levels[last]: told}, {}, {}
-    for depth in range(last, first - 1, -1):
-        level, n, parent = spine.levels[depth], len(spine.codes[depth]), spine.parent[depth]
-        known = full.own(
-            source, level, modes, queries[level], bounds[level].dense(), 0, n, below[level]
-        )
-        joint = bounds[level].joint
-        information[level] = known = known.settled(_alone(joint, parent) & (depth > 0))
-        if joint is not None:
-            parts[level] = KnownParts.of(modes, known, joint, parent)
-        if depth:
-            up = spine.levels[depth - 1]
-            below[up] = _told(modes, known, parts.get(level), parent, spine.units(up))
+        _check_lowest(way, spine, universe)
+        told = leaves
+        if told is None:
+            told = _leaves(way, spine, universe, pool or InProcess(), progress or Silent())
+        last = tiers.level.index(spine.levels[-2])
+    else:
+        last = len(tiers) - 1
+    known, said = {}, {last: told}
+    first = 0 if to is None else tiers.level.index(to) + 1
+    for tier, here, above in up(way, told, last, first):
+        known[tier] = here
+        if above is not None:
+            said[tier - 1] = above
+    queries = way.queries
     if asked is not None:
-        queries = {level: {q: schema.query(q) for q in asked.get(level, ())} for level in queries}
-    return Collapsed(spine, modes, queries, information, below, parts)
+        schema = universe.schema
+        queries = {level: {q: schema.query(q) for q in asked.get(level, ())} for level in levels}
+    return Collapsed(spine, way.modes, tiers, queries, known, said)
 
 
-def _of_leaves(
-    source: MeasurementSource,
-    spine: Spine,
-    modes: Modes,
-    queries: Mapping[str, Query],
-    bounds: LevelBounds,
-    universe: Universe,
-    pool: Executor,
-    progress: Progress,
+def _way(
+    source: MeasurementSource, spine: Spine, bounds: Mapping[str, LevelBounds], universe: Universe
+) -> Gathering:
+    """Over the levels that have ``bounds``."""
+    schema = universe.schema
+    queries = {level: {q: schema.query(q) for q in source.queries(level)} for level in bounds}
+    everywhere = {d.query: schema.query(d.query) for d in universe.draws}
+    measured = [q for by_name in queries.values() for q in by_name.values()]
+    modes = Modes.of(schema, [*everywhere.values(), *measured])
+    return Gathering(modes, Tiers.of_bounds(spine, bounds), source, queries, bounds)
+
+
+def _check_lowest(way: Gathering, spine: Spine, universe: Universe) -> None:
+    """Refuses a tree of which the lowest units with siblings do not tell their cells apart."""
+    lowest, cells = spine.levels[-1], universe.schema.cells
+    queries = way.queries.get(lowest, {})
+    alone = not queries and way.tiers.alone[-1].all()  # its parents are measured for it
+    if len(spine) == 1 or not (alone or any(q.answers == cells for q in queries.values())):
+        raise InputError(
+            f"full information needs the detailed query at {lowest!r}, and a level above it",
+            where=f"measurements of {universe.name}",
+            remedy="measure 'detailed' there, or use the method 'topdown'",
+        )
+
+
+def _leaves(
+    way: Gathering, spine: Spine, universe: Universe, pool: Executor, progress: Progress
 ) -> Information:
     """What the lowest units say of those above them."""
     level, told = spine.levels[-1], []
     progress.stage(f"collect {universe.name}: {level}", spine.units(level))
-    for units, part in in_order(pool, _collect, _leaves(source, spine, modes, queries, bounds)):
+    for units, part in in_order(pool, Gathering.collected, way.families(spine)):
         told.append(part)
         progress.advance(units)
     return Information.concatenate(told)
-
-
-def _alone(joint: JointTotals | None, parent: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The units that are only children, of their parent or of a part of its children."""
-    return only(parent if joint is None else joint.part)
-
-
-def _told(
-    modes: Modes,
-    known: Information,
-    parts: KnownParts | None,
-    parent: NDArray[np.int64],
-    parents: int,
-) -> Information:
-    """What units, or the parts that they make up, say of their parents."""
-    if parts is None:
-        return full.sum_up(modes, known, parent, parents)
-    return full.sum_up(modes, parts.information, parts.parent, parents)
-
-
-@dataclass(frozen=True, eq=False)
-class _Leaves:
-    """A slice of the lowest units, for one worker."""
-
-    source: MeasurementSource
-    level: str
-    queries: tuple[str, ...]
-    modes: Modes
-    bounds: Bounds
-    start: int
-    stop: int
-    parent: NDArray[np.int64]
-
-
-def _leaves(
-    source: MeasurementSource,
-    spine: Spine,
-    modes: Modes,
-    queries: Mapping[str, Query],
-    bounds: LevelBounds,
-) -> Iterator[_Leaves]:
-    level = spine.levels[-1]
-    for start, stop in spine.batches(level, max(1, sum(q.answers for q in queries.values()))):
-        yield _Leaves(
-            source.part(level, start, stop),
-            level,
-            tuple(queries),
-            modes,
-            bounds.rows(start, stop),
-            start,
-            stop,
-            spine.parent[-1][start:stop],
-        )
-
-
-def _collect(leaves: _Leaves) -> tuple[int, Information]:
-    """How many units, and what they say of their parents."""
-    queries = {name: leaves.modes.schema.query(name) for name in leaves.queries}
-    own = full.own(
-        leaves.source, leaves.level, leaves.modes, queries, leaves.bounds, leaves.start, leaves.stop
-    )
-    parent = leaves.parent - leaves.parent[0]
-    joint = leaves.bounds.joint
-    known = own.settled(_alone(joint, parent))
-    parts = None if joint is None else KnownParts.of(leaves.modes, known, joint, parent)
-    return leaves.stop - leaves.start, _told(
-        leaves.modes, known, parts, parent, int(parent[-1]) + 1
-    )

@@ -74,6 +74,33 @@ def topdown(
         InfeasibleError: the bounds contradict each other, or what is ``published``.
         SolverError: an estimate is none (:func:`das.estimate.batch.estimated`).
     """
+    _check(method)
+    pool, progress = pool or InProcess(), progress or Silent()
+    end = len(spine) if to is None else spine.index(to) + 1
+    done = {} if published is None else _above(spine, published)
+    prior: HousingPrior | None = None
+    certificates: dict[str, Certificates] = {}
+    for depth in range(len(done), end):
+        level = spine.levels[depth]
+        above = done[spine.levels[depth - 1]] if depth else None
+        if above is not None and housing_prior and depth == len(spine) - 1:
+            progress.stage(f"prior of {universe.name}: {level}", None)
+            given = housing_prior if isinstance(housing_prior, HousingPrior) else None
+            prior = given or find(source, spine, bounds[level], universe, above, pool)
+        progress.stage(f"estimate {universe.name}: {level}", spine.units(level))
+        tasks = _tasks(source, spine, bounds, universe, method, level, above, prior)
+        known = certificates.get(level, Certificates())
+        done[level], certificates[level] = _solved(tasks, known, pool, progress)
+        if depth + 1 < len(spine):
+            done, mended = mend(universe.schema, spine, bounds, done, level)
+            if mended.mended and published is not None:
+                raise _unlike(universe, level)
+            certificates[spine.levels[depth + 1]] = Certificates(mended, Certificate())
+    here = spine.truncated(spine.levels[end - 1])
+    return Release(here, done, {level: bounds[level] for level in here.levels}, certificates, prior)
+
+
+def _check(method: object) -> None:
     if not isinstance(method, Estimator):
         raise InputError(
             f"{method!r} is no estimator",
@@ -83,44 +110,14 @@ def topdown(
                 " family, too"
             ),
         )
-    pool, progress, end = (
-        pool or InProcess(),
-        progress or Silent(),
-        len(spine) if to is None else spine.index(to) + 1,
+
+
+def _unlike(universe: Universe, level: str) -> InfeasibleError:
+    return InfeasibleError(
+        "the units below cannot hold what is published above them",
+        where=f"{universe.name}, {level}",
+        remedy="compare the known totals of the levels with each other",
     )
-    done = {} if published is None else _above(spine, published)
-    prior: HousingPrior | None = None
-    certificates: dict[str, Certificates] = {}
-    for depth in range(len(done), end):
-        level = spine.levels[depth]
-        above = done[spine.levels[depth - 1]] if depth else None
-        if above is not None and housing_prior and depth == len(spine) - 1:
-            progress.stage(f"prior of {universe.name}: {level}", None)
-            prior = (
-                housing_prior
-                if isinstance(housing_prior, HousingPrior)
-                else find(source, spine, bounds[level], universe, above, pool)
-            )
-        progress.stage(f"estimate {universe.name}: {level}", spine.units(level))
-        parts, worst = [], certificates.get(level, Certificates())
-        for part, c in in_order(
-            pool, _solve, _tasks(source, spine, bounds, universe, method, level, above, prior)
-        ):
-            worst = worst.merge(c)
-            parts.append(part)
-            progress.advance(part.units)
-        done[level], certificates[level] = Histogram.concatenate(parts), worst
-        if depth + 1 < len(spine):
-            done, mended = mend(universe.schema, spine, bounds, done, level)
-            if mended.mended and published is not None:
-                raise InfeasibleError(
-                    "the units below cannot hold what is published above them",
-                    where=f"{universe.name}, {level}",
-                    remedy="compare the known totals of the levels with each other",
-                )
-            certificates[spine.levels[depth + 1]] = Certificates(mended, Certificate())
-    here = spine.truncated(spine.levels[end - 1])
-    return Release(here, done, {level: bounds[level] for level in here.levels}, certificates, prior)
 
 
 def _above(spine: Spine, published: Mapping[str, Histogram]) -> dict[str, Histogram]:
@@ -203,6 +200,17 @@ def _tasks(
             universe.objective,
             prior,
         )
+
+
+def _solved(
+    tasks: Iterator[_Task], worst: Certificates, pool: Executor, progress: Progress
+) -> tuple[Histogram, Certificates]:
+    parts = []
+    for part, c in in_order(pool, _solve, tasks):
+        worst = worst.merge(c)
+        parts.append(part)
+        progress.advance(part.units)
+    return Histogram.concatenate(parts), worst
 
 
 def _solve(task: _Task) -> tuple[Histogram, Certificates]:

@@ -3,8 +3,7 @@ r"""Full information: what every measurement below a unit says about it.
 Measurements of one unit are linear in its histogram :math:`x_u` with known variances: in
 information form, precision :math:`\Lambda_u = \sum_q Q'Q / \mathrm{Var}_q` and right-hand side
 :math:`b_u = \sum_q Q'm_q / \mathrm{Var}_q`. A parent is the sum of its children. Generalised least
-squares over the whole tree is then two passes (the tree is a Gaussian graphical model without
-cycles).
+squares over the whole tree is then one fold (:mod:`das.fold`), here in precisions.
 
 *Up.* If the subtrees of the children say :math:`x_c \sim (\mu_c, C_c)`, then the children say of
 their parent :math:`x_u \sim (s_u, S_u)`, :math:`s_u = \sum_c \mu_c`, :math:`S_u = \sum_c C_c`, and
@@ -54,6 +53,7 @@ from numpy.typing import NDArray
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.estimate.message import Message
 from das.estimate.modes import Modes
+from das.fold import only
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
@@ -115,12 +115,6 @@ class Information(Message):
         """Of units whose totals are not known."""
         names = ("precision", "rhs", "support", "whole")
         return Information(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
-
-
-def only(home: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """The units that are alone in theirs of what ``home`` numbers, ``(units,)``."""
-    alone: NDArray[np.bool_] = np.bincount(home)[home] == 1
-    return alone
 
 
 def support(modes: Modes, bounds: Bounds) -> NDArray[np.bool_]:
@@ -262,7 +256,7 @@ def sum_up(
             x[several] for x in _sums(modes, information, np.flatnonzero(~alone), parent, parents)
         )
         if information.total is not None:
-            covariance[:, 0] = _with_total(covariance[:, 0], allowed[several])
+            covariance[:, 0] = invertible(covariance[:, 0], allowed[several])
         k = modes.inverse(covariance, allowed[several])
         precision[several], rhs[several] = k, modes.apply(k, mean)
     whole = several.copy()
@@ -270,12 +264,14 @@ def sum_up(
     return Information(precision, rhs, allowed, whole)
 
 
-def _with_total(covariance: Array, allowed: NDArray[np.bool_]) -> Array:
-    """S + a11' on the constant mode, ``(units, d, d)``. What else is settled by the totals, of
+def invertible(covariance: Array, allowed: NDArray[np.bool_] | None = None) -> Array:
+    """S + a11' on the constant mode, ``(units, d, d)``, where the totals of all children are known;
+    0 outside of the dense levels ``allowed`` ``(units, d)``. What else is settled by the totals, of
     units of which some hold these dense levels alone and others those, keeps a little variance."""
-    inside = allowed[:, :, None] & allowed[:, None, :]
     size = np.maximum(np.trace(covariance, axis1=1, axis2=2), 1.0)
-    out = np.where(inside, covariance + size[:, None, None], 0.0)
+    out = covariance + size[:, None, None]
+    if allowed is not None:
+        out = np.where(allowed[:, :, None] & allowed[:, None, :], out, 0.0)
     value, vector = np.linalg.eigh(out)
     settled = vector * (value <= _NONE * size[:, None])[:, None, :]
     return out + RESIDUAL * settled @ np.swapaxes(settled, -1, -2)

@@ -38,7 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.information import inhabited
+from das.estimate.information import alike, inhabited
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.estimate.modes import Modes
 from das.model.level_bounds import LevelBounds
@@ -113,24 +113,15 @@ class LevelMargins:
         errors, both ``(units, columns)``; NaN where nothing determines them."""
         units = stop - start
         held = {name: source.read(self.name, name, start, stop) for name in self.queries}
-        modes = Modes.of(
-            self.schema, [*self.queries.values(), *([self.exact] if self.exact else [])]
-        )
+        told_by = [*self.queries.values(), *([self.exact] if self.exact else [])]
+        modes = Modes.of(self.schema, told_by)
         allowed = inhabited(modes, self.bounds.rows(start, stop))
-        variance = (
-            np.array([np.maximum(m.variance, LEAST_VARIANCE) for m in held.values()])
-            .reshape(-1, units)
-            .T
-        )
-        _, first, pattern = np.unique(
-            np.hstack([allowed, variance]), axis=0, return_index=True, return_inverse=True
-        )
-        value, error = (
-            np.full((units, len(columns)), np.nan),
-            np.full((units, len(columns)), np.nan),
-        )
+        each = [np.maximum(m.variance, LEAST_VARIANCE) for m in held.values()]
+        variance = np.array(each).reshape(-1, units).T
+        pattern, first = alike(allowed, variance)
+        value, error = (np.full((units, len(columns)), np.nan) for _ in range(2))
         for number, one in enumerate(first):
-            rows = np.flatnonzero(pattern.ravel() == number)
+            rows = np.flatnonzero(pattern == number)
             seen = {
                 n: (q, v)
                 for (n, q), v in zip(self.queries.items(), variance[one], strict=True)
@@ -139,16 +130,12 @@ class LevelMargins:
             w = weights(modes, seen, self.exact, columns, allowed[one])
             found = np.zeros((len(rows), len(columns)))
             for name, weight in w.measured.items():
-                told = np.flatnonzero(
-                    weight.any(axis=1)
-                )  # of a block without group quarters, an eighth
+                told = np.flatnonzero(weight.any(axis=1))  # an eighth without group quarters
                 found += held[name].values[np.ix_(rows, told)].astype(float) @ weight[told]
             if w.exact is not None:
                 found += self._exactly(start + rows) @ w.exact
-            value[rows], error[rows] = (
-                np.where(w.known, found, np.nan),
-                np.where(w.known, w.error, np.nan),
-            )
+            value[rows] = np.where(w.known, found, np.nan)
+            error[rows] = np.where(w.known, w.error, np.nan)
         return value, error
 
     def _exactly(self, units: NDArray[np.intp]) -> Ints:

@@ -281,12 +281,7 @@ class OuterStep(Frozen):
             query = self.schema.query(name)
             answer, of = np.unique(query.at(cell[free]), return_inverse=True)
             weight = 1 / variance[start : start + children]
-            asked = np.zeros((children, len(answer)), dtype=bool)
-            child, at = np.nonzero(able & (weight > 0)[:, None])
-            asked[child, of[at]] = True
-            child, at = np.nonzero(asked)
-            value = np.zeros(asked.shape)
-            value[child, at] = self.source.answers(self.level, name, start + child, answer[at])
+            value = self._answers(name, start, able & (weight > 0)[:, None], answer, of)
             there = query.at(cell[others])
             place = np.searchsorted(answer, there)
             here = (place < len(answer)) & (answer[np.minimum(place, len(answer) - 1)] == there)
@@ -302,6 +297,17 @@ class OuterStep(Frozen):
             index.append(np.arange(len(free)))
             weights.append(weak)
         return tuple(index), np.array(weights), rhs
+
+    def _answers(self, query: str, start: int, able: Mask, answer: Ints, of: Ints) -> Floats:
+        """Those that are measured of children from ``start`` on, of variables ``of`` an ``answer``
+        each that a child is ``able`` to have; 0 of others, ``(children, answers)``."""
+        asked = np.zeros((len(able), len(answer)), dtype=bool)
+        child, at = np.nonzero(able)
+        asked[child, of[at]] = True
+        child, at = np.nonzero(asked)
+        value = np.zeros(asked.shape)
+        value[child, at] = self.source.answers(self.level, query, start + child, answer[at])
+        return value
 
     def _shares(self, known: Ints, group: Ints, parent: Ints | None) -> Floats:
         """Each child's sums, shared out as the parent's are, or evenly where there is no parent."""

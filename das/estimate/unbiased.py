@@ -1,6 +1,5 @@
-r"""The pass down of full information: what all measurements of a tree say of its units. The algebra
-is told in
-:mod:`das.estimate.information`."""
+r"""The way down of full information: what all measurements of a tree say of its units. The algebra
+is told in :mod:`das.estimate.information`."""
 
 from __future__ import annotations
 
@@ -9,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.information import Information, moved, only, posterior, share_of_total
+from das.estimate.information import Information, moved, posterior, share_of_total
 from das.estimate.message import Message
 from das.estimate.modes import Modes
+from das.fold import only
 from das.model.query import Query
 
 Array = NDArray[np.float64]

@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 from das.engine import Progress
 from das.errors import InputError
 from das.estimate.areas.estimates import estimates
-from das.estimate.areas.pieces import Pieces, Tiers, pieces
+from das.estimate.areas.pieces import Pieces, pieces
 from das.estimate.areas.variance import variances
 from das.files.readers import area_list
+from das.fold import Tiers
 from das.jobs.public_tree import PublicTree
 from das.model.areas import Areas
 from das.model.level_bounds import LevelBounds
@@ -169,8 +170,7 @@ def linear(
     top-down and by full information, ``(areas,)`` both: ``unit[i]`` of the tree's lowest is in
     ``area[i]``."""
     noise = _Noise(u, tree)
-    joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
-    tiers = Tiers.of(tree.spine, {level: b.total for level, b in bounds.items()}, joint)
+    tiers = Tiers.of_bounds(tree.spine, bounds)
     cut = pieces(tiers.parents, area, unit)
     precision = [
         noise.precision(level) if level else np.zeros(len(parent))

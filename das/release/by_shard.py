@@ -180,7 +180,7 @@ def _told(opened: Opened, u: Universe) -> tuple[Messages, Messages]:
     bounds, source = known.bounds(u.schema, tree.spine), opened.source(u)
     if is_informed(opened):
         found = collapse(source, tree.spine, bounds, u, to=level)
-        return out | named("information", found.below[level].to_arrays()), found.leaves.to_arrays()
+        return out | named("information", found.below(level).to_arrays()), found.leaves.to_arrays()
     estate = Estate.of(source, tree.spine, bounds, u.schema, level, tree.measured)
     return out | named("estate", estate.to_arrays()), {}
 

@@ -266,7 +266,7 @@ class Cut:
         """Sources and estimators of trunk and shards, and the unbiased estimates."""
         universe = self.whole.universe
         said = [collapse(s.source, s.spine, s.bounds, universe, to=self.level) for s in self.shards]
-        up = [Information.of_arrays(filed(known.below[self.level].to_arrays())) for known in said]
+        up = [Information.of_arrays(filed(known.below(self.level).to_arrays())) for known in said]
         leaves = [Information.of_arrays(filed(known.leaves.to_arrays())) for known in said]
         said = [
             collapse(s.source, s.spine, s.bounds, universe, leaves=known, to=self.level)

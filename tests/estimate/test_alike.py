@@ -18,6 +18,7 @@ from das.estimate.collapse import collapse
 from das.estimate.information import alike
 from das.estimate.least_squares import Asking, LeastSquares
 from das.estimate.modes import Modes
+from das.fold import only
 from das.model.measurement import Measurement, Measurements
 from das.model.schema import PL94
 from das.model.spine import Spine
@@ -79,11 +80,9 @@ def test_what_a_kind_says_is_what_each_of_it_says(seed: int) -> None:
         each.rhs.reshape(units, -1), rhs[:, modes.order] * inside, rtol=1e-12
     )
     assert lost.any()
-    assert full.only(parent).any()
+    assert only(parent).any()
     for total in (None, here.truth["L2"].totals()):
-        by_kind, one_by_one = (
-            replace(i, total=total).settled(full.only(parent)) for i in (found, each)
-        )
+        by_kind, one_by_one = (replace(i, total=total).settled(only(parent)) for i in (found, each))
         np.testing.assert_array_equal(
             by_kind.rows(np.arange(units)).precision, one_by_one.precision
         )

@@ -19,7 +19,7 @@ from scipy.stats import chi2
 from das.estimate import information as full
 from das.estimate.collapse import Collapsed, collapse
 from das.estimate.modes import Modes
-from das.estimate.unbiased import Unbiased, answers
+from das.estimate.unbiased import Unbiased, answers, descend
 from das.model.grouping import Grouping
 from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
@@ -179,7 +179,9 @@ def passes(world: World, held: Held, bounds: Mapping[str, LevelBounds]) -> Passe
         0,
         spine.units(lowest),
     )
-    unbiased[lowest] = known.descend(lowest, leaves, unbiased[above], known.below[above])
+    unbiased[lowest] = descend(
+        known.modes, leaves, spine.parent[-1], unbiased[above], known.below(above)
+    )
     return Passes(known, unbiased)
 
 

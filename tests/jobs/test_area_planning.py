@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 import das as package
 from das.engine import Silent
-from das.estimate.areas.pieces import Tiers, pieces
+from das.estimate.areas.pieces import pieces
 from das.estimate.areas.variance import variances
 from das.files.readers.registry import read
+from das.fold import Tiers
 from das.jobs.area_planning import planned, weights
 from das.model.areas import Areas, off_spine
 from das.model.codes import text

@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.estimate.areas.directions import Array, Directions, Ints
-from das.estimate.areas.pieces import Pieces, Tiers, pieces
+from das.estimate.areas.pieces import Pieces, pieces
 from das.estimate.areas.subtrees import Below, Lowest, Said, Subtrees, pseudo_inverse
 from das.estimate.margins import MOST
 from das.estimate.modes import Modes
+from das.fold import Tiers, top
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
@@ -64,39 +65,42 @@ def estimates(
     Raises:
         InputError: axes with too many levels to be decomposed.
     """
-    queries = {level: {q: schema.query(q) for q in source.queries(level)} for level in spine.levels}
-    known = {
-        level: (
-            exact[level]
-            if bounds[level].exact and exact and level in exact
-            else schema.query("total")
-        )
-        for level in spine.levels
-        if bounds[level].total is not None
-    }
-    modes = Modes.of(
-        schema, [q for some in queries.values() for q in some.values()] + list(known.values())
-    )
-    if modes.d > MOST:
-        raise InputError(
-            f"queries of this schema tell {modes.d:,} combinations of levels apart",
-            where=f"schema {schema.name}",
-            remedy=f"areas are estimated for up to {MOST}",
-        )
-    joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
-    tiers = Tiers.of(spine, {level: b.total for level, b in bounds.items()}, joint)
-    to = Directions.of(modes, columns)
-    cut, subtrees = (
-        pieces(tiers.parents, area, unit),
-        Subtrees(source, spine, bounds, queries, known, to, tiers),
-    )
-    root, parts = _up(subtrees, cut)
+    subtrees = _subtrees(source, spine, bounds, schema, columns, exact or {})
+    to, cut = subtrees.directions, pieces(subtrees.tiers.parents, area, unit)
+    root, parts = _root(subtrees, cut)
     value, variance = np.zeros((areas, len(columns))), np.zeros((areas, len(columns)))
     value[cut[0].area] = parts.mean + to.dot(parts.slope, root.mean)
     spread = np.einsum("npi,npi->np", parts.slope, to.weigh(root.covariance, parts.slope))
     variance[cut[0].area] = np.maximum(parts.rest + to.add_up(spread), 0.0)
     value[:, subtrees.unseen], variance[:, subtrees.unseen] = np.nan, np.nan
     return Estimated(value, variance)
+
+
+def _subtrees(
+    source: MeasurementSource,
+    spine: Spine,
+    bounds: Mapping[str, LevelBounds],
+    schema: Schema,
+    columns: NDArray[np.bool_],
+    exact: Mapping[str, Query],
+) -> Subtrees:
+    queries = {level: {q: schema.query(q) for q in source.queries(level)} for level in spine.levels}
+    total = schema.query("total")
+    known = {
+        level: exact.get(level, total) if bounds[level].exact else total
+        for level in spine.levels
+        if bounds[level].total is not None
+    }
+    every = [*(q for some in queries.values() for q in some.values()), *known.values()]
+    modes = Modes.of(schema, every)
+    if modes.d > MOST:
+        raise InputError(
+            f"queries of this schema tell {modes.d:,} combinations of levels apart",
+            where=f"schema {schema.name}",
+            remedy=f"areas are estimated for up to {MOST}",
+        )
+    to, tiers = Directions.of(modes, columns), Tiers.of_bounds(spine, bounds)
+    return Subtrees(source, spine, bounds, queries, known, to, tiers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,23 +114,34 @@ class _OfPieces:
     mean: Array
 
 
-def _up(subtrees: Subtrees, cut: list[Pieces]) -> tuple[Said, _OfPieces]:
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """The steps of the way up (:mod:`das.fold`): of units, and of what areas have of them."""
+
+    subtrees: Subtrees
+    pieces: list[Pieces]
+
+    def condition(self, tier: int, told: tuple[Below, _OfPieces]) -> tuple[Said, _OfPieces]:
+        return self.subtrees.condition(tier, told[0]), told[1]
+
+    def combine(self, tier: int, known: tuple[Said, _OfPieces]) -> tuple[Below, _OfPieces]:
+        below, here = self.subtrees.combine(tier, known[0]), self.pieces[tier]
+        to, above = self.subtrees.directions, self.pieces[tier - 1]
+        return below, _of_tier(to, *known, here, above, below)
+
+
+def _root(subtrees: Subtrees, cut: list[Pieces]) -> tuple[Said, _OfPieces]:
     """What the root says, and what is known of the areas given the root."""
     to, last = subtrees.directions, len(cut) - 1
     lowest, below = subtrees.lowest()
     if not last:
-        said = subtrees.ended(0, Said(below.covariance, below.mean, lowest.chains))
+        said = subtrees.ended(0, Said(below.covariance, below.mean, below.chains))
         nothing = np.zeros((len(cut[0]), to.columns))
         return said, _OfPieces(
             np.broadcast_to(to.weight, (len(cut[0]), *to.weight.shape)), nothing, nothing
         )
     parts = _of_lowest(to, lowest, cut[last], cut[last - 1], below)
-    said = subtrees.tier(last - 1, below, lowest.chains)
-    for depth in range(last - 1, 0, -1):
-        below = subtrees.below(depth, said)
-        parts = _of_tier(to, said, parts, cut[depth], cut[depth - 1], below)
-        said = subtrees.tier(depth - 1, below, said.chains)
-    return said, parts
+    return top(_Cut(subtrees, cut), (below, parts), last - 1)
 
 
 def _of_lowest(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from das.model.constraint import JointTotals
-from das.model.spine import Spine
 
 Ints = NDArray[np.int64]
 
@@ -61,40 +58,3 @@ def _keep(
         low = out[-1]
         out[-1] = Pieces(low.area, low.unit, low.whole, (np.cumsum(keep) - 1)[low.up])
     out.append(Pieces(area[keep], unit[keep], whole[keep], up[keep].astype(np.int64)))
-
-
-@dataclass(frozen=True, eq=False)
-class Tiers:
-    """The levels of a tree, root first, and, where siblings have a joint total, one more above
-    these whose units are their parts. ``level[i]`` is the name of the level, empty for the parts;
-    ``parents[i]`` ``(units,)`` the parent of each unit; ``total[i]`` the known totals of its units,
-    if they are known."""
-
-    level: tuple[str, ...]
-    parents: tuple[Ints, ...]
-    total: tuple[Ints | None, ...]
-
-    def __len__(self) -> int:
-        return len(self.level)
-
-    @staticmethod
-    def of(
-        spine: Spine,
-        totals: Mapping[str, Ints | None] | None = None,
-        joint: tuple[str, JointTotals] | None = None,
-    ) -> Tiers:
-        """``totals``: by level, known ones; ``joint``: the level whose units have joint totals."""
-        level: list[str] = []
-        parents: list[Ints] = []
-        total: list[Ints | None] = []
-        for name, parent in zip(spine.levels, spine.parent, strict=True):
-            if joint is not None and joint[0] == name:
-                level.append("")
-                parents.append(joint[1].homes(parent))
-                total.append(joint[1].total)
-            level.append(name)
-            parents.append(
-                joint[1].part.astype(np.int64) if joint is not None and joint[0] == name else parent
-            )
-            total.append((totals or {}).get(name))
-        return Tiers(tuple(level), tuple(parents), tuple(total))

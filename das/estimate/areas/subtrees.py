@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from das.engine import in_order
 from das.estimate.areas.directions import Array, Directions, Ints
-from das.estimate.areas.pieces import Tiers
 from das.estimate.information import inhabited
 from das.estimate.least_squares import LEAST_VARIANCE
+from das.fold import Tiers
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
@@ -86,11 +86,12 @@ class Said:
 @dataclass(frozen=True, eq=False)
 class Below:
     """What the children of the units of a tier say: S ``(units, used, d, d)``, s ``(units, d,
-    directions)``, chains left out.
+    directions)``, and ``chains`` of children, which are left out of both.
     """
 
     covariance: Array
     mean: Array
+    chains: Chains
 
 
 @dataclass
@@ -120,41 +121,37 @@ class Subtrees:
         to, parent = self.directions, self.tiers.parents[-1]
         shape = (len(to.used), to.modes.d, to.modes.d)
         n = len(self.tiers.parents[-2]) if len(self.tiers) > 1 else 1
-        below = Below(np.zeros((n, *shape)), np.zeros((n, to.modes.d, len(to))))
+        covariance, mean = np.zeros((n, *shape)), np.zeros((n, to.modes.d, len(to)))
         answers = sum(q.answers for q in self.queries[self.spine.levels[-1]].values())
         found: list[Lowest] = []
         kinds = 0
         with ThreadPoolExecutor(THREADS) as pool:
             slices = self.spine.batches(self.spine.levels[-1], answers)
-            for start, (some, mean) in in_order(
+            for start, (some, each) in in_order(
                 pool, self._some_of_lowest, slices, ahead=THREADS + 1
             ):
-                alone = np.zeros(len(mean), dtype=bool)
+                alone = np.zeros(len(each), dtype=bool)
                 alone[some.chains.unit - start] = True
                 rows = np.flatnonzero(~alone)
-                _add(below.covariance, parent[start + rows], some.kind[rows], some.covariance)
-                np.add.at(below.mean, parent[start + rows], mean[rows])
+                _add(covariance, parent[start + rows], some.kind[rows], some.covariance)
+                np.add.at(mean, parent[start + rows], each[rows])
                 found.append(replace(some, kind=some.kind + kinds))
                 kinds += len(some.covariance)
-        covariance, kind, told = (
+        of_kinds, kind, told = (
             np.concatenate([getattr(f, a) for f in found]) for a in ("covariance", "kind", "told")
         )
-        return Lowest(covariance, kind, told, _joined([f.chains for f in found])), below
+        chains = _joined([f.chains for f in found])
+        return Lowest(of_kinds, kind, told, chains), Below(covariance, mean, chains)
 
     def _some_of_lowest(self, ends: tuple[int, int]) -> tuple[int, tuple[Lowest, Array]]:
         """Of a slice of the lowest units its start, what they say, and their means ``(units, d,
         directions)``.
         """
-        (start, stop), to, level, parent = (
-            ends,
-            self.directions,
-            self.spine.levels[-1],
-            self.tiers.parents[-1],
-        )
+        (start, stop), to, level = ends, self.directions, self.spine.levels[-1]
         weight, rhs, whole = self._own(level, start, stop)
         allowed = inhabited(to.modes, self.bounds[level].rows(start, stop))
         rhs[~allowed] = 0.0
-        alone = (np.bincount(parent) == 1)[parent[start:stop]]
+        alone = self.tiers.alone[-1][start:stop] | (len(self.tiers) == 1)  # a chain of one
         found, kind = self._kinds(level, weight, allowed, whole, ~alone)
         mean = np.zeros_like(rhs)
         for t in range(len(found)):
@@ -269,50 +266,44 @@ class Subtrees:
     # --- from a tier to the one above
     # ---------------------------------------------------------------------------
 
-    def below(self, depth: int, said: Said) -> Below:
+    def combine(self, tier: int, known: Said) -> Below:
         """What the units of a tier, which is not the lowest, say of those above."""
-        parent, n = self.tiers.parents[depth], len(self.tiers.parents[depth - 1])
+        parent, n = self.tiers.parents[tier], self.tiers.units(tier - 1)
         keep = np.ones(len(parent), dtype=bool)
-        keep[said.chains.unit] = np.bincount(parent)[parent[said.chains.unit]] > 1
-        out = Below(np.zeros((n, *said.covariance.shape[1:])), np.zeros((n, *said.mean.shape[1:])))
-        np.add.at(out.covariance, parent[keep], said.covariance[keep])
-        np.add.at(out.mean, parent[keep], said.mean[keep])
-        return out
+        keep[known.chains.unit] = ~self.tiers.alone[tier][known.chains.unit]
+        covariance = np.zeros((n, *known.covariance.shape[1:]))
+        mean = np.zeros((n, *known.mean.shape[1:]))
+        np.add.at(covariance, parent[keep], known.covariance[keep])
+        np.add.at(mean, parent[keep], known.mean[keep])
+        return Below(covariance, mean, known.chains)
 
-    def tier(self, depth: int, below: Below, chains: Chains) -> Said:
+    def condition(self, tier: int, told: Below) -> Said:
         """What the units of a tier say: from S, s and the chains below them, and their own
         measurements.
         """
-        to, level, n = self.directions, self.tiers.level[depth], len(below.mean)
+        to, level, n = self.directions, self.tiers.level[tier], len(told.mean)
         if level:
             weight, rhs, whole = self._own(level, 0, n)
             own = self._precision(level, weight)
         else:
-            own, rhs, whole = (
-                np.zeros_like(below.covariance),
-                np.zeros_like(below.mean),
-                np.zeros(n, dtype=bool),
-            )
-        parent = self.tiers.parents[depth + 1]
-        on = np.bincount(parent)[parent[chains.unit]] == 1
+            own, rhs = np.zeros_like(told.covariance), np.zeros_like(told.mean)
+            whole = np.zeros(n, dtype=bool)
+        parent, chains = self.tiers.parents[tier + 1], told.chains
+        on = self.tiers.alone[tier + 1][chains.unit]
         unit, allowed = parent[chains.unit[on]], chains.support[on]
         both = (rhs[unit] + chains.rhs[on]) * allowed[..., None]
         longer = Chains(
             unit, own[unit] + chains.precision[on], both, allowed, whole[unit] | chains.whole[on]
         )
-        c = np.linalg.solve(np.eye(to.modes.d) + below.covariance @ own, below.covariance)
+        c = np.linalg.solve(np.eye(to.modes.d) + told.covariance @ own, told.covariance)
         c = (c + np.swapaxes(c, -1, -2)) / 2
-        mean = below.mean + to.apply(c, rhs - to.apply(own, below.mean))
-        return self.ended(depth, Said(c, mean, longer))
+        mean = told.mean + to.apply(c, rhs - to.apply(own, told.mean))
+        return self.ended(tier, Said(c, mean, longer))
 
     def ended(self, depth: int, said: Said) -> Said:
         """The same with the chains that end there, and with what is known."""
-        to, chains, parent = self.directions, said.chains, self.tiers.parents[depth]
-        ends = (
-            np.ones(len(chains.unit), dtype=bool)
-            if depth == 0
-            else np.bincount(parent)[parent[chains.unit]] > 1
-        )
+        to, chains = self.directions, said.chains
+        ends = ~self.tiers.alone[depth][chains.unit]
         at, c, mean = chains.unit[ends], said.covariance.copy(), said.mean.copy()
         c[at] = self._inverse(chains.precision[ends], chains.support[ends], chains.whole[ends])
         mean[at] = to.apply(c[at], chains.rhs[ends])

@@ -19,15 +19,67 @@ and the variance of the area's count is :math:`r + b^2 v` of the root. A unit in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.estimate.areas.pieces import Pieces, Tiers
+from das.estimate.areas.pieces import Pieces
+from das.fold import Tiers, top
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class _OneCount:
+    """The steps of the way up (:mod:`das.fold`). What is known: v of units, infinite where that is
+    nothing, and the slopes b and rests r of pieces. What is told: the sums of v; the same with 1
+    for an only child without a measurement; and over the pieces in each piece the sums of b v and
+    of r + b^2 v."""
+
+    tiers: Tiers
+    precision: Sequence[Array]
+    cut: Sequence[Pieces]
+    full_information: bool
+
+    def condition(
+        self, tier: int, told: tuple[Array, Array, Array, Array]
+    ) -> tuple[Array, Array, Array]:
+        below, family, moved, spread = told
+        pieces = self.cut[tier]
+        with np.errstate(divide="ignore"):
+            v = 1.0 / (self.precision[tier] + (1.0 / below if self.full_information else 0.0))
+        if self.tiers.total[tier] is not None:
+            v = np.zeros_like(v)
+        of, none = family[pieces.unit], np.zeros(len(pieces))
+        part = np.divide(moved, of, out=none, where=of > 0)
+        slope = np.where(pieces.whole, 1.0, part)
+        return v, slope, np.where(pieces.whole, 0.0, spread - moved * slope)
+
+    def combine(
+        self, tier: int, known: tuple[Array, Array, Array]
+    ) -> tuple[Array, Array, Array, Array]:
+        parent, here, above = self.tiers.parents[tier], self.cut[tier], len(self.cut[tier - 1])
+        v, slope, rest = known
+        if (np.isinf(v) & ~self.tiers.alone[tier]).any():
+            raise InputError(
+                f"a unit of {self.tiers.level[tier] or 'a part'!r} with siblings is not measured",
+                where="precisions of units",
+            )
+        counted = np.where(np.isinf(v), 1.0, v)
+        one = counted[here.unit]
+        return (
+            _sums(parent, v, self.tiers.units(tier - 1)),
+            _sums(parent, counted, self.tiers.units(tier - 1)),
+            _sums(here.up, slope * one, above),
+            _sums(here.up, rest + slope**2 * one, above),
+        )
+
+
+def _sums(home: Ints, of: Array, homes: int) -> Array:
+    return np.bincount(home, weights=of, minlength=homes).astype(np.float64, copy=False)
 
 
 def variances(
@@ -44,44 +96,10 @@ def variances(
     Raises:
         InputError: a unit with siblings of which nothing is measured.
     """
-    v = _known_of(tiers, precision, full_information)
-    slope, rest = np.ones(len(cut[-1])), np.zeros(len(cut[-1]))
-    for depth in range(len(tiers) - 1, 0, -1):
-        here, above = cut[depth], cut[depth - 1]
-        one = v[depth][here.unit]
-        family = np.bincount(
-            tiers.parents[depth], weights=v[depth], minlength=len(tiers.parents[depth - 1])
-        )[above.unit]
-        moved = np.bincount(here.up, weights=slope * one, minlength=len(above))
-        spread = np.bincount(here.up, weights=rest + slope**2 * one, minlength=len(above))
-        slope = np.where(
-            above.whole, 1.0, np.divide(moved, family, out=np.zeros(len(above)), where=family > 0)
-        )
-        rest = np.where(above.whole, 0.0, spread - moved * slope)
+    last = len(tiers) - 1
+    units, pieces = np.full(tiers.units(last), np.inf), np.zeros(len(cut[last]))
+    way = _OneCount(tiers, precision, cut, full_information)
+    v, slope, rest = top(way, (units, units, pieces, pieces), last)
     out = np.zeros(areas)
     out[cut[0].area] = rest + np.where(slope > 0, slope**2 * v[0], 0.0)
     return np.maximum(out, 0.0)
-
-
-def _known_of(tiers: Tiers, precision: Sequence[Array], full_information: bool) -> list[Array]:
-    """v of each unit, tier by tier. That of an only child without a measurement is 1: it counts for
-    nothing.
-    """
-    out: list[Array] = []
-    below = np.full(len(tiers.parents[-1]), np.inf)
-    for depth in range(len(tiers) - 1, -1, -1):
-        parent = tiers.parents[depth]
-        with np.errstate(divide="ignore"):
-            v = 1.0 / (precision[depth] + (1.0 / below if full_information else 0.0))
-        if tiers.total[depth] is not None:
-            v = np.zeros_like(v)
-        if depth:
-            number = np.bincount(parent)
-            if (np.isinf(v) & (number[parent] > 1)).any():
-                raise InputError(
-                    f"a unit of {tiers.level[depth] or 'a part'!r} with siblings is not measured",
-                    where="precisions of units",
-                )
-            below = np.bincount(parent, weights=v)
-        out.append(np.where(np.isinf(v), 1.0, v) if depth else v)
-    return out[::-1]

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from das.estimate.areas.directions import Directions
 from das.estimate.areas.estimates import Estimated, estimates
-from das.estimate.areas.pieces import Tiers, pieces
+from das.estimate.areas.pieces import pieces
 from das.estimate.areas.variance import variances
 from das.estimate.modes import Modes
+from das.fold import Tiers
 from das.geography.invariants import exact_bounds
 from das.model.level_bounds import LevelBounds
 from das.model.query import Query

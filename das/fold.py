@@ -1,0 +1,188 @@
+r"""One fold over a tree: up it, to what each subtree says of its root, and down again, to what
+everything says of each unit.
+
+A parent is the sum of its children: :math:`x_u = \sum_c x_c`. What is measured of different units
+is independent. So the tree is a graphical model without cycles, and least squares of all
+measurements at once is two walks over its tiers (Kalman; Rauch, Tung and Striebel). They need three
+steps, and what is handed from one to the next is the *algebra's*:
+
+*combine.* What siblings know of themselves, added up: what they say together of their parent. Of
+means :math:`\mu_c` and covariances :math:`C_c`, :math:`s_u = \sum_c \mu_c` and
+:math:`S_u = \sum_c C_c`.
+
+*condition.* That, and what was measured of the unit itself (or is known of it), as one. With
+precision :math:`\Lambda` and right-hand side b, :math:`C_u = (S_u^{-1} + \Lambda)^{-1}`,
+:math:`\mu_u = C_u(S_u^{-1}s_u + b)`.
+
+*restrict.* On the way down: children whose sum is :math:`\hat x_u` with variance :math:`V_u`,
+
+.. math:: \hat x_c = \mu_c + C_c S_u^{-1}(\hat x_u - s_u), \qquad
+          V_c = C_c - C_c S_u^{-1}(S_u - V_u) S_u^{-1} C_c .
+
+An algebra says in which coordinates and in which form it holds :math:`(\mu, C)`: as a number, as
+precisions, as covariances that may be singular. The walk is the same. It goes tier by tier: a
+message is arrays of all units of a tier, never an object for each.
+
+Who folds, and who does not, is in ``docs/architecture.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.constraint import JointTotals
+from das.model.level_bounds import LevelBounds
+from das.model.spine import Spine
+
+Ints = NDArray[np.int64]
+#: What is known of the units of a tier, what they say of those above, and what is so in the end.
+Subtree = TypeVar("Subtree")
+Told = TypeVar("Told")
+Final = TypeVar("Final")
+
+
+@dataclass(frozen=True, eq=False)
+class Tiers:
+    """The levels of a tree, root first, and, where siblings have a joint total, one more above
+    these whose units are their parts. ``level[i]`` is the name of the level, empty for the parts;
+    ``parents[i]`` ``(units,)`` the parent of each unit; ``total[i]`` the known totals of its units,
+    if they are known."""
+
+    level: tuple[str, ...]
+    parents: tuple[Ints, ...]
+    total: tuple[Ints | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+    @staticmethod
+    def of(
+        spine: Spine,
+        totals: Mapping[str, Ints | None] | None = None,
+        joint: tuple[str, JointTotals] | None = None,
+    ) -> Tiers:
+        """``totals``: by level, known ones; ``joint``: the level whose units have joint totals."""
+        level: list[str] = []
+        parents: list[Ints] = []
+        total: list[Ints | None] = []
+        for name, parent in zip(spine.levels, spine.parent, strict=True):
+            if joint is not None and joint[0] == name:
+                level.append("")
+                parents.append(joint[1].homes(parent))
+                total.append(joint[1].total)
+            level.append(name)
+            parents.append(
+                joint[1].part.astype(np.int64) if joint is not None and joint[0] == name else parent
+            )
+            total.append((totals or {}).get(name))
+        return Tiers(tuple(level), tuple(parents), tuple(total))
+
+    @staticmethod
+    def of_bounds(spine: Spine, bounds: Mapping[str, LevelBounds]) -> Tiers:
+        """With the totals that bounds hold, by level; of levels without bounds nothing is known."""
+        joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
+        return Tiers.of(spine, {level: b.total for level, b in bounds.items()}, joint)
+
+    def units(self, tier: int) -> int:
+        return len(self.parents[tier])
+
+    @cached_property
+    def alone(self) -> tuple[NDArray[np.bool_], ...]:
+        """Of each tier which units are only children, ``(units,)``: they are their parents. The
+        root is none.
+        """
+        return (np.zeros(self.units(0), dtype=bool), *map(only, self.parents[1:]))
+
+    def families(self, start: int, stop: int) -> Tiers:
+        """The lowest units ``start:stop``, whole families, below their parts, if there are such,
+        and their parents, which are the first tier here. All are numbered from 0.
+        """
+        first = len(self) - (2 if self.level[-2] else 3)
+        parents: list[Ints] = [self.parents[-1][start:stop]]
+        total = [None if self.total[-1] is None else self.total[-1][start:stop]]
+        for tier in range(len(self) - 2, first - 1, -1):
+            number, parents[0] = np.unique(parents[0], return_inverse=True)
+            parents.insert(0, self.parents[tier][number])
+            known = self.total[tier]
+            total.insert(0, None if known is None else known[number])
+        parents[0] = np.zeros_like(parents[0])
+        return Tiers(self.level[first:], tuple(parents), tuple(total))
+
+
+def only(home: Ints) -> NDArray[np.bool_]:
+    """The units that are alone in theirs of what ``home`` numbers, ``(units,)``."""
+    alone: NDArray[np.bool_] = np.bincount(home)[home] == 1
+    return alone
+
+
+class Up(Protocol[Subtree, Told]):
+    """The steps of the way up."""
+
+    def condition(self, tier: int, told: Told) -> Subtree:
+        """What is known of the units of a tier by themselves and from below, where those below say
+        ``told``.
+        """
+        ...
+
+    def combine(self, tier: int, known: Subtree) -> Told:
+        """What the units of a tier, which is not the root's, say together of those above."""
+        ...
+
+
+class Down(Protocol[Final]):
+    """The step of the way down."""
+
+    def restrict(self, tier: int, above: Final) -> Final:
+        """What the units of a tier are in the end, where those above are ``above``."""
+        ...
+
+
+def up(
+    algebra: Up[Subtree, Told], told: Told, last: int, first: int = 0
+) -> Iterator[tuple[int, Subtree, Told | None]]:
+    """From the tier ``last``, of whose units those below say ``told``, up to ``first``: each tier,
+    what is known of its units, and what these say of those above (``None`` of the root's).
+
+    >>> class Counted:  # how many units of the lowest tier there are in each
+    ...     parents = np.array([0]), np.array([0, 0]), np.array([0, 0, 1])
+    ...
+    ...     def condition(self, tier, told):
+    ...         return told
+    ...
+    ...     def combine(self, tier, known):
+    ...         return np.bincount(self.parents[tier], known).astype(int)
+    >>> for tier, known, _ in up(Counted(), np.ones(3, dtype=int), 2):
+    ...     print(tier, known)
+    2 [1 1 1]
+    1 [2 1]
+    0 [3]
+    """
+    for tier in range(last, first - 1, -1):
+        known = algebra.condition(tier, told)
+        if not tier:
+            yield tier, known, None
+            return
+        told = algebra.combine(tier, known)
+        yield tier, known, told
+
+
+def top(algebra: Up[Subtree, Told], told: Told, last: int) -> Subtree:
+    """What :func:`up` finds of the root; nothing else is kept."""
+    for tier, known, _ in up(algebra, told, last):
+        if not tier:
+            return known
+    raise ValueError(f"there is no tier {last}")
+
+
+def down(algebra: Down[Final], above: Final, first: int, last: int) -> Iterator[tuple[int, Final]]:
+    """From the tier ``first``, of which those above are ``above`` in the end, down to ``last``:
+    each tier, and what its units are.
+    """
+    for tier in range(first, last + 1):
+        above = algebra.restrict(tier, above)
+        yield tier, above
