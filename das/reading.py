@@ -35,12 +35,14 @@ from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
 from das.model.spelling import named, product
 from das.model.spine import Spine
-from das.release import area_counts, dictionary, published_replicates
+from das.release import area_counts, dictionary
 from das.release.area_counts import COVERAGE
 from das.release.intervals import Intervals
+from das.release.own_replicates import OwnReplicates
 from das.release.post import Opened, open_release
-from das.release.released_tables import ReleasedTables
-from das.release.replicated import Tabulated, intervals_folder, intervals_in, open_either
+from das.release.published_replicates import PublishedReplicates
+from das.release.replicate_source import ReleaseSource
+from das.release.sources import source_of
 from das.spec import of_release
 from das.tables import Table
 
@@ -124,7 +126,7 @@ def read_tables(
     ``label`` and ``value``. ``table`` and ``level`` choose one, whatever their case. Counts of a
     table that rests on an attribute that was made up by a rule have a column ``NOT COUNTED``; those
     of a seeded run a column ``NOT PRIVATE``."""
-    release = ReleasedTables.of(_folder(path))
+    release = source_of(_folder(path))
     parts = []
     for here, at in _chosen(release, table, level):
         rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
@@ -157,10 +159,10 @@ def read_intervals(
     if method == "replicates":
         return _replicated(Path(path), table, level)
     release = opened(path)
-    every, parts = ReleasedTables.of_opened(release), []
+    every, parts = OwnReplicates.of(release), []
     for here, at in _chosen(every, table, level):
         rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
-        low, high = Intervals(release, every.universe[here.name]).ends(at, here.masks)
+        low, high = Intervals(release, every.universe(here)).ends(at, here.masks)
         ends = {
             n: pd.arrays.IntegerArray(end.ravel(), (high < 0).ravel())
             for n, end in (("low", low), ("high", high))
@@ -172,15 +174,11 @@ def read_intervals(
 
 
 def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFrame:
-    out: Path | None = path
-    if (of := published_replicates.open_intervals(path)) is None:
-        of, out = Tabulated.of(release := open_either(_folder(path))), intervals_folder(release)
+    of = PublishedReplicates.within(path) or source_of(_folder(path))
     names = [] if table is None else [named(table, [t.name for _, t in of.tables], "table", path)]
     levels = [] if level is None else [named(level, list(of.spine.levels), "level", path)]
     parts = []
-    for _, here, at, (value, lower, upper, basis) in intervals_in(
-        out, of, of.chosen(names, levels)
-    ):
+    for _, here, at, (value, lower, upper, basis) in of.intervals(names, levels):
         ends = {
             name: pd.arrays.IntegerArray(x.ravel(), (upper == NO_END).ravel())
             for name, x in zip(ENDS[1:], (lower, upper), strict=True)
@@ -320,10 +318,10 @@ def _folder(path: Path | str) -> Path:
 
 
 def _chosen(
-    release: ReleasedTables, table: str | None, level: str | None
+    release: ReleaseSource, table: str | None, level: str | None
 ) -> list[tuple[Table, str]]:
     """The tables of which there are files, as asked for: each with a level."""
-    every = list(release.tables.values())
+    every = [t for _, t in release.tables]
     there = {
         t.name: levels
         for t, levels in table_export.there(release.folder, every, release.spine.levels)

@@ -21,7 +21,7 @@ from das.model.area_rows import AreaRow
 from das.model.areas import Areas
 from das.release.area_counts import COVERAGE, Computed, counts, statistics, unasked
 from das.release.post import Opened, open_release
-from das.release.replicated import ENOUGH
+from das.release.replicate_source import ENOUGH
 from das.replicates import RULES
 
 

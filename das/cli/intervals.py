@@ -16,7 +16,7 @@ from das.jobs.intervals import SEED
 from das.jobs.intervals import intervals as made
 from das.model.not_private import marked
 from das.release.area_counts import COVERAGE
-from das.release.replicated import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS, PAGE
+from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS, PAGE
 
 
 @click.command()

@@ -1,5 +1,5 @@
 """Counts of any areas of blocks, and what is computed from them: as published, with intervals from
-replicates where the release has any (:mod:`das.release.replicated`), and as all measurements say,
+replicates where the release has any (:mod:`das.release.own_replicates`), and as all measurements say,
 with standard errors and intervals.
 
 Like ``das.release.post``, nothing here can see the truth.
@@ -21,7 +21,6 @@ from das import tables
 from das.errors import UserError
 from das.estimate import margins
 from das.estimate.areas.estimates import Estimated, estimates
-from das.files.microdata import reading as microdata
 from das.model.area_rows import AreaRow
 from das.model.areas import Areas
 from das.model.count_range import range_of_areas
@@ -29,10 +28,10 @@ from das.model.histogram import Histogram
 from das.model.spelling import key, near, query
 from das.model.universe import Universe
 from das.release.intervals import known_queries
+from das.release.own_replicates import OwnReplicates
 from das.release.post import Opened
-from das.release.replicated import replicates_of
-from das.replicates import ReplicateErrors, ReplicateInterval, check_coverage, interval
-from das.replicates.area_functions import FUNCTIONS, for_all_at_once, other_side
+from das.replicates import check_coverage
+from das.replicates.area_functions import FUNCTIONS, UNTOLD, Replicated
 
 #: What intervals hold, where nobody says otherwise: as the Bureau states its margins.
 COVERAGE = 0.9
@@ -85,68 +84,14 @@ class Computed:
         return FUNCTIONS[self.function].function(*(np.asarray(c, dtype=np.float64) for c in counts))
 
 
-#: The least and the most that each of some counts can be.
-Range = tuple[NDArray[np.int64], NDArray[np.int64]]
-#: Of a row what replicates say: both ends, rmse, bias, how often on the other side.
-ReplicatesSay = tuple[float | None, float | None, float | None, float | None, float | None]
-#: Of a release without replicates.
-UNTOLD: ReplicatesSay = (None, None, None, None, None)
-
-
-@dataclass(frozen=True, eq=False)
-class Replicated:
-    """What replicates say of published values."""
-
-    errors: ReplicateErrors
-    interval: ReplicateInterval
-    other_side: NDArray[np.float64] | None = None
-
-    @staticmethod
-    def of(
-        value: NDArray[Any],
-        replicates: NDArray[Any],
-        coverage: float,
-        rule: str,
-        *,
-        together: bool,
-        side: bool = False,
-        within: Range | None = None,
-        raised: bool = False,
-    ) -> Replicated:
-        """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that
-        hold for all of them at once; ``within`` and ``raised`` as of
-        :func:`das.replicates.interval`."""
-        errors = ReplicateErrors.of(value, replicates)
-        factor = for_all_at_once(value, replicates, coverage, rule) if together else None
-        made = interval(value, errors, coverage, rule, factor, within=within, raised=raised)
-        return Replicated(errors, made, other_side(value, replicates) if side else None)
-
-    def row(self, i: int) -> ReplicatesSay:
-        """Ends, error, bias, and how often on the other side; nothing where the value is no number
-        in some replicate.
-        """
-        if not np.isfinite(self.errors.rmse[i]):
-            return UNTOLD
-        lower, upper, rmse, bias = (
-            x[i].item()
-            for x in (self.interval.lower, self.interval.upper, self.errors.rmse, self.errors.bias)
-        )
-        return (
-            lower,
-            upper,
-            rmse,
-            bias,
-            None if self.other_side is None else float(self.other_side[i]),
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class AreaColumn:
     """A statistic of each area, arrays ``(areas,)``: ``value`` as published, and what its
     replicates say; ``estimate`` and ``error`` its unbiased estimate from all measurements and the
     standard error of that, NaN where nothing at the lowest level tells it; the ends ``low`` and
     ``high`` of the interval about it, ``high`` negative where there is none. What is certain is its
-    own estimate and interval, without error."""
+    own estimate and interval, without error. ``drawn`` are the replicates themselves, ``(s,
+    areas)``."""
 
     statistic: Statistic
     value: NDArray[np.int64]
@@ -155,6 +100,7 @@ class AreaColumn:
     error: NDArray[np.float64]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
+    drawn: NDArray[np.int64] | None
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -165,18 +111,7 @@ class AreaColumn:
         """That of area i."""
         s, seen = self.statistic, self.replicated.row(i) if self.replicated else UNTOLD
         place = areas.code(i), str(areas.called[i]), blocks
-        row = AreaRow(
-            *place,
-            s.universe.name,
-            s.field,
-            s.label,
-            int(self.value[i]),
-            *seen,
-            None,
-            None,
-            None,
-            None,
-        )
+        row = AreaRow(*place, s.universe.name, s.field, s.label, int(self.value[i]), *seen)
         if not self.known[i]:
             return row
         return replace(
@@ -211,10 +146,6 @@ class ComputedColumn:
             self.computed.label,
             float(self.value[i]),
             *seen,
-            None,
-            None,
-            None,
-            None,
         )
 
 
@@ -263,52 +194,63 @@ def counts(
     plain = [a for a in asked if isinstance(a, Statistic)]
     needed = [*plain, *(s for a in asked if isinstance(a, Computed) for s in a.counts)]
     found: dict[str, AreaColumn] = {}
-    drawn: dict[str, NDArray[np.int64] | None] = {}
     everybody: dict[str, int] = {}
     for u in release.after.universes:
         if of_u := {s.key: s for s in needed if s.universe.name == u.name}:
-            cells = np.array([s.cells for s in of_u.values()])
-            with ThreadPoolExecutor(1) as other:  # both read files for most of their time
-                published = other.submit(_published, release, u, areas, cells)
-                estimated = _estimated(release, u, areas, cells)
-            value, everybody[u.name] = published.result()
-            lowest = release.published_bounds(u)[release.spine.levels[-1]]
-            least, most = range_of_areas(lowest, release.spine, areas, cells)
-            certain, replicates = least == most, _replicates(release, u, areas, cells)
-            about = np.where(certain, least, estimated.value)
-            error = np.where(certain, 0.0, np.sqrt(estimated.variance))
-            rounded, margin = margins.whole(wide(coverage, u.wide), about, error)
-            low, high = margins.ends(np.clip(rounded, least, most), margin, least, most)
-            for j, (key, s) in enumerate(of_u.items()):
-                drawn[key] = again = None if replicates is None else replicates[:, :, j]
-                told = (
-                    None
-                    if again is None
-                    else said(value[:, j], again, within=(least[:, j], most[:, j]))
-                )
-                found[key] = AreaColumn(
-                    s, value[:, j], told, about[:, j], error[:, j], low[:, j], high[:, j]
-                )
+            columns, everybody[u.name] = _columns(
+                release, u, areas, list(of_u.values()), coverage, said
+            )
+            found |= dict(zip(of_u, columns, strict=True))
     computed = [
-        _column(a, [found[s.key].value for s in a.counts], [drawn[s.key] for s in a.counts], said)
+        _computed_column(a, [found[s.key] for s in a.counts], said)
         for a in asked
         if isinstance(a, Computed)
     ]
-    number = max((len(d) for d in drawn.values() if d is not None), default=0)
+    number = max((len(c.drawn) for c in found.values() if c.drawn is not None), default=0)
     return AreaCounts(
         areas, coverage, tuple(found[s.key] for s in plain), tuple(computed), everybody, number
     )
 
 
-def _column(
-    asked: Computed,
-    value: Sequence[NDArray[np.int64]],
-    drawn: Sequence[NDArray[np.int64] | None],
+def _columns(
+    release: Opened,
+    u: Universe,
+    areas: Areas,
+    asked: Sequence[Statistic],
+    coverage: float,
     said: Callable[..., Replicated],
+) -> tuple[list[AreaColumn], int]:
+    """Statistics of one universe, and how many records it has in all."""
+    cells = np.array([s.cells for s in asked])
+    with ThreadPoolExecutor(1) as other:  # both read files for most of their time
+        published = other.submit(_published, release, u, areas, cells)
+        estimated = _estimated(release, u, areas, cells)
+    value, everybody = published.result()
+    lowest = release.published_bounds(u)[release.spine.levels[-1]]
+    least, most = range_of_areas(lowest, release.spine, areas, cells)
+    certain, drawn = least == most, _replicates(release, u, areas, cells)
+    about = np.where(certain, least, estimated.value)
+    error = np.where(certain, 0.0, np.sqrt(estimated.variance))
+    rounded, margin = margins.whole(wide(coverage, u.wide), about, error)
+    low, high = margins.ends(np.clip(rounded, least, most), margin, least, most)
+
+    def column(j: int) -> AreaColumn:
+        again = None if drawn is None else drawn[:, :, j]
+        within = least[:, j], most[:, j]
+        told = None if again is None else said(value[:, j], again, within=within)
+        return AreaColumn(
+            asked[j], value[:, j], told, about[:, j], error[:, j], low[:, j], high[:, j], again
+        )
+
+    return [column(j) for j in range(len(asked))], everybody
+
+
+def _computed_column(
+    asked: Computed, counts: Sequence[AreaColumn], said: Callable[..., Replicated]
 ) -> ComputedColumn:
-    """``drawn``: the replicates of each count, if there are any."""
-    of, there = asked.of(value), [d for d in drawn if d is not None]
-    if len(there) < len(drawn):
+    of = asked.of([c.value for c in counts])
+    there = [c.drawn for c in counts if c.drawn is not None]
+    if len(there) < len(counts):
         return ComputedColumn(asked, of, None)
     again = np.array([asked.of(one) for one in zip(*there, strict=True)])
     function = FUNCTIONS[asked.function]
@@ -329,7 +271,7 @@ def _published(
     release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], int]:
     """Sums of the published counts, ``(areas, columns)``, and how many records there are in all."""
-    h = microdata.read(release.folder / "microdata" / u.kind.folder, u, release.spine.codes[-1])
+    h = release.published(u)
     return _sums(h, areas, cells), int(h.count.sum())
 
 
@@ -337,7 +279,7 @@ def _replicates(
     release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> NDArray[np.int64] | None:
     """The same of each replicate, ``(replicates, areas, columns)``, where the release has any."""
-    found = [_sums(h, areas, cells) for h in replicates_of(release, u)]
+    found = [_sums(h, areas, cells) for h in OwnReplicates.of(release).replicates(u)]
     return np.stack(found) if found else None
 
 

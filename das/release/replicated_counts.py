@@ -1,5 +1,15 @@
 """Counts of one table, of the release and of its replicates, and the intervals that follow from
-them. Like ``das.release.post``, nothing here can see the truth."""
+them; and what each interval rests on: a word for each row of ``intervals/``.
+
+Replicates of a release hold what is public: invariants, and the counts of an earlier release that
+this one rests on. What they hold, no replicate moves. Where that is an invariant the count is
+*exact*. Where it is a published count of an earlier release it has an error that nothing here
+knows: the interval would be a point, and holds the truth only if that release happens to be right.
+Such a count is *not covered*, and gets no interval. All other counts of such a release have
+intervals *given* those earlier counts, which hold less often than they say.
+
+Like ``das.release.post``, nothing here can see the truth.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +23,10 @@ from das.model.count_range import count_range
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
+from das.model.query import Query
+from das.model.schema import Schema
 from das.model.spine import Spine
-from das.release.interval_basis import bases
-from das.release.replicated import BY_TRUTH
+from das.release.replicate_source import BY_TRUTH
 from das.replicates import ReplicateErrors, ReplicateInterval, interval
 from das.replicates.by_truth import ShownCounts, regions
 from das.tables import Table
@@ -24,8 +35,22 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 #: Values of a table that are held at once, of each sum.
 BATCH = 1 << 22
+#: By number, as rows have them; and what each means.
+BASES = {
+    "exact": "the count is known exactly: an invariant, or a combination that cannot be",
+    "replicates": "the interval is from the replicates",
+    "given earlier counts": (
+        "the interval is from the replicates, which all have the counts of an earlier release: the"
+        " errors of these are not in it, and it holds less often than it says"
+    ),
+    "not covered": (
+        "there is no interval: an earlier release determines the count, which is the same in all"
+        " replicates, and nothing here knows the errors of that release"
+    ),
+}
+EXACT, REPLICATES, GIVEN, NOT_COVERED = range(len(BASES))
 #: From which unit on, published values, the errors of the replicates and the intervals, and what
-#: they rest on (:data:`das.release.interval_basis.BASES`), ``(units, columns)`` each.
+#: they rest on (:data:`BASES`), ``(units, columns)`` each.
 CountedIntervals = tuple[int, Ints, ReplicateErrors, ReplicateInterval, NDArray[np.int8]]
 
 
@@ -131,3 +156,32 @@ class ReplicatedCounts(Frozen):
             if self.exact is None
             else np.broadcast_to(~self.exact, shape)
         )
+
+
+def bases(errors: ReplicateErrors, certain: Mask, *, rests: bool) -> NDArray[np.int8]:
+    """Of counts with these errors. ``certain``: where a count is known exactly; ``rests``: the
+    release rests on counts of an earlier one.
+    """
+    if not rests:
+        return np.where(certain, EXACT, REPLICATES).astype(np.int8)
+    return np.select([certain, errors.second == 0], [EXACT, NOT_COVERED], GIVEN).astype(np.int8)
+
+
+def exact_columns(table: Table, schema: Schema, queries: Sequence[Query]) -> Mask:
+    """Which columns are sums of exact answers to one of the ``queries``, or of impossible cells
+    alone, ``(columns,)``.
+    """
+    possible = schema.possible
+    out = np.zeros(len(table.columns), dtype=bool)
+    for q in queries or (schema.query("total"),):
+        pairs = np.unique(
+            table.query.index[possible].astype(np.int64) * q.answers + q.index[possible]
+        )
+        mine, theirs = np.divmod(pairs, q.answers)
+        every = np.bincount(theirs, minlength=q.answers)
+        for j in range(len(out)):
+            times = table.times(j)[mine]
+            counted = np.bincount(theirs, weights=times > 0, minlength=q.answers)
+            whole = ((counted == 0) | (counted == every)).all() and not table.repeats(j)
+            out[j] |= bool(not times.any() or (queries and whole))
+    return out

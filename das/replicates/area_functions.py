@@ -1,5 +1,5 @@
-r"""What analysts compute from counts of areas, as functions of arrays ``(areas,)``, and the
-multiplier that holds for all areas at once.
+r"""What analysts compute from counts of areas, as functions of arrays ``(areas,)``, what
+replicates say of it, and the multiplier that holds for all areas at once.
 
 =================  ========================================================================
 =============== statistic          of counts :math:`a_d`, :math:`b_d` of areas d
@@ -25,11 +25,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.replicates.rules import RULES
+from das.replicates.errors import ReplicateErrors
+from das.replicates.rules import RULES, ReplicateInterval, interval
 
 Floats = NDArray[np.float64]
 
@@ -133,3 +135,58 @@ def for_all_at_once(
         np.isfinite(score)
     ]  # an area that one replicate alone moves has no errors of others
     return max(own, float(finite[min(place, len(finite)) - 1])) if len(finite) else own
+
+
+#: The least and the most that each of some counts can be.
+Range = tuple[NDArray[np.int64], NDArray[np.int64]]
+#: Of a row what replicates say: both ends, rmse, bias, how often on the other side.
+ReplicatesSay = tuple[float | None, float | None, float | None, float | None, float | None]
+#: Of a release without replicates.
+UNTOLD: ReplicatesSay = (None, None, None, None, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Replicated:
+    """What replicates say of published values."""
+
+    errors: ReplicateErrors
+    interval: ReplicateInterval
+    other_side: NDArray[np.float64] | None = None
+
+    @staticmethod
+    def of(
+        value: NDArray[Any],
+        replicates: NDArray[Any],
+        coverage: float,
+        rule: str,
+        *,
+        together: bool,
+        side: bool = False,
+        within: Range | None = None,
+        raised: bool = False,
+    ) -> Replicated:
+        """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that
+        hold for all of them at once; ``within`` and ``raised`` as of
+        :func:`das.replicates.interval`."""
+        errors = ReplicateErrors.of(value, replicates)
+        factor = for_all_at_once(value, replicates, coverage, rule) if together else None
+        made = interval(value, errors, coverage, rule, factor, within=within, raised=raised)
+        return Replicated(errors, made, other_side(value, replicates) if side else None)
+
+    def row(self, i: int) -> ReplicatesSay:
+        """Ends, error, bias, and how often on the other side; nothing where the value is no number
+        in some replicate.
+        """
+        if not np.isfinite(self.errors.rmse[i]):
+            return UNTOLD
+        lower, upper, rmse, bias = (
+            x[i].item()
+            for x in (self.interval.lower, self.interval.upper, self.errors.rmse, self.errors.bias)
+        )
+        return (
+            lower,
+            upper,
+            rmse,
+            bias,
+            None if self.other_side is None else float(self.other_side[i]),
+        )

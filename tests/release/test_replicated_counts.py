@@ -8,7 +8,7 @@ import numpy as np
 
 from das.model.grouping import Grouping
 from das.model.schema import Attribute, Schema
-from das.release.interval_basis import BASES, bases, exact_columns
+from das.release.replicated_counts import BASES, bases, exact_columns
 from das.replicates import ReplicateErrors
 from das.tables import Table
 
