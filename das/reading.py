@@ -4,7 +4,7 @@ specification.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,15 @@ from das.files.release.interval_rows import BASIS, ENDS, NO_END
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, read_text
 from das.model.area_rows import NUMBERS as AREA_NUMBERS
-from das.model.codes import Codes, encoded, text
+from das.model.codes import encoded
 from das.model.error_rows import ErrorRow
 from das.model.kinds import PERSONS
-from das.model.not_private import CELL, COLUMN, Private
+from das.model.not_private import CELL, COLUMN
 from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
 from das.model.spelling import named, product
-from das.model.spine import Spine
-from das.release import area_counts, dictionary
-from das.release.area_counts import COVERAGE
+from das.release import area_statistics, dictionary
+from das.release.area_counts import COVERAGE, counts
 from das.release.intervals import Intervals
 from das.release.own_replicates import OwnReplicates
 from das.release.post import Opened, open_release
@@ -131,7 +130,9 @@ def read_tables(
     for here, at in _chosen(release, table, level):
         rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
         parts.append(
-            _long(release.spine, release.private, here, at, rows.codes, {"value": rows.values})
+            frames.of_table(
+                release.spine, release.private, here, at, rows.codes, {"value": rows.values}
+            )
         )
     return pd.concat(parts, ignore_index=True)
 
@@ -168,7 +169,9 @@ def read_intervals(
             for n, end in (("low", low), ("high", high))
         }
         parts.append(
-            _long(release.spine, every.private, here, at, rows.codes, {"value": rows.values} | ends)
+            frames.of_table(
+                release.spine, every.private, here, at, rows.codes, {"value": rows.values} | ends
+            )
         )
     return pd.concat(parts, ignore_index=True)
 
@@ -185,7 +188,9 @@ def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFram
         }
         columns = {ENDS[0]: value} | ends | {BASIS: basis}
         parts.append(
-            _long(of.spine, of.private, here, at, of.spine.codes[of.spine.index(at)], columns)
+            frames.of_table(
+                of.spine, of.private, here, at, of.spine.codes[of.spine.index(at)], columns
+            )
         )
     if not parts:
         raise ReleaseError(
@@ -227,10 +232,8 @@ def read_areas(
     areas = area_list.chosen(
         None if blocks is None else Path(blocks), kind, release.areas(), release.spine
     )
-    asked = area_counts.statistics(release, statistics)
-    rows = area_counts.counts(
-        release, areas, asked, coverage, rule=rule, together=simultaneous
-    ).rows()
+    asked = area_statistics.statistics(release, statistics)
+    rows = counts(release, areas, asked, coverage, rule=rule, together=simultaneous).rows()
     frame = pd.DataFrame([asdict(r) for r in rows]).astype(
         {"estimate_low": "Int64", "estimate_high": "Int64"} | dict.fromkeys(AREA_NUMBERS, float)
     )
@@ -342,34 +345,6 @@ def _chosen(
     return [(t, lv) for t in every if t.name in names for lv in there[t.name] if at in (None, lv)]
 
 
-def _long(
-    spine: Spine,
-    private: Private,
-    table: Table,
-    level: str,
-    codes: Codes,
-    columns: Mapping[str, Any],
-) -> pd.DataFrame:
-    """A row for each unit and column of a table."""
-    width = len(table.columns)
-    out: dict[str, Any] = {
-        "table": table.name,
-        "level": level,
-        "geocode": np.repeat(text(codes).astype(object), width),
-        "name": np.repeat(_names(spine, level, codes), width),
-        "field": np.tile(np.array(table.columns, dtype=object), len(codes)),
-        "label": np.tile(np.array(table.labels, dtype=object), len(codes)),
-    }
-    out |= {name: values.ravel() for name, values in columns.items()}
-    return pd.DataFrame(out | published_tables.marks(table, private))
-
-
-def _names(spine: Spine, level: str, codes: Codes) -> NDArray[Any]:
-    """The name of each code, empty where the spine does not have it."""
-    unit = spine.find(level, codes)
-    return np.where(unit < 0, "", spine.names[spine.index(level)][unit]).astype(object)
-
-
 def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
     """With the names of places after their codes; without them where there is no release that knows
     them.
@@ -380,7 +355,7 @@ def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
     spine = spine_file.read(release / "spine.parquet")
     names = np.full(len(frame), "", dtype=object)
     for level, rows in frame.groupby("level", sort=False).indices.items():
-        names[rows] = _names(spine, level, encoded(frame["geocode"].to_numpy()[rows]))
+        names[rows] = frames.names_of(spine, level, encoded(frame["geocode"].to_numpy()[rows]))
     frame.insert(list(frame.columns).index("geocode") + 1, "name", names)
     return frame
 

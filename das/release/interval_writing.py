@@ -256,13 +256,11 @@ def write_intervals(
     digests. Tables and levels that are there of the same replicates, coverage and rule stay.
     Returns the rows of each file that was written."""
     chosen = of.chosen(asked.tables, asked.levels)
-    most = (
-        of.spine.units(of.spine.levels[-1]) if asked.rule == BY_TRUTH else PART // (asked.count + 1)
-    )
-    depth, slices = parts_of(of.spine, max(1, most))
-    progress.stage(
-        "intervals", sum(len(slices) if of.spine.index(lv) > depth else 1 for _, _, lv in chosen)
-    )
+    lowest = of.spine.units(of.spine.levels[-1])
+    most = lowest if asked.rule == BY_TRUTH else max(1, PART // (asked.count + 1))
+    depth, slices = parts_of(of.spine, most)
+    pieces = (len(slices) if of.spine.index(level) > depth else 1 for _, _, level in chosen)
+    progress.stage("intervals", sum(pieces))
     with ExitStack() as stack:
         writers = {
             (table.name, level): stack.enter_context(
@@ -271,11 +269,9 @@ def write_intervals(
             for _, table, level in chosen
         }
         for u in {u.name: u for u, _, _ in chosen}.values():
-            mine = [(table, level) for other, table, level in chosen if other.name == u.name]
-            by_level = {
-                level: [(t, writers[t.name, lv]) for t, lv in mine if lv == level]
-                for _, level in mine
-            }
+            by_level: dict[str, list[tuple[Table, IntervalWriter]]] = {}
+            for t, level in ((t, lv) for other, t, lv in chosen if other.name == u.name):
+                by_level.setdefault(level, []).append((t, writers[t.name, level]))
             paths = [replicates.path_of(out, u.kind.folder, n) for n in range(asked.count + 1)]
             _Writing(of, u, paths, by_level, of.bounds(u), asked, progress).tree(depth, slices)
     rows = {file_of(table, level): writers[table.name, level].rows for _, table, level in chosen}

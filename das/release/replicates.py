@@ -4,7 +4,7 @@ public.
 The published histogram stands in for the truth; plan, invariants, bounds, estimation and rounding
 are those of the release. Its noise is a function of a seed that anybody may know, and has nothing
 to do with the noise of the release: so replicates tell nothing that the release does not, cost no
-budget, and come out the same for whoever makes them (:mod:`das.replicates.errors` says what they
+budget, and come out the same for whoever makes them (:mod:`das.replicates.rules` says what they
 tell).
 
 A function of the release, the seed and the number: the same files for any number of workers. What

@@ -2,8 +2,14 @@
 several counts.
 """
 
-from das.replicates.errors import ReplicateErrors
-from das.replicates.rules import RULES, ReplicateInterval, check_coverage, check_rule, interval
+from das.replicates.rules import (
+    RULES,
+    ReplicateErrors,
+    ReplicateInterval,
+    check_coverage,
+    check_rule,
+    interval,
+)
 
 __all__ = [
     "RULES",

@@ -30,8 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from das.replicates.errors import ReplicateErrors
-from das.replicates.rules import RULES, ReplicateInterval, interval
+from das.replicates.rules import RULES, ReplicateErrors, ReplicateInterval, interval
 
 Floats = NDArray[np.float64]
 
