@@ -214,14 +214,19 @@ def _tally(run: Path, drawn: Sequence[dict[str, Histogram]], into: dict[str, Tal
         for table in tables_of(u):
             for level in LEVELS:
                 true = table.values(truth[u.name][level].open("intervals are held against it"))
-                counted = ReplicatedCounts.of(opened.spine, table, level, levels, bounds[level])
+                depth = opened.spine.index(level)
+                found, above = (
+                    [of[opened.spine.levels[d]] for of in levels] for d in (depth, depth - 1)
+                )
+                parent = opened.spine.parent[depth]
+                counted = ReplicatedCounts(table, found, above, parent, bounds[level])
                 for rule, tallies in into.items():
                     value, lower, upper = (
                         np.concatenate(x)
                         for x in zip(
                             *(
-                                (value, made.lower, made.upper)
-                                for _, value, _, made, _ in counted.intervals(0.9, rule)
+                                (part.value, part.interval.lower, part.interval.upper)
+                                for _, part in counted.intervals(0.9, rule)
                             ),
                             strict=True,
                         )

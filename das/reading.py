@@ -4,7 +4,7 @@ specification.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,11 @@ from das.files.release import spine as spine_file
 from das.files.release import table_export
 from das.files.release import tables as published_tables
 from das.files.release.estimates import EstimateReader, folder_of
-from das.files.release.interval_rows import BASIS, ENDS, NO_END
+from das.files.release.interval_rows import BASIS, ENDS
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, read_text
 from das.model.area_rows import NUMBERS as AREA_NUMBERS
-from das.model.codes import encoded
+from das.model.codes import Codes, encoded
 from das.model.error_rows import ErrorRow
 from das.model.kinds import PERSONS
 from das.model.not_private import CELL, COLUMN
@@ -40,7 +40,7 @@ from das.release.intervals import Intervals
 from das.release.own_replicates import OwnReplicates
 from das.release.post import Opened, open_release
 from das.release.published_replicates import PublishedReplicates
-from das.release.replicate_source import ReleaseSource
+from das.release.replicate_source import ReleaseSource, ReplicateSource
 from das.release.sources import source_of
 from das.spec import of_release
 from das.tables import Table
@@ -125,16 +125,14 @@ def read_tables(
     ``label`` and ``value``. ``table`` and ``level`` choose one, whatever their case. Counts of a
     table that rests on an attribute that was made up by a rule have a column ``NOT COUNTED``; those
     of a seeded run a column ``NOT PRIVATE``."""
-    release = source_of(_folder(path))
-    parts = []
-    for here, at in _chosen(release, table, level):
-        rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
-        parts.append(
-            frames.of_table(
-                release.spine, release.private, here, at, rows.codes, {"value": rows.values}
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
+    source = source_of(_folder(path))
+    return _of_tables(
+        source,
+        (
+            (here, at, rows.codes, {"value": rows.values})
+            for here, at, rows in _published(source, table, level)
+        ),
+    )
 
 
 def read_intervals(
@@ -160,20 +158,12 @@ def read_intervals(
     if method == "replicates":
         return _replicated(Path(path), table, level)
     release = opened(path)
-    every, parts = OwnReplicates.of(release), []
-    for here, at in _chosen(every, table, level):
-        rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
-        low, high = Intervals(release, every.universe(here)).ends(at, here.masks)
-        ends = {
-            n: pd.arrays.IntegerArray(end.ravel(), (high < 0).ravel())
-            for n, end in (("low", low), ("high", high))
-        }
-        parts.append(
-            frames.of_table(
-                release.spine, every.private, here, at, rows.codes, {"value": rows.values} | ends
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
+    source, parts = OwnReplicates.of(release), []
+    for here, at, rows in _published(source, table, level):
+        low, high = Intervals(release, source.universe(here)).ends(at, here.masks)
+        columns = {"value": rows.values} | _ends(("low", "high"), low, high)
+        parts.append((here, at, rows.codes, columns))
+    return _of_tables(source, parts)
 
 
 def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFrame:
@@ -182,23 +172,31 @@ def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFram
     levels = [] if level is None else [named(level, list(of.spine.levels), "level", path)]
     parts = []
     for _, here, at, (value, lower, upper, basis) in of.intervals(names, levels):
-        ends = {
-            name: pd.arrays.IntegerArray(x.ravel(), (upper == NO_END).ravel())
-            for name, x in zip(ENDS[1:], (lower, upper), strict=True)
-        }
-        columns = {ENDS[0]: value} | ends | {BASIS: basis}
-        parts.append(
-            frames.of_table(
-                of.spine, of.private, here, at, of.spine.codes[of.spine.index(at)], columns
-            )
-        )
+        columns = {ENDS[0]: value} | _ends(ENDS[1:], lower, upper) | {BASIS: basis}
+        parts.append((here, at, of.spine.codes[of.spine.index(at)], columns))
     if not parts:
         raise ReleaseError(
             "there are no intervals from replicates",
             where=path,
             remedy="`das intervals` makes them",
         )
-    return pd.concat(parts, ignore_index=True)
+    return _of_tables(of, parts)
+
+
+def _of_tables(
+    of: ReplicateSource, parts: Iterable[tuple[Table, str, Codes, Mapping[str, Any]]]
+) -> pd.DataFrame:
+    """Columns of tables and levels, one under the other."""
+    each = (frames.of_table(of.spine, of.private, *part) for part in parts)
+    return pd.concat(each, ignore_index=True)
+
+
+def _ends(names: Sequence[str], low: NDArray[Any], high: NDArray[Any]) -> dict[str, Any]:
+    """Both ends of intervals, missing where the upper one is negative."""
+    return {
+        name: pd.arrays.IntegerArray(end.ravel(), (high < 0).ravel())
+        for name, end in zip(names, (low, high), strict=True)
+    }
 
 
 def read_areas(
@@ -320,10 +318,10 @@ def _folder(path: Path | str) -> Path:
     return folder
 
 
-def _chosen(
+def _published(
     release: ReleaseSource, table: str | None, level: str | None
-) -> list[tuple[Table, str]]:
-    """The tables of which there are files, as asked for: each with a level."""
+) -> Iterator[tuple[Table, str, published_tables.TableValues]]:
+    """The published tables of which there are files, as asked for: each with a level."""
     every = [t for _, t in release.tables]
     there = {
         t.name: levels
@@ -342,7 +340,10 @@ def _chosen(
     at = (
         None if level is None else named(level, list(release.spine.levels), "level", release.folder)
     )
-    return [(t, lv) for t in every if t.name in names for lv in there[t.name] if at in (None, lv)]
+    for t in (t for t in every if t.name in names):
+        for lv in (lv for lv in there[t.name] if at in (None, lv)):
+            path = release.folder / "tables" / f"{t.name}_{lv}.csv"
+            yield t, lv, published_tables.read(path)
 
 
 def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ from das.release.intervals import known_queries
 from das.release.own_replicates import OwnReplicates
 from das.release.post import Opened
 from das.replicates import check_coverage
-from das.replicates.area_functions import FUNCTIONS, UNTOLD, Replicated
+from das.replicates.area_functions import FUNCTIONS, Replicated
 
 #: What intervals hold, where nobody says otherwise: as the Bureau states its margins.
 COVERAGE = 0.9
@@ -62,18 +63,13 @@ class AreaColumn:
 
     def row(self, i: int, areas: Areas, blocks: int) -> AreaRow:
         """That of area i."""
-        s, seen = self.statistic, self.replicated.row(i) if self.replicated else UNTOLD
-        place = areas.code(i), str(areas.called[i]), blocks
-        row = AreaRow(*place, s.universe.name, s.field, s.label, int(self.value[i]), *seen)
-        if not self.known[i]:
-            return row
-        return replace(
-            row,
-            estimate=round(float(self.estimate[i]), 2) + 0.0,
-            standard_error=round(float(self.error[i]), 2),
-            estimate_low=int(self.low[i]),
-            estimate_high=int(self.high[i]),
-        )
+        s, place = self.statistic, (areas.code(i), str(areas.called[i]), blocks)
+        told: dict[str, Any] = self.replicated.row(i) if self.replicated else {}
+        if self.known[i]:
+            told["estimate"] = round(float(self.estimate[i]), 2) + 0.0
+            told["standard_error"] = round(float(self.error[i]), 2)
+            told |= {"estimate_low": int(self.low[i]), "estimate_high": int(self.high[i])}
+        return AreaRow(*place, s.universe.name, s.field, s.label, int(self.value[i]), **told)
 
     @property
     def outside(self) -> NDArray[np.bool_]:
@@ -90,16 +86,10 @@ class ComputedColumn:
     replicated: Replicated | None
 
     def row(self, i: int, place: tuple[str, str, int]) -> AreaRow:
-        names = dict.fromkeys(s.universe.name for s in self.computed.counts)
-        seen = self.replicated.row(i) if self.replicated else UNTOLD
-        return AreaRow(
-            *place,
-            " and ".join(names),
-            self.computed.field,
-            self.computed.label,
-            float(self.value[i]),
-            *seen,
-        )
+        told: dict[str, Any] = self.replicated.row(i) if self.replicated else {}
+        of, value = self.computed, float(self.value[i])
+        names = " and ".join(dict.fromkeys(s.universe.name for s in of.counts))
+        return AreaRow(*place, names, of.field, of.label, value, **told)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from das.model.not_private import Private
 from das.model.universe import Universe
 from das.release.dictionary import NAME, DictionaryLine, LineParts, marks, written
 from das.release.replicate_source import PAGE, ReplicateSource
-from das.release.replicated_counts import BASES
+from das.replicates import BASES
 from das.tables import Table
 
 FILES = (

@@ -26,7 +26,7 @@ from das.engine import Progress, executor, in_order
 from das.errors import UserError
 from das.files import atomic
 from das.files.release import interval_rows, replicates
-from das.files.release.interval_rows import IntervalRows, IntervalWriter
+from das.files.release.interval_rows import IntervalWriter
 from das.files.run import run_directory
 from das.model.codes import Codes
 from das.model.histogram import Histogram
@@ -35,7 +35,7 @@ from das.model.not_private import Private, marked
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release.replicate_source import BY_TRUTH, AskedIntervals, ReplicateSource, file_of
-from das.release.replicated_counts import BASES, NOT_COVERED, ReplicatedCounts
+from das.release.replicated_counts import ReplicatedCounts
 from das.tables import Table
 
 #: Lowest units of a part times the files that are read of it, unless one unit alone has more: about
@@ -233,15 +233,9 @@ class _Writing:
                 bounds = bounds.part(first, first + found[0].units)
             exact = self.of.exact(self.universe, table, level)
             counts = ReplicatedCounts(table, found, above, parent, bounds, exact, self.of.rests)
-            for start, value, spread, made, basis in counts.intervals(
-                self.asked.coverage, self.asked.rule
-            ):
-                codes = self.codes[depth][first + start : first + start + len(value)]
-                writer.add(
-                    IntervalRows(
-                        codes, value, spread, made, basis, tuple(BASES), basis != NOT_COVERED
-                    )
-                )
+            for start, part in counts.intervals(self.asked.coverage, self.asked.rule):
+                at = first + start
+                writer.add(self.codes[depth][at : at + len(part.value)], part)
             self.progress.advance()
 
 

@@ -1,16 +1,15 @@
 r"""What analysts compute from counts of areas, as functions of arrays ``(areas,)``, what
 replicates say of it, and the multiplier that holds for all areas at once.
 
-=================  ========================================================================
-=============== statistic          of counts :math:`a_d`, :math:`b_d` of areas d
-of =================  ========================================================================
-=============== ``share``          :math:`a_d / b_d`
-each area ``difference``     :math:`a_d - b_d`
-each area ``rank``           1, and the number of areas with a larger :math:`a`
-each area ``deviation``      :math:`(\max a_d - \min a_d) / \bar a`, of a plan of districts
-all together ``dissimilarity``  :math:`\tfrac12 \sum_d |a_d / \sum a - b_d / \sum b|`, of
-segregation     all together =================
-========================================================================  ===============
+=================  ==================================================================  ============
+statistic          of counts :math:`a_d`, :math:`b_d` of areas d                       of
+=================  ==================================================================  ============
+``share``          :math:`a_d / b_d`                                                   each area
+``difference``     :math:`a_d - b_d`                                                   each area
+``rank``           1, and the number of areas with a larger :math:`a`                  each area
+``deviation``      :math:`(\max a_d - \min a_d) / \bar a`, of a plan of districts      all together
+``dissimilarity``  :math:`\tfrac12 \sum_d |a_d/\sum a - b_d/\sum b|`, of segregation   all together
+=================  ==================================================================  ============
 
 Noise makes areas look more different than they are: the replicates of a deviation or of a
 dissimilarity lie above the published value, and their bias is subtracted where it is half a
@@ -138,10 +137,6 @@ def for_all_at_once(
 
 #: The least and the most that each of some counts can be.
 Range = tuple[NDArray[np.int64], NDArray[np.int64]]
-#: Of a row what replicates say: both ends, rmse, bias, how often on the other side.
-ReplicatesSay = tuple[float | None, float | None, float | None, float | None, float | None]
-#: Of a release without replicates.
-UNTOLD: ReplicatesSay = (None, None, None, None, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,20 +167,14 @@ class Replicated:
         made = interval(value, errors, coverage, rule, factor, within=within, raised=raised)
         return Replicated(errors, made, other_side(value, replicates) if side else None)
 
-    def row(self, i: int) -> ReplicatesSay:
-        """Ends, error, bias, and how often on the other side; nothing where the value is no number
-        in some replicate.
+    def row(self, i: int) -> dict[str, float]:
+        """What :class:`das.model.area_rows.AreaRow` has of replicates; nothing where the value is
+        no number in some of them.
         """
-        if not np.isfinite(self.errors.rmse[i]):
-            return UNTOLD
-        lower, upper, rmse, bias = (
-            x[i].item()
-            for x in (self.interval.lower, self.interval.upper, self.errors.rmse, self.errors.bias)
-        )
-        return (
-            lower,
-            upper,
-            rmse,
-            bias,
-            None if self.other_side is None else float(self.other_side[i]),
-        )
+        errors, made = self.errors, self.interval
+        if not np.isfinite(errors.rmse[i]):
+            return {}
+        told = {"lower": made.lower, "upper": made.upper, "rmse": errors.rmse, "bias": errors.bias}
+        if self.other_side is not None:
+            told["other_side"] = self.other_side
+        return {name: x[i].item() for name, x in told.items()}
