@@ -5,7 +5,7 @@ by byte.
     python -m benchmarks.golden --against before.json   # after it; exit 1 where something differs
 
 Files that hold numbers count with their bytes: measurements, what is revealed and tied, microdata,
-tables, estimates. A privacy statement counts with its numbers alone: its sentences, digests and
+tables, estimates, replicates and intervals. A privacy statement counts with its numbers alone: its sentences, digests and
 software may change. Floating-point sums differ between processors, so compare on one machine."""
 
 from __future__ import annotations
@@ -62,6 +62,13 @@ def _dhc(folder: Path) -> Path:
     return folder / "dhc"
 
 
+def _intervals(folder: Path) -> Path:
+    """Replicates of a run, with intervals and their page."""
+    run = _counts("pl94-2010", "--set", "output.report=false")(folder)
+    _das("intervals", run, "--replicates", 2, "--seed", 5)
+    return run
+
+
 def _detailed(folder: Path) -> Path:
     made = folder / "simulated"
     _das("data", "simulate", "detailed", "--out", made, "--seed", 1, "--persons", 20_000)
@@ -79,6 +86,7 @@ CASES: dict[str, Callable[[Path], Path]] = {
     ),
     "pl94-2010-best": _counts("pl94-2010-best"),
     "1940-pure-dp": _counts("1940-pure-dp"),
+    "intervals": _intervals,
     "dhc-2020": _dhc,
     "detailed": _detailed,
 }
@@ -94,11 +102,17 @@ def digests(release: Path) -> Digests:
     found = {
         path.relative_to(release).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(release.rglob("*"))
-        if path.is_file() and path.relative_to(release).parts[0].startswith(_NUMBERS)
+        if path.is_file() and _has_numbers(path.relative_to(release))
     }
     said = json.loads((release / "privacy.json").read_text(encoding="utf-8"))
     numbers = json.dumps(list(_numbers(said, ())))
     return found | {"privacy.json": hashlib.sha256(numbers.encode()).hexdigest()}
+
+
+def _has_numbers(path: Path) -> bool:
+    """Intervals have a page beside them, and what says how they were made."""
+    first = path.parts[0]
+    return first.startswith(_NUMBERS) or (first == "intervals" and path.suffix == ".parquet")
 
 
 def _numbers(value: Any, at: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -130,10 +144,18 @@ def main() -> int:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--write", type=Path, help="a file for the digests")
     what.add_argument("--against", type=Path, help="such a file")
-    parser.add_argument("--only", choices=list(CASES), action="append", help="some of the runs")
+    parser.add_argument(
+        "--only",
+        choices=list(CASES),
+        action="append",
+        help="some of the runs; otherwise all, or all that the file has",
+    )
     given = parser.parse_args()
     found: dict[str, Digests] = {}
-    for name in given.only or CASES:
+    before: dict[str, Digests] = {}
+    if given.against:
+        before = json.loads(given.against.read_text(encoding="utf-8"))
+    for name in given.only or before or CASES:
         with tempfile.TemporaryDirectory() as folder:
             found[name] = digests(CASES[name](Path(folder)) / "release")
         print(
@@ -142,7 +164,6 @@ def main() -> int:
     if given.write:
         given.write.write_text(json.dumps(found, indent=1), encoding="utf-8")
         return 0
-    before = json.loads(given.against.read_text(encoding="utf-8"))
     changed = {name: odd for name in found if (odd := differing(before.get(name, {}), found[name]))}
     print(json.dumps({"benchmark": "golden", "same": not changed, "differ": changed}))
     return int(bool(changed))

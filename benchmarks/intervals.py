@@ -31,10 +31,11 @@ from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
 from das.evaluate.coverage import BY, FIRST, SIZES, CoverageTally
 from das.model.histogram import Histogram
+from das.release.own_replicates import OwnReplicates
 from das.release.post import open_release
-from das.release.replicated import BY_TRUTH, COUNT_RULES, replicates_of
+from das.release.replicate_source import BY_TRUTH, COUNT_RULES
 from das.release.replicated_counts import ReplicatedCounts
-from das.release.replicates import published, replicate
+from das.release.replicates import SeededNoise
 from das.replicates import ReplicateErrors, interval
 from das.replicates.area_functions import share
 from das.spec import METHODS
@@ -136,9 +137,10 @@ def _coverage(
             resume=(run / "release" / "intervals" / "manifest.json").is_file(),
         )
         opened = open_release(run / "release")
-        drawn = zip(*(replicates_of(opened, u) for u in opened.after.universes), strict=True)
+        source = OwnReplicates.of(opened)
+        drawn = zip(*map(source.replicates, source.universes), strict=True)
         replicates = [
-            {u.name: h for u, h in zip(opened.after.universes, of, strict=True)} for of in drawn
+            {u.name: h for u, h in zip(source.universes, of, strict=True)} for of in drawn
         ]
         _tally(run, replicates, right)
         _of_areas(run, replicates, areas)
@@ -197,12 +199,13 @@ def _replicate(release: Path, seed: int, scale: float, number: int) -> dict[str,
     run = opened.run
     less = pipeline.scaled(run, run.persons.plan.cost / Fraction(str(scale)) ** 2, run.run.name)
     opened = replace(opened, spec=less.on({u.name: opened.tree(u) for u in opened.after.universes}))
-    return replicate(opened, published(opened), number, seed)
+    source = OwnReplicates.of(opened)
+    return source.again(source.published(), SeededNoise(seed, number))
 
 
 def _tally(run: Path, drawn: Sequence[dict[str, Histogram]], into: dict[str, Tallies]) -> None:
     opened, truth = truth_of(run)
-    counts = published(opened)
+    counts = OwnReplicates.of(opened).published()
     for u in opened.after.universes:
         levels, bounds = (
             [h[u.name].upward(opened.spine) for h in (counts, *drawn)],
@@ -211,14 +214,19 @@ def _tally(run: Path, drawn: Sequence[dict[str, Histogram]], into: dict[str, Tal
         for table in tables_of(u):
             for level in LEVELS:
                 true = table.values(truth[u.name][level].open("intervals are held against it"))
-                counted = ReplicatedCounts.of(opened.spine, table, level, levels, bounds[level])
+                depth = opened.spine.index(level)
+                found, above = (
+                    [of[opened.spine.levels[d]] for of in levels] for d in (depth, depth - 1)
+                )
+                parent = opened.spine.parent[depth]
+                counted = ReplicatedCounts(table, found, above, parent, bounds[level])
                 for rule, tallies in into.items():
                     value, lower, upper = (
                         np.concatenate(x)
                         for x in zip(
                             *(
-                                (value, made.lower, made.upper)
-                                for _, value, _, made, _ in counted.intervals(0.9, rule)
+                                (part.value, part.interval.lower, part.interval.upper)
+                                for _, part in counted.intervals(0.9, rule)
                             ),
                             strict=True,
                         )
@@ -231,7 +239,7 @@ def _tally(run: Path, drawn: Sequence[dict[str, Histogram]], into: dict[str, Tal
 def _of_areas(run: Path, drawn: Sequence[dict[str, Histogram]], into: AreaTally) -> None:
     """Consecutive blocks, wherever block groups end; the same for all releases."""
     opened, truth = truth_of(run)
-    counts, lowest = published(opened), opened.spine.levels[-1]
+    counts, lowest = OwnReplicates.of(opened).published(), opened.spine.levels[-1]
     needed = {*COUNTED, *(c for pair in SHARES for c in pair)}
     every: dict[
         str, NDArray[np.int64]

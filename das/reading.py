@@ -4,7 +4,7 @@ specification.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -23,24 +23,25 @@ from das.files.release import spine as spine_file
 from das.files.release import table_export
 from das.files.release import tables as published_tables
 from das.files.release.estimates import EstimateReader, folder_of
-from das.files.release.interval_rows import BASIS, ENDS, NO_END
+from das.files.release.interval_rows import BASIS, ENDS
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, read_text
 from das.model.area_rows import NUMBERS as AREA_NUMBERS
-from das.model.codes import Codes, encoded, text
+from das.model.codes import Codes, encoded
 from das.model.error_rows import ErrorRow
 from das.model.kinds import PERSONS
-from das.model.not_private import CELL, COLUMN, Private
+from das.model.not_private import CELL, COLUMN
 from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
 from das.model.spelling import named, product
-from das.model.spine import Spine
-from das.release import area_counts, dictionary, published_replicates
-from das.release.area_counts import COVERAGE
+from das.release import area_statistics, dictionary
+from das.release.area_counts import COVERAGE, counts
 from das.release.intervals import Intervals
+from das.release.own_replicates import OwnReplicates
 from das.release.post import Opened, open_release
-from das.release.released_tables import ReleasedTables
-from das.release.replicated import Tabulated, intervals_folder, intervals_in, open_either
+from das.release.published_replicates import PublishedReplicates
+from das.release.replicate_source import ReleaseSource, ReplicateSource
+from das.release.sources import source_of
 from das.spec import of_release
 from das.tables import Table
 
@@ -124,14 +125,14 @@ def read_tables(
     ``label`` and ``value``. ``table`` and ``level`` choose one, whatever their case. Counts of a
     table that rests on an attribute that was made up by a rule have a column ``NOT COUNTED``; those
     of a seeded run a column ``NOT PRIVATE``."""
-    release = ReleasedTables.of(_folder(path))
-    parts = []
-    for here, at in _chosen(release, table, level):
-        rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
-        parts.append(
-            _long(release.spine, release.private, here, at, rows.codes, {"value": rows.values})
-        )
-    return pd.concat(parts, ignore_index=True)
+    source = source_of(_folder(path))
+    return _of_tables(
+        source,
+        (
+            (here, at, rows.codes, {"value": rows.values})
+            for here, at, rows in _published(source, table, level)
+        ),
+    )
 
 
 def read_intervals(
@@ -157,45 +158,45 @@ def read_intervals(
     if method == "replicates":
         return _replicated(Path(path), table, level)
     release = opened(path)
-    every, parts = ReleasedTables.of_opened(release), []
-    for here, at in _chosen(every, table, level):
-        rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
-        low, high = Intervals(release, every.universe[here.name]).ends(at, here.masks)
-        ends = {
-            n: pd.arrays.IntegerArray(end.ravel(), (high < 0).ravel())
-            for n, end in (("low", low), ("high", high))
-        }
-        parts.append(
-            _long(release.spine, every.private, here, at, rows.codes, {"value": rows.values} | ends)
-        )
-    return pd.concat(parts, ignore_index=True)
+    source, parts = OwnReplicates.of(release), []
+    for here, at, rows in _published(source, table, level):
+        low, high = Intervals(release, source.universe(here)).ends(at, here.masks)
+        columns = {"value": rows.values} | _ends(("low", "high"), low, high)
+        parts.append((here, at, rows.codes, columns))
+    return _of_tables(source, parts)
 
 
 def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFrame:
-    out: Path | None = path
-    if (of := published_replicates.open_intervals(path)) is None:
-        of, out = Tabulated.of(release := open_either(_folder(path))), intervals_folder(release)
+    of = PublishedReplicates.within(path) or source_of(_folder(path))
     names = [] if table is None else [named(table, [t.name for _, t in of.tables], "table", path)]
     levels = [] if level is None else [named(level, list(of.spine.levels), "level", path)]
     parts = []
-    for _, here, at, (value, lower, upper, basis) in intervals_in(
-        out, of, of.chosen(names, levels)
-    ):
-        ends = {
-            name: pd.arrays.IntegerArray(x.ravel(), (upper == NO_END).ravel())
-            for name, x in zip(ENDS[1:], (lower, upper), strict=True)
-        }
-        columns = {ENDS[0]: value} | ends | {BASIS: basis}
-        parts.append(
-            _long(of.spine, of.private, here, at, of.spine.codes[of.spine.index(at)], columns)
-        )
+    for _, here, at, (value, lower, upper, basis) in of.intervals(names, levels):
+        columns = {ENDS[0]: value} | _ends(ENDS[1:], lower, upper) | {BASIS: basis}
+        parts.append((here, at, of.spine.codes[of.spine.index(at)], columns))
     if not parts:
         raise ReleaseError(
             "there are no intervals from replicates",
             where=path,
             remedy="`das intervals` makes them",
         )
-    return pd.concat(parts, ignore_index=True)
+    return _of_tables(of, parts)
+
+
+def _of_tables(
+    of: ReplicateSource, parts: Iterable[tuple[Table, str, Codes, Mapping[str, Any]]]
+) -> pd.DataFrame:
+    """Columns of tables and levels, one under the other."""
+    each = (frames.of_table(of.spine, of.private, *part) for part in parts)
+    return pd.concat(each, ignore_index=True)
+
+
+def _ends(names: Sequence[str], low: NDArray[Any], high: NDArray[Any]) -> dict[str, Any]:
+    """Both ends of intervals, missing where the upper one is negative."""
+    return {
+        name: pd.arrays.IntegerArray(end.ravel(), (high < 0).ravel())
+        for name, end in zip(names, (low, high), strict=True)
+    }
 
 
 def read_areas(
@@ -229,10 +230,8 @@ def read_areas(
     areas = area_list.chosen(
         None if blocks is None else Path(blocks), kind, release.areas(), release.spine
     )
-    asked = area_counts.statistics(release, statistics)
-    rows = area_counts.counts(
-        release, areas, asked, coverage, rule=rule, together=simultaneous
-    ).rows()
+    asked = area_statistics.statistics(release, statistics)
+    rows = counts(release, areas, asked, coverage, rule=rule, together=simultaneous).rows()
     frame = pd.DataFrame([asdict(r) for r in rows]).astype(
         {"estimate_low": "Int64", "estimate_high": "Int64"} | dict.fromkeys(AREA_NUMBERS, float)
     )
@@ -319,11 +318,11 @@ def _folder(path: Path | str) -> Path:
     return folder
 
 
-def _chosen(
-    release: ReleasedTables, table: str | None, level: str | None
-) -> list[tuple[Table, str]]:
-    """The tables of which there are files, as asked for: each with a level."""
-    every = list(release.tables.values())
+def _published(
+    release: ReleaseSource, table: str | None, level: str | None
+) -> Iterator[tuple[Table, str, published_tables.TableValues]]:
+    """The published tables of which there are files, as asked for: each with a level."""
+    every = [t for _, t in release.tables]
     there = {
         t.name: levels
         for t, levels in table_export.there(release.folder, every, release.spine.levels)
@@ -341,35 +340,10 @@ def _chosen(
     at = (
         None if level is None else named(level, list(release.spine.levels), "level", release.folder)
     )
-    return [(t, lv) for t in every if t.name in names for lv in there[t.name] if at in (None, lv)]
-
-
-def _long(
-    spine: Spine,
-    private: Private,
-    table: Table,
-    level: str,
-    codes: Codes,
-    columns: Mapping[str, Any],
-) -> pd.DataFrame:
-    """A row for each unit and column of a table."""
-    width = len(table.columns)
-    out: dict[str, Any] = {
-        "table": table.name,
-        "level": level,
-        "geocode": np.repeat(text(codes).astype(object), width),
-        "name": np.repeat(_names(spine, level, codes), width),
-        "field": np.tile(np.array(table.columns, dtype=object), len(codes)),
-        "label": np.tile(np.array(table.labels, dtype=object), len(codes)),
-    }
-    out |= {name: values.ravel() for name, values in columns.items()}
-    return pd.DataFrame(out | published_tables.marks(table, private))
-
-
-def _names(spine: Spine, level: str, codes: Codes) -> NDArray[Any]:
-    """The name of each code, empty where the spine does not have it."""
-    unit = spine.find(level, codes)
-    return np.where(unit < 0, "", spine.names[spine.index(level)][unit]).astype(object)
+    for t in (t for t in every if t.name in names):
+        for lv in (lv for lv in there[t.name] if at in (None, lv)):
+            path = release.folder / "tables" / f"{t.name}_{lv}.csv"
+            yield t, lv, published_tables.read(path)
 
 
 def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
@@ -382,7 +356,7 @@ def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
     spine = spine_file.read(release / "spine.parquet")
     names = np.full(len(frame), "", dtype=object)
     for level, rows in frame.groupby("level", sort=False).indices.items():
-        names[rows] = _names(spine, level, encoded(frame["geocode"].to_numpy()[rows]))
+        names[rows] = frames.names_of(spine, level, encoded(frame["geocode"].to_numpy()[rows]))
     frame.insert(list(frame.columns).index("geocode") + 1, "name", names)
     return frame
 

@@ -428,7 +428,7 @@ def test_the_readers_are_found() -> None:
         "das.release.page",
         "das.release.estimating",
         "das.release.area_counts",
-        "das.release.replicated",
+        "das.release.sources",
         "das.release.published_replicates",
         "das.arrays.noisy",
         "das.release.groups",

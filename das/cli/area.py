@@ -19,9 +19,10 @@ from das.files.readers import area_list
 from das.files.run.run_directory import release_of
 from das.model.area_rows import AreaRow
 from das.model.areas import Areas
-from das.release.area_counts import COVERAGE, Computed, counts, statistics, unasked
+from das.release.area_counts import COVERAGE, counts
+from das.release.area_statistics import Computed, statistics, unasked
 from das.release.post import Opened, open_release
-from das.release.replicated import ENOUGH
+from das.release.replicate_source import ENOUGH
 from das.replicates import RULES
 
 

@@ -16,7 +16,7 @@ from das.jobs.intervals import SEED
 from das.jobs.intervals import intervals as made
 from das.model.not_private import marked
 from das.release.area_counts import COVERAGE
-from das.release.replicated import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS, PAGE
+from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS, PAGE
 
 
 @click.command()
@@ -125,28 +125,23 @@ def intervals(
             resume=resume,
             progress=progress,
         )
-    out = out or release_of(release or Path()) / INTERVALS
+    _show(out or release_of(release or Path()) / INTERVALS, rows, as_json)
+
+
+def _show(out: Path, rows: dict[str, int], as_json: bool) -> None:
     manifest = read_json(out / MANIFEST)
+    page = {"page": str(out / PAGE)} if (out / PAGE).is_file() else {}
     if as_json:
-        said = {
-            key: manifest[key]
-            for key in ("replicates", "coverage", "rule", "seed")
-            if key in manifest
-        }
-        page = {"page": str(out / PAGE)} if (out / PAGE).is_file() else {}
-        click.echo(
-            json.dumps(
-                marked({"out": str(out)} | said | {"rows": rows} | page, manifest["private"])
-            )
-        )
+        keys = ("replicates", "coverage", "rule", "seed")
+        said = {key: manifest[key] for key in keys if key in manifest}
+        told = {"out": str(out)} | said | {"rows": rows} | page
+        click.echo(json.dumps(marked(told, manifest["private"])))
         return
     warn(manifest["private"])
     for name, n in rows.items():
         click.echo(f"  {name}: {n:,} intervals")
-    click.echo(
-        f"written: {out}"
-        + (f"; to look a place up: {out / PAGE}" if (out / PAGE).is_file() else "")
-    )
+    looked_up = f"; to look a place up: {page['page']}" if page else ""
+    click.echo(f"written: {out}{looked_up}")
     for line in manifest["says"]:
         click.echo(f"  {line}")
     if manifest["replicates"] < ENOUGH_FOR_COUNTS:

@@ -29,7 +29,8 @@ from das.model.not_private import marked_rows
 from das.model.spelling import named
 from das.release.intervals import Intervals
 from das.release.page import exact_queries
-from das.release.released_tables import ReleasedTables
+from das.release.replicate_source import ReleaseSource
+from das.release.sources import source_of
 from das.release.table_noise import TableNoise
 from das.tables import Table
 
@@ -111,8 +112,7 @@ def tables(
 
     Areas across the levels are sums of the published counts of their blocks.
     """
-    release = ReleasedTables.of(release_of(run))
-    every, private = list(release.tables.values()), release.private
+    release = source_of(release_of(run))
     if level is None and name is None and listed is None:
         if called or prefixes:
             _found(release, prefixes, called, as_json)
@@ -125,51 +125,67 @@ def tables(
             where="--level, --table",
             remedy="`das tables RUN` lists them",
         )
-    form = "json" if as_json else form or _suffix(out) or "csv"
+    form = "json" if as_json else _form(form, out)
+    at, areas = _level(release, level, listed)
+    asked = f"--kind {level}" if listed is None else f"--blocks {listed}"
+    other = None if areas is None else f"das area {run} {asked} --statistics {name}"
+    _check_noise(release, noise, margins, other)
+    lowest, every = (
+        at if areas is None else release.spine.levels[-1],
+        [t for _, t in release.tables],
+    )
+    table = table_export.choose(release.folder, every, release.spine.levels, name, lowest)
+    places = _places(release, at, areas, table, noise=noise)
+    wanted = places.wanted(prefixes, called)
+    with Live(quiet or out is None) as progress:
+        progress.stage(f"{table.name}, {at}", table_export.size(release.folder, table, lowest))
+        parts = table_export.rows(release.folder, table, lowest, progress.advance)
+        if margins and release.measured is not None:
+            ends = Intervals(release.measured, release.universe(table)).ends
+            read = partial(ends, at, table.masks, wanted=wanted)
+            parts = table_export.with_intervals(parts, table.columns, read)
+        if areas is not None:
+            parts = added_up(parts, areas, table.columns)
+        chosen = places.identified(parts, wanted)
+        with _opened(out) as file:
+            n = table_export.write(chosen, table, at, form, names, file, private=release.private)
+    if areas is not None and release.measured is not None:
+        _say_noise(table, at, lowest)
+    if out is not None:
+        warn(release.private)
+        click.echo(f"written: {out} ({n:,} units)")
+
+
+def _say_noise(table: Table, at: str, lowest: str) -> None:
+    """What error to expect of areas across the levels; on stderr, for it is no result."""
+    said = NOISE.format(lowest=lowest, at=at, first=table.labels[0], table=table.name)
+    click.echo(said, err=True)
+
+
+def _form(form: str | None, out: Path | None) -> str:
+    """The format that was asked for, or that the name of the file tells."""
+    form = form or _suffix(out) or "csv"
     if form == "parquet" and out is None:
         raise UserError(
             "Parquet is no text", where="--format parquet", remedy="give a file with --out"
         )
-    at, areas = _level(release, level, listed)
-    if margins and areas is not None:
-        asked = f"--kind {level}" if listed is None else f"--blocks {listed}"
+    return form
+
+
+def _check_noise(release: ReleaseSource, noise: bool, margins: bool, other: str | None) -> None:
+    """``other``: of areas across the levels, the command that has their intervals."""
+    if margins and other is not None:
         raise UserError(
             "the margins of areas across the levels are those of another command",
             where="--margins",
-            remedy=f"`das area {run} {asked} --statistics {name}` has intervals of every column",
+            remedy=f"`{other}` has intervals of every column",
         )
-    lowest = at if areas is None else release.spine.levels[-1]
-    if (noise or margins) and release.opened is None:
+    if (noise or margins) and release.measured is None:
         raise UserError(
             "what was revealed of the measurements does not tell the noise of a table",
             where="--noise, --margins",
             remedy="leave it out: of the demographic file there are counts alone",
         )
-    table = table_export.choose(release.folder, every, release.spine.levels, name, lowest)
-    with Live(quiet or out is None) as progress:
-        progress.stage(f"{table.name}, {at}", table_export.size(release.folder, table, lowest))
-        parts = table_export.rows(release.folder, table, lowest, progress.advance)
-        places = _places(release, at, areas, table, noise=noise)
-        if margins and release.opened is not None:
-            read = partial(
-                Intervals(release.opened, release.universe[table.name]).ends,
-                at,
-                table.masks,
-                wanted=places.wanted(prefixes, called),
-            )
-            parts = table_export.with_intervals(parts, table.columns, read)
-        if areas is not None:
-            parts = added_up(parts, areas, table.columns)
-        chosen = places.identified(parts, places.wanted(prefixes, called))
-        with _opened(out) as file:
-            n = table_export.write(chosen, table, at, form, names, file, private=private)
-    if areas is not None and release.opened is not None:
-        click.echo(
-            NOISE.format(lowest=lowest, at=at, first=table.labels[0], table=table.name), err=True
-        )
-    if out is not None:
-        warn(private)
-        click.echo(f"written: {out} ({n:,} units)")
 
 
 #: What error to expect of areas across the levels.
@@ -182,7 +198,7 @@ NOISE = (
 
 
 def _level(
-    release: ReleasedTables, level: str | None, listed: Path | None
+    release: ReleaseSource, level: str | None, listed: Path | None
 ) -> tuple[str, Areas | None]:
     """The level or kind of area that is meant, with its areas."""
     if listed is not None:
@@ -194,28 +210,28 @@ def _level(
                 err=True,
             )
         return areas.kind, areas
-    known = {a.kind: a for a in release.areas}
+    known = {a.kind: a for a in release.areas()}
     at = named(str(level), [*release.spine.levels, *known], "level", "--level")
     return at, known.get(at)
 
 
 def _places(
-    release: ReleasedTables, at: str, areas: Areas | None, table: Table, *, noise: bool
+    release: ReleaseSource, at: str, areas: Areas | None, table: Table, *, noise: bool
 ) -> PlaceColumns:
     """The rows of a table, with the noise of its first column beside areas, and with ``noise`` that
     of every column.
     """
     if areas is None and not noise:
         return PlaceColumns.of_level(release.spine, at)
-    if release.opened is None:
+    if release.measured is None:
         return (
             PlaceColumns.of_areas(areas)
             if areas is not None
             else PlaceColumns.of_level(release.spine, at)
         )
-    universe = release.universe[table.name]
+    universe = release.universe(table)
     exact = exact_queries(statement.read(release.folder), universe.name, release.spine.levels)
-    known = TableNoise.of(universe, table, release.opened.tree(universe), release.spine, exact)
+    known = TableNoise.of(universe, table, release.measured.tree(universe), release.spine, exact)
     if areas is None:
         places, each = PlaceColumns.of_level(release.spine, at), known.of_level(at)
     else:
@@ -225,11 +241,11 @@ def _places(
 
 
 def _found(
-    release: ReleasedTables, prefixes: Sequence[str], called: Sequence[str], as_json: bool
+    release: ReleaseSource, prefixes: Sequence[str], called: Sequence[str], as_json: bool
 ) -> None:
     """Units of every level, and areas, by code, GEOID or name."""
     kinds = {level: PlaceColumns.of_level(release.spine, level) for level in release.spine.levels}
-    kinds |= {a.kind: PlaceColumns.of_areas(a) for a in release.areas}
+    kinds |= {a.kind: PlaceColumns.of_areas(a) for a in release.areas()}
     rows: list[dict[str, Any]] = []
     for level, places in kinds.items():
         beside = {c.lower(): t for c, t in places.beside.items() if c in (NAME, GEOID)}
@@ -252,9 +268,9 @@ def _found(
         console().print(records_table("Units and areas", rows))
 
 
-def _list(release: ReleasedTables, as_json: bool) -> None:
-    found = table_export.there(release.folder, list(release.tables.values()), release.spine.levels)
-    kinds, lowest = [a.kind for a in release.areas], release.spine.levels[-1]
+def _list(release: ReleaseSource, as_json: bool) -> None:
+    found = table_export.there(release.folder, [t for _, t in release.tables], release.spine.levels)
+    kinds, lowest = [a.kind for a in release.areas()], release.spine.levels[-1]
     rows: list[dict[str, Any]] = [
         {
             "table": t.name,

@@ -15,7 +15,7 @@ from das.files.run.ledger import INTERVALS
 from das.files.run.run_directory import release_of
 from das.release import published_replicates
 from das.release.area_counts import COVERAGE
-from das.release.replicated import ENOUGH, AskedIntervals
+from das.release.replicate_source import ENOUGH, AskedIntervals
 from das.release.replicates import make
 
 #: Of the replicates' noise, where nobody says otherwise.

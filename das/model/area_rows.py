@@ -28,12 +28,12 @@ class AreaRow:
     field: str
     label: str
     value: float
-    lower: float | None
-    upper: float | None
-    rmse: float | None
-    bias: float | None
-    other_side: float | None
-    estimate: float | None
-    standard_error: float | None
-    estimate_low: int | None
-    estimate_high: int | None
+    lower: float | None = None
+    upper: float | None = None
+    rmse: float | None = None
+    bias: float | None = None
+    other_side: float | None = None
+    estimate: float | None = None
+    standard_error: float | None = None
+    estimate_low: int | None = None
+    estimate_high: int | None = None

@@ -1,5 +1,5 @@
 """Counts of any areas of blocks, and what is computed from them: as published, with intervals from
-replicates where the release has any (:mod:`das.release.replicated`), and as all measurements say,
+replicates where the release has any (:mod:`das.release.own_replicates`), and as all measurements say,
 with standard errors and intervals.
 
 Like ``das.release.post``, nothing here can see the truth.
@@ -17,127 +17,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from das import tables
-from das.errors import UserError
 from das.estimate import margins
 from das.estimate.areas.estimates import Estimated, estimates
-from das.files.microdata import reading as microdata
 from das.model.area_rows import AreaRow
 from das.model.areas import Areas
 from das.model.count_range import range_of_areas
 from das.model.histogram import Histogram
-from das.model.spelling import key, near, query
 from das.model.universe import Universe
+from das.release.area_statistics import Computed, Statistic
 from das.release.intervals import known_queries
+from das.release.own_replicates import OwnReplicates
 from das.release.post import Opened
-from das.release.replicated import replicates_of
-from das.replicates import ReplicateErrors, ReplicateInterval, check_coverage, interval
-from das.replicates.area_functions import FUNCTIONS, for_all_at_once, other_side
+from das.replicates import check_coverage
+from das.replicates.area_functions import FUNCTIONS, Replicated
 
 #: What intervals hold, where nobody says otherwise: as the Bureau states its margins.
 COVERAGE = 0.9
-#: Of the redistricting tables, what a page shows unasked: the voting-age population, by Hispanic
-#: origin and race.
-VOTING_AGE = tuple(f"P004{number:04d}" for number in (1, 2, 5, 6, 7, 8, 9, 10, 11))
 #: Standard errors that the margin of a normal estimate has at 95 %, of which ``Universe.wide`` may
 #: be a little more.
 _NORMAL = NormalDist().inv_cdf(0.975)
-
-
-@dataclass(frozen=True, eq=False)
-class Statistic:
-    """A sum of cells ``(cells,)`` of one universe; ``field`` is that of a table's column, or a
-    query's name and answer.
-    """
-
-    universe: Universe
-    field: str
-    label: str
-    cells: NDArray[np.bool_]
-
-    @property
-    def key(self) -> str:
-        return f"{self.universe.name}:{self.field}"
-
-
-@dataclass(frozen=True, eq=False)
-class Computed:
-    """What is computed from ``counts`` of areas by one of
-    :data:`das.replicates.area_functions.FUNCTIONS`.
-    """
-
-    function: str
-    counts: tuple[Statistic, ...]
-
-    @property
-    def field(self) -> str:
-        return f"{self.function}:{'/'.join(s.field for s in self.counts)}"
-
-    @property
-    def label(self) -> str:
-        """In words, and with the fields: that of adults is called a total in the table of adults,
-        too.
-        """
-        return f"{self.function}: {' / '.join(f'{s.label} ({s.field})' for s in self.counts)}"
-
-    def of(self, counts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-        """Of each area, or one number."""
-        return FUNCTIONS[self.function].function(*(np.asarray(c, dtype=np.float64) for c in counts))
-
-
-#: The least and the most that each of some counts can be.
-Range = tuple[NDArray[np.int64], NDArray[np.int64]]
-#: Of a row what replicates say: both ends, rmse, bias, how often on the other side.
-ReplicatesSay = tuple[float | None, float | None, float | None, float | None, float | None]
-#: Of a release without replicates.
-UNTOLD: ReplicatesSay = (None, None, None, None, None)
-
-
-@dataclass(frozen=True, eq=False)
-class Replicated:
-    """What replicates say of published values."""
-
-    errors: ReplicateErrors
-    interval: ReplicateInterval
-    other_side: NDArray[np.float64] | None = None
-
-    @staticmethod
-    def of(
-        value: NDArray[Any],
-        replicates: NDArray[Any],
-        coverage: float,
-        rule: str,
-        *,
-        together: bool,
-        side: bool = False,
-        within: Range | None = None,
-        raised: bool = False,
-    ) -> Replicated:
-        """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that
-        hold for all of them at once; ``within`` and ``raised`` as of
-        :func:`das.replicates.interval`."""
-        errors = ReplicateErrors.of(value, replicates)
-        factor = for_all_at_once(value, replicates, coverage, rule) if together else None
-        made = interval(value, errors, coverage, rule, factor, within=within, raised=raised)
-        return Replicated(errors, made, other_side(value, replicates) if side else None)
-
-    def row(self, i: int) -> ReplicatesSay:
-        """Ends, error, bias, and how often on the other side; nothing where the value is no number
-        in some replicate.
-        """
-        if not np.isfinite(self.errors.rmse[i]):
-            return UNTOLD
-        lower, upper, rmse, bias = (
-            x[i].item()
-            for x in (self.interval.lower, self.interval.upper, self.errors.rmse, self.errors.bias)
-        )
-        return (
-            lower,
-            upper,
-            rmse,
-            bias,
-            None if self.other_side is None else float(self.other_side[i]),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +44,8 @@ class AreaColumn:
     replicates say; ``estimate`` and ``error`` its unbiased estimate from all measurements and the
     standard error of that, NaN where nothing at the lowest level tells it; the ends ``low`` and
     ``high`` of the interval about it, ``high`` negative where there is none. What is certain is its
-    own estimate and interval, without error."""
+    own estimate and interval, without error. ``drawn`` are the replicates themselves, ``(s,
+    areas)``."""
 
     statistic: Statistic
     value: NDArray[np.int64]
@@ -155,6 +54,7 @@ class AreaColumn:
     error: NDArray[np.float64]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
+    drawn: NDArray[np.int64] | None
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -163,29 +63,13 @@ class AreaColumn:
 
     def row(self, i: int, areas: Areas, blocks: int) -> AreaRow:
         """That of area i."""
-        s, seen = self.statistic, self.replicated.row(i) if self.replicated else UNTOLD
-        place = areas.code(i), str(areas.called[i]), blocks
-        row = AreaRow(
-            *place,
-            s.universe.name,
-            s.field,
-            s.label,
-            int(self.value[i]),
-            *seen,
-            None,
-            None,
-            None,
-            None,
-        )
-        if not self.known[i]:
-            return row
-        return replace(
-            row,
-            estimate=round(float(self.estimate[i]), 2) + 0.0,
-            standard_error=round(float(self.error[i]), 2),
-            estimate_low=int(self.low[i]),
-            estimate_high=int(self.high[i]),
-        )
+        s, place = self.statistic, (areas.code(i), str(areas.called[i]), blocks)
+        told: dict[str, Any] = self.replicated.row(i) if self.replicated else {}
+        if self.known[i]:
+            told["estimate"] = round(float(self.estimate[i]), 2) + 0.0
+            told["standard_error"] = round(float(self.error[i]), 2)
+            told |= {"estimate_low": int(self.low[i]), "estimate_high": int(self.high[i])}
+        return AreaRow(*place, s.universe.name, s.field, s.label, int(self.value[i]), **told)
 
     @property
     def outside(self) -> NDArray[np.bool_]:
@@ -202,20 +86,10 @@ class ComputedColumn:
     replicated: Replicated | None
 
     def row(self, i: int, place: tuple[str, str, int]) -> AreaRow:
-        names = dict.fromkeys(s.universe.name for s in self.computed.counts)
-        seen = self.replicated.row(i) if self.replicated else UNTOLD
-        return AreaRow(
-            *place,
-            " and ".join(names),
-            self.computed.field,
-            self.computed.label,
-            float(self.value[i]),
-            *seen,
-            None,
-            None,
-            None,
-            None,
-        )
+        told: dict[str, Any] = self.replicated.row(i) if self.replicated else {}
+        of, value = self.computed, float(self.value[i])
+        names = " and ".join(dict.fromkeys(s.universe.name for s in of.counts))
+        return AreaRow(*place, names, of.field, of.label, value, **told)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,52 +137,63 @@ def counts(
     plain = [a for a in asked if isinstance(a, Statistic)]
     needed = [*plain, *(s for a in asked if isinstance(a, Computed) for s in a.counts)]
     found: dict[str, AreaColumn] = {}
-    drawn: dict[str, NDArray[np.int64] | None] = {}
     everybody: dict[str, int] = {}
     for u in release.after.universes:
         if of_u := {s.key: s for s in needed if s.universe.name == u.name}:
-            cells = np.array([s.cells for s in of_u.values()])
-            with ThreadPoolExecutor(1) as other:  # both read files for most of their time
-                published = other.submit(_published, release, u, areas, cells)
-                estimated = _estimated(release, u, areas, cells)
-            value, everybody[u.name] = published.result()
-            lowest = release.published_bounds(u)[release.spine.levels[-1]]
-            least, most = range_of_areas(lowest, release.spine, areas, cells)
-            certain, replicates = least == most, _replicates(release, u, areas, cells)
-            about = np.where(certain, least, estimated.value)
-            error = np.where(certain, 0.0, np.sqrt(estimated.variance))
-            rounded, margin = margins.whole(wide(coverage, u.wide), about, error)
-            low, high = margins.ends(np.clip(rounded, least, most), margin, least, most)
-            for j, (key, s) in enumerate(of_u.items()):
-                drawn[key] = again = None if replicates is None else replicates[:, :, j]
-                told = (
-                    None
-                    if again is None
-                    else said(value[:, j], again, within=(least[:, j], most[:, j]))
-                )
-                found[key] = AreaColumn(
-                    s, value[:, j], told, about[:, j], error[:, j], low[:, j], high[:, j]
-                )
+            columns, everybody[u.name] = _columns(
+                release, u, areas, list(of_u.values()), coverage, said
+            )
+            found |= dict(zip(of_u, columns, strict=True))
     computed = [
-        _column(a, [found[s.key].value for s in a.counts], [drawn[s.key] for s in a.counts], said)
+        _computed_column(a, [found[s.key] for s in a.counts], said)
         for a in asked
         if isinstance(a, Computed)
     ]
-    number = max((len(d) for d in drawn.values() if d is not None), default=0)
+    number = max((len(c.drawn) for c in found.values() if c.drawn is not None), default=0)
     return AreaCounts(
         areas, coverage, tuple(found[s.key] for s in plain), tuple(computed), everybody, number
     )
 
 
-def _column(
-    asked: Computed,
-    value: Sequence[NDArray[np.int64]],
-    drawn: Sequence[NDArray[np.int64] | None],
+def _columns(
+    release: Opened,
+    u: Universe,
+    areas: Areas,
+    asked: Sequence[Statistic],
+    coverage: float,
     said: Callable[..., Replicated],
+) -> tuple[list[AreaColumn], int]:
+    """Statistics of one universe, and how many records it has in all."""
+    cells = np.array([s.cells for s in asked])
+    with ThreadPoolExecutor(1) as other:  # both read files for most of their time
+        published = other.submit(_published, release, u, areas, cells)
+        estimated = _estimated(release, u, areas, cells)
+    value, everybody = published.result()
+    lowest = release.published_bounds(u)[release.spine.levels[-1]]
+    least, most = range_of_areas(lowest, release.spine, areas, cells)
+    certain, drawn = least == most, _replicates(release, u, areas, cells)
+    about = np.where(certain, least, estimated.value)
+    error = np.where(certain, 0.0, np.sqrt(estimated.variance))
+    rounded, margin = margins.whole(wide(coverage, u.wide), about, error)
+    low, high = margins.ends(np.clip(rounded, least, most), margin, least, most)
+
+    def column(j: int) -> AreaColumn:
+        again = None if drawn is None else drawn[:, :, j]
+        within = least[:, j], most[:, j]
+        told = None if again is None else said(value[:, j], again, within=within)
+        return AreaColumn(
+            asked[j], value[:, j], told, about[:, j], error[:, j], low[:, j], high[:, j], again
+        )
+
+    return [column(j) for j in range(len(asked))], everybody
+
+
+def _computed_column(
+    asked: Computed, counts: Sequence[AreaColumn], said: Callable[..., Replicated]
 ) -> ComputedColumn:
-    """``drawn``: the replicates of each count, if there are any."""
-    of, there = asked.of(value), [d for d in drawn if d is not None]
-    if len(there) < len(drawn):
+    of = asked.of([c.value for c in counts])
+    there = [c.drawn for c in counts if c.drawn is not None]
+    if len(there) < len(counts):
         return ComputedColumn(asked, of, None)
     again = np.array([asked.of(one) for one in zip(*there, strict=True)])
     function = FUNCTIONS[asked.function]
@@ -329,7 +214,7 @@ def _published(
     release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], int]:
     """Sums of the published counts, ``(areas, columns)``, and how many records there are in all."""
-    h = microdata.read(release.folder / "microdata" / u.kind.folder, u, release.spine.codes[-1])
+    h = release.published(u)
     return _sums(h, areas, cells), int(h.count.sum())
 
 
@@ -337,7 +222,7 @@ def _replicates(
     release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> NDArray[np.int64] | None:
     """The same of each replicate, ``(replicates, areas, columns)``, where the release has any."""
-    found = [_sums(h, areas, cells) for h in replicates_of(release, u)]
+    found = [_sums(h, areas, cells) for h in OwnReplicates.of(release).replicates(u)]
     return np.stack(found) if found else None
 
 
@@ -357,102 +242,3 @@ def _estimated(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.boo
     area, unit = areas.over(tree)
     exact = known_queries(source, u.schema, bounds)
     return estimates(source, tree.spine, bounds, u.schema, cells, area, unit, len(areas), exact)
-
-
-# --- what is asked for
-# ---------------------------------------------------------------------------------------
-
-
-def statistics(release: Opened, asked: Sequence[str]) -> list[Statistic | Computed]:
-    """Statistics by what a person types: a table (``P2``), a column of one (``P0020002``), or a
-    query (``votingage * hispanic``), after the name of its universe and a colon where it is not of
-    persons; or a function of one or two of them, ``share:P0040002/P0040001``
-    (:mod:`das.replicates.area_functions`). Without any: the total of each universe.
-
-    Raises:
-        UserError: none that there is.
-    """
-    every = release.after.universes
-    if not asked:
-        return [s for u in every for s in _of_query(u, "total")]
-    out: dict[str, Statistic | Computed] = {}
-    for text in asked:
-        head, _, counted = text.partition(":")
-        if head.strip() in FUNCTIONS:
-            computed = _computed(release, head.strip(), counted, text)
-            out[computed.field] = computed
-        else:
-            out |= {s.key: s for s in _statistics(release, text)}
-    return list(out.values())
-
-
-def _computed(release: Opened, function: str, counted: str, text: str) -> Computed:
-    names = [name.strip() for name in counted.split("/")]
-    where, wanted = f"--statistics {text}", FUNCTIONS[function].counts
-    if len(names) != wanted or not all(names):
-        example = "/".join(["P0040002", "P0040001"][:wanted])
-        raise UserError(
-            f"{function} is of {wanted} count{'s' * (wanted > 1)}",
-            where=where,
-            remedy=f"write such as {function}:{example}",
-        )
-    found = [_statistics(release, name) for name in names]
-    for name, several in zip(names, found, strict=True):
-        if len(several) > 1:
-            raise UserError(
-                f"{name} is {len(several)} counts",
-                where=where,
-                remedy=f"name one of them, such as {several[0].field}",
-            )
-    return Computed(function, tuple(one for (one,) in found))
-
-
-def unasked(release: Opened) -> list[str]:
-    """What a page shows where nothing is asked for: totals and, where there is a table P4, the
-    voting-age population.
-    """
-    there = {f for t in tables.of(release.after.persons) for f in t.columns}
-    others = (f"{u.name}:total" for u in release.after.universes[1:])
-    return ["total", *(f for f in VOTING_AGE if f in there), *others]
-
-
-def _statistics(release: Opened, text: str) -> list[Statistic]:
-    where, every = f"--statistics {text}", release.after.universes
-    head, colon, wanted = text.rpartition(":")
-    if colon and head.strip() not in [u.name for u in every]:
-        raise UserError(
-            f"no universe {head.strip()!r}",
-            where=where,
-            remedy=near(head.strip(), [u.name for u in every], "universes"),
-        )
-    among = [u for u in every if not colon or u.name == head.strip()]
-    known: list[str] = []
-    for u in among:
-        for t in tables.of(u, release.assigned(u.name)):
-            chosen = [
-                j
-                for j, f in enumerate(t.columns)
-                if key(wanted) in (key(t.name), key(f)) and not t.repeats(j)
-            ]
-            if chosen:
-                return [Statistic(u, t.columns[j], t.said(j), t.mask(j)) for j in chosen]
-            known.append(t.name)
-    try:
-        return _of_query(among[0], query(wanted.strip(), among[0].schema, (), where))
-    except UserError as error:
-        raise UserError(
-            f"no table, column or query {wanted.strip()!r}",
-            where=where,
-            remedy=f"the tables are {', '.join(known) or 'none'}; as a query: {error.remedy}",
-        ) from None
-
-
-def _of_query(u: Universe, name: str) -> list[Statistic]:
-    """Each answer that can be other than 0."""
-    q = u.schema.query(name)
-    there = np.unique(q.index[u.schema.possible]).tolist()
-    words = q.captions()
-    return [
-        Statistic(u, name if q.answers == 1 else f"{name}[{i}]", words[i], q.index == i)
-        for i in there
-    ]

@@ -10,7 +10,8 @@ from math import isfinite
 import numpy as np
 
 from das.model.areas import Areas
-from das.release.area_counts import VOTING_AGE, AreaColumn, AreaCounts
+from das.release.area_counts import AreaColumn, AreaCounts
+from das.release.area_statistics import VOTING_AGE
 from das.release.post import Opened
 from das.report.area_page import AreaCell, AreaSection, ComputedLine, PlanSummary, area_html
 

@@ -1,136 +1,88 @@
-"""Replicates of a release of the demographic file: it is estimated again from answers about what it
-published, with noise that is public.
+"""Replicates of a release of the DHC: it is estimated again from answers about what it published.
 
-As of any release (:mod:`das.release.replicates`), and as the file itself is measured: of the
-answers to a plan only those exist that an estimate looks at (:mod:`das.noise.coordinates`). What is
-tied is that of the release, in every replicate: so the errors of what was published before, in the
-redistricting counts, are in none of them. Households rest on the units of the same replicate.
-
-Nothing here can see the truth.
+Of the answers to a plan only those exist that an estimate looks at, as when the release itself was
+measured. What is tied is that of the release, in every replicate: so the errors of what was
+published before, in the redistricting counts, are in none of them. Households rest on the units of
+the same replicate. Like ``das.release.post``, nothing here can see the truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.model.answers import SparseAnswers
-from das.model.budget import Draw
+from das.files.release import statement
 from das.model.histogram import Histogram
-from das.model.measurement import published_variance
-from das.model.sparse_measurement import not_measured, places
-from das.model.spine import Spine
-from das.noise import entropy
-from das.noise.coordinates import LIMIT, CoordinateNoise
-from das.noise.label import ChunkLabel, CoordinateLabel
-from das.noise.samplers import SAMPLERS, VERSION
+from das.model.universe import Universe
+from das.release import dhc_files, interval_dictionary
 from das.release.dhc import EstimatedDhc, OpenedDhc
+from das.release.page import exact_queries
+from das.release.replicate_source import AskedIntervals, PublicNoise, ReleaseSource
+from das.release.replicated_counts import exact_columns
 from das.spec.dhc import DhcUniverse
-
-Ints = NDArray[np.int64]
+from das.tables import Table
 
 
 @dataclass(frozen=True, eq=False)
-class RedrawnOnRequest:
-    r"""A :class:`das.model.sparse_measurement.SparseSource` on ``counts``, which are public, by
-    level of the tree:
+class DhcReplicates(ReleaseSource):
+    """Of the release that was ``opened``."""
 
-    .. math:: y_{ui} = (Qh_u)_i + X_{ui}, \qquad X_{ui} \text{ of the law of the plan at that level and query},
+    beside = (
+        (
+            "Given the redistricting counts that were published before, of persons and of occupied"
+            " and vacant units, which all replicates have: the errors of these are in no interval"
+            " here. What they determine has no interval ('not covered'), and what they determine"
+            " in part is held less often than the coverage says, most of all counts of households"
+            " above the block."
+        ),
+    )
+    rests = True
 
-    where X follows from seed, replicate, universe, level, query and coordinate alone: the same
-    whoever asks, in which order, and however often. Variances are those that the files of a release
-    state."""
+    opened: OpenedDhc
 
-    universe: DhcUniverse
-    spine: Spine
-    counts: Mapping[str, Histogram]
-    seed: int
-    replicate: int
-    _answers: dict[tuple[str, str], SparseAnswers] = field(default_factory=dict)
-    _noise: dict[tuple[str, str, int], CoordinateNoise] = field(default_factory=dict)
+    @staticmethod
+    def of(opened: OpenedDhc) -> DhcReplicates:
+        universes = [Universe(u.kind, u.schema) for u in opened.spec.universes]
+        every = tuple((u, t) for u in universes for t in dhc_files.tables_of(u.name))
+        private = opened.spec.run.private
+        return DhcReplicates(opened.spine, every, private, opened.folder, opened)
 
-    def queries(self, level: str) -> tuple[str, ...]:
-        return tuple(d.query for d in self.universe.plan.at(level))
+    def levels(self, table: Table) -> tuple[str, ...]:
+        return dhc_files.levels_of(table, self.spine)
 
-    def shape(self, level: str, query: str) -> tuple[int, int]:
-        return (
-            self.spine.units(level),
-            self.universe.schema.query(self._draw(level, query).query).answers,
-        )
+    def exact(self, u: Universe, table: Table, level: str) -> NDArray[np.bool_]:
+        names = self._exact[u.name].get(level, ())
+        return exact_columns(table, u.schema, [u.schema.query(name) for name in names])
 
-    def variance(self, level: str, query: str) -> NDArray[np.float64]:
-        each = np.full(self.spine.units(level), self._draw(level, query).variance)
-        return published_variance(each).astype(np.float64)
+    @cached_property
+    def _exact(self) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+        """By universe and level the queries that the privacy statement has as exact."""
+        said = statement.read(self.folder)
+        return {u.name: exact_queries(said, u.name, self.spine.levels) for u in self.universes}
 
-    def answers(self, level: str, query: str, units: Ints, cells: Ints) -> Ints:
-        """Answers of ``counts`` and their noise, ``(n,)``. Raises :class:`InputError` for what is
-        not measured.
-        """
-        shape = self.shape(level, query)
-        at = places(units, cells, shape, f"{self.universe.name}, {level}, {query}")
-        if (level, query) not in self._answers:
-            self._answers[level, query] = self.counts[level].sparse(
-                self.universe.schema.query(query)
-            )
-        out = self._answers[level, query].read(at)
-        size = max(1, LIMIT // shape[1]) * shape[1]  # of a stream, which has whole units
-        stream = at // size
-        for number in np.unique(stream).tolist():
-            here = stream == number
-            out[here] += self._stream(level, query, number, size).at(at[here] - number * size)
-        return out
+    def planned(self) -> Sequence[DhcUniverse]:
+        return self.opened.spec.universes
 
-    def _draw(self, level: str, query: str) -> Draw:
-        for d in self.universe.plan.at(level):
-            if d.query == query:
-                return d
-        raise not_measured(level, query, self.queries(level))
+    def published(self) -> dict[str, Histogram]:
+        return dhc_files.read_counts(self.folder, self.spine)
 
-    def _stream(self, level: str, query: str, number: int, size: int) -> CoordinateNoise:
-        if (level, query, number) not in self._noise:
-            codes, each = (
-                self.spine.codes[self.spine.index(level)],
-                size // self.universe.schema.query(query).answers,
-            )
-            first, last = number * each, min((number + 1) * each, len(codes)) - 1
-            chunk = ChunkLabel(
-                self.universe.name,
-                level,
-                self.replicate,
-                bytes(codes[first]),
-                bytes(codes[last]),
-                b"replicate",
-                VERSION,
-                b"",
-            )
-            blocks, d = (
-                entropy.seeded(self.seed).blocks(CoordinateLabel(chunk, query)),
-                self._draw(level, query),
-            )
-            self._noise[level, query, number] = CoordinateNoise(
-                blocks, size, SAMPLERS[d.mechanism.name], d.parameter
-            )
-        return self._noise[level, query, number]
+    def again(
+        self, counts: Mapping[str, Histogram], noise: PublicNoise, pool: Executor | None = None
+    ) -> dict[str, Histogram]:
+        done: dict[str, EstimatedDhc] = {}
+        for u in self.planned():
+            source = noise.on_request(u, self.spine, counts[u.name].upward(self.spine))
+            done[u.name] = self.opened.estimate(u, source, done, pool)
+        return {name: estimated.counts[self.spine.levels[-1]] for name, estimated in done.items()}
 
-
-def replicate(
-    opened: OpenedDhc,
-    counts: Mapping[str, Histogram],
-    number: int,
-    seed: int,
-    pool: Executor | None = None,
-) -> dict[str, Histogram]:
-    """The replicate ``number`` of published ``counts`` of the lowest level, by universe: what the
-    release publishes of it if they are the truth. Families are solved in ``pool``, or in this
-    process: the same numbers."""
-    done: dict[str, EstimatedDhc] = {}
-    for u in opened.spec.universes:
-        source = RedrawnOnRequest(
-            u, opened.spine, counts[u.name].upward(opened.spine), seed, number
-        )
-        done[u.name] = opened.estimate(u, source, done, pool)
-    return {name: estimated.counts[opened.spine.levels[-1]] for name, estimated in done.items()}
+    def described(
+        self, out: Path, asked: AskedIntervals, tables: Collection[str]
+    ) -> Mapping[str, str]:
+        del out, asked
+        return {interval_dictionary.NAME: interval_dictionary.text(self, tables, paged=False)}

@@ -14,8 +14,8 @@ from das.files.release.tables import GEOID
 from das.model.not_private import Private
 from das.model.universe import Universe
 from das.release.dictionary import NAME, DictionaryLine, LineParts, marks, written
-from das.release.interval_basis import BASES
-from das.release.replicated import PAGE, Tabulated
+from das.release.replicate_source import PAGE, ReplicateSource
+from das.replicates import BASES
 from das.tables import Table
 
 FILES = (
@@ -50,7 +50,7 @@ COLUMNS = {
 }
 
 
-def text(of: Tabulated, tables: Collection[str], *, paged: bool) -> str:
+def text(of: ReplicateSource, tables: Collection[str], *, paged: bool) -> str:
     """The file, of intervals of the ``tables`` of these names; beside a page, if it is
     ``paged``.
     """

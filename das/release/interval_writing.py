@@ -1,4 +1,7 @@
-"""Intervals from a folder of replicates, a part of the tree at a time.
+"""A folder of replicates, and intervals from it, a part of the tree at a time.
+
+Replicates are made each by itself, by any number of workers, and those that are there are kept: so
+whatever stops it, it goes on.
 
 Of each part the counts of the release and of all replicates are read, made intervals of, and added
 up to the level above, down to up. What a part has at the level at which the tree is cut is kept,
@@ -11,28 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.engine import Progress
+from das.engine import Progress, executor, in_order
+from das.errors import UserError
 from das.files import atomic
 from das.files.release import interval_rows, replicates
-from das.files.release.interval_rows import IntervalRows, IntervalWriter
+from das.files.release.interval_rows import IntervalWriter
 from das.files.run import run_directory
 from das.model.codes import Codes
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
-from das.model.not_private import marked
+from das.model.not_private import Private, marked
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release import interval_files
-from das.release.interval_basis import BASES, NOT_COVERED
-from das.release.replicated import BY_TRUTH, AskedIntervals, Tabulated, file_of
+from das.release.replicate_source import BY_TRUTH, AskedIntervals, ReplicateSource, file_of
 from das.release.replicated_counts import ReplicatedCounts
 from das.tables import Table
 
@@ -44,11 +46,115 @@ Ints = NDArray[np.int64]
 Slice = tuple[int, int]
 
 
+class ReplicateMaker(Protocol):
+    """Who makes replicates. It goes to the processes that do."""
+
+    @property
+    def said(self) -> Mapping[str, Any]:
+        """What tells replicates from those of anything else."""
+
+    @property
+    def own(self) -> Path | None:
+        """The folder of intervals of the release that they are of."""
+
+    @property
+    def private(self) -> Private: ...
+
+    @property
+    def universes(self) -> tuple[Universe, ...]: ...
+
+    def counts(self, number: int) -> tuple[Codes, Mapping[str, Histogram]]:
+        """A replicate, or as number 0 the release: codes of units, and their counts by universe."""
+
+    def source(self, out: Path, files: int) -> ReplicateSource:
+        """What intervals are of, when ``out`` has all ``files``. Raises :class:`InputError` where
+        these do not go together."""
+
+
+def make(
+    maker: ReplicateMaker,
+    out: Path,
+    asked: AskedIntervals,
+    *,
+    workers: int,
+    resume: bool,
+    progress: Progress,
+) -> dict[str, int]:
+    """Write ``out``, replicates and intervals; returns the rows of each file. Where there are more
+    replicates already than are asked for, they all count.
+
+    Raises:
+        UserError: ``out`` has something else in it, or is in a release; no such table or level.
+        ReleaseError: replicates that are there were altered.
+    """
+    begin(out, maker, resume)
+    asked = replace(asked, count=max(asked.count, replicates.largest(out)))
+    numbers = range(asked.count + 1)
+    left = [n for n in numbers if not all(p.exists() for p in _paths(maker, out, n))]
+    progress.stage("replicates", len(numbers))
+    progress.advance(len(numbers) - len(left))
+    with executor(min(workers, max(len(left), 1))) as pool:
+        for _ in in_order(pool, partial(_made, maker, out), left, ahead=2 * workers):
+            progress.advance()
+    source = maker.source(out, len(numbers))
+    return write_intervals(source, out, maker.said, asked, progress)
+
+
+def _made(maker: ReplicateMaker, out: Path, number: int) -> None:
+    """One of the files of each universe, by whatever process."""
+    codes, found = maker.counts(number)
+    for u, path in zip(maker.universes, _paths(maker, out, number), strict=True):
+        replicates.write(path, codes, u.schema, found[u.name], private=maker.private)
+
+
+def _paths(maker: ReplicateMaker, out: Path, number: int) -> list[Path]:
+    return [replicates.path_of(out, u.kind.folder, number) for u in maker.universes]
+
+
+def begin(out: Path, maker: ReplicateMaker, resume: bool) -> None:
+    """The manifest says from the first what the folder is of; in a release it is its own."""
+    if maker.own is None or out.resolve() != maker.own.resolve():
+        run_directory.refuse_inside_release(out)
+    manifest = out / replicates.MANIFEST
+    if not manifest.is_file():
+        if resume:
+            run_directory.refuse_to_resume(out)
+        run_directory.refuse_full(out)
+        atomic.write_json(manifest, marked(maker.said, maker.private))
+        return
+    before = run_directory.read_json(manifest)
+    replicates.check_kept(out, before)
+    if other := [key for key, value in maker.said.items() if before.get(key) != value]:
+        raise UserError(
+            f"has intervals of {_other(other[0], before, maker.said)}",
+            where=out,
+            remedy="take the folder away, or name another --out",
+        )
+    if not resume and "rows" not in before:
+        raise UserError(
+            "was begun, and not finished", where=out, remedy="go on with --resume, or take it away"
+        )
+
+
+def _other(key: str, before: Mapping[str, Any], said: Mapping[str, Any]) -> str:
+    """What a folder is of in place of what is ``said``."""
+    then, now = before.get("sources"), said.get("sources")
+    if isinstance(then, dict) and isinstance(now, dict):
+        changed = [n for n in {**then, **now} if then.get(n) != now.get(n)]
+        names = [one["name"] for n in changed for one in now.get(n) or then.get(n) or []]
+        return f"other files: {', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
+    return f"another {key}: {before.get(key)}"
+
+
+# --- intervals
+# ------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False)
 class _Writing:
     """What is written of one universe: by level the tables that are asked for."""
 
-    of: Tabulated
+    of: ReplicateSource
     universe: Universe
     paths: Sequence[Path]  #: of the release and of its replicates
     tables: Mapping[str, Sequence[tuple[Table, IntervalWriter]]]
@@ -127,32 +233,28 @@ class _Writing:
                 bounds = bounds.part(first, first + found[0].units)
             exact = self.of.exact(self.universe, table, level)
             counts = ReplicatedCounts(table, found, above, parent, bounds, exact, self.of.rests)
-            for start, value, spread, made, basis in counts.intervals(
-                self.asked.coverage, self.asked.rule
-            ):
-                codes = self.codes[depth][first + start : first + start + len(value)]
-                writer.add(
-                    IntervalRows(
-                        codes, value, spread, made, basis, tuple(BASES), basis != NOT_COVERED
-                    )
-                )
+            for start, part in counts.intervals(self.asked.coverage, self.asked.rule):
+                at = first + start
+                writer.add(self.codes[depth][at : at + len(part.value)], part)
             self.progress.advance()
 
 
 def write_intervals(
-    of: Tabulated, out: Path, said: Mapping[str, Any], asked: AskedIntervals, progress: Progress
+    of: ReplicateSource,
+    out: Path,
+    said: Mapping[str, Any],
+    asked: AskedIntervals,
+    progress: Progress,
 ) -> dict[str, int]:
     """From the replicates in a folder that was begun with ``said``; its manifest then has all
     digests. Tables and levels that are there of the same replicates, coverage and rule stay.
     Returns the rows of each file that was written."""
     chosen = of.chosen(asked.tables, asked.levels)
-    most = (
-        of.spine.units(of.spine.levels[-1]) if asked.rule == BY_TRUTH else PART // (asked.count + 1)
-    )
-    depth, slices = parts_of(of.spine, max(1, most))
-    progress.stage(
-        "intervals", sum(len(slices) if of.spine.index(lv) > depth else 1 for _, _, lv in chosen)
-    )
+    lowest = of.spine.units(of.spine.levels[-1])
+    most = lowest if asked.rule == BY_TRUTH else max(1, PART // (asked.count + 1))
+    depth, slices = parts_of(of.spine, most)
+    pieces = (len(slices) if of.spine.index(level) > depth else 1 for _, _, level in chosen)
+    progress.stage("intervals", sum(pieces))
     with ExitStack() as stack:
         writers = {
             (table.name, level): stack.enter_context(
@@ -161,20 +263,19 @@ def write_intervals(
             for _, table, level in chosen
         }
         for u in {u.name: u for u, _, _ in chosen}.values():
-            mine = [(table, level) for other, table, level in chosen if other.name == u.name]
-            by_level = {
-                level: [(t, writers[t.name, lv]) for t, lv in mine if lv == level]
-                for _, level in mine
-            }
+            by_level: dict[str, list[tuple[Table, IntervalWriter]]] = {}
+            for t, level in ((t, lv) for other, t, lv in chosen if other.name == u.name):
+                by_level.setdefault(level, []).append((t, writers[t.name, level]))
             paths = [replicates.path_of(out, u.kind.folder, n) for n in range(asked.count + 1)]
             _Writing(of, u, paths, by_level, of.bounds(u), asked, progress).tree(depth, slices)
     rows = {file_of(table, level): writers[table.name, level].rows for _, table, level in chosen}
     told = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule}
     every = _before(out, told) | rows
     interval_rows.keep(out, every)
-    if of.opened is not None and len(slices) == 1:  # a page that is looked at has room for no more
+    if len(slices) == 1:  # a page that is looked at has room for no more
         there = {table.name for _, table, level in of.chosen() if file_of(table, level) in every}
-        interval_files.write(of, out, asked, there)
+        for name, text in of.described(out, asked, there).items():
+            atomic.write_text(out / name, text)
     listed = told | {"says": of.says(asked.rule), "rows": every}
     files = {"digests": run_directory.tree_digests(out)}
     atomic.write_json(out / replicates.MANIFEST, marked(dict(said) | listed | files, of.private))

@@ -129,6 +129,11 @@ class Opened:
         tree, source = self.tree(universe), self.source(universe)
         return source if tree.alike else Summed(source, tree, self.spine, universe.schema)
 
+    def published(self, universe: Universe) -> Histogram:
+        """The published counts of the lowest level, from the microdata."""
+        folder = self.folder / "microdata" / universe.kind.folder
+        return microdata_reading.read(folder, universe, self.spine.codes[-1])
+
     def areas(self) -> tuple[Areas, ...]:
         """The areas off the spine that the input knew; none in a release of another publisher, nor
         in a trunk.

@@ -26,8 +26,10 @@ from das.model.ledger import Event
 from das.model.mechanisms import MECHANISMS
 from das.release import dictionary
 from das.release.estimating import certificates_json, post_process
+from das.release.own_replicates import OwnReplicates
 from das.release.post import Opened, open_release
 from das.release.publications import Again
+from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.verify.invariants import check_assigned, check_constraints, listed
 from das.release.verify.layout import check_layout
@@ -65,6 +67,9 @@ class PublicCounts:
 
     def opened(self, release: Path) -> Opened:
         return open_release(release)
+
+    def source(self, release: Path) -> ReleaseSource:
+        return OwnReplicates.of(open_release(release))
 
     def planned(self, release: Path) -> tuple[RunSpec, Mapping[str, Sequence[Event]]]:
         spec = specification.parse(

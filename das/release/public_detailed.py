@@ -22,6 +22,7 @@ from das.release import group_page
 from das.release.group_tables import publish
 from das.release.groups import PARAMETERS, OpenedGroups, open_groups, write_public
 from das.release.publications import Again
+from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.verify import groups
 from das.release.wording import Wording
@@ -79,6 +80,9 @@ class PublicDetailed:
 
     def opened(self, release: Path) -> OpenedGroups:
         return open_groups(release)
+
+    def source(self, release: Path) -> ReleaseSource:
+        raise NotImplementedError
 
     def planned(self, release: Path) -> tuple[DetailedSpec, Mapping[str, Sequence[Event]]]:
         opened = open_groups(release)

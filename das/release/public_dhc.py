@@ -20,8 +20,10 @@ from das.model.mechanisms import MECHANISMS
 from das.release import dhc_dictionary
 from das.release.dhc import SPEC, EstimatedDhc, OpenedDhc, open_dhc
 from das.release.dhc_publishing import cost, publish
+from das.release.dhc_replicates import DhcReplicates
 from das.release.estimating import certificates_json
 from das.release.publications import Again
+from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.verify import dhc
 from das.release.verify.layout import check_layout
@@ -75,6 +77,9 @@ class PublicDhc:
 
     def opened(self, release: Path) -> OpenedDhc:
         return open_dhc(release)
+
+    def source(self, release: Path) -> ReleaseSource:
+        return DhcReplicates.of(open_dhc(release))
 
     def planned(self, release: Path) -> tuple[DhcSpec, Mapping[str, Sequence[Event]]]:
         opened = open_dhc(release)

@@ -23,6 +23,7 @@ from das.model.features import FEATURES
 from das.model.idle import IdleDraws
 from das.model.ledger import Event
 from das.model.not_private import Private
+from das.release.replicate_source import ReleaseSource
 from das.release.wording import Wording
 from das.size import Size
 from das.spec.parse import publication_of as named
@@ -93,6 +94,9 @@ class PublicHalf(Protocol):
 
     def opened(self, release: Path) -> Any:
         """Raises :class:`ReleaseError` or :class:`SpecError` where it is no whole release."""
+
+    def source(self, release: Path) -> ReleaseSource:
+        """Its tables, and what intervals ask of it; of a publication that has ``tables``."""
 
     def planned(self, release: Path) -> tuple[Specified, Mapping[str, Sequence[Event]]]:
         """The specification, and what it draws, by universe, in the order of the ledger."""

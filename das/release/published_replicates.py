@@ -14,9 +14,8 @@ can see the truth."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,14 @@ from typing import Any
 import numpy as np
 
 from das import tables
-from das.engine import Progress, executor, in_order
+from das.engine import Progress
 from das.errors import InputError, ReleaseError
 from das.files.readers import ppmf_persons
 from das.files.readers.source import Member, sources
 from das.files.release import replicates
 from das.files.release import spine as spine_file
 from das.files.run import run_directory
-from das.model.codes import encoded
+from das.model.codes import Codes, encoded
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS
 from das.model.names import blank, geoids
@@ -41,18 +40,77 @@ from das.model.schema import PL94
 from das.model.spine import Spine
 from das.model.states import state_names
 from das.model.universe import Universe
-from das.release.interval_writing import write_intervals
-from das.release.replicated import AskedIntervals, Tabulated, begin, chosen_of
+from das.release import interval_writing
+from das.release.replicate_source import AskedIntervals, ReplicateSource, chosen_of
 from das.version import __version__
 
 #: Levels of which the files say the units, root first: the root is all that is in them.
 LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 PUBLISHED = Universe(PERSONS, PL94)
 _TABLES = tuple((PUBLISHED, table) for table in tables.of(PUBLISHED))
-#: What must stand beside intervals, too.
-_BESIDE = ("Of persons alone: the files of housing units are not read.",)
 #: Names the files that intervals are from.
 _OF = "publication"
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedReplicates(ReplicateSource):
+    """Of persons, over the blocks in which somebody is."""
+
+    beside = ("Of persons alone: the files of housing units are not read.",)
+
+    @staticmethod
+    def within(out: Path) -> PublishedReplicates | None:
+        """What the intervals in a folder are of; nothing where it has none that :func:`make` wrote.
+        Raises :class:`ReleaseError` where they are not whole, or altered."""
+        manifest = out / replicates.MANIFEST
+        if not manifest.is_file() or _OF not in (said := run_directory.read_json(manifest)):
+            return None
+        replicates.check(out)
+        private: Private = False if said.get("private") is False else UNKNOWN
+        return PublishedReplicates(spine_file.read(out / replicates.SPINE), _TABLES, private, out)
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedFiles:
+    """The persons' files of each number (:class:`das.release.interval_writing.ReplicateMaker`)."""
+
+    found: Sequence[Sequence[Member]]
+    said: Mapping[str, Any]
+    private: Private
+    own: Path | None = None
+    universes: tuple[Universe, ...] = (PUBLISHED,)
+
+    def counts(self, number: int) -> tuple[Codes, dict[str, Histogram]]:
+        persons = ppmf_persons.count(self.found[number])
+        codes = geoids(LEVELS[-1], ppmf_persons.fields(persons.place)[LEVELS[-1]])
+        h = Histogram.of(len(codes), PL94.cells, persons.block, persons.cell, persons.number)
+        return codes, {PUBLISHED.name: h}
+
+    def source(self, out: Path, files: int) -> PublishedReplicates:
+        paths = [replicates.path_of(out, PERSONS.folder, n) for n in range(files)]
+        self._check_totals(paths, out)
+        spine = _spine(paths)
+        spine_file.write(out / replicates.SPINE, spine)
+        return PublishedReplicates(spine, _TABLES, self.private, out)
+
+    def _check_totals(self, paths: Sequence[Path], out: Path) -> None:
+        """Every replicate has the persons of each State that the release has: they are invariant.
+        Raises :class:`InputError`.
+        """
+        release, *others = map(replicates.populations, paths)
+        for number, persons in enumerate(others, 1):
+            if odd := sorted(
+                state for state in {*release, *persons} if release.get(state) != persons.get(state)
+            ):
+                raise InputError(
+                    f"has {persons.get(odd[0], 0):,} persons in State {odd[0]}, and the release,"
+                    f" number 0, has {release.get(odd[0], 0):,}",
+                    where=", ".join(m.name for m in self.found[number]),
+                    remedy=(
+                        "State totals are the same in all: give replicates of this release, and"
+                        f" whole files; then take {out} away"
+                    ),
+                )
 
 
 def make(
@@ -74,57 +132,9 @@ def make(
     """
     chosen_of(_TABLES, LEVELS, asked.tables, asked.levels)  # before anything is read
     seeded = any(COLUMN in ppmf_persons.header(m).names for files in found for m in files)
-    private: Private = False if seeded else UNKNOWN
-    said = _said(found, progress)
-    begin(out, said, resume, private)
-    left = [n for n in range(len(found)) if not replicates.path_of(out, PERSONS.folder, n).exists()]
-    progress.stage("replicates", len(found))
-    progress.advance(len(found) - len(left))
-    with executor(min(workers, max(len(left), 1))) as pool:
-        work = partial(_counted, found, out, private)
-        for _ in in_order(pool, work, left, ahead=2 * workers):
-            progress.advance()
-    _check_totals(found, out)
-    spine = _spine(out, len(found))
-    spine_file.write(out / replicates.SPINE, spine)
-    return write_intervals(Tabulated(spine, _TABLES, private, _BESIDE), out, said, asked, progress)
-
-
-def _check_totals(found: Sequence[Sequence[Member]], out: Path) -> None:
-    """Every replicate has the persons of each State that the release has: they are invariant.
-    Raises :class:`InputError`.
-    """
-    release, *others = (
-        replicates.populations(replicates.path_of(out, PERSONS.folder, n))
-        for n in range(len(found))
-    )
-    for number, persons in enumerate(others, 1):
-        if odd := sorted(
-            state for state in {*release, *persons} if release.get(state) != persons.get(state)
-        ):
-            raise InputError(
-                f"has {persons.get(odd[0], 0):,} persons in State {odd[0]}, and the release, number"
-                f" 0, has {release.get(odd[0], 0):,}",
-                where=", ".join(m.name for m in found[number]),
-                remedy=(
-                    "State totals are the same in all: give replicates of this release, and whole"
-                    f" files; then take {out} away"
-                ),
-            )
-
-
-def open_intervals(out: Path) -> Tabulated | None:
-    """What the intervals in a folder are of; nothing where it has none that :func:`make` wrote.
-    Raises :class:`ReleaseError` where they are not whole, or altered."""
-    manifest = out / replicates.MANIFEST
-    if not manifest.is_file() or _OF not in (said := run_directory.read_json(manifest)):
-        return None
-    replicates.check(out)
-    return Tabulated(
-        spine_file.read(out / replicates.SPINE),
-        _TABLES,
-        False if said.get("private") is False else UNKNOWN,
-        _BESIDE,
+    maker = PublishedFiles(found, _said(found, progress), False if seeded else UNKNOWN)
+    return interval_writing.make(
+        maker, out, asked, workers=workers, resume=resume, progress=progress
     )
 
 
@@ -147,21 +157,10 @@ def _said(found: Sequence[Sequence[Member]], progress: Progress) -> dict[str, An
     return {_OF: digest, "records": PERSONS.name, "version": __version__, "sources": listed}
 
 
-def _counted(found: Sequence[Sequence[Member]], out: Path, private: Private, number: int) -> None:
-    """One of the files as a replicate, by whatever process."""
-    persons = ppmf_persons.count(found[number])
-    codes = geoids(LEVELS[-1], ppmf_persons.fields(persons.place)[LEVELS[-1]])
-    h = Histogram.of(len(codes), PL94.cells, persons.block, persons.cell, persons.number)
-    replicates.write(
-        replicates.path_of(out, PERSONS.folder, number), codes, PL94, h, private=private
-    )
-
-
-def _spine(out: Path, files: int) -> Spine:
-    """The tree of all blocks in which somebody is in one of the ``files``."""
+def _spine(paths: Sequence[Path]) -> Spine:
+    """The tree of all blocks in which somebody is in one of the files."""
     place = np.zeros(0, dtype=np.int64)
-    for number in range(files):
-        path = replicates.path_of(out, PERSONS.folder, number)
+    for path in paths:
         try:
             place = np.union1d(place, replicates.units(path).astype(np.int64))
         except ValueError:

@@ -3,20 +3,21 @@ them. Like ``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from das.files.release.interval_rows import CountedIntervals
 from das.model.count_range import count_range
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
-from das.model.spine import Spine
-from das.release.interval_basis import bases
-from das.release.replicated import BY_TRUTH
-from das.replicates import ReplicateErrors, ReplicateInterval, interval
+from das.model.query import Query
+from das.model.schema import Schema
+from das.release.replicate_source import BY_TRUTH
+from das.replicates import ReplicateErrors, bases, interval
 from das.replicates.by_truth import ShownCounts, regions
 from das.tables import Table
 
@@ -24,9 +25,6 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 #: Values of a table that are held at once, of each sum.
 BATCH = 1 << 22
-#: From which unit on, published values, the errors of the replicates and the intervals, and what
-#: they rest on (:data:`das.release.interval_basis.BASES`), ``(units, columns)`` each.
-CountedIntervals = tuple[int, Ints, ReplicateErrors, ReplicateInterval, NDArray[np.int8]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,24 +42,9 @@ class ReplicatedCounts(Frozen):
     exact: Mask | None = None  #: columns that are known exactly where there are no bounds
     rests: bool = False  #: whether counts of an earlier release are the same in all
 
-    @staticmethod
-    def of(
-        spine: Spine,
-        table: Table,
-        level: str,
-        levels: Sequence[Mapping[str, Histogram]],
-        bounds: LevelBounds | None = None,
-    ) -> ReplicatedCounts:
-        """Of all units of a ``level`` of a tree."""
-        depth = spine.index(level)
-        above = [of[spine.levels[depth - 1]] for of in levels] if depth else None
-        return ReplicatedCounts(
-            table, [of[level] for of in levels], above, spine.parent[depth], bounds
-        )
-
-    def intervals(self, coverage: float, rule: str) -> Iterator[CountedIntervals]:
-        """In the order of the units. By the rule that holds by true value, the units must be all of
-        their level.
+    def intervals(self, coverage: float, rule: str) -> Iterator[tuple[int, CountedIntervals]]:
+        """In the order of the units, from which one on. By the rule that holds by true value, the
+        units must be all of their level.
         """
         by_truth = regions(self, len(self.table.columns), coverage) if rule == BY_TRUTH else None
         for start, stop in self._slices():
@@ -70,16 +53,12 @@ class ReplicatedCounts(Frozen):
                 value, (self._values(h, start, stop) for h in self.found[1:])
             )
             made = interval(value, spread, coverage, "ct" if by_truth else rule, within=within)
+            able = self._able(start, stop)
             if by_truth:
-                made = by_truth.widened(made, self._shown(0, start, stop), self._able(start, stop))
+                made = by_truth.widened(made, self._shown(0, start, stop), able)
                 made = made if within is None else made.clipped(*within)
-            yield (
-                start,
-                value,
-                spread,
-                made,
-                bases(spread, ~self._able(start, stop), rests=self.rests),
-            )
+            basis = bases(spread, ~able, rests=self.rests)
+            yield start, CountedIntervals(value, spread, made, basis)
 
     def within(self, start: int, stop: int) -> tuple[Ints, Ints] | None:
         """The least and the most that each count can be, ``(units, columns)`` both; nothing where
@@ -131,3 +110,23 @@ class ReplicatedCounts(Frozen):
             if self.exact is None
             else np.broadcast_to(~self.exact, shape)
         )
+
+
+def exact_columns(table: Table, schema: Schema, queries: Sequence[Query]) -> Mask:
+    """Which columns are sums of exact answers to one of the ``queries``, or of impossible cells
+    alone, ``(columns,)``.
+    """
+    possible = schema.possible
+    out = np.zeros(len(table.columns), dtype=bool)
+    for q in queries or (schema.query("total"),):
+        pairs = np.unique(
+            table.query.index[possible].astype(np.int64) * q.answers + q.index[possible]
+        )
+        mine, theirs = np.divmod(pairs, q.answers)
+        every = np.bincount(theirs, minlength=q.answers)
+        for j in range(len(out)):
+            times = table.times(j)[mine]
+            counted = np.bincount(theirs, weights=times > 0, minlength=q.answers)
+            whole = ((counted == 0) | (counted == every)).all() and not table.repeats(j)
+            out[j] |= bool(not times.any() or (queries and whole))
+    return out

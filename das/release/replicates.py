@@ -4,7 +4,7 @@ public.
 The published histogram stands in for the truth; plan, invariants, bounds, estimation and rounding
 are those of the release. Its noise is a function of a seed that anybody may know, and has nothing
 to do with the noise of the release: so replicates tell nothing that the release does not, cost no
-budget, and come out the same for whoever makes them (:mod:`das.replicates.errors` says what they
+budget, and come out the same for whoever makes them (:mod:`das.replicates.rules` says what they
 tell).
 
 A function of the release, the seed and the number: the same files for any number of workers. What
@@ -13,42 +13,67 @@ can see the truth."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
-from das.engine import InProcess, Progress, Silent, executor, in_order
-from das.files.microdata import reading as microdata
+import numpy as np
+from numpy.typing import NDArray
+
+from das.engine import Progress
 from das.files.release import replicates, signature
 from das.files.run.ledger import INTERVALS
-from das.model.budget import Plan
+from das.model.answers import SparseAnswers
+from das.model.budget import Draw
+from das.model.codes import Codes
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
-from das.model.measurement import Measurement, Measurements
-from das.model.schema import Schema
+from das.model.measurement import Measurement, Measurements, published_variance
+from das.model.not_private import Private
+from das.model.sparse_measurement import not_measured, places
+from das.model.spine import Spine
+from das.model.universe import Universe
 from das.noise import entropy
 from das.noise.answers import noisy_answers
-from das.noise.label import ChunkLabel
-from das.noise.samplers import VERSION
-from das.release import dhc_files, dhc_replicates
-from das.release.dhc import OpenedDhc
-from das.release.interval_writing import write_intervals
-from das.release.post import Opened, estimate, on_published
-from das.release.replicated import (
-    AnyOpened,
-    AskedIntervals,
-    Tabulated,
-    begin,
-    digest_of,
-    open_either,
-)
+from das.noise.coordinates import LIMIT, CoordinateNoise
+from das.noise.label import ChunkLabel, CoordinateLabel
+from das.noise.samplers import SAMPLERS, VERSION
+from das.release import interval_writing
+from das.release.replicate_source import AskedIntervals, PlannedUniverse, ReleaseSource, digest_of
 from das.release.seal import seal_intervals
+from das.release.sources import source_of
 from das.version import __version__
 
+Ints = NDArray[np.int64]
 #: Values of one chunk of noise, about; of each level no more than two are held.
 CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class SeededNoise:
+    """The noise of one replicate (:class:`das.release.replicate_source.PublicNoise`)."""
+
+    seed: int
+    replicate: int
+
+    def whole(
+        self, u: PlannedUniverse, tree: MeasuredSpine, counts: Mapping[str, Histogram]
+    ) -> Redrawn:
+        return Redrawn(u, tree, counts, self)
+
+    def on_request(
+        self, u: PlannedUniverse, spine: Spine, counts: Mapping[str, Histogram]
+    ) -> RedrawnOnRequest:
+        return RedrawnOnRequest(u, spine, counts, self)
+
+    @property
+    def entropy(self) -> entropy.Entropy:
+        return entropy.seeded(self.seed)
+
+    def label(self, universe: str, level: str, first: bytes, last: bytes) -> ChunkLabel:
+        """What names the noise of some units of a level, from the ``first`` to the ``last``."""
+        return ChunkLabel(universe, level, self.replicate, first, last, b"replicate", VERSION, b"")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +82,16 @@ class Redrawn:
     units is drawn when it is asked for, from a stream that is named by seed, replicate, universe,
     level and units: the same whoever asks, in which order, and however often."""
 
-    universe: str
-    schema: Schema
+    universe: PlannedUniverse
     tree: MeasuredSpine
-    plan: Plan
     counts: Mapping[str, Histogram]
-    seed: int
-    replicate: int
+    noise: SeededNoise
     _chunks: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     _held: dict[str, list[tuple[int, Measurements]]] = field(default_factory=dict)
 
     def queries(self, level: str) -> tuple[str, ...]:
-        there = self.tree.classes(level)
-        return tuple(dict.fromkeys(d.query for d in self.plan.at(level) if d.unit_class in there))
+        there, plan = self.tree.classes(level), self.universe.plan
+        return tuple(dict.fromkeys(d.query for d in plan.at(level) if d.unit_class in there))
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
         found = []
@@ -86,7 +108,8 @@ class Redrawn:
 
     def _slices(self, level: str) -> list[tuple[int, int]]:
         if level not in self._chunks:
-            answers = sum(self.schema.query(q).answers for q in self.queries(level))
+            schema = self.universe.schema
+            answers = sum(schema.query(q).answers for q in self.queries(level))
             self._chunks[level] = list(self.tree.spine.batches(level, max(answers, 1), CHUNK))
         return self._chunks[level]
 
@@ -96,75 +119,127 @@ class Redrawn:
             if at == start:
                 return found
         held[:-1] = []
-        codes, classes = (
-            self.tree.spine.codes[self.tree.spine.index(level)],
-            self.tree.classes(level),
-        )
+        u, classes = self.universe, self.tree.classes(level)
+        codes = self.tree.spine.codes[self.tree.spine.index(level)]
         draws = [
             (d, classes[d.unit_class][start:stop])
-            for d in self.plan.at(level)
+            for d in u.plan.at(level)
             if d.unit_class in classes
         ]
-        label = ChunkLabel(
-            self.universe,
-            level,
-            self.replicate,
-            bytes(codes[start]),
-            bytes(codes[stop - 1]),
-            b"replicate",
-            VERSION,
-            b"",
-        )
-        queries = {q: self.schema.query(q) for q in self.queries(level)}
-        bits = entropy.seeded(self.seed).chunk(label)
-        drawn = noisy_answers(
-            level, start, self.counts[level].rows(start, stop), queries, draws, bits
-        )
+        label = self.noise.label(u.name, level, bytes(codes[start]), bytes(codes[stop - 1]))
+        queries = {q: u.schema.query(q) for q in self.queries(level)}
+        rows, bits = self.counts[level].rows(start, stop), self.noise.entropy.chunk(label)
+        drawn = noisy_answers(level, start, rows, queries, draws, bits)
         held.append((start, Measurements.of(m.as_published() for m in drawn)))
         return held[-1][1]
 
 
-def published(release: AnyOpened) -> dict[str, Histogram]:
-    """The published counts of the lowest level, by universe."""
-    if isinstance(release, OpenedDhc):
-        return dhc_files.read_counts(release.folder, release.spine)
-    codes = release.spine.codes[-1]
-    return {
-        u.name: microdata.read(release.folder / "microdata" / u.kind.folder, u, codes)
-        for u in release.after.universes
-    }
+@dataclass(frozen=True, eq=False)
+class RedrawnOnRequest:
+    r"""A :class:`das.model.sparse_measurement.SparseSource` on ``counts``, which are public, by
+    level of the tree:
 
+    .. math:: y_{ui} = (Qh_u)_i + X_{ui}, \qquad X_{ui} \text{ of the law of the plan at that level and query},
 
-def plans_of(release: Opened) -> dict[str, Plan]:
-    """What was measured, by universe. Raises :class:`UserError` for measurements of another
-    publisher.
-    """
-    return {u.name: u.plan for u in release.run.universes}
+    where X follows from seed, replicate, universe, level, query and coordinate alone: the same
+    whoever asks, in which order, and however often (:mod:`das.noise.coordinates`). Variances are
+    those that the files of a release state."""
 
+    universe: PlannedUniverse
+    spine: Spine
+    counts: Mapping[str, Histogram]
+    noise: SeededNoise
+    _answers: dict[tuple[str, str], SparseAnswers] = field(default_factory=dict)
+    _streams: dict[tuple[str, str, int], CoordinateNoise] = field(default_factory=dict)
 
-def replicate(
-    release: AnyOpened, counts: Mapping[str, Histogram], number: int, seed: int
-) -> dict[str, Histogram]:
-    """The replicate ``number`` of published ``counts``: what the algorithm publishes of the lowest
-    level if they are the truth.
+    def queries(self, level: str) -> tuple[str, ...]:
+        return tuple(d.query for d in self.universe.plan.at(level))
 
-    Raises:
-        UserError: measurements of another publisher, whose budget nobody states.
-    """
-    if isinstance(release, OpenedDhc):
-        return dhc_replicates.replicate(release, counts, number, seed)
-    plans, out = plans_of(release), {}
-    for u in release.after.universes:
-        tree = release.tree(u)
-        levels = tree.of_published(counts[u.name]).upward(tree.spine)
-        source = Redrawn(u.name, u.schema, tree, plans[u.name], levels, seed, number)
-        result = estimate(release, u, InProcess(), Silent(), source=source)
-        out[u.name] = on_published(release, u, result)[release.spine.levels[-1]]
-    return out
+    def shape(self, level: str, query: str) -> tuple[int, int]:
+        asked = self.universe.schema.query(self._draw(level, query).query)
+        return self.spine.units(level), asked.answers
+
+    def variance(self, level: str, query: str) -> NDArray[np.float64]:
+        each = np.full(self.spine.units(level), self._draw(level, query).variance)
+        return published_variance(each).astype(np.float64)
+
+    def answers(self, level: str, query: str, units: Ints, cells: Ints) -> Ints:
+        """Answers of ``counts`` and their noise, ``(n,)``. Raises :class:`InputError` for what is
+        not measured.
+        """
+        shape = self.shape(level, query)
+        at = places(units, cells, shape, f"{self.universe.name}, {level}, {query}")
+        if (level, query) not in self._answers:
+            asked = self.universe.schema.query(query)
+            self._answers[level, query] = self.counts[level].sparse(asked)
+        out = self._answers[level, query].read(at)
+        size = max(1, LIMIT // shape[1]) * shape[1]  # of a stream, which has whole units
+        stream = at // size
+        for number in np.unique(stream).tolist():
+            here = stream == number
+            out[here] += self._stream(level, query, number, size).at(at[here] - number * size)
+        return out
+
+    def _draw(self, level: str, query: str) -> Draw:
+        for d in self.universe.plan.at(level):
+            if d.query == query:
+                return d
+        raise not_measured(level, query, self.queries(level))
+
+    def _stream(self, level: str, query: str, number: int, size: int) -> CoordinateNoise:
+        if (level, query, number) not in self._streams:
+            codes = self.spine.codes[self.spine.index(level)]
+            each = size // self.universe.schema.query(query).answers
+            first, last = number * each, min((number + 1) * each, len(codes)) - 1
+            chunk = self.noise.label(
+                self.universe.name, level, bytes(codes[first]), bytes(codes[last])
+            )
+            blocks = self.noise.entropy.blocks(CoordinateLabel(chunk, query))
+            d = self._draw(level, query)
+            self._streams[level, query, number] = CoordinateNoise(
+                blocks, size, SAMPLERS[d.mechanism.name], d.parameter
+            )
+        return self._streams[level, query, number]
 
 
 # --- a folder of them
 # ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ReleaseRerun:
+    """Makes those of a release and a seed (:class:`das.release.interval_writing.ReplicateMaker`),
+    by any process that has the release."""
+
+    release: Path
+    digest: str
+    seed: int
+
+    @property
+    def said(self) -> dict[str, str | int]:
+        return {"release": self.digest, "seed": self.seed, "version": __version__}
+
+    @property
+    def own(self) -> Path:
+        return self.release / INTERVALS
+
+    @property
+    def private(self) -> Private:
+        return self.source().private
+
+    @property
+    def universes(self) -> tuple[Universe, ...]:
+        return self.source().universes
+
+    def counts(self, number: int) -> tuple[Codes, dict[str, Histogram]]:
+        source, published = self.source(), _published(self.release, self.digest)
+        noise = SeededNoise(self.seed, number)
+        found = source.again(published, noise) if number else published
+        return replicates.codes_of(source.spine, source.spine.levels[-1]), found
+
+    def source(self, out: Path | None = None, files: int = 0) -> ReleaseSource:
+        del out, files
+        return _opened(self.release, self.digest)
 
 
 def make(
@@ -181,59 +256,30 @@ def make(
 
     Raises:
         UserError: ``out`` has something else in it, or intervals of another seed or release; no
-            such table or level; or it is the release's own folder, and the release is signed.
+            such table or level; measurements of another publisher, whose budget nobody states; or
+            it is the release's own folder, and the release is signed.
     """
     own = out.resolve() == (release / INTERVALS).resolve()
     if own:
         signature.refuse_signed(release)  # the list of intervals comes under its seal
-    opened = open_either(release)
-    of = Tabulated.of(opened)
-    of.chosen(asked.tables, asked.levels)
-    said = {"release": digest_of(release), "seed": asked.seed, "version": __version__}
-    if isinstance(opened, Opened):
-        plans_of(opened)  # what cannot be made is refused before anything is written
-    counts = published(opened)
-    begin(out, said, resume, of.private, release / INTERVALS)
-    asked = dataclasses.replace(asked, count=max(asked.count, replicates.largest(out)))
-    for u in of.universes:
-        first = replicates.path_of(out, u.kind.folder, 0)
-        if not first.exists():
-            codes = replicates.codes_of(opened.spine, opened.spine.levels[-1])
-            replicates.write(first, codes, u.schema, counts[u.name], private=of.private)
-    left = [
-        n
-        for n in range(1, asked.count + 1)
-        if not all(replicates.path_of(out, u.kind.folder, n).exists() for u in of.universes)
-    ]
-    progress.stage("replicates", asked.count)
-    progress.advance(asked.count - len(left))
-    with executor(min(workers, max(len(left), 1))) as pool:
-        for _ in in_order(
-            pool,
-            partial(_made, release, digest_of(release), out, asked.seed),
-            left,
-            ahead=2 * workers,
-        ):
-            progress.advance()
-    rows = write_intervals(of, out, said, asked, progress)
+    maker = ReleaseRerun(release, digest_of(release), asked.seed)
+    maker.source().chosen(asked.tables, asked.levels)
+    maker.source().planned()  # what cannot be made is refused before anything is written
+    rows = interval_writing.make(
+        maker, out, asked, workers=workers, resume=resume, progress=progress
+    )
     if own:
         seal_intervals(release)
     return rows
 
 
-def _made(release: Path, digest: str, out: Path, seed: int, number: int) -> None:
-    """One replicate, by whatever process."""
-    opened, counts = _opened(release, digest)
-    of, found = Tabulated.of(opened), replicate(opened, counts, number, seed)
-    codes = replicates.codes_of(of.spine, of.spine.levels[-1])
-    for u in of.universes:
-        path = replicates.path_of(out, u.kind.folder, number)
-        replicates.write(path, codes, u.schema, found[u.name], private=of.private)
+@lru_cache(maxsize=1)
+def _opened(release: Path, digest: str) -> ReleaseSource:
+    """What lies at a path may be another release the next time: it is known by its ``digest``."""
+    del digest
+    return source_of(release)
 
 
 @lru_cache(maxsize=1)
-def _opened(release: Path, digest: str) -> tuple[AnyOpened, dict[str, Histogram]]:
-    """What lies at a path may be another release the next time: it is known by its ``digest``."""
-    del digest
-    opened = open_either(release)
-    return opened, published(opened)
+def _published(release: Path, digest: str) -> dict[str, Histogram]:
+    return _opened(release, digest).published()

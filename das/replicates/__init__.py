@@ -2,13 +2,25 @@
 several counts.
 """
 
-from das.replicates.errors import ReplicateErrors
-from das.replicates.rules import RULES, ReplicateInterval, check_coverage, check_rule, interval
+from das.replicates.rules import (
+    BASES,
+    NOT_COVERED,
+    RULES,
+    ReplicateErrors,
+    ReplicateInterval,
+    bases,
+    check_coverage,
+    check_rule,
+    interval,
+)
 
 __all__ = [
+    "BASES",
+    "NOT_COVERED",
     "RULES",
     "ReplicateErrors",
     "ReplicateInterval",
+    "bases",
     "check_coverage",
     "check_rule",
     "interval",

@@ -1,16 +1,15 @@
-r"""What analysts compute from counts of areas, as functions of arrays ``(areas,)``, and the
-multiplier that holds for all areas at once.
+r"""What analysts compute from counts of areas, as functions of arrays ``(areas,)``, what
+replicates say of it, and the multiplier that holds for all areas at once.
 
-=================  ========================================================================
-=============== statistic          of counts :math:`a_d`, :math:`b_d` of areas d
-of =================  ========================================================================
-=============== ``share``          :math:`a_d / b_d`
-each area ``difference``     :math:`a_d - b_d`
-each area ``rank``           1, and the number of areas with a larger :math:`a`
-each area ``deviation``      :math:`(\max a_d - \min a_d) / \bar a`, of a plan of districts
-all together ``dissimilarity``  :math:`\tfrac12 \sum_d |a_d / \sum a - b_d / \sum b|`, of
-segregation     all together =================
-========================================================================  ===============
+=================  ==================================================================  ============
+statistic          of counts :math:`a_d`, :math:`b_d` of areas d                       of
+=================  ==================================================================  ============
+``share``          :math:`a_d / b_d`                                                   each area
+``difference``     :math:`a_d - b_d`                                                   each area
+``rank``           1, and the number of areas with a larger :math:`a`                  each area
+``deviation``      :math:`(\max a_d - \min a_d) / \bar a`, of a plan of districts      all together
+``dissimilarity``  :math:`\tfrac12 \sum_d |a_d/\sum a - b_d/\sum b|`, of segregation   all together
+=================  ==================================================================  ============
 
 Noise makes areas look more different than they are: the replicates of a deviation or of a
 dissimilarity lie above the published value, and their bias is subtracted where it is half a
@@ -25,11 +24,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.replicates.rules import RULES
+from das.replicates.rules import RULES, ReplicateErrors, ReplicateInterval, interval
 
 Floats = NDArray[np.float64]
 
@@ -133,3 +133,48 @@ def for_all_at_once(
         np.isfinite(score)
     ]  # an area that one replicate alone moves has no errors of others
     return max(own, float(finite[min(place, len(finite)) - 1])) if len(finite) else own
+
+
+#: The least and the most that each of some counts can be.
+Range = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Replicated:
+    """What replicates say of published values."""
+
+    errors: ReplicateErrors
+    interval: ReplicateInterval
+    other_side: NDArray[np.float64] | None = None
+
+    @staticmethod
+    def of(
+        value: NDArray[Any],
+        replicates: NDArray[Any],
+        coverage: float,
+        rule: str,
+        *,
+        together: bool,
+        side: bool = False,
+        within: Range | None = None,
+        raised: bool = False,
+    ) -> Replicated:
+        """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that
+        hold for all of them at once; ``within`` and ``raised`` as of
+        :func:`das.replicates.interval`."""
+        errors = ReplicateErrors.of(value, replicates)
+        factor = for_all_at_once(value, replicates, coverage, rule) if together else None
+        made = interval(value, errors, coverage, rule, factor, within=within, raised=raised)
+        return Replicated(errors, made, other_side(value, replicates) if side else None)
+
+    def row(self, i: int) -> dict[str, float]:
+        """What :class:`das.model.area_rows.AreaRow` has of replicates; nothing where the value is
+        no number in some of them.
+        """
+        errors, made = self.errors, self.interval
+        if not np.isfinite(errors.rmse[i]):
+            return {}
+        told = {"lower": made.lower, "upper": made.upper, "rmse": errors.rmse, "bias": errors.bias}
+        if self.other_side is not None:
+            told["other_side"] = self.other_side
+        return {name: x[i].item() for name, x in told.items()}

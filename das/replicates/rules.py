@@ -1,20 +1,28 @@
-r"""Rules that make intervals of the errors of replicates.
+r"""How far replicates fall from what they were made of, and rules that make intervals of that.
 
-All are :math:`q_0 - b \pm k\sqrt{\mathrm{mse}}` (:mod:`das.replicates.errors`):
+A release :math:`\hat x_0` stands in for the truth, and the algorithm is run s times on it, with
+fresh noise: :math:`\tilde x_1, \dots, \tilde x_s`. Of a statistic q, with :math:`q_0 = q(\hat
+x_0)`, :math:`d_i = q(\tilde x_i) - q_0`, :math:`D = \sum d_i` and
+:math:`E = \sum d_i^2`,
 
-======  ====================================================
-========================================================= rule    k
-b, the bias that is subtracted ======  ====================================================
-========================================================= ``z``   the normal quantile, 1.645 at 90 %
-0 ``t``   that of Student's t with 5 degrees of freedom, 2.015  0 ``cz``  as ``z``
-the estimated bias, where :math:`q_0 > 5`,
-                                                              :math:`|\mathrm{bias}| \ge
-                                                              \mathrm{sd}/2`, and the bias is
-                                                              negative or :math:`q_0 \ge 25`;
-                                                              otherwise 0
-``ct``  as ``t``                                              as ``cz`` ======
-====================================================
-=========================================================
+.. math:: \mathrm{bias} = D/s, \; \mathrm{mse} = E/s, \; \mathrm{var} = (E - D^2/s)/(s - 1).
+
+The assumption: errors of :math:`\tilde x` about :math:`\hat x_0` are distributed as those of
+:math:`\hat x_0` about the truth. Nothing confidential is touched, so it costs no privacy.
+
+The intervals of all rules are :math:`q_0 - b \pm k\sqrt{\mathrm{mse}}`:
+
+======  =======================================  ==================================================
+rule    k                                        b, the bias that is subtracted
+======  =======================================  ==================================================
+``z``   the normal quantile, 1.645 at 90 %       0
+``t``   that of Student's t with 5 degrees of    0
+        freedom, 2.015
+``cz``  as ``z``                                 the estimated bias, where :math:`q_0 > 5`,
+                                                 :math:`|\mathrm{bias}| \ge \mathrm{sd}/2`, and the
+                                                 bias is negative or :math:`q_0 \ge 25`; otherwise 0
+``ct``  as ``t``                                 as ``cz``
+======  =======================================  ==================================================
 
 Counts are whole: the lower end is rounded down, and is not below 0, the upper one is rounded up.
 ``ct`` is the Bureau's rule, and the default. Five degrees of freedom make up for replicates that
@@ -38,12 +46,20 @@ that of a release *made from* the published counts. Over runs of blocks the esti
 had a mean of nothing, and subtracting it lost a tenth of the coverage (``python -m
 benchmarks.intervals``).
 
-Source: Ashmead, Hawes, Pritts, Zhuravlev, Keller (2024), sections 3 to 5.
+*What an interval rests on.* Replicates of a release hold what is public: invariants, and the counts
+of an earlier release that this one rests on. What they hold, no replicate moves. Where that is an
+invariant the count is *exact*. Where it is a published count of an earlier release it has an error
+that nothing here knows: the interval would be a point, and holds the truth only if that release
+happens to be right. Such a count is *not covered*, and gets no interval. All other counts of such a
+release have intervals *given* those earlier counts, which hold less often than they say.
+
+Source: Ashmead, Hawes, Pritts, Zhuravlev, Keller (2024), *An approximate Monte Carlo method*,
+sections 2 to 5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
@@ -54,15 +70,90 @@ from scipy.special import stdtrit
 
 from das.errors import InputError
 from das.model.frozen import Frozen
-from das.replicates.errors import ReplicateErrors
 
 Floats = NDArray[np.float64]
+#: By number, as rows have them; and what each means.
+BASES = {
+    "exact": "the count is known exactly: an invariant, or a combination that cannot be",
+    "replicates": "the interval is from the replicates",
+    "given earlier counts": (
+        "the interval is from the replicates, which all have the counts of an earlier release: the"
+        " errors of these are not in it, and it holds less often than it says"
+    ),
+    "not covered": (
+        "there is no interval: an earlier release determines the count, which is the same in all"
+        " replicates, and nothing here knows the errors of that release"
+    ),
+}
+EXACT, REPLICATES, GIVEN, NOT_COVERED = range(len(BASES))
 #: Of Student's t: chosen by trial, by the Bureau.
 DEGREES = 5
 #: The largest coverage: normal errors are not known any farther out.
 MOST = 0.999999
 #: Published values above which a bias is subtracted, and from which one above 0 is.
 SMALL, LARGE = 5, 25
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicateErrors(Frozen):
+    """Of ``replicates``, and of statistics of any shape: the sums ``first`` of their differences
+    and ``second`` of the squares of these. Of counts both are integers, and every comparison of
+    them is exact."""
+
+    replicates: int
+    first: NDArray[np.int64] | Floats
+    second: NDArray[np.int64] | Floats
+
+    def __post_init__(self) -> None:
+        if self.replicates < 2 or self.first.shape != self.second.shape:
+            raise InputError(
+                f"{self.replicates} replicates, sums of {self.first.shape} and squares of"
+                f" {self.second.shape}",
+                where="replicates",
+                remedy="two replicates at the least, and as many sums as squares",
+            )
+
+    @staticmethod
+    def of(
+        value: NDArray[np.int64] | Floats, replicates: NDArray[np.int64] | Floats
+    ) -> ReplicateErrors:
+        """Of published values and their ``replicates``, ``(s, *value.shape)``."""
+        difference = replicates - value
+        return ReplicateErrors(
+            len(replicates), difference.sum(axis=0), (difference * difference).sum(axis=0)
+        )
+
+    @staticmethod
+    def over(value: NDArray[np.int64], replicates: Iterable[NDArray[np.int64]]) -> ReplicateErrors:
+        """The same of counts, of one replicate after the other."""
+        first, second, number = np.zeros_like(value), np.zeros_like(value), 0
+        for one in replicates:
+            difference = one - value
+            first += difference
+            second += difference * difference
+            number += 1
+        return ReplicateErrors(number, first, second)
+
+    @property
+    def bias(self) -> Floats:
+        return self.first / self.replicates
+
+    @property
+    def rmse(self) -> Floats:
+        return np.sqrt(self.second / self.replicates)
+
+    @property
+    def sd(self) -> Floats:
+        return np.sqrt(
+            np.maximum(self.second - self.first * (self.first / self.replicates), 0)
+            / (self.replicates - 1)
+        )
+
+    def leans(self) -> NDArray[np.bool_]:
+        r"""Whether :math:`|\mathrm{bias}| \ge \mathrm{sd}/2`, and there is any: :math:`4(s-1)D^2
+        \ge s(sE - D^2)`. Of counts, without rounding."""
+        s, square = self.replicates, self.first * self.first
+        return (self.first != 0) & (4 * (s - 1) * square >= s * (s * self.second - square))
 
 
 def _student(coverage: float, replicates: int) -> float:
@@ -169,3 +260,12 @@ def interval(
         subtracted,
     )
     return whole if within is None else whole.clipped(*within)
+
+
+def bases(errors: ReplicateErrors, certain: NDArray[np.bool_], *, rests: bool) -> NDArray[np.int8]:
+    """Of counts with these errors. ``certain``: where a count is known exactly; ``rests``: the
+    release rests on counts of an earlier one.
+    """
+    if not rests:
+        return np.where(certain, EXACT, REPLICATES).astype(np.int8)
+    return np.select([certain, errors.second == 0], [EXACT, NOT_COVERED], GIVEN).astype(np.int8)

@@ -20,7 +20,6 @@ from das.evaluate import (
 )
 from das.evaluate.coverage import CoverageTally, together
 from das.files import rows_csv
-from das.files.microdata import reading as microdata_reading
 from das.files.readers import area_list
 from das.files.release import areas as areas_file
 from das.files.release.estimates import EstimateReader, folder_of
@@ -35,8 +34,8 @@ from das.model.measurement import MeasurementSource
 from das.model.spine import Spine
 from das.model.universe import Planned, Universe
 from das.model.ways import Ways
+from das.release.own_replicates import OwnReplicates
 from das.release.post import Opened, open_release
-from das.release.replicated import intervals_of
 from das.spec import RunSpec
 from das.tables import Table
 from das.tables import of as tables_of
@@ -255,7 +254,7 @@ def hold_intervals(
     it has none.
     """
     tallies: dict[tuple[str, str], CoverageTally] = {}
-    for u, table, level, (value, lower, upper, _) in intervals_of(opened):
+    for u, table, level, (value, lower, upper, _) in OwnReplicates.of(opened).intervals():
         true = known[u.name][level].open("intervals are held against it, for confidential/ only")
         tally_ = tallies[level, table.name] = CoverageTally()
         for start, stop in opened.spine.batches(level, len(table.columns)):
@@ -271,14 +270,11 @@ def hold_intervals(
 
 def published_of(release: Opened, universes: Sequence[str]) -> dict[str, dict[str, Histogram]]:
     """The published counts of every level, by universe, from the microdata of a release."""
-    out = {}
-    for u in release.after.universes:
-        if u.name in universes:
-            h = microdata_reading.read(
-                release.folder / "microdata" / u.kind.folder, u, release.spine.codes[-1]
-            )
-            out[u.name] = h.upward(release.spine)
-    return out
+    return {
+        u.name: release.published(u).upward(release.spine)
+        for u in release.after.universes
+        if u.name in universes
+    }
 
 
 def truth_of(run: Path) -> tuple[Opened, dict[str, TrueHistograms]]:

@@ -34,7 +34,6 @@ from das.model.source import Source
 from das.model.spine import Spine
 from das.release.dhc import Ints, units_tied
 from das.release.post import Opened, open_release
-from das.release.replicates import published
 from das.release.verify.sealed import check_digests
 from das.spec import DhcSpec
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, Earlier
@@ -94,7 +93,7 @@ class EarlierRelease:
                     " private either"
                 ),
             )
-        counts = published(opened)
+        counts = {u.name: opened.published(u) for u in opened.after.universes}
         first, whole = spec.lower(opened.spine.levels), opened.spine
         if (roots := len(whole.codes[first])) > 1:
             raise SpecError(

@@ -20,7 +20,8 @@ from das.jobs.area_planning import planned, weights
 from das.model.areas import Areas, off_spine
 from das.model.codes import text
 from das.model.schema import PL94
-from das.release.area_counts import counts, statistics
+from das.release.area_counts import counts
+from das.release.area_statistics import statistics
 from das.release.post import open_release
 from tests.commands import Commands, Das
 from tests.estimate.world import random_spine

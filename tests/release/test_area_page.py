@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from das.cli import main
 from das.model.areas import Areas
 from das.release import area_page
-from das.release.area_counts import AreaCounts, counts, statistics, unasked
+from das.release.area_counts import AreaCounts, counts
+from das.release.area_statistics import statistics, unasked
 from das.release.post import Opened, open_release
 from das.report.area_page import AreaCell, AreaSection, PlanSummary, area_html
 from tests.worlds import Worlds

@@ -22,11 +22,11 @@ from das.errors import DasError, InputError, UserError
 from das.files.release import replicates as files
 from das.files.run.run_directory import tree_digests
 from das.model.histogram import Histogram
-from das.release import dhc_replicates, verify
+from das.release import replicates, verify
 from das.release.dhc import OpenedDhc, open_dhc, tenures
-from das.release.dhc_replicates import RedrawnOnRequest, replicate
-from das.release.replicated import PAGE, AskedIntervals, Tabulated
-from das.release.replicates import make, published
+from das.release.dhc_replicates import DhcReplicates
+from das.release.replicate_source import PAGE, AskedIntervals, PublicNoise
+from das.release.replicates import RedrawnOnRequest, SeededNoise, make
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcEstimation
 from tests.commands import Commands
 from tests.release.test_interval_files import check_dictionary
@@ -58,7 +58,7 @@ def opened(run: Path) -> OpenedDhc:
 
 @pytest.fixture(scope="module")
 def counts(opened: OpenedDhc) -> Mapping[str, Histogram]:
-    return published(opened)
+    return DhcReplicates.of(opened).published()
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,8 @@ def source(
     opened: OpenedDhc, counts: Mapping[str, Histogram], name: str, number: int = 1, seed: int = 5
 ) -> RedrawnOnRequest:
     levels = counts[name].upward(opened.spine)
-    return RedrawnOnRequest(opened.spec.universe(name), opened.spine, levels, seed, number)
+    noise = SeededNoise(seed, number)
+    return RedrawnOnRequest(opened.spec.universe(name), opened.spine, levels, noise)
 
 
 def every(of: RedrawnOnRequest, level: str, query: str) -> tuple[np.ndarray, np.ndarray]:
@@ -136,7 +137,7 @@ def test_variances_are_those_that_the_release_states(
 def test_an_answer_is_the_same_whoever_asks_and_in_which_order(
     opened: OpenedDhc, counts: Mapping[str, Histogram], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dhc_replicates, "LIMIT", 100)  # several streams in so small a tree
+    monkeypatch.setattr(replicates, "LIMIT", 100)  # several streams in so small a tree
     level, query = "Block", "tenvacgq"
     of = source(opened, counts, UNITS)
     unit, answer = every(of, level, query)
@@ -153,7 +154,7 @@ def test_streams_share_no_noise(
 ) -> None:
     """Of another seed, number, universe, level or query, or of other blocks: noise that is not
     correlated. The same stream twice would be 1, whatever the scale."""
-    monkeypatch.setattr(dhc_replicates, "LIMIT", 460)  # 13 blocks of 35 answers of units
+    monkeypatch.setattr(replicates, "LIMIT", 460)  # 13 blocks of 35 answers of units
     size, found = 455, []
 
     def noise(of: RedrawnOnRequest, level: str, query: str, first: int = 0) -> Any:
@@ -219,7 +220,7 @@ def test_what_is_tied_is_tied_in_every_replicate(
 def test_replicates_are_of_the_release_and_differ(
     opened: OpenedDhc, drawn: list[dict[str, Histogram]]
 ) -> None:
-    for name, h in published(opened).items():
+    for name, h in DhcReplicates.of(opened).published().items():
         assert drawn[0][name].same_as(h)
         assert not drawn[1][name].same_as(h)
         assert not drawn[1][name].same_as(drawn[2][name])
@@ -229,8 +230,8 @@ def test_a_replicate_follows_from_its_seed_and_number(
     opened: OpenedDhc, counts: Mapping[str, Histogram], drawn: list[dict[str, Histogram]]
 ) -> None:
     with executor(2) as pool:  # whoever solves the families
-        again = replicate(opened, counts, 2, 5, pool)
-    other = replicate(opened, counts, 2, 6)
+        again = DhcReplicates.of(opened).again(counts, SeededNoise(5, 2), pool)
+    other = DhcReplicates.of(opened).again(counts, SeededNoise(6, 2))
     for name, h in again.items():
         assert h.same_as(drawn[2][name])
         assert not other[name].same_as(h)
@@ -242,7 +243,8 @@ def test_the_method_is_that_of_the_release(
     informed = opened.spec.model_copy(
         update={"estimation": DhcEstimation(method="full-information")}
     )
-    found = replicate(dataclasses.replace(opened, spec=informed), counts, 2, 5)
+    of = DhcReplicates.of(dataclasses.replace(opened, spec=informed))
+    found = of.again(counts, SeededNoise(5, 2))
     assert not found[PERSONS].same_as(drawn[2][PERSONS])
     tie = opened.spec.universe(PERSONS).schema.query(opened.spec.universe(PERSONS).tie)
     assert np.array_equal(found[PERSONS].sparse(tie).dense(), opened.tied[PERSONS].dense())
@@ -256,16 +258,16 @@ def test_the_files_do_not_follow_the_workers(run: Path, tmp_path: Path) -> None:
 def test_what_was_interrupted_goes_on(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, made_one = tmp_path / "out", dhc_replicates.replicate
+    out, made_one = tmp_path / "out", DhcReplicates.again
 
     def second_fails(
-        opened: OpenedDhc, counts: Mapping[str, Histogram], number: int, seed: int
+        of: DhcReplicates, counts: Mapping[str, Histogram], noise: PublicNoise
     ) -> dict[str, Histogram]:
-        if number == 2:
+        if noise == SeededNoise(5, 2):
             raise KeyboardInterrupt
-        return made_one(opened, counts, number, seed)
+        return made_one(of, counts, noise)
 
-    monkeypatch.setattr(dhc_replicates, "replicate", second_fails)
+    monkeypatch.setattr(DhcReplicates, "again", second_fails)
     with pytest.raises(KeyboardInterrupt):
         make(run / "release", out, ASKED, workers=1, resume=False, progress=Silent())
     monkeypatch.undo()
@@ -342,7 +344,7 @@ def test_the_dictionary_has_every_file_and_every_column_and_no_other(run: Path) 
 def test_tables_are_chosen_at_the_levels_that_they_are_published_for(
     opened: OpenedDhc, run: Path
 ) -> None:
-    of = Tabulated.of(opened)
+    of = DhcReplicates.of(opened)
     there = {p.stem for p in (run / "release" / "tables").glob("*.csv")}
     assert {f"{t.name}_{level}" for _, t, level in of.chosen()} == there
     assert [level for _, _, level in of.chosen(["PCT12"], ["County", "Block"])] == ["County"]

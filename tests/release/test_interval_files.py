@@ -19,7 +19,7 @@ import pytest
 import das
 from das.engine import Silent
 from das.model.not_private import COLUMN, WARNING
-from das.release.replicated import PAGE, AskedIntervals
+from das.release.replicate_source import PAGE, AskedIntervals
 from das.release.replicates import make
 from tests.commands import Commands
 from tests.report.parsed import Page, assert_sound, unpack

@@ -18,7 +18,7 @@ from das.cli import main
 from das.estimate.margins import UNKNOWN
 from das.model.areas import Areas
 from das.model.count_range import count_range
-from das.release import area_counts
+from das.release import area_counts, area_statistics
 from das.release.intervals import Intervals
 from das.release.post import open_release
 from das.tables import of as tables_of
@@ -245,7 +245,7 @@ def test_intervals_of_areas_keep_to_what_can_be(tabulated: Path) -> None:
         "ward", np.array([f"{i}" for i in range(n)], dtype="S"), np.arange(n), np.arange(n)
     )
     found = area_counts.counts(
-        release, areas, area_counts.statistics(release, ["P2", "housing:H1", "hhgq"])
+        release, areas, area_statistics.statistics(release, ["P2", "housing:H1", "hhgq"])
     )
     bounds = {u.name: release.published_bounds(u)["Block"] for u in release.after.universes}
     certain = 0

@@ -10,7 +10,6 @@ import random
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,7 +25,6 @@ import das
 from das.engine import Silent
 from das.errors import InputError, ReleaseError, UserError
 from das.files.readers import ppmf_replicates
-from das.files.readers.source import Member
 from das.files.release import replicates as files
 from das.files.run.run_directory import tree_digests
 from das.model.labels import NOT_COUNTED
@@ -36,7 +34,8 @@ from das.model.spine import Spine
 from das.release import interval_writing, published_replicates, replicates
 from das.release.interval_writing import parts_of
 from das.release.post import open_release
-from das.release.replicated import AskedIntervals, Tabulated
+from das.release.published_replicates import PublishedFiles, PublishedReplicates
+from das.release.replicate_source import AskedIntervals
 from tests.commands import Commands
 from tests.strategies import spines
 from tests.worlds import Worlds
@@ -214,7 +213,7 @@ def test_a_tree_in_parts_gives_the_same(
 
 
 def open_spine(out: Path) -> Spine:
-    of = published_replicates.open_intervals(out)
+    of = PublishedReplicates.within(out)
     assert of is not None
     return of.spine
 
@@ -240,7 +239,7 @@ def test_a_file_of_other_units_is_found_in_parts(
     spine = open_spine(whole)
     fewer = spine.restricted("Block", np.arange(1, spine.units("Block")))
     out = Path(shutil.copytree(whole, tmp_path / "out"))
-    of = replace(Tabulated(spine, published_replicates._TABLES, True), spine=fewer)
+    of = PublishedReplicates(fewer, published_replicates._TABLES, True, out)
     with pytest.raises(ReleaseError, match="does not have"):
         interval_writing.write_intervals(of, out, {}, AskedIntervals(4, 0, 0.9), Silent())
 
@@ -394,16 +393,14 @@ def test_what_is_written_says_what_it_is_of(whole: Path, folder: Path) -> None:
 def test_what_was_interrupted_goes_on(
     folder: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, counted = tmp_path / "out", published_replicates._counted
+    out, counted = tmp_path / "out", PublishedFiles.counts
 
-    def third_fails(
-        found: Sequence[Sequence[Member]], to: Path, private: bool, number: int
-    ) -> None:
+    def third_fails(of: PublishedFiles, number: int) -> object:
         if number == 2:
             raise KeyboardInterrupt
-        counted(found, to, private, number)
+        return counted(of, number)
 
-    monkeypatch.setattr(published_replicates, "_counted", third_fails)
+    monkeypatch.setattr(PublishedFiles, "counts", third_fails)
     with pytest.raises(KeyboardInterrupt):
         made(folder, out)
     monkeypatch.undo()

@@ -24,9 +24,10 @@ from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.ways import Ways
 from das.release import replicates, verify
+from das.release.own_replicates import OwnReplicates
 from das.release.post import Opened, open_release
-from das.release.replicated import BY_TRUTH, AskedIntervals, intervals_of, replicates_of
-from das.release.replicates import Redrawn, make, published
+from das.release.replicate_source import BY_TRUTH, AskedIntervals, PublicNoise
+from das.release.replicates import Redrawn, SeededNoise, make
 from das.release.seal import seal_intervals
 from das.replicates import ReplicateErrors, interval
 from das.tables import of as tables_of
@@ -50,8 +51,8 @@ def made(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def redrawn(opened: Opened, number: int, seed: int) -> Redrawn:
     u, tree = opened.after.persons, opened.tree(opened.after.persons)
-    levels = tree.of_published(published(opened)[u.name]).upward(tree.spine)
-    return Redrawn(u.name, u.schema, tree, opened.run.persons.plan, levels, seed, number)
+    levels = tree.of_published(opened.published(u)).upward(tree.spine)
+    return Redrawn(opened.run.persons, tree, levels, SeededNoise(seed, number))
 
 
 # --- noise
@@ -106,16 +107,16 @@ def test_replicates_do_not_follow_the_workers(run: Path, made: Path, tmp_path: P
 def test_what_was_interrupted_goes_on(
     run: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, made_one = tmp_path / "out", replicates.replicate
+    out, made_one = tmp_path / "out", OwnReplicates.again
 
     def second_fails(
-        opened: Opened, counts: dict[str, Histogram], number: int, seed: int
+        of: OwnReplicates, counts: dict[str, Histogram], noise: PublicNoise
     ) -> dict[str, Histogram]:
-        if number == 2:
+        if noise == SeededNoise(5, 2):
             raise KeyboardInterrupt
-        return made_one(opened, counts, number, seed)
+        return made_one(of, counts, noise)
 
-    monkeypatch.setattr(replicates, "replicate", second_fails)
+    monkeypatch.setattr(OwnReplicates, "again", second_fails)
     with pytest.raises(KeyboardInterrupt):
         make(run / "release", out, ASKED, workers=1, resume=False, progress=Silent())
     monkeypatch.undo()
@@ -139,7 +140,7 @@ def test_a_replicate_is_read_as_it_was_written(run: Path, made: Path) -> None:
     codes = files.codes_of(opened.spine, "Block")
     for u in opened.after.universes:
         first = files.read(files.path_of(made, u.kind.folder, 0), codes, u.schema)
-        assert first.same_as(published(opened)[u.name])
+        assert first.same_as(opened.published(u))
         with pytest.raises(ReleaseError, match="does not have"):
             files.read(files.path_of(made, u.kind.folder, 1), codes[1:], u.schema)
 
@@ -354,8 +355,8 @@ def test_the_command_writes_into_its_own_folder_alone(
         if p.is_file() and p not in (*before, seal)
     )
     opened = open_release(copy / "release")
-    assert len(list(replicates_of(opened, opened.after.persons))) == 2
-    ((_, table, level, (value, lower, upper, _)),) = intervals_of(opened)
+    assert len(list(OwnReplicates.of(opened).replicates(opened.after.persons))) == 2
+    ((_, table, level, (value, lower, upper, _)),) = OwnReplicates.of(opened).intervals()
     assert (table.name, level) == ("P1", "Tract")
     assert (lower <= value).mean() > 0.9
     assert (upper >= lower).all()
@@ -407,9 +408,9 @@ def test_replicates_of_another_release_are_refused(
     shutil.copytree(made, other / "release" / "intervals")
     opened = open_release(other / "release")
     with pytest.raises(ReleaseError, match="another release"):
-        list(replicates_of(opened, opened.after.persons))
+        list(OwnReplicates.of(opened).replicates(opened.after.persons))
     with pytest.raises(ReleaseError, match="another release"):
-        list(intervals_of(opened))
+        list(OwnReplicates.of(opened).intervals())
 
 
 def test_another_release_at_the_same_path_is_another(
@@ -448,10 +449,8 @@ def test_only_what_was_measured_is_drawn_again(run: Path) -> None:
     spine = opened.spine
     tree = MeasuredSpine.bypassed(spine, np.arange(spine.units("Block")))
     u = opened.after.persons
-    counts = tree.of_published(published(opened)[u.name]).upward(spine)
-    source = Redrawn(
-        u.name, u.schema, tree, opened.run.persons.on(Ways.of(tree)).plan, counts, 1, 1
-    )
+    counts = tree.of_published(opened.published(u)).upward(spine)
+    source = Redrawn(opened.run.persons.on(Ways.of(tree)), tree, counts, SeededNoise(1, 1))
     for level in spine.levels:
         if source.queries(level):
             m = source.read(level, source.queries(level)[0], 0, spine.units(level))
@@ -466,7 +465,7 @@ def test_the_list_of_intervals_is_under_the_seal(worlds: Worlds, run: Path, tmp_
     said = verify.statement(release)
     assert "intervals/manifest.json" in said.digests
     assert (release / "privacy.html").read_bytes() == page
-    assert list(intervals_of(open_release(release)))
+    assert list(OwnReplicates.of(open_release(release)).intervals())
     path = release / "intervals" / "manifest.json"
     kept = path.read_text()
     path.write_text(kept.replace('"coverage": 0.9', '"coverage": 0.99'))

@@ -4,8 +4,8 @@ in the release and in all replicates.
 Columns: ``GEOID`` (the geocode, where a level has none), ``variable`` and ``label`` of the table's
 column, the published ``value``, the ends ``lower`` and ``upper`` of its interval, ``moe`` (its
 half-width before ends are made whole), ``rmse`` and ``bias`` over the replicates, whether the bias
-was subtracted, how many ``replicates`` there were, and what the interval rests on, its ``basis``:
-one of some words that whoever writes it has. Of a count that is not covered the ends and the margin
+was subtracted, how many ``replicates`` there were, and what the interval rests on, its ``basis``: a
+word of :data:`das.replicates.BASES`. Of a count that is not covered the ends and the margin
 are missing. A count that has no row is 0 in the release and in every replicate, with the interval 0
 to 0. Tables of one level join to those of tidycensus by ``GEOID`` and ``variable``."""
 
@@ -31,7 +31,7 @@ from das.model.codes import Codes, encoded
 from das.model.frozen import Frozen
 from das.model.not_private import Private
 from das.model.spine import places
-from das.replicates import ReplicateErrors, ReplicateInterval
+from das.replicates import BASES, NOT_COVERED, ReplicateErrors, ReplicateInterval
 from das.tables import Table
 
 ENDS = ("value", "lower", "upper")
@@ -42,17 +42,15 @@ NO_END = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IntervalRows(Frozen):
-    """Of units ``codes`` and all columns of a table: arrays ``(units, columns)``; ``basis`` numbers
-    the words, and ``covered`` says where there is an interval."""
+class CountedIntervals(Frozen):
+    """Of some units and all columns of a table, ``(units, columns)`` each: what is published, how
+    far replicates fall from it, the intervals, and the number of what they rest on, of
+    :data:`das.replicates.BASES`."""
 
-    codes: Codes
     value: NDArray[np.int64]
     spread: ReplicateErrors
     interval: ReplicateInterval
     basis: NDArray[np.int8]
-    words: tuple[str, ...]
-    covered: NDArray[np.bool_]
 
 
 class IntervalWriter:
@@ -63,8 +61,9 @@ class IntervalWriter:
         self._path, self._table, self._private = path, table, private
         self._file: pq.ParquetWriter | None = None
 
-    def add(self, part: IntervalRows) -> None:
-        made = _rows(self._table, part, self._private)
+    def add(self, codes: Codes, part: CountedIntervals) -> None:
+        """Of the units ``codes``."""
+        made = _rows(self._table, codes, part, self._private)
         self._file = self._file or pq.ParquetWriter(self._path, made.schema, compression="zstd")
         self._file.write_table(made)
         self.rows += made.num_rows
@@ -117,12 +116,12 @@ def keep(folder: Path, names: Collection[str]) -> None:
             path.unlink()
 
 
-def _rows(table: Table, part: IntervalRows, private: Private) -> pa.Table:
+def _rows(table: Table, codes: Codes, part: CountedIntervals, private: Private) -> pa.Table:
     unit, column = np.nonzero(part.interval.upper > 0)
     at, s = (unit, column), part.spread
-    missing = ~part.covered[at]
+    missing = part.basis[at] == NOT_COVERED
     said = {
-        GEOID: texts.column(part.codes[unit]),
+        GEOID: texts.column(codes[unit]),
         "variable": _words(table.columns, column),
         "label": _words(table.labels, column),
         "value": part.value[at],
@@ -133,7 +132,7 @@ def _rows(table: Table, part: IntervalRows, private: Private) -> pa.Table:
         "bias": s.bias[at],
         "bias_subtracted": part.interval.subtracted[at],
         "replicates": np.full(len(unit), s.replicates, dtype=np.int16),
-        BASIS: _words(part.words, part.basis[at].astype(np.int64)),
+        BASIS: _words(tuple(BASES), part.basis[at].astype(np.int64)),
     }
     said |= {name: texts.repeated(says, len(unit)) for name, says in marks(table, private).items()}
     return pa.table(said)

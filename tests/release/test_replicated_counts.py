@@ -8,8 +8,8 @@ import numpy as np
 
 from das.model.grouping import Grouping
 from das.model.schema import Attribute, Schema
-from das.release.interval_basis import BASES, bases, exact_columns
-from das.replicates import ReplicateErrors
+from das.release.replicated_counts import exact_columns
+from das.replicates import BASES, ReplicateErrors, bases
 from das.tables import Table
 
 SCHEMA = Schema(

@@ -1,0 +1,146 @@
+"""Replicates of a release of counts over a tree, and the page of its intervals.
+
+The release is measured and estimated again as it was: by its plan, over the tree that was measured,
+within its invariants and bounds. What those say of a count is public, so they bound its interval.
+The page of the release is sealed, and stays as it is: the one here is the same look-up, with one
+column more. Like ``das.release.post``, nothing here can see the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from das import tables
+from das.engine import InProcess, Silent
+from das.files.release import replicates
+from das.model.areas import Areas
+from das.model.count_range import count_range, range_of_areas
+from das.model.histogram import Histogram
+from das.model.level_bounds import LevelBounds
+from das.model.universe import Planned, Universe
+from das.release import interval_dictionary, page
+from das.release.post import Opened, estimate, on_published
+from das.release.replicate_source import (
+    BY_TRUTH,
+    ENOUGH,
+    PAGE,
+    AskedIntervals,
+    PublicNoise,
+    ReleaseSource,
+)
+from das.replicates import ReplicateErrors, interval
+from das.report.answers import Answers, Shown
+from das.report.interval_page import interval_html
+
+#: By level, counts of the release or of a replicate.
+CountsByLevel = Mapping[str, Histogram]
+
+
+@dataclass(frozen=True, eq=False)
+class OwnReplicates(ReleaseSource):
+    """Of the release that was ``opened``."""
+
+    opened: Opened
+
+    @staticmethod
+    def of(opened: Opened) -> OwnReplicates:
+        every = tuple(
+            (u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name))
+        )
+        return OwnReplicates(opened.spine, every, opened.after.private, opened.folder, opened)
+
+    @property
+    def measured(self) -> Opened:
+        return self.opened
+
+    def areas(self) -> tuple[Areas, ...]:
+        return self.opened.areas()
+
+    def assigned(self, u: Universe) -> dict[str, str]:
+        return self.opened.assigned(u.name)
+
+    def bounds(self, u: Universe) -> Mapping[str, LevelBounds]:
+        return self.opened.published_bounds(u)
+
+    def planned(self) -> Sequence[Planned]:
+        return self.opened.run.universes
+
+    def published(self) -> dict[str, Histogram]:
+        return {u.name: self.opened.published(u) for u in self.opened.after.universes}
+
+    def again(
+        self, counts: Mapping[str, Histogram], noise: PublicNoise, pool: Executor | None = None
+    ) -> dict[str, Histogram]:
+        out = {}
+        for u, planned in zip(self.opened.after.universes, self.planned(), strict=True):
+            tree = self.opened.tree(u)
+            levels = tree.of_published(counts[u.name]).upward(tree.spine)
+            source = noise.whole(planned, tree, levels)
+            result = estimate(self.opened, u, pool or InProcess(), Silent(), source=source)
+            out[u.name] = on_published(self.opened, u, result)[self.spine.levels[-1]]
+        return out
+
+    def described(
+        self, out: Path, asked: AskedIntervals, tables: Collection[str]
+    ) -> Mapping[str, str]:
+        after = self.opened.after
+        held = {u.name: self._held(out, u, asked.count) for u in after.universes}
+        published = page.shown(self.opened, {name: found[0] for name, found in held.items()})
+        html = interval_html(
+            with_intervals(self, published, held, asked),
+            after.name,
+            asked.coverage,
+            asked.count,
+            ENOUGH,
+            self.says(asked.rule),
+            private=after.private,
+        )
+        return {
+            interval_dictionary.NAME: interval_dictionary.text(self, tables, paged=True),
+            PAGE: html,
+        }
+
+    def _held(self, out: Path, u: Universe, count: int) -> list[CountsByLevel]:
+        """The release, and its replicates after it."""
+        codes = replicates.codes_of(self.spine, self.spine.levels[-1])
+        paths = [replicates.path_of(out, u.kind.folder, n) for n in range(count + 1)]
+        return [replicates.read(path, codes, u.schema).upward(self.spine) for path in paths]
+
+
+def with_intervals(
+    source: OwnReplicates,
+    shown: Shown,
+    held: Mapping[str, Sequence[CountsByLevel]],
+    asked: AskedIntervals,
+) -> Shown:
+    """What a page shows, with the interval of every published answer; ``held`` are the counts of
+    the release and of its replicates, by universe."""
+    lowest, universes = source.spine.levels[-1], source.opened.after.universes
+    schemas = {u.name: u.schema for u in universes}
+    bounds = {u.name: source.bounds(u) for u in universes}
+    kinds = {areas.kind: areas for areas in shown.areas}
+    rule = "ct" if asked.rule == BY_TRUTH else asked.rule
+    off = {
+        (name, areas.kind): [areas.histogram(levels[lowest]) for levels in found]
+        for name, found in held.items()
+        for areas in shown.areas
+    }
+
+    def of(a: Answers) -> Answers:
+        query, found = schemas[a.universe].query(a.query), held[a.universe]
+        counts = off.get((a.universe, a.level)) or [levels[a.level] for levels in found]
+        spread = ReplicateErrors.over(a.published, (h.answer(query) for h in counts[1:]))
+        masks = query.index == np.arange(query.answers)[:, None]
+        if a.level in kinds:
+            within = range_of_areas(bounds[a.universe][lowest], source.spine, kinds[a.level], masks)
+        else:
+            within = count_range(bounds[a.universe][a.level], masks, 0, len(a.published))
+        made = interval(a.published, spread, asked.coverage, rule, within=within)
+        return replace(a, lower=made.lower.astype(np.int64), upper=made.upper.astype(np.int64))
+
+    return replace(shown, answers=tuple(of(a) for a in shown.answers))

@@ -1,0 +1,308 @@
+"""A source of replicates: what intervals ask of a publication, whichever it is.
+
+An interval is made of replicates of the counts under a published table. What differs between
+publications is told here by one value, a :class:`ReplicateSource`: tables and the tree that they
+are of, what of them is known exactly, what all replicates hold, and what must stand beside the
+intervals. There are three: a release of counts over a tree (:mod:`das.release.own_replicates`), one
+of the DHC (:mod:`das.release.dhc_replicates`), and replicates that another publisher made
+(:mod:`das.release.published_replicates`). Those of a release are made from what it published
+(:class:`ReleaseSource`), with noise that is public and comes from outside
+(:class:`PublicNoise`): so reading replicates needs no noise.
+
+Like ``das.release.post``, nothing here can see the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.accounting.codec import identity
+from das.errors import ReleaseError, UserError
+from das.files.release import interval_rows, replicates, statement
+from das.files.run import run_directory
+from das.files.run.ledger import INTERVALS
+from das.model.areas import Areas
+from das.model.budget import Plan
+from das.model.histogram import Histogram
+from das.model.level_bounds import LevelBounds
+from das.model.measured_spine import MeasuredSpine
+from das.model.measurement import MeasurementSource
+from das.model.not_private import Private
+from das.model.schema import Schema
+from das.model.sparse_measurement import SparseSource
+from das.model.spine import Spine
+from das.model.universe import Universe
+from das.release.post import Opened
+from das.replicates import RULES, check_rule
+from das.tables import Table
+
+#: Replicates that do for shares, extremes and intervals of many areas at once.
+ENOUGH = 50
+#: And for counts, one by one.
+ENOUGH_FOR_COUNTS = 25
+#: The rule of intervals that hold by true value as well (:mod:`das.replicates.by_truth`). It is of
+#: the counts of a whole level, and those of :data:`das.replicates.RULES` of any statistic.
+BY_TRUTH = "pratt"
+COUNT_RULES = (*RULES, BY_TRUTH)
+#: Where places are looked up.
+PAGE = "index.html"
+#: What must stand beside intervals.
+SAYS = (
+    "Of disclosure avoidance alone: not of coverage or response errors of the census.",
+    (
+        "Approximate, and by published value: true counts that are small and were published as 0"
+        " are missed more often."
+    ),
+    "Each by itself: of many intervals together some miss.",
+)
+_BY_TRUE_VALUE = (
+    "Approximate: by published value, and of small counts nearly as often by true value, over the"
+    " cells of a table and level together."
+)
+
+#: A table of a universe, at a level.
+Chosen = tuple[Universe, Table, str]
+#: Published values of a table, the ends of their intervals, and what these rest on, ``(units,
+#: columns)`` each: as :func:`das.files.release.interval_rows.read` has them.
+Ends = tuple[NDArray[np.int64], ...]
+
+
+@dataclass(frozen=True)
+class AskedIntervals:
+    """What is asked for: ``count`` replicates of ``seed``, the ``rule`` and ``coverage`` of
+    intervals, and of which tables and levels (all, where none is named)."""
+
+    count: int
+    seed: int
+    coverage: float
+    rule: str = "ct"
+    tables: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.count < 2 or self.seed < 0:
+            raise UserError(
+                f"{self.count} replicates of seed {self.seed}",
+                where="intervals",
+                remedy="two replicates at the least, and a seed of 0 or more",
+            )
+        check_rule(self.coverage, self.rule, COUNT_RULES)
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicateSource:
+    """``tables`` of the counts of some universes over the tree ``spine``. The ``folder`` is that of
+    a release or, where there is none, of intervals. As it stands, every table is of all levels, and
+    nothing is known but the counts and their replicates."""
+
+    #: What must stand beside the intervals, too.
+    beside: ClassVar[tuple[str, ...]] = ()
+    #: Whether counts of an earlier release are the same in all replicates.
+    rests: ClassVar[bool] = False
+
+    spine: Spine
+    tables: tuple[tuple[Universe, Table], ...]
+    private: Private
+    folder: Path
+
+    def levels(self, table: Table) -> tuple[str, ...]:
+        """Those that a table is published for."""
+        del table
+        return self.spine.levels
+
+    def assigned(self, u: Universe) -> dict[str, str]:
+        """Attributes that were made up by a rule, each with a sentence."""
+        del u
+        return {}
+
+    def bounds(self, u: Universe) -> Mapping[str, LevelBounds]:
+        """Where counts can be, by level, where any bounds are known."""
+        del u
+        return {}
+
+    def exact(self, u: Universe, table: Table, level: str) -> NDArray[np.bool_] | None:
+        """Of a level without bounds, the columns that are known exactly, ``(columns,)``."""
+        del u, table, level
+        return None
+
+    def described(
+        self, out: Path, asked: AskedIntervals, tables: Collection[str]
+    ) -> Mapping[str, str]:
+        """Texts to write beside the intervals of ``tables``, by the names of their files. The
+        folder ``out`` has the replicates, and a tree that a page has room for."""
+        del out, asked, tables
+        return {}
+
+    @property
+    def universes(self) -> tuple[Universe, ...]:
+        """Whose counts there are tables of."""
+        return tuple({u.name: u for u, _ in self.tables}.values())
+
+    def universe(self, table: Table) -> Universe:
+        """That of which a table is."""
+        return next(u for u, t in self.tables if t.name == table.name)
+
+    def chosen(self, names: Sequence[str] = (), levels: Sequence[str] = ()) -> list[Chosen]:
+        """:func:`chosen_of` these, of levels that a table is published for. Raises
+        :class:`UserError` where that leaves none.
+        """
+        asked = chosen_of(self.tables, self.spine.levels, names, levels)
+        found = [(u, t, level) for u, t, level in asked if level in self.levels(t)]
+        if asked and not found:
+            _, t, level = asked[0]
+            raise UserError(
+                f"{t.name} is not published for the level {level}",
+                where="--level",
+                remedy=f"its levels are {', '.join(self.levels(t))}",
+            )
+        return found
+
+    def says(self, rule: str) -> tuple[str, ...]:
+        """What must stand beside intervals by a ``rule``."""
+        return (SAYS[0], _BY_TRUE_VALUE if rule == BY_TRUTH else SAYS[1], *SAYS[2:], *self.beside)
+
+    def intervals(
+        self, names: Sequence[str] = (), levels: Sequence[str] = ()
+    ) -> Iterator[tuple[Universe, Table, str, Ends]]:
+        """Those that there are, of the tables and levels that are named, or of all."""
+        chosen, out = self.chosen(names, levels), self._intervals()
+        for u, table, level in chosen:
+            if out is not None and (path := out / file_of(table, level)).is_file():
+                codes = replicates.codes_of(self.spine, level)
+                yield u, table, level, interval_rows.read(path, table, codes)
+
+    def _intervals(self) -> Path | None:
+        """The folder of the intervals, if there are any."""
+        return self.folder
+
+
+class PlannedUniverse(Protocol):
+    """Records of a schema, and the plan by which they are measured."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def plan(self) -> Plan: ...
+
+
+class PublicNoise(Protocol):
+    """Measures ``counts``, which are published, by level of a tree: by the plan of a universe, with
+    noise that anybody can draw again."""
+
+    def whole(
+        self, u: PlannedUniverse, tree: MeasuredSpine, counts: Mapping[str, Histogram]
+    ) -> MeasurementSource:
+        """All answers are drawn."""
+
+    def on_request(
+        self, u: PlannedUniverse, spine: Spine, counts: Mapping[str, Histogram]
+    ) -> SparseSource:
+        """Those answers are drawn that are asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseSource(ReplicateSource):
+    """A release, whose replicates are made, and lie in its own folder of intervals or elsewhere."""
+
+    @property
+    def measured(self) -> Opened | None:
+        """The release, where its measurements were drawn whole: then noise and intervals from
+        measurements are known of every table."""
+        return None
+
+    def areas(self) -> tuple[Areas, ...]:
+        """Areas across the levels that the input knew."""
+        return ()
+
+    def planned(self) -> Sequence[PlannedUniverse]:
+        """What was measured. Raises :class:`UserError` where another publisher measured, whose
+        budget nobody states."""
+        raise NotImplementedError
+
+    def published(self) -> dict[str, Histogram]:
+        """The published counts of the lowest level, by universe."""
+        raise NotImplementedError
+
+    def again(
+        self, counts: Mapping[str, Histogram], noise: PublicNoise, pool: Executor | None = None
+    ) -> dict[str, Histogram]:
+        """What the algorithm publishes of the lowest level, by universe, if ``counts`` are the
+        truth and this is the ``noise``: estimated in ``pool`` or in this process, the same numbers.
+        Raises as :meth:`planned`."""
+        raise NotImplementedError
+
+    def replicates(self, u: Universe) -> Iterator[Histogram]:
+        """The replicates that the release has, in order: those of which its intervals are; none
+        where it has none, or not yet.
+        """
+        codes = replicates.codes_of(self.spine, self.spine.levels[-1])
+        for n in range(1, 1 + int(self._manifest().get("replicates", 0))):
+            path = replicates.path_of(self.folder / INTERVALS, u.kind.folder, n)
+            yield replicates.read(path, codes, u.schema)
+
+    def _intervals(self) -> Path | None:
+        return self.folder / INTERVALS if self._manifest() else None
+
+    def _manifest(self) -> dict[str, Any]:
+        """What the manifest of the intervals of the release says; nothing where it has none. Raises
+        :class:`ReleaseError` where they are another release's, or altered."""
+        out = self.folder / INTERVALS
+        if not (out / replicates.MANIFEST).is_file():
+            return {}
+        said = run_directory.read_json(out / replicates.MANIFEST)
+        if said.get("release") != digest_of(self.folder):
+            raise ReleaseError(
+                "these replicates are of another release",
+                where=out,
+                remedy="take the folder away, and make them again",
+            )
+        replicates.check(out)
+        return said
+
+
+def digest_of(release: Path) -> str:
+    """What tells a release from any other."""
+    return identity(statement.read(release))
+
+
+def file_of(table: Table, level: str) -> str:
+    return f"{table.name}_{level}.parquet"
+
+
+def chosen_of(
+    every: Sequence[tuple[Universe, Table]],
+    there: Sequence[str],
+    names: Sequence[str],
+    levels: Sequence[str],
+) -> list[Chosen]:
+    """Of each table and level that is asked for, of those that there are; of all, where none is
+    named. Raises :class:`UserError` for one that there is not.
+    """
+    for name, known, what in (
+        (names, [t.name for _, t in every], "tables"),
+        (levels, there, "levels"),
+    ):
+        if lost := [n for n in name if n not in known]:
+            raise UserError(
+                f"there is no {lost[0]!r}",
+                where=f"--{what.removesuffix('s')}",
+                remedy=f"the {what} are {', '.join(known)}",
+            )
+    return [
+        (u, t, level)
+        for u, t in every
+        if not names or t.name in names
+        for level in there
+        if not levels or level in levels
+    ]
