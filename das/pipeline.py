@@ -127,7 +127,6 @@ def concluded(maker: Maker, work: Running, measured: MeasuringRecord, derived: D
     directory, spec, stages = work.directory, maker.spec, work.stages
     said = {
         "name": spec.run.name,
-        "publication": spec.publication(),
         "entropy": measured.entropy,
         "version": __version__,
         "spec_digest": spec.digest,

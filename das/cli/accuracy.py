@@ -65,6 +65,7 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
     where the release has intervals; docs/evaluation.md says what their columns mean."""
     directory = RunDirectory(run_dir)
     require(publication_of(directory.release), "evaluate", run_dir)
+    directory.require_truth()
     made, private = maker_of_run(directory).evaluated(directory, areas), privacy_of(run_dir)
     outcome = Outcome(directory, private=private, **made)
     if as_json:

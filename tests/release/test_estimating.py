@@ -24,6 +24,7 @@ from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010 as simulate_2010
 from das.release import again as from_release
+from das.release import estimating
 from tests.altered import sealed
 
 CHANGES = ("run.seed=5", "output.report=false", "geography.spine=tabulation")
@@ -233,7 +234,7 @@ def test_a_failure_leaves_nothing(
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(from_release, "publish", stopped)
+    monkeypatch.setattr(estimating, "publish", stopped)
     done = das("estimate", "--from", run, "--out", tmp_path / "new")
     assert done.exit_code == 130
     assert not (tmp_path / "new").exists()
