@@ -21,7 +21,7 @@ from das.errors import ReleaseError
 from das.files import codes as texts
 from das.files.measurements.nmf import folders
 from das.files.parquet import LOST as _LOST
-from das.files.parquet import batches, opened, readable, refuse_marked
+from das.files.parquet import batches, metadata, readable, refuse_marked
 from das.files.parquet import columns as _columns
 from das.model.codes import Codes, text
 from das.model.measurement import Measurement
@@ -224,7 +224,7 @@ class _File:
     @staticmethod
     def of(path: Path, spine: Spine, level: str) -> _File:
         with readable(path):
-            meta = opened(path).metadata
+            meta = metadata(path)
             groups = tuple(
                 (name.removesuffix("_dpq"), g) for g, name in enumerate(names_of(meta, path))
             )
