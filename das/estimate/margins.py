@@ -42,7 +42,7 @@ from das.estimate.information import inhabited
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.estimate.modes import Modes
 from das.model.level_bounds import LevelBounds
-from das.model.measurement import MeasurementSource
+from das.model.measurement import Measurement, MeasurementSource
 from das.model.query import Query
 from das.model.schema import Schema
 
@@ -54,6 +54,8 @@ Ints = NDArray[np.int64]
 MOST = 512
 #: The margin of a column that nothing determines.
 UNKNOWN = -1
+#: So many units are taken together: their values are copied.
+_ROWS = 512
 #: What is below this is rounding error, in eigenvalues relative to the largest and in coefficients
 #: of a column.
 _NONE = 1e-8
@@ -111,24 +113,27 @@ class LevelMargins:
     ) -> tuple[Array, Array]:
         """Estimates of columns ``(columns, cells)`` for units ``start:stop``, and their standard
         errors, both ``(units, columns)``; NaN where nothing determines them."""
-        units = stop - start
         held = {name: source.read(self.name, name, start, stop) for name in self.queries}
+        return self.told(held, columns, np.arange(start, stop))
+
+    def told(
+        self, held: Mapping[str, Measurement], columns: NDArray[np.bool_], units: Ints
+    ) -> tuple[Array, Array]:
+        """The same of any ``units``, from what is ``held`` of them by query."""
         modes = Modes.of(
             self.schema, [*self.queries.values(), *([self.exact] if self.exact else [])]
         )
-        allowed = inhabited(modes, self.bounds.rows(start, stop))
+        allowed = inhabited(modes, self.bounds.some(units))
         variance = (
             np.array([np.maximum(m.variance, LEAST_VARIANCE) for m in held.values()])
-            .reshape(-1, units)
+            .reshape(-1, len(units))
             .T
         )
         _, first, pattern = np.unique(
             np.hstack([allowed, variance]), axis=0, return_index=True, return_inverse=True
         )
-        value, error = (
-            np.full((units, len(columns)), np.nan),
-            np.full((units, len(columns)), np.nan),
-        )
+        value = np.full((len(units), len(columns)), np.nan)
+        error = np.full_like(value, np.nan)
         for number, one in enumerate(first):
             rows = np.flatnonzero(pattern.ravel() == number)
             seen = {
@@ -142,13 +147,13 @@ class LevelMargins:
                 told = np.flatnonzero(
                     weight.any(axis=1)
                 )  # of a block without group quarters, an eighth
-                found += held[name].values[np.ix_(rows, told)].astype(float) @ weight[told]
+                for i in range(0, len(rows), _ROWS):
+                    some = held[name].values[np.ix_(rows[i : i + _ROWS], told)]
+                    found[i : i + _ROWS] += some.astype(float) @ weight[told]
             if w.exact is not None:
-                found += self._exactly(start + rows) @ w.exact
-            value[rows], error[rows] = (
-                np.where(w.known, found, np.nan),
-                np.where(w.known, w.error, np.nan),
-            )
+                found += self._exactly(units[rows]) @ w.exact
+            value[rows] = np.where(w.known, found, np.nan)
+            error[rows] = np.where(w.known, w.error, np.nan)
         return value, error
 
     def _exactly(self, units: NDArray[np.intp]) -> Ints:

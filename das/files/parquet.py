@@ -24,7 +24,7 @@ DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError, MemoryError, OverflowE
 #: Of so many files what they say of themselves is kept, and of small ones of so many more.
 _FILES, _SMALL_FILES = 8, 512
 #: A small file has no more bytes, and no more values; so many bytes of the rows of such are kept.
-SMALL, _VALUES, _KEPT = 1 << 17, 1 << 19, 1 << 24
+SMALL, _VALUES, _KEPT = 1 << 17, 1 << 19, 1 << 23
 _Stamp = tuple[str, int, int, int]
 _KNOWN: dict[_Stamp, pq.FileMetaData] = {}
 _KNOWN_SMALL: dict[_Stamp, pq.FileMetaData] = {}

@@ -339,6 +339,10 @@ class Schema(Frozen):
         """Those that were asked for: a run asks for a dozen, some thousand times."""
         return {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """Another process spells its queries itself: their indices are larger than the schema."""
+        return {k: v for k, v in self.__dict__.items() if k != "_queries"}
+
     def _spelled(self, name: str) -> Query:
         groupings = [Grouping.total(a.name, a.levels) for a in self.attributes]
         if name == DETAILED:
