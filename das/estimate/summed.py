@@ -74,6 +74,7 @@ class Summed:
         made up of was not asked; one with no unit of the tree in it has nobody, and nothing was
         measured."""
         cover = self._covers[level].some(units)
+        alone = len(cover.unit) == len(units)  # each is one unit of the tree, or some are none
         values: Ints | None = None
         variance, asked = np.zeros(len(units)), np.zeros(len(units), dtype=np.int64)
         for depth, name in enumerate(self.tree.spine.levels):
@@ -83,17 +84,21 @@ class Summed:
             place, unit = cover.place[here], cover.unit[here]
             for some in self._runs(name, query, unit):
                 m = self.source.read(name, query, int(unit[some[0]]), int(unit[some[-1]]) + 1)
-                if values is None:
-                    values = np.zeros((len(units), m.values.shape[1]), dtype=np.int64)
                 at = _slice(unit[some] - m.start)
-                _add(values, place[some], m.values[at])
+                if alone and np.array_equal(place[some], np.arange(len(units))):
+                    values = m.values[at]  # nothing is copied
+                else:
+                    if values is None:
+                        values = np.zeros((len(units), m.values.shape[1]), dtype=np.int64)
+                    _add(values, place[some], m.values[at])
                 _add(variance, place[some], m.variance[at])
                 _add(asked, place[some], np.ones(len(some), dtype=np.int64))
         if values is None:
             values = np.zeros((len(units), 1), dtype=np.int64)
         whole = (asked == np.bincount(cover.place, minlength=len(units))) & (asked > 0)
         known = whole & np.isfinite(variance)
-        values[~known] = 0
+        if not known.all():
+            values = np.where(known[:, None], values, 0)
         return Measurement(level, query, 0, values, np.where(known, variance, np.inf))
 
     def part(self, level: str, start: int, stop: int) -> Summed:

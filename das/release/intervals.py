@@ -99,7 +99,9 @@ class Intervals:
         for piece in source.batches(level, answers):
             if len(units := piece[inside[piece]]):
                 held = {name: source.some(level, name, units) for name in told.queries}
-                yield units, told.told(held, columns, units)
+                found = told.told(held, columns, units)
+                del held  # before the next piece is read
+                yield units, found
 
     def _joint(self, level: str) -> bool:
         """Whether totals of several units together are known, which no batch may part."""
