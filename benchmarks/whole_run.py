@@ -56,9 +56,14 @@ def whole_run(
 
 
 def measured(
-    arguments: Sequence[str], out: Path, *, workers: int, more: Sequence[str] = ()
+    arguments: Sequence[str],
+    out: Path,
+    *,
+    workers: int,
+    more: Sequence[str] = (),
+    source: Path = ROOT,
 ) -> WholeRun:
-    """Any command of ``das`` that makes a run in ``out``."""
+    """Any command of ``das`` that makes a run in ``out``, by the code of the checkout ``source``."""
     command = [
         sys.executable,
         "-m",
@@ -75,7 +80,7 @@ def measured(
     others = _children(os.getpid())
     before, began, peak = _cpu_of_children(), perf_counter(), 0.0
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
+        process = subprocess.Popen(command, cwd=source, stdout=subprocess.DEVNULL, stderr=errors)
         while process.poll() is None:
             looked = perf_counter()
             peak = max(peak, _megabytes(process.pid))

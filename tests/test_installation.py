@@ -94,6 +94,16 @@ def test_a_command_loads_no_library_before_it_is_used() -> None:
     assert not loaded & {"matplotlib", "pandas", "scipy.optimize", "scipy.stats"}
 
 
+def test_pages_are_drawn_without_a_plotting_library() -> None:
+    """All pages but maps, and curves for print."""
+    pages = ("page", "release_page", "privacy", "compare", "sweep", "dhc_errors", "dhc_figures")
+    said = "; ".join(f"import das.report.{p}" for p in (*pages, "group_figures", "area_page"))
+    done = python(sys.executable, "-c", f"import sys; {said}; print(*sys.modules)", cwd=ROOT)
+    loaded = set(done.stdout.split())
+    assert "das.report.chart" in loaded
+    assert not loaded & {"matplotlib", "pandas"}
+
+
 def test_the_package_loads_nothing_before_a_name_is_asked_for() -> None:
     done = python(sys.executable, "-c", "import das, sys; print(*sys.modules)", cwd=ROOT)
     assert {m for m in done.stdout.split() if m.split(".")[0] in ("das", "numpy", "pandas")} == {

@@ -177,10 +177,11 @@ class Contour:
         return np.concatenate(pieces)
 
     def _kept(self, j: NDArray[np.int64]) -> Kept:
-        bound = np.zeros(len(j))
+        bound, tau = np.zeros(len(j)), -self.tau
         for theta in self.thetas:
             bound += theta.log_bound(self.angles(theta, j))
-            j, bound = j[bound > -self.tau], bound[bound > -self.tau]
+            high = bound > tau
+            j, bound = j[high], bound[high]
         log_phi, off = np.zeros(len(j), dtype=np.complex128), np.full(len(j), 64.0)
         for theta in self.thetas:
             t = self.angles(theta, j)

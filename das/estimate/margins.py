@@ -42,7 +42,7 @@ from das.estimate.information import alike, inhabited
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.estimate.modes import Modes
 from das.model.level_bounds import LevelBounds
-from das.model.measurement import MeasurementSource
+from das.model.measurement import Measurement, MeasurementSource
 from das.model.query import Query
 from das.model.schema import Schema
 
@@ -54,6 +54,8 @@ Ints = NDArray[np.int64]
 MOST = 512
 #: The margin of a column that nothing determines.
 UNKNOWN = -1
+#: So many units are taken together: their values are copied.
+_ROWS = 512
 #: What is below this is rounding error, in eigenvalues relative to the largest and in coefficients
 #: of a column.
 _NONE = 1e-8
@@ -111,15 +113,20 @@ class LevelMargins:
     ) -> tuple[Array, Array]:
         """Estimates of columns ``(columns, cells)`` for units ``start:stop``, and their standard
         errors, both ``(units, columns)``; NaN where nothing determines them."""
-        units = stop - start
         held = {name: source.read(self.name, name, start, stop) for name in self.queries}
+        return self.told(held, columns, np.arange(start, stop))
+
+    def told(
+        self, held: Mapping[str, Measurement], columns: NDArray[np.bool_], units: Ints
+    ) -> tuple[Array, Array]:
+        """The same of any ``units``, from what is ``held`` of them by query."""
         told_by = [*self.queries.values(), *([self.exact] if self.exact else [])]
         modes = Modes.of(self.schema, told_by)
-        allowed = inhabited(modes, self.bounds.rows(start, stop))
+        allowed = inhabited(modes, self.bounds.some(units))
         each = [np.maximum(m.variance, LEAST_VARIANCE) for m in held.values()]
-        variance = np.array(each).reshape(-1, units).T
+        variance = np.array(each).reshape(-1, len(units)).T
         pattern, first = alike(allowed, variance)
-        value, error = (np.full((units, len(columns)), np.nan) for _ in range(2))
+        value, error = (np.full((len(units), len(columns)), np.nan) for _ in range(2))
         for number, one in enumerate(first):
             rows = np.flatnonzero(pattern == number)
             seen = {
@@ -131,9 +138,11 @@ class LevelMargins:
             found = np.zeros((len(rows), len(columns)))
             for name, weight in w.measured.items():
                 told = np.flatnonzero(weight.any(axis=1))  # an eighth without group quarters
-                found += held[name].values[np.ix_(rows, told)].astype(float) @ weight[told]
+                for i in range(0, len(rows), _ROWS):
+                    some = held[name].values[np.ix_(rows[i : i + _ROWS], told)]
+                    found[i : i + _ROWS] += some.astype(float) @ weight[told]
             if w.exact is not None:
-                found += self._exactly(start + rows) @ w.exact
+                found += self._exactly(units[rows]) @ w.exact
             value[rows] = np.where(w.known, found, np.nan)
             error[rows] = np.where(w.known, w.error, np.nan)
         return value, error

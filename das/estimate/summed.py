@@ -11,10 +11,12 @@ of all other units say of it besides is not used: :mod:`das.estimate.areas` does
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from das.model.cover import Cover
 from das.model.measured_spine import Ints, MeasuredSpine
@@ -50,30 +52,54 @@ class Summed:
         return tuple(dict.fromkeys(name for queries in names for name in queries))
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
-        """A unit has an infinite variance where some unit that it is made up of was not asked; one
-        with no unit of the tree in it has nobody, and nothing was measured."""
-        cover = self._covers[level].rows(start, stop)
+        """As :meth:`some`, of the units ``start:stop``."""
+        return replace(self.some(level, query, np.arange(start, stop)), start=start)
+
+    def batches(self, level: str, answers: int) -> Iterator[Ints]:
+        """All units of a level, in the pieces and in the order in which the tree has them: so each
+        batch of the tree, at ``answers`` a unit, is read once, and not for every piece of the
+        level."""
+        depth, unit = self._covers[level].first(self.published.units(level))
+        order = np.lexsort((unit, depth))
+        depth, unit = depth[order], unit[order]
+        batch = np.zeros(len(order), dtype=np.int64)
+        for i in np.unique(depth[depth >= 0]).tolist():
+            starts = [a for a, _ in self.tree.spine.batches(self.tree.spine.levels[i], answers)]
+            batch[depth == i] = np.searchsorted(starts, unit[depth == i], side="right")
+        cuts = (np.diff(depth) != 0) | (np.diff(batch) != 0)
+        yield from np.split(order, np.flatnonzero(cuts) + 1)
+
+    def some(self, level: str, query: str, units: Ints) -> Measurement:
+        """Of some units, in their order. One has an infinite variance where some unit that it is
+        made up of was not asked; one with no unit of the tree in it has nobody, and nothing was
+        measured."""
+        cover = self._covers[level].some(units)
+        alone = len(cover.unit) == len(units)  # each is one unit of the tree, or some are none
         values: Ints | None = None
-        variance, asked = np.zeros(stop - start), np.zeros(stop - start, dtype=np.int64)
+        variance, asked = np.zeros(len(units)), np.zeros(len(units), dtype=np.int64)
         for depth, name in enumerate(self.tree.spine.levels):
             if query not in self.source.queries(name):
                 continue
             here = np.flatnonzero(cover.depth == depth)
-            place, unit = cover.place[here] - start, cover.unit[here]
+            place, unit = cover.place[here], cover.unit[here]
             for some in self._runs(name, query, unit):
                 m = self.source.read(name, query, int(unit[some[0]]), int(unit[some[-1]]) + 1)
-                at = unit[some] - m.start
-                if values is None:
-                    values = np.zeros((stop - start, m.values.shape[1]), dtype=np.int64)
-                np.add.at(values, place[some], m.values[at])
-                np.add.at(variance, place[some], m.variance[at])
-                np.add.at(asked, place[some], 1)
+                at = _slice(unit[some] - m.start)
+                if alone and np.array_equal(place[some], np.arange(len(units))):
+                    values = m.values[at]  # nothing is copied
+                else:
+                    if values is None:
+                        values = np.zeros((len(units), m.values.shape[1]), dtype=np.int64)
+                    _add(values, place[some], m.values[at])
+                _add(variance, place[some], m.variance[at])
+                _add(asked, place[some], np.ones(len(some), dtype=np.int64))
         if values is None:
-            values = np.zeros((stop - start, 1), dtype=np.int64)
-        whole = (asked == np.bincount(cover.place - start, minlength=stop - start)) & (asked > 0)
+            values = np.zeros((len(units), 1), dtype=np.int64)
+        whole = (asked == np.bincount(cover.place, minlength=len(units))) & (asked > 0)
         known = whole & np.isfinite(variance)
-        values[~known] = 0
-        return Measurement(level, query, start, values, np.where(known, variance, np.inf))
+        if not known.all():
+            values = np.where(known[:, None], values, 0)
+        return Measurement(level, query, 0, values, np.where(known, variance, np.inf))
 
     def part(self, level: str, start: int, stop: int) -> Summed:
         del level, start, stop
@@ -89,3 +115,18 @@ class Summed:
             order = np.argsort(unit, kind="stable")
             batch = np.searchsorted(self._slices[level, answers], unit[order], side="right")
             yield from np.split(order, np.flatnonzero(np.diff(batch)) + 1)
+
+
+def _add(to: NDArray[Any], at: Ints, what: NDArray[Any]) -> None:
+    """``to[at] += what``, where some places may be there twice."""
+    if np.bincount(at).max(initial=0) > 1:
+        np.add.at(to, at, what)
+    else:
+        to[_slice(at)] += what
+
+
+def _slice(at: Ints) -> Ints | slice:
+    """The same places as a slice, where they follow each other: nothing is copied."""
+    if len(at) and (np.diff(at) == 1).all():
+        return slice(int(at[0]), int(at[-1]) + 1)
+    return at

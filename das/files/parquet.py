@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from das.errors import ReleaseError
 from das.model.not_private import COLUMN, WARNING, Private
@@ -19,9 +21,16 @@ from das.model.not_private import COLUMN, WARNING, Private
 LOST = "the release is incomplete or altered: get it again from where it was published"
 #: What reading a damaged file may end in: a text that is no UTF-8, a length that no memory holds.
 DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError, MemoryError, OverflowError)
-#: Of so many files what they say of themselves is kept.
-_FILES = 8
-_KNOWN: dict[tuple[str, int, int, int], pq.FileMetaData] = {}
+#: Of so many files what they say of themselves is kept, and of small ones of so many more.
+_FILES, _SMALL_FILES = 8, 512
+#: A small file has no more bytes, and no more values; so many bytes of the rows of such are kept.
+SMALL, _VALUES, _KEPT = 1 << 17, 1 << 19, 1 << 23
+_Stamp = tuple[str, int, int, int]
+_KNOWN: dict[_Stamp, pq.FileMetaData] = {}
+_KNOWN_SMALL: dict[_Stamp, pq.FileMetaData] = {}
+#: Of a small file where the rows of each row group begin, and end; none where its values are many.
+_GROUPS: dict[_Stamp, NDArray[np.int64] | None] = {}
+_ROWS: dict[tuple[_Stamp, tuple[str, ...]], tuple[pa.Table, int]] = {}
 #: Columns that hold numbers, and lists of them, wherever they occur; all others hold text.
 NUMBERS = ("variance",)
 LISTS = ("value", "standard_error", "query_shape", "cell")
@@ -42,7 +51,7 @@ def marked(schema: pa.Schema, private: Private) -> pa.Schema:
 def is_marked(path: Path) -> bool:
     """Whether a file says that its noise was seeded."""
     with readable(path):
-        return COLUMN.encode() in (opened(path).metadata.metadata or {})
+        return COLUMN.encode() in (metadata(path).metadata or {})
 
 
 def refuse_marked(path: Path, said: Private) -> None:
@@ -77,15 +86,32 @@ def opened(path: Path) -> pq.ParquetFile:
     the rows. Nothing is read ahead by other threads: of small row groups on a disk of this machine,
     asking them takes longer than reading."""
     with readable(path):
-        now = path.stat()
-        stamp = (str(path), now.st_ino, now.st_size, now.st_mtime_ns)
-        known = _KNOWN.get(stamp)
-        file = pq.ParquetFile(path, metadata=known, pre_buffer=False)
-        if known is None:
-            while len(_KNOWN) >= _FILES:
-                _KNOWN.pop(next(iter(_KNOWN)), None)  # the oldest; threads may be at it, too
-            _KNOWN[stamp] = file.metadata
-        return file
+        return _opened(path, _stamp(path))
+
+
+def metadata(path: Path) -> pq.FileMetaData:
+    """What the file says of itself."""
+    with readable(path):
+        stamp = _stamp(path)
+        known = _KNOWN.get(stamp) or _KNOWN_SMALL.get(stamp)
+        return known or _opened(path, stamp).metadata
+
+
+def _stamp(path: Path) -> _Stamp:
+    """It is the same file while this is the same."""
+    now = path.stat()
+    return str(path), now.st_ino, now.st_size, now.st_mtime_ns
+
+
+def _opened(path: Path, stamp: _Stamp) -> pq.ParquetFile:
+    known, most = (_KNOWN_SMALL, _SMALL_FILES) if stamp[2] <= SMALL else (_KNOWN, _FILES)
+    said = known.get(stamp)
+    file = pq.ParquetFile(path, metadata=said, pre_buffer=False)
+    if said is None:
+        while len(known) >= most:
+            known.pop(next(iter(known)), None)  # the oldest; threads may be at it, too
+        known[stamp] = file.metadata
+    return file
 
 
 def columns(
@@ -93,12 +119,55 @@ def columns(
 ) -> pa.Table:
     """The columns ``names`` of one row group, or of all, and of the ``wanted`` those that there
     are. Each value is there, and of the kind that its column has in every file; texts are strings,
-    numbers are doubles."""
+    numbers are doubles.
+
+    A folder of measurements has a file for each level, state and batch, of some kilobytes and a
+    dozen row groups each: a small file is read once, whole, while it is the same file."""
+    with readable(path):
+        stamp = _stamp(path)
+        first = _first_rows(path, stamp)
+    if first is None:
+        return _read(path, names, wanted, group)
+    key = (stamp, (*names, "", *wanted))
+    known = _ROWS.get(key)
+    rows = _read(path, names, wanted) if known is None else known[0]
+    if known is None:
+        _keep(key, rows)
+    return rows if group is None else rows.slice(first[group], first[group + 1] - first[group])
+
+
+def _first_rows(path: Path, stamp: _Stamp) -> NDArray[np.int64] | None:
+    """Where row groups begin, and the last ends, in a file of which all may be read where a part is
+    asked for, and kept."""
+    if stamp[2] > SMALL:
+        return None
+    if stamp not in _GROUPS:
+        said = metadata(path)
+        groups = [said.row_group(g) for g in range(said.num_row_groups)]
+        values = sum(g.column(c).num_values for g in groups for c in range(g.num_columns))
+        first = np.cumsum([0, *(g.num_rows for g in groups)])
+        while len(_GROUPS) >= _SMALL_FILES:
+            _GROUPS.pop(next(iter(_GROUPS)), None)
+        _GROUPS[stamp] = first if values <= _VALUES else None
+    return _GROUPS.get(stamp)
+
+
+def _read(
+    path: Path, names: Sequence[str], wanted: Sequence[str], group: int | None = None
+) -> pa.Table:
     file = opened(path)
     chosen = _chosen(file, path, names, wanted)
     with readable(path):
         read = file.read if group is None else partial(file.read_row_group, group)
         return checked(read(chosen, use_threads=False), path)
+
+
+def _keep(key: tuple[_Stamp, tuple[str, ...]], rows: pa.Table) -> None:
+    """In place of the oldest. Threads may be at it, too."""
+    kept = sum(size for _, size in list(_ROWS.values()))
+    while _ROWS and kept + rows.nbytes > _KEPT:
+        kept -= _ROWS.pop(next(iter(_ROWS)), (None, 0))[1]
+    _ROWS[key] = rows, rows.nbytes
 
 
 def batches(
@@ -112,13 +181,18 @@ def batches(
     """The same of some row groups, or of all, in their order and ``size`` rows at a time; each
     column in one piece.
     """
+    every = range(metadata(path).num_row_groups) if groups is None else sorted(groups)
+    with readable(path):
+        small = _first_rows(path, _stamp(path)) is not None
+    if small:
+        for group in every:
+            rows = columns(path, names, group, wanted=wanted)
+            yield from (rows.slice(first, size) for first in range(0, rows.num_rows, size))
+        return
     file = opened(path)
     chosen = _chosen(file, path, names, wanted)
-    every = range(file.num_row_groups) if groups is None else sorted(groups)
     with readable(path):
-        for rows in file.iter_batches(
-            size, row_groups=list(every), columns=chosen, use_threads=False
-        ):
+        for rows in file.iter_batches(size, row_groups=[*every], columns=chosen, use_threads=False):
             yield checked(pa.Table.from_batches([rows]), path)
 
 

@@ -44,7 +44,18 @@ class Cover(Frozen):
         order = np.argsort(place, kind="stable")
         return Cover(place[order], level[order], unit[order])
 
-    def rows(self, start: int, stop: int) -> Cover:
-        """That of the places ``start:stop``, numbered as before."""
-        here = slice(*np.searchsorted(self.place, [start, stop]))
-        return Cover(self.place[here], self.depth[here], self.unit[here])
+    def some(self, places: Ints) -> Cover:
+        """That of some places, numbered as they are given."""
+        first, last = (np.searchsorted(self.place, places, side) for side in ("left", "right"))
+        count = last - first
+        here = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
+        number = np.repeat(np.arange(len(places)), count)
+        return Cover(number, self.depth[here], self.unit[here])
+
+    def first(self, places: int) -> tuple[Ints, Ints]:
+        """Of each of ``places`` places the level and the number of its first unit, ``(places,)``
+        each; -1 of one without any."""
+        there, at = np.unique(self.place, return_index=True)
+        depth, unit = np.full(places, NOWHERE), np.full(places, NOWHERE)
+        depth[there], unit[there] = self.depth[at], self.unit[at]
+        return depth, unit

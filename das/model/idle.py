@@ -106,5 +106,5 @@ def follows(schema: Schema, query: str, known: str) -> bool:
     (True, False)
     """
     coarse, fine = (schema.query(q).index[schema.possible] for q in (query, known))
-    pairs = np.unique(np.stack([fine, coarse]), axis=1)
-    return len(pairs.T) == len(np.unique(fine))
+    pairs = np.unique(fine * schema.query(query).answers + coarse)
+    return len(pairs) == len(np.unique(fine))

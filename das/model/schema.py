@@ -15,7 +15,7 @@ from das.errors import SpecError
 from das.model.frozen import Frozen
 from das.model.grouping import DETAILED, Grouping
 from das.model.labels import checked, exchanged
-from das.model.query import Query
+from das.model.query import FEW_CELLS, Query
 
 #: Columns of the published files, which no attribute may overwrite.
 RESERVED = (
@@ -328,6 +328,22 @@ class Schema(Frozen):
 
         Factors may stand in any order; answers are always in C order of the schema.
         """
+        if self.cells > FEW_CELLS:  # its index takes megabytes: whoever asks keeps it
+            return self._spelled(name)
+        if name not in self._queries:
+            self._queries[name] = self._spelled(name)
+        return self._queries[name]
+
+    @cached_property
+    def _queries(self) -> dict[str, Query]:
+        """Those that were asked for: a run asks for a dozen, some thousand times."""
+        return {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """Another process spells its queries itself: their indices are larger than the schema."""
+        return {k: v for k, v in self.__dict__.items() if k != "_queries"}
+
+    def _spelled(self, name: str) -> Query:
         groupings = [Grouping.total(a.name, a.levels) for a in self.attributes]
         if name == DETAILED:
             groupings = [a.detailed() for a in self.attributes]

@@ -9,7 +9,7 @@ known total. Like ``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from das.estimate import margins
 from das.estimate.margins import UNKNOWN, LevelMargins
+from das.estimate.summed import Summed
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.release.estimates import EstimateReader, folder_of
 from das.model.count_range import count_range
@@ -60,14 +61,18 @@ class Intervals:
         informed = self._informed(level, columns)
         own = np.array([j for j in range(len(columns)) if j not in informed], dtype=np.intp)
         answers = max(self.universe.schema.cells, len(columns))
-        for first, last in spine.batches(level, answers):
-            a, b = max(first, start), min(last, stop)
+        batches = [
+            (max(first, start), min(last, stop))
+            for first, last in spine.batches(level, answers)
+            if first < stop and last > start
+        ]
+        batches = [(a, b) for a, b in batches if wanted is None or wanted[a:b].any()]
+        if len(own):
+            for units, found in self._own(level, columns[own], batches, answers):
+                at = np.ix_(units - start, own)
+                value[at], margin[at] = self._whole(*found)
+        for a, b in batches:
             here = slice(a - start, b - start)
-            if a >= b or (wanted is not None and not wanted[a:b].any()):
-                continue
-            if len(own):
-                found = self._level(level).read(self._measured, columns[own], a, b)
-                value[here, own], margin[here, own] = self._whole(*found)
             for j, (query, answer) in informed.items():
                 v, e = self._estimates.read(level, query, a, b)
                 value[here, j], margin[here, j] = self._whole(
@@ -77,6 +82,30 @@ class Intervals:
             margin[here][least == most] = 0
             value[here] = np.clip(value[here], least, most)
         return value, margin
+
+    def _own(
+        self, level: str, columns: Masks, batches: Sequence[tuple[int, int]], answers: int
+    ) -> Iterator[tuple[Ints, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
+        """From the measurements of each unit: units, and what is told of them. Where they are sums,
+        all units of a level are taken as the tree has them."""
+        told, source = self._level(level), self._measured
+        if not isinstance(source, Summed) or len(batches) < 2 or self._joint(level):
+            for a, b in batches:
+                yield np.arange(a, b), told.read(source, columns, a, b)
+            return
+        inside = np.zeros(self.release.spine.units(level), dtype=bool)
+        for a, b in batches:
+            inside[a:b] = True
+        for piece in source.batches(level, answers):
+            if len(units := piece[inside[piece]]):
+                held = {name: source.some(level, name, units) for name in told.queries}
+                found = told.told(held, columns, units)
+                del held  # before the next piece is read
+                yield units, found
+
+    def _joint(self, level: str) -> bool:
+        """Whether totals of several units together are known, which no batch may part."""
+        return self._bounds[level].joint is not None
 
     def most(self, level: str, start: int = 0, stop: int | None = None) -> Ints | None:
         """The known totals of units, ``(units,)``: no count of theirs is more. Nothing where none

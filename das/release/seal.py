@@ -54,4 +54,4 @@ def page(said: Stated, name: str) -> str:
 
 def software() -> dict[str, str]:
     """What the bytes of a page depend on."""
-    return {"das": __version__, **{name: version(name) for name in ("jinja2", "matplotlib")}}
+    return {"das": __version__, "jinja2": version("jinja2")}

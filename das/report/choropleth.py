@@ -17,7 +17,8 @@ from matplotlib.path import Path as Outline
 from numpy.typing import NDArray
 
 from das.model.not_private import COLUMN, Private
-from das.report.figures import INK, STYLE, svg
+from das.report.ink import INK
+from das.report.printed import STYLE, svg
 from das.report.template import environment, whole
 
 #: ColorBrewer's Blues and PuOr, which everybody can tell apart; and what has no number.

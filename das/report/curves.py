@@ -13,7 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from das.model.figure import Curves, FigureData
-from das.report.figures import INK, STYLE, any_glyph, format_plain
+from das.report.axis import format_plain
+from das.report.ink import INK
+from das.report.printed import STYLE, any_glyph
 
 FORMATS = ("svg", "pdf", "png")
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -102,7 +104,7 @@ def _curves(ax: Axes, panel: Curves) -> None:
     ):
         if is_log:
             scale("log")
-            ticks.set_major_formatter(FuncFormatter(format_plain))
+            ticks.set_major_formatter(FuncFormatter(lambda value, _: format_plain(value)))
             ticks.set_minor_locator(NullLocator())
     if all(x == int(x) for c in panel.curves for x in c.x):
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-import matplotlib as mpl
 from markupsafe import Markup
 
 from das.model.closed import Closed
@@ -16,7 +15,10 @@ from das.model.dhc import official
 from das.model.dhc.figures import FIGURES, SCHEMAS
 from das.model.error_rows import ErrorRow, FigureRow, ImpossibleRow
 from das.model.labels import level_words
+from das.report.chart import Chart
 from das.report.facts import Facts, titles
+from das.report.figures import SERIES
+from das.report.ink import INK, Look
 from das.report.template import environment
 
 
@@ -122,37 +124,18 @@ def against_official(rows: Sequence[FigureRow]) -> str:
     """A mark for each line with errors on both sides: the Bureau's MAE, and ours above it; by
     level.
     """
-    from das.report import (
-        figures,
-    )  # matplotlib is loaded where something is drawn, and not by every command
-
-    with mpl.rc_context(figures.STYLE):
-        fig, ax = figures.figure(5.6, 5.2)
-        for level, (colour, marker, _) in zip(official.UNITS, figures.SERIES, strict=True):
-            here = [
-                (r.official_mae, r.mae)
-                for r in rows
-                if r.level == level and r.official_mae and r.mae
-            ]
-            if here:
-                ax.plot(
-                    *zip(*here, strict=True),
-                    marker,
-                    color=colour,
-                    label=level_words(level),
-                    markersize=5,
-                    markerfacecolor="none",
-                )
-        ends = [
-            f(x for r in rows if r.mae for x in (r.official_mae or 0, r.mae)) for f in (min, max)
+    chart = Chart(5.6, 5.2)
+    chart.x.log = chart.y.log = True
+    for level, (colour, marker, _) in zip(official.UNITS, SERIES, strict=True):
+        here = [
+            (r.official_mae, r.mae) for r in rows if r.level == level and r.official_mae and r.mae
         ]
-        ax.plot(ends, ends, color=figures.INK, linewidth=0.8)
-        for axis, scale in ((ax.xaxis, ax.set_xscale), (ax.yaxis, ax.set_yscale)):
-            scale("log")
-            figures.log_ticks(axis)
-        figures.x_label(ax, "mean absolute error of the Bureau’s run (log scale)")
-        ax.set_ylabel("mean absolute error here (log scale)")
-        figures.finish(fig, ax, "Every line of every figure")
-        return figures.svg(
-            fig, "official", "Mean absolute errors of this run against those of the Bureau’s"
-        )
+        if here:
+            xs, ys = zip(*here, strict=True)
+            chart.plot(xs, ys, Look(colour, mark=marker, face="none", size=5), level_words(level))
+    ends = [f(x for r in rows if r.mae for x in (r.official_mae or 0, r.mae)) for f in (min, max)]
+    chart.plot(ends, ends, Look(INK, "-", width=0.8))
+    chart.ends_at("mean absolute error of the Bureau’s run (log scale)")
+    chart.y.label = "mean absolute error here (log scale)"
+    chart.finish("Every line of every figure")
+    return chart.svg("official", "Mean absolute errors of this run against those of the Bureau’s")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from das.report.axis import even_steps
+from das.report.chart import Chart
 from das.report.dhc_page import Ints, PlaceProfiles, median_age
-from das.report.figures import INK, RULE, STYLE, figure, finish, short, svg, y_words
+from das.report.ink import INCH, INK, RULE, Look, element, moved, short
+from das.report.panel import Words
 
 MALE, FEMALE = "#0072B2", "#D55E00"
 #: Older than the last year are one class.
@@ -31,43 +30,51 @@ _FACES = (
 _SAID = 0.07
 
 
-@mpl.rc_context(STYLE)
 def pyramid(places: PlaceProfiles) -> str:
     """Of the root, by year of age, with three ages of life beside."""
     men, women = _to(places.ages[0], LAST)
-    fig, ax = figure(4.9, 6.1)
-    edges = np.arange(LAST + 2)
+    chart = Chart(4.9, 6.1)
     for values, colour in ((-men, MALE), (women, FEMALE)):
-        ax.stairs(values, edges, orientation="horizontal", fill=True, color=colour)
+        chart.area(*_steps(values, np.arange(LAST + 2)), colour)
     most = max(1, int(men.max(initial=0)), int(women.max(initial=0)))
-    ax.set_xlim(-1.3 * most, 1.3 * most)
-    ax.set_ylim(0, LAST + 1)
-    ax.axvline(0, color="white", linewidth=0.8)
-    for x, word, colour in ((-1.28, "men", MALE), (1.28, "women", FEMALE)):
-        ax.annotate(
-            f"{word}\n{int((men if x < 0 else women).sum()):,}",
-            (x * most, LAST - 1),
-            ha="left" if x < 0 else "right",
-            va="top",
-            color=colour,
-            fontweight="bold",
-        )
-    _ages_of_life(ax, men + women, 1.28 * most)
-    _symmetric(ax, lambda x: f"{abs(x):,.0f}")
-    ax.set_yticks([*range(0, LAST, 10), LAST], [*map(str, range(0, LAST, 10)), f"{LAST}+"])
-    ax.set_ylabel("age")
-    ax.set_xlabel("persons of each year of age")
+    chart.x.low, chart.x.high = -1.3 * most, 1.3 * most
+    chart.y.low, chart.y.high = 0.0, LAST + 1.0
+    chart.rule(0, upright=True, colour="#fff")
+    for sign, word, of, colour in ((-1, "men", men, MALE), (1, "women", women, FEMALE)):
+        anchor = "start" if sign < 0 else "end"
+        for i, line in enumerate((word, f"{int(of.sum()):,}")):
+            chart.say(
+                Words(
+                    line,
+                    sign * 1.28 * most,
+                    LAST - 1,
+                    dy=11 * i,
+                    anchor=anchor,
+                    rise=0.75,
+                    size=9,
+                    bold=True,
+                    colour=colour,
+                )
+            )
+    _ages_of_life(chart, men + women, 1.28 * most)
+    _symmetric(chart, 1.3 * most, lambda x: f"{abs(x):,.0f}")
+    chart.y.ticks = [(float(a), f"{a}" + "+" * (a == LAST)) for a in range(0, LAST + 1, 10)]
+    chart.y.label, chart.x.label = "age", "persons of each year of age"
     middle = median_age(places.ages[0].sum(axis=0))
-    finish(
-        fig,
-        ax,
-        places.names[0] + ("" if middle is None else f": half are younger than {middle:.1f}"),
-        legend=False,
-    )
-    return svg(fig, "pyramid", f"Age pyramid of {places.names[0]}")
+    half = "" if middle is None else f": half are younger than {middle:.1f}"
+    chart.finish(places.names[0] + half, 0)
+    return chart.svg("pyramid", f"Age pyramid of {places.names[0]}")
 
 
-def _ages_of_life(ax: Axes, by_age: Ints, x: float) -> None:
+def _steps(
+    values: NDArray[np.floating | np.integer], edges: NDArray[np.floating | np.integer]
+) -> tuple[list[float], list[float]]:
+    """The outline, across and upwards, of a box for each value between two edges, from zero."""
+    across = np.concatenate([[0.0], np.repeat(values, 2), [0.0]])
+    return across.tolist(), np.repeat(edges, 2).tolist()
+
+
+def _ages_of_life(chart: Chart, by_age: Ints, x: float) -> None:
     total = int(by_age.sum())
     for first, stop, word in (
         (0, 18, "under 18"),
@@ -75,59 +82,51 @@ def _ages_of_life(ax: Axes, by_age: Ints, x: float) -> None:
         (65, len(by_age), "65 and over"),
     ):
         if first:
-            ax.axhline(first, color=INK, linewidth=0.6, linestyle=(0, (1, 2)))
+            chart.rule(first, width=0.6, dash=":")
         if total:
-            ax.annotate(
-                f"{word}\n{100 * int(by_age[first:stop].sum()) / total:.1f} %",
-                (x, (first + min(stop, 85)) / 2),
-                ha="right",
-                va="center",
-                fontsize=8,
-            )
+            share = f"{100 * int(by_age[first:stop].sum()) / total:.1f} %"
+            for line, dy in ((word, -5), (share, 5)):
+                chart.say(Words(line, x, (first + min(stop, 85)) / 2, dy=dy, anchor="end"))
 
 
-@mpl.rc_context(STYLE)
 def pyramids(places: PlaceProfiles) -> str:
     """Of units, in classes of five years as shares of their persons; the outline is the root."""
     n = len(places.names) - 1
     columns = n if n <= 5 else 4
     rows = -(-n // columns)
-    fig = Figure(figsize=(9.6, 0.35 + 2.15 * rows), layout="constrained")
-    axes = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    width, height = 9.6 / columns, 2.15
     share = np.stack([_five_years(a) for a in places.ages])
     most = 1.1 * max(share.max(initial=0.0), 0.01)
-    for i, ax in enumerate(axes):
-        if i >= n:
-            ax.set_visible(False)
-            continue
-        edges = np.array([*_EDGES, 90])
-        for sign, sex, colour in ((-1, 0, MALE), (1, 1, FEMALE)):
-            ax.stairs(
-                sign * share[i + 1, sex],
-                edges,
-                orientation="horizontal",
-                fill=True,
-                color=colour,
-                alpha=0.75,
-            )
-            ax.stairs(
-                sign * share[0, sex],
-                edges,
-                orientation="horizontal",
-                color=INK,
-                linewidth=0.9,
-                baseline=None,
-            )
-        ax.set_xlim(-most, most)
-        ax.set_title(
-            f"{short(places.names[i + 1], 1)}\n{int(places.persons[i + 1]):,}",
-            fontsize=9,
-            loc="left",
-        )
-        ax.set_yticks([0, 20, 40, 60, 80])
-        ax.tick_params(labelbottom=i + columns >= n)
-        _symmetric(ax, lambda x: f"{abs(100 * x):.3g} %")
-    return svg(fig, "pyramids", f"Age pyramids in five years; outline: {places.names[0]}")
+    parts = []
+    for i in range(n):
+        titles = [short(places.names[i + 1], 1), f"{int(places.persons[i + 1]):,}"]
+        last = i + columns >= n
+        chart = _small(share[i + 1], share[0], most, width, height)
+        _symmetric(chart, most, lambda x: f"{abs(100 * x):.3g} %" if last else "")  # noqa: B023
+        ages = [(float(a), str(a) if i % columns == 0 else "") for a in (0, 20, 40, 60, 80)]
+        chart.y.ticks, chart.left, chart.below, chart.title_size = ages, 24.0, 20.0, 9.0
+        chart.finish("\n".join(titles), 0)
+        row, column = divmod(i, columns)
+        parts.append(moved(chart.drawn(f"pyramids{i}"), INCH * width * column, INCH * height * row))
+    return element(
+        "pyramids",
+        f"Age pyramids in five years; outline: {places.names[0]}",
+        INCH * 9.6,
+        INCH * height * rows,
+        "\n".join(parts),
+    )
+
+
+def _small(
+    of: NDArray[np.float64], root: NDArray[np.float64], most: float, width: float, height: float
+) -> Chart:
+    """One of many, without the words at its axes."""
+    chart, edges = Chart(width, height), np.array([*_EDGES, 90])
+    for sign, sex, colour in ((-1, 0, MALE), (1, 1, FEMALE)):
+        chart.area(*_steps(sign * of[sex], edges), colour, opacity=0.75)
+        chart.area(*_steps(sign * root[sex], edges), "none", INK)
+    chart.x.low, chart.x.high, chart.y.low, chart.y.high = -most, most, 0.0, 94.5
+    return chart
 
 
 def _five_years(ages: Ints) -> NDArray[np.float64]:
@@ -139,13 +138,13 @@ def _to(ages: Ints, last: int) -> Ints:
     return np.concatenate([ages[:, :last], ages[:, last:].sum(axis=1, keepdims=True)], axis=1)
 
 
-def _symmetric(ax: Axes, words: Callable[[float], str]) -> None:
-    ax.xaxis.set_major_locator(MaxNLocator(4, symmetric=True))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: words(x)))
-    ax.grid(axis="y", visible=False)
+def _symmetric(chart: Chart, most: float, words: Callable[[float], str]) -> None:
+    """Ticks alike on both sides of zero."""
+    side = [v for v in even_steps(0, most, 2) if v > 0]
+    chart.x.ticks = [(v, words(v)) for v in (*(-v for v in reversed(side)), 0.0, *side)]
+    chart.y.grid = False
 
 
-@mpl.rc_context(STYLE)
 def shares(names: Sequence[str], counts: Ints, labels: Sequence[str], title: str, name: str) -> str:
     """A bar for each unit, of the shares of its households in classes, with their number at its
     end.
@@ -153,38 +152,21 @@ def shares(names: Sequence[str], counts: Ints, labels: Sequence[str], title: str
     total = counts.sum(axis=1)
     share = counts / np.maximum(total, 1)[:, None]
     left = np.cumsum(share, axis=1) - share
-    fig, ax = figure(4.9, 1.15 + 0.26 * len(names) + 0.16 * -(-len(labels) // 2))
+    chart = Chart(4.9, 1.15 + 0.26 * len(names) + 0.16 * -(-len(labels) // 2))
     for j, (label, (face, ink)) in enumerate(zip(labels, _FACES, strict=False)):
-        ax.barh(
-            range(len(names)),
-            share[:, j],
-            left=left[:, j],
-            height=0.74,
-            color=face,
-            label=label,
-            edgecolor="white",
-            linewidth=0.5,
-        )
+        ends = zip(left[:, j].tolist(), (left + share)[:, j].tolist(), strict=True)
+        rows = [(a, b, y - 0.37, y + 0.37) for y, (a, b) in enumerate(ends)]
+        chart.bars(rows, Look("#fff", face=face, width=0.5), label)
         for y in np.flatnonzero(share[:, j] >= _SAID).tolist():
-            ax.annotate(
-                f"{100 * share[y, j]:.0f}",
-                (left[y, j] + share[y, j] / 2, y),
-                ha="center",
-                va="center_baseline",
-                color=ink,
-                fontsize=8,
-            )
+            middle = float(left[y, j] + share[y, j] / 2)
+            part = f"{100 * share[y, j]:.0f}"
+            chart.say(Words(part, middle, y, anchor="middle", colour=ink))
     for y, households in enumerate(total.tolist()):
-        ax.annotate(
-            f"{households:,}", (1.01, y), va="center_baseline", fontsize=8, annotation_clip=False
-        )
-    ax.set_xlim(0, 1)
+        chart.say(Words(f"{households:,}", 1.01, y))
     if len(names) > 1:
-        ax.axhline(0.5, color=RULE, linewidth=0.8)
-    ax.grid(visible=False)
-    ax.spines[["left", "bottom"]].set_visible(False)
-    y_words(ax, [short(n, 1) for n in names])
-    ax.set_xticks([])
-    ax.tick_params(length=0)
-    finish(fig, ax, f"{title}, % of households", 2)
-    return svg(fig, name, f"{title} by place, shares of households")
+        chart.rule(0.5, colour=RULE)
+    chart.x.low, chart.x.high, chart.x.ticks = 0.0, 1.0, []
+    chart.x.line = chart.y.line = False
+    chart.rows([short(n, 1) for n in names])
+    chart.finish(f"{title}, % of households", 2)
+    return chart.svg(name, f"{title} by place, shares of households")

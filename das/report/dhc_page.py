@@ -183,9 +183,7 @@ def dhc_html(
     """``levels`` with their numbers of units; ``certificates`` by universe and level;
     ``householders`` of the root, as persons have them; ``says`` what a reader of the privacy
     statement must know. The same arguments give the same page."""
-    from das.report import (
-        dhc_figures,
-    )  # matplotlib is loaded where something is drawn, and not by every command
+    from das.report import dhc_figures  # it imports this module
 
     listed = lines(places.first(LISTED))
     some = places.first(LINES)

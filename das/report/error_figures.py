@@ -5,33 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from das.model.error_rows import ErrorRow
 from das.model.labels import level_words
 from das.report.answers import AnswerKey, Shown
-from das.report.figures import (
-    BIAS_QUERIES,
-    CLASSES,
-    INK,
-    NOISY,
-    PUBLISHED,
-    SERIES,
-    STYLE,
-    class_ticks,
-    decades,
-    figure,
-    finish,
-    format_plain,
-    short,
-    svg,
-    x_label,
-    y_words,
-)
+from das.report.axis import decades, plain
+from das.report.chart import Chart
+from das.report.figures import BIAS_QUERIES, CLASSES, NOISY, PUBLISHED, SERIES, class_ticks
+from das.report.ink import INK, Look, short
 
 Ints = NDArray[np.int64]
 #: The fewest units of which a histogram is drawn, and the most bars of it.
@@ -39,7 +22,6 @@ FEWEST, BARS = 20, 31
 TRADE_LEVELS = 3
 
 
-@mpl.rc_context(STYLE)
 def spread_of_totals(shown: Shown, true: Mapping[AnswerKey, Ints]) -> list[str]:
     """Errors of the total of persons: a box for each level and source, and a histogram of every
     larger level.
@@ -62,64 +44,45 @@ def _errors(shown: Shown, true: Mapping[AnswerKey, Ints], level: str) -> dict[st
 
 
 def _boxes(errors: Mapping[str, Mapping[str, Ints]]) -> str:
-    fig, ax = figure(4.6, 1.1 + 0.42 * len(errors))
+    chart = Chart(4.6, 1.1 + 0.42 * len(errors))
+    chart.rule(0, upright=True, z=0)
     drawn: set[str] = set()
     for y, sides in enumerate(errors.values()):
         for source, colour, shift in (
             ("noisy measurements", NOISY, -0.2),
             ("published", PUBLISHED, 0.2),
         ):
-            if source not in sides:
-                continue
-            low, q1, middle, q3, high = np.quantile(
-                sides[source], [0.05, 0.25, 0.5, 0.75, 0.95], method="inverted_cdf"
-            )
-            face = "white" if source != "published" else colour
-            ax.plot([low, high], [y + shift] * 2, color=colour, linewidth=1.2, zorder=1)
-            ax.barh(
-                y + shift,
-                q3 - q1,
-                left=q1,
-                height=0.28,
-                edgecolor=colour,
-                facecolor=face,
-                linewidth=1.2,
-                zorder=2,
-                label=source if source not in drawn else None,
-            )
-            line = INK if face == "white" else "white"
-            ax.plot(
-                [middle] * 2,
-                [y + shift - 0.14, y + shift + 0.14],
-                color=line,
-                linewidth=1.6,
-                zorder=3,
-            )
-            if low == high:
-                ax.plot(
-                    middle,
-                    y + shift,
-                    "s" if face != "white" else "o",
-                    color=colour,
-                    markerfacecolor=face,
-                    zorder=4,
-                )
-            drawn.add(source)
-    ax.axvline(0, color=INK, linewidth=0.8, zorder=0)
-    ax.set_xscale("symlog", linthresh=1)
-    ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
+            if source in sides:
+                label = source if source not in drawn else ""
+                _box(chart, sides[source], y + shift, colour, label, open_=source != "published")
+                drawn.add(source)
     widest = max(
         (int(np.abs(e).max()) for sides in errors.values() for e in sides.values()), default=1
     )
-    ax.set_xticks([s * t for s in (-1, 1) for t in decades(widest, 3)] + [0])
-    y_words(ax, [short(level_words(level)) for level in errors])
-    x_label(ax, "count − true count, persons (symmetric log scale)")
-    finish(fig, ax, "All levels")
-    return svg(fig, "boxes", "Boxes of the error of the total population at every level")
+    chart.x.threshold = 1.0
+    chart.x.ticks = list(plain(sorted([s * t for s in (-1, 1) for t in decades(widest, 3)] + [0])))
+    chart.rows([short(level_words(level)) for level in errors])
+    chart.ends_at("count − true count, persons (symmetric log scale)")
+    chart.finish("All levels")
+    return chart.svg("boxes", "Boxes of the error of the total population at every level")
+
+
+def _box(chart: Chart, errors: Ints, y: float, colour: str, label: str, *, open_: bool) -> None:
+    """From 5 to 95 of 100 a line, from 25 to 75 a box, and a line in the middle."""
+    low, q1, middle, q3, high = np.quantile(
+        errors, [0.05, 0.25, 0.5, 0.75, 0.95], method="inverted_cdf"
+    ).tolist()
+    look = Look(colour, "-", "o" if open_ else "s", "#fff" if open_ else colour, width=1.2)
+    chart.plot([low, high], [y, y], Look(colour, "-", width=1.2), z=1)
+    chart.bars([(q1, q3, y - 0.14, y + 0.14)], look, label, z=2)
+    line = Look(INK if open_ else "#fff", "-", width=1.6)
+    chart.plot([middle, middle], [y - 0.14, y + 0.14], line, z=3)
+    if low == high:
+        chart.plot([middle], [y], look, z=4)
 
 
 def _histogram(sides: Mapping[str, Ints], level: str, name: str) -> str:
-    fig, ax = figure(4.6, 2.5)
+    chart = Chart(4.6, 2.5)
     reach = max(
         1, *(int(np.quantile(np.abs(e), 0.995, method="inverted_cdf")) for e in sides.values())
     )
@@ -127,6 +90,7 @@ def _histogram(sides: Mapping[str, Ints], level: str, name: str) -> str:
     half = (-(-(2 * reach + 1) // width) // 2 + 1) * width
     edges = np.arange(-half, half + 1, width) - width // 2 - 0.5
     outside = 0
+    chart.rule(0, upright=True, z=0)
     for source, colour, line in (
         ("noisy measurements", NOISY, "--"),
         ("published", PUBLISHED, "-"),
@@ -135,20 +99,19 @@ def _histogram(sides: Mapping[str, Ints], level: str, name: str) -> str:
             e = sides[source]
             share = 100 * np.histogram(e, edges)[0] / len(e)
             outside = max(outside, int(((e < edges[0]) | (e > edges[-1])).sum()))
-            ax.stairs(share, edges, color=colour, linestyle=line, linewidth=1.5, label=source)
-    ax.axvline(0, color=INK, linewidth=0.8, zorder=0)
-    ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}%"))
-    ax.set_ylim(bottom=0)
-    x_label(ax, "count − true count, persons" + (f" ({outside:,} further out)" if outside else ""))
-    ax.set_ylabel("share of units")
-    finish(fig, ax, level_words(level))
-    return svg(
-        fig, name, f"Distribution of the error of the total population: {level_words(level)}"
+            steps = np.concatenate([[0.0], np.repeat(share, 2), [0.0]]).tolist()
+            chart.plot(np.repeat(edges, 2).tolist(), steps, Look(colour, line, width=1.5), source)
+    chart.y.words, chart.y.low = (lambda v: f"{v:g}%"), 0.0
+    chart.ends_at(
+        "count − true count, persons" + (f" ({outside:,} further out)" if outside else "")
+    )
+    chart.y.label = "share of units"
+    chart.finish(level_words(level))
+    return chart.svg(
+        name, f"Distribution of the error of the total population: {level_words(level)}"
     )
 
 
-@mpl.rc_context(STYLE)
 def variance_and_bias(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> list[str]:
     """At the lowest levels: standard deviation of the error of noisy and published counts, and bias
     of the published.
@@ -173,8 +136,8 @@ def variance_and_bias(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> li
 
 
 def _trade(rows: Sequence[ErrorRow], title: str, level: str, name: str) -> str:
-    fig, ax = figure(4.6, 2.9)
-    classes = [c for c in CLASSES if any(r.bin == c for r in rows)]
+    chart = Chart(4.6, 2.9)
+    occurring = [c for c in CLASSES if any(r.bin == c for r in rows)]
     lines = (
         ("nmf", "noisy: standard deviation", SERIES[1], lambda r: _sd(r)),
         ("postprocessed", "published: standard deviation", SERIES[0], lambda r: _sd(r)),
@@ -182,39 +145,22 @@ def _trade(rows: Sequence[ErrorRow], title: str, level: str, name: str) -> str:
     )
     for source, label, (colour, marker, line), measure in lines:
         at = {r.bin: measure(r) for r in rows if r.source == source}
-        x = [i for i, c in enumerate(classes) if c in at]
-        face = "white" if source == "nmf" else colour
-        ax.plot(
-            x,
-            [at[classes[i]] for i in x],
-            line,
-            marker=marker,
-            color=colour,
-            markerfacecolor=face,
-            linewidth=1.3,
-            markersize=5,
-            label=label,
-        )
-    _symlog(ax, [_sd(r) for r in rows] + [abs(r.bias) for r in rows])
-    class_ticks(ax, classes)
-    ax.set_xlim(-0.4, max(len(classes), 2) - 0.6)
-    x_label(ax, "true count, persons")
-    ax.set_ylabel("persons")
-    finish(fig, ax, f"{level_words(level)}: {title}", columns=1)
-    return svg(
-        fig, name, f"Variance and bias by size of the true count: {title}, {level_words(level)}"
+        x = [i for i, c in enumerate(occurring) if c in at]
+        look = Look(colour, line, marker, "#fff" if source == "nmf" else None, size=5)
+        chart.plot(x, [at[occurring[i]] for i in x], look, label)
+    top = max([1.0, *(_sd(r) for r in rows), *(abs(r.bias) for r in rows)])
+    ticks = [0.0, *(10.0**k for k in range(-1, 8))]
+    chart.y.threshold, chart.y.low = 0.1, 0.0
+    chart.y.high = next(b for a, b in pairwise([*ticks, top * 10]) if b >= top)
+    chart.y.ticks = list(plain(t for t in ticks if t <= chart.y.high))
+    chart.y.label = "persons"
+    class_ticks(chart, occurring)
+    chart.ends_at("true count, persons")
+    chart.finish(f"{level_words(level)}: {title}", 1)
+    return chart.svg(
+        name, f"Variance and bias by size of the true count: {title}, {level_words(level)}"
     )
 
 
 def _sd(r: ErrorRow) -> float:
     return max(0.0, r.rmse**2 - r.bias**2) ** 0.5
-
-
-def _symlog(ax: Axes, values: Sequence[float]) -> None:
-    """From zero up, logarithmic above 0.1."""
-    top = max([1.0, *values])
-    ticks = [0.0, *(10.0**k for k in range(-1, 8))]
-    ax.set_yscale("symlog", linthresh=0.1)
-    ax.set_ylim(0, next(b for a, b in pairwise([*ticks, top * 10]) if b >= top))
-    ax.set_yticks([t for t in ticks if t <= ax.get_ylim()[1]])
-    ax.yaxis.set_major_formatter(FuncFormatter(format_plain))

@@ -49,9 +49,7 @@ def groups_html(
 ) -> str:
     """``rows`` are how many each table has; ``says`` what a reader of the privacy statement must
     know. The same arguments give the same page."""
-    from das.report.group_figures import (
-        outcomes,  # matplotlib is loaded where something is drawn, and not by every command
-    )
+    from das.report.group_figures import outcomes  # it imports this module
 
     tables = list(dict.fromkeys(lv.table for lv in levels))
     return (

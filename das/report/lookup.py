@@ -76,7 +76,7 @@ def _query(a: Answers, true: Ints | None) -> dict[str, Any]:
     if a.noisy is not None:
         out |= {"noisy": pack(a.noisy.T), "measured": pack(a.measured.astype(np.int64))}
     if a.middle is not None and a.within is not None:  # margins are those of a few kinds of units
-        within, kind = np.unique(a.within, axis=0, return_inverse=True)
+        within, kind = distinct_rows(a.within)
         out |= {
             "off": pack((a.middle - a.published).T),
             "within": pack(within),
@@ -88,6 +88,23 @@ def _query(a: Answers, true: Ints | None) -> dict[str, Any]:
     if true is not None:
         out["true"] = pack(true.T)
     return out
+
+
+def distinct_rows(values: Ints) -> tuple[Ints, Ints]:
+    """The rows that occur, in order, and which of them each is, as ``np.unique`` has them, which
+    sorts all rows: here those that have one sum with random weights are compared with each other.
+
+    >>> rows, which = distinct_rows(np.array([[2, 1], [0, 5], [2, 1]]))
+    >>> rows.tolist(), which.tolist()
+    ([[0, 5], [2, 1]], [1, 0, 1])
+    """
+    weight = np.random.default_rng(0).integers(1 << 62, size=values.shape[1]) * 2 + 1
+    _, first, which = np.unique(values @ weight, return_index=True, return_inverse=True)
+    some, order = np.unique(values[first], axis=0, return_inverse=True)
+    if (values != values[first][which]).any():  # two rows with one sum
+        some, which = np.unique(values, axis=0, return_inverse=True)
+        return some, which.ravel()
+    return some, order.ravel()[which]
 
 
 def pack(values: Ints) -> str:

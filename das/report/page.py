@@ -15,7 +15,7 @@ from das.model.closed import Closed
 from das.model.error_rows import ErrorRow
 from das.model.kinds import kind_of
 from das.model.schema import Schema
-from das.report import across, lookup
+from das.report import across, error_figures, figures, lookup
 from das.report.answers import AnswerKey, Shown
 from das.report.facts import Facts, titles
 from das.report.template import environment
@@ -37,10 +37,6 @@ class ByPlace(Closed):
 
 def by_place(shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]) -> ByPlace:
     """From what is shown of a release and the true answers for each of its keys."""
-    from das.report import (
-        error_figures,
-    )  # matplotlib is loaded where something is drawn, and not by every command
-
     return ByPlace(
         _all(error_figures.spread_of_totals(shown, true)),
         places(shown, true),
@@ -62,8 +58,6 @@ def html(
 
     It needs no network and no other file. The same arguments give the same page.
     """
-    from das.report import error_figures, figures
-
     persons = [r for r in rows if r.bin == "all"]
     totals = _pairs(r for r in persons if r.query == "total")
     words = {

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from das.accounting.document import Epsilons, GaussianStatement, Stated, Statement
 from das.accounting.fields import decimal as delta
 from das.model.mechanisms import MECHANISMS
+from das.report import figures
 from das.report.facts import METHODS, decimal
 from das.report.template import environment
 
@@ -78,8 +79,4 @@ def _curve(points: tuple[tuple[tuple[float, float], ...], ...]) -> str:
     """Epsilon against delta, by each method. A release is sealed when it is measured, and again
     when it is complete.
     """
-    from das.report import (
-        figures,
-    )  # matplotlib is loaded where something is drawn, and not by every command
-
     return figures.epsilon_by_delta(dict(zip(METHODS.values(), points, strict=True)))

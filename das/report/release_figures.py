@@ -4,32 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from das.model.codes import text
 from das.model.labels import level_words
 from das.report.answers import Answers, Shown
+from das.report.axis import decades, plain
+from das.report.chart import Chart
 from das.report.facts import ListedDraw
-from das.report.figures import (
-    INK,
-    NOISY,
-    PUBLISHED,
-    RULE,
-    SERIES,
-    STYLE,
-    decades,
-    figure,
-    finish,
-    format_plain,
-    log_ticks,
-    short,
-    svg,
-    x_label,
-    y_words,
-)
+from das.report.figures import NOISY, PUBLISHED, SERIES, height_of
+from das.report.ink import INK, RULE, Look, short
+from das.report.panel import Words
 
 #: Units of a figure with a line for each, and points of one with a point for each.
 LINES, POINTS = 24, 400
@@ -38,7 +23,6 @@ _SAID = 0.005
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
-@mpl.rc_context(STYLE)
 def bought(draws: Sequence[ListedDraw]) -> str:
     """A row for each query, a column for each level: its share of the budget as a bar, and under it
     how well its answers are known. Empty where that is not known."""
@@ -46,79 +30,37 @@ def bought(draws: Sequence[ListedDraw]) -> str:
         return ""
     queries = list(dict.fromkeys(d.query for d in _ordered(draws)))
     levels = list(dict.fromkeys(d.level for d in draws))
-    words = [short(w) for w in _titles(draws, queries)]
-    fig, ax = figure(1.9 + 1.02 * len(levels), 0.95 + 0.37 * len(queries))
+    chart = Chart(1.9 + 1.02 * len(levels), 0.95 + 0.37 * len(queries))
     for y in range(1, len(queries)):
-        ax.axhline(y - 0.5, color=RULE, linewidth=0.5, zorder=1)
+        chart.rule(y - 0.5, colour=RULE, width=0.5, z=0)
     for x, level in enumerate(levels):
-        ax.axvline(x, color=RULE, linewidth=0.8, zorder=1)
-        ax.annotate(
-            level_words(level),
-            (x, 1),
-            (1, 4),
-            xycoords=ax.get_xaxis_transform(),
-            textcoords="offset points",
-            fontweight="bold",
-            annotation_clip=False,
-        )
+        chart.rule(x, upright=True, colour=RULE, z=0)
+        chart.say(Words(level_words(level), x, 1, 1, -4, rise=0, size=9, bold=True, of_y=True))
+    longest = max(d.share for d in draws)
     for d in draws:
-        _cell(
-            ax,
-            d,
-            levels.index(d.level),
-            queries.index(d.query),
-            d.share / max(x.share for x in draws),
-        )
-    y_words(ax, words)
-    ax.set_xlim(0, len(levels))
-    ax.set_xticks([])
-    ax.spines[["left", "bottom"]].set_visible(False)
-    ax.tick_params(length=0)
-    x_label(
-        ax,
+        _cell(chart, d, levels.index(d.level), queries.index(d.query), d.share / longest)
+    chart.x.low, chart.x.high, chart.x.ticks = 0.0, float(len(levels)), []
+    chart.x.line = chart.y.line = False
+    chart.rows([short(w) for w in _titles(draws, queries)])
+    chart.ends_at(
         "bar: share of the budget; number: standard deviation of one answer, from all measurements"
-        " together",
+        " together"
     )
-    return svg(
-        fig,
+    return chart.svg(
         "bought",
         "By level and query: the share of the budget, and the standard deviation of one answer",
     )
 
 
-def _cell(ax: Axes, d: ListedDraw, x: int, y: int, length: float) -> None:
+def _cell(chart: Chart, d: ListedDraw, x: int, y: int, length: float) -> None:
     """One draw, its bar a part ``length`` of the longest there is."""
-    colour, face = (NOISY, "white") if d.nothing else (PUBLISHED, PUBLISHED)
-    ax.barh(
-        y - 0.2,
-        0.72 * length,
-        0.3,
-        left=x,
-        facecolor=face,
-        edgecolor=colour,
-        linewidth=0.6,
-        zorder=2,
-        hatch="/////" if d.nothing else None,
-    )
+    look = Look(NOISY if d.nothing else PUBLISHED, width=0.6)
+    end = x + 0.72 * length
+    chart.bars([(x, end, y - 0.35, y - 0.05)], look, hatched=d.nothing)
     if d.share >= _SAID:
-        ax.annotate(
-            f"{100 * d.share:.0f}%",
-            (x + 0.72 * length, y - 0.2),
-            (3, 0),
-            textcoords="offset points",
-            va="center_baseline",
-            fontsize=7.5,
-        )
+        chart.say(Words(f"{100 * d.share:.0f}%", end, y - 0.2, 3, size=7.5))
     says = "buys nothing" if d.nothing else "–" if d.deviation is None else _figure(d.deviation)
-    ax.annotate(
-        says,
-        (x, y + 0.21),
-        (2, 0),
-        textcoords="offset points",
-        va="center_baseline",
-        fontsize=8.5,
-        color=NOISY if d.nothing else INK,
-    )
+    chart.say(Words(says, x, y + 0.21, 2, size=8.5, colour=NOISY if d.nothing else INK))
 
 
 def _figure(deviation: float) -> str:
@@ -127,7 +69,6 @@ def _figure(deviation: float) -> str:
     )
 
 
-@mpl.rc_context(STYLE)
 def budget(draws: Sequence[ListedDraw]) -> list[str]:
     """Two panels: the share of each query in the budget, and that of each level."""
     out = []
@@ -139,54 +80,41 @@ def budget(draws: Sequence[ListedDraw]) -> list[str]:
         words = [
             short(w) for w in (map(level_words, keys) if by == "level" else _titles(draws, keys))
         ]
-        fig, ax = figure(4.6, 0.9 + _rows(words))
-        ax.barh(
-            range(len(keys)), share, height=0.65, facecolor=PUBLISHED, edgecolor=INK, linewidth=0.6
-        )
+        chart = Chart(4.6, 0.9 + height_of(words, 0.13))
+        rows = [(0.0, v, y - 0.325, y + 0.325) for y, v in enumerate(share)]
+        chart.bars(rows, Look(INK, face=PUBLISHED, width=0.6))
         for y, value in enumerate(share):
-            ax.annotate(
-                f"{value:.3g}%",
-                (value, y),
-                (4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-            )
-        ax.set_xlim(0, max(share) * 1.2)
-        y_words(ax, words)
-        x_label(ax, "share of the budget, %")
-        finish(fig, ax, f"By {by}", legend=False)
-        out.append(svg(fig, name, f"Share of the budget by {by}"))
+            chart.say(Words(f"{value:.3g}%", value, y, 4))
+        chart.x.low, chart.x.high = 0.0, max(share) * 1.2
+        chart.rows(words)
+        chart.ends_at("share of the budget, %")
+        chart.finish(f"By {by}", 0)
+        out.append(chart.svg(name, f"Share of the budget by {by}"))
     return out
 
 
-@mpl.rc_context(STYLE)
 def scales(draws: Sequence[ListedDraw]) -> str:
     """The margin of every measurement: a row for each query, a mark for each level."""
     queries = list(dict.fromkeys(d.query for d in _ordered(draws)))
     levels = list(dict.fromkeys(d.level for d in draws))
     words = [short(w) for w in _titles(draws, queries)]
-    fig, ax = figure(4.6, 1.5 + 0.1 * len(queries) + _rows(words))
+    chart = Chart(4.6, 1.5 + 0.1 * len(queries) + height_of(words, 0.13))
+    chart.x.log = True
     for i, level in enumerate(levels):
         here = [d for d in draws if d.level == level]
         colour, beside = SERIES[i % len(SERIES)][0], 0.12 * (i - (len(levels) - 1) / 2)
-        ax.plot(
+        look = Look(colour, mark=_MARKS[i % len(_MARKS)], face="#fff" if i % 2 else colour, size=5)
+        chart.plot(
             [max(d.margin, 0.5) for d in here],
             [queries.index(d.query) + beside for d in here],
-            _MARKS[i % len(_MARKS)],
-            color=colour,
-            markerfacecolor="white" if i % 2 else colour,
-            markersize=5,
-            label=level_words(level),
-            clip_on=False,
+            look,
+            level_words(level),
+            clip=False,
         )
-    ax.set_xscale("log")
-    log_ticks(ax.xaxis)
-    y_words(ax, words)
-    ax.grid(axis="y", visible=True)
-    x_label(ax, "95% margin of one answer, persons (log scale)")
-    finish(fig, ax, "Noise of every measurement")
-    return svg(fig, "scales", "Margin of error of every measured query, by level")
+    chart.rows(words, grid=True)
+    chart.ends_at("95% margin of one answer, persons (log scale)")
+    chart.finish("Noise of every measurement")
+    return chart.svg("scales", "Margin of error of every measured query, by level")
 
 
 def _titles(draws: Sequence[ListedDraw], queries: Sequence[str]) -> list[str]:
@@ -194,17 +122,11 @@ def _titles(draws: Sequence[ListedDraw], queries: Sequence[str]) -> list[str]:
     return [title[q] for q in queries]
 
 
-def _rows(words: Sequence[str]) -> float:
-    """Inches for a row each, of as many lines as it has."""
-    return sum(0.13 + 0.13 * (1 + w.count("\n")) for w in words)
-
-
 def _ordered(draws: Sequence[ListedDraw]) -> list[ListedDraw]:
     """Queries of few answers first."""
     return sorted(draws, key=lambda d: d.answers)
 
 
-@mpl.rc_context(STYLE)
 def beside(shown: Shown) -> list[str]:
     """Totals of persons: noisy minus published, unit by unit where they are few, and against size
     elsewhere.
@@ -213,79 +135,55 @@ def beside(shown: Shown) -> list[str]:
     for i, level in enumerate(shown.spine.levels):
         total = shown.total(shown.universes[0], level)
         at = np.flatnonzero(total.measured)
-        if len(at) > 1:
-            draw = _intervals if len(at) <= LINES else _cloud
-            out.append(draw(total, text(shown.spine.codes[i]).tolist(), at, f"n{i}"))
+        if len(at) > LINES:
+            out.append(_cloud(total, at, f"n{i}"))
+        elif len(at) > 1:
+            out.append(_intervals(total, text(shown.spine.codes[i]).tolist(), at, f"n{i}"))
     return out
 
 
 def _intervals(total: Answers, codes: Sequence[str], at: np.ndarray, name: str) -> str:
     published, noisy, margin = _sides(total, at)
-    fig, ax = figure(4.6, 1.3 + 0.26 * len(at))
-    y = np.arange(len(at))
-    ax.plot(np.zeros(len(at)), y, "s", color=PUBLISHED, markersize=9, label="published")
-    ax.errorbar(
-        noisy - published,
-        y,
-        xerr=margin,
-        fmt="o",
-        color=NOISY,
-        markerfacecolor="white",
-        markersize=5,
-        capsize=3,
-        linewidth=1.2,
-        label="noisy, with its 95% interval",
+    chart = Chart(4.6, 1.3 + 0.26 * len(at))
+    y, off = range(len(at)), (noisy - published).tolist()
+    chart.plot([0.0] * len(at), y, Look(PUBLISHED, mark="s", size=9), "published")
+    look = Look(NOISY, mark="o", face="#fff", size=5, width=1.2)
+    low, high = (noisy - published - margin).tolist(), (noisy - published + margin).tolist()
+    chart.errors(off, y, low, high, look, across=True)
+    chart.plot(off, y, look, "noisy, with its 95% interval")
+    chart.rows(
+        [short(f"{codes[u]}: {p:,}") for u, p in zip(at.tolist(), published.tolist(), strict=True)]
     )
-    y_words(
-        ax,
-        [short(f"{codes[u]}: {p:,}") for u, p in zip(at.tolist(), published.tolist(), strict=True)],
-    )
-    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
-    x_label(ax, "difference from the published total, persons")
-    finish(fig, ax, level_words(total.level))
-    return svg(fig, name, f"Noisy and published totals: {level_words(total.level)}")
+    chart.x.whole = True
+    chart.ends_at("difference from the published total, persons")
+    chart.finish(level_words(total.level))
+    return chart.svg(name, f"Noisy and published totals: {level_words(total.level)}")
 
 
-def _cloud(total: Answers, codes: Sequence[str], at: np.ndarray, name: str) -> str:
+def _cloud(total: Answers, at: np.ndarray, name: str) -> str:
     """Of many units every so-manieth by size, so that the figure stays small and the same."""
-    del codes
     order = at[np.argsort(total.published[at, 0], kind="stable")]
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), POINTS)).astype(int))]
     published, noisy, margin = _sides(total, chosen)
-    fig, ax = figure(4.6, 2.9)
-    ax.plot(
-        published,
-        noisy - published,
-        "o",
-        color=NOISY,
-        markerfacecolor="none",
-        markersize=3.5,
-        markeredgewidth=0.7,
-        label=f"noisy − published ({len(chosen):,} of {len(at):,} units)",
+    chart = Chart(4.6, 2.9)
+    chart.rule(0, z=1)
+    chart.plot(
+        published.tolist(),
+        (noisy - published).tolist(),
+        Look(NOISY, mark="o", face="none", size=3.5, edge=0.7),
+        f"noisy − published ({len(chosen):,} of {len(at):,} units)",
     )
     for sign in (-1, 1):
-        ax.plot(
-            published,
-            sign * margin,
-            "--",
-            color=PUBLISHED,
-            linewidth=1.3,
-            label="95% margin of the noise" if sign > 0 else None,
-        )
-    ax.axhline(0, color=INK, linewidth=0.8)
-    ax.set_xscale("symlog", linthresh=10)
+        label = "95% margin of the noise" if sign > 0 else ""
+        chart.plot(published.tolist(), (sign * margin).tolist(), Look(PUBLISHED, "--"), label)
     largest = int(published.max(initial=1))
-    ax.set_xticks([0, *(t for t in decades(3 * largest) if t > 1)])
-    ax.set_xlim(-1, largest * 1.3 + 1)
-    ax.xaxis.set_minor_locator(NullLocator())
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(FuncFormatter(format_plain))
-    x_label(ax, "published total, persons (log scale above 10)")
-    ax.set_ylabel("noisy − published, persons")
-    finish(fig, ax, level_words(total.level))
-    return svg(
-        fig, name, f"Noisy minus published totals by size of the unit: {level_words(total.level)}"
+    chart.x.threshold, chart.x.low, chart.x.high = 10.0, -1.0, largest * 1.3 + 1
+    chart.x.ticks = list(plain([0, *(t for t in decades(3 * largest) if t > 1)]))
+    chart.ends_at("published total, persons (log scale above 10)")
+    chart.y.label = "noisy − published, persons"
+    chart.finish(level_words(total.level))
+    return chart.svg(
+        name, f"Noisy minus published totals by size of the unit: {level_words(total.level)}"
     )
 
 

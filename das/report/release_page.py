@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 
 from das.model.kinds import kind_of
-from das.report import lookup
+from das.report import lookup, release_figures
 from das.report.answers import SMALL, Answers, Shown
 from das.report.facts import Facts, ListedDraw
 from das.report.template import environment
@@ -40,10 +40,6 @@ def release_html(
 
     The same arguments give the same page: it holds no time and no name of a machine.
     """
-    from das.report import (
-        release_figures,
-    )  # matplotlib is loaded where something is drawn, and not by every command
-
     persons = next(iter(draws.values()))
     page = environment().get_template("release.html")
     return page.render(

@@ -8,10 +8,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-import matplotlib as mpl
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from das.accounting.zcdp import tight
 from das.model.budget import Plan
@@ -19,7 +16,9 @@ from das.model.error_rows import SummaryRow
 from das.model.labels import level_words
 from das.model.mechanism import RHO
 from das.model.post_processing import METHODS
-from das.report import figures
+from das.report.chart import Chart
+from das.report.figures import SERIES
+from das.report.ink import Look
 from das.report.template import environment, upward
 
 #: Drawn where they were measured, one panel for each level.
@@ -70,85 +69,56 @@ def sweep_page(
 def drawn(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
     """The queries of the panels: at most as many as there are colours."""
     present = {r.query for r in rows}
-    return tuple(q for q in QUERIES if q in present)[: len(figures.SERIES)] or ("total",)
+    return tuple(q for q in QUERIES if q in present)[: len(SERIES)] or ("total",)
 
 
-@mpl.rc_context(figures.STYLE)
 def _panel(
     rows: Sequence[SummaryRow], plan: Plan, epsilon: Mapping[Fraction, float], name: str
 ) -> str:
     level = rows[0].level
-    fig, ax = figures.figure(4.6, 3.9)
-    for query, (colour, marker, _) in zip(drawn(rows), figures.SERIES, strict=False):
-        _theory(
-            ax, [r for r in rows if r.query == query and r.source == "nmf"], colour, marker, query
-        )
+    chart = Chart(4.6, 3.9)
+    chart.x.log = chart.y.log = True
+    for query, (colour, marker, _) in zip(drawn(rows), SERIES, strict=False):
+        noisy = [r for r in rows if r.query == query and r.source == "nmf"]
+        _theory(chart, noisy, colour, marker, query)
         for method in dict.fromkeys(r.method for r in rows):
             here = [
                 r
                 for r in rows
                 if (r.query, r.method, r.source) == (query, method, "postprocessed") and r.mae > 0
             ]
-            _line(ax, here, colour, marker, f"{query}, {method}", LINES[method])
-    if ax.has_data():
-        ax.axvline(float(plan.cost), color=figures.INK, linewidth=0.8, linestyle="-.")
-        for axis, scale in ((ax.xaxis, ax.set_xscale), (ax.yaxis, ax.set_yscale)):
-            scale("log")
-            figures.log_ticks(axis)
-        _privacy(ax, epsilon)
-    ax.set_xlabel(f"{plan.mechanism.currency} (dash-dotted: this configuration)")
-    ax.set_ylabel("mean absolute error")
-    figures.finish(fig, ax, level_words(level), columns=2, legend=ax.has_data())
-    return figures.svg(fig, name, f"Mean absolute error against {plan.mechanism.currency}: {level}")
+            _line(chart, here, Look(colour, LINES[method], marker, size=5), f"{query}, {method}")
+    if chart.has_data():
+        chart.rule(float(plan.cost), upright=True, dash="-.")
+        chart.x.above = [(float(b), f"{e:.3g}") for b, e in epsilon.items()]
+        chart.x.above_label = "epsilon at delta = 1e-10" if epsilon else ""
+    chart.x.label = f"{plan.mechanism.currency} (dash-dotted: this configuration)"
+    chart.y.label = "mean absolute error"
+    chart.finish(level_words(level), 2)
+    return chart.svg(name, f"Mean absolute error against {plan.mechanism.currency}: {level}")
 
 
-def _theory(ax: Axes, noisy: Sequence[SummaryRow], colour: str, marker: str, query: str) -> None:
+def _theory(
+    chart: Chart, noisy: Sequence[SummaryRow], colour: str, marker: str, query: str
+) -> None:
     """Open marks: measured; dotted: what the noise alone must give."""
     at = sorted((float(r.budget), r.mae) for r in noisy if r.mae > 0)
     if at:
-        ax.plot(
-            *zip(*at, strict=True),
-            marker,
-            color=colour,
-            markerfacecolor="white",
-            label=f"{query}, noisy",
-            markersize=5,
-        )
+        xs, ys = zip(*at, strict=True)
+        chart.plot(xs, ys, Look(colour, mark=marker, face="#fff", size=5), f"{query}, noisy")
     known = sorted({(float(r.budget), r.expected_mae) for r in noisy if r.expected_mae})
     if known:
-        ax.plot(*zip(*known, strict=True), ":", color=colour, linewidth=1.1)
+        xs, ys = zip(*known, strict=True)
+        chart.plot(xs, ys, Look(colour, ":", width=1.1))
 
 
-def _line(
-    ax: Axes, rows: Sequence[SummaryRow], colour: str, marker: str, label: str, line: str
-) -> None:
+def _line(chart: Chart, rows: Sequence[SummaryRow], look: Look, label: str) -> None:
     if not rows:
         return
     rows = sorted(rows, key=lambda r: r.budget)
-    mae = [r.mae for r in rows]
-    low = [r.mae - max(r.mae_low, r.mae / 10) if r.mae_low is not None else 0.0 for r in rows]
-    high = [r.mae_high - r.mae if r.mae_high is not None else 0.0 for r in rows]
-    ax.errorbar(
-        [float(r.budget) for r in rows],
-        mae,
-        yerr=[[max(0.0, x) for x in low], high],
-        color=colour,
-        linestyle=line,
-        marker=marker,
-        label=label,
-        linewidth=1.3,
-        markersize=5,
-        capsize=2,
-    )
-
-
-def _privacy(ax: Axes, epsilon: Mapping[Fraction, float]) -> None:
-    """A second axis, above: epsilon at delta = 1e-10 of the budgets that were run."""
-    if not epsilon:
-        return
-    top = ax.secondary_xaxis("top")
-    ticks = [float(b) for b in epsilon]
-    top.xaxis.set_major_locator(FixedLocator(ticks))
-    top.xaxis.set_minor_locator(NullLocator())
-    top.set_xticks(ticks, [f"{e:.3g}" for e in epsilon.values()])
-    top.set_xlabel("epsilon at delta = 1e-10")
+    x, mae = [float(r.budget) for r in rows], [r.mae for r in rows]
+    lows = [r.mae if r.mae_low is None else max(r.mae_low, r.mae / 10) for r in rows]
+    low = [min(pair) for pair in zip(mae, lows, strict=True)]
+    high = [r.mae if r.mae_high is None else r.mae_high for r in rows]
+    chart.errors(x, mae, low, high, look, cap=2)
+    chart.plot(x, mae, look, label)

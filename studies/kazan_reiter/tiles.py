@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from das.report.curves import saved
-from das.report.figures import STYLE
+from das.report.printed import STYLE
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,8 +105,15 @@ def test_a_frame_of_foreign_columns(path: Path, change: Change, says: str) -> No
         read_nmf(path.parents[2])
 
 
-def test_a_file_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("small", [True, False])
+def test_a_file_that_is_written_anew_is_read_anew(
+    tmp_path: Path, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a file of many row groups says of itself is kept while it is that file."""
+    monkeypatch.setattr(parquet, "SMALL", parquet.SMALL if small else 0)
+    monkeypatch.setattr(parquet, "_SMALL_FILES", 12)
+    known, most = (parquet._KNOWN_SMALL, 12) if small else (parquet._KNOWN, parquet._FILES)
+    known.clear()
     path = tmp_path / "many.parquet"
     for n in (70, 90):
         with pq.ParquetWriter(tmp_path / "new", pa.schema([("a", pa.int64())])) as writer:
@@ -115,10 +122,72 @@ def test_a_file_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
         (tmp_path / "new").replace(path)
         first, again = parquet.opened(path), parquet.opened(path)
         assert again.metadata == first.metadata
-        assert str(path) in {name for name, *_ in parquet._KNOWN}
+        assert str(path) in {name for name, *_ in known}
         assert again.num_row_groups == n
         assert again.read_row_group(n - 1).to_pylist() == [{"a": n - 1}]
     for i in range(20):
         (tmp_path / f"{i}.parquet").write_bytes(path.read_bytes())
         parquet.opened(tmp_path / f"{i}.parquet")
-    assert len(parquet._KNOWN) <= parquet._FILES
+    assert len(known) == most
+
+
+def two_groups(path: Path, values: list[int]) -> None:
+    rows = pa.table({**ROWS, "value": pa.array([[v] for v in values])})
+    pq.write_table(rows, path, row_group_size=1)
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_a_row_group_is_itself_whether_or_not_all_is_read(
+    path: Path, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "SMALL", parquet.SMALL if small else 0)
+    two_groups(path, [3, 4])
+    for _ in range(2):
+        assert columns(path, ["value"])["value"].to_pylist() == [[3], [4]]
+        assert columns(path, ["value"], 1)["value"].to_pylist() == [[4]]
+        assert columns(path, ["geocode", "value"], 0).to_pylist() == [
+            {"geocode": "1", "value": [3]}
+        ]
+        tables = parquet.batches(path, ["geocode"], [1, 0], size=1)
+        assert [t["geocode"].to_pylist() for t in tables] == [["1"], ["2"]]
+
+
+def test_a_small_file_is_read_once_while_it_is_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    read = parquet._read
+    monkeypatch.setattr(parquet, "_read", lambda *given: asked.append(given) or read(*given))
+    two_groups(path, [3, 4])
+    for group in (0, 1, None, 1):
+        columns(path, ["value"], group)
+    assert len(asked) == 1
+    path.unlink()
+    two_groups(path, [5, 6])
+    assert columns(path, ["value"], 1)["value"].to_pylist() == [[6]]
+    assert len(asked) == 2
+    path.unlink()
+    with pytest.raises(ReleaseError, match="not a readable Parquet file"):
+        columns(path, ["value"], 1)
+
+
+def test_so_many_bytes_of_small_files_are_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_ROWS", {})
+    two_groups(path, [3, 4])
+    every = [["value"], ["geocode"], ["geocode", "value"]]
+    monkeypatch.setattr(parquet, "_KEPT", 2 * columns(path, every[2]).nbytes)
+    for _ in range(3):
+        for names in every:
+            columns(path, names)
+        assert sum(size for _, size in parquet._ROWS.values()) <= parquet._KEPT
+
+
+def test_of_a_file_of_many_values_that_take_little_room_a_part_is_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "_ROWS", {})
+    same = np.zeros(parquet._VALUES + 1, dtype=np.int32)
+    pq.write_table(pa.table({"cell": pa.array([same.tolist()])}), path, compression="zstd")
+    assert path.stat().st_size < parquet.SMALL
+    assert columns(path, ["cell"], 0).num_rows == 1
+    assert not parquet._ROWS

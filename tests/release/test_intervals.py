@@ -16,8 +16,11 @@ from scipy.stats import binom
 
 from das.cli import main
 from das.estimate.margins import UNKNOWN
+from das.estimate.summed import Summed
 from das.model.areas import Areas
 from das.model.count_range import count_range
+from das.model.schema import PL94
+from das.model.spine import Spine
 from das.release import area_counts, area_statistics
 from das.release.intervals import Intervals
 from das.release.post import open_release
@@ -262,3 +265,31 @@ def test_intervals_of_areas_keep_to_what_can_be(tabulated: Path) -> None:
         assert (c.high[exact] == least[exact]).all()
         certain += int(exact.sum())
     assert certain > 50
+
+
+def test_units_in_the_order_of_the_tree_are_told_as_in_their_own(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a published unit that is a sum of measured ones: of whatever units it is asked among, and
+    each of them once."""
+    release = open_release(run / "release")
+    persons = release.spec.persons
+    source, spine = release.noisy(persons), release.spine
+    assert isinstance(source, Summed)
+    for level in spine.levels[-3:]:
+        every = source.read(level, "total", 0, spine.units(level))
+        pieces = list(source.batches(level, 1 << 18))
+        assert len(pieces) > 1
+        assert sorted(np.concatenate(pieces).tolist()) == list(range(spine.units(level)))
+        for units in (*pieces, np.array([3, 0, 2, 0])):
+            some = source.some(level, "total", units)
+            assert np.array_equal(some.values, every.values[units])
+            assert np.array_equal(some.variance, every.variance[units])
+    columns = np.stack([PL94.query("hispanic").index == i for i in range(2)])
+    lowest, made = spine.levels[-1], []
+    for limit in (1 << 22, 1 << 16):  # all at once, and by pieces in the order of the tree
+        monkeypatch.setattr(Spine.batches, "__defaults__", (limit,))
+        made.append(Intervals(release, persons).read(lowest, columns))
+    assert len(list(spine.batches(lowest, PL94.cells))) > 1
+    for one, other in zip(*made, strict=True):
+        assert np.array_equal(one, other)

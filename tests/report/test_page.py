@@ -4,12 +4,14 @@ same run.
 
 import re
 
+import numpy as np
 import pytest
 
 from das.model.error_rows import ErrorRow
 from das.model.not_private import WARNING, WITHOUT
 from das.model.solution import Certificate
 from das.report import figures, html
+from das.report.lookup import distinct_rows
 from das.report.template import clock, figure, upward
 from tests.report.parsed import Page
 
@@ -262,3 +264,20 @@ def test_errors_of_units_that_are_not_published_say_so(page):
     ):
         assert says in apart
         assert says not in page
+
+
+def test_rows_with_one_sum_are_told_apart(monkeypatch):
+    """Whatever the weights are, as ``np.unique`` has them."""
+    rows = np.array([[1, 2], [2, 1], [0, 3], [2, 1], [-1, 0]])
+    expected, which = np.unique(rows, axis=0, return_inverse=True)
+    drawn = np.random.default_rng(0)
+
+    class Alike:
+        def integers(self, high, size):
+            return np.zeros(size, dtype=np.int64)
+
+    for generator in (drawn, Alike()):
+        monkeypatch.setattr(np.random, "default_rng", lambda seed, g=generator: g)
+        found, at = distinct_rows(rows)
+        assert np.array_equal(found, expected)
+        assert np.array_equal(at, which.ravel())

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from das.errors import ReleaseError
 from das.files import codes as texts
 from das.files.measurements.nmf import folders
 from das.files.parquet import LOST as _LOST
-from das.files.parquet import batches, opened, readable, refuse_marked
+from das.files.parquet import batches, metadata, readable, refuse_marked
 from das.files.parquet import columns as _columns
 from das.model.codes import Codes, text
 from das.model.measurement import Measurement
@@ -224,7 +225,7 @@ class _File:
     @staticmethod
     def of(path: Path, spine: Spine, level: str) -> _File:
         with readable(path):
-            meta = opened(path).metadata
+            meta = metadata(path)
             groups = tuple(
                 (name.removesuffix("_dpq"), g) for g, name in enumerate(names_of(meta, path))
             )
@@ -304,8 +305,12 @@ class NmfPart:
                     )
                 if not keep.all():
                     unit, got, var = unit[keep], got[keep], var[keep]
-                values[unit - start], variance[unit - start] = got, var
-                np.add.at(times, unit - start, 1)
+                times += np.bincount(unit - start, minlength=stop - start)
+                at = unit - start
+                if len(at) and (np.diff(at) == 1).all():  # as they were written
+                    values[at[0] : at[-1] + 1], variance[at[0] : at[-1] + 1] = got, var
+                else:
+                    values[at], variance[at] = got, var
         self._check_times(query, start, times)
         if not (variance > 0).all():
             raise ReleaseError(
@@ -332,7 +337,7 @@ class NmfPart:
 
     def _load(
         self, path: Path, group: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.signedinteger[Any]], NDArray[np.float64]]:
         table = _columns(path, ["geocode", "value", "variance"], group)
         unit = self.first + _known(
             table["geocode"],
@@ -340,7 +345,11 @@ class NmfPart:
             self.level,
             path,
         )
-        return unit, matrix(table["value"], path), table["variance"].to_numpy().astype(np.float64)
+        return (
+            unit,
+            _as_written(table["value"], path),
+            table["variance"].to_numpy().astype(np.float64),
+        )
 
 
 def _answers(files: Sequence[_File]) -> dict[str, int]:
@@ -379,6 +388,11 @@ def names_of(meta: pq.FileMetaData, path: Path) -> Iterator[str]:
 
 def matrix(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
     """Lists of one length as rows of an array."""
+    return _as_written(column, path).astype(np.int64, copy=False)
+
+
+def _as_written(column: pa.ChunkedArray, path: Path) -> NDArray[np.signedinteger[Any]]:
+    """The same, of numbers as wide as in the file."""
     try:
         widths = pc.unique(pc.list_value_length(column)).to_pylist()
         flat = pc.list_flatten(column)
@@ -388,7 +402,7 @@ def matrix(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
         raise ReleaseError("values are not lists of integers", where=path, remedy=_LOST)
     if len(widths) != 1 or len(flat) != len(column) * widths[0]:
         raise ReleaseError("lists of different lengths under one query", where=path, remedy=_LOST)
-    return flat.to_numpy().astype(np.int64, copy=False).reshape(len(column), widths[0])
+    return flat.to_numpy().reshape(len(column), widths[0])
 
 
 def units_of(column: pa.ChunkedArray, spine: Spine, level: str, path: Path) -> NDArray[np.int64]:
