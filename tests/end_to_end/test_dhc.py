@@ -346,13 +346,13 @@ def test_records_of_other_housing_units_are_refused(worlds: Worlds, tmp_path: Pa
     assert not (tmp_path / "run").exists()
 
 
+def _one_more_block(frame: pd.DataFrame) -> pd.DataFrame:
+    row = frame.iloc[:1].assign(block="990019999991000", tenvacgq="other-vacant", count=1)
+    return pd.concat([frame, row])
+
+
 def test_records_of_other_blocks_are_refused(worlds: Worlds, tmp_path: Path) -> None:
-    extra = (
-        lambda f: pd.concat(  # noqa: E731
-            [f, f.iloc[:1].assign(block="990019999991000", tenvacgq="other-vacant", count=1)]
-        )
-    )
-    data = changed(worlds, tmp_path / "linked", "units", extra)
+    data = changed(worlds, tmp_path / "linked", "units", _one_more_block)
     with pytest.raises(
         InputError, match="1 blocks are not in the earlier release, such as 990019999991000"
     ):
