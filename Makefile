@@ -2,10 +2,12 @@
 # DATA=path  RHO=fraction  OUT=folder  WORKERS=n  (of detailed groups PARAMETERS=folder, too) reach the run;
 # VENV=folder  is where the environment lives.
 # EXTRAS=test,browser  tests the look-up of the pages in a browser, too.
+# UV=  installs with pip also where there is uv, which does it in a tenth of the time and reads no configuration of pip.
 
 PYTHON ?= python3
 VENV ?= .venv
 EXTRAS ?= test
+UV ?= $(shell command -v uv 2>/dev/null)
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
 
 DAS := $(VENV)/bin/das
@@ -47,6 +49,14 @@ sweep: $(VENV)/.installed
 compare: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) --out $(or $(OUT),runs/compare-$(STAMP))
 	$(DAS) compare $(or $(OUT),runs/compare-$(STAMP))
+
+ifeq ($(UV),)
+BEGIN := $(PYTHON) -m venv $(VENV)
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+else
+BEGIN := $(UV) venv --quiet --allow-existing --seed --python $(PYTHON) $(VENV)
+INSTALL := $(UV) pip install --quiet --python $(VENV)/bin/python
+endif
 
 # The tests start many processes: byte code is kept, or each would make it anew.
 pytest coverage: export PYTHONDONTWRITEBYTECODE :=
@@ -93,20 +103,20 @@ clean:
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 1) and "das needs Python 3.11.1 or newer")'
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BEGIN)
+	$(INSTALL) --editable .
 	touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	$(INSTALL) --editable '.[$(EXTRAS)]'
 	touch $@
 
 $(VENV)/.documented: $(VENV)/.installed
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(INSTALL) --editable '.[docs]'
 	touch $@
 
 # All three at once, for who wants all: dependencies are then resolved once.
 environment: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS),docs]'
+	$(BEGIN)
+	$(INSTALL) --editable '.[$(EXTRAS),docs]'
 	touch $(VENV)/.installed $(VENV)/.tested $(VENV)/.documented

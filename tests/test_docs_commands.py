@@ -53,13 +53,13 @@ GIVEN = {
     "DATA": "groups/data",
     "PPMF_DIR": "ppmf",
 }
-#: Said in addition where the reader may wait, and a test should not.
+#: Said in addition, before what is printed, where the reader may wait, and a test should not.
 SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=false"]
 BRIEF = {
     "run": SMALL,
     "sweep": SMALL,
     "estimate": SMALL[:3],
-    "intervals runs": ["--replicates", "3"],
+    "intervals runs/first": ["--replicates", "3"],
 }
 #: Not run here, and why.
 LEFT_OUT = {
@@ -97,10 +97,12 @@ def arguments(line: str) -> tuple[str, ...]:
     at = words.index("--out") + 1 if "--out" in words else None
     if at is not None and "." not in words[at]:
         words[at] = "OUT"
-    said = " ".join(words)
-    words += next((more for name, more in BRIEF.items() if said.startswith(f"{name} ")), [])
+    said = f"{' '.join(words)} "
+    more = next((more for name, more in BRIEF.items() if said.startswith(f"{name} ")), [])
     return (
-        *words,
+        words[0],
+        *more,
+        *words[1:],
         *(["--data", "tiny"] * (words[0] in ("run", "sweep") and "--data" not in words)),
     )
 
@@ -193,6 +195,7 @@ def test_the_commands_are_found() -> None:
         "--add",
         "Tract:hispanic=1/100",
     ) in EVERY
+    assert arguments("das intervals RUN") == ("intervals", "--replicates", "3", "runs/first")
     assert arguments("das tables RUN --level County  # x") == (
         "tables",
         "runs/first",

@@ -28,12 +28,15 @@ def shares(
     """Shares that sum to exactly 1, by largest remainders; of draws ``never_dropped`` at least
     ``floor`` units.
 
-    >>> shares(
+    >>> found = shares(
     ...     {("A", "total"): 2.0, ("A", "detailed"): 1.0, ("B", "detailed"): 1e-9},
     ...     [("B", "detailed")],
     ... )
-    {('A', 'total'): Fraction(3333, 5000), ('A', 'detailed'): Fraction(3333, 10000), ('B',
-    'detailed'): Fraction(1, 10000)}"""
+    >>> for (level, query), share in found.items():
+    ...     print(level, query, share)
+    A total 3333/5000
+    A detailed 3333/10000
+    B detailed 1/10000"""
     total = sum(x.values())
     kept = {
         pair: v

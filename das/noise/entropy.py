@@ -69,6 +69,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+from functools import lru_cache
 from io import BytesIO
 from typing import NoReturn
 
@@ -232,7 +233,14 @@ def _seeded_key(seed: int) -> bytes:
 def seed_of(key_mark: str, below: int = 10_000) -> int | None:
     """The seed under ``below`` whose run key has this name: the key of the operating system has it
     with probability ``below`` / 2^128 at most."""
-    return next((n for n in range(below) if _key_mark(_seeded_key(n)) == key_mark), None)
+    return _names_of_seeds(below).get(key_mark)
+
+
+@lru_cache(maxsize=1)
+def _names_of_seeds(below: int) -> dict[str, int]:
+    """The seed by the name of its run key: they follow from nothing else, so one process finds
+    them once."""
+    return {_key_mark(_seeded_key(n)): n for n in reversed(range(below))}
 
 
 class _Keyed(Entropy):

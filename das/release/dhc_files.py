@@ -145,13 +145,12 @@ def levels_of(table: Table, spine: Spine) -> tuple[str, ...]:
     ...     {"County": ["1"], "Tract": ["11"], "Block": ["111"]},
     ...     ["State", "County", "Tract", "Block"],
     ... )
-    >>> {
-    ...     t.name: levels_of(t, tree)
-    ...     for t in tables_of("units") + tables_of("persons")
-    ...     if t.name in ("H1", "PCT8", "PCO1")
-    ... }
-    {'H1': ('State', 'County', 'Tract', 'Block'), 'PCT8': ('State', 'County', 'Tract'), 'PCO1':
-    ('State', 'County')}"""
+    >>> for t in tables_of("units") + tables_of("persons"):
+    ...     if t.name in ("H1", "PCT8", "PCO1"):
+    ...         print(t.name, *levels_of(t, tree))
+    H1 State County Tract Block
+    PCT8 State County Tract
+    PCO1 State County"""
     last = LAST.get(table.name.rstrip("0123456789"))
     if last is None:
         return spine.levels

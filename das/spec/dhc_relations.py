@@ -62,9 +62,10 @@ class Relation:
         """Both, and epsilon at ``delta``.
 
         >>> person = Relation("One person", {"persons": 1, "households": 2})
-        >>> person.says({"persons": Fraction(1), "households": Fraction(2)}, Fraction(1, 10**10))
-        'rho = 5 (epsilon 25.54) where no two of the records change one answer, and never more than
-        rho = 9 (epsilon 36.71)'"""
+        >>> costs = {"persons": Fraction(1), "households": Fraction(2)}
+        >>> print(person.says(costs, Fraction(1, 10**10)))  # doctest: +NORMALIZE_WHITESPACE
+        rho = 5 (epsilon 25.54) where no two of the records change one answer, and never more than
+        rho = 9 (epsilon 36.71)"""
         apart, most = self.apart(costs), self.most(costs)
         if apart == most:
             return _cost(most, delta)

@@ -347,12 +347,13 @@ def test_records_of_other_housing_units_are_refused(worlds: Worlds, tmp_path: Pa
     assert not (tmp_path / "run").exists()
 
 
-def test_records_of_other_blocks_are_refused(worlds: Worlds, tmp_path: Path) -> None:
-    def extra(f: pd.DataFrame) -> pd.DataFrame:
-        more = f.iloc[:1].assign(block="990019999991000", tenvacgq="other-vacant", count=1)
-        return pd.concat([f, more])
+def _one_more_block(frame: pd.DataFrame) -> pd.DataFrame:
+    row = frame.iloc[:1].assign(block="990019999991000", tenvacgq="other-vacant", count=1)
+    return pd.concat([frame, row])
 
-    data = changed(worlds, tmp_path / "linked", "units", extra)
+
+def test_records_of_other_blocks_are_refused(worlds: Worlds, tmp_path: Path) -> None:
+    data = changed(worlds, tmp_path / "linked", "units", _one_more_block)
     with pytest.raises(
         InputError, match="1 blocks are not in the earlier release, such as 990019999991000"
     ):

@@ -85,8 +85,9 @@ def test_the_whole_state_with_the_production_allocation(
     if not path.exists():
         pytest.skip(f"{path.name} is not there")
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
+    changes = ("run.seed=1", "geography.spine=tabulation", "output.report=false")
     outcome = pipeline.run(
-        spec.parse(text, where="pl94-2010", overrides=("run.seed=1", "geography.spine=tabulation")),
+        spec.parse(text, where="pl94-2010", overrides=changes),
         tmp_path / "run",
         paths=[path],
         workers=2,

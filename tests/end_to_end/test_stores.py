@@ -38,20 +38,22 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "PAUSES", ())
 
 
-def run(
-    worlds: Worlds, out: Path, *changes: str, resume: bool = False, **stores: str | None
-) -> Path:
+def run(worlds: Worlds, out: Path, *, resume: bool = False, **stores: str | None) -> Path:
     text = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
     changes = (
         "run.seed=5",
         "output.report=false",
         "geography.spine=tabulation",
         "estimation.method=topdown",
-        *changes,
     )
     chosen = spec.parse(text, where="c", overrides=changes)
     pipeline.run(chosen, out, paths=[worlds.data("one thousand")], resume=resume, **stores)
     return out
+
+
+def finished(worlds: Worlds, out: Path) -> Path:
+    """One that went to no store."""
+    return worlds.copy(worlds.run("run.seed=1", data="one thousand"), out)
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +188,7 @@ def test_a_finished_run_is_carried_later_and_again_for_nothing(
     worlds: Worlds, tmp_path: Path, commands: Commands
 ) -> None:
     """To a folder of this machine; also what somebody has deleted there."""
-    out, push = run(worlds, tmp_path / "run"), commands.named("store")
+    out, push = finished(worlds, tmp_path / "run"), commands.named("store")
     url, own = f"file://{tmp_path}/there", tmp_path / "own"
     own.mkdir(0o755)
     code, _, err = push("push", out, url, f"--confidential-store=file://{own}", "--quiet")
@@ -203,8 +205,8 @@ def test_a_finished_run_is_carried_later_and_again_for_nothing(
     assert push("push", out, url, "--quiet")[0] == 0
     assert files(tmp_path / "there") == files(out / "release")
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "there").rglob("*.csv")} == when
-    other = run(worlds, tmp_path / "other", "run.seed=6")
-    code, _, err = push("push", other, url, "--quiet")
+    other = worlds.run(data="one thousand")
+    code, _, err = push("push", worlds.copy(other, tmp_path / "other"), url, "--quiet")
     assert code == 2
     assert "there is something else" in err
 
@@ -249,7 +251,7 @@ def test_what_cannot_be_is_refused_before_anything_is_read(
 
 
 def test_a_noise_key_is_never_carried(tmp_path: Path, worlds: Worlds) -> None:
-    out = run(worlds, tmp_path / "run")
+    out = finished(worlds, tmp_path / "run")
     directory = RunDirectory(out)
     directory.noise_key.write_bytes(b"K" * 32)
     with Carrier.of(directory, f"file://{tmp_path}/a", f"file://{tmp_path}/b") as carrier:
