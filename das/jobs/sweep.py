@@ -208,8 +208,7 @@ def _rows(
     for run in due:
         work, measured = _measured(run, prepared, noise.get(run.noise))
         noise.setdefault(run.noise, run.directory)
-        spec, _ = measured.kept
-        made = pool.submit(post_processed, run.directory.root, spec, workers // side_by_side)
+        made = pool.submit(post_processed, run.directory.root, workers // side_by_side)
         waiting.append((run, work, measured, made))
         if len(waiting) > ahead:
             yield _finished(*waiting.popleft())

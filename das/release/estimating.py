@@ -28,7 +28,7 @@ from das.model.solution import Certificates
 from das.model.spine import Spine
 from das.release import assumed, by_shard, dictionary
 from das.release import page as release_report
-from das.release.post import Opened, estimate, open_part, open_trunk, publish
+from das.release.post import Opened, estimate, open_part, open_release, open_trunk, publish
 from das.release.residuals import ResidualSums, misfits, residual_sums
 from das.release.seal import seal
 from das.report.answers import Shown
@@ -49,11 +49,13 @@ class Made:
     shown: Shown | None
 
 
-def post_processed(root: Path, spec: Spec, workers: int) -> tuple[Made, Stages]:
-    """Everything after measurement of one run, as one piece of work for another process."""
+def post_processed(root: Path, workers: int) -> tuple[Made, Stages]:
+    """Everything after measurement of one run without shards, as one piece of work for another
+    process."""
     stages = Stages()
     with LocalEngine(workers) as engine:
         choice = EngineChoice(workers=workers)
+        spec = open_release(root / "release").spec
         return post_process(root, spec, engine, choice, stages, Silent()), stages
 
 
