@@ -100,10 +100,13 @@ class PublicCounts:
         check_files(release, MECHANISMS[said.mechanism], said.ledger)
         return said.ledger
 
+    def check_layout(self, release: Path) -> None:
+        spec, _ = self.planned(release)
+        check_layout(release, [u.name for u in spec.universes], spec.geography.levels)
+
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
         spec, _ = self.planned(release)
         said, names = wording.said, [u.name for u in spec.universes]
-        check_layout(release, names, spec.geography.levels)
         trees, spine = trees_of(release, names), spine_file.read(release / "spine.parquet")
         check_constraints(release, spec, trees, said)
         check_assigned(release, spec, said)

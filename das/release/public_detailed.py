@@ -97,6 +97,9 @@ class PublicDetailed:
         groups.check_files(open_groups(release))
         return said.ledger
 
+    def check_layout(self, release: Path) -> None:
+        """Its files of measurements are listed by :meth:`check_measured`."""
+
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
         return wording.said.outside
 

@@ -95,9 +95,12 @@ class PublicDhc:
         dhc.check_files(open_dhc(release), MECHANISMS[said.mechanism], said.ledger)
         return said.ledger
 
-    def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
+    def check_layout(self, release: Path) -> None:
         opened = open_dhc(release)
         check_layout(release, [u.name for u in opened.spec.universes], opened.spine.levels)
+
+    def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
+        opened = open_dhc(release)
         dhc.check_counts(opened, wording.said)
         check_dictionary(release, wording, dhc_dictionary.text(opened))
         return wording.said.outside

@@ -107,6 +107,9 @@ class PublicHalf(Protocol):
     def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
         """Hold the measurements against the statement. Raises :class:`ReleaseError`."""
 
+    def check_layout(self, release: Path) -> None:
+        """Nothing lies beside the measurements that nobody reads."""
+
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
         """Hold what lies beside the measurements against what it is made of; what is published
         exactly.

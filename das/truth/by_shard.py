@@ -409,7 +409,8 @@ def _measured(
     books = Books.of(spec, due, directory, _digests(directory, names), accept_spent)
     for name, counted in known.items():
         counted.check(directory, name)
-    for stage in (s for s in due if s[1] not in trunk.levels):
+    # shards are measured before the trunk: so all begins before, in the order of the plan
+    for stage in due if shards else ():
         books.begin(stage)
     tasks = by_shard.tasks(Desk(directory.root), size, "measure")
     answers = perform(engine, measure, tasks, progress, confidential=True)

@@ -263,14 +263,18 @@ def cost() -> Fraction:
     return sum((u.plan.cost for u in chosen().universes), Fraction(0))
 
 
-@pytest.mark.parametrize("changes", [(), (FORGETFUL,)], ids=["key removed", "forgetful"])
+@pytest.mark.parametrize(
+    ("changes", "numbers"),
+    [((), (12, 1)), ((FORGETFUL,), (12, 1))],
+    ids=["key removed", "forgetful"],
+)
 def test_noise_that_cannot_be_drawn_again_is_refused_and_counted(
-    worlds: Worlds, tmp_path: Path, changes: tuple[str, ...]
+    worlds: Worlds, tmp_path: Path, changes: tuple[str, ...], numbers: tuple[int, int]
 ) -> None:
     """Each stage whole of which a part is missing: all, while shards are measured; then, of the run
-    that goes on, those of the trunk that are not acknowledged."""
+    that goes on, that of the trunk that is not acknowledged, and those behind it."""
     out, how, lost = tmp_path / "run", dict[str, Any](), list[tuple[tuple[str, str], Fraction]]()
-    for calls, number in ((6, 12), (14, 5)):
+    for calls, number in zip((6, 14), numbers, strict=True):
         stopped(worlds, out, *changes, at=Step(truth_by_shard, "measure_part", calls), **how)
         (out / "confidential" / "noise.key").unlink(missing_ok=True)
         before, entries = results(out), LedgerFile(out / "release" / "ledger.jsonl").entries

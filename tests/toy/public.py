@@ -55,6 +55,8 @@ class PublicToy:
             raise ReleaseError("has other regions", where=release / TABLE, remedy=ALTERED)
         return said.ledger
 
+    def check_layout(self, release: Path) -> None: ...
+
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
         return ()
 

@@ -71,6 +71,7 @@ def verified(release: Path, *, other_version: bool = False) -> Wording:
     check_source(release, name, private)
     check(release)
     wording = Wording(privacy_statement.read_ours(release), other_version)
+    of.check_layout(release)
     check_marks(release, private)
     outside = of.check_content(release, wording)
     _check_again(release, spec, made, wording, outside, of.notes(spec))
