@@ -14,6 +14,7 @@ from das.accounting.document import Invariant
 from das.accounting.statement import invariants
 from das.files import atomic
 from das.files.run.run_directory import RunDirectory, read_json
+from das.model.not_private import marked
 from das.model.source import Source
 from das.model.ways import Ways
 from das.truth.prepared import Prepared
@@ -41,9 +42,8 @@ class Begun:
             tuple(a.kind for a in prepared.areas),
         )
 
-    def write(self, directory: RunDirectory) -> None:
-        atomic.write_json(
-            directory.begun,
+    def write(self, directory: RunDirectory, private: bool) -> None:
+        said = marked(
             {
                 "sources": [asdict(s) for s in self.sources],
                 "areas": self.areas,
@@ -59,8 +59,9 @@ class Begun:
                     for u, w in self.ways.items()
                 },
             },
-            0o600,
+            private,
         )
+        atomic.write_json(directory.begun, said, 0o600)
 
     @staticmethod
     def read(directory: RunDirectory) -> Begun:

@@ -76,7 +76,7 @@ def begin(
     with directory.whole_or_nothing():
         _store(prepared, directory)
         _write_public(spec, prepared, directory, measured)
-        Begun.of(prepared).write(directory)
+        Begun.of(prepared).write(directory, spec.run.private)
         digests = _digests(directory, [u.name for u in spec.universes])
         taken = {"measured_in": measured.root.name} if measured is not None else {}
         read = {"inputs": [asdict(s) for s in prepared.sources], "truth": digests}

@@ -272,7 +272,7 @@ def test_noise_that_cannot_be_drawn_again_is_refused_and_counted(
     worlds: Worlds, tmp_path: Path, changes: tuple[str, ...], numbers: tuple[int, int]
 ) -> None:
     """Each stage whole of which a part is missing: all, while shards are measured; then, of the run
-    that goes on, that of the trunk that is not acknowledged, and those behind it."""
+    that goes on, that of the trunk that was being drawn."""
     out, how, lost = tmp_path / "run", dict[str, Any](), list[tuple[tuple[str, str], Fraction]]()
     for calls, number in zip((6, 14), numbers, strict=True):
         stopped(worlds, out, *changes, at=Step(truth_by_shard, "measure_part", calls), **how)

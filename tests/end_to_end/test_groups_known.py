@@ -293,7 +293,7 @@ def test_leaves_add_up_in_tables_of_households(tmp_path: Path) -> None:
 def test_products_have_the_levels_of_their_runs(tmp_path: Path) -> None:
     parameters, data = runs.given(tmp_path, change=lambda said: said.update(run_pr=False))
     out = runs.go(parameters, data, tmp_path / "run", seed=1)
-    assert {p.at.region for p in out.spec.plans} == {
+    assert {p.at.region for p in open_groups(out.directory.release).spec.plans} == {
         "USA",
         "STATE",
         "COUNTY",
@@ -305,7 +305,7 @@ def test_products_have_the_levels_of_their_runs(tmp_path: Path) -> None:
         "headers.csv",
         "part-00000-us.csv",
     ]
-    assert out.spec.parameters.product == PRODUCTS["persons"]
+    assert open_groups(out.directory.release).spec.parameters.product == PRODUCTS["persons"]
 
 
 def test_a_level_without_regions_costs_its_budget_and_has_no_rows(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_a_level_without_regions_costs_its_budget_and_has_no_rows(tmp_path: Path
     folders.written(data, {"GRF-C.txt": text + "\n"})
     out = runs.go(parameters, data, tmp_path / "run")
     said = verify.statement(out.directory.release)
-    assert said.total == out.spec.universes[0].plan.cost
+    assert said.total == open_groups(out.directory.release).spec.universes[0].plan.cost
     assert {
         line.units for line in said.ledger if line.level.startswith(("PLACE", "AIANNH", "PR-PLACE"))
     } == {0}
@@ -352,7 +352,7 @@ def test_totals_of_regions_that_are_not_there_are_passed_over(tmp_path: Path) ->
         units["PR-STATE regional, t3"],
         units["PLACE regional, t3"],
     ) == (2, 1, 1, 0)
-    assert said.total == out.spec.universes[0].plan.cost
+    assert said.total == open_groups(out.directory.release).spec.universes[0].plan.cost
     assert any("taken as public" in line for line in said.says)
 
 
