@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from das import spec as specification
-from das.engine import Progress, Silent, refuse_within_import
+from das.engine import Progress, Silent, executor, refuse_within_import
 from das.engine.choice import EngineChoice
 from das.files.run import run_directory
 from das.files.run.board import Board
@@ -88,6 +88,8 @@ def _made(
     accept_spent: bool,
 ) -> Outcome:
     stages = Stages()
+    with executor(choice.workers):
+        pass  # a script that cannot have workers is refused before anything is read
     if resume:
         refuse_lost(directory.release)
         maker.check_same(directory)

@@ -82,7 +82,7 @@ def run(
     Its errors tell of the true counts. They are in confidential/, and printed only to a terminal,
     or with --show-errors."""
     spec = load_any(config, changes)
-    again = [config, *repeated("--set", changes), *repeated("--data", paths)]
+    again = [config, *repeated("--set", changes)]
     show_errors = shows_errors(show_errors, quiet=quiet, as_json=as_json)
     outcome = performed(
         spec, ["run", *again], out, paths, going, ignore_memory, choice, stores, quiet
@@ -109,6 +109,7 @@ def performed(
         *command,
         "--out",
         out,
+        *repeated("--data", paths),
         *(["--workers", choice.workers] if choice.workers > 1 else []),
         *of_engine(choice),
         *optional("--store", stores.release),
