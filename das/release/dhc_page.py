@@ -19,7 +19,8 @@ from das.model.not_private import Private
 from das.model.solution import Certificates
 from das.model.spine import Spine
 from das.release.dhc_files import DhcCounts, check
-from das.report.dhc_page import NoiseMargins, OddUnits, PlaceProfiles, dhc_html
+from das.report.dhc_page import NoiseMargins, OddUnits, dhc_html
+from das.report.dhc_places import PlaceProfiles
 from das.report.facts import Facts, facts
 from das.spec.dhc import DhcUniverse
 

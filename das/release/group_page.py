@@ -11,7 +11,8 @@ from das.model.adaptive import FIRST, ONLY
 from das.release.group_tables import PublishedGroups
 from das.release.groups import OpenedGroups
 from das.report.facts import decimal, group_facts
-from das.report.group_page import ABSENT, TOTAL, ListedLevel, groups_html
+from das.report.group_figures import ABSENT, TOTAL, ListedLevel
+from das.report.group_page import groups_html
 
 NAME = "report.html"
 #: What the page calls the answers of the last stage.

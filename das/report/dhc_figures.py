@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from das.report.axis import even_steps
 from das.report.chart import Chart
-from das.report.dhc_page import Ints, PlaceProfiles, median_age
+from das.report.dhc_places import Ints, PlaceProfiles, median_age
 from das.report.ink import INCH, INK, RULE, Look, element, moved, short
 from das.report.panel import Words
 

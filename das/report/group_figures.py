@@ -4,10 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from das.report.chart import Chart
-from das.report.group_page import ABSENT, ListedLevel
 from das.report.ink import RULE, Look
+
+#: How groups come out that have no table.
+ABSENT, TOTAL = "left out", "total only"
+
+
+@dataclass(frozen=True)
+class ListedLevel:
+    """A level as the page lists it, of the table ``table``. ``cost`` is its budget as text;
+    ``margins`` are those at 95 % of one answer, by what is asked; ``above``: what a total alone has
+    to exceed to be published, where anything has; ``found`` are numbers of groups, by how they come
+    out."""
+
+    level: str
+    table: str
+    regions: int
+    iterations: int
+    cost: str
+    stability: int
+    margins: dict[str, int]
+    above: int | None
+    found: dict[str, int]
+
+    @property
+    def measured(self) -> int:
+        return sum(self.found.values())
+
+    @property
+    def published(self) -> int:
+        return self.measured - self.found.get(ABSENT, 0)
+
 
 #: By how groups come out: left out, with a total only, and with a table of each size.
 _LOOKS = (

@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from das.errors import SpecError
 from das.model.columns import Columns
 from das.model.grouping import DETAILED
 from das.model.kinds import KINDS
 from das.model.universe import Universe
-
-if TYPE_CHECKING:
-    from das.spec.run import RunSpec
+from das.spec.keys import CountsKeys
 
 _FILE_NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")
 #: The last levels of an optimised spine, whose rule makes the one of the other.
@@ -22,7 +19,7 @@ LOWEST = ("Block_Group", "Block")
 _TABLE = re.compile(r"[A-Za-z]\w{0,60}", re.ASCII)
 
 
-def check(spec: RunSpec) -> None:
+def check(spec: CountsKeys) -> None:
     """Build everything that parts must agree on; raises :class:`SpecError`."""
     levels = spec.geography.levels
     _check_levels(spec)
@@ -85,7 +82,7 @@ def _check_prior(persons: Universe, lowest: str) -> None:
         )
 
 
-def _check_levels(spec: RunSpec) -> None:
+def _check_levels(spec: CountsKeys) -> None:
     levels = spec.geography.levels
     if wrong := [n for n in levels if not _FILE_NAME.fullmatch(n)]:
         raise SpecError(
@@ -103,7 +100,7 @@ def _check_levels(spec: RunSpec) -> None:
         check_keys(keys, levels, table)
 
 
-def _check_spine(spec: RunSpec) -> None:
+def _check_spine(spec: CountsKeys) -> None:
     """Keys of an optimised spine are for one, and its levels are those that it has a rule for."""
     g = spec.geography
     if g.spine == "tabulation":
@@ -146,7 +143,7 @@ def check_keys(keys: Iterable[str], levels: Sequence[str], where: str) -> None:
         )
 
 
-def _check_letters(spec: RunSpec) -> None:
+def _check_letters(spec: CountsKeys) -> None:
     """No two universes have tables of the same letters, nor those of a publication."""
     letters = [u.kind.letter for u in spec.universes]
     for u in spec.universes[1:]:
@@ -225,7 +222,7 @@ def _check_invariants(u: Universe, levels: tuple[str, ...]) -> None:
                 )
 
 
-def _check_tables(spec: RunSpec) -> None:
+def _check_tables(spec: CountsKeys) -> None:
     """Names that can stand in the names of files and columns, and queries and conditions of the
     schema.
     """

@@ -7,84 +7,38 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
-from pydantic import Field, PrivateAttr
+from pydantic import PrivateAttr
 
 from das.accounting.statement import Terms
-from das.errors import SpecError
 from das.model.budget import Neighbours
 from das.model.kinds import HOUSING, PERSONS
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import MECHANISMS
 from das.model.post_processing import PostProcessing
-from das.model.schema import Schema
 from das.model.universe import Planned
 from das.model.ways import Ways
 from das.spec.checks import check
-from das.spec.parts import (
-    BudgetPart,
-    Constraints,
-    CountsRun,
-    Data,
-    Estimation,
-    Geography,
-    Housing,
-    Output,
-    OwnUniverse,
-    RelativeBudget,
-    RoundingPart,
-    SchemaPart,
-    TablePart,
-)
-from das.spec.specification import OF_A_MACHINE, Specification
+from das.spec.keys import CountsKeys
+from das.spec.parts import BudgetPart, RelativeBudget
+from das.spec.specification import OF_A_MACHINE
 from das.spec.tree import counts_tree, one_total
 from das.spec.universes import plan_of, universes
 
 
-class RunSpec(Specification):
+class RunSpec(CountsKeys):
     """A whole run of counts over a tree. Frozen; every part checked against the others."""
 
     title: ClassVar[str] = "counts over a tree"
     remedy: ClassVar[str] = "name a configuration of the publication that this command is for"
     of_a_machine: ClassVar[Any] = OF_A_MACHINE | {"own": {"__all__": {"data": {"path"}}}}
 
-    run: CountsRun
-    data: Data
-    schema_: SchemaPart = Field(alias="schema")
-    geography: Geography
-    budget: BudgetPart
-    housing: Housing | None = None
-    tables: dict[str, TablePart] = Field(default={})
-    own: dict[str, OwnUniverse] = Field(default={}, alias="universes")
-    estimation: Estimation = Estimation()
-    rounding: RoundingPart = RoundingPart()
-    constraints: Constraints = Constraints()
-    output: Output = Output()
     _ways: Mapping[str, Ways] | None = PrivateAttr(default=None)
-
-    @cached_property
-    def schema_built(self) -> Schema:
-        return self.schema_.build()
-
-    @property
-    def persons(self) -> Planned:
-        """The first of the universes, on whose budget those of the others rest."""
-        return self.universes[0]
 
     @cached_property
     def universes(self) -> tuple[Planned, ...]:
         """Persons, and what else is counted over the same tree."""
         found = universes(self)
         return found if self._ways is None else tuple(u.on(self._ways[u.name]) for u in found)
-
-    def universe(self, name: str) -> Planned:
-        """By its name. Raises :class:`SpecError`."""
-        for u in self.universes:
-            if name == u.name:
-                return u
-        raise SpecError(
-            f"there is no universe {name!r}",
-            remedy=f"it has {', '.join(u.name for u in self.universes)}",
-        )
 
     @property
     def made_from(self) -> dict[str, tuple[str, ...]]:

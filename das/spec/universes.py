@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from das.errors import SpecError
 from das.model import chains
@@ -19,11 +18,9 @@ from das.model.mechanisms import MECHANISMS
 from das.model.schema import H1, Schema
 from das.model.tabulation import Tabulation
 from das.model.universe import Exact, Planned
+from das.spec.keys import CountsKeys
 from das.spec.parts import BudgetPart, Housing, OwnUniverse, RelativeBudget
 from das.spec.passes import WrittenPasses, passes
-
-if TYPE_CHECKING:
-    from das.spec.run import RunSpec
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
@@ -42,7 +39,7 @@ class _Asked:
     chain: tuple[str, ...] | None = None
 
 
-def universes(spec: RunSpec) -> tuple[Planned, ...]:
+def universes(spec: CountsKeys) -> tuple[Planned, ...]:
     """Persons, and what else is counted over the same tree. Raises :class:`SpecError`."""
     persons = _built(spec, _persons(spec))
     others = [] if spec.housing is None else [_housing(spec, spec.housing, persons.plan)]
@@ -50,7 +47,7 @@ def universes(spec: RunSpec) -> tuple[Planned, ...]:
     return (persons, *(_built(spec, asked) for asked in others))
 
 
-def _persons(spec: RunSpec) -> _Asked:
+def _persons(spec: CountsKeys) -> _Asked:
     total = spec.budget.total
     assert total is not None, "a budget that calibrate() has yet to find"
     c = spec.constraints
@@ -61,13 +58,13 @@ def _persons(spec: RunSpec) -> _Asked:
     )
 
 
-def _housing(spec: RunSpec, part: Housing, persons: Plan) -> _Asked:
+def _housing(spec: CountsKeys, part: Housing, persons: Plan) -> _Asked:
     """The number of housing units of every lowest unit is exact."""
     plan = _relative(spec, H1, part.budget, HOUSING.key("budget"), persons)
     return _Asked(HOUSING, H1, plan, Exact(spec.geography.levels[-1]), {})
 
 
-def _own(spec: RunSpec, name: str, part: OwnUniverse, persons: Plan) -> _Asked:
+def _own(spec: CountsKeys, name: str, part: OwnUniverse, persons: Plan) -> _Asked:
     """One under ``[universes]``."""
     kind = kind_of(name)
     taken = _taken(kind)
@@ -100,7 +97,7 @@ def _taken(kind: RecordKind) -> list[str]:
     return list(dict.fromkeys((*(name for k in others for name in (k.name, k.folder)), "total")))
 
 
-def _built(spec: RunSpec, asked: _Asked) -> Planned:
+def _built(spec: CountsKeys, asked: _Asked) -> Planned:
     kind, schema = asked.kind, asked.schema
     chain = asked.chain if asked.chain is not None else kind.publication(schema).chain
     tables = tuple(
@@ -129,7 +126,7 @@ def _built(spec: RunSpec, asked: _Asked) -> Planned:
 
 
 def _relative(
-    spec: RunSpec, schema: Schema, part: RelativeBudget, where: str, persons: Plan
+    spec: CountsKeys, schema: Schema, part: RelativeBudget, where: str, persons: Plan
 ) -> Plan:
     if part.relative <= 0:
         raise SpecError(f"relative is {part.relative}, not positive", where=f"{where}.relative")
@@ -137,7 +134,7 @@ def _relative(
 
 
 def plan_of(
-    spec: RunSpec, schema: Schema, total: Fraction, part: BudgetPart | RelativeBudget, where: str
+    spec: CountsKeys, schema: Schema, total: Fraction, part: BudgetPart | RelativeBudget, where: str
 ) -> Plan:
     """The plan of a budget part for a total; on an optimised spine with every class of units that
     there can be, as long as there is no tree. Raises :class:`SpecError`."""

@@ -23,7 +23,8 @@ from das.model.solution import Certificate, Certificates
 from das.model.spine import Spine
 from das.release import dhc_page
 from das.release.dhc_files import DhcCounts
-from das.report.dhc_page import median_age, worst
+from das.report.dhc_page import worst
+from das.report.dhc_places import median_age
 from das.spec import load
 from tests.dhc_small import PRISON, counted, simulated, tree
 from tests.oracles import gaussian_pmf

@@ -15,8 +15,7 @@ from das.files.simulators import detailed
 from das.model.not_private import WARNING
 from das.release.groups import open_groups
 from das.release.outcome import Outcome
-from das.report.group_figures import outcomes
-from das.report.group_page import ListedLevel
+from das.report.group_figures import ListedLevel, outcomes
 from tests.detailed.runs import run_groups
 from tests.report.parsed import Page, assert_sound
 
