@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -716,3 +717,12 @@ def test_calls_that_open_paths_are_found() -> None:
     assert disk_calls("das.files.measurements.nmf")
     assert disk_calls("das.files.run.run_directory")
     assert disk_calls("das.files.run.ledger")
+
+
+def test_nothing_imports_in_a_circle() -> None:
+    """Inside functions neither; the package itself has public names of all."""
+    within = {m: (imports(m) & sources().keys()) - {m, "das"} for m in sources()}
+    assert len(list(TopologicalSorter(within).static_order())) == len(within)
+    within["das.errors"] = {"das.spec.run"}
+    with pytest.raises(CycleError):
+        TopologicalSorter(within).prepare()
