@@ -30,7 +30,6 @@ from das.engine import Progress
 from das.engine.progress import SILENT
 from das.errors import InputError, UserError
 from das.files.machine import memory
-from das.files.microdata import reading as microdata
 from das.jobs.public_tree import PublicTree
 from das.model.areas import Areas
 from das.model.budget import ALL, Plan
@@ -195,9 +194,7 @@ def of_release(spec: RunSpec, universe: str, release: Opened) -> Ground:
     if held.schema != u.schema:
         raise UserError("the release has another schema than the configuration", where="--like")
     tree, bounds = release.tree(held), release.bounds(held)
-    published = microdata.read(
-        release.folder / "microdata" / held.kind.folder, held, release.spine.codes[-1]
-    )
+    published = release.published(held)
     areas = {a.kind: a for a in release.areas()}
     made = (f"the release {release.after.name!r} (specification {release.run.run.name})",)
     ground = _of_tree(spec.universe(universe), tree, bounds, areas, made)
