@@ -18,7 +18,7 @@ STAMP := $(shell date +%Y%m%d-%H%M%S)
 RHOS ?= 1/10,1/2,293764/114921,10,50
 
 # `make --jobs=2 test` checks the code while the tests run.
-.PHONY: 2010 1940 detailed dhc sweep compare test pytest coverage lint bench reference claims docs docs-links notebooks dist environment clean
+.PHONY: 2010 1940 detailed dhc sweep compare test pytest test-times coverage lint bench reference claims docs docs-links notebooks dist environment clean
 
 2010: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
@@ -36,7 +36,7 @@ else
 	$(DAS) detailed run $(or $(PARAMETERS),$(error DATA is given: give PARAMETERS, too)) $(DATA) --out $(DETAILED) --workers $(WORKERS)
 endif
 
-# The demographic file on a redistricting release; records are made up to the counts of DATA (a redistricting extract).
+# The DHC on a redistricting release; records are made up to the counts of DATA (a redistricting extract).
 DHC := $(or $(OUT),runs/dhc-$(STAMP))
 dhc: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) --out $(DHC)-redistricting
@@ -59,12 +59,16 @@ INSTALL := $(UV) pip install --quiet --python $(VENV)/bin/python
 endif
 
 # The tests start many processes: byte code is kept, or each would make it anew.
-pytest coverage: export PYTHONDONTWRITEBYTECODE :=
+pytest test-times coverage: export PYTHONDONTWRITEBYTECODE :=
 
 test: lint pytest
 
 pytest: $(VENV)/.tested
 	$(VENV)/bin/python -m pytest -n auto --dist worksteal
+
+# The processor time of each file of tests: of all, or of TESTS=path.
+test-times: $(VENV)/.tested
+	$(VENV)/bin/python -m pytest -n auto --dist worksteal -p tests.times $(TESTS)
 
 coverage: $(VENV)/.tested
 	@mkdir -p build
@@ -95,7 +99,7 @@ docs-links: $(VENV)/.documented
 notebooks: $(VENV)/.tested
 	$(VENV)/bin/python -m docs.notebooks
 
-dist: $(VENV)/.tested
+dist: $(VENV)/.builder
 	$(VENV)/bin/python -m build --outdir $(or $(OUT),dist)
 
 clean:
@@ -109,6 +113,12 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.tested: $(VENV)/.installed
 	$(INSTALL) --editable '.[$(EXTRAS)]'
+	touch $@
+
+# What builds a wheel needs nothing of das.
+$(VENV)/.builder: pyproject.toml
+	$(BEGIN)
+	$(INSTALL) 'build>=1.2'
 	touch $@
 
 $(VENV)/.documented: $(VENV)/.installed

@@ -16,10 +16,10 @@ from math import inf
 from benchmarks.common import CONFIG, Figures, timed
 from das.accounting import Composition, calibrate, curve, delta, epsilon, worst
 from das.accounting.draws import Differing, changed
-from das.accounting.guarantee import together
+from das.accounting.guarantee import combine
 from das.accounting.profile import worst_epsilon
-from das.accounting.worst import Found
-from das.model.budget import Plan
+from das.accounting.worst import WorstLoss
+from das.model.plan import Plan
 from das.spec import parse
 from tests.accounting.oracle_convolution import Convolution
 from tests.oracles import as_mpf
@@ -77,7 +77,7 @@ def all_conceivable(figures: Figures, plan: Plan, repeats: int) -> None:
     one = timed(lambda: [epsilon(plan, d) for d in DELTAS], repeats).cpu / len(DELTAS)
     for name, found in (
         ("528 pairs of places", persons),
-        ("528 squared, with housing units", together([persons, housing])),
+        ("528 squared, with housing units", combine([persons, housing])),
     ):
         clock = timed(lambda found=found: [_searched(found, Fraction(d)) for d in DELTAS], repeats)  # type: ignore[misc]
         at = worst_epsilon(found, Fraction("1e-10"))
@@ -91,7 +91,7 @@ def all_conceivable(figures: Figures, plan: Plan, repeats: int) -> None:
         )
 
 
-def _searched(found: Differing, d: Fraction) -> Found:
+def _searched(found: Differing, d: Fraction) -> WorstLoss:
     """With nothing remembered."""
     worst._bounds.cache_clear()
     return worst_epsilon(found, d)

@@ -24,13 +24,13 @@ import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
 from benchmarks.published import bounds
 from das.engine import Silent
-from das.estimate import margins
-from das.estimate.areas.estimates import Estimated, estimates
+from das.estimate import margins_of_error
+from das.estimate.areas.estimates import AreaEstimates, estimates
 from das.model.ledger import Ledger
 from das.model.measurement import Measurement, Measurements
 from das.noise.entropy import seeded
-from das.release.area_counts import COVERAGE, wide
 from das.release.area_statistics import VOTING_AGE
+from das.release.coverage import wide
 from das.spec import RunSpec, parse
 from das.stages import Stages
 from das.tables import of as tables_of
@@ -82,7 +82,7 @@ def _coverage(figures: Figures, spec: RunSpec, data: Path, runs: int, areas: int
     for seed in range(1, runs + 1):
         found = _found(spec, prepared, member, columns, seed)
         error = np.sqrt(found.variance)
-        value, margin = margins.whole(wide(COVERAGE, u.wide), found.value, error)
+        value, margin = margins_of_error.whole(wide(0.9, u.wide), found.value, error)
         some = error > 1e-6
         uncertain.append(some.mean())
         inside.append((np.abs(value - true) <= margin)[some].mean())
@@ -129,7 +129,7 @@ def _found(
     member: NDArray[np.int64],
     columns: NDArray[np.bool_],
     seed: int,
-) -> Estimated:
+) -> AreaEstimates:
     u, tree = spec.persons, prepared.trees["persons"]
     held: list[Measurement] = []
     ledger = Ledger(u.plan.cost, paths=u.plan.paths)

@@ -105,7 +105,7 @@ def _errors(
     """By level or kind of area and query, and of the blocks of each class."""
     schema = spec.persons.schema
     lowest = published(spec, prepared, seed, pool)
-    queries = dict.fromkeys(d.query for d in spec.persons.plan.draws) | {
+    queries = dict.fromkeys(d.query for d in spec.persons.plan.measurements) | {
         "total": None,
         "votingage": None,
     }

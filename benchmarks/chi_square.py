@@ -30,7 +30,7 @@ ACCEPT, REJECT = 1e-4, 1e-12
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chi_square", description=__doc__)
     parser.add_argument("--draws", type=float, default=1e9)
-    draws = int(parser.parse_args(arguments).draws)
+    draws = int(parser.parse_args(arguments).measurements)
     figures = Figures("chi_square")
     for s in VARIANCES:
         began = perf_counter()

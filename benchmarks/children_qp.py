@@ -31,7 +31,7 @@ COUNTIES = Shape("County", 254, 1_500, 25e6, 2.4)
 #: Most families: a few blocks, and few cells.
 FEW = Shape("Block", 12, 26, 300, 1.2)
 #: How many times faster so many of them are together than one by one.
-COMPANY, GAIN = 500, 2.0
+BATCH, GAIN = 500, 2.0
 #: How many times faster than each peer.
 TARGETS = {BLOCKS: {"clarabel": 50.0, "osqp": 20.0}, TRACTS: {"clarabel": 30.0, "osqp": 30.0}}
 #: What the peers are given, and which of the peers' forms that is.
@@ -154,9 +154,9 @@ def _large(figures: Figures) -> None:
 
 
 def _company(figures: Figures) -> None:
-    label = f"{COMPANY} of {FEW.children} x {FEW.cells}"
+    label = f"{BATCH} of {FEW.children} x {FEW.cells}"
     problems = [
-        ChildrenQP(p.gram, p.rhs, p.parent) for p in (problem(FEW, seed) for seed in range(COMPANY))
+        ChildrenQP(p.gram, p.rhs, p.parent) for p in (problem(FEW, seed) for seed in range(BATCH))
     ]
     alone: list[Solution] = []
     together: list[Solution] = []

@@ -130,7 +130,7 @@ def _measure(
 def _expected(spec: RunSpec) -> dict[tuple[str, str], float]:
     """The mean absolute error of each measurement: sigma times sqrt(2 / pi)."""
     plan = spec.persons.plan
-    return {(d.level, d.query): float((2 / np.pi * d.variance) ** 0.5) for d in plan.draws}
+    return {(d.level, d.query): float((2 / np.pi * d.variance) ** 0.5) for d in plan.measurements}
 
 
 def _worlds(folder: Path) -> list[tuple[str, str, list[Path]]]:

@@ -1,11 +1,11 @@
-"""The demographic file: persons, units and households of Rhode Island end to end, and persons of 28
+"""The DHC: persons, units and households of Rhode Island end to end, and persons of 28
 real tracts beside the Bureau's run.
 
 Rhode Island: its real redistricting counts of 2010, persons and households made up to them; first
-the redistricting pipeline, whose published counts are tied, then outer passes with the production
-budgets of the levels that are there (State, County, Tract, Block_Group, Block). Noise is drawn on
-request. The tracts: the reconstructed counts of 2010 for truth, and the output of a production run
-of the Bureau on the same census beside ours; relationships are made up."""
+the redistricting pipeline, whose published counts are held fixed, then outer passes with the
+production budgets of the levels that are there (State, County, Tract, Block_Group, Block). Noise is
+drawn on request. The tracts: the reconstructed counts of 2010 for truth, and the output of a
+production run of the Bureau on the same census beside ours; relationships are made up."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_dat
 from das import pipeline
 from das.engine import executor
 from das.engine.choice import EngineChoice
+from das.estimate.fixed_counts import FixedCounts
 from das.estimate.outer import refined
-from das.estimate.tied import Tied
 from das.estimate.upward import Upward
 from das.files import packaged
 from das.files.run import truth as truth_file
@@ -41,9 +41,10 @@ from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
-from das.model.schema import PL94, Schema
+from das.model.redistricting import PL94
+from das.model.schema import Schema
 from das.model.solution import Certificates
-from das.model.sparse_measurement import Recorded
+from das.model.sparse_measurement import RecordingSource
 from das.model.spine import Spine
 from das.model.strategy import Strategy
 from das.noise import entropy
@@ -51,7 +52,7 @@ from das.release import verify
 from das.release.dhc import open_dhc
 from das.release.dhc_files import read_counts
 from das.spec import DhcSpec, load, of_kind, parse
-from das.truth.revealing import Revealing, paying
+from das.truth.on_demand import OnDemandMeasurement, paying
 
 Ints = NDArray[np.int64]
 TRACTS = Path("dhc", "dhc_2010_28tracts.csv.gz")
@@ -60,7 +61,7 @@ LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
 BUDGETS = dict(
     zip(LEVELS, ("State", "County", "Tract_Subset", "Block_Group", "Block"), strict=True)
 )
-PL94_TIE = strategy.PERSONS_TIE
+PL94_FIXED = strategy.PERSONS_FIXED
 #: Minutes, gigabytes, megabytes of the release; errors predicted from the budgets (tenure by State,
 #: County, Tract), and how far off they may be.
 MINUTES, GIGABYTES, MEGABYTES = 15, 8, 200
@@ -105,7 +106,7 @@ def _run(
     truth: Histogram,
     spine: Spine,
     of: Strategy,
-    tied: Tied,
+    fixed: FixedCounts,
     seed: int,
     workers: int,
     most: int = 0,
@@ -119,22 +120,22 @@ def _run(
     ledger = Ledger(plan.cost, paths=plan.paths)
     levels = {level: Confidential(h) for level, h in truth.upward(spine).items()}
     pay = paying(ledger, name, schema, tree, plan)
-    source = Recorded(Revealing(levels, name, schema, tree, plan, entropy.seeded(seed), pay))
+    source = RecordingSource(
+        OnDemandMeasurement(levels, name, schema, tree, plan, entropy.seeded(seed), pay)
+    )
     began = perf_counter()
     with executor(workers) as pool:
-        counts, certificates = refined(
-            Upward(source, spine, most), spine, schema, of.outer, tied, pool
-        )
+        found = refined(Upward(source, spine, most), spine, schema, of.outer, fixed, pool)
     seconds = perf_counter() - began
     if ledger.cost > plan.cost:
         raise RuntimeError("the ledger has cost more than the plan")
     asked = sum(len(m.at) for level in spine.levels for m in source.of(level))
-    return _Ran(counts, certificates, seconds, asked)
+    return _Ran(found.counts, found.certificates, seconds, asked)
 
 
-def _check(ran: _Ran, spine: Spine, schema: Schema, tie: str, tied: Histogram) -> None:
+def _check(ran: _Ran, spine: Spine, schema: Schema, fixed_query: str, fixed: Histogram) -> None:
     """Whatever must hold exactly. Raises ``RuntimeError``."""
-    query = schema.query(tie)
+    query = schema.query(fixed_query)
     for depth, level in enumerate(spine.levels):
         h = ran.counts[level]
         if not schema.possible[h.cell].all():
@@ -146,8 +147,8 @@ def _check(ran: _Ran, spine: Spine, schema: Schema, tie: str, tied: Histogram) -
     lowest = ran.counts[spine.levels[-1]]
     if not Histogram.of(
         lowest.units, query.answers, lowest.unit, query.at(lowest.cell), lowest.count
-    ).same_as(tied):
-        raise RuntimeError("counts that are tied differ")
+    ).same_as(fixed):
+        raise RuntimeError("counts that are held fixed differ")
 
 
 def _certified(ran: _Ran) -> dict[str, Any]:
@@ -304,12 +305,12 @@ def _tracts(figures: Figures, data: Path, given: argparse.Namespace) -> None:
     ran = {}
     for seed in range(1, given.repeats + 1):
         before = _redistricted(truth, spine, seed)
-        tied = Tied.of(DHCP, PL94_TIE, before, spine)
+        fixed = FixedCounts.of(DHCP, PL94_FIXED, before, spine)
         for most, of_small in small.items():
             ran[most] = _run(
-                "persons", truth, spine, strategy.persons(), tied, seed, given.workers, most
+                "persons", truth, spine, strategy.persons(), fixed, seed, given.workers, most
             )
-            _check(ran[most], spine, DHCP, PL94_TIE, before)
+            _check(ran[most], spine, DHCP, PL94_FIXED, before)
             of_small.append(_small_errors(truth.upward(spine)["Tract"], ran[most].counts["Tract"]))
         for level, found in errors.items():
             found.append(_errors(truth, ran[0].counts["Block"], spine, level))
@@ -378,8 +379,8 @@ def _people(frame: pd.DataFrame, column: str, spine: Spine) -> Histogram:
 
 def _redistricted(truth: Histogram, spine: Spine, seed: int) -> Histogram:
     """The redistricting counts as they are published before, with their own budget."""
-    tie, budget = (
-        DHCP.query(PL94_TIE),
+    fixed_query, budget = (
+        DHCP.query(PL94_FIXED),
         parse(
             CONFIG.read_text(encoding="utf-8"),
             where=str(CONFIG),
@@ -400,7 +401,7 @@ def _redistricted(truth: Histogram, spine: Spine, seed: int) -> Histogram:
             for level, queries in rho.items()
         },
     )
-    cells = np.unravel_index(tie.at(truth.cell), PL94.shape)
+    cells = np.unravel_index(fixed_query.at(truth.cell), PL94.shape)
     records: dict[str, NDArray[Any]] = {
         a.name: at for a, at in zip(PL94.attributes, cells, strict=True)
     }

@@ -1,5 +1,5 @@
-"""What a cluster of Dask costs beside processes of this machine: the same run, cut into shards, by
-both engines in turn.
+"""What a cluster of Dask costs beside processes of this machine: the same run, cut into subtrees,
+by both engines in turn.
 
 A simulated state of 2020 with about 10^5 blocks (Montana), two workers each. The cluster is this
 machine's, over TLS, and is there before the runs begin, as one is that many runs use; how long it

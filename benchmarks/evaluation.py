@@ -24,7 +24,7 @@ from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shar
 from benchmarks.whole_run import WholeRun, whole_run
 from das.jobs.sweep import sweep
 from das.model.error_rows import SweepRow
-from das.release.post import open_release
+from das.release.opened import open_release
 from das.spec import parse
 from das.truth import assessment
 

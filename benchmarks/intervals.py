@@ -31,8 +31,8 @@ from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
 from das.evaluate.coverage import BY, FIRST, SIZES, CoverageTally
 from das.model.histogram import Histogram
+from das.release.opened import open_release
 from das.release.own_replicates import OwnReplicates
-from das.release.post import open_release
 from das.release.replicate_source import BY_TRUTH, COUNT_RULES
 from das.release.replicated_counts import ReplicatedCounts
 from das.release.replicates import SeededNoise
@@ -132,6 +132,7 @@ def _coverage(
             run,
             replicates=given.replicates,
             seed=1000 * seed,
+            coverage=0.9,
             levels=LEVELS[:1],
             workers=given.workers,
             resume=(run / "release" / "intervals" / "manifest.json").is_file(),

@@ -2,14 +2,14 @@
 be drawn again counted.
 
 First every publication is killed while it measures, and whole runs of it at random moments
-(:mod:`benchmarks.kills_measuring`). Then come runs in shards, with workers. SIGKILL goes to worker
-processes of a cluster of Dask, and of this machine, half of them while they measure, half while
-they estimate; whenever somebody is at work, it is one of these. Then it goes to the main process,
-at random moments, half of the time with a cluster, the workers of which outlive it. What ends is
-gone on with (``--resume``). Half of the runs are seeded, and are to be the same bytes as one that
-nobody disturbed; half are private. In each the measurements that were there at a kill are those of
-the end, byte by byte; the ledger has each part once, at the cost of the plan; ``das account
-verify`` passes. A run that is not as it should be ends the command with an error."""
+(:mod:`benchmarks.kills_measuring`). Then come runs in subtrees, with workers. SIGKILL goes to
+worker processes of a cluster of Dask, and of this machine, half of them while they measure, half
+while they estimate; whenever somebody is at work, it is one of these. Then it goes to the main
+process, at random moments, half of the time with a cluster, the workers of which outlive it. What
+ends is gone on with (``--resume``). Half of the runs are seeded, and are to be the same bytes as
+one that nobody disturbed; half are private. In each the measurements that were there at a kill are
+those of the end, byte by byte; the ledger has each part once, at the cost of the plan; ``das
+account verify`` passes. A run that is not as it should be ends the command with an error."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from benchmarks.kills_measuring import while_measuring, whole_runs
 from das import pipeline, spec
 from das.engine.choice import EngineChoice
 from das.errors import DasError
-from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, file_digest
+from das.files.run.task_store import TaskStore
 from das.files.simulators import census_2010
 from das.truth import prepared
 
@@ -57,7 +57,7 @@ PASSING = ("work", "confidential/work", "confidential/noise.key", "confidential/
 _ATTEMPT = "from benchmarks.kills import attempt; attempt()"
 _PATIENCE = 600.0
 #: Workers are killed in these, so many in a run at most: so that it goes on.
-STAGES, EACH = ("measure", "branch"), 5
+STAGES, EACH = ("measure", "subtrees"), 5
 WAIT = 5.0
 #: What is said where the first worker of all is killed: it cannot be told from a mistake in a
 #: script.
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--only",
         default="",
-        help="publications whose names begin so; of runs in shards none but with ''",
+        help="publications whose names begin so; of runs in subtrees none but with ''",
     )
     parser.add_argument(
         "--dask", type=int, default=50, help="so many kills of workers of a cluster"
@@ -261,7 +261,7 @@ class Trial:
                 at_work = self._at_work(stage, pids)
                 if (
                     (found := at_work or pids())
-                    and not Board(self.out).is_over(stage)
+                    and not TaskStore(self.out).is_over(stage)
                     and _kill(self.order.choice(found))
                 ):
                     here[stage] += 1
@@ -270,14 +270,14 @@ class Trial:
 
     def _stage(self) -> str:
         """That which is under way: the last that has begun."""
-        return (Board(self.out).stages() or ["begin"])[-1]
+        return (TaskStore(self.out).stages() or ["begin"])[-1]
 
     def _at_work(self, stage: str, pids: Callable[[], list[int]]) -> list[int]:
         """Those who are at a task: it is waited for, as long as a worker needs to begin."""
-        board, until = Board(self.out), monotonic() + WAIT
-        while not board.is_over(stage) and monotonic() < until:
+        task_store, until = TaskStore(self.out), monotonic() + WAIT
+        while not task_store.is_over(stage) and monotonic() < until:
             with suppress(DasError):  # the run has ended meanwhile
-                if found := {a.process for a in board.standing(stage).at_work} & {*pids()}:
+                if found := {a.process for a in task_store.standing(stage).at_work} & {*pids()}:
                     return sorted(found)
             sleep(0.01)
         return []

@@ -1,4 +1,4 @@
-"""Families of the size of the demographic file of 2020, by ``das.solve.Layered``: seconds of one
+"""Families of the size of the DHC of 2020, by ``das.solve.LayeredGram``: seconds of one
 core, gap and memory.
 
 The queries are those of its persons (12, 6, 76, 4, 8, 60 and 19 answers, one of GQ types merged,
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.common import Figures, timed
 from das.model.solution import Solution, Status
-from das.solve import ChildrenQP, Layered, children_qps
+from das.solve import ChildrenQP, LayeredGram, children_qps
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -91,7 +91,7 @@ def family(children: int, cells: int, sigma: float, seed: int) -> ChildrenQP:
         rhs += w * (answers + np.rint(r.normal(0, w**-0.5, answers.shape)))[:, q]
     group = cell.groups()
     held = np.stack([np.bincount(group, t) for t in truth]).astype(float)
-    return ChildrenQP(Layered(queries, weight), rhs, truth.sum(axis=0), group, held, held)
+    return ChildrenQP(LayeredGram(queries, weight), rhs, truth.sum(axis=0), group, held, held)
 
 
 def _truth(children: int, cells: int, r: np.random.Generator) -> tuple[Cells, Array]:

@@ -1,4 +1,4 @@
-r"""Noise on request and what is kept of it, in a schema of the size of the demographic file's.
+r"""Noise on request and what is kept of it, in a schema of the size of the DHC's.
 
 Coordinates per second of one core, anywhere and in order, beside a stretch of them; answers per
 second of the oracle that adds the truth, block by block; and the bytes that a revealed number takes
@@ -21,20 +21,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import Figures, no_data, shared_data, timed
-from das.files.measurements import revealed
-from das.model.budget import Neighbours, Plan
+from das.files.measurements import on_demand
+from das.model.attribute import Attribute
+from das.model.budget import Neighbours
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.model.schema import Attribute, Schema
-from das.model.sparse_measurement import Recorded
+from das.model.plan import Plan
+from das.model.schema import Schema
+from das.model.sparse_measurement import RecordingSource
 from das.model.spine import Spine
 from das.noise import discrete_gaussian, entropy
 from das.noise.coordinates import LIMIT, CoordinateNoise
 from das.noise.label import ChunkLabel, CoordinateLabel
-from das.truth.revealing import Revealing, paying
+from das.truth.on_demand import OnDemandMeasurement, paying
 
 TRACTS = Path("dhc", "dhc_2010_28tracts.csv.gz")
 VARIANCES = (
@@ -95,10 +97,10 @@ def _blocks(figures: Figures, path: Path, repeats: int) -> None:
     }.items():
         tree = MeasuredSpine.of(spine)
         pay = paying(Ledger(plan.cost), "persons", SCHEMA, tree, plan)
-        source = Revealing(
+        source = OnDemandMeasurement(
             {"Block": Confidential(truth)}, "persons", SCHEMA, tree, plan, entropy.seeded(1), pay
         )
-        recorded = Recorded(source)
+        recorded = RecordingSource(source)
         recorded.answers("Block", "detailed", units, cells)
         t = timed(partial(source.answers, "Block", "detailed", units, cells), repeats)
         figures(
@@ -111,11 +113,12 @@ def _blocks(figures: Figures, path: Path, repeats: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             t = timed(
-                partial(revealed.write, root, "Block", SCHEMA, spine, list(recorded.of("Block"))), 1
+                partial(on_demand.write, root, "Block", SCHEMA, spine, list(recorded.of("Block"))),
+                1,
             )
             size = sum(f.stat().st_size for f in root.rglob("*.parquet"))
             reading = timed(
-                partial(revealed.RevealedReader(root, spine).read, "Block", "detailed"), 1
+                partial(on_demand.OnDemandReader(root, spine).read, "Block", "detailed"), 1
             )
         figures(
             f"bytes of a revealed number, {name}",

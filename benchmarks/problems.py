@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.common import CONFIG
 from das import spec as specification
-from das.model.schema import CENRACE, PL94
+from das.model.redistricting import CENRACE, PL94
 
 Array = NDArray[np.float64]
 

@@ -9,14 +9,14 @@ from concurrent.futures import Executor
 
 from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
-from das.estimate.pooled import Pooled
+from das.estimate.pooled import PooledSource
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurements
 from das.model.release import Release
 from das.noise import entropy
-from das.release.post import known_of
+from das.release.opened import known_of
 from das.spec import RunSpec
 from das.truth.measure import measure
 from das.truth.preparation import Prepared
@@ -50,7 +50,7 @@ def estimated(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> R
             tolerance=after.tolerance,
             housing_prior=prior,
         )
-    pooled = Pooled.of(found, tree.spine, limits, u.schema, tree.measured)
+    pooled = PooledSource.of(found, tree.spine, limits, u.schema, tree.measured)
     return topdown(pooled, tree.spine, limits, u, passes, pool, housing_prior=prior)
 
 

@@ -24,7 +24,7 @@ from das.files.run import truth
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.model.universe import Universe
 from das.truth.histogram import upward
 
@@ -43,7 +43,7 @@ _URBAN = 'Blocks classified as "{}" in the 2010 Census'
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparand:
     """A level, what is counted, and where the Bureau's table has it."""
 
     level: str
@@ -54,19 +54,19 @@ class Compared:
     of: str = ""  #: which units of the Bureau's, where not all
 
 
-COMPARED: tuple[Compared, ...] = (
-    Compared("County", "total", "Table 1.a", "All counties"),
-    Compared("Tract", "total", "Table 1.c", "All tracts"),
-    Compared("Block", "total", "Table 1.d", _URBAN.format("urban"), of="urban blocks"),
-    Compared("Block", "total", "Table 1.d", _URBAN.format("rural"), of="rural blocks"),
-    Compared("County", "18 and over", "Table 2.a", "All counties"),
-    Compared("Tract", "18 and over", "Table 2.c", "All tracts"),
-    Compared("County", "Hispanic", "Table 5.b", "Hispanic or Latino"),
-    Compared("Tract", "Hispanic", "Table 5.d", "Hispanic or Latino"),
-    *(Compared("County", race, "Table 6.b", race) for race in _RACES),
-    *(Compared("Tract", race, "Table 6.d", race) for race in _RACES),
+COMPARED: tuple[Comparand, ...] = (
+    Comparand("County", "total", "Table 1.a", "All counties"),
+    Comparand("Tract", "total", "Table 1.c", "All tracts"),
+    Comparand("Block", "total", "Table 1.d", _URBAN.format("urban"), of="urban blocks"),
+    Comparand("Block", "total", "Table 1.d", _URBAN.format("rural"), of="rural blocks"),
+    Comparand("County", "18 and over", "Table 2.a", "All counties"),
+    Comparand("Tract", "18 and over", "Table 2.c", "All tracts"),
+    Comparand("County", "Hispanic", "Table 5.b", "Hispanic or Latino"),
+    Comparand("Tract", "Hispanic", "Table 5.d", "Hispanic or Latino"),
+    *(Comparand("County", race, "Table 6.b", race) for race in _RACES),
+    *(Comparand("Tract", race, "Table 6.d", race) for race in _RACES),
     *(
-        Compared(
+        Comparand(
             "Block_Group",
             f"{race}, not Hispanic, 18 and over",
             "Table 12.b",
@@ -76,7 +76,7 @@ COMPARED: tuple[Compared, ...] = (
         for race in _RACES
     ),
     *(
-        Compared(
+        Comparand(
             "Block_Group",
             f"{race}, Hispanic, 18 and over",
             "Table 12.b",
@@ -94,7 +94,7 @@ class Theirs:
     units: int
 
 
-def bureau(path: Path) -> dict[Compared, Theirs]:
+def bureau(path: Path) -> dict[Comparand, Theirs]:
     """The published mean absolute errors. Raises ``LookupError`` where the file lacks one."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
         lines = [

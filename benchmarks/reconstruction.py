@@ -32,7 +32,7 @@ from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.release.post import open_release
+from das.release.opened import open_release
 from das.risk.guarantee import most_often_right
 from das.risk.table_attack import count_at, guess
 from das.stages import Stages

@@ -1,5 +1,5 @@
 """What it takes to read the spine of a release and the tree that was measured: the whole, and one
-shard.
+subtree.
 
 A tree of ``--blocks`` lowest units in the proportions of the nation (34 blocks a block group, 3 of
 these a tract, 27 of these a county, 62 of these a state); of the measured one each block is in one
@@ -27,8 +27,8 @@ from das.model.codes import Codes, of_characters
 from das.model.measured_spine import MeasuredSpine
 from das.model.names import blank
 from das.model.nesting import nested
-from das.model.shards import Shards
 from das.model.spine import Spine
+from das.model.subtrees import Subtrees
 
 LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 CHILDREN = (62, 27, 3, 34)  #: of a state, county, tract, block group
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _alone(
                 _write, Path(name, str(size)), size
             )  # this process stays small: its children begin with its peak
-        shard = len(spine_file.read_shards(Path(name, str(blocks), "published"))) // 2
+        subtree = len(spine_file.read_subtrees(Path(name, str(blocks), "published"))) // 2
         for what in ("published", "measured"):
             held, seconds = _alone(_read, Path(name), what, blocks)
             figures(
@@ -65,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 "s per 10^6 blocks",
                 at_most=SECONDS[what],
             )
-            if shard:
-                held, seconds = _alone(_read, Path(name), what, blocks, shard)
+            if subtree:
+                held, seconds = _alone(_read, Path(name), what, blocks, subtree)
                 figures(
-                    f"reading one shard of the {what} spine", seconds, "s", megabytes=held / 1e6
+                    f"reading one subtree of the {what} spine", seconds, "s", megabytes=held / 1e6
                 )
 
 
@@ -117,40 +117,40 @@ def two_branches(spine: Spine) -> MeasuredSpine:
 def _write(folder: Path, blocks: int) -> tuple[int, float]:
     spine = tree_of(blocks)
     tree = two_branches(spine)
-    shards = Shards.of(spine, [tree])
+    subtrees = Subtrees.of(spine, [tree])
     folder.mkdir()
-    spine_file.write(folder / "published", spine, shards)
-    tree_file.write(folder / "measured", tree, spine, shards)
+    spine_file.write(folder / "published", spine, subtrees)
+    tree_file.write(folder / "measured", tree, spine, subtrees)
     return _peak(), 0.0
 
 
-def _read(folder: Path, what: str, blocks: int, shard: int | None = None) -> tuple[int, float]:
+def _read(folder: Path, what: str, blocks: int, subtree: int | None = None) -> tuple[int, float]:
     """Bytes at the peak beyond what was there, and seconds of the processor. The published spine is
     there when the measured one is read.
     """
     _opened(folder / str(SMALL), what, None)
     held = _peak()
-    reading = _opened(folder / str(blocks), what, shard, begun := [0.0])
+    reading = _opened(folder / str(blocks), what, subtree, begun := [0.0])
     seconds = process_time() - begun[0]
     del reading
     return _peak() - held, seconds
 
 
 def _opened(
-    folder: Path, what: str, shard: int | None, begun: list[float] | None = None
+    folder: Path, what: str, subtree: int | None, begun: list[float] | None = None
 ) -> Spine | MeasuredSpine:
     begun = [0.0] if begun is None else begun
     begun[0] = process_time()
     path = folder / "published"
-    published = spine_file.read(path) if shard is None else spine_file.read_shard(path, shard)
+    published = spine_file.read(path) if subtree is None else spine_file.read_subtree(path, subtree)
     if what == "published":
         return published
     begun[0] = process_time()
     path = folder / "measured"
     return (
         tree_file.read(path, published)
-        if shard is None
-        else tree_file.read_shard(path, shard, published)
+        if subtree is None
+        else tree_file.read_subtree(path, subtree, published)
     )
 
 

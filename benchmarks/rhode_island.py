@@ -30,7 +30,7 @@ from das.model.ledger import Ledger
 from das.model.measurement import Measurement
 from das.noise import entropy
 from das.release import again as from_release
-from das.release.post import open_release
+from das.release.opened import open_release
 from das.spec import RunSpec
 from das.stages import Stages
 from das.truth import preparation

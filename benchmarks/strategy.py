@@ -23,15 +23,15 @@ from benchmarks.published import both, bounds, published
 from das import spec as specification
 from das.design import trees
 from das.design.choices import Choices
-from das.design.goal import Goal, Wish
 from das.design.model import Estimand
 from das.design.optimise import optimise
+from das.design.target_set import AccuracyTarget, TargetSet
 from das.engine import Silent, executor
 from das.jobs import optimising
 from das.model.histogram import Histogram
 from das.spec import RunSpec, budget_toml
 from das.spec.parts import BudgetPart
-from das.spec.targets import goal_of, read_targets
+from das.spec.targets import read_targets, target_set_of
 from das.stages import Stages
 from das.truth.preparation import Prepared, prepare
 from tests.design.random_problems import make, solved
@@ -151,8 +151,10 @@ def _spec(*changes: str) -> RunSpec:
     )
 
 
-def _least(pairs: Sequence[tuple[str, str]], keep: Sequence[tuple[str, str]] = ()) -> Goal:
-    return Goal("least", tuple(Wish(Estimand(*pair)) for pair in pairs), keep=tuple(keep))
+def _least(pairs: Sequence[tuple[str, str]], keep: Sequence[tuple[str, str]] = ()) -> TargetSet:
+    return TargetSet(
+        "least", tuple(AccuracyTarget(Estimand(*pair)) for pair in pairs), keep=tuple(keep)
+    )
 
 
 def _nation(figures: Figures, spec: RunSpec) -> None:
@@ -194,10 +196,10 @@ def _spare(figures: Figures, spec: RunSpec, ground: optimising.Ground) -> RunSpe
     path = ROOT / "configs" / "targets" / "policy.toml"
     written = read_targets(path.read_text(encoding="utf-8"), where=str(path))
     u = spec.persons
-    goal = goal_of(
-        written, "spare", (), u.schema, spec.geography.levels, ground.draws.pairs, str(path)
+    target_set = target_set_of(
+        written, "spare", (), u.schema, spec.geography.levels, ground.measurements.pairs, str(path)
     )
-    found = optimising.optimum(u, goal, ground)
+    found = optimising.optimum(u, target_set, ground)
     figures(
         "spare, Rhode Island",
         found.value,
@@ -221,7 +223,9 @@ def _run(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> tuple[
     """
     lowest = published(spec, prepared, seed, pool)
     schema = spec.persons.schema
-    queries = [schema.query(q) for q in dict.fromkeys(d.query for d in _spec().persons.plan.draws)]
+    queries = [
+        schema.query(q) for q in dict.fromkeys(d.query for d in _spec().persons.plan.measurements)
+    ]
     out: dict[tuple[str, str, int | None], tuple[float, float]] = {}
     for kind, true, counts in both(prepared, spec.persons.name, lowest):
         if kind not in prepared.spine.levels:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from das.engine import Progress
     from das.estimate.estimator import Estimator
     from das.jobs.intervals import intervals
-    from das.model.budget import Plan
+    from das.model.plan import Plan
     from das.model.schema import Schema
     from das.model.spine import Spine
     from das.reading import (
@@ -84,7 +84,7 @@ __all__ = [
 _LATE = {
     "Estimator": "das.estimate.estimator",
     "Noisy": "das.arrays.noisy",
-    "Plan": "das.model.budget",
+    "Plan": "das.model.plan",
     "Schema": "das.model.schema",
     "Spine": "das.model.spine",
     "bounds": "das.arrays.known",
@@ -113,9 +113,9 @@ _ROOMS = ("accounting", "noise", "risk", "solve")
 def load_spec(
     path: Path | str, overrides: Sequence[str] = (), *, note: Callable[[str], None] | None = None
 ) -> Specification:
-    """The checked specification of a TOML file, or of a configuration that comes with das, by its
-    name (``pl94-2010``); ``overrides`` are ``dotted.key=value``. ``note`` is told what was read
-    otherwise than written."""
+    """Load and check a configuration: a TOML file, or a packaged one by its name
+    (``pl94-2010``). ``overrides`` are ``dotted.key=value``. ``note`` is called with each
+    deviation from the file's text."""
     from das.errors import SpecError
     from das.files.packaged import configuration
     from das.spec import load
@@ -141,28 +141,28 @@ def run(
     tls: Path | str | None = None,
     wait: bool = False,
     partition: int | None = None,
-    progress: bool | Progress = False,
+    progress: bool | Progress | None = None,
     resume: bool = False,
     accept_spent: bool = False,
     ignore_memory: bool = False,
 ) -> Outcome:
-    """The whole pipeline into the new folder ``out``; ``paths`` replace ``data.path``.
+    """Run the whole pipeline into the new folder ``out``; ``paths`` replace ``data.path``.
 
-    With several ``workers``, a script calls it under ``if __name__ == "__main__":``, for its
-    workers import it. ``engine``, ``scheduler``, ``tls``, ``wait`` and ``partition`` are the
+    With several ``workers``, call it under ``if __name__ == "__main__":``, because the workers
+    import your script. ``engine``, ``scheduler``, ``tls``, ``wait`` and ``partition`` are the
     options of ``das run`` (docs/engines.md): ``"dask"`` with ``scheduler="tls://HOST:8786"`` and
-    the folder ``tls`` of certificates; with ``"array"`` that does not ``wait``,
-    :class:`das.engine.tasks.HandedOver` is raised where ``das task`` is to be called, and
-    ``resume`` goes on.
+    the folder ``tls`` of certificates; with ``"array"`` and no ``wait``, it raises
+    ``das.engine.tasks.HandedOver`` when you must call ``das task``; ``resume`` continues.
 
-    ``progress=True`` shows how far it is: a bar for each stage in a terminal, a line for each in a
-    notebook or a log; an object with ``stage(name, total)`` and ``advance(n)`` is told instead
-    (:class:`das.engine.progress.Progress`).
+    ``progress=True`` shows progress: a bar for each stage in a terminal, a line for each in a
+    notebook or a log (a notebook shows it by default). Or pass an object with ``stage(name,
+    total)`` and ``advance(n)`` (``das.engine.progress.Progress``).
 
-    With ``resume`` a run in ``out`` that was interrupted (a note to the ``KeyboardInterrupt`` says
-    so) goes on: what was being drawn is drawn again, the same. Where that cannot be,
-    ``accept_spent`` draws it a second time, and states both spendings. A run that the machine has
-    not the memory for is refused before anything is measured, but with ``ignore_memory``."""
+    ``resume`` continues an interrupted run in ``out`` (a note to the ``KeyboardInterrupt`` says
+    that there is one). Measurements in progress are drawn again with the same noise. If that is
+    impossible, ``accept_spent`` draws them a second time, and both spendings are stated. A run
+    that needs more memory than the machine has is refused before anything is measured, unless
+    ``ignore_memory`` is set."""
     from das.engine.choice import SIZE, EngineChoice
     from das.engine.display import display
     from das.errors import UserError
@@ -202,7 +202,7 @@ def run(
     except KeyboardInterrupt as stop:
         if (Path(out) / "release" / "ledger.jsonl").exists():
             stop.add_note(
-                "das: what was measured is kept; to go on: "
+                "das: measurements are kept; to continue: "
                 f"das.run(spec, {str(out)!r}, resume=True), with what this run was given"
             )
         raise

@@ -1,6 +1,6 @@
 """One tree of errors. Each says what is wrong, where, and what to do about it.
 
-The exit code of the command line is an attribute of the class: 2 where the user can mend the
+The exit code of the command line is an attribute of the class: 2 where the user can fix the
 matter (arguments, configuration, input), 3 where a run failed for another reason.
 """
 
@@ -39,7 +39,7 @@ def bounded(text: str, most: int) -> str:
 
 
 class UserError(DasError):
-    """Something that the user gave and can mend."""
+    """Something that the user gave and can fix."""
 
     exit_code = 2
 

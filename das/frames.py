@@ -4,7 +4,7 @@ names of places and words for the codes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
@@ -18,7 +18,7 @@ from das.model.not_private import CELL, COLUMN, Private
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.tables import Table
+from das.tables import WITHIN, Table
 
 
 def tidy(
@@ -59,16 +59,51 @@ def of_table(
 ) -> pd.DataFrame:
     """A row for each unit, of which these are the ``codes``, and column of a table."""
     width = len(table.columns)
-    out: dict[str, Any] = {
-        "table": table.name,
-        "level": level,
-        "geocode": np.repeat(text(codes).astype(object), width),
-        "name": np.repeat(names_of(spine, level, codes), width),
-        "field": np.tile(np.array(table.columns, dtype=object), len(codes)),
-        "label": np.tile(np.array(table.labels, dtype=object), len(codes)),
-    }
+    out: dict[str, Any] = {"table": table.name, "level": level}
+    places = _places(spine, level, codes)
+    out |= {column: np.repeat(told, width) for column, told in places.items()}
+    paths = [WITHIN.join(path) for path in table.paths]
+    for column, told in (("field", table.columns), ("label", table.unique_labels), ("path", paths)):
+        out[column] = np.tile(np.array(told, dtype=object), len(codes))
     out |= {name: values.ravel() for name, values in columns.items()}
     return pd.DataFrame(out | marks(table, private))
+
+
+def wide(
+    spine: Spine, private: Private, parts: Iterable[tuple[Table, str, Codes, NDArray[np.int64]]]
+) -> pd.DataFrame:
+    """A row for each unit, and a column for each column of the tables, missing where a table is
+    not of the level; the attribute ``labels`` of the frame has their paths. ``parts`` are tables
+    with a level, codes and values ``(units, columns)``."""
+    levels: dict[str, pd.DataFrame] = {}
+    labels: dict[str, str] = {}
+    notes: dict[str, list[str]] = {}
+    for table, level, codes, values in parts:
+        columns = dict(zip(table.columns, values.T, strict=True))
+        places = pd.DataFrame({"level": level, **_places(spine, level, codes)})
+        before = levels.get(level, places)
+        levels[level] = pd.concat([before, pd.DataFrame(columns)], axis=1)
+        labels |= {c: WITHIN.join(p) for c, p in zip(table.columns, table.paths, strict=True)}
+        for name, cell in marks(table, private).items():
+            said = cell if name == COLUMN else f"{table.name}: {cell}"
+            notes[name] = list(dict.fromkeys([*notes.get(name, []), said]))
+    frame = pd.concat(levels.values(), ignore_index=True)
+    gaps = [c for c in labels if frame[c].isna().any()]
+    frame = frame.astype(dict.fromkeys(gaps, "Int64"))
+    last = sorted(notes, key=COLUMN.__eq__)
+    frame = frame.assign(**{name: "; ".join(notes[name]) for name in last})
+    frame.attrs["labels"] = labels
+    return frame
+
+
+def _places(spine: Spine, level: str, codes: Codes) -> dict[str, NDArray[Any]]:
+    """Codes, GEOIDs (empty where there are none) and names of units, as text."""
+    unit, geoids = spine.find(level, codes), text(spine.geoids(level))
+    return {
+        "geocode": text(codes).astype(object),
+        "geoid": np.where(unit < 0, "", geoids[unit]).astype(object),
+        "name": names_of(spine, level, codes),
+    }
 
 
 def names_of(spine: Spine, level: str, codes: Codes) -> NDArray[Any]:

@@ -10,26 +10,24 @@ last file."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from das import spec as specification
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.engine.choice import EngineChoice
 from das.files.run import run_directory
-from das.files.run.board import Board
-from das.files.run.carrier import Carrier
 from das.files.run.ledger import LedgerFile, refuse_lost
 from das.files.run.run_directory import RunDirectory, refuse_to_resume
 from das.files.run.staged import opened as opened_engine
+from das.files.run.store_sync import StoreSync
+from das.files.run.task_store import TaskStore
 from das.making import maker_of
-from das.making.work import Derived, Maker, MeasuringRecord, RunInput, Running
+from das.making.work import DerivedOutputs, Maker, MeasuringRecord, RunContext, RunInput
 from das.model.not_private import marked
 from das.release.outcome import Outcome
 from das.spec import RunSpec, Specification
 from das.stages import Stages
-from das.truth import by_shard
+from das.truth import beginning
 from das.truth.prepared import Prepared
 from das.version import __version__
 
@@ -51,10 +49,10 @@ def run(
     """Everything, from input to report. ``paths`` replace ``data.path``. A run that the machine has
     not the memory for is refused before anything is measured, but with ``ignore_memory``.
 
-    The ``engine`` performs the tasks of a run that is cut into shards (:mod:`das.model.shards`);
-    what is in one piece is done here, by its ``workers``.
+    The ``engine`` performs the tasks of a run that is cut into subtrees
+    (:mod:`das.model.subtrees`); what is in one piece is done here, by its ``workers``.
 
-    With ``resume`` a run in ``out`` that was interrupted goes on: what was measured is kept, and
+    With ``resume`` a run in ``out`` that was interrupted goes on: measurements are kept, and
     what was being measured is the same draw again where its noise has a key or a seed. Otherwise
     its budget is spent: it is measured again, and both spendings stated, only with
     ``accept_spent``. A run that is finished stays as it is; where none was begun, ``resume`` is
@@ -70,11 +68,11 @@ def run(
         directory.refuse_if_taken()
     elif not directory.can_go_on():
         refuse_to_resume(directory.root)
-    with Carrier.of(directory, store, confidential_store) as carrier:
-        outcome = _made(maker, directory, choice, progress, carrier, resume, accept_spent)
+    with StoreSync.of(directory, store, confidential_store) as sync:
+        outcome = _made(maker, directory, choice, progress, sync, resume, accept_spent)
         if store or confidential_store:
-            with directory.held():
-                carrier.finish(progress, directory.read_manifest()["outputs"])
+            with directory.lock():
+                sync.finish(progress, directory.read_manifest()["outputs"])
     return outcome
 
 
@@ -83,12 +81,12 @@ def _made(
     directory: RunDirectory,
     choice: EngineChoice,
     progress: Progress,
-    carrier: Carrier,
+    sync: StoreSync,
     resume: bool,
     accept_spent: bool,
 ) -> Outcome:
     stages = Stages()
-    with executor(choice.workers):
+    with executor(1 if choice.automatic else choice.workers):
         pass  # a script that cannot have workers is refused before anything is read
     if resume:
         refuse_lost(directory.release)
@@ -96,11 +94,11 @@ def _made(
     else:
         maker.begin(directory, choice, stages, progress)
     if directory.manifest.exists():
-        Board(directory.root).remove()
+        TaskStore(directory.root).remove()
         private = bool(maker.spec.private)
         return Outcome(directory, was_finished=True, private=private, **maker.finished(directory))
     choice = maker.performed_by(choice, directory)
-    return gone_on(maker, directory, choice, stages, progress, carrier, accept_spent)
+    return gone_on(maker, directory, choice, stages, progress, sync, accept_spent)
 
 
 def gone_on(
@@ -109,21 +107,23 @@ def gone_on(
     choice: EngineChoice,
     stages: Stages,
     progress: Progress,
-    carrier: Carrier | None = None,
+    sync: StoreSync | None = None,
     accept_spent: bool = False,
 ) -> Outcome:
     """A run that has begun, to its end."""
-    carrier = carrier or Carrier(directory)
-    with directory.held(), opened_engine(choice) as performing:
-        work = Running(directory, choice, performing, stages, progress, accept_spent)
+    sync = sync or StoreSync(directory)
+    with directory.lock(), opened_engine(choice) as performing:
+        work = RunContext(directory, choice, performing, stages, progress, accept_spent)
         measured = maker.measure(work)
-        carrier.measured(LedgerFile(directory.ledger).entries.files())
+        sync.measured(LedgerFile(directory.ledger).entries.files())
         derived = maker.derive(work, measured)
-        carrier.released()
+        sync.released()
         return concluded(maker, work, measured, derived)
 
 
-def concluded(maker: Maker, work: Running, measured: MeasuringRecord, derived: Derived) -> Outcome:
+def concluded(
+    maker: Maker, work: RunContext, measured: MeasuringRecord, derived: DerivedOutputs
+) -> Outcome:
     """The end of a run: it is held against the truth, and its manifest is written."""
     found: Mapping[str, Any] = maker.evaluate(work, measured, derived)
     directory, spec, stages = work.directory, maker.spec, work.stages
@@ -139,7 +139,7 @@ def concluded(maker: Maker, work: Running, measured: MeasuringRecord, derived: D
         "outputs": directory.digests(),
     }
     directory.write_manifest(marked(said, measured.private))
-    Board(directory.root).remove()  # nothing of it is needed any more
+    TaskStore(directory.root).remove()  # nothing of it is needed any more
     return Outcome(
         directory, stages.seconds, tuple(stages.notes), private=measured.private, **found
     )
@@ -148,16 +148,7 @@ def concluded(maker: Maker, work: Running, measured: MeasuringRecord, derived: D
 def run_prepared(spec: RunSpec, prepared: Prepared, out: Path, *, workers: int = 1) -> Outcome:
     """A run of counts whose input was read before, such as one of many on the same."""
     directory = RunDirectory(out)
-    by_shard.begin(spec, prepared, directory)
+    beginning.begin(spec, prepared, directory)
     maker = maker_of(spec, RunInput())
     choice = maker.performed_by(EngineChoice(workers=workers), directory)
     return gone_on(maker, directory, choice, Stages(), Silent())
-
-
-def scaled(spec: RunSpec, budget: Fraction, name: str) -> RunSpec:
-    """The same specification with another name and budget for persons; those of other universes
-    move along.
-    """
-    currency = spec.persons.plan.mechanism.currency
-    changes = (f"budget.{currency}={budget}", f"run.name={name}")
-    return specification.parse(spec.dump(), where=name, overrides=changes)

@@ -25,7 +25,7 @@ from das.files.release import tables as published_tables
 from das.files.release.estimates import EstimateReader, folder_of
 from das.files.release.interval_rows import BASIS, ENDS
 from das.files.run import errors_csv
-from das.files.run.run_directory import RunDirectory, read_text
+from das.files.run.run_directory import RunDirectory, read_text, release_above
 from das.model.area_rows import NUMBERS as AREA_NUMBERS
 from das.model.codes import Codes, encoded
 from das.model.error_rows import ErrorRow
@@ -35,15 +35,20 @@ from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
 from das.model.spelling import named, product
 from das.release import area_statistics, dictionary
-from das.release.area_counts import COVERAGE, counts
+from das.release.area_counts import counts
+from das.release.coverage import COVERAGE
 from das.release.intervals import Intervals
+from das.release.measured_rows import RowOptions
+from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
-from das.release.post import Opened, open_release
+from das.release.publications import publication_of, require
 from das.release.published_replicates import PublishedReplicates
 from das.release.replicate_source import ReleaseSource, ReplicateSource
 from das.release.sources import source_of
 from das.spec import of_release
 from das.tables import Table
+
+SPINE = "spine.parquet"
 
 
 def read_nmf(
@@ -55,23 +60,21 @@ def read_nmf(
     tidy: bool = True,
     schema: Schema | None = None,
     kind: str = "DPQuery",
+    universe: str | None = None,
 ) -> pd.DataFrame:
     """Measurements (``kind="DPQuery"``) or constraints (``"Constraint"``) below ``path``.
 
-    ``path`` is a run, its release, one of its ``nmf`` folders (persons without more ado), or a
-    folder in the Bureau's layout. ``level``, ``query`` (with or without its suffix) and ``geocode``
-    select; case, blanks and the order of factors do not matter. Tidy: one row for each answer, with
-    ``level``, ``geocode``, ``name`` (of the place, in a release of ours), ``query``, a column for
-    each attribute holding the code of the group (``*`` where summed out), ``label`` (what was
-    counted, in words), ``value`` and ``variance`` (or ``sign``). Otherwise one row for each unit
-    and query, lists in ``value``.
+    ``path`` is a run, its release, one of its ``nmf`` folders (persons, unless you name the
+    ``universe``), or a folder in the Bureau's layout. ``level``, ``query`` (with or without its
+    suffix) and ``geocode`` select; case, blanks and the order of factors do not matter. Tidy: one
+    row for each answer. Its columns are ``level``, ``geocode``, ``name`` (of the place, in a
+    release of ours) and ``query``. Each attribute has a column with the group's code (``*`` where
+    summed out). Then come ``label`` (what was counted), ``value`` and ``variance`` (or ``sign``).
+    Otherwise: one row for each unit and query, lists in ``value``.
 
-    Codes and labels are those of the release's specification. Where there is none, give the
-    ``schema``, or a published one that has these attributes is taken; groups of any other are
+    Codes and labels are those of the release's specification. If there is none, give the
+    ``schema``; otherwise a published schema with these attributes is used, or groups are
     numbered. Rows of a seeded run have a column ``NOT PRIVATE``."""
-    if schema is None and (release := _release(Path(path))) is not None:
-        folder, every = Path(path).resolve().name, _after(release).universes
-        schema = next((u.schema for u in every if u.kind.file("nmf") == folder), every[0].schema)
     if (
         geocode is not None
         and not isinstance(geocode, str)
@@ -80,21 +83,30 @@ def read_nmf(
         raise InputError(
             f"geocode: {geocode!r} is not text", where=path, remedy='codes are text, such as "04"'
         )
-    frame = nmf_frame.read_nmf(path, level, query, geocode, tidy=tidy, schema=schema, kind=kind)
-    return _marked(_named(frame, path), path)
+    path, chosen = Path(path), () if geocode is None else geocode
+    codes = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+    if schema is not None:
+        found: Any = nmf_frame.read_nmf(
+            path, level, query, codes or None, tidy=tidy, schema=schema, kind=kind
+        )
+    else:
+        half = publication_of(release_above(path) or path)
+        require(half, "nmf", path)
+        found = half.measured_rows(path, RowOptions(level, query, codes, universe, kind, tidy))
+    return _marked(_named(pd.DataFrame(found), path), path)
 
 
 def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
     """The microdata as a data frame, one row per record, coded columns as categories of strings.
 
     ``path`` is a folder of parts, one part, a pipe-delimited microdata file, or a run or release
-    folder, of which the persons are taken. With ``labels`` the coded columns hold words in place of
-    codes; the file must then lie in its release, which says what they mean. Rows of a seeded run
-    have a column ``NOT PRIVATE``."""
+    folder, whose persons are read. With ``labels`` the coded columns hold words instead of
+    codes. The file must then be in its release, which has the labels. Rows of a seeded run have
+    a column ``NOT PRIVATE``."""
     frame = microdata_reading.read_frame(path)
     if not labels:
         return frame
-    release = _release(Path(path))
+    release = release_above(Path(path))
     if release is None:
         raise InputError(
             "labels are those of a release, and this is in none",
@@ -106,9 +118,7 @@ def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
     inside = (release / "microdata") in here.parents
     folder = here.relative_to(release / "microdata").parts[0] if inside else PERSONS.folder
     file = f"microdata/{folder.removesuffix('.csv')}/*.parquet"
-    for entry in dictionary.entries(
-        _after(release), spine_file.read(release / "spine.parquet"), {}
-    ):
+    for entry in dictionary.entries(_after(release), spine_file.read(release / SPINE), {}):
         if (entry.kind, entry.file) == ("code", file):
             words.setdefault(entry.column, {})[entry.code] = entry.label
     return frame.assign(
@@ -117,15 +127,24 @@ def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
 
 
 def read_tables(
-    path: Path | str, table: str | None = None, level: str | None = None
+    path: Path | str, table: str | None = None, level: str | None = None, *, wide: bool = False
 ) -> pd.DataFrame:
     """The published tables of a run or a release: a row for each unit and column.
 
-    Columns are ``table``, ``level``, ``geocode``, ``name``, ``field`` (such as ``P0010001``),
-    ``label`` and ``value``. ``table`` and ``level`` choose one, whatever their case. Counts of a
-    table that rests on an attribute that was made up by a rule have a column ``NOT COUNTED``; those
-    of a seeded run a column ``NOT PRIVATE``."""
+    Columns are ``table``, ``level``, ``geocode``, ``geoid`` (text, 15 digits for a block),
+    ``name``, ``field`` (such as ``P0010001``), ``label``, ``path`` and ``value``. A ``label`` is
+    unique within a table. A ``path`` has the labels of the columns that contain it, and its own:
+    ``Total > Male > Under 5 years``.
+
+    ``wide``: a row for each unit and a column for each field; ``frame.attrs["labels"]`` has their
+    paths. ``table`` and ``level`` choose one, whatever their case. Tables that use an attribute
+    assigned by a rule have a column ``NOT COUNTED``; those of a seeded run have a column ``NOT
+    PRIVATE``."""
     source = source_of(_folder(path))
+    if wide:
+        each = _published(source, table, level)
+        parts = ((here, at, rows.codes, rows.values) for here, at, rows in each)
+        return frames.wide(source.spine, source.private, parts)
     return _of_tables(
         source,
         (
@@ -141,14 +160,16 @@ def read_intervals(
     level: str | None = None,
     *,
     method: str = "measurements",
+    coverage: float = COVERAGE,
 ) -> pd.DataFrame:
-    """The published tables as :func:`read_tables`, with an interval of every count.
+    """The published tables, as from ``read_tables``, with an interval for every count.
 
-    From the ``"measurements"``, at 95 %: ``low`` and ``high``, missing where nothing determines it.
-    An interval of a single number is of what is known exactly. From ``"replicates"``, of a release
-    to which `das intervals` has added them, or of a folder that it wrote from replicates of another
-    publisher: ``lower`` and ``upper`` of ``value``, at its coverage, and their ``basis``: they are
-    missing of what is not covered, and the basis is empty of what is 0 in all replicates."""
+    ``"measurements"``, at ``coverage``: ``low`` and ``high``, missing where no measurement
+    determines the count. An interval of a single number means that the count is known exactly.
+    ``"replicates"``: ``lower`` and ``upper`` of ``value``, at the coverage of ``das intervals``,
+    and their ``basis``. The path is a release to which ``das intervals`` has added them, or a
+    folder that it wrote from another publisher's replicates. Ends are missing for counts that
+    are not covered; the basis is empty for counts that are 0 in all replicates."""
     if method not in ("measurements", "replicates"):
         raise InputError(
             f"there is no method {method!r}",
@@ -160,14 +181,14 @@ def read_intervals(
     release = opened(path)
     source, parts = OwnReplicates.of(release), []
     for here, at, rows in _published(source, table, level):
-        low, high = Intervals(release, source.universe(here)).ends(at, here.masks)
+        low, high = Intervals(release, source.universe(here), coverage).ends(at, here.masks)
         columns = {"value": rows.values} | _ends(("low", "high"), low, high)
         parts.append((here, at, rows.codes, columns))
     return _of_tables(source, parts)
 
 
 def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFrame:
-    of = PublishedReplicates.within(path) or source_of(_folder(path))
+    of = PublishedReplicates.read(path) or source_of(_folder(path))
     names = [] if table is None else [named(table, [t.name for _, t in of.tables], "table", path)]
     levels = [] if level is None else [named(level, list(of.spine.levels), "level", path)]
     parts = []
@@ -213,29 +234,29 @@ def read_areas(
     ``lower`` to ``upper`` its interval from replicates, where the release has any, with its
     ``rmse`` and ``bias``; the unbiased ``estimate`` from all measurements with its
     ``standard_error``, and ``estimate_low`` to ``estimate_high`` the interval about it; missing
-    where nothing measured of blocks tells the count. Intervals hold the true count with probability
-    ``coverage``: each by itself, or with ``simultaneous`` those from replicates for all areas at
-    once. ``rule`` makes them of replicates, as that of :func:`das.intervals`.
+    where the blocks' measurements do not determine the count. Intervals hold the true count with
+    probability ``coverage``: each by itself, or with ``simultaneous`` those from replicates for all
+    areas at once. ``rule`` is that of ``das.intervals``.
 
     ``blocks`` is a file ``area,block``, or a block-assignment file of the Bureau; ``kind`` names
     areas that the release knows, such as ``"Place"``. ``statistics`` are tables (``"P2"``), columns
     (``"P0020002"``) or queries, or computed of such, as of `das area`
     (``"share:P0040002/P0040001"``, which has ``other_side``, too); without any, the total of each
     universe."""
-    release = opened(path)
+    source = source_of(_folder(path), "area")
     if isinstance(statistics, str):
         raise InputError(
             "statistics are a list of texts", where="read_areas", remedy=f"write [{statistics!r}]"
         )
     areas = area_list.chosen(
-        None if blocks is None else Path(blocks), kind, release.areas(), release.spine
+        None if blocks is None else Path(blocks), kind, source.areas(), source.spine
     )
-    asked = area_statistics.statistics(release, statistics)
-    rows = counts(release, areas, asked, coverage, rule=rule, together=simultaneous).rows()
+    asked = area_statistics.statistics(source, statistics)
+    rows = counts(source, areas, asked, coverage, rule=rule, together=simultaneous).rows()
     frame = pd.DataFrame([asdict(r) for r in rows]).astype(
         {"estimate_low": "Int64", "estimate_high": "Int64"} | dict.fromkeys(AREA_NUMBERS, float)
     )
-    return frame if release.after.private else frame.assign(**{COLUMN: CELL})
+    return frame if source.private else frame.assign(**{COLUMN: CELL})
 
 
 def read_estimates(
@@ -245,9 +266,9 @@ def read_estimates(
     *,
     universe: str = PERSONS.name,
 ) -> pd.DataFrame:
-    """The unbiased estimates of a full-information release, a row for each answer: the columns of
-    :func:`read_nmf`, with ``standard_error`` in place of ``variance``. They are of the units that
-    were measured."""
+    """The unbiased estimates of a full-information release, a row for each answer. The columns
+    are those of ``read_nmf``, with ``standard_error`` instead of ``variance``. The units are the
+    measured ones."""
     release = opened(path)
     of = release.after.universe(universe)
     spine = release.tree(of).spine
@@ -282,9 +303,9 @@ def read_estimates(
 
 
 def read_errors(path: Path | str) -> pd.DataFrame:
-    """The errors of a run against the truth: **confidential**, for they tell of it. The columns are
-    those of ``errors.csv`` (:class:`das.model.error_rows.ErrorRow`) after ``universe``, and
-    ``title``, what a query counts by."""
+    """The errors of a run against the truth: **confidential**, because they reveal it. The
+    columns are ``universe``, those of ``errors.csv`` (``das.model.error_rows.ErrorRow``), and
+    ``title``, the query in words."""
     release = opened(path)
     directory = RunDirectory(release.folder.parent)
     if not directory.errors.is_file():
@@ -304,13 +325,13 @@ def read_errors(path: Path | str) -> pd.DataFrame:
     return _marked(pd.concat(parts, ignore_index=True), path)
 
 
-def opened(path: Path | str) -> Opened:
+def opened(path: Path | str) -> OpenedRelease:
     """The release of a run, or in its folder. Raises :class:`InputError` where there is none."""
     return open_release(_folder(path))
 
 
 def _folder(path: Path | str) -> Path:
-    folder = _release(Path(path))
+    folder = release_above(Path(path))
     if folder is None:
         raise InputError(
             "this is no release", where=path, remedy="give a run, or its folder release/"
@@ -350,10 +371,10 @@ def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
     """With the names of places after their codes; without them where there is no release that knows
     them.
     """
-    release = _release(Path(path))
-    if release is None:
+    release = release_above(Path(path))
+    if release is None or not (release / SPINE).is_file():
         return frame
-    spine = spine_file.read(release / "spine.parquet")
+    spine = spine_file.read(release / SPINE)
     names = np.full(len(frame), "", dtype=object)
     for level, rows in frame.groupby("level", sort=False).indices.items():
         names[rows] = frames.names_of(spine, level, encoded(frame["geocode"].to_numpy()[rows]))
@@ -365,17 +386,8 @@ def _marked(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
     """Rows of a seeded run say so; those of a file that is by itself have been told by its
     reader.
     """
-    release = _release(Path(path))
+    release = release_above(Path(path))
     return frame if release is None or privacy_of(release) else frame.assign(**{COLUMN: CELL})
-
-
-def _release(path: Path) -> Path | None:
-    """The release that ``path`` is, has, or lies in."""
-    path = path.resolve()
-    return next(
-        (p for p in (path / "release", path, *path.parents[:4]) if (p / "spec.toml").is_file()),
-        None,
-    )
 
 
 def _after(release: Path) -> PostProcessing:

@@ -6,8 +6,9 @@ Memory is what the largest piece of work holds, in bytes: :math:`C` children of 
 :math:`C \times n`; its matrices :math:`n \times n` up to 2,048 cells, :math:`m \times m` beyond.
 Full information holds for each unit above the lowest level its :math:`2^p` matrices of :math:`d
 \times d`, and matrices of :math:`n \times n` for each parent whatever their number
-(:mod:`das.estimate.modes`). :math:`n` counts the cells that the parent has somebody in. The factors
-were fitted to measured runs, and hold within two; the times are of one core, and rougher."""
+(:mod:`das.estimate.contrasts`). :math:`n` counts the cells that the parent has somebody in. The
+factors were fitted to measured runs, and hold within two; the times are of one core, and
+rougher."""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import UserError
+from das.estimate.contrasts import Contrasts
 from das.estimate.least_squares import MANY
-from das.estimate.modes import Modes
 from das.estimate.prior import LARGE
 from das.files.machine import memory as machine
 from das.model.spine import Spine
 from das.model.universe import Planned
-from das.spec import RunSpec
+from das.spec import DhcSpec, RunSpec
 
 Array = NDArray[np.float64]
 Held = Mapping[str, NDArray[np.int64]]
@@ -34,9 +35,14 @@ _BATCH = 4_000_000 * 8  # the values of one batch
 _BATCHES = 6  # held at a time
 _ARRAYS = 14  # children x cells, of the solver and the rounding
 _MATRICES = 7  # cells x cells
-_MODES = 6  # copies of a level's information
+_CONTRASTS = 6  # copies of a level's information
 _FLOPS = 5e9  # a second, on one core
 _ITERATIONS = 150
+
+#: Of the DHC: bytes that are loaded, bytes and seconds for each cell with somebody in it, and
+#: seconds of a run of nobody. By two measured runs (docs/dhc.md): 16,000 cells in 25 s and 0.3 GB,
+#: and Rhode Island with some 1.45 million in 8.8 minutes and 2.6 GB.
+_LOADED, _BY_CELL, _BEGUN, _SECONDS_BY_CELL = 0.28e9, 1600.0, 19.0, 3.5e-4
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,23 @@ def sizes(
     ]
 
 
+def sizes_of_dhc(spec: DhcSpec, stored: Mapping[str, int]) -> list[Size]:
+    """Of a run of the DHC: by universe, from how many cells of lowest units have somebody in them.
+    Answers are drawn where an estimate looks, so what it takes goes with these, and with no
+    schema. One process holds all universes, and estimates them one after the other."""
+    level, every = spec.geography.levels[-1], sum(stored.values())
+    return [
+        Size(
+            u.name,
+            u.schema.cells,
+            _LOADED + _BY_CELL * every,
+            _BEGUN / len(spec.universes) + _SECONDS_BY_CELL * stored[u.name],
+            level,
+        )
+        for u in spec.universes
+    ]
+
+
 def _size(
     spec: RunSpec, universe: Planned, spine: Spine | None, held: Held | None, own: Sequence[str]
 ) -> Size:
@@ -76,7 +99,9 @@ def _size(
         spec.geography.levels,
     )
     found, seconds = [(0.0, own[0])], 1.0
-    modes = Modes.of(universe.schema, [universe.schema.query(d.query) for d in universe.plan.draws])
+    contrasts = Contrasts.of(
+        universe.schema, [universe.schema.query(d.query) for d in universe.plan.measurements]
+    )
     for depth, level in ((levels.index(level), level) for level in own):
         queries = [
             universe.schema.query(q).answers
@@ -106,9 +131,12 @@ def _size(
         seconds += work + values * 4e-7
         if informed:
             found.append(
-                (8.0 * _MODES * units * (len(modes.kinds) * modes.d**2 + 3 * cells), level)
+                (
+                    8.0 * _CONTRASTS * units * (len(contrasts.kinds) * contrasts.d**2 + 3 * cells),
+                    level,
+                )
             )
-            seconds += units * len(modes.kinds) * modes.d**3 * 8 / _FLOPS
+            seconds += units * len(contrasts.kinds) * contrasts.d**3 * 8 / _FLOPS
     memory, where = max(found)
     return Size(universe.name, cells, _BASE + memory, seconds, where)
 

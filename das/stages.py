@@ -46,7 +46,7 @@ class Stages:
         """A stage that writes the page ``path``. A page is for looking at: no published number
         rests on it, and the budget is spent when it is made. So a page that fails is left out, with
         a note; the run goes on. Files that cannot be read or written stop the run as everywhere,
-        because a later attempt can mend that.
+        because a later attempt can fix that.
 
         The note has the kind of the error and the line it came from, not its text, which may quote
         a confidential count."""

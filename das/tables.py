@@ -5,6 +5,7 @@ Field names are table, three digits, and the number of the column, four digits: 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,14 +17,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from das.errors import InputError
+from das.model.attribute import Attribute
 from das.model.grouping import Grouping
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS, RecordKind
 from das.model.labels import NOT_COUNTED
 from das.model.query import Query
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.model.tabulation import Tabulation
 from das.model.universe import Universe
+
+#: Between the parts of the path of a column.
+WITHIN = " > "
 
 #: Of each attribute some levels, ``(levels,)``: their product are the cells of a box.
 Box = tuple[NDArray[np.bool_], ...]
@@ -112,7 +117,40 @@ class Table:
         """Whether column ``j`` counts some records more than once."""
         return bool((self.times(j) > 1).any())
 
-    def said(self, j: int) -> str:
+    @cached_property
+    def paths(self) -> tuple[tuple[str, ...], ...]:
+        """The label of each column after those of the columns before it that contain it, from the
+        outermost: ``("Total", "Male", "Under 5 years")``."""
+        inside: list[tuple[NDArray[np.int64], str]] = []
+        out = []
+        for j, label in enumerate(self.labels):
+            times = self.times(j)
+            while inside and (times > inside[-1][0]).any():
+                inside.pop()
+            inside.append((times, label))
+            out.append(tuple(name for _, name in inside))
+        return tuple(out)
+
+    @cached_property
+    def unique_labels(self) -> tuple[str, ...]:
+        """The label of each column; where several have the same one, after as much of its path as
+        tells them apart: ``"Male > Under 5 years"``."""
+        out = list(self.labels)
+        length = 1
+        while many := [x for x, n in Counter(out).items() if n > 1]:
+            length += 1
+            again = [
+                WITHIN.join(path[-length:]) if x in many else x
+                for x, path in zip(out, self.paths, strict=True)
+            ]
+            if again == out:
+                return tuple(
+                    f"{x} ({c})" if x in many else x for x, c in zip(out, self.columns, strict=True)
+                )
+            out = again
+        return tuple(out)
+
+    def full_label(self, j: int) -> str:
         """The label of column ``j`` where its table is not beside it: with what was made up by a
         rule.
         """
@@ -190,7 +228,7 @@ def published(schema: Schema, kind: RecordKind = PERSONS) -> tuple[Table, ...]:
     """The tables of the publication of a kind of records that have the attributes of a schema.
 
     Example:
-        >>> from das.model.schema import PL94
+        >>> from das.model.redistricting import PL94
         >>> [(t.name, len(t.columns)) for t in published(PL94)]
         [('P1', 71), ('P2', 73), ('P3', 71), ('P4', 73), ('P5', 10)]
     """
@@ -249,7 +287,7 @@ def table(asked: Tabulation, schema: Schema) -> Table:
             for x in zip(query.captions("; "), answers, strict=True)
             if all(mask.any() for mask in x[1])
         )
-        lines = [("Total", [of]), *((label, [box]) for label, box in kept)]
+        lines = [(schema.words.total, [of]), *((label, [box]) for label, box in kept)]
     return Table.of(asked.name, asked.title, schema, lines)
 
 

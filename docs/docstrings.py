@@ -111,7 +111,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "das.model.budget",
         "das.model.budget.Neighbours",
         "das.model.allocation.Allocation",
-        "das.model.budget.Draw",
+        "das.model.budget.PlannedMeasurement",
         "das.model.ledger.Event",
         "das.model.ledger.Ledger",
         "das.model.constraint.Constraint",

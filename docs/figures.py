@@ -21,14 +21,14 @@ from das.accounting.planning import least_cost
 from das.cli import main
 from das.estimate import least_squares
 from das.evaluate import dhc as assessed
-from das.model import passes, shards
+from das.model import passes, subtrees
 from das.model.budget import Neighbours
 from das.model.dhc import strategy as dhc
 from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.noise import discrete_gaussian, discrete_laplace
 
 __all__ = [
@@ -39,8 +39,8 @@ __all__ = [
     "TENVACGQ",
     "Fraction",
     "accounting",
+    "achieved_precision",
     "assessed",
-    "bought",
     "change",
     "curve",
     "dhc",
@@ -59,11 +59,11 @@ __all__ = [
     "passes",
     "plan",
     "sd",
-    "shards",
     "share",
     "sqrt",
     "student",
     "su_su_wang",
+    "subtrees",
     "together",
 ]
 
@@ -147,7 +147,7 @@ def share(level: str, query: str | None = None) -> float:
     return float(sum(some, Fraction(0)) / plan().cost)
 
 
-def bought(out: Out, level: str, query: str) -> float:
+def achieved_precision(out: Out, level: str, query: str) -> float:
     """What all draws together say of an answer, as ``das plan --optimise`` prints it for the plan
     as it is: a standard deviation.
     """
@@ -177,7 +177,9 @@ def on_path(attribute: str, *classes: str) -> float:
     ]
     at = [a.name for a in PL94.attributes].index(attribute)
     costs = [
-        d.cost for d in whole.along([path]).draws if not PL94.query(d.query).groupings[at].is_total
+        d.cost
+        for d in whole.along([path]).measurements
+        if not PL94.query(d.query).groupings[at].is_total
     ]
     return accounting.tight(sum(costs, Fraction(0)), Fraction("1e-10"))
 

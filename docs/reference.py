@@ -25,7 +25,7 @@ from das.cli import main
 from das.making import MAKERS
 from das.model.features import FEATURES
 from das.release.publications import publication
-from das.spec import DetailedFolders, DhcSpec, RunSpec
+from das.spec import DetailedFolders, DhcSpec, RunSpec, SdhcSpec
 from docs.docstrings import api
 
 #: All below this line of a page is made.
@@ -55,19 +55,23 @@ def pages() -> dict[Path, str]:
 
 def configuration() -> str:
     """Markdown: a section for each table of the configuration, a row for each of its keys; then
-    what the demographic file has otherwise.
+    what the DHC has otherwise.
     """
     out = []
     known = [model for _, model in tables(RunSpec, "")]
     for path, model in tables(RunSpec, ""):
         out += [f"## `[{path}]`", "", *_table(path, model)]
-    for kind, page in ((DhcSpec, "dhc.md"), (DetailedFolders, "detailed.md")):
+    for kind, page in (
+        (DhcSpec, "dhc.md"),
+        (DetailedFolders, "detailed.md"),
+        (SdhcSpec, "sdhc.md"),
+    ):
         title = kind.title.removeprefix("the ").partition(" (")[0]
         out += [
             f"# {title[:1].upper()}{title[1:]}",
             "",
             f'With `run.publication = "{kind.publication()}"` ([{kind.title}]({page})) these tables'
-            " have other keys, and `[output]`, where there is one, the same; there are no others.",
+            " have other keys. `[output]`, where there is one, is the same. There are no others.",
             "",
         ]
         for path, model in tables(kind, ""):

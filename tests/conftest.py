@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # time.
 settings.register_profile("das", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("das")
+
+# A shell that starts the tests in its background has them ignore Ctrl-C, and all that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

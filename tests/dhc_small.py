@@ -9,7 +9,7 @@ import numpy as np
 from das.files.simulators import dhc
 from das.files.simulators.people import generator
 from das.model.histogram import Histogram
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.model.spine import Spine
 
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")

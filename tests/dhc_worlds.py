@@ -1,4 +1,4 @@
-"""Simulated worlds of the demographic file over a tree, a few thousand persons each; and the
+"""Simulated worlds of the DHC over a tree, a few thousand persons each; and the
 budgets of the levels of that tree.
 """
 
@@ -9,15 +9,16 @@ import numpy as np
 from das.files.simulators.dhc import SimulatedDhc, simulate
 from das.files.simulators.people import generator
 from das.model import chains
-from das.model.budget import Neighbours, Plan
+from das.model.budget import Neighbours
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.model.schema import PL94
+from das.model.plan import Plan
+from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.model.strategy import Strategy
-from das.model.ways import Ways
+from das.model.unit_classes import UnitClasses
 
 LEVELS = ("State", "County", "Tract", "Block")
 SIZES = (3, 12, 60)  #: counties, tracts, blocks
@@ -88,4 +89,4 @@ def on_tree(of: Strategy, measured: MeasuredSpine) -> Plan:
         chains.classes(LEVELS, paths),
         paths,
     )
-    return plan.along(Ways.of(measured).paths)
+    return plan.along(UnitClasses.of(measured).paths)

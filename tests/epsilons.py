@@ -12,7 +12,7 @@ from pathlib import Path
 
 from das.accounting import profile
 from das.accounting.draws import Differing
-from das.accounting.worst import Found
+from das.accounting.worst import WorstLoss
 
 
 class Epsilons:
@@ -22,12 +22,12 @@ class Epsilons:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
-    def __call__(self, found: Differing, delta: Fraction) -> Found:
+    def __call__(self, found: Differing, delta: Fraction) -> WorstLoss:
         asked = pickle.dumps((found, delta))
         path = self.folder / hashlib.sha256(asked).hexdigest()
         if not path.exists():
             draft = path.with_suffix(f".{os.getpid()}")
             draft.write_bytes(pickle.dumps(profile.worst_epsilon(found, delta)))
             draft.replace(path)
-        known: Found = pickle.loads(path.read_bytes())
+        known: WorstLoss = pickle.loads(path.read_bytes())
         return known

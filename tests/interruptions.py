@@ -8,7 +8,8 @@ refuses, and holds that:
 
 * at every draw, the ledger has its stage at least as often as noise of it was drawn;
 * at every moment what the ledger says is measured lies on the disk as it was acknowledged;
-* whoever refuses has changed nothing, and what it advises works: the books are closed in the end;
+* whoever refuses has changed nothing, and what it advises works: the spending are closed in the
+  end;
 * while the key is kept, and the truth, nothing is spent twice.
 """
 
@@ -48,13 +49,13 @@ from das.release.dhc import open_dhc
 from das.release.groups import open_groups
 from das.spec.dhc import UNITS, DhcUniverse, Earlier
 from das.stages import Stages
-from das.truth import by_shard, dhc_measuring, group_measure, group_run, prepared
-from das.truth.begun import Begun
+from das.truth import beginning, by_subtree, dhc_measuring, group_measure, group_run, prepared
 from das.truth.dhc import PreparedDhc
 from das.truth.dhc_measuring import MeasuringDhc, measure_and_estimate
 from das.truth.group_folders import GivenFolders, read_folders
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared
+from das.truth.resume_state import ResumeState
 from tests import dhc_small
 from tests.detailed import runs
 from tests.detailed.runs import configured
@@ -75,7 +76,7 @@ class Publication(Protocol):
     def begin(self, out: Path) -> None: ...
 
     def measure(self, out: Path, accept_spent: bool) -> None:
-        """Until the books are closed."""
+        """Until the spending are closed."""
         ...
 
     def alter(self, out: Path, order: Random) -> None:
@@ -84,7 +85,7 @@ class Publication(Protocol):
 
 
 @dataclass(frozen=True)
-class Draw:
+class PlannedMeasurement:
     """Noise of some units of a stage, from one stream; ``stated`` is how often the ledger had the
     stage.
     """
@@ -108,7 +109,7 @@ class Told:
     truths_altered: int = 0
     refused: int = 0
     spent_again: int = 0
-    draws: int = 0
+    measurements: int = 0
     killed_before: Counter[str] = field(default_factory=Counter)
 
 
@@ -134,19 +135,18 @@ def fates(order: Random, most: int, kills: int) -> Iterator[Fate]:
 
 def endure(
     publication: Publication,
-    begun: Path,
+    resume_state: Path,
     folder: Path,
     given: Iterator[Fate],
     order: Random,
     told: Told,
 ) -> None:
-    """One run, from what has ``begun``, until its books are closed. Raises ``AssertionError`` for
-    what must not be.
-    """
+    """One run, from what has ``resume_state``, until its spending are closed. Raises
+    ``AssertionError`` for what must not be."""
     out, log = folder / "run", folder / "drawn.jsonl"
     shutil.rmtree(out, ignore_errors=True)
     log.unlink(missing_ok=True)
-    shutil.copytree(begun, out)
+    shutil.copytree(resume_state, out)
     directory, original = RunDirectory(out), folder / "original"
     accept = accepted = harmed = False
     shutil.rmtree(original, ignore_errors=True)
@@ -185,21 +185,21 @@ def endure(
                 shutil.copytree(original, out / "confidential" / "truth")
     assert entries.closed
     assert not directory.noise_key.exists()
-    drawn = draws(log)
+    drawn = measurements(log)
     keyed = all(a.key for a in entries.attempts)
     assert entries.lost() == [] or harmed or not keyed, (
         "nothing was lost, and something is spent twice"
     )
     assert not entries.lost() or accepted, "something is spent twice, and nobody was asked"
     told.spent_again += bool(entries.lost())
-    told.draws += len(drawn)
+    told.measurements += len(drawn)
 
 
 def check(directory: RunDirectory, log: Path) -> Entries:
     """The books hold, now."""
     entries = LedgerFile(directory.ledger).entries
     streams: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
-    for d in draws(log):
+    for d in measurements(log):
         drawn = streams[d.universe, d.level, d.units, d.query]
         drawn.add(d.stream)
         assert len(drawn) <= d.stated, f"{d} is draw {len(drawn)}, and the ledger has {d.stated}"
@@ -208,9 +208,9 @@ def check(directory: RunDirectory, log: Path) -> Entries:
     return entries
 
 
-def draws(log: Path) -> list[Draw]:
+def measurements(log: Path) -> list[PlannedMeasurement]:
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-    return [Draw(*json.loads(line)) for line in lines]
+    return [PlannedMeasurement(*json.loads(line)) for line in lines]
 
 
 def attempt(
@@ -345,14 +345,20 @@ class Redistricting:
         return prepare(self.spec, [self.worlds.data("one thousand")], Stages(), Silent())
 
     def begin(self, out: Path) -> None:
-        by_shard.begin(self.spec, self.prepared, RunDirectory(out))
+        beginning.begin(self.spec, self.prepared, RunDirectory(out))
 
     def measure(self, out: Path, accept_spent: bool) -> None:
         directory = RunDirectory(out)
-        begun = Begun.read(directory)
+        resume_state = ResumeState.read(directory)
         with opened_engine(EngineChoice()) as engine:
-            by_shard._measured(
-                self.spec.on(begun.ways), begun, directory, engine, 1, Silent(), accept_spent
+            by_subtree._measured(
+                self.spec.on(resume_state.unit_classes),
+                resume_state,
+                directory,
+                engine,
+                1,
+                Silent(),
+                accept_spent,
             )
 
     def alter(self, out: Path, order: Random) -> None:
@@ -362,7 +368,7 @@ class Redistricting:
 
 @dataclass(frozen=True)
 class Cut:
-    """A run that is cut into shards: tasks from files to files."""
+    """A run that is cut into subtrees: tasks from files to files."""
 
     worlds: Worlds
     entropy: str = "keyed"
@@ -378,15 +384,21 @@ class Cut:
     def begin(self, out: Path) -> None:
         with _set(prepared, "LARGEST", self.largest):
             made = prepare(self.spec, [self.worlds.data("one thousand")], Stages(), Silent())
-            by_shard.begin(self.spec, made, RunDirectory(out))
+            beginning.begin(self.spec, made, RunDirectory(out))
 
     def measure(self, out: Path, accept_spent: bool) -> None:
         prepared.LARGEST = self.largest  # in a process of its own
         directory, choice = RunDirectory(out), EngineChoice(size=1)
-        begun = Begun.read(directory)
+        resume_state = ResumeState.read(directory)
         with opened_engine(choice) as engine:
-            by_shard._measured(
-                self.spec.on(begun.ways), begun, directory, engine, 1, Silent(), accept_spent
+            by_subtree._measured(
+                self.spec.on(resume_state.unit_classes),
+                resume_state,
+                directory,
+                engine,
+                1,
+                Silent(),
+                accept_spent,
             )
 
     def alter(self, out: Path, order: Random) -> None:
@@ -444,9 +456,11 @@ class Dhc:
         chosen = spec.load(text, where="c", overrides=[f'geography.levels=["{levels}"]'])
         chosen = chosen.after(Earlier.model_validate({"from": "earlier", "digest": "0" * 64}))
         lowest = dhc_small.simulated(12)
-        tied = {u.name: _answers(u, lowest[u.name]) for u in chosen.universes if u.rests is None}
+        fixed = {
+            u.name: _answers(u, lowest[u.name]) for u in chosen.universes if u.rests_on is None
+        }
         return PreparedDhc(
-            chosen, dhc_small.tree(), tied, {k: Confidential(h) for k, h in lowest.items()}, ()
+            chosen, dhc_small.tree(), fixed, {k: Confidential(h) for k, h in lowest.items()}, ()
         )
 
     def begin(self, out: Path) -> None:
@@ -458,7 +472,7 @@ class Dhc:
         measure_and_estimate(
             opened, made, lambda u, source, done: asked(u, source, opened.spine.levels, done)
         )
-        made._books.close()
+        made._budget_book.close()
 
     def alter(self, out: Path, order: Random) -> None:
         path = RunDirectory(out).truth_of(order.choice(self.universes))
@@ -479,7 +493,7 @@ def asked(
     u: DhcUniverse, source: SparseSource, levels: tuple[str, ...], done: Mapping[str, int]
 ) -> int:
     """A few answers to each query of each level: which, follows from all answers before."""
-    heard = done[u.rests] if u.rests else 0
+    heard = done[u.rests_on] if u.rests_on else 0
     for level in levels:
         for query in source.queries(level):
             order = np.random.default_rng(abs(heard) % (1 << 32))
@@ -491,7 +505,7 @@ def asked(
 
 
 def _answers(u: DhcUniverse, h: Histogram) -> Histogram:
-    query = u.schema.query(u.tie)
+    query = u.schema.query(u.fixed_query)
     return Histogram.of(h.units, query.answers, h.unit, query.at(h.cell), h.count)
 
 
@@ -511,8 +525,8 @@ def every(worlds: Worlds, folder: Path) -> dict[str, Callable[[], Publication]]:
     return {
         "redistricting": lambda: Redistricting(worlds),
         "redistricting, forgetful": lambda: Redistricting(worlds, FORGETFUL),
-        "redistricting in shards": lambda: Cut(worlds),
-        "redistricting in shards, forgetful": lambda: Cut(worlds, FORGETFUL),
+        "redistricting in subtrees": lambda: Cut(worlds),
+        "redistricting in subtrees, forgetful": lambda: Cut(worlds, FORGETFUL),
         "detailed groups": lambda: Detailed(given),
         "detailed groups, forgetful": lambda: Detailed(given, FORGETFUL),
         "dhc": Dhc,

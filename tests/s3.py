@@ -116,7 +116,7 @@ def running() -> Iterator[S3]:
 
 class Line:
     """A connection to a port. When ``most`` bytes have gone to it, it is cut, and so is every
-    other, until it is mended.
+    other, until it is repaired.
     """
 
     def __init__(self, to: int, most: int | None = None) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from das.accounting.document import GaussianStatement, GeometricStatement
-from das.accounting.statement import Drawn, Terms, statement
+from das.accounting.statement import LedgerEvents, Terms, statement
 from das.model.budget import Neighbours
 from das.model.ledger import Event
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import GEOMETRIC
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 
 
 def one_draw(
@@ -28,4 +28,6 @@ def one_draw(
     event = Event(
         "US", "total", mechanism, Fraction(2), mechanism.cost(Fraction(2), 1), "persons", 1, 1
     )
-    return statement(terms, Drawn({"persons": [event]}), [], "source", True, assigned=assigned)
+    return statement(
+        terms, LedgerEvents({"persons": [event]}), [], "source", True, assigned=assigned
+    )

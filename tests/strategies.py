@@ -8,10 +8,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from das.model.allocation import Allocation
+from das.model.attribute import Attribute
 from das.model.grouping import Grouping
 from das.model.histogram import Histogram
 from das.model.query import Query
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.model.spine import Spine
 
 

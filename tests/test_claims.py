@@ -78,12 +78,12 @@ ENTRY = '[[claim]]\npage = "README.md"\nsays = "{says}"\nfound = "{found}"\ncost
 @pytest.mark.parametrize(
     "says, found, stands, good",
     [
-        ("as {2.56}, of persons", "2.5562", True, True),
-        ("as {2.56}, of persons", "2.5662", True, False),
-        ("as {2.56}, of   persons", "[2.5562]", True, True),  # lines of a page may be broken anew
-        ("as {2.57}, of persons", "2.5662", False, True),  # true, and not what the page says
-        ("as {2.56}, of persons", "nobody", True, False),
-        ("as {2.56}, of persons", "[2.5562, 1]", True, False),
+        ("as {2.56}, for persons", "2.5562", True, True),
+        ("as {2.56}, for persons", "2.5662", True, False),
+        ("as {2.56}, for   persons", "[2.5562]", True, True),  # lines of a page may be broken anew
+        ("as {2.57}, for persons", "2.5662", False, True),  # true, and not what the page says
+        ("as {2.56}, for persons", "nobody", True, False),
+        ("as {2.56}, for persons", "[2.5562, 1]", True, False),
     ],
 )
 def test_the_command_ends_with_1_where_a_claim_is_false(

@@ -13,11 +13,11 @@ from das.accounting.target import Target
 from das.files.readers import pl94_2010
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.spec import RunSpec, parse
 from das.spec import load as any_of
 
-#: That of the demographic file, which has keys of its own, is held to production in
+#: That of the DHC, which has keys of its own, is held to production in
 #: tests/spec/test_dhc.py.
 CONFIGS = [
     p
@@ -96,7 +96,7 @@ def test_pl94_by_hand() -> None:
         2.02,
         3.18,
     ]
-    assert all(d.parameter * d.cost == 1 for d in plan.draws)
+    assert all(d.parameter * d.cost == 1 for d in plan.measurements)
 
 
 def test_pl94_passes_by_hand() -> None:
@@ -197,8 +197,8 @@ def test_1940_in_its_original_pure_differential_privacy() -> None:
         "votingage * hispanic * race": Fraction(27, 40),
     }
     shown = {"detailed": 320.0, "hhgq": 142.2, "votingage * hispanic * race": 47.4}
-    assert [d.level for d in plan.draws[::3]] == ["National", "State", "County", "Enumdist"]
-    for d in plan.draws:
+    assert [d.level for d in plan.measurements[::3]] == ["National", "State", "County", "Enumdist"]
+    for d in plan.measurements:
         assert d.parameter == 2 / (Fraction(1, 4) * Fraction(1, 4) * share[d.query])
         assert round(float(d.parameter), 1) == shown[d.query]
 
@@ -211,17 +211,18 @@ def test_1940_restated() -> None:
         Fraction(1, 32),
     )
     pure = {
-        (d.level, d.query): d.cost / Fraction(1, 4) for d in load("1940-pure-dp").persons.plan.draws
+        (d.level, d.query): d.cost / Fraction(1, 4)
+        for d in load("1940-pure-dp").persons.plan.measurements
     }
-    assert {(d.level, d.query): d.cost / Fraction(1, 32) for d in plan.draws} == pure
+    assert {(d.level, d.query): d.cost / Fraction(1, 32) for d in plan.measurements} == pure
 
 
 def test_kazan_and_reiter() -> None:
     spec, production = load("kazan-reiter"), load("pl94-2010")
     plan = spec.persons.plan
     assert (plan.cost, plan.neighbours) == (Fraction(64, 25), Neighbours.UNBOUNDED)
-    assert all(2 * d.parameter * d.cost == 1 for d in plan.draws)
-    theirs = {(d.level, d.query): d.cost / plan.cost for d in plan.draws}
+    assert all(2 * d.parameter * d.cost == 1 for d in plan.measurements)
+    theirs = {(d.level, d.query): d.cost / plan.cost for d in plan.measurements}
     plain = production.persons.plan.on(production.persons.plan.paths[0])
     assert theirs == {(d.level, d.query): d.cost / production.persons.plan.cost for d in plain}
     assert spec.universes == (spec.persons,)

@@ -73,6 +73,7 @@ LEFT_OUT = {
     "account sign": "needs a key; tests/cli/test_cli_account.py has one",
     "--signer": "needs a key; tests/cli/test_cli_account.py has one",
     "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
+    "Narragansett": "is in Rhode Island; tests/cli/test_cli_tables.py has it",
     "Providence": "is in Rhode Island; tests/cli/test_cli_tables.py has it",
 }
 
@@ -232,3 +233,16 @@ def test_a_make_target_that_is_printed_is_a_recipe(call: str) -> None:
             True,
             False,
         }
+
+
+def test_a_wheel_is_built_without_the_environment_of_the_tests() -> None:
+    done = subprocess.run(
+        ["make", "-n", "dist"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"VENV": "x"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "x/bin/python -m build" in done.stdout
+    assert "--editable" not in done.stdout

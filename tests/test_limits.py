@@ -34,7 +34,7 @@ def test_what_the_settings_of_2020_cost(root: Path) -> None:
         )
         in text
     )
-    variance = {(d.level, d.query): float(d.parameter) for d in plan.draws}
+    variance = {(d.level, d.query): float(d.parameter) for d in plan.measurements}
     for query in (
         "votingage",
         "hispanic",

@@ -22,9 +22,11 @@ OF_ONE = {
     "DetailedSpec",
     "DetailedFolders",
     "PublishedSpec",
-    "Opened",
+    "OpenedRelease",
     "OpenedDhc",
     "OpenedGroups",
+    "SdhcSpec",
+    "OpenedSdhc",
 }
 #: Who may ask: the parser of configurations, which chooses by ``run.publication``.
 REGISTRIES = {"das/spec/parse.py", "das/making/__init__.py", "das/release/publications.py"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from das.engine import Progress, Silent
 from das.engine.choice import TLS, EngineChoice
 from das.errors import InputError, SpecError, UserError
 from das.files.run import truth as truth_file
+from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010 as simulate_2010
 from das.microdata import expand
 from das.model.not_private import CELL, COLUMN
-from das.release.post import open_release
+from das.release.opened import open_release
+from das.release.outcome import Outcome
 from das.truth.assessment import published_of
 
 
@@ -163,7 +166,7 @@ def test_every_choice_of_an_engine_reaches_the_run(
         EngineChoice("dask", 1, "tls://h:1", tmp_path, size=100),
         EngineChoice("array", wait=True),
     ]
-    with pytest.raises(UserError, match="this machine alone"):
+    with pytest.raises(UserError, match="only for this machine"):
         das.run(spec, "out", engine="dask", scheduler="tcp://10.0.0.1:8786")
     assert len(got) == 2
 
@@ -190,6 +193,36 @@ def test_progress_is_shown_where_it_is_asked_for(
     with pytest.raises(RuntimeError):
         das.run(das.load_spec("pl94-2010"), "fails", progress=asked)
     assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == ["read"] * asked
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_notebook_shows_progress_unasked(
+    looks: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def staged(spec: Any, out: Path, progress: Progress, **given: Any) -> None:
+        progress.stage("measure", 3)
+        progress.advance(3)
+
+    shell = type("ZMQInteractiveShell", (), {"initialized": lambda: looks})
+    kernel = type("zmqshell", (), {"ZMQInteractiveShell": shell})
+    monkeypatch.setitem(sys.modules, "ipykernel.zmqshell", kernel)
+    monkeypatch.setattr(pipeline, "run", staged)
+    das.run(das.load_spec("pl94-2010"), "out")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in lines] == ["measure"] * looks
+
+
+def test_what_a_run_returns_has_links(seeded: Path) -> None:
+    """In a notebook to what there is, in text by path."""
+    outcome = Outcome(RunDirectory(seeded), 2.5, notes=("<note>",), private=False)
+    page = outcome._repr_html_()
+    assert f'<a href="{seeded}/release">release</a>' in page
+    assert "errors (confidential)" in page
+    assert "report.html" not in page  # there is none
+    assert "&lt;note&gt;" in page
+    assert "written in 2.5 s" in page
+    assert str(seeded / "release") in repr(outcome)
+    assert repr(outcome).splitlines()[-1] == "<note>"
 
 
 @pytest.mark.parametrize("drawn", [True, False])

@@ -12,12 +12,15 @@ import pytest
 from click.testing import CliRunner
 
 import das
+from das import tables
 from das.cli import main
 from das.errors import InputError, ReleaseError
+from das.model.dhc.publications import households, persons, units
 from das.model.not_private import CELL, COLUMN
 from das.release.again import estimate_from
-from das.release.post import open_release
+from das.release.opened import open_release
 from das.truth.assessment import published_of
+from tests.worlds import Worlds
 
 CONFIG = """
 run = { name = "small", seed = 3 }
@@ -76,9 +79,49 @@ def seeded(frame: pd.DataFrame) -> bool:
     return bool(frame.columns[-1] == COLUMN and set(frame[COLUMN]) == {CELL} and len(frame))
 
 
+def test_tables_can_be_wide(run: Path) -> None:
+    long, wide = das.read_tables(run), das.read_tables(run, wide=True)
+    levels = wide.groupby("level", sort=False)
+    assert len(wide) == 1 + 2 + 12
+    for _, row in long.iterrows():
+        here = levels.get_group(row["level"]).set_index("geocode")
+        assert here.loc[row["geocode"], row["field"]] == row["value"]
+        assert wide.attrs["labels"][row["field"]] == row["path"]
+    assert seeded(wide)
+    one = das.read_tables(run, "adults", "County", wide=True)
+    assert list(one["adults0001"]) == list(
+        long.query("level == 'County' and field == 'adults0001'")["value"]
+    )
+    assert list(one["name"]) == ["Aye, the", "Bee"]
+
+
+def test_blocks_have_geoids_of_fifteen_digits(worlds: Worlds) -> None:
+    run = worlds.run("run.seed=1", "geography.spine=tabulation", data="one thousand")
+    frame = das.read_tables(run, "P1", "Block")
+    assert frame["geoid"].str.fullmatch(r"\d{15}").all()
+    assert (frame["geoid"] == frame["geocode"].str[:11] + frame["geocode"].str[12:]).all()
+
+
+def test_labels_are_unique_and_paths_keep_their_tree() -> None:
+    """Of all tables of the DHC, where "Under 5 years" is a line below both sexes."""
+    for of in (persons, households, units):
+        p = of()
+        for t in (tables.table(t, p.schema) for t in p.tables):
+            assert len(set(t.unique_labels)) == len(t.labels), t.name
+            assert [path[-1] for path in t.paths] == list(t.labels)
+            assert all(t.labels[0] == path[0] for path in t.paths if len(path) > 1)
+        if of is persons:
+            p12 = next(tables.table(t, p.schema) for t in p.tables if t.name == "P12")
+            assert p12.labels[2] == "Under 5 years"
+            assert p12.paths[2] == ("Total", "Male", "Under 5 years")
+            assert p12.unique_labels[2] == "Male > Under 5 years"
+            assert p12.unique_labels[:2] == ("Total", "Male")
+
+
 def test_tables_are_those_of_the_files_in_long_form(run: Path) -> None:
     frame = das.read_tables(run)
-    assert list(frame) == ["table", "level", "geocode", "name", "field", "label", "value", COLUMN]
+    places = ["table", "level", "geocode", "geoid", "name"]
+    assert list(frame) == [*places, "field", "label", "path", "value", COLUMN]
     assert seeded(frame)
     files = sorted((run / "release" / "tables").glob("*.csv"))
     assert len(files) == frame.groupby(["table", "level"]).ngroups == 15

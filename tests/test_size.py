@@ -53,6 +53,8 @@ def test_memory_is_foretold_within_two(own: tuple[Path, Path], tmp_path: Path) -
         "--out",
         str(out),
         "--quiet",
+        "--workers",
+        "1",
         "--set",
         "output.report=false",
     ]

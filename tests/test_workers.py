@@ -26,6 +26,20 @@ import sys, das
 spec = das.load_spec(sys.argv[1])
 das.run(spec, sys.argv[2], workers=2)
 """
+#: A run whose workers never end what they are given to solve; each says that it was given something.
+HELD = """
+import os, sys, time
+from pathlib import Path
+if __name__ == "__main__":
+    from das.cli import main
+    main()
+else:
+    from das.estimate import descent
+    def _solve(*_):
+        (Path(__file__).parent / f"held-{os.getpid()}").touch()
+        time.sleep(1000)
+    descent._solve = _solve
+"""
 POOL = """
 from das.engine import executor
 def main():
@@ -232,17 +246,28 @@ def words(worlds: Worlds, tmp_path: Path) -> list[str]:
 def estimating(
     root: Path, words: list[str], tmp_path: Path
 ) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A run that has measured everything, in a process group of its own; and its folder."""
-    out = tmp_path / "run"
-    command = [sys.executable, "-m", "das", *words]
+    """A run that has measured everything, in a process group of its own; and its folder. It stays
+    where it is: its workers are at work until they are ended.
+    """
+    script = tmp_path / "held.py"
+    script.write_text(HELD)
     with subprocess.Popen(
-        command, cwd=root, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, str(script), *words],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(root)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
-        until(lambda: (out / "release" / "privacy.json").exists())
-        until(lambda: len(group(process.pid)) >= 3)  # the run, a worker, and the resource tracker
-        yield process, out
-        if group(process.pid):
-            os.killpg(process.pid, signal.SIGKILL)
+        try:
+            until(lambda: any(tmp_path.glob("held-*")) or process.poll() is not None)
+            assert process.poll() is None, process.communicate()[1]
+            assert (tmp_path / "run" / "release" / "privacy.json").exists()
+            assert len(group(process.pid)) >= 3  # the run, a worker, and the resource tracker
+            yield process, tmp_path / "run"
+        finally:
+            if group(process.pid):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def group(leader: int) -> list[str]:
@@ -284,9 +309,9 @@ def test_a_terminated_run_says_how_to_resume_and_goes_on(
     said = process.stderr.read()
     assert process.wait() == 143
     until(lambda: not group(process.pid))
-    assert said.startswith("das: terminated\n  what was measured is kept; to go on: das run "), said
+    assert said.startswith("das: terminated\n  measurements are kept; to continue: das run "), said
     assert "Traceback" not in said
-    again = shlex.split(said.partition("to go on: das ")[2])
+    again = shlex.split(said.partition("to continue: das ")[2])
     assert again == [*words, "--resume"]
     assert not (out / "manifest.json").exists()
     assert python(root, "-m", "das", *again).returncode == 0

@@ -72,7 +72,7 @@ class Worlds:
         )
 
     def linked(self, data: str = "one thousand") -> Path:
-        """Linked records of the demographic file, with the redistricting counts of an extract."""
+        """Linked records of the DHC, with the redistricting counts of an extract."""
         from das.files.simulators import dhc_files
 
         return self._made(
@@ -80,7 +80,7 @@ class Worlds:
         )
 
     def dhc(self, *changes: str, data: str = "one thousand") -> Path:
-        """A finished run of the demographic file on these."""
+        """A finished run of the DHC on these."""
 
         text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
         earlier = self.run("run.seed=1", data=data)
@@ -90,6 +90,29 @@ class Worlds:
             f"dhc {changes} {data}",
             lambda folder: pipeline.run(chosen, folder, paths=[self.linked(data)]),
         )
+
+    def group_folders(self, product: str = "persons") -> Path:
+        """Parameters and records of population groups, made up."""
+        from das.files.simulators import detailed
+
+        made = {"seed": 3, "states": "NM,PR", "persons": 6_000, "codes": 60, "product": product}
+        return self._made(f"groups {product}", lambda folder: detailed.write(folder, **made))
+
+    def groups(self, product: str = "persons") -> Path:
+        """A finished run of the Detailed DHC on these."""
+        from tests.detailed.runs import run_groups
+
+        given, run = self.group_folders(product), {"name": "groups", "seed": 1}
+        return self._made(
+            f"groups run {product}",
+            lambda folder: run_groups(
+                given / "parameters", given / "data", product, folder, run=run
+            ),
+        )
+
+    def made(self, key: str, make: Callable[[Path], object]) -> Path:
+        """What ``make`` writes into a folder, once for each ``key``."""
+        return self._made(f"made {key}", make)
 
     def copy(self, run: Path, to: Path) -> Path:
         """All of a run, to be altered."""

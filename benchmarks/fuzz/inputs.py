@@ -66,7 +66,7 @@ def altered_table(path: Path, rng: Random) -> None:
 
 
 class Linked:
-    """The three tables of the demographic file, beside the redistricting release of the same
+    """The three tables of the DHC, besides the redistricting release of the same
     records.
     """
 

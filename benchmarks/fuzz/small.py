@@ -26,7 +26,8 @@ from das.files.run.run_directory import RunDirectory
 from das.model.confidential import Confidential
 from das.model.kinds import HOUSING
 from das.model.records import Blocks, Extract, Records
-from das.model.schema import H1, Schema
+from das.model.redistricting import H1
+from das.model.schema import Schema
 from das.model.source import Source
 from das.release.again import estimate_from
 from das.release.verify import whole

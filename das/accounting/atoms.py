@@ -21,7 +21,7 @@ import numpy as np
 from das.accounting.contour import UNIT, LogDelta
 from das.accounting.draws import Composition
 from das.accounting.saddle import Saddle, saddle
-from das.accounting.theta import Array
+from das.accounting.tilted_gaussian import Array
 
 #: The most combinations to list.
 MOST = 1_000_000

@@ -22,16 +22,15 @@ BITS = 40
 def calibrate(
     draws: Draws | Composition, epsilon: Exactly, delta: Exactly, method: Calibration = "exact"
 ) -> Fraction:
-    """A factor f such that draws with every variance times f have at most ``epsilon`` at ``delta``,
-    and just so.
+    """A factor f such that draws with every variance times f just reach ``epsilon`` at ``delta``.
 
     ``method`` is ``exact`` (the upper end of :func:`das.accounting.epsilon`) or ``zcdp-tight``. The
-    factor is rounded up, to 40 bits: what is returned meets the target by the very function that
-    states it, and exceeds a factor that meets it with equality by a few parts in 10^12 (in 10^11
-    with ``zcdp-tight``, which is a minimisation in floating point). That is the least factor where
-    epsilon falls as the noise grows. The exact epsilon of very few draws of little noise does not
-    (``docs/accounting.md``, "Limits"); there smaller factors may do as well. As one rational scales
-    all variances, losses on a lattice stay on one.
+    factor is rounded up, to 40 bits. It meets the target by the same function that states epsilon.
+    It exceeds the factor for equality by a few parts in 10^12 (in 10^11 with ``zcdp-tight``, which
+    minimizes in floating point). It is the least factor wherever epsilon falls as the noise grows.
+    The exact epsilon of very few draws of little noise does not (``docs/accounting.md``, "Limits");
+    there smaller factors may also meet the target. As one rational scales all variances, losses on
+    a lattice stay on one.
 
     Raises ``ValueError`` for an epsilon that is not positive, or without draws.
 

@@ -28,9 +28,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
-from das.accounting.agreeing import ExactQueries, free
 from das.accounting.draws import Differing, differing
-from das.model.budget import Draw, UnitPath, through
+from das.accounting.invariant_neighbours import ExactQueries, free
+from das.model.budget import PlannedMeasurement, UnitPath, through
 from das.model.schema import Schema
 
 #: Paths, of the place that a record leaves and the one that it comes to.
@@ -56,7 +56,7 @@ class Change:
 
 
 def changes(
-    draws: Sequence[Draw],
+    draws: Sequence[PlannedMeasurement],
     schema: Schema,
     levels: Sequence[str],
     exact: ExactQueries = (),
@@ -82,7 +82,7 @@ def changes(
                 f"anything within one {top}",
                 differing(
                     free(draws, [(top, query)], schema, levels, split),
-                    _within(anywhere, levels, top),
+                    _moves_within(anywhere, levels, top),
                 ),
             )
             for top, query in exact
@@ -101,14 +101,14 @@ def changes(
             Change(
                 "place",
                 f"place within one {top}",
-                differing(below(draws, levels, top), _within(anywhere, levels, top)),
+                differing(below(draws, levels, top), _moves_within(anywhere, levels, top)),
             )
             for top in levels[:-1]
         ),
     ]
 
 
-def _within(moves: Iterable[Move], levels: Sequence[str], top: str) -> list[Move]:
+def _moves_within(moves: Iterable[Move], levels: Sequence[str], top: str) -> list[Move]:
     """The moves between places under one unit of level ``top``: they share all classes down to
     it.
     """
@@ -120,7 +120,9 @@ def _within(moves: Iterable[Move], levels: Sequence[str], top: str) -> list[Move
     ]
 
 
-def touched(draws: Iterable[Draw], schema: Schema, attributes: Sequence[str]) -> list[Draw]:
+def touched(
+    draws: Iterable[PlannedMeasurement], schema: Schema, attributes: Sequence[str]
+) -> list[PlannedMeasurement]:
     """The draws that a change of these attributes can reach: those whose query does not sum over
     all of them.
     """
@@ -128,14 +130,16 @@ def touched(draws: Iterable[Draw], schema: Schema, attributes: Sequence[str]) ->
     return [d for d in draws if any(not schema.query(d.query).groupings[i].is_total for i in axes)]
 
 
-def below(draws: Iterable[Draw], levels: Sequence[str], top: str) -> list[Draw]:
+def below(
+    draws: Iterable[PlannedMeasurement], levels: Sequence[str], top: str
+) -> list[PlannedMeasurement]:
     """The draws that a move within a unit of level ``top`` can reach: those of the levels below."""
     lower = set(levels[levels.index(top) + 1 :])
     return [d for d in draws if d.level in lower]
 
 
 def _measured_together(
-    draws: Iterable[Draw], schema: Schema, moving: Sequence[str]
+    draws: Iterable[PlannedMeasurement], schema: Schema, moving: Sequence[str]
 ) -> list[tuple[str, ...]]:
     """The attributes of each query that has several, fewest first."""
     queries = {d.query: schema.query(d.query).groupings for d in draws}

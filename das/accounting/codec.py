@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from das.accounting.agreeing import AGREEING
 from das.accounting.document import (
     ALTERED,
     FORMAT,
@@ -26,6 +25,7 @@ from das.accounting.document import (
     Stated,
 )
 from das.accounting.fields import Section
+from das.accounting.invariant_neighbours import INVARIANT_NEIGHBOURS
 from das.errors import ReleaseError
 
 #: The fields in the order of the text.
@@ -40,7 +40,7 @@ ORDER = (
     "epsilon",
     "neighbours_of",
     "guarantee",
-    AGREEING,
+    INVARIANT_NEIGHBOURS,
     "spending",
     "changes",
     "target",
@@ -100,7 +100,8 @@ def of(value: Mapping[str, Any], where: object = None) -> Document:
         raise ReleaseError(
             "this is no privacy statement (format: Field required)",
             remedy=(
-                f"{ALTERED}; or it is of a das before its statements had formats: read it with that"
+                f"{ALTERED}; or an early version of das wrote it, before statements had formats:"
+                " read it with that version"
             ),
             where=where,
         )

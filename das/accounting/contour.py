@@ -18,8 +18,9 @@ the geometric series instead:
 .. math:: K(z) = h \left( \frac{1}{1 - e^{-zh}} - \frac{e^{-g}}{1 - e^{-zh-h}} \right), \qquad
           s_0 = \lfloor(\varepsilon - \rho)/h\rfloor + 1, \quad g = \rho + h s_0 - \varepsilon.
 
-Where h is so fine that the revivals of N nodes cannot be listed, the continuous kernel is summed up
-to a largest y and what lies beyond is bounded. Derivations and proofs: ``docs/accounting.md``."""
+Where h is so fine that the recurrences of N nodes cannot be listed, the continuous kernel is summed
+up to a largest y and what lies beyond is bounded. Derivations and proofs:
+``docs/accounting.md``."""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.draws import Composition
-from das.accounting.revivals import PIECES, revivals
+from das.accounting.peak_search import MOST, Band, nodes, turns, work
+from das.accounting.periodic_peaks import PIECES, periodic_peaks
 from das.accounting.saddle import Saddle, saddle, short
-from das.accounting.sieve import MOST, Band, nodes, turns, work
-from das.accounting.theta import Theta
+from das.accounting.tilted_gaussian import TiltedGaussian
 
-#: Beyond this many intervals in the sieve, losses count as not on a lattice.
+#: Beyond this many intervals in the peak search, losses count as not on a lattice.
 MANY = 6e5
 #: The most nodes to look at; a part of it without a lattice, where more only narrow the bound of
 #: the tail.
@@ -88,7 +89,7 @@ def aliases(rho: float, c: float, eps: float, t: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class NodeValues:
     """The nodes that matter: j, the angle of each draw apart from e^{-eps z} and the kernel."""
 
     j: NDArray[np.int64]
@@ -105,7 +106,7 @@ class Contour:
         self.rho = float(composition.rho)
         self.saddle = saddle(composition, float(centre))
         self.c, self.width = self.saddle.c, self.saddle.width
-        self.thetas = [Theta(p, n, self.c) for p, n in composition.parts]
+        self.thetas = [TiltedGaussian(p, n, self.c) for p, n in composition.parts]
         self._log_moments = sum(t.log_moment for t in self.thetas)
         whole = self._period()
         self.count = -(-whole // composition.step)
@@ -115,7 +116,7 @@ class Contour:
         j = self._sieved() if few else None
         if j is None:
             self.lattice, self.period, wanted = False, whole, self._last(whole)
-            j, self.last = revivals(composition, self.tau, NODES // 6).nodes(whole, wanted)
+            j, self.last = periodic_peaks(composition, self.tau, NODES // 6).nodes(whole, wanted)
             self.cut = self.last < wanted
         self.kept = self._kept(j)
         self._last_gap: tuple[Fraction, NDArray[np.complex128], float] | None = None
@@ -151,23 +152,22 @@ class Contour:
         return [Band(float(t.p / self.period), t.reach(self.tau) / (2 * pi)) for t in self.thetas]
 
     def _last(self, period: Fraction) -> int:
-        """The last node to look for where the lattice is too fine: after as many revivals of the
+        """The last node to look for where the lattice is too fine: after as many recurrences of the
         draw that bounds the tail best as :data:`TAIL` asks for."""
         goal = TAIL / (self.c * (self.c + 1) * self.width)  # of about the integral
         t = float(period)
 
-        def edge(x: Theta) -> float:
-            each = 2 * (x.mass / (2 * pi) + 1 / t) / x.revival**2
+        def edge(x: TiltedGaussian) -> float:
+            each = 2 * (x.mass / (2 * pi) + 1 / t) / x.recurrence**2
             return (
                 ceil(each / goal) if each * pi**2 / 2 > goal else 0
-            ) * x.revival + x.sigma_sq * x.reach(self.tau)
+            ) * x.recurrence + x.sigma_sq * x.reach(self.tau)
 
         return max(1, ceil(min(MOST - 1.0, min(edge(x) for x in self.thetas) * t / (2 * pi))))
 
     def _sieved(self) -> NDArray[np.int64] | None:
-        """The nodes of a lattice; none where they are more than ``most``, or the sieve takes more
-        than :data:`PIECES`.
-        """
+        """The nodes of a lattice; none where they are more than ``most``, or the peak search takes
+        more than :data:`PIECES`."""
         pieces, seen = [], 0
         for count, (j, reached) in enumerate(nodes(self._bands(), self.last), 1):
             pieces.append(j)
@@ -176,7 +176,7 @@ class Contour:
                 return None
         return np.concatenate(pieces)
 
-    def _kept(self, j: NDArray[np.int64]) -> Kept:
+    def _kept(self, j: NDArray[np.int64]) -> NodeValues:
         bound, tau = np.zeros(len(j)), -self.tau
         for theta in self.thetas:
             bound += theta.log_bound(self.angles(theta, j))
@@ -187,9 +187,9 @@ class Contour:
             t = self.angles(theta, j)
             log_phi += theta.log_phi(t)
             off += theta.roundings(t)
-        return Kept(j, log_phi, np.exp(bound), off)
+        return NodeValues(j, log_phi, np.exp(bound), off)
 
-    def angles(self, theta: Theta, j: NDArray[np.int64]) -> NDArray[np.float64]:
+    def angles(self, theta: TiltedGaussian, j: NDArray[np.int64]) -> NDArray[np.float64]:
         return 2 * pi * turns(j, theta.p / self.period)
 
     # --- the sum
@@ -204,7 +204,7 @@ class Contour:
 
     def exponent(self, eps: Fraction) -> Fraction:
         """rho (c^2 + c) - c (eps + g), exactly: the scale of the terms, apart from
-        :meth:`Theta.log_moment`.
+        :meth:`TiltedGaussian.log_moment`.
         """
         c = Fraction(self.c)
         return self.composition.rho * (c * c + c) - c * (eps + self.gap(eps))
@@ -276,18 +276,16 @@ class Contour:
         r"""A bound of the terms after the last node, where the lattice is too fine.
 
         With one draw's bound B, of period P and negligible (dropped) farther than its reach from
-        multiples of P, and K revivals inside: B rises and falls once in a period, so its values at
-        the nodes of one sum to at most I/step + 1, I its integral; over :math:`y^2`, and
-        :math:`\sum_{k > K} (k - 1/2)^{-2} \le 1/K`, or
-        :math:`\pi^2/2` for K = 0.
-        """
+        multiples of P, and K recurrences inside: B rises and falls once in a period, so its values
+        at the nodes of one sum to at most I/step + 1, I its integral; over :math:`y^2`, and
+        :math:`\sum_{k > K} (k - 1/2)^{-2} \le 1/K`, or :math:`\pi^2/2` for K = 0."""
         if self.lattice:
             return 0.0
         t, edge = float(self.period), 2 * pi * self.last / float(self.period)
         found = 2 * t / (4 * pi * pi * self.last) if self.last else inf  # |phi| <= 1
         for x in self.thetas:
-            whole = floor((edge - x.sigma_sq * x.reach(self.tau)) / x.revival * (1 - 1e-9))
+            whole = floor((edge - x.sigma_sq * x.reach(self.tau)) / x.recurrence * (1 - 1e-9))
             if whole >= 0:
-                each = 2 * (x.mass / (2 * pi) + 1 / t) / x.revival**2
+                each = 2 * (x.mass / (2 * pi) + 1 / t) / x.recurrence**2
                 found = min(found, each * (1 / whole if whole else pi**2 / 2))
         return 1.01 * found

@@ -103,7 +103,7 @@ class PureChange(StatedChange):
     cost: StatedFraction = Field(alias="epsilon")
 
 
-class Aim(Section):
+class StatedTarget(Section):
     """The target that the budget was found from."""
 
     universe: str
@@ -187,7 +187,9 @@ class NeighboursOf(Section):
     """Who the neighbours of each guarantee are, in words."""
 
     any: str = Field(alias="guarantee")
-    agreeing: str | None = Field(default=None, alias="guarantee_of_neighbours_that_agree")
+    invariant_neighbours: str | None = Field(
+        default=None, alias="guarantee_of_neighbours_that_agree"
+    )
 
 
 # --- what they make up
@@ -201,7 +203,7 @@ class Promises(Section):
 
     neighbours_of: NeighboursOf
     guarantee: By[SerializeAsAny[Promise]]
-    agreeing: By[SerializeAsAny[Promise]] | None = Field(
+    invariant_neighbours: By[SerializeAsAny[Promise]] | None = Field(
         default=None, alias="guarantee_of_neighbours_that_agree"
     )
 
@@ -210,13 +212,18 @@ class Promises(Section):
         """Who the neighbours are, in words, and what is promised them by universe, all together
         last: a :class:`Zcdp` or a :class:`Pure`."""
         out: list[tuple[str, Mapping[str, Any]]] = [(self.neighbours_of.any, self.guarantee)]
-        if self.agreeing is not None and self.neighbours_of.agreeing is not None:
-            out.append((self.neighbours_of.agreeing, self.agreeing))
+        if (
+            self.invariant_neighbours is not None
+            and self.neighbours_of.invariant_neighbours is not None
+        ):
+            out.append((self.neighbours_of.invariant_neighbours, self.invariant_neighbours))
         return out
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if (self.agreeing is None) is not (self.neighbours_of.agreeing is None):
+        if (self.invariant_neighbours is None) is not (
+            self.neighbours_of.invariant_neighbours is None
+        ):
             raise ValueError("a guarantee and its neighbours are stated together")
         return self
 
@@ -230,7 +237,7 @@ class Account(Promises):
     totals: By[StatedFraction]
     spending: By[Spending]
     changes: By[Many[Any]]
-    target: Aim | None = None
+    target: StatedTarget | None = None
     paths: By[Some[StatedPath]] | None = None
 
     def paths_of(self, universe: str, lines: Iterable[Line]) -> tuple[UnitPath, ...]:
@@ -254,7 +261,9 @@ class Account(Promises):
 
 class GaussianAccount(Account):
     guarantee: BySome[Zcdp]
-    agreeing: BySome[Zcdp] | None = Field(default=None, alias="guarantee_of_neighbours_that_agree")
+    invariant_neighbours: BySome[Zcdp] | None = Field(
+        default=None, alias="guarantee_of_neighbours_that_agree"
+    )
     mechanism: Literal["discrete-gaussian"]
     totals: By[StatedFraction] = Field(alias="rho")
     changes: By[Some[ZcdpChange]]
@@ -262,7 +271,9 @@ class GaussianAccount(Account):
 
 class GeometricAccount(Account):
     guarantee: BySome[Pure]
-    agreeing: BySome[Pure] | None = Field(default=None, alias="guarantee_of_neighbours_that_agree")
+    invariant_neighbours: BySome[Pure] | None = Field(
+        default=None, alias="guarantee_of_neighbours_that_agree"
+    )
     mechanism: Literal["geometric"]
     totals: By[StatedFraction] = Field(alias="epsilon")
     changes: By[Some[PureChange]]

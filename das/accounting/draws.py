@@ -31,10 +31,19 @@ from math import gcd, lcm, prod
 from typing import TypeGuard
 
 from das.errors import PrivacyError
-from das.model.budget import Draw, Neighbours, Plan, UnitPath, check_covered, seen, through, total
+from das.model.budget import (
+    Neighbours,
+    PlannedMeasurement,
+    UnitPath,
+    check_covered,
+    seen,
+    through,
+    total,
+)
 from das.model.ledger import Event, Ledger
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN
+from das.model.plan import Plan
 
 Exactly = Fraction | int | str
 #: How many answers with noise of a mechanism and parameter differ by 1 between two data sets.
@@ -51,9 +60,9 @@ class Composition:
 
     @staticmethod
     def of(draws: Draws | Composition) -> Composition:
-        """Of a plan, a ledger, events, or pairs (sigma^2, number of draws); see the module. Raises
-        :class:`PrivacyError` for what is no one composition: a plan of several paths
-        (:func:`compositions`).
+        """The composition of a plan, a ledger, events, or pairs (sigma^2, number of draws); see the
+        module. Raises ``PrivacyError`` for anything that is not one composition, such as a plan of
+        several paths (``compositions``).
 
         >>> Composition.of([(Fraction(4), 1), (Fraction(2), 1), (Fraction(4), 2)]).parts
         ((Fraction(1, 4), 3), (Fraction(1, 2), 1))
@@ -64,26 +73,28 @@ class Composition:
             every = compositions(draws)
             if len(every) > 1:
                 raise PrivacyError(
-                    f"{len(every)} pairs of places differ in what a record there sees: these are so"
-                    " many compositions, not one",
+                    f"{len(every)} pairs of places differ in the draws that a record there"
+                    f" affects: each pair is a composition of its own",
                     where="account",
                     remedy="ask das.accounting.epsilon of the plan, which takes the worst",
                 )
             return every[0]
         counts: Counter[tuple[Mechanism, Fraction]] = Counter()
         lines = draws.events if isinstance(draws, Ledger) else tuple(draws)
-        through(d for d in lines if isinstance(d, Draw))  # refuses several classes of a level
+        through(
+            d for d in lines if isinstance(d, PlannedMeasurement)
+        )  # refuses several classes of a level
         for d in lines:
             mechanism, parameter, n = (
-                _changes(d) if isinstance(d, Draw) else (DISCRETE_GAUSSIAN, *_pair(d))
+                _changes(d) if isinstance(d, PlannedMeasurement) else (DISCRETE_GAUSSIAN, *_pair(d))
             )
             counts[mechanism, parameter] += n
         return Composition.differing(tuple(counts.items()))
 
     @staticmethod
     def differing(found: DrawCounts) -> Composition:
-        """Of the numbers of draws of each noise. Raises :class:`PrivacyError` for any but the
-        discrete Gaussian's.
+        """The composition of given numbers of draws of each noise. Raises :class:`PrivacyError`
+        for any but the discrete Gaussian's.
         """
         if other := [m for (m, _), _ in found if m != DISCRETE_GAUSSIAN]:
             remedy = (
@@ -105,7 +116,7 @@ class Composition:
 
     @cached_property
     def step(self) -> Fraction:
-        """The greatest h of which every precision is a multiple: losses are rho plus multiples of
+        """The greatest h that divides every precision: losses are rho plus multiples of
         h.
         """
         whole = lcm(*(p.denominator for p, _ in self.parts))
@@ -139,6 +150,8 @@ class Moves:
     several: bool = (
         False  #: whether places lie on different paths, though their draws may be the same
     )
+    #: whether one answer may differ by more than 1, which rho counts as its square
+    wide: bool = False
 
     def __hash__(self) -> int:
         return self._hash
@@ -218,12 +231,12 @@ def changed(draws: Draws | Composition) -> Differing:
     anything else all of it.
     """
     if isinstance(draws, Plan):
-        return record(draws.draws, draws.neighbours, draws.paths)
+        return record(draws.measurements, draws.neighbours, draws.paths)
     return (Moves((Composition.of(draws).counts,), ((0,),), ((),)),)
 
 
 def record(
-    draws: Sequence[Draw], neighbours: Neighbours, paths: Sequence[UnitPath] = ()
+    draws: Sequence[PlannedMeasurement], neighbours: Neighbours, paths: Sequence[UnitPath] = ()
 ) -> Differing:
     """What differs between neighbours: for each pair of paths, or each path. Without ``paths``
     there is one.
@@ -233,7 +246,9 @@ def record(
     )
 
 
-def differing(draws: Iterable[Draw], moves: Iterable[Sequence[UnitPath]]) -> Differing:
+def differing(
+    draws: Iterable[PlannedMeasurement], moves: Iterable[Sequence[UnitPath]]
+) -> Differing:
     """For each of ``moves``, the paths of the places that a record leaves and comes to: one answer
     of each draw on each of these paths differs. Raises :class:`PrivacyError` for a draw on none of
     them."""
@@ -249,7 +264,7 @@ def differing(draws: Iterable[Draw], moves: Iterable[Sequence[UnitPath]]) -> Dif
     return (Moves(tuple(names), tuple(distinct), tuple(names.values()), len(paths) > 1),)
 
 
-def _counted(draws: Iterable[Draw]) -> DrawCounts:
+def _counted(draws: Iterable[PlannedMeasurement]) -> DrawCounts:
     """One answer of each draw, in every unit that a record can be in at once."""
     counts: Counter[tuple[Mechanism, Fraction]] = Counter()
     for d in draws:
@@ -266,7 +281,7 @@ def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
     Fraction(1, 2)
     """
     every = (
-        draws.draws
+        draws.measurements
         if isinstance(draws, Plan)
         else draws.events
         if isinstance(draws, Ledger)
@@ -286,7 +301,7 @@ def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
 def all_pure(draws: object) -> TypeGuard[Plan | Ledger | tuple[Event, ...]]:
     """Whether these are draws, and all of them are differentially private with a delta of 0."""
     every = (
-        draws.draws
+        draws.measurements
         if isinstance(draws, Plan)
         else draws.events
         if isinstance(draws, Ledger)
@@ -295,7 +310,7 @@ def all_pure(draws: object) -> TypeGuard[Plan | Ledger | tuple[Event, ...]]:
     return (
         isinstance(every, tuple)
         and bool(every)
-        and all(isinstance(d, Draw) and d.mechanism.pure for d in every)
+        and all(isinstance(d, PlannedMeasurement) and d.mechanism.pure for d in every)
     )
 
 
@@ -312,7 +327,7 @@ def exact(value: Exactly, name: str) -> Fraction:
         raise ValueError(f"{name} is {value!r}, which is no number") from None
 
 
-def _changes(draw: Draw) -> tuple[Mechanism, Fraction, int]:
+def _changes(draw: PlannedMeasurement) -> tuple[Mechanism, Fraction, int]:
     """Its noise, and the answers that change by one: as many as its cost pays for."""
     n = draw.cost / draw.mechanism.cost(draw.parameter, 1)
     if n.denominator != 1 or n < 1:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from das.accounting import profile
 from das.accounting.document import Epsilons, Pure, Zcdp
 from das.accounting.draws import Differing
-from das.accounting.worst import Found
+from das.accounting.worst import WorstLoss
 from das.accounting.zcdp import bun_steinke, implied, tight
 from das.errors import PrivacyError
 from das.model import chains
@@ -35,7 +35,7 @@ def cost(currency: str, found: Differing) -> Fraction:
     return sum((part.cost for part in found), Fraction(0))
 
 
-def together(parts: Iterable[Differing]) -> Differing:
+def combine(parts: Iterable[Differing]) -> Differing:
     """One record of each of several kinds: every combination of their changes."""
     return tuple(part for found in parts for part in found)
 
@@ -49,7 +49,7 @@ def guarantees(
     deltas = {*DELTAS, delta}
     out = {name: guarantee(currency, found, deltas, [name]) for name, found in parts.items()}
     if len(parts) > 1:
-        out["total"] = guarantee(currency, together(parts.values()), deltas, list(parts))
+        out["total"] = guarantee(currency, combine(parts.values()), deltas, list(parts))
     return out
 
 
@@ -104,7 +104,7 @@ def exact_epsilon(found: Differing, delta: Fraction) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=1024)
-def worst_epsilon(found: Differing, delta: Fraction) -> Found:
+def worst_epsilon(found: Differing, delta: Fraction) -> WorstLoss:
     """One plan is asked of many times: by the specification's check, the statement, its
     verification.
     """

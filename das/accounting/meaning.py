@@ -34,6 +34,28 @@ BYPASSED = (
 )
 
 
+#: Of neighbours that have one record more or less.
+_BOTH = (
+    "A record that changes is one record removed and one added: each line under 'changes' in"
+    " privacy.json counts both."
+)
+#: Of a record whose change what is published exactly would show.
+_PRICED = "for it, the lines under 'changes' in privacy.json price the noise, and not what"
+#: What holds of any release.
+_ALWAYS = (
+    (
+        "Data sets that are called neighbours always agree on the lists of places"
+        " (spine.parquet) and of areas across them (areas.parquet). 'neighbours_of' says what"
+        " else they agree on: each guarantee holds between its own."
+    ),
+    (
+        "The bits of the noise come from a cryptographic generator: the guarantee is"
+        " computational, as with any such."
+    ),
+    ("This is the cost of this release alone. Other releases from the same records add their own."),
+)
+
+
 def meaning(
     neighbours: Neighbours,
     outside: Sequence[Invariant],
@@ -43,27 +65,10 @@ def meaning(
 ) -> list[str]:
     """Sentences: what holds of any release, and what of one with such neighbours, exact counts and
     universes, persons first; ``bypassed`` where only children are not measured."""
-    out = [
-        (
-            "Data sets that are called neighbours always agree on the lists of places"
-            " (spine.parquet) and of areas across them (areas.parquet). 'neighbours_of' says what"
-            " else they agree on: each guarantee holds between its own."
-        ),
-        (
-            "The bits of the noise come from a cryptographic generator: the guarantee is"
-            " computational, as with any such."
-        ),
-        (
-            "This is the cost of this release alone. Other releases from the same records add their"
-            " own."
-        ),
-    ]
+    out = list(_ALWAYS)
     out += BYPASSED if bypassed else ()
     if neighbours is Neighbours.UNBOUNDED:
-        out.append(
-            "A record that changes is one record removed and one added: each line under 'changes'"
-            " in privacy.json counts both."
-        )
+        out.append(_BOTH)
     out += [kind_of(u).together for u in universes[1:]]
     if neighbours is Neighbours.UNBOUNDED and any(c.sign == "=" for c in outside):
         out.append(
@@ -72,25 +77,22 @@ def meaning(
         )
     out += [
         f"A record of {kind_of(c.universe).records} that moves from one {c.level} to another"
-        " changes a total that is invariant: for it, the lines under 'changes' in privacy.json"
-        " price the noise, and not what the totals themselves give away."
+        f" changes a total that is invariant: {_PRICED} the totals themselves give away."
         for c in outside
         if c.constraint in ("total", "joint_total")
     ]
     out += [
         f"A record of {kind_of(c.universe).records} that changes its {c.query}, or moves from one"
-        f" {c.level} to another, changes a count that is invariant: for it, the lines under"
-        " 'changes' in privacy.json price the noise, and not what these counts themselves give"
-        " away."
+        f" {c.level} to another, changes a count that is invariant: {_PRICED} these counts"
+        " themselves give away."
         for c in outside
         if c.sign == "=" and c.query != "total"
     ]
     bounded = dict.fromkeys((c.universe, c.query, c.level) for c in outside if c.sign != "=")
     out += [
         f"A record of {kind_of(universe).records} that changes its {query}, or moves from one"
-        f" {level} to another, may no longer fit bounds that are published exactly: for it, the"
-        " lines under 'changes' in privacy.json price the noise, and not what the bounds give"
-        " away."
+        f" {level} to another, may no longer fit bounds that are published exactly: {_PRICED} the"
+        " bounds give away."
         for universe, query, level in bounded
     ]
     return out

@@ -19,8 +19,9 @@ from statistics import NormalDist
 from das.errors import SpecError
 from das.model import chains
 from das.model.allocation import Allocation
-from das.model.budget import ALL, Draw, Neighbours, Plan
+from das.model.budget import ALL, Neighbours, PlannedMeasurement
 from das.model.mechanism import Mechanism
+from das.model.plan import Plan
 from das.model.schema import Schema
 
 #: Significant digits of a cost that was found.
@@ -128,13 +129,13 @@ def normal_cost(neighbours: Neighbours, most: int, coverage: float) -> float:
     return NormalDist().inv_cdf((1 + coverage) / 2) ** 2 * neighbours.sensitivity / (2 * most**2)
 
 
-def _draw(plan: Plan, schema: Schema, level: str, query: str) -> Draw:
+def _draw(plan: Plan, schema: Schema, level: str, query: str) -> PlannedMeasurement:
     """The draw of the plan that measures this query there, however it is spelt."""
     groupings = schema.query(query).groupings
     for d in (d for d in plan.plain if d.level == level):
         if schema.query(d.query).groupings == groupings:
             return d
-    levels = dict.fromkeys(d.level for d in plan.draws)
+    levels = dict.fromkeys(d.level for d in plan.measurements)
     known = (
         f"it measures {', '.join(d.query for d in plan.plain if d.level == level)}"
         if level in levels
@@ -156,7 +157,7 @@ def _added(
             raise SpecError(
                 f"{level!r} is not a level",
                 where=where,
-                remedy=f"the levels are {', '.join(dict.fromkeys(d.level for d in plan.draws))}",
+                remedy=f"the levels are {', '.join(dict.fromkeys(d.level for d in plan.measurements))}",
             )
         if cost <= 0:
             raise SpecError(f"the cost is {cost}, not positive", where=where)

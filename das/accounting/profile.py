@@ -30,12 +30,12 @@ from das.accounting.draws import (
     exact,
     pure,
 )
-from das.accounting.faint import Faint, split
+from das.accounting.negligible import WithNegligible, split
 from das.accounting.roots import crossing
-from das.accounting.worst import Found, Interval, all_of
+from das.accounting.worst import Interval, WorstLoss, all_of
 from das.accounting.zcdp import bun_steinke, bun_steinke_delta, no_more, tight, tight_delta
-from das.model.budget import Plan
 from das.model.ledger import Event, Ledger
+from das.model.plan import Plan
 
 Conversion = Literal["zcdp-tight", "zcdp-bun-steinke"]
 EpsilonMethod = Literal["pld"] | Conversion
@@ -55,7 +55,7 @@ class PrivacyProfile:
     def __init__(self, composition: Composition, certify: bool = False) -> None:
         self.composition = composition
         self._rho = float(composition.rho)
-        self._contours: list[Contour | Atoms | Faint] = []
+        self._contours: list[Contour | Atoms | WithNegligible] = []
         self._certify = certify
 
     def log_delta(self, eps: Fraction) -> LogDelta:
@@ -92,23 +92,23 @@ class PrivacyProfile:
         )
         return low, min(high, no_more(self.composition.rho, delta))
 
-    def _contour(self, eps: Fraction) -> Contour | Atoms | Faint:
+    def _contour(self, eps: Fraction) -> Contour | Atoms | WithNegligible:
         near = [c for c in self._contours if c.covers(eps)]
         if not near:
             near = [self._made(eps)]
             self._contours.append(near[0])
         return min(near, key=lambda c: abs(c.centre - eps))
 
-    def _made(self, eps: Fraction) -> Contour | Atoms | Faint:
+    def _made(self, eps: Fraction) -> Contour | Atoms | WithNegligible:
         """The cheapest way to an interval about ``eps``. A proof takes the sum along the line."""
         if self._certify:
             return Contour(self.composition, eps)
         if atoms := Atoms.of(self.composition, eps):
             return atoms
-        contour = Contour(self.composition, eps, NODES // 4 if self._faint.parts else NODES)
+        contour = Contour(self.composition, eps, NODES // 4 if self._negligible.parts else NODES)
         return (
-            Faint(contour, self._others, self._faint)
-            if contour.cut and self._faint.parts
+            WithNegligible(contour, self._others, self._negligible)
+            if contour.cut and self._negligible.parts
             else contour
         )
 
@@ -117,7 +117,7 @@ class PrivacyProfile:
         return PrivacyProfile(split(self.composition)[0])
 
     @cached_property
-    def _faint(self) -> Composition:
+    def _negligible(self) -> Composition:
         return split(self.composition)[1]
 
     def _root(self, goal: float, most: float) -> float:
@@ -173,7 +173,7 @@ def epsilon(
     *,
     certify: bool = False,
 ) -> float | tuple[float, float]:
-    r"""Epsilon at ``delta``: the smallest with which the draws are (epsilon, delta)-differentially
+    r"""Epsilon at ``delta``: the smallest for which the draws are (epsilon, delta)-differentially
     private.
 
     ``draws`` are a plan, a ledger, events, or pairs (sigma^2, number of draws) as in
@@ -182,15 +182,15 @@ def epsilon(
 
     * ``pld``: the exact value, as an interval (lower, upper) that holds it; a few 1e-12 wide where
       the losses lie on a lattice that can be listed, some 1e-11 otherwise; some 1e-8 to 1e-4 where
-      draws of less than a millionth of rho are bounded (:mod:`das.accounting.faint`); beyond a rho
-      of 5000, (0, the tight conversion). Every error of the method is bounded, that of rounding by
-      a first-order allowance; with ``certify=True`` by ball arithmetic, a proof (needs
+      draws of less than a millionth of rho are bounded (:mod:`das.accounting.negligible`); beyond a
+      rho of 5000, (0, the tight conversion). Every error of the method is bounded, that of rounding
+      by a first-order allowance; with ``certify=True`` by ball arithmetic, a proof (needs
       python-flint).
     * ``zcdp-tight``, ``zcdp-bun-steinke``: conversions of rho alone, :mod:`das.accounting.zcdp`.
 
-    Of draws that are all of pure differential privacy it is :func:`~das.accounting.draws.pure` of
-    them, whatever delta: the interval holds that number, and a smaller epsilon that a delta may
-    allow is not looked for.
+    If all draws are of pure differential privacy, the interval holds their
+    ``das.accounting.draws.pure``, whatever delta. A smaller epsilon that a delta may allow is not
+    sought.
 
     Raises ``TypeError`` for floats, ``ValueError`` for a delta outside (0, 1).
 
@@ -228,16 +228,19 @@ def curve(
     return [(at.low, at.high) for at in (worst_epsilon(found, d, certify) for d in ds)]
 
 
-def worst_epsilon(found: Differing, delta: Fraction, certify: bool = False) -> Found:
+def worst_epsilon(found: Differing, delta: Fraction, certify: bool = False) -> WorstLoss:
     """The interval of :func:`epsilon`, of the worst of several changes, and which that is. To
-    ``certify`` it, each is.
+    ``certify`` it, each is. An answer that differs by k is no composition of k^2 that differ by 1:
+    rho alone bounds what it costs.
     """
 
     def exactly(composition: Composition) -> Interval:
         return _curve(composition, [delta], certify)[0]
 
     if (rho := sum((part.rho for part in found), Fraction(0))) > MOST_RHO:
-        return Found(0.0, tight(rho, delta), (0,) * len(found))
+        return WorstLoss(0.0, tight(rho, delta), (0,) * len(found))
+    if any(part.wide for part in found):
+        return WorstLoss(0.0, no_more(rho, delta), (0,) * len(found))
     return all_of(found, exactly) if certify or rho == 0 else worst.epsilon(found, delta, exactly)
 
 

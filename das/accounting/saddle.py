@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil, exp, floor, log, log2, pi, sqrt
 
 from das.accounting.draws import Composition
-from das.accounting.theta import SMALL, Theta
+from das.accounting.tilted_gaussian import SMALL, TiltedGaussian
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def saddle(composition: Composition, eps: float) -> Saddle:
     small = [(p, n) for p, n in composition.parts if 1 / p < SMALL]
 
     def log_moment(c: float) -> float:
-        return rho * (c * c + c) + sum(Theta(p, n, c).log_moment for p, n in small)
+        return rho * (c * c + c) + sum(TiltedGaussian(p, n, c).log_moment for p, n in small)
 
     def exponent(log_c: float) -> float:
         c = exp(log_c)

@@ -11,12 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from das.accounting.agreeing import AGREEING, ANY, ExactQueries, definitions, free
 from das.accounting.changes import Change, changes
 from das.accounting.document import (
     FORMAT,
     FORMS,
-    Aim,
     Invariant,
     Line,
     NeighboursOf,
@@ -27,13 +25,30 @@ from das.accounting.document import (
     Spending,
     StatedChange,
     StatedPath,
+    StatedTarget,
     ZcdpChange,
 )
 from das.accounting.draws import Differing, record
-from das.accounting.guarantee import cost, epsilons, guarantees, together
+from das.accounting.guarantee import combine, cost, epsilons, guarantees
+from das.accounting.invariant_neighbours import (
+    ANY,
+    INVARIANT_NEIGHBOURS,
+    ExactQueries,
+    definitions,
+    free,
+)
 from das.accounting.meaning import meaning
 from das.accounting.target import Target
-from das.model.budget import ALL, Draw, Neighbours, UnitPath, dearest, seen, through, total
+from das.model.budget import (
+    ALL,
+    Neighbours,
+    PlannedMeasurement,
+    UnitPath,
+    dearest,
+    seen,
+    through,
+    total,
+)
 from das.model.chains import title
 from das.model.constraint import Constraint
 from das.model.kinds import PERSONS
@@ -58,7 +73,7 @@ class Terms:
     of what holds of any tree. ``relations`` gives sentences on what changes of several records at
     once cost, of all that was drawn. ``neighbouring`` says what differs between neighbours of which
     a record may be in units of several classes of a level at once, so that more can than a path
-    has."""
+    has. ``differ`` says in words what they differ by, where it is not one record."""
 
     mechanism: Mechanism
     neighbours: Neighbours
@@ -70,20 +85,25 @@ class Terms:
     paths: Mapping[str, Sequence[UnitPath]] = field(default_factory=dict)
     places: Mapping[str, Mapping[UnitPath, int]] = field(default_factory=dict)
     split: Mapping[str, Collection[str]] = field(default_factory=dict)
-    changed: Mapping[str, Callable[[Sequence[Draw]], Sequence[Change]]] = field(
+    changed: Mapping[str, Callable[[Sequence[PlannedMeasurement]], Sequence[Change]]] = field(
         default_factory=dict
     )
     says: Sequence[str] | None = None
-    neighbouring: Mapping[str, Callable[[Sequence[Draw]], Differing]] = field(default_factory=dict)
-    relations: Callable[[Mapping[str, Sequence[Draw]]], Sequence[str]] = lambda _: ()
+    neighbouring: Mapping[str, Callable[[Sequence[PlannedMeasurement]], Differing]] = field(
+        default_factory=dict
+    )
+    relations: Callable[[Mapping[str, Sequence[PlannedMeasurement]]], Sequence[str]] = lambda _: ()
+    differ: str = ""
 
-    def free(self, universe: str, draws: Iterable[Draw], exact: ExactQueries) -> list[Draw]:
+    def free(
+        self, universe: str, draws: Iterable[PlannedMeasurement], exact: ExactQueries
+    ) -> list[PlannedMeasurement]:
         """The draws that tell neighbours apart which agree on ``exact``."""
         if not exact:
             return list(draws)
         return free(draws, exact, self.schemas[universe], self.levels, self.split.get(universe, ()))
 
-    def changes(self, universe: str, draws: Sequence[Draw]) -> Sequence[Change]:
+    def changes(self, universe: str, draws: Sequence[PlannedMeasurement]) -> Sequence[Change]:
         """The single changes of a record of a universe that are stated."""
         if universe in self.changed:
             return self.changed[universe](draws)
@@ -92,10 +112,10 @@ class Terms:
             draws, self.schemas[universe], self.levels, self.exact[universe], paths, split
         )
 
-    def paths_of(self, universe: str, draws: Sequence[Draw]) -> Sequence[UnitPath]:
+    def paths_of(self, universe: str, draws: Sequence[PlannedMeasurement]) -> Sequence[UnitPath]:
         return self.paths.get(universe) or (through(draws),)
 
-    def differing(self, draws: Mapping[str, Sequence[Draw]]) -> dict[str, Differing]:
+    def differing(self, draws: Mapping[str, Sequence[PlannedMeasurement]]) -> dict[str, Differing]:
         """By universe what differs between neighbours."""
         return {
             u: self.neighbouring[u](ds)
@@ -106,7 +126,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class LedgerEvents:
     """Events by universe: those of the release, and those of interrupted attempts, spent for
     nothing but spent.
     """
@@ -120,7 +140,7 @@ class Drawn:
         return {u: (*self.events.get(u, ()), *self.lost.get(u, ())) for u in universes}
 
 
-def account(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> OwnAccount:
+def account(terms: Terms, draws: Mapping[str, Sequence[PlannedMeasurement]]) -> OwnAccount:
     """The costs of a plan or a ledger, by universe: exact totals, epsilons, and the costs of single
     changes.
     """
@@ -136,7 +156,7 @@ def account(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> OwnAccount:
         changes={u: _changes(terms, u, ds) for u, ds in draws.items()},
         paths=_paths(terms, draws),
         target=target
-        and Aim(
+        and StatedTarget(
             universe=PERSONS.name,
             epsilon=target.epsilon,
             delta=target.delta,
@@ -165,21 +185,25 @@ def _paths(terms: Terms, universes: Iterable[str]) -> dict[str, list[StatedPath]
     return out or None
 
 
-def promises(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> Promises:
+def promises(terms: Terms, draws: Mapping[str, Sequence[PlannedMeasurement]]) -> Promises:
     """The guarantee between neighbours that need not agree on what is published exactly, and
     between those that do; ``neighbours_of`` says who they are."""
-    words = definitions(terms.neighbours, terms.exact, terms.split)
-    agreeing = {u: terms.free(u, ds, terms.exact[u]) for u, ds in draws.items()}
-    of = {ANY: draws, AGREEING: agreeing}
+    words = definitions(terms.neighbours, terms.exact, terms.split, terms.differ)
+    invariant_neighbours = {u: terms.free(u, ds, terms.exact[u]) for u, ds in draws.items()}
+    of = {ANY: draws, INVARIANT_NEIGHBOURS: invariant_neighbours}
     found = {
         name: guarantees(terms.mechanism.currency, terms.differing(of[name]), terms.delta)
         for name in words
     }
-    said = NeighboursOf.make(any=words[ANY], agreeing=words.get(AGREEING))
-    return Promises.make(neighbours_of=said, guarantee=found[ANY], agreeing=found.get(AGREEING))
+    said = NeighboursOf.make(any=words[ANY], invariant_neighbours=words.get(INVARIANT_NEIGHBOURS))
+    return Promises.make(
+        neighbours_of=said,
+        guarantee=found[ANY],
+        invariant_neighbours=found.get(INVARIANT_NEIGHBOURS),
+    )
 
 
-def _spending(draws: Sequence[Draw], paths: Sequence[UnitPath]) -> Spending:
+def _spending(draws: Sequence[PlannedMeasurement], paths: Sequence[UnitPath]) -> Spending:
     """Where the budget goes on the dearest path: exact sums by level and by query."""
     levels: dict[str, Fraction] = {}
     queries: dict[str, Fraction] = {}
@@ -189,7 +213,9 @@ def _spending(draws: Sequence[Draw], paths: Sequence[UnitPath]) -> Spending:
     return Spending(levels=levels, queries=queries)
 
 
-def _changes(terms: Terms, universe: str, draws: Sequence[Draw]) -> list[StatedChange]:
+def _changes(
+    terms: Terms, universe: str, draws: Sequence[PlannedMeasurement]
+) -> list[StatedChange]:
     """What each change of one record can cost: exactly, and as epsilon at the delta of the
     specification.
     """
@@ -211,7 +237,7 @@ def _changes(terms: Terms, universe: str, draws: Sequence[Draw]) -> list[StatedC
 
 def statement(
     terms: Terms,
-    drawn: Drawn,
+    drawn: LedgerEvents,
     outside: Sequence[Invariant],
     entropy: str,
     private: bool,
@@ -242,12 +268,12 @@ def statement(
         "software": {},
     }
     if not terms.mechanism.pure:
-        every = together(terms.differing(drawn.every).values())
+        every = combine(terms.differing(drawn.every).values())
         whole["curve"] = [epsilons(every, d, list(drawn.every)) for d in CURVE]
     return FORMS[terms.mechanism].statement.make(**whole)
 
 
-def _meaning(terms: Terms, outside: Sequence[Invariant], drawn: Drawn) -> Sequence[str]:
+def _meaning(terms: Terms, outside: Sequence[Invariant], drawn: LedgerEvents) -> Sequence[str]:
     if terms.says is not None:
         return terms.says
     return meaning(

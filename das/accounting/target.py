@@ -17,7 +17,7 @@ from das.accounting.draws import changed
 from das.accounting.guarantee import exact_epsilon
 from das.accounting.zcdp import tight
 from das.errors import SpecError
-from das.model.budget import Plan
+from das.model.plan import Plan
 
 #: Significant digits of a rho that was found: what a person can read, at a loss of less than one in
 #: 10^9.
@@ -57,8 +57,8 @@ class Target:
                 f" the target of {self.epsilon}",
                 where="budget.rho",
                 remedy=(
-                    "delete rho, and it is found from epsilon and delta; or delete epsilon and"
-                    " calibration, and rho stands alone"
+                    "delete rho, and das finds it from epsilon and delta; or delete epsilon and"
+                    " calibration, and keep rho"
                 ),
             )
 

@@ -24,13 +24,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import inf, log, pi, sqrt
+from math import ceil, inf, log, pi, sqrt
 
 from das.accounting import gaussian
-from das.accounting.common_nodes import NEAR, At, CommonNodes, LineSums, PathDraws, of_all
 from das.accounting.contour import UNIT, period
 from das.accounting.draws import Composition, Differing, composed, count
 from das.accounting.saddle import Saddle, saddle
+from das.accounting.shared_quadrature import NEAR, At, LineSums, PathDraws, SharedQuadrature, of_all
 from das.accounting.zcdp import bun_steinke, no_more
 from das.threads import one_thread
 
@@ -38,12 +38,15 @@ Interval = tuple[float, float]
 
 #: The most compositions to compose exactly, and how far epsilon is raised rather than do so.
 SOLVED, RAISED = 12, 1e-7
+#: What a raised epsilon is a multiple of: the last digits of the bounds' slope, which follow where
+#: arrays lie in memory, must not show.
+GRAIN = 2.0**-32
 #: So few compositions are composed exactly at once.
 FEW = 3
 
 
 @dataclass(frozen=True)
-class Found:
+class WorstLoss:
     """An interval that holds the largest epsilon (or delta), and of which composition that is."""
 
     low: float
@@ -52,7 +55,9 @@ class Found:
 
 
 @one_thread()
-def epsilon(found: Differing, delta: Fraction, exactly: Callable[[Composition], Interval]) -> Found:
+def epsilon(
+    found: Differing, delta: Fraction, exactly: Callable[[Composition], Interval]
+) -> WorstLoss:
     """The largest epsilon at ``delta`` of one change of each part. ``exactly`` gives the interval
     of one composition.
     """
@@ -65,7 +70,7 @@ def epsilon(found: Differing, delta: Fraction, exactly: Callable[[Composition], 
     best = _Solved(found, exactly)
     best.solve(bounds.highest(Fraction(start))[1])
     if (top := best.high) >= most:
-        return Found(best.low, most, best.at)
+        return WorstLoss(best.low, most, best.at)
     for _ in range(SOLVED):
         excess, at = bounds.highest(Fraction(top), best.done)
         if (
@@ -75,19 +80,22 @@ def epsilon(found: Differing, delta: Fraction, exactly: Callable[[Composition], 
         ):
             break
         if len(best.done) == FEW and bounds.highest(Fraction(most), best.done)[0] > goal - slack:
-            return Found(best.low, most, best.at)  # the bounds never come down
+            return WorstLoss(best.low, most, best.at)  # the bounds never come down
         best.solve(at)
         top = best.high
     step = 4 * UNIT * top
     while (excess := bounds.highest(Fraction(top), best.done)[0]) > goal - slack:
         step = max(2 * step, (excess - goal + 2 * slack) / bounds.slope(Fraction(top)), 1e-300)
-        if (top := top + step) >= most:
-            return Found(best.low, most, best.at)
-    return Found(best.low, top, best.at)
+        top = ceil((top + step) / GRAIN) * GRAIN
+        if top >= most:
+            return WorstLoss(best.low, most, best.at)
+    return WorstLoss(best.low, top, best.at)
 
 
 @one_thread()
-def log_delta(found: Differing, eps: Fraction, exactly: Callable[[Composition], Interval]) -> Found:
+def log_delta(
+    found: Differing, eps: Fraction, exactly: Callable[[Composition], Interval]
+) -> WorstLoss:
     """The natural logarithm of the largest delta at ``eps``; ``exactly`` gives that of one
     composition.
     """
@@ -100,17 +108,17 @@ def log_delta(found: Differing, eps: Fraction, exactly: Callable[[Composition], 
         if at in best.done or high <= best.high + RAISED:
             break
         best.solve(at)
-    return Found(best.low, max(best.high, bounds.highest(eps, best.done)[0]), best.at)
+    return WorstLoss(best.low, max(best.high, bounds.highest(eps, best.done)[0]), best.at)
 
 
-def all_of(found: Differing, exactly: Callable[[Composition], Interval]) -> Found:
+def all_of(found: Differing, exactly: Callable[[Composition], Interval]) -> WorstLoss:
     """The largest, of every composition."""
     best, known = _Solved(found, exactly), {}
     for at, composition in composed(found):
         if composition not in known:
             known[composition] = exactly(composition)
             best.take(at, known[composition])
-    return Found(best.low, best.high, best.at)
+    return WorstLoss(best.low, best.high, best.at)
 
 
 class _Solved:
@@ -150,7 +158,7 @@ class _Bounds:
         self.parts = [PathDraws.of(part) for part in found]
         self.rho = sum((part.rho for part in self.parts), Fraction(0))
         self._composition = _composition(found, tuple(part.dearest for part in self.parts))
-        self._nodes: list[CommonNodes] = []
+        self._nodes: list[SharedQuadrature] = []
         self._lines: list[_Line] = []
 
     def highest(self, eps: Fraction, but: Sequence[At] = ()) -> tuple[float, At]:

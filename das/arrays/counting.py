@@ -14,12 +14,13 @@ from das.arrays.levels import ByLevel
 from das.arrays.noisy import expect
 from das.errors import InputError
 from das.model import frame
+from das.model.attribute import Attribute
 from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.frame import Frame
 from das.model.histogram import Histogram
 from das.model.records import Records
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.model.spine import Spine
 from das.truth.histogram import histograms
 
@@ -46,18 +47,17 @@ def count(
     counts: str | None = None,
     positions: Sequence[str] = (),
 ) -> Counted:
-    """The true counts of ``records``, a data frame or a mapping of columns with one row for each
-    record.
+    """Count ``records``, a data frame or a mapping of columns with one row for each record.
 
-    It has a column for each attribute of the schema, with the codes of its levels. Whole numbers
-    are codes where the codes of all levels are numbers, as those of ``"age": 90``, and are refused
-    otherwise; ``positions`` lists attributes whose column has in place of codes the numbers of
-    levels, from 0, in the order of the schema. ``place`` is the column with the code of the lowest
-    unit (absent: the one that is called as the lowest level), ``counts`` one with how many records
-    a row stands for.
+    ``records`` must have a column for each attribute of the schema, with the codes of its levels.
+    Integers are accepted as codes only if the codes of all levels are numbers, as in ``"age": 90``.
+    ``positions`` lists attributes whose column has the numbers of levels instead, from 0, in the
+    order of the schema. ``place`` is the column with the code of the lowest unit (default: the
+    column named after the lowest level). ``counts`` is a column with the number of records that a
+    row stands for.
 
-    What comes back is confidential: it goes into :func:`das.measure`, and
-    ``levels["County"].open("to compare")`` opens one level for a stated reason.
+    The result is confidential: pass it to ``das.measure``. ``levels["County"].open("to compare")``
+    opens one level for a stated reason.
 
     Raises:
         InputError: a column or a value that is missing, a code that the schema or the spine does
@@ -90,7 +90,7 @@ def count(
             f"{int(odd.sum()):,} records have a combination that the schema calls impossible, the"
             f" first of them in row number {int(odd.argmax())}",
             where=WHERE,
-            remedy="mend the records, or the schema's structural zeros",
+            remedy="fix the records, or the schema's structural zeros",
         )
     number = (
         np.ones(len(unit), dtype=np.int64)

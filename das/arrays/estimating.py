@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.arrays.known import together
+from das.arrays.known import joint_bounds
 from das.arrays.levels import ByLevel
 from das.arrays.noisy import Noisy, expect
 from das.arrays.result import LevelCounts, LevelEstimates, Result
@@ -20,11 +20,11 @@ from das.engine import Progress, executor
 from das.engine.display import display
 from das.errors import InputError, SolverError
 from das.estimate import descent
-from das.estimate.collapse import collapse
 from das.estimate.estimator import Array, Estimator
 from das.estimate.family import Family
 from das.estimate.passes import Passes
-from das.estimate.pooled import Pooled
+from das.estimate.pooled import PooledSource
+from das.estimate.upward_pass import upward_pass
 from das.model.kinds import PERSONS
 from das.model.level_bounds import LevelBounds
 from das.model.post_processing import METHODS, PRIORS
@@ -45,26 +45,24 @@ def topdown(
     workers: int = 1,
     progress: bool | Progress = False,
 ) -> Result:
-    """Counts of every level, from the root down: integers, none negative, which add up and meet
-    every bound.
+    """Estimate the counts of every level, from the root down: nonnegative integers that add up and
+    meet every bound.
 
     What the measurements know, ``noisy.exact`` and the bounds of a release that was read, is met;
-    ``bounds`` are those of
-    :func:`das.bounds`, of what is known beside. ``method``: ``"topdown"``, the
-    production passes, each level from its own measurements given the level above;
-    ``"full-information"``, as
-    :func:`das.full_information`; or an estimator of one's own. That is a function of a family
-    (:class:`das.estimate.family.Family`) that answers an array ``(children, cells)``, none below
-    zero, with the parent's counts as sums over the children; or an object of a subclass of
-    :class:`das.Estimator`, whose method answers the same. Whatever it says is rounded, mended and
-    checked as ours is.
+    ``bounds`` are those of :func:`das.bounds`, for other known facts. ``method``: ``"topdown"``,
+    the production passes, each level from its own measurements given the level above;
+    ``"full-information"``, as :func:`das.full_information`; or an estimator of one's own. That is a
+    function of a family (:class:`das.estimate.family.Family`) that answers an array ``(children,
+    cells)``, none below zero, with the parent's counts as sums over the children; or an object of a
+    subclass of :class:`das.Estimator`, whose method answers the same. Its answer is rounded,
+    repaired and checked like ours.
 
-    ``prior``: what is assumed of the lowest units beside what was measured, for the two methods of
-    ours. ``"housing"``: that people live where the housing units are, more or less; the bounds must
-    have been made from ``structures``, and the detailed query measured there.
+    ``prior``: an assumption about the lowest units, for our two methods. ``"housing"``: people live
+    approximately where the housing units are. The bounds must then be made from ``structures``, and
+    the detailed query measured there.
 
-    With several ``workers`` a script calls it under ``if __name__ == "__main__":``, and a function
-    of one's own lies in a module. ``progress`` is that of :func:`das.run`.
+    With several ``workers``, call it under ``if __name__ == "__main__":``, and define a function of
+    your own in a module. ``progress`` is that of ``das.run``.
 
     Raises:
         InputError: another spine than that of the measurements, a level without one, an unknown
@@ -87,18 +85,18 @@ def topdown(
             where="topdown",
             remedy=f"say {' or '.join(map(repr, PRIORS))}",
         )
-    here = together(noisy, spine, bounds)
+    here = joint_bounds(noisy, spine, bounds)
     universe = _universe(noisy.schema, here)
     estimates: dict[str, LevelEstimates] = {}
     with display(progress) as shown, executor(workers) as pool:
         own = _estimator(method, noisy, spine)
         if method == "full-information" and len(spine) > 1:
-            collapsed = collapse(noisy.source, spine, here, universe, pool, shown)
-            estimates = _estimates(collapsed.unbiased(), noisy, spine)
-            own = collapsed.estimator(own)
+            from_below = upward_pass(noisy.source, spine, here, universe, pool, shown)
+            estimates = _estimates(from_below.unbiased(), noisy, spine)
+            own = from_below.estimator(own)
             source = noisy.source
         else:
-            source = Pooled.of(noisy.source, spine, here, noisy.schema)
+            source = PooledSource.of(noisy.source, spine, here, noisy.schema)
         release = descent.topdown(
             source, spine, here, universe, own, pool, shown, housing_prior=prior != "none"
         )
@@ -126,8 +124,8 @@ def full_information(
     workers: int = 1,
     progress: bool | Progress = False,
 ) -> Result:
-    """As :func:`topdown`, with every measurement of the tree speaking for every unit above and
-    below it. The result's ``estimates`` are unbiased, with standard errors, of every level but the
+    """Like ``topdown``, but every measurement of the tree informs every unit above and below it.
+    The result's ``estimates`` are unbiased, with standard errors, for every level except the
     lowest. The detailed query must be measured at the lowest level."""
     return topdown(
         noisy, spine, bounds, "full-information", prior=prior, workers=workers, progress=progress
@@ -178,7 +176,7 @@ def _universe(schema: Schema, known: Mapping[str, LevelBounds]) -> Universe:
     chain = PERSONS.publication(schema).chain or ()
     if any(b.exact and not _nest(b.group, schema.query(q)) for b in known.values() for q in chain):
         chain = ()
-    return Universe(PERSONS, schema, chain=chain, margins=not chain)
+    return Universe(PERSONS, schema, chain=chain, marginals=not chain)
 
 
 def _nest(group: NDArray[np.intp], query: Query) -> bool:

@@ -36,14 +36,14 @@ def bounds(
     exact: Mapping[tuple[str, str], ArrayLike] | None = None,
     structures: ArrayLike | None = None,
 ) -> dict[str, LevelBounds]:
-    """What each unit of each level may hold, from what is public.
+    """Bounds on each unit of each level, from public facts.
 
     ``exact``: by level and query, counts that are known: integers ``(units, answers)``, or
     ``(units,)`` of totals; such as ``noisy.exact``. ``structures`` ``(lowest units, levels of the
     schema's dwelling)``: housing units in the first column, facilities by type in the others;
     nobody lives where there is none, and each facility holds somebody.
 
-    Those of a level are held with equal rows once; ``known["Block"].rows(0, 10)`` has ``lower`` and
+    Equal rows of a level are stored once; ``known["Block"].rows(0, 10)`` has ``lower`` and
     ``upper`` as arrays.
 
     Raises:
@@ -63,20 +63,7 @@ def bounds(
         for (level, q), counts in (exact or {}).items()
     ]
     _agree(spine, known)
-    limits = None
-    if structures is not None:
-        if schema.dwelling is None:
-            raise InputError(
-                "structures need a schema that says who lives in one",
-                where="bounds",
-                remedy="name the schema's attribute of dwelling, or leave them out",
-            )
-        width = len(schema.attribute(schema.dwelling).levels)
-        rows, row = packed(
-            whole(structures, spine.units(spine.levels[-1]), width, "bounds, structures")
-        )
-        found = lowest(schema, rows)
-        limits = None if found is None else Limits(*found, row)
+    limits = None if structures is None else _limits(schema, spine, structures)
     made = KnownBounds(known_bounds(schema, spine, known, limits))
     made.exact, made.structures = (
         {(level, q.name): counts for level, q, counts in known},
@@ -85,19 +72,23 @@ def bounds(
     return made
 
 
-def together(
-    noisy: Noisy, spine: Spine, given: Mapping[str, LevelBounds] | None
-) -> Mapping[str, LevelBounds]:
-    """The bounds of every level: what the measurements know, and what is ``given`` beside it.
+def _limits(schema: Schema, spine: Spine, structures: ArrayLike) -> Limits | None:
+    """What each of the lowest units may hold by its structures."""
+    if schema.dwelling is None:
+        raise InputError(
+            "structures need a schema that says who lives in one",
+            where="bounds",
+            remedy="name the schema's attribute of dwelling, or leave them out",
+        )
+    width = len(schema.attribute(schema.dwelling).levels)
+    units = spine.units(spine.levels[-1])
+    rows, row = packed(whole(structures, units, width, "bounds, structures"))
+    found = lowest(schema, rows)
+    return None if found is None else Limits(*found, row)
 
-    Raises:
-        InputError: bounds of other units or cells, or such as contradict what the measurements
-            know.
-        InfeasibleError: no histogram meets both.
-    """
-    schema = noisy.schema
-    if given is None:
-        return bounds(schema, spine, noisy.exact) if noisy.bounds is None else noisy.bounds
+
+def _check_form(given: Mapping[str, LevelBounds], schema: Schema, spine: Spine) -> None:
+    """They are of the units of every level, and of the cells of the schema."""
     expect(given, Mapping, "bounds", "give what das.bounds returns")
     for level in spine.levels:
         if (
@@ -110,6 +101,22 @@ def together(
                 where="bounds",
                 remedy="make them with das.bounds, of the same schema and spine",
             )
+
+
+def joint_bounds(
+    noisy: Noisy, spine: Spine, given: Mapping[str, LevelBounds] | None
+) -> Mapping[str, LevelBounds]:
+    """The bounds of every level: what the measurements know, and what is ``given`` beside it.
+
+    Raises:
+        InputError: bounds of other units or cells, or such as contradict what the measurements
+            know.
+        InfeasibleError: no histogram meets both.
+    """
+    schema = noisy.schema
+    if given is None:
+        return bounds(schema, spine, noisy.exact) if noisy.bounds is None else noisy.bounds
+    _check_form(given, schema, spine)
     if not noisy.exact and noisy.bounds is None:
         return given
     own = bounds(schema, spine, noisy.exact)

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from das.arrays.counting import Counted
 from das.arrays.noisy import Noisy, expect
 from das.errors import PrivacyError, SpecError
-from das.model.budget import Plan
 from das.model.kinds import PERSONS
 from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement, Measurements
 from das.model.not_private import WARNING
+from das.model.plan import Plan
 from das.model.schema import Schema
 from das.model.spelling import SIGN
 from das.model.spine import Spine
@@ -35,19 +35,18 @@ def measure(
     seed: int | None = None,
     some_levels: bool = False,
 ) -> Noisy:
-    """The truth with the noise of ``plan`` on every answer: the one step that spends the budget.
+    """Add the noise of ``plan`` to every answer: the only step that spends the budget.
 
     Noise is drawn from the system's entropy. With ``seed`` it is that of a run with ``run.seed``,
-    repeatable **and not private**: the result says so, and a warning is given. ``exact``: by level
-    the queries that are published without noise, such as ``{"State": "total"}``; these counts are
+    repeatable **and not private**: the result says so, with a warning. ``exact``: by level, the
+    queries that are published without noise, such as ``{"State": "total"}``. These counts are
     outside the guarantee.
 
-    A plan that leaves a level of the tree unmeasured is refused, for nothing could be estimated
-    there, unless ``some_levels`` says that it is meant: full information does with *detailed* at
-    the lowest level.
+    A plan that leaves a level of the tree unmeasured is refused, because nothing could be estimated
+    there. ``some_levels`` allows it: full information needs only *detailed* at the lowest level.
 
-    Every event is in the ledger before its first draw, and what the ledger does not cover is not
-    drawn. Measuring the same truth again spends the budget again.
+    Every event is in the ledger before its first draw, and nothing is drawn that the ledger does
+    not cover. Measuring the same truth again spends the budget again.
 
     Raises:
         SpecError: a plan with levels or queries that the truth does not have, a seed that is none.
@@ -97,13 +96,14 @@ def measure(
 def _spelt(plan: Plan) -> Plan:
     """With the factors of queries apart, as a schema names them."""
     draws = tuple(
-        replace(d, query=SIGN.join(f.strip() for f in d.query.split("*"))) for d in plan.draws
+        replace(d, query=SIGN.join(f.strip() for f in d.query.split("*")))
+        for d in plan.measurements
     )
-    return plan if draws == plan.draws else replace(plan, draws=draws)
+    return plan if draws == plan.measurements else replace(plan, measurements=draws)
 
 
 def _check(plan: Plan, schema: Schema, spine: Spine, some_levels: bool) -> None:
-    for d in plan.draws:
+    for d in plan.measurements:
         if d.level not in spine.levels:
             raise SpecError(
                 f"{d.level!r} is not a level",

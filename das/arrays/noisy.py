@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from das.arrays.levels import query as spelt
 from das.errors import InputError
 from das.frames import tidy
-from das.model.budget import Plan
 from das.model.ledger import Event
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.not_private import UNKNOWN, Private
+from das.model.plan import Plan
 from das.model.schema import Schema
 from das.model.spine import Spine
 
@@ -29,15 +29,15 @@ Known = Mapping[tuple[str, str], NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Noisy:
-    """Noisy measurements of a tree, safe to publish under the guarantee of ``plan`` if ``private``:
-    of measurements from elsewhere that is unknown.
+    """Noisy measurements of a tree. If ``private``, they are safe to publish under the guarantee of
+    ``plan``; for measurements from elsewhere this is unknown.
 
     ``source`` answers for slices of a level (:class:`das.model.measurement.MeasurementSource`):
-    arrays in memory, or files. ``exact`` are counts without noise, by level and query: outside the
-    guarantee. ``events`` are the lines of the ledger, one for each query at each level.
-    Measurements of another publisher are without plan and events. ``spine`` are the places that
-    were measured, where that is known: another is refused then. ``bounds`` are what a release that
-    was read bounds beside ``exact``, or together with it; ``None`` where it is ``exact`` alone."""
+    arrays in memory, or files. ``exact`` are counts without noise, by level and query: outside
+    the guarantee. ``events`` are the lines of the ledger, one for each query at each level.
+    Measurements of another publisher have no plan and no events. ``spine`` is the tree of the
+    measured places, if known: any other is then refused. ``bounds`` are the bounds of a release
+    that was read, besides ``exact`` or together with it; ``None`` if there is only ``exact``."""
 
     schema: Schema
     source: MeasurementSource
@@ -56,46 +56,24 @@ class Noisy:
         *,
         spine: Spine | None = None,
     ) -> Noisy:
-        """Of measurements from elsewhere: by level and query the values, integers ``(units,
-        answers)`` in the order of the spine and of :meth:`das.model.query.Query.labels`, and the
-        variance of each unit's noise, ``(units,)`` or one for all (infinite where a unit was not
-        measured). ``exact``: counts without noise in the same form. With the ``spine`` they belong
-        to its units for good; without it all that can be checked later is that there are as many.
-        Raises
-        :class:`InputError`."""
+        """Make it from measurements of another source. ``measured`` has, by level and query, two
+        arrays. The first has the values, integers ``(units, answers)`` in the order of the spine
+        and of ``das.model.query.Query.labels``. The second has the variance of each unit's
+        noise, ``(units,)`` or one for all (infinite where a unit was not measured). ``exact``:
+        counts without noise in the same form. With the ``spine`` they belong to its units for
+        good. Without it only their number can be checked later. Raises ``InputError``."""
         held: dict[tuple[str, str], Measurement] = {}
         units: dict[str, int] = (
             {} if spine is None else {level: spine.units(level) for level in spine.levels}
         )
         for (level, query), (values, variance) in measured.items():
-            value, where = np.asarray(values), f"{level}/{query}"
-            if (
-                value.dtype.kind not in "iu"
-                or value.ndim != 2
-                or value.shape[1] != schema.query(query).answers
-            ):
-                raise InputError(
-                    f"values of dtype {value.dtype} and shape {value.shape}",
-                    where=where,
-                    remedy=f"give integers, (units, {schema.query(query).answers})",
-                )
+            answers = schema.query(query).answers
+            m = _measurement(level, query, np.asarray(values), answers, variance)
             if spine is not None:
                 spine.index(level)
-            _as_many(len(value), units.setdefault(level, len(value)), where)
-            wide = np.asarray(variance, dtype=np.float64)
-            if wide.shape not in ((), value.shape[:1]):
-                raise InputError(
-                    f"variances of shape {wide.shape}",
-                    where=where,
-                    remedy=f"give one for all units, or one for each, ({len(value)},)",
-                )
-            held[level, query] = Measurement(
-                level,
-                query,
-                0,
-                value.astype(np.int64),
-                np.broadcast_to(wide, value.shape[:1]).copy(),
-            )
+            rows = len(m.values)
+            _as_many(rows, units.setdefault(level, rows), f"{level}/{query}")
+            held[level, query] = m
         known = {
             (level, q): whole(counts, units.get(level), schema.query(q).answers, f"{level}/{q}")
             for (level, q), counts in (exact or {}).items()
@@ -106,14 +84,14 @@ class Noisy:
         said = [self.schema.name]
         if self.plan is not None:
             said.append(
-                f"{len(self.plan.draws)} queries, {self.plan.mechanism.currency} = {self.plan.cost}"
+                f"{len(self.plan.measurements)} queries, {self.plan.mechanism.currency} = {self.plan.cost}"
             )
         if self.exact:
             said.append(f"{len(self.exact)} counted exactly")
         return f"<Noisy: {', '.join(said + ['seeded: NOT PRIVATE'] * (not self.private))}>"
 
     def check(self, spine: Spine) -> None:
-        """Raises :class:`InputError` where these are no measurements of the units of ``spine``."""
+        """Raises ``InputError`` unless these are measurements of the units of ``spine``."""
         expect(spine, Spine, "measurements", "give the spine of the measurements")
         if self.spine is not None and self.spine is not spine and (odd := self.spine.unlike(spine)):
             raise InputError(
@@ -145,6 +123,29 @@ class Noisy:
         variance = np.repeat(m.variance[:, None], asked.answers, axis=1)
         columns: dict[str, NDArray[Any]] = {"value": m.values, "variance": variance}
         return tidy(spine, level, self.schema, asked, columns, private=self.private)
+
+
+def _measurement(
+    level: str, query: str, value: NDArray[Any], answers: int, variance: ArrayLike
+) -> Measurement:
+    """Of all units of a level. Raises :class:`InputError` for values or variances of another
+    form."""
+    where = f"{level}/{query}"
+    if value.dtype.kind not in "iu" or value.ndim != 2 or value.shape[1] != answers:
+        raise InputError(
+            f"values of dtype {value.dtype} and shape {value.shape}",
+            where=where,
+            remedy=f"give integers, (units, {answers})",
+        )
+    wide = np.asarray(variance, dtype=np.float64)
+    if wide.shape not in ((), value.shape[:1]):
+        raise InputError(
+            f"variances of shape {wide.shape}",
+            where=where,
+            remedy=f"give one for all units, or one for each, ({len(value)},)",
+        )
+    each = np.broadcast_to(wide, value.shape[:1]).copy()
+    return Measurement(level, query, 0, value.astype(np.int64), each)
 
 
 def whole(values: ArrayLike, units: int | None, width: int, where: str) -> NDArray[np.int64]:

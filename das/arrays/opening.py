@@ -15,10 +15,10 @@ from das.reading import opened
 def read_noisy(
     path: Path | str, *, universe: str = PERSONS.name
 ) -> tuple[Noisy, Spine, dict[str, LevelBounds]]:
-    """The measurements of a run or a release, the spine that was measured, and its bounds: what
-    :func:`das.topdown` takes, to estimate again or otherwise. The values stay in their files until
-    they are asked for. The measurements have the release's exact counts, bounds and ledger with
-    them, and meet them without the third value, too."""
+    """The measurements of a run or a release, the measured spine, and its bounds: the arguments
+    of ``das.topdown``, to estimate again or in another way. The values stay in their files until
+    they are needed. The measurements carry the release's exact counts, bounds and ledger, and
+    meet them even without the third value."""
     release = opened(path)
     of = release.after.universe(universe)
     plan = of.plan if isinstance(of, Planned) else None

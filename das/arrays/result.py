@@ -79,9 +79,9 @@ class LevelCounts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelEstimates:
-    """Unbiased estimates of one level, from all measurements of the tree: by query the values and
-    their standard errors, ``(units, answers)`` both. They may be negative, and add up to no more
-    than they must."""
+    """Unbiased estimates of one level, from all measurements of the tree: by query, the values
+    and their standard errors, both ``(units, answers)``. They can be negative, and need not add
+    up exactly."""
 
     answers: Mapping[str, tuple[Array, Array]]
     level: str
@@ -117,11 +117,11 @@ class LevelEstimates:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """Counts of every level that agree with each other and with the bounds, and the same as
+    """Counts of every level that agree with each other and with the bounds, and the same counts as
     records.
 
-    ``certificates`` say of each level how well it was estimated and rounded; ``estimates`` are
-    there by level, but the lowest, where full information was asked for."""
+    ``certificates`` say how well each level was estimated and rounded. With full information,
+    ``estimates`` has all levels except the lowest."""
 
     schema: Schema
     spine: Spine
@@ -137,9 +137,9 @@ class Result:
         return f"<Result: {total:,} records at {len(self.spine)} levels{seeded}>"
 
     def microdata(self, *, labels: bool = False) -> pd.DataFrame:
-        """A row for each record: the code of its lowest unit, in a column called as that level, and
-        a column for each attribute with its level's code or, with ``labels``, in words.
-        :func:`das.count` of the codes gives the counts again."""
+        """A row for each record. It has the code of its lowest unit, in a column named after
+        that level, and a column for each attribute. The column has the level's code or, with
+        ``labels``, its label. ``das.count`` of the codes gives the counts again."""
         lowest = self.spine.levels[-1]
         unit, cell = expand(self.histograms[lowest].histogram)
         out: dict[str, Any] = {lowest: self.spine.geocodes(lowest).astype(object)[unit]}

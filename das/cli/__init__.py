@@ -11,57 +11,57 @@ from das.cli.lazy import LazyGroup
 
 #: Each command, the module that defines it under its own name, and its line in ``das --help``.
 COMMANDS = {
-    "init": ("das.cli.init", "A first configuration from a table of your own."),
-    "run": ("das.cli.running", "The whole pipeline, from records to a release and a report."),
-    "status": (
-        "das.cli.tasks",
-        "How far a run is: what is done, how fast, when it ends, who is at work.",
-    ),
-    "tasks": ("das.cli.tasks", "What is left to do of a run, for jobs of your own."),
+    "init": ("das.cli.init", "Write a first configuration for a table of your own."),
+    "run": ("das.cli.running", "Run the whole pipeline, from records to a release and a report."),
+    "status": ("das.cli.tasks", "Show a run's progress: stages, speed, expected end, workers."),
+    "tasks": ("das.cli.tasks", "List the remaining tasks of a run, for jobs of your own."),
     "task": ("das.cli.tasks", "Do one task of a run."),
     "check": (
         "das.cli.check",
         "Validate a configuration; print its cost, noise and margins of error.",
     ),
-    "plan": ("das.cli.plan", "Margins of error for a budget, and the budget for margins of error."),
+    "plan": (
+        "das.cli.plan",
+        "Show margins of error for a budget, or the budget for margins of error.",
+    ),
     "account": (
         "das.cli.account",
-        "The privacy loss of a configuration or a run; verify a release.",
+        "Show the privacy loss of a configuration or a run; verify a release.",
     ),
     "estimate": (
         "das.cli.estimate",
-        "Everything after measurement, from a release's measurements alone.",
+        "Do everything after measurement, from a release's measurements alone.",
     ),
-    "tables": ("das.cli.tables", "Published tables as CSV, Parquet or Markdown."),
+    "tables": ("das.cli.tables", "Print published tables as CSV, Parquet or Markdown."),
     "intervals": (
         "das.cli.intervals",
-        "An interval for every published count, from the release alone.",
+        "Make an interval for every published count, from the release alone.",
     ),
     "area": (
         "das.cli.area",
-        "Counts of any areas of blocks, published and estimated, with intervals.",
+        "Show counts of any areas of blocks, published and estimated, with intervals.",
     ),
-    "map": ("das.cli.maps", "A number of each unit on a map, with boundaries that you name."),
-    "evaluate": ("das.cli.accuracy", "The errors of a finished run again (confidential)."),
-    "compare": ("das.cli.accuracy", "Noisy measurements beside published counts (confidential)."),
+    "map": ("das.cli.maps", "Draw a number for each unit on a map, with your boundaries."),
+    "evaluate": ("das.cli.accuracy", "Recompute the errors of a finished run (confidential)."),
+    "compare": (
+        "das.cli.accuracy",
+        "Compare noisy measurements with published counts (confidential), or two releases.",
+    ),
     "sweep": (
         "das.cli.accuracy",
-        "The same input at several budgets, methods and repeats, with curves.",
+        "Run the same input at several budgets, methods and repeats; draw curves.",
     ),
-    "risk": ("das.cli.risk", "What an intruder learns."),
-    "nmf": (
-        "das.cli.nmf",
-        "Noisy measurement files: what they hold, rows of them, whether they are whole.",
-    ),
+    "risk": ("das.cli.risk", "Show what an intruder learns."),
+    "nmf": ("das.cli.nmf", "Summarize, print and verify noisy measurement files."),
     "store": (
         "das.cli.store",
-        "Carry a finished run to S3 or another store; fetch a release from one.",
+        "Copy a finished run to S3 or another store; fetch a release from one.",
     ),
     "detailed": (
         "das.cli.detailed",
-        "Tables of detailed race and ethnic groups, from the folders of SafeTab.",
+        "Make the Detailed DHC (race and ethnic groups) from SafeTab folders.",
     ),
-    "data": ("das.cli.data", "Simulated extracts, and official files."),
+    "data": ("das.cli.data", "Simulate extracts; list and fetch official files."),
 }
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from das.accounting.agreeing import AGREEING, ANY
 from das.accounting.codec import json_schema, plain
+from das.accounting.invariant_neighbours import ANY, INVARIANT_NEIGHBOURS
 from das.accounting.statement import account as account_of
 from das.cli.console import console
 from das.cli.options import (
@@ -30,7 +30,7 @@ from das.engine.display import Live
 from das.errors import UserError
 from das.files.release import signature
 from das.files.run.run_directory import release_of
-from das.model.budget import Draw
+from das.model.budget import PlannedMeasurement
 from das.model.not_private import PLANNED, WARNING, marked
 from das.release import verify as verification
 from das.release.publications import publication, publication_of
@@ -43,15 +43,15 @@ def checked(found: Wording, recounted: str, recomputed: bool, signer: str | None
     lines = [
         (
             "  computed again: every cost, every epsilon and every single change, from"
-            " ledger.jsonl and spec.toml; every measurement file against the ledger; every"
+            " ledger.jsonl and spec.toml; every measurement file, against the ledger; every"
             f" sentence, page and dictionary{recounted}{again}"
         ),
-        "  held against their digests: all other files; there is none beside them",
+        "  compared with their digests: all other files; there are no others",
     ]
     if left := list(dict.fromkeys(found.left)):
         software = ", ".join(f"{k} {v}" for k, v in found.said.software.items())
         lines.append(
-            f"  NOT CHECKED, for another version may have written them ({software}):"
+            f"  NOT CHECKED, because another version may have written them ({software}):"
             f" {', '.join(left)}"
         )
     made = "tables" if not recounted else "microdata and tables"
@@ -86,12 +86,12 @@ def account() -> None:
 @json_option
 @guarded
 def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: bool) -> None:
-    """Print the account of a configuration, or of what a run has drawn (its measurement files are
-    held against the ledger first)."""
+    """Print the privacy account of a configuration, or of a run's measurements (after comparing
+    its measurement files with the ledger)."""
     at = None if delta is None else exact_option("--delta", delta)
     if at is not None and not 0 < at < 1:
         raise UserError(f"{delta} is not between 0 and 1", where="--delta")
-    draws: dict[str, Sequence[Draw]]
+    draws: dict[str, Sequence[PlannedMeasurement]]
     if source.is_dir():
         if changes:
             raise UserError(
@@ -106,7 +106,7 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
     else:
         given = load_any(source, changes)
         spec = publication(given.publication()).resolved(given)
-        draws = {u.name: u.plan.draws for u in spec.universes}
+        draws = {u.name: u.plan.measurements for u in spec.universes}
     terms = spec.terms if at is None else replace(spec.terms, delta=at)
     warning = WARNING if source.is_dir() else PLANNED
     out = account_of(terms, draws)
@@ -135,8 +135,8 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
     "--other-version",
     is_flag=True,
     help=(
-        "Texts (pages, dictionary, sentences) may be those of another version of the software; says"
-        " which were not checked."
+        "Accept texts (pages, dictionary, sentences) of another version of the software; "
+        "says which were not checked."
     ),
 )
 @click.option(
@@ -157,9 +157,9 @@ def verify(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Check the privacy statement of a release from its published files alone: measurements against
-    the ledger, every cost and every epsilon computed again, invariants, microdata and tables
-    against each other, digests, and the signature where there is one."""
+    """Check the privacy statement of a release from its published files alone. Compares the
+    measurements with the ledger, and invariants, microdata and tables with each other.
+    Recomputes every cost and epsilon. Checks the digests, and any signature."""
     release = release_of(run_dir)
     found = verification.verified(release, other_version=other_version)
     said, signed = found.said, signature.check(release, signer)
@@ -169,7 +169,7 @@ def verify(
         with Live(quiet) as progress:
             check_recomputed(release, found, workers=workers, progress=progress)
     if as_json:
-        shown = ("rho", "epsilon", "digests", "neighbours_of", ANY, AGREEING)
+        shown = ("rho", "epsilon", "digests", "neighbours_of", ANY, INVARIANT_NEIGHBOURS)
         out = {"right": True, "draws": len(said.ledger)} | {
             k: v for k, v in plain(said).items() if k in shown
         }
@@ -188,7 +188,9 @@ def verify(
     )
     click.echo(checked(found, publication_of(release).recounted, recompute, signed.by))
     click.echo(f"  {signed.says}")
-    console().print("\n".join(promises_of(said, said.private)), highlight=False)
+    target_delta = said.target.delta if said.target else None
+    lines = promises_of(said, said.neighbours, said.private, target_delta)
+    console().print("\n".join(lines), highlight=False)
 
 
 @account.command()
@@ -202,12 +204,12 @@ def verify(
 )
 @guarded
 def sign(run_dir: Path, key: Path) -> None:
-    """Sign a release with an office's own SSH key, once it is verified: who has the public key then
-    knows who published it.
+    """Verify a release and sign it with your office's SSH key. Anyone with the public key can then
+    check who published it.
 
     `ssh-keygen` signs privacy.json, which has the digest of every other file, and writes
-    privacy.json.sig next to it. Make intervals first: they change privacy.json. `das account verify
-    --signer FILE` checks the signature, and so does ssh-keygen:
+    privacy.json.sig next to it. Make intervals first, because they change privacy.json. `das
+    account verify --signer FILE` checks the signature, and so does ssh-keygen:
 
     ssh-keygen -Y verify -f allowed_signers -I PRINCIPAL -n das-release -s privacy.json.sig <
     privacy.json"""
@@ -215,7 +217,7 @@ def sign(run_dir: Path, key: Path) -> None:
     said = verification.statement(release)
     if not said.private:
         raise UserError(
-            "this release was seeded, and nobody may publish it",
+            "this release was seeded, and must not be published",
             where=release,
             remedy="run again without run.seed",
         )

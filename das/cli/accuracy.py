@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import click
 
 from das.cli.console import CONFIDENTIAL, console, records_table
-from das.cli.interruption import repeated, resumable
+from das.cli.interruption import optional, repeated, resumable
 from das.cli.options import (
     OUT,
     PATH,
     config_argument,
     guarded,
     json_option,
-    load_counts,
+    load_any,
     run_options,
     warn,
 )
@@ -32,17 +33,19 @@ from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory
 from das.jobs.comparing import compare_two
 from das.jobs.sweep import sweep as run_sweep
-from das.making import maker_of_run
+from das.making import evaluating, series_of
+from das.making.work import RunInput
 from das.model.error_rows import Comparison, CoverageRow, TableRow
 from das.model.exact import exact
 from das.model.kinds import kind_of
 from das.model.not_private import marked, marked_rows
 from das.model.post_processing import METHODS
 from das.release.outcome import Outcome
-from das.release.post import open_release
-from das.release.publications import publication_of, require
+from das.release.publications import publication, publication_of, require
+from das.release.sources import source_of
 from das.report.compare import compare_page
 from das.report.facts import titles
+from das.spec import Specification
 from das.truth.assessment import INTERVALS
 
 
@@ -52,21 +55,21 @@ from das.truth.assessment import INTERVALS
     "--areas",
     type=PATH,
     help=(
-        "Areas of your own: a CSV file area,block, or a "
-        "block-assignment file of the Bureau. Their errors are shown, and join tables.csv."
+        "Areas of your own: a CSV file area,block, or a block-assignment file of the "
+        "Bureau. Shows their errors and adds them to tables.csv."
     ),
 )
 @json_option
 @guarded
 def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
-    """Compute the errors of a finished run again (needs its confidential part).
+    """Recompute the errors of a finished run (needs its confidential part).
 
-    Writes errors.csv, tables.csv and impossible.csv into confidential/evaluation, and intervals.csv
-    where the release has intervals; docs/evaluation.md says what their columns mean."""
+    Writes errors.csv, tables.csv and impossible.csv to confidential/evaluation, and
+    intervals.csv if the release has intervals. docs/evaluation.md explains their columns."""
     directory = RunDirectory(run_dir)
     require(publication_of(directory.release), "evaluate", run_dir)
     directory.require_truth()
-    made, private = maker_of_run(directory).evaluated(directory, areas), privacy_of(run_dir)
+    made, private = evaluating(directory).evaluated(directory, areas), privacy_of(run_dir)
     outcome = Outcome(directory, private=private, **made)
     if as_json:
         rows = {u: marked_rows(map(vars, rs), private) for u, rs in outcome.rows.items()}
@@ -128,17 +131,19 @@ def _of_areas(folder: Path, kind: str) -> list[dict[str, Any]]:
 @click.option(
     "--truth",
     type=PATH,
-    help="With B: the run that holds the truth. Default: A or B, where it is one.",
+    help="With B: the run that has the truth. Default: A or B, if it is a run.",
 )
 @json_option
 @guarded
 def compare(run_dir: Path, other: Path | None, truth: Path | None, as_json: bool) -> None:
-    """Of one run: errors of the noisy measurements against those after post-processing, by level,
-    query and size of the count; also drawn, in confidential/compare.html.
+    """For one run: errors of the noisy measurements and of the published counts, by level, query
+    and size of the count. Also drawn in confidential/compare.html; for other universes than the
+    first in compare-<universe>.html. For the DHC, whose answers are measured on demand, published
+    counts are compared with what the noise must give.
 
-    Of two runs, releases or estimates A and B: the errors of both side by side, by level and query,
-    where the truth is at hand (written beside the other errors of the run that has it), else how
-    their published counts differ."""
+    For two runs, releases or estimates A and B: the errors of both, by level and query, if the
+    truth is available. They are written with the other errors of the run that has it. Otherwise:
+    how their published counts differ."""
     if other is not None:
         _compare_two(run_dir, other, truth, as_json)
     elif truth is not None:
@@ -176,28 +181,32 @@ def _compare_two(a: Path, b: Path, truth: Path | None, as_json: bool) -> None:
 def _compare_one(run_dir: Path, as_json: bool) -> None:
     directory = RunDirectory(run_dir)
     directory.require_truth()
-    spec = open_release(directory.release).spec
-    every = {u.name: compared(errors_csv.read(directory.errors_of(u.name))) for u in spec.universes}
-    persons = every[spec.persons.name]
-    page, private = directory.confidential / "compare.html", privacy_of(run_dir)
-    words = titles(spec.persons.schema, {r.query for r in persons})
-    write_text(page, compare_page(persons, str(directory.read_manifest()["name"]), private, words))
+    source, private = source_of(directory.release, "compare"), privacy_of(run_dir)
+    every = {
+        u.name: compared(errors_csv.read(directory.errors_of(u.name))) for u in source.universes
+    }
+    called, pages = str(directory.read_manifest()["name"]), []
+    for u in source.universes:
+        pages.append(directory.confidential / f"{u.kind.file('compare')}.html")
+        words = titles(u.schema, {r.query for r in every[u.name]})
+        write_text(pages[-1], compare_page(every[u.name], called, private, words))
     if as_json:
         click.echo(json.dumps({u: marked_rows(map(vars, rs), private) for u, rs in every.items()}))
         return
     warn(private)
     console().print(CONFIDENTIAL, style="bold", highlight=False)
-    for u, rows in every.items():
+    first = next(iter(every.values()))
+    for name, rows in every.items():
         title = (
             "Noisy measurements against published counts"
-            if rows is persons
-            else kind_of(u).records.capitalize()
+            if rows is first
+            else kind_of(name).records.capitalize()
         )
         console().print(compare_table([r for r in rows if r.bin == "all"], title))
     console().print(
-        compare_table(_by_size(persons), "By size of the true count: coarsest and finest query")
+        compare_table(_by_size(first), "By size of the true count: coarsest and finest query")
     )
-    click.echo(f"written: {page}")
+    click.echo("written: " + "\n         ".join(map(str, pages)))
 
 
 def _by_size(rows: list[Comparison]) -> list[Comparison]:
@@ -212,25 +221,25 @@ def _by_size(rows: list[Comparison]) -> list[Comparison]:
 
 @click.command()
 @config_argument
+@click.option("--rho", "budgets", metavar="R1,R2,...", help="Budgets, exact: 1/10,1,293764/114921.")
 @click.option(
-    "--rho",
-    "budgets",
-    required=True,
-    metavar="R1,R2,...",
-    help="Budgets, exact: 1/10,1,293764/114921.",
+    "--times",
+    "multiples",
+    metavar="T1,T2,...",
+    help="Instead of --rho: multiples of the configuration's budgets, such as 1/2,1,2.",
 )
 @click.option(
     "--method",
     "methods",
     metavar="M1,M2",
-    help=f"Methods: {', '.join(METHODS)}. Default: the configured.",
+    help=f"Methods: {', '.join(METHODS)}. Default: that of the configuration.",
 )
 @click.option(
     "--repeats",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Runs at each budget and method, each repeat with a noise of its own.",
+    help="Runs at each budget and method; each repeat has its own noise.",
 )
 @click.option(
     "--out",
@@ -244,7 +253,7 @@ def _by_size(rows: list[Comparison]) -> list[Comparison]:
 @click.option(
     "--resume",
     is_flag=True,
-    help="Keep the runs in the sweep --out that are finished, make the others.",
+    help="Keep the finished runs of the sweep in --out, and make the others.",
 )
 @run_options
 @json_option
@@ -252,7 +261,8 @@ def _by_size(rows: list[Comparison]) -> list[Comparison]:
 def sweep(
     config: Path,
     changes: tuple[str, ...],
-    budgets: str,
+    budgets: str | None,
+    multiples: str | None,
     methods: str | None,
     repeats: int,
     out: Path,
@@ -262,24 +272,25 @@ def sweep(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Run a configuration at several budgets and draw the curves of accuracy against privacy.
+    """Run a configuration at several budgets and draw curves of accuracy against privacy.
 
-    Every budget and repeat measures the records anew, once for all methods: privacy.json in the
-    folder says what all of them together cost, and paired.csv how methods differ on the same noise.
+    Give the budgets by --rho or, for any publication, by --times.
+
+    Every budget and repeat measures the records anew, once for all methods. privacy.json in the
+    folder gives the total cost, and paired.csv the differences between methods on the same
+    noise.
     """
-    spec = load_counts("sweep", config, changes)
-    try:
-        grid = [exact(b) for b in budgets.split(",")]
-    except ValueError as error:
-        raise UserError(str(error), where="--rho", remedy="write budgets as 1/10,1,10") from None
+    spec = load_any(config, changes)
+    require(publication(spec.publication()), "sweep", config)
+    grid = _budgets(spec, budgets, multiples)
     chosen = methods.split(",") if methods is not None else ()
     again = [
         "das",
         "sweep",
         config,
         *repeated("--set", changes),
-        "--rho",
-        budgets,
+        *optional("--rho", budgets),
+        *optional("--times", multiples),
         *(["--method", methods] if methods is not None else []),
         "--repeats",
         repeats,
@@ -302,6 +313,7 @@ def sweep(
             resume=resume,
         )
     files = {
+        **{path.name: path for path in swept.others},
         "table": swept.table,
         "summary": swept.summary,
         "paired": swept.paired,
@@ -314,3 +326,26 @@ def sweep(
     else:
         warn(spec.run.private)
         click.echo("written: " + "\n         ".join(written.values()))
+
+
+def _budgets(spec: Specification, budgets: str | None, multiples: str | None) -> list[Fraction]:
+    """The budgets of a sweep, on the axis of its publication."""
+    axis = series_of(spec, RunInput()).axis
+    if (budgets is None) == (multiples is None):
+        raise UserError(
+            "a sweep needs several budgets, by one of these options",
+            where="--rho, --times",
+            remedy="give one of the two, such as --times 1/2,1,2",
+        )
+    if budgets is not None and axis.is_multiple:
+        raise UserError(
+            f"{spec.title} has several budgets, and no one rho",
+            where="--rho",
+            remedy="sweep over multiples of them: --times 1/2,1,2",
+        )
+    where, said = ("--rho", budgets) if multiples is None else ("--times", multiples)
+    try:
+        grid = [exact(b) for b in (said or "").split(",")]
+    except ValueError as error:
+        raise UserError(str(error), where=where, remedy="write numbers as 1/10,1,10") from None
+    return [b * axis.here for b in grid] if multiples is not None else grid

@@ -12,17 +12,18 @@ from typing import Any
 import click
 import numpy as np
 
-from das.cli.options import OUT, PATH, guarded, json_option, warn
+from das.cli.options import OUT, PATH, coverage_option, guarded, json_option, say_notes, warn
 from das.errors import UserError
 from das.files import area_rows, atomic
 from das.files.readers import area_list
+from das.files.release import place_search
 from das.files.run.run_directory import release_of
 from das.model.area_rows import AreaRow
 from das.model.areas import Areas
-from das.release.area_counts import COVERAGE, counts
-from das.release.area_statistics import Computed, statistics, unasked
-from das.release.post import Opened, open_release
-from das.release.replicate_source import ENOUGH
+from das.release.area_counts import counts
+from das.release.area_statistics import ComputedStatistic, statistics, unasked
+from das.release.replicate_source import ENOUGH, ReleaseSource
+from das.release.sources import source_of
 from das.replicates import RULES
 
 
@@ -35,7 +36,14 @@ from das.replicates import RULES
     help="A CSV file area,block, or a block-assignment file of the Bureau.",
 )
 @click.option(
-    "--kind", help="Areas that the release knows, in place of a list: such as SLDL, VTD or Place."
+    "--kind", help="Areas that the release knows, instead of a list, such as SLDL, VTD or Place."
+)
+@click.option(
+    "--name",
+    "called",
+    multiple=True,
+    metavar="TEXT",
+    help="The place that is called so, or has this GEOID, of any kind or level; repeatable.",
 )
 @click.option(
     "--statistics",
@@ -43,19 +51,13 @@ from das.replicates import RULES
     multiple=True,
     metavar="NAME",
     help=(
-        "A table (P2), a column of one (P0020002), or a query (votingage * hispanic), after the"
-        " name of its universe and a colon where it is not of persons; or computed of these:"
-        " share:P0040002/P0040001, difference:A/B, rank:A, and of all areas deviation:A,"
-        " dissimilarity:A/B; repeatable. Default: the totals."
+        "A table (P2), a column (P0020002), or a query (votingage * hispanic); for other "
+        "universes than persons, prefix the name and a colon. Computed for each area: "
+        "share:P0040002/P0040001, difference:A/B, rank:A. Over all areas: deviation:A, "
+        "dissimilarity:A/B. Repeatable. Default: the totals."
     ),
 )
-@click.option(
-    "--coverage",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=COVERAGE,
-    show_default=True,
-    help="How often an interval holds the true count.",
-)
+@coverage_option
 @click.option(
     "--rule",
     type=click.Choice(list(RULES)),
@@ -90,6 +92,7 @@ def area(
     release: Path,
     listed: Path | None,
     kind: str | None,
+    called: tuple[str, ...],
     asked: tuple[str, ...],
     coverage: float,
     rule: str,
@@ -98,25 +101,25 @@ def area(
     as_json: bool,
     out: Path | None,
 ) -> None:
-    """Counts of areas of blocks from a RUN or release: published, and estimated without bias from
-    all its measurements.
+    """Counts of areas of blocks from a RUN or release: published counts, and unbiased estimates
+    from all its measurements.
 
-    The estimate has an exact standard error, wherever the borders of an area run; the published
-    count agrees with every other published count, and has an interval where `das intervals` has
-    made replicates."""
-    opened = open_release(release_of(release))
+    The estimate has an exact standard error for any area. The published count agrees with every
+    other published count. It has an interval if `das intervals` has made replicates. Measurements
+    on demand (DHC) give no estimate: only the published count and its interval."""
+    source = source_of(release_of(release), "area")
     _check_out(out, listed)
-    areas = area_list.chosen(listed, kind, opened.areas(), opened.spine)
+    areas = _chosen(source, listed, kind, called)
     if as_plan:
-        areas.check_partition(opened.spine)
+        areas.check_partition(source.spine)
     page = out if out is not None and out.suffix == ".html" else None
-    wanted = statistics(opened, asked or (unasked(opened) if page else ()))
-    found = counts(opened, areas, wanted, coverage, rule=rule, together=together)
-    rows, private = found.rows(), opened.after.private
+    wanted = statistics(source, asked or (unasked(source) if page else ()))
+    found = counts(source, areas, wanted, coverage, rule=rule, together=together)
+    rows, private = found.rows(), source.private
     if page is not None:
         from das.release import area_page
 
-        atomic.write_text(page, area_page.page(opened, found))
+        atomic.write_text(page, area_page.page(source, found))
     elif out is not None:
         area_rows.write(out, areas.kind, coverage, rows, private=private)
     if as_json:
@@ -128,18 +131,36 @@ def area(
         console().print(
             records_table(f"{areas.kind}: intervals at {100 * coverage:g} %", _shown(rows))
         )
-    _said(opened, areas)
-    if any(isinstance(a, Computed) for a in wanted) or together:
+    if not called:
+        _said(source, areas)
+    computed = any(isinstance(a, ComputedStatistic) for a in wanted) or together
+    if computed or (source.measured is None and not found.replicates):
         _said_of_replicates(found.replicates)
+    if found.replicates:
+        say_notes(source.beside)
     if out is not None and not as_json:
         warn(private)
         click.echo(f"written: {out} ({len(areas):,} areas)")
 
 
-def _said(release: Opened, areas: Areas) -> None:
+def _chosen(
+    source: ReleaseSource, listed: Path | None, kind: str | None, called: Sequence[str]
+) -> Areas:
+    if not called:
+        return area_list.chosen(listed, kind, source.areas(), source.spine)
+    if listed is not None:
+        raise UserError(
+            "the areas of a list of blocks have codes, and no names",
+            where="--blocks, --name",
+            remedy="give one of both",
+        )
+    return place_search.areas_called(source.spine, source.areas(), kind, called)
+
+
+def _said(source: ReleaseSource, areas: Areas) -> None:
     """What of the list a reader should know; on stderr, for it is no result."""
-    level = release.spine.levels[-1]
-    outside = release.spine.units(level) - len(np.unique(areas.unit))
+    level = source.spine.levels[-1]
+    outside = source.spine.units(level) - len(np.unique(areas.unit))
     if outside:
         click.echo(f"{areas.kind}: {outside:,} units of {level} are in no area", err=True)
     twice = len(areas.unit) - len(np.unique(areas.unit))
@@ -159,8 +180,8 @@ def _said_of_replicates(replicates: int) -> None:
         )
     elif replicates < ENOUGH:
         click.echo(
-            f"das: note: from {replicates} replicates: what is computed, and intervals of all areas"
-            f" at once, want {ENOUGH}",
+            f"das: note: from {replicates} replicates: computed statistics, and intervals of all"
+            f" areas at once, need {ENOUGH}",
             err=True,
         )
 

@@ -32,8 +32,8 @@ from das.risk.score import Report, Score
 @json_option
 @guarded
 def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
-    """Reconstruct everybody's record from the published tables of finished runs, and hold it
-    against the truth.
+    """Reconstruct everybody's record from the published tables of finished runs, and compare it
+    with the truth.
     """
     kind = figure.suffix.lstrip(".") if figure is not None else "svg"
     if kind not in FORMATS:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,17 @@ import click
 from das.accounting.codec import plain
 from das.accounting.document import Promises
 from das.accounting.statement import promises
-from das.cli import idle
+from das.cli import redundant
 from das.cli.console import console
-from das.cli.options import PATH, config_argument, guarded, json_option, load_any, warn
-from das.cli.shown import class_of, plan_table
-from das.engine import Silent
-from das.making import maker_of
-from das.making.work import RunInput
+from das.cli.options import PATH, config_argument, guarded, json_option, load_any, say_notes, warn
+from das.cli.shown import class_of, plan_table, say_input
+from das.errors import UserError
+from das.making import outlook_of
+from das.making.work import InputOutlook, RunInput
 from das.model.not_private import PLANNED, marked
+from das.model.schema import Schema
 from das.release.publications import Specified, publication, require
-from das.size import Size
-from das.stages import Stages
+from das.size import Size, refuse_beyond
 
 
 @click.command()
@@ -32,35 +34,58 @@ from das.stages import Stages
     "paths",
     type=PATH,
     multiple=True,
-    help="Read this file or folder, too, and say what memory and time a run on it takes.",
+    help=(
+        "Also read this file or folder, and say how much memory and time a run on it takes. For the"
+        " Detailed DHC: how many records it has, which is confidential."
+    ),
 )
 @json_option
 @guarded
 def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_json: bool) -> None:
-    """Validate a configuration and print its plan: cost, noise and margin of error of every query,
-    and its size.
+    """Validate a configuration and print its plan: the cost, noise and margin of error of every
+    query, and the size of the run.
 
-    It says which draws buy nothing, because what they measure is published exactly, and what share
-    of the budget they take. On an optimised spine some may buy something where a state is in two
-    units: with --data it is known where."""
+    It names redundant measurements, whose answers are published exactly, and their share of the
+    budget. On an optimized spine some are useful where a state is in two units: --data shows
+    where."""
     given = load_any(config, changes)
     of = publication(given.publication())
     spec = of.resolved(given)
-    found, spare = of.outlook(spec)
+    read = InputOutlook(*of.outlook(spec))
     if paths:
         require(of, "check --data", "--data")
-        found, spare = maker_of(given, RunInput(paths)).outlook(Stages(), Silent())
-    promise = promises(spec.terms, {u.name: u.plan.draws for u in spec.universes})
+        read = outlook_of(given, RunInput(paths))
+    found, spare = read.sizes, read.spare
+    say_notes(read.notes)
+    promise = promises(spec.terms, {u.name: u.plan.measurements for u in spec.universes})
     if as_json:
-        out = _planned(spec, promise) | {"idle": idle.as_data(spare)}
+        out = _planned(spec, promise) | {"redundant": redundant.as_data(spare)}
         out["sizes"] = [asdict(s) | {"with_data": bool(paths)} for s in found]
+        out |= {"input": dict(read.data)} if read.data else {}
         click.echo(json.dumps(out, indent=2))
         return
     warn(spec.run.private, PLANNED)
     plans = {u.name: u.plan for u in spec.universes}
-    console().print(plan_table(spec.run.name, plans, promise, spec.run.private))
-    for line in (*idle.lines(spare, config), *(_sized(size, bool(paths)) for size in found)):
+    target_delta = spec.terms.target.delta if spec.terms.target else None
+    console().print(plan_table(spec.run.name, plans, promise, spec.run.private, target_delta))
+    for line in (
+        *redundant.lines(spare, config),
+        *_impossible(given.listed_schemas),
+        *(_sized(size, bool(paths)) for size in found),
+    ):
         click.echo(line)
+    if paths and found:
+        click.echo(_fits(found))
+    say_input(read)
+
+
+def _fits(sizes: Sequence[Size]) -> str:
+    """Whether the machine has the memory, by one process."""
+    try:
+        refuse_beyond(sizes, 1)
+    except UserError as error:
+        return f"it does not fit: {error.what}"
+    return "it fits into the memory of this machine, with one worker"
 
 
 def _planned(spec: Specified, promise: Promises) -> dict[str, Any]:
@@ -76,10 +101,25 @@ def _planned(spec: Specified, promise: Promises) -> dict[str, Any]:
         }
         | class_of(d, u.plan)
         for u in spec.universes
-        for d in u.plan.draws
+        for d in u.plan.measurements
     ]
     named = {"name": spec.run.name, "neighbours": spec.terms.neighbours.value}
     return named | marked(plain(promise), spec.run.private, PLANNED) | {"plan": lines}
+
+
+def _impossible(schemas: Mapping[str, Schema]) -> Iterator[str]:
+    """How many cells the rules of each schema of counts over a tree rule out, of all and of
+    each."""
+    for name, schema in schemas.items():
+        if not schema.impossible:
+            continue
+        none = int((~schema.possible).sum())
+        yield f"{name}: {none:,} of {schema.cells:,} cells are impossible"
+        for rule in schema.impossible:
+            says = " and ".join(
+                f"{attribute} {' or '.join(some)}" for attribute, some in rule.items()
+            )
+            yield f"  {prod(int(mask.sum()) for mask in schema.box(rule)):,}: {says}"
 
 
 def _sized(size: Size, with_data: bool) -> str:

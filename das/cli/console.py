@@ -61,5 +61,12 @@ def records_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
             min_width=max(longest, len(name)) if short and i == 0 else None,
         )
     for row in rows:
-        table.add_row(*(v if isinstance(v, str) else f"{v:,.6g}" for v in row.values()))
+        table.add_row(*map(_cell, row.values()))
     return table
+
+
+def _cell(value: Any) -> str:
+    """Of a row: what is not there is a dash."""
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else f"{value:,.6g}"

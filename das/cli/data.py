@@ -1,4 +1,4 @@
-"""Simulated extracts, and official files."""
+"""Simulate extracts; list and fetch official files."""
 
 from __future__ import annotations
 
@@ -36,39 +36,36 @@ _TAKE = {
 
 @click.group()
 def data() -> None:
-    """Simulated extracts, and official files."""
+    """Simulate extracts; list and fetch official files."""
 
 
 @data.command()
 @click.argument("what", type=click.Choice(["2010", "1940", "nation", "detailed", "dhc"]))
 @click.option(
-    "--out",
-    type=OUT,
-    required=True,
-    help="Folder to write to; states of a nation that are there are kept.",
+    "--out", type=OUT, required=True, help="Output folder; existing states of a nation are kept."
 )
 @click.option("--seed", type=int, required=True, help="The same seed gives the same files.")
 @click.option(
     "--states",
     help=(
-        "How many states; of the nation and of detailed groups which, as RI,TX, of these PR and"
-        " all, too.  [default: 3, all of the nation, and AZ,RI,PR]"
+        "How many states. For the nation and the Detailed DHC: which, such as RI,TX; the "
+        "latter also takes PR and all. [default: 3, all of the nation, and AZ,RI,PR]"
     ),
 )
 @click.option(
     "--persons",
     type=click.IntRange(1),
-    help="Persons in all; the nation's are given.  [default: 12000]",
+    help="Total number of persons; fixed for the nation. [default: 12000]",
 )
 @click.option(
-    "--sf1", is_flag=True, help="2010 only: write group quarters by type (SF1 segment 06) too."
+    "--sf1", is_flag=True, help="2010 only: also write group quarters by type (SF1 segment 06)."
 )
 @click.option(
     "--share",
     type=float,
     help=(
-        "Nation and detailed only: the part of each state to make, as 0.1.  [default: 1, or"
-        " --persons]"
+        "Nation and detailed only: the share of each state to simulate, such as 0.1. "
+        "[default: 1, or --persons]"
     ),
 )
 @click.option(
@@ -81,8 +78,8 @@ def data() -> None:
     type=PATH,
     metavar="DIR",
     help=(
-        "Detailed only: a folder whose code tables, and budgets if they are of the "
-        "product, are taken. Default: made up, as many as in 2020."
+        "Detailed only: take the code tables of this folder, and its budgets if they are "
+        "for the product. Default: simulated codes, as many as in 2020."
     ),
 )
 @click.option(
@@ -90,15 +87,15 @@ def data() -> None:
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Nation and detailed only: processes, a state to each.",
+    help="Nation and detailed only: number of processes; each simulates a state at a time.",
 )
 @click.option(
     "--blocks",
     type=PATH,
     multiple=True,
     help=(
-        "DHC only: a redistricting file, or a folder of some, with the counts of each block; "
-        "may be repeated."
+        "DHC only: a redistricting file, or a folder of them, with the counts of each "
+        "block; repeatable."
     ),
 )
 @click.option(
@@ -110,12 +107,17 @@ def data() -> None:
 @quiet_option
 @guarded
 def simulate(what: str, out: Path, seed: int, as_json: bool, quiet: bool, **given: Any) -> None:
-    """Write a simulated extract in the true format of 2010 (P.L. 94-171) or 1940 (EXT1940USCB), or
-    a NATION of 51 states in that of 2020, with its 8.1 million blocks and the public totals of
-    states and counties; or folders of parameters and of records for DETAILED groups, as `das
-    detailed` takes them; or persons, households and units for the demographic file (DHC), linked,
-    with the exact counts of the redistricting files that are given: as confidential as these, so
-    only you can read them."""
+    """Write a simulated input for testing. WHAT is one of:
+
+    2010 or 1940: an extract in the true format of P.L. 94-171 or EXT1940USCB.
+
+    nation: 51 states in the true format of 2020, with 8.1 million blocks and the public totals of
+    states and counties.
+
+    detailed: the folders of parameters and of records that `das detailed` takes.
+
+    dhc: linked persons, households and units for the DHC, with the exact counts of given
+    redistricting files. They are as confidential as those files, so only you can read them."""
     said = click.get_current_context().get_parameter_source
     for name, takers in _TAKE.items():
         if what not in takers and said(name) is ParameterSource.COMMANDLINE:
@@ -193,7 +195,7 @@ def _number(states: str | None) -> int:
 @json_option
 @guarded
 def list_(as_json: bool) -> None:
-    """The official files that `das data fetch` knows."""
+    """List the official files that `das data fetch` knows."""
     if as_json:
         click.echo(
             json.dumps([{"name": entry.name, "url": entry.url} for entry in fetch.catalog()])
@@ -205,14 +207,12 @@ def list_(as_json: bool) -> None:
 
 @data.command("fetch")
 @click.argument("names", nargs=-1, required=True)
-@click.option(
-    "--out", type=OUT, required=True, help="Folder to write to; files already there are kept."
-)
+@click.option("--out", type=OUT, required=True, help="Output folder; files already there are kept.")
 @json_option
 @quiet_option
 @guarded
 def fetch_(names: tuple[str, ...], out: Path, as_json: bool, quiet: bool) -> None:
-    """Download official files by name (see `das data list`), check and keep them."""
+    """Download official files by name (see `das data list`), and check them."""
     with Live(quiet) as progress:
         paths = fetch.fetch(names, out, progress=progress)
     _print(paths, as_json)

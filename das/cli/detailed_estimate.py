@@ -20,14 +20,12 @@ from das.release.groups import open_groups
     "--out",
     type=OUT,
     required=True,
-    help="Folder of the estimates; estimates that are there are replaced.",
+    help="Folder of the estimates; existing estimates are replaced.",
 )
 @click.option(
-    "--integers",
-    is_flag=True,
-    help="Whole numbers of 0 or more that add up, too: the column COUNT.",
+    "--integers", is_flag=True, help="Also nonnegative integers that add up: the column COUNT."
 )
-@click.option("--csv", is_flag=True, help="Each part as CSV, too.")
+@click.option("--csv", is_flag=True, help="Also write each part as CSV.")
 @json_option
 @guarded
 def estimate(release: Path, out: Path, integers: bool, csv: bool, as_json: bool) -> None:

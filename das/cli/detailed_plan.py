@@ -55,14 +55,14 @@ def read(folder: Path, product: str) -> Parameters:
     multiple=True,
     metavar="LEVEL=M",
     help=(
-        "The margin of error that cells should have, such as 'USA detailed=3', or detailed=11 for"
-        " all regions; may be repeated, and the more exact one counts."
+        "The margin of error that cells must have, such as 'USA detailed=3', or "
+        "detailed=11 for all regions. If repeated, the smaller margin counts."
     ),
 )
 @click.option(
     "--error",
     metavar="E",
-    help="Thresholds from which each table has this mean relative error, such as 0.02.",
+    help="Find the thresholds at which each table has this mean relative error, such as 0.02.",
 )
 @click.option(
     "--coverage",
@@ -78,8 +78,8 @@ def read(folder: Path, product: str) -> Parameters:
     multiple=True,
     metavar="N",
     help=(
-        "How a group of so many people comes out: which table it has, and whether it is published;"
-        " may be repeated."
+        "Show the result for a group of this many people: which table it has, and whether"
+        " it is published; repeatable."
     ),
 )
 @click.option(
@@ -87,13 +87,13 @@ def read(folder: Path, product: str) -> Parameters:
     "shares",
     multiple=True,
     metavar="G",
-    help="Errors at this share of the first stage, such as 0.2; may be repeated.",
+    help="Errors at this share of the first stage, such as 0.2; repeatable.",
 )
 @click.option(
     "--race-codes",
     "codes",
     is_flag=True,
-    help="Margins of error at the same budgets if fewer codes of race are read.",
+    help="Margins of error at the same budgets if fewer race codes are read.",
 )
 @click.option("--delta", metavar="D", help="State epsilon at this delta. Default: 1e-10.")
 @json_option
@@ -110,11 +110,11 @@ def plan(
     delta: str | None,
     as_json: bool,
 ) -> None:
-    """Margins of error, thresholds and the privacy loss of statistics by population groups; and the
-    budgets for margins.
+    """Show the margins of error, thresholds and privacy loss of the Detailed DHC, or the budgets
+    for margins of error.
 
-    Margins are those of the exact distribution of the noise, epsilon that of the exact composition.
-    Reads no record."""
+    Margins of error are from the exact distribution of the noise, epsilon from the exact
+    composition. Reads no record."""
     at = DELTA if delta is None else exact_delta(delta)
     now = read(folder, product)
     wished = _margins(now, margins)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import click
 from das.cli.console import console, records_table
 from das.cli.detailed_plan import read
 from das.cli.options import PATH, guarded, json_option
-from das.detailed.membership import Membership, membership, told
+from das.detailed.membership import DisclosureBySize, Membership, disclosures, membership
 from das.model.adaptive import PRODUCTS
 
 #: Of whom chances are stated: how many codes of race are known to be written down, and whether the
@@ -35,11 +36,11 @@ PERSONS = {
 @json_option
 @guarded
 def risk(folder: Path, product: str, as_json: bool) -> None:
-    """What an intruder learns of one person, and of the size of a group, from a release with these
-    PARAMETERS.
+    """What an intruder learns about one person, and about the size of a group, from a release with
+    these PARAMETERS.
 
-    The intruder knows all other records and sees every level and both stages; chances are exact, of
-    the best test that there is."""
+    The intruder knows all other records and sees every level and both stages. Probabilities are
+    exact, for the best possible test."""
     parameters = read(folder, product)
     found = [
         (who, membership(parameters, run, *of))
@@ -50,7 +51,7 @@ def risk(folder: Path, product: str, as_json: bool) -> None:
         s
         for run in parameters.runs
         for plan in parameters.plans(run)
-        for s in told(plan, parameters.chance)
+        for s in disclosures(plan, parameters.chance)
     ]
     if as_json:
         members = [{"who": who, **_row(m)} for who, m in found]
@@ -60,6 +61,10 @@ def risk(folder: Path, product: str, as_json: bool) -> None:
             )
         )
         return
+    _show(found, seen)
+
+
+def _show(found: Sequence[tuple[str, Membership]], seen: Sequence[DisclosureBySize]) -> None:
     screen = console()
     screen.print(
         records_table(
@@ -80,8 +85,8 @@ def risk(folder: Path, product: str, as_json: bool) -> None:
         ]
         screen.print(
             records_table(
-                "How many people a group can have of which this is seen (what is left out would be"
-                " seen in one case of twenty at most)",
+                "How many people a group can have when this is published (other sizes would give"
+                " it in at most one case of twenty)",
                 rows,
             )
         )

@@ -7,26 +7,28 @@ from pathlib import Path
 
 import click
 
-from das.cli.console import console
 from das.cli.interruption import optional
 from das.cli.options import (
     PATH,
-    Going,
+    ResumeOptions,
     Stores,
     engine_options,
     exact_delta,
     guarded,
     json_option,
     resume_options,
-    run_options,
+    say_notes,
     store_options,
+    whole_run_options,
 )
 from das.cli.running import performed, show
+from das.cli.shown import say_input
 from das.engine.choice import EngineChoice
+from das.making import outlook_of
+from das.making.work import RunInput
 from das.model.adaptive import PRODUCTS
 from das.spec import DetailedFolders, of_kind, of_tree
 from das.spec.detailed import DELTA
-from das.truth.group_folders import GivenFolders, read_folders
 
 product_option = click.option(
     "--product",
@@ -40,8 +42,8 @@ totals_option = click.option(
     type=PATH,
     metavar="FILE",
     help=(
-        "Of households: the published totals of groups of persons. Default: pop-group-totals.txt in"
-        " DATA."
+        "For households: the published totals of persons by group. Default: "
+        "pop-group-totals.txt in DATA."
     ),
 )
 
@@ -54,58 +56,18 @@ totals_option = click.option(
 @json_option
 @guarded
 def check(parameters: Path, data: Path, product: str, totals: Path | None, as_json: bool) -> None:
-    """Check the folders PARAMETERS and DATA, with every fault at once, and say what would be
+    """Check the folders PARAMETERS and DATA, report all faults at once, and say what would be
     measured.
 
-    What is wrong with records is confidential: the message is for their curator.
+    Faults in records are confidential: the message is for their curator.
     """
-    read = read_folders(GivenFolders.of(parameters, data, product, totals))
-    records = read.counted()
-    spec = of_folders(parameters, data, product, totals).on(read.parameters)
-    if read.unmeasured:
-        click.echo(
-            "das: note: the totals have no group in any region of state"
-            f" {', '.join(read.unmeasured)}: nothing below the nation would be measured of them",
-            err=True,
-        )
-    regions = {kind: len(ids) for kind, ids in read.regions.ids.items()}
-    rho = {run: str(read.parameters.cost(run)) for run in read.parameters.runs}
-    currency = read.parameters.mechanism.currency
+    spec = of_folders(parameters, data, product, totals)
+    found = outlook_of(spec, RunInput())
+    say_notes(found.notes)
     if as_json:
-        levels = [
-            {"level": p.level, currency: str(p.cost), "stability": p.stability} for p in spec.plans
-        ]
-        out = {
-            "product": product,
-            "records": records,
-            "left_out": read.left_out[0],
-            "regions": regions,
-            currency: rho,
-            "levels": levels,
-            "iterations": len(read.parameters.iterations.tabulated),
-        }
-        click.echo(json.dumps(out))
-        return
-    screen = console()
-    screen.print(
-        "confidential: counts of records are for their curator alone", style="bold", highlight=False
-    )
-    left = (
-        f" ({read.left_out[0]:,} more in states of no run are left out)" if read.left_out[0] else ""
-    )
-    screen.print(
-        f"{records:,} records of {product}{left}, {len(read.regions.block):,} blocks, "
-        f"{len(read.parameters.iterations.tabulated):,} iterations",
-        highlight=False,
-    )
-    screen.print(
-        "regions: " + ", ".join(f"{kind} {n:,}" for kind, n in regions.items()), highlight=False
-    )
-    for run, cost in rho.items():
-        screen.print(
-            f"run {run}: {currency} = {cost} (about {float(read.parameters.cost(run)):.6g})",
-            highlight=False,
-        )
+        click.echo(json.dumps(found.data))
+    else:
+        say_input(found)
 
 
 @click.command()
@@ -114,21 +76,21 @@ def check(parameters: Path, data: Path, product: str, totals: Path | None, as_js
 @product_option
 @totals_option
 @click.option(
-    "--out", type=PATH, help="Folder of the run (new or empty). Default: runs/<product>-<time>."
+    "--out", type=PATH, help="The run's folder (new or empty). Default: runs/<product>-<time>."
 )
-@click.option("--name", help="Names the run and its outputs. Default: the product.")
+@click.option("--name", help="Name of the run and its outputs. Default: the product.")
 @click.option("--seed", type=click.IntRange(0), help="Makes the run repeatable and NOT PRIVATE.")
 @click.option(
     "--delta",
     metavar="D",
     default="1e-10",
     show_default=True,
-    help="The privacy statement says epsilon at this delta.",
+    help="The privacy statement gives epsilon at this delta.",
 )
 @resume_options
 @engine_options
 @store_options
-@run_options
+@whole_run_options
 @json_option
 @guarded
 def run(
@@ -140,16 +102,15 @@ def run(
     name: str | None,
     seed: int | None,
     delta: str,
-    going: Going,
+    going: ResumeOptions,
     choice: EngineChoice,
     stores: Stores,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Measure the groups of DATA as the folder PARAMETERS says, and write their tables.
+    """Measure the groups of DATA by the folder PARAMETERS, and write their tables.
 
-    The same as `das run` of a configuration that names these folders (`das init
-    --from-safetab`)."""
+    This is `das run` of a configuration that names these folders (`das init --from-safetab`)."""
     exact_delta(delta)
     spec = of_folders(parameters, data, product, totals, name=name, seed=seed, delta=delta)
     again = ["detailed", "run", parameters, data, "--product", product]

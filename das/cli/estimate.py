@@ -30,7 +30,7 @@ from das.release.public_counts import AFTERWARDS
 )
 @click.option("--out", type=PATH, required=True, help="A new or empty folder.")
 @click.option(
-    "--method", type=click.Choice(METHODS), help="How to estimate; default: as the release was."
+    "--method", type=click.Choice(METHODS), help="Estimation method. Default: that of the release."
 )
 @click.option(
     "--set",
@@ -51,15 +51,14 @@ def estimate(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Everything after measurement, from a release's noisy measurements alone.
+    """Do everything after measurement, from a release's noisy measurements alone.
 
-    The release may be one of ours, or noisy measurement files of redistricting persons or housing
-    units in the layout of the Bureau's publication (US.parquet/DPQuery/..., State.parquet/...),
-    without anything beside them: spine, variances and constraints are then read off the files, and
-    written with the result.
+    The input is a release of ours, or redistricting measurement files of persons or housing units
+    in the Bureau's layout (US.parquet/DPQuery/..., State.parquet/...). Such files need nothing
+    else: spine, variances and constraints are read from them, and written with the result.
 
-    What is written is a whole release again, with the measurements (linked, where the disk can),
-    the ledger and the privacy statement of the one that it came from: every command works on it.
+    The output is a complete release, and every command works on it. It has the original's
+    measurements (linked, where the disk can), ledger and privacy statement.
     """
     changes = (*changes, *([f"estimation.method={method}"] if method else ()))
     with Live(quiet) as progress:

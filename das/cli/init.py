@@ -12,8 +12,10 @@ from das.errors import UserError
 from das.files.atomic import write_text
 from das.files.detailed.folders import product_of
 from das.files.readers import profile
+from das.files.sdhc.config import FILE, read
+from das.model.profile import InputProfile
 from das.spec import load
-from das.spec.draft import draft, left_out, of_folders
+from das.spec.draft import draft, left_out, of_folders, of_phsafe
 from das.spec.guess import RARE, Guess, guess
 
 
@@ -24,12 +26,19 @@ from das.spec.guess import RARE, Guess, guess
     "safetab",
     type=PATH,
     metavar="FOLDER",
-    help="A folder with the folders `parameters` and `data` of the Detailed DHC.",
+    help="A folder with the Detailed DHC's folders `parameters` and `data`.",
+)
+@click.option(
+    "--from-phsafe",
+    "phsafe",
+    type=PATH,
+    metavar="FOLDER",
+    help="A folder of the S-DHC, with config.json, persons.csv, units.csv and geo.csv.",
 )
 @click.option(
     "--out",
     type=OUT,
-    help="The configuration to write. Default: the name of the table, or folder, and .toml.",
+    help="The configuration to write. Default: the name of the table, or folder, with .toml.",
 )
 @click.option(
     "--geography",
@@ -37,30 +46,50 @@ from das.spec.guess import RARE, Guess, guess
     help="The columns of places, from the top down. Default: guessed.",
 )
 @click.option(
+    "--places",
+    type=PATH,
+    help="A table of all places, also of those where nobody lives: one line for each.",
+)
+@click.option(
     "--rare-levels",
     "rare",
     is_flag=True,
     help=(
-        f"Copy levels that fewer than {RARE} rows have, too: for a trial, for a configuration is"
+        f"Also copy levels that fewer than {RARE} rows have. For trials only: a configuration is"
         " published."
     ),
 )
 @guarded
 def init(
-    table: Path | None, safetab: Path | None, out: Path | None, geography: str | None, rare: bool
+    table: Path | None,
+    safetab: Path | None,
+    phsafe: Path | None,
+    out: Path | None,
+    geography: str | None,
+    places: Path | None,
+    rare: bool,
 ) -> None:
-    """Write a complete, commented configuration for a table of your own: which columns are places,
-    which attributes, a plain budget. Add the levels that it leaves out, because few people have
-    them; check it before you rely on it. Or one of the Detailed DHC, for folders of SafeTab."""
-    given = table or safetab
-    if given is None or (table and safetab):
-        raise UserError("name a table, or a folder of SafeTab", where="--from, --from-safetab")
+    """Write a complete, commented configuration for a table of your own: its columns of places,
+    its attributes, and a plain budget. It omits levels that few people have: add them, and check
+    the file before you use it. Or a configuration for a folder of SafeTab or PHSafe."""
+    every = [path for path in (table, safetab, phsafe) if path is not None]
+    if len(every) != 1:
+        raise UserError(
+            "name a table, or a folder of SafeTab or PHSafe",
+            where="--from, --from-safetab, --from-phsafe",
+        )
+    (given,) = every
     out = out or Path(f"{given.name.partition('.')[0] or 'own'}.toml")
     if out.exists():
         raise UserError(
             "is there already", where=out, remedy="choose another --out; nothing is overwritten"
         )
-    text, said = _of_table(table, out, geography, rare) if table else _of_safetab(given, out.stem)
+    if places is not None and table is None:
+        raise UserError("goes with --from", where="--places")
+    if table is not None:
+        text, said = _of_table(table, out, geography, places, rare)
+    else:
+        text, said = (_of_safetab if phsafe is None else _of_phsafe)(given, out.stem)
     load(text, where=str(out))
     try:
         write_text(out, text)
@@ -74,14 +103,28 @@ def init(
 
 
 def _of_table(
-    table: Path, out: Path, geography: str | None, rare: bool
+    table: Path, out: Path, geography: str | None, places: Path | None, rare: bool
 ) -> tuple[str, Sequence[str]]:
     """A configuration of counts over a tree, and what to say of it."""
     seen = profile.read(table)
-    found = guess(seen, [g.strip() for g in geography.split(",")] if geography else (), rare=rare)
-    return draft(seen, found, out.stem, rare=rare), _said(
-        found, out, [] if rare else left_out(found)
-    )
+    listed = None if places is None else profile.read(places)
+    if listed is not None and listed.encoding != seen.encoding and not _ascii(listed, seen):
+        raise UserError(
+            f"it reads as {listed.encoding}, and {table.name} as {seen.encoding}",
+            where=listed.path,
+            remedy="write both tables in one encoding, such as utf-8",
+        )
+    asked = [g.strip() for g in geography.split(",")] if geography else ()
+    found = guess(seen, asked, rare=rare, places=listed)
+    text = draft(seen, found, out.stem, rare=rare, places=None if listed is None else listed.path)
+    without = [] if rare else left_out(found)
+    return text, _said(found, out, without, listed=listed is not None)
+
+
+def _ascii(*tables: InputProfile) -> bool:
+    """Whether what reads as UTF-8 is the same in any encoding."""
+    utf_8 = [t for t in tables if t.encoding == "utf-8"]
+    return all(v.isascii() for t in utf_8 for c in t.columns for v in (c.name, *c.values))
 
 
 def _of_safetab(folder: Path, name: str) -> tuple[str, Sequence[str]]:
@@ -103,7 +146,18 @@ def _of_safetab(folder: Path, name: str) -> tuple[str, Sequence[str]]:
     )
 
 
-def _said(found: Guess, out: Path, without: Sequence[str]) -> list[str]:
+def _of_phsafe(folder: Path, name: str) -> tuple[str, Sequence[str]]:
+    """A configuration of the S-DHC, whose parameters were read once."""
+    parameters = folder / FILE
+    read(parameters)
+    return of_phsafe(name, folder, parameters), (
+        "next:",
+        f"  das check {name}.toml",
+        f"  das run {name}.toml",
+    )
+
+
+def _said(found: Guess, out: Path, without: Sequence[str], *, listed: bool) -> list[str]:
     places = " > ".join(c.name for c in found.geography)
     lines = [
         f"  places      {places}"
@@ -132,9 +186,11 @@ def _said(found: Guess, out: Path, without: Sequence[str]) -> list[str]:
             "  1. [schema.attributes]: its levels were read off the data; make each list public,"
             " fixed in advance"
         ),
-        (
-            "  2. [data.columns.geography]: the places are those of the table; list empty ones with"
-            " a count of 0"
+        "  2. [data.columns.geography]: the places are those of the table of places"
+        if listed
+        else (
+            "  2. [data.columns.geography]: the places are those of the table; list all of them, also"
+            " empty ones, in a table of their own (geography.places)"
         ),
         f"  3. das check {out}     (what it costs, and how exact it is)",
         f"  4. das run {out} --out runs/{out.stem}",

@@ -17,9 +17,9 @@ from das.engine.choice import LOCAL, SIZE, EngineChoice
 from das.engine.tasks import HandedOver
 from das.errors import ReleaseError, UserError
 from das.files.provenance import privacy_of
-from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
+from das.files.run.task_store import TaskStore
 
 
 class Terminated(BaseException):
@@ -122,9 +122,9 @@ def optional(name: str, value: object) -> list[object]:
 
 def _tasks_done(out: Path) -> str | None:
     """How far the stage is that was under way, if it is done by tasks."""
-    board = Board(out)
+    task_store = TaskStore(out)
     try:
-        standings = [board.standing(s) for s in board.stages()]
+        standings = [task_store.standing(s) for s in task_store.stages()]
     except ReleaseError as error:
         return str(error)
     if not standings:
@@ -143,25 +143,27 @@ def _how_to_resume(directory: RunDirectory, command: Sequence[object]) -> str:
         return str(error)
     again = shlex.join(map(str, (*command, "--resume")))
     if (directory.root / "runs").is_dir():
-        return f"runs that are finished, and what others have measured, are kept; to go on: {again}"
+        return f"finished runs, and the measurements of others, are kept; to continue: {again}"
     if not any(a.events for a in entries.attempts):
         said = "nothing was measured: no budget is spent"
         return (
-            f"{said}; what was read is kept; to go on: {again}" if directory.can_go_on() else said
+            f"{said}; the data read are kept; to continue: {again}"
+            if directory.can_go_on()
+            else said
         )
     missing = [a for a in entries.last().values() if a.events and not entries.whole(a.stage)]
     if not missing:
-        return f"what was measured is kept; to go on: {again}"
+        return f"measurements are kept; to continue: {again}"
     if all(a.key for a in missing) and (
         directory.noise_key.exists() or privacy_of(directory.root) is False
     ):
         return (
-            "what was measured is kept, and what was being drawn is drawn again, the same: it"
-            f" costs nothing; to go on: {again}"
+            "measurements are kept, and those in progress are drawn again with the same noise: this"
+            f" costs nothing; to continue: {again}"
         )
     return (
-        "what was being drawn is spent"
-        f" ({', '.join(f'{a.universe} at {a.level}' for a in missing)}); to go on, and measure it"
-        " again, which spends as much once more (the privacy statement then names both spendings):"
-        f" {again} --accept-spent"
+        "measurements in progress are spent"
+        f" ({', '.join(f'{a.universe} at {a.level}' for a in missing)}); to continue and measure"
+        " again, which spends the same budget again (the privacy statement then states both"
+        f" spendings): {again} --accept-spent"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from das.cli.options import PATH, guarded, json_option, run_options, warn
+from das.cli.options import PATH, coverage_option, guarded, json_option, run_options, warn
 from das.engine.display import Live
 from das.files.release.replicates import MANIFEST
 from das.files.run.ledger import INTERVALS
@@ -15,7 +15,6 @@ from das.files.run.run_directory import read_json, release_of
 from das.jobs.intervals import SEED
 from das.jobs.intervals import intervals as made
 from das.model.not_private import marked
-from das.release.area_counts import COVERAGE
 from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS, PAGE
 
 
@@ -27,9 +26,9 @@ from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS,
     type=PATH,
     metavar="DIR",
     help=(
-        "In place of a release: a folder of published microdata, number 0, and their replicates, 1"
-        " to N, in the Census Bureau's layout: files or folders whose names are alike but for that"
-        " number."
+        "Instead of a release: a folder of published microdata, number 0, and their "
+        "replicates, 1 to N, in the Census Bureau's layout. File or folder names must "
+        "differ only in that number."
     ),
 )
 @click.option(
@@ -37,23 +36,17 @@ from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS,
     "count",
     type=click.IntRange(2),
     show_default=f"{ENOUGH}, or all that are in DIR",
-    help="25 do for counts; shares, extremes and simultaneous intervals want 50.",
+    help="25 are enough for counts; use 50 for shares, extremes and simultaneous intervals.",
 )
-@click.option(
-    "--coverage",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=COVERAGE,
-    show_default=True,
-    help="How often an interval holds the true count.",
-)
+@coverage_option
 @click.option(
     "--rule",
     type=click.Choice(COUNT_RULES),
     default="ct",
     show_default=True,
     help=(
-        "How replicates become an interval; ct is the Bureau's, pratt holds small counts nearly as"
-        " often by true value."
+        "How replicates become an interval. ct is the Bureau's; pratt also covers small "
+        "counts by true value."
     ),
 )
 @click.option(
@@ -61,31 +54,31 @@ from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS,
     "tables",
     multiple=True,
     metavar="NAME",
-    help="Of this table alone, such as P1; repeatable.",
+    help="Only this table, such as P1; repeatable.",
 )
 @click.option(
     "--level",
     "levels",
     multiple=True,
     metavar="NAME",
-    help="Of this level alone, such as Tract; repeatable.",
+    help="Only this level, such as Tract; repeatable.",
 )
 @click.option(
     "--out",
     type=PATH,
     help=(
-        "Folder of the intervals. Default: intervals/ of the release. Needed with"
-        " --replicates-from."
+        "Folder of the intervals. Default: intervals/ of the release. Required with "
+        "--replicates-from."
     ),
 )
 @click.option(
     "--seed",
     type=click.IntRange(0),
     show_default=str(SEED),
-    help="Of the replicates' noise. It is public, and no secret of the release.",
+    help="Seed of the replicates' noise. It is public, and unrelated to the release's noise.",
 )
 @click.option(
-    "--resume", is_flag=True, help="Go on with what was interrupted; refused where nothing was."
+    "--resume", is_flag=True, help="Continue an interrupted command; refused if there is none."
 )
 @run_options
 @json_option
@@ -107,9 +100,9 @@ def intervals(
 ) -> None:
     """An interval for every published count of a RUN or release, from the release alone.
 
-    The algorithm is run again on what was published, with fresh public noise: that costs no budget.
-    Intervals are of disclosure avoidance alone. With --replicates-from nothing is run: somebody
-    else has, and published it."""
+    Runs the algorithm again on the published counts, with fresh public noise; this costs no
+    budget. Intervals cover disclosure avoidance alone. With --replicates-from nothing is run:
+    the replicates are already published."""
     with Live(quiet) as progress:
         rows = made(
             release,

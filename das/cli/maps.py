@@ -9,6 +9,7 @@ from typing import cast
 import click
 
 from das.cli.options import OUT, PATH, guarded, json_option, warn
+from das.errors import UserError
 from das.files.run.run_directory import RunDirectory
 from das.jobs import mapping
 from das.model.not_private import marked
@@ -20,28 +21,43 @@ from das.model.not_private import marked
     "--boundaries", type=PATH, required=True, help="GeoPackage, GeoJSON or shapefile, with GEOIDs."
 )
 @click.option(
-    "--level", required=True, help="Such as County, or areas across the levels, such as Place."
+    "--level", required=True, help="Such as County, or areas off the spine, such as Place."
 )
 @click.option(
     "--show",
     type=click.Choice(("count", "margin", "error")),
     default="count",
     show_default=True,
-    help="Published counts, margins of the noise, or errors (confidential).",
+    help="Published counts, margins of error of the noise, or errors (confidential).",
 )
 @click.option("--query", default="total", show_default=True, help="Such as hispanic.")
 @click.option(
     "--answer",
-    help="Which answer to the query: its name, such as 'Hispanic or Latino', or its number.",
+    help=(
+        "Which answer to the query, or line of the table: its name, such as 'Hispanic or "
+        "Latino', or its number. A line can also be named by its field, such as P0120003."
+    ),
 )
-@click.option("--universe", default="persons", show_default=True, help="Such as housing.")
+@click.option("--table", help="A published table instead of a query, such as P12.")
 @click.option(
-    "--key", help="The column of the boundaries that holds GEOIDs. Default: the one that does."
+    "--share-of",
+    metavar="ANSWER",
+    help="In percent of this: total, or another line of the table, such as P0120001.",
 )
+@click.option(
+    "--per",
+    metavar="COLUMN",
+    help=(
+        "Density: land-area, per square mile of the boundaries' column ALAND, or any other of"
+        " their columns of numbers."
+    ),
+)
+@click.option("--universe", help="Such as housing, or households.  [default: persons]")
+@click.option("--key", help="The boundaries' column of GEOIDs. Default: found automatically.")
 @click.option(
     "--out",
     type=OUT,
-    help="A name in .html, .svg or .png. Default: map-<level>.html, errors in confidential/.",
+    help="A file name in .html, .svg or .png. Default: map-<level>.html, errors in confidential/.",
 )
 @json_option
 @guarded
@@ -52,17 +68,26 @@ def map(
     show: str,
     query: str,
     answer: str | None,
-    universe: str,
+    table: str | None,
+    share_of: str | None,
+    per: str | None,
+    universe: str | None,
     key: str | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Draw a number of each unit of a RUN or release on a map. Needs the extra maps (geopandas).
+    """Draw a number for each unit of a RUN or release on a map. Needs the extra `maps` (geopandas).
 
-    Places are joined to boundaries by their GEOID, or else by their code; those without a match are
-    counted and named."""
-    wanted = mapping.Wanted(level, query, answer, cast(mapping.Show, show), universe)
-    data = mapping.choropleth(run, wanted, boundaries, key)
+    Places are joined to boundaries by GEOID, or else by code. Places without a match are counted
+    and named."""
+    if table is not None and query != "total":
+        raise UserError(
+            "a map shows a query or a table", where="--query, --table", remedy="leave one out"
+        )
+    options = mapping.MapOptions(
+        level, query, answer, cast(mapping.Show, show), universe, table, share_of, per
+    )
+    data = mapping.choropleth(run, options, boundaries, key)
     if out is None:
         out = (
             RunDirectory(run).confidential if data.confidential else Path()

@@ -14,11 +14,11 @@ from das.accounting.document import ForeignLine
 from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
 from das.files import csv_text
-from das.files.measurements import frame as nmf_frame
 from das.files.provenance import privacy_of
-from das.files.run.run_directory import release_of
+from das.files.run.run_directory import release_above, release_of
 from das.model.not_private import marked, marked_rows
 from das.reading import read_nmf
+from das.release.measured_rows import DRAWN, STATED, RowOptions
 from das.release.publications import publication_of, require
 from das.release.verify import check as check_files
 
@@ -28,15 +28,25 @@ def nmf() -> None:
     """Noisy measurement files: what they hold, rows of them, and whether they are whole."""
 
 
+universe_option = click.option(
+    "--universe", help="Such as housing, units or households.  [default: persons]"
+)
+
+
 @nmf.command()
 @click.argument("path", type=PATH)
+@universe_option
 @json_option
 @guarded
-def summary(path: Path, as_json: bool) -> None:
-    """Levels and queries, with units, answers, variance and the spread of the values. PATH is a
-    run, a release, or a folder in the Bureau's layout."""
-    require(publication_of(release_of(path)), "nmf", path)
-    rows, private = nmf_frame.summary(path), privacy_of(path)
+def summary(path: Path, universe: str | None, as_json: bool) -> None:
+    """List levels and queries, with units, answers, variance and the spread of the values. PATH is
+    a run, a release, or a folder in the Bureau's layout.
+
+    For the DHC, which is measured on demand: also how many answers were measured, and how many
+    exist, in all universes. For the Detailed DHC: the number of groups in each measurement."""
+    of = publication_of(release_above(path) or release_of(path))
+    require(of, "nmf", path)
+    rows, private = of.measured_summary(path, RowOptions(universe=universe)), privacy_of(path)
     if as_json:
         click.echo(json.dumps(marked_rows(rows, private)))
     else:
@@ -48,8 +58,9 @@ def summary(path: Path, as_json: bool) -> None:
 @click.argument("path", type=PATH)
 @click.option("--level", required=True)
 @click.option("--query", help="Such as 'hispanic * cenrace'.")
-@click.option("--geocode", multiple=True)
-@click.option("--constraints", is_flag=True, help="Constraint rows in place of measurements.")
+@click.option("--geocode", multiple=True, help="Only this unit, or region; repeatable.")
+@universe_option
+@click.option("--constraints", is_flag=True, help="Constraint rows instead of measurements.")
 @json_option
 @guarded
 def show(
@@ -57,15 +68,20 @@ def show(
     level: str,
     query: str | None,
     geocode: tuple[str, ...],
+    universe: str | None,
     constraints: bool,
     as_json: bool,
 ) -> None:
-    """Rows as CSV, one for each answer, with codes and labels. Those of a seeded run have a column
-    more, which says so.
+    """Print rows as CSV, one for each answer, with codes and labels. Rows of a seeded run have
+    one more column, which says so.
     """
-    require(publication_of(release_of(path)), "nmf", path)
     frame = read_nmf(
-        path, level, query, geocode or None, kind="Constraint" if constraints else "DPQuery"
+        path,
+        level,
+        query,
+        geocode or None,
+        kind=STATED if constraints else DRAWN,
+        universe=universe,
     )
     if as_json:
         click.echo(frame.to_json(orient="records", force_ascii=False))
@@ -81,9 +97,9 @@ def show(
 @json_option
 @guarded
 def verify(release: Path, as_json: bool) -> None:
-    """Check the files of a release against its ledger, draw by draw. Of measurements that another
-    publisher drew, against what was read off them. `das account verify` checks the whole privacy
-    statement, this included."""
+    """Compare the measurement files of a release with its ledger, line by line. Measurements by
+    another publisher are compared with what was read from them. `das account verify` checks the
+    whole privacy statement, including this."""
     lines, private = check_files(release_of(release)), privacy_of(release)
     if as_json:
         click.echo(

@@ -5,6 +5,7 @@ configuration.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +15,7 @@ import click
 
 from das.cli.console import console, records_table
 from das.cli.options import exact_option, warn_of
-from das.design.goal import Objective
+from das.design.target_set import Objective
 from das.engine import Progress
 from das.engine.display import Live
 from das.errors import UserError
@@ -24,9 +25,9 @@ from das.jobs import optimising
 from das.jobs.optimising import Ground, Optimum, TargetRow
 from das.model.not_private import PLANNED, marked
 from das.model.universe import Planned
-from das.release.post import open_release
+from das.release.opened import open_release
 from das.spec import RunSpec, budget_toml
-from das.spec.targets import goal_of, read_targets
+from das.spec.targets import read_targets, target_set_of, targets_of_blocks
 
 NOTE = (
     "standard deviations of one answer, of the best linear unbiased estimates from everything that"
@@ -35,8 +36,16 @@ NOTE = (
 )
 
 
+#: A standard deviation that is so many times what it was has changed.
+CHANGED = 1.005
+#: Counts that a list of what becomes worse names, and the price that is explained.
+WORST, DEAR = 12, 0.05
+#: From here on a ratio is said in times, and below it in per cent.
+SOME = 10
+
+
 @dataclass(frozen=True)
-class Asked:
+class OptimiseOptions:
     """The options of the command that are for this."""
 
     targets: Path
@@ -69,19 +78,28 @@ class Asked:
 
 
 def show_optimum(
-    spec: RunSpec, universe: Planned, asked: Asked, as_toml: bool, as_json: bool
+    spec: RunSpec, universe: Planned, asked: OptimiseOptions, as_toml: bool, as_json: bool
 ) -> None:
     where = str(asked.targets)
-    written = read_targets(packaged.targets(asked.targets), where=where)
-    pairs = [(d.level, d.query) for d in universe.plan.plain]
     levels = spec.geography.levels
-    goal = goal_of(written, asked.objective, asked.keep, universe.schema, levels, pairs, where)
+    if asked.targets.is_file() and asked.targets.suffix != ".toml":
+        written = targets_of_blocks(asked.targets, levels[-1])
+    else:
+        written = read_targets(packaged.targets(asked.targets), where=where)
+    pairs = [(d.level, d.query) for d in universe.plan.plain]
+    target_set = target_set_of(
+        written, asked.objective, asked.keep, universe.schema, levels, pairs, where
+    )
     rho = None if asked.rho is None else exact_option("--rho", asked.rho)
     if rho is not None and rho <= 0:
         raise UserError(f"a rho of {rho}", where="--rho", remedy="give a positive one")
     with Live(quiet=as_json or as_toml) as shown:
         found = optimising.optimum(
-            universe, goal, _ground(spec, universe.name, asked, shown), rho, shown
+            universe,
+            target_set,
+            _ground(spec, universe.name, asked, written.lists, shown),
+            rho,
+            shown,
         )
     if as_toml:
         click.echo(_toml(spec, universe.name, found, asked.targets.name), nl=False)
@@ -98,7 +116,9 @@ def show_optimum(
         _print(found, spec, universe)
 
 
-def _ground(spec: RunSpec, universe: str, asked: Asked, shown: Progress) -> Ground:
+def _ground(
+    spec: RunSpec, universe: str, asked: OptimiseOptions, lists: Sequence[Path], shown: Progress
+) -> Ground:
     if asked.units is not None:
         try:
             units = [int(n.strip().replace("_", "")) for n in asked.units.split(",")]
@@ -110,8 +130,8 @@ def _ground(spec: RunSpec, universe: str, asked: Asked, shown: Progress) -> Grou
             ) from None
         return optimising.of_units(spec, spec.universe(universe), units)
     if asked.like is not None:
-        return optimising.of_release(spec, universe, open_release(release_of(asked.like)))
-    return optimising.of_data(spec, universe, asked.data, shown)
+        return optimising.of_release(spec, universe, open_release(release_of(asked.like)), lists)
+    return optimising.of_data(spec, universe, asked.data, shown, lists)
 
 
 # --- what is shown
@@ -128,7 +148,7 @@ def _print(found: Optimum, spec: RunSpec, universe: Planned) -> None:
 
 def _row(r: TargetRow, found: Optimum) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "target": str(r.aim),
+        "target": str(r.estimand),
         "now": _figure(r.now),
         "best": _figure(r.then),
         "ratio": _figure(r.then / r.now) if r.now else "–",
@@ -148,7 +168,7 @@ def _costs(found: Optimum) -> list[tuple[str, str, Fraction, Fraction]]:
     now, then = ({(d.level, d.query): d.cost for d in p.plain} for p in (found.now, found.plan))
     return [
         (lv, q, now.get((lv, q), Fraction(0)), then.get((lv, q), Fraction(0)))
-        for lv, q in found.ground.draws.pairs
+        for lv, q in found.ground.measurements.pairs
     ]
 
 
@@ -168,14 +188,15 @@ def _shares(found: Optimum) -> list[dict[str, Any]]:
 
 def _sentences(found: Optimum) -> list[str]:
     out = [found.certificate]
-    if found.goal.objective == "least":
+    if found.target_set.objective == "least":
         out.append(f"rho = {float(found.plan.cost):.6g} in place of {float(found.now.cost):.6g}")
-    for level, query in found.idle:
+    for level, query in found.redundant:
         cost = next(n for lv, q, n, _ in _costs(found) if (lv, q) == (level, query))
         out.append(
-            f"the draw {level}:{query} takes {float(100 * cost / found.now.cost):.2f} % of rho and"
+            f"the measurement {level}:{query} takes {float(100 * cost / found.now.cost):.2f} % of rho and"
             " buys nothing"
         )
+    out += [*_worse(found), *_unmoved(found)]
     if found.over:
         out.append(
             f"a limit is exceeded by {100 * found.over:.2g} %: the search ended after {found.steps}"
@@ -184,9 +205,49 @@ def _sentences(found: Optimum) -> list[str]:
     return [*out, NOTE]
 
 
+def _worse(found: Optimum) -> list[str]:
+    """What becomes worse of all that is a target or is measured, by how much, and why."""
+    rows = [r for r in (*found.rows, *found.guarded) if r.then > CHANGED * r.now]
+    if not rows:
+        return ["nothing that is a target or is measured becomes worse"]
+    cost = {(lv, q): (n / found.now.cost, t / found.plan.cost) for lv, q, n, t in _costs(found)}
+    rows.sort(key=lambda r: -r.then / r.now)
+    out = [
+        f"{len(rows):,} of {len(found.rows) + len(found.guarded):,} counts that are targets or are"
+        " measured become worse, for their share of rho goes to the targets"
+        + ("" if found.target_set.guard else " and no [guard] holds them")
+    ]
+    for r in rows[:WORST]:
+        spent = cost.get((r.estimand.place, r.estimand.query))
+        why = (
+            ""
+            if spent is None
+            else ": its own draw "
+            + (f"from {float(100 * spent[0]):.2f} to {float(100 * spent[1]):.2f} % of rho")
+        )
+        times = r.then / r.now if r.now else float("inf")
+        by = f"{100 * (times - 1):+.0f} %" if times < SOME else f"{times:,.0f} times as much"
+        out.append(f"  {r.estimand}: {_figure(r.now)} to {_figure(r.then)} ({by}){why}")
+    if len(rows) > WORST:
+        out.append(f"  and {len(rows) - WORST:,} more (--json has all, as `targets` and `others`)")
+    return out
+
+
+def _unmoved(found: Optimum) -> list[str]:
+    """Targets that have a price, and are not better for it."""
+    return [
+        f"{r.estimand} costs {100 * r.price:.0f} % and is not better: so much of rho is what holds it at"
+        f" {_figure(r.then)}"
+        + (f", its limit being {_figure(r.limit)}" if r.limit is not None else "")
+        + "; with less weight or a looser limit that goes to the other targets"
+        for r in found.rows
+        if r.price >= DEAR and r.then > r.now / CHANGED
+    ]
+
+
 def _said(found: Optimum, spec: RunSpec, universe: Planned) -> dict[str, Any]:
-    def told(r: TargetRow) -> dict[str, Any]:
-        a = r.aim
+    def target_data(r: TargetRow) -> dict[str, Any]:
+        a = r.estimand
         place = {"kind": a.place} if a.areas else {"level": a.place}
         out = place | {
             "query": a.query,
@@ -205,7 +266,7 @@ def _said(found: Optimum, spec: RunSpec, universe: Planned) -> dict[str, Any]:
     return {
         "name": spec.run.name,
         "universe": universe.name,
-        "objective": found.goal.objective,
+        "objective": found.target_set.objective,
         "tree": found.ground.says,
         "made_from": list(found.ground.made_from),
         "rho_now": str(found.now.cost),
@@ -215,9 +276,9 @@ def _said(found: Optimum, spec: RunSpec, universe: Planned) -> dict[str, Any]:
         "certificate": found.certificate,
         "steps": found.steps,
         "exceeded": found.over,
-        "targets": [told(r) for r in found.rows],
-        "others": [told(r) for r in found.guarded],
-        "idle": [{"level": lv, "query": q} for lv, q in found.idle],
+        "targets": [target_data(r) for r in found.rows],
+        "others": [target_data(r) for r in found.guarded],
+        "redundant": [{"level": lv, "query": q} for lv, q in found.redundant],
         "shares": [
             {
                 "level": lv,
@@ -231,7 +292,7 @@ def _said(found: Optimum, spec: RunSpec, universe: Planned) -> dict[str, Any]:
 
 
 def _toml(spec: RunSpec, universe: str, found: Optimum, targets: str) -> str:
-    made = (f"the targets {targets} ({found.goal.objective})", *found.ground.made_from)
+    made = (f"the targets {targets} ({found.target_set.objective})", *found.ground.made_from)
     head = [
         f"# das plan --optimise {targets}: {found.certificate}",
         *(f"# {m}" for m in found.ground.made_from),

@@ -18,13 +18,14 @@ import click
 from das import spec as specification
 from das.cli.interruption import STOPPED, Terminated, terminable
 from das.cli.lazy import MEMORY, out_of_memory
-from das.engine.choice import ENGINES, LOCAL, SIZE, TLS, EngineChoice
+from das.engine.choice import ENGINES, LOCAL, SIZE, TLS, EngineChoice, cores
 from das.errors import LONGEST, DasError, UserError, bounded
 from das.files import packaged
 from das.files.run.run_directory import refuse_inside_release
 from das.model import core_dumps
 from das.model.exact import exact
 from das.model.not_private import PLANNED, UNKNOWN, UNSTATED, WARNING, Private
+from das.release.coverage import COVERAGE
 from das.release.publications import publication, require
 from das.spec import RunSpec, Specification
 
@@ -67,7 +68,7 @@ class _Out(_Path):
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 PATH = _Path(path_type=Path)
 OUT = _Out(path_type=Path)
-#: What the system says of a path, or of what there is too little of, that the user can mend.
+#: What the system says of a path, or of what there is too little of, that the user can fix.
 _PATHS = (
     errno.ENAMETOOLONG,
     errno.ENOENT,
@@ -84,8 +85,12 @@ _PATHS = (
 )
 
 
+#: Click ends on these itself.
+_QUIET = (click.ClickException, click.exceptions.Exit, SystemExit, BrokenPipeError)
+
+
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Errors become one message on stderr and an exit code: 2 what the user can mend, 3 the rest;
+    """Errors become one message on stderr and an exit code: 2 what the user can fix, 3 the rest;
     130 after Ctrl-C, 143 after SIGTERM."""
 
     @wraps(command)
@@ -102,12 +107,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             said, code = STOPPED[type(stop)]
             _say(said, stop)
             sys.exit(code)
-        except (
-            click.ClickException,
-            click.exceptions.Exit,
-            SystemExit,
-            BrokenPipeError,
-        ):  # click ends on these quietly
+        except _QUIET:
             raise
         except OSError as error:
             said = bounded(
@@ -175,13 +175,20 @@ def exact_delta(value: str) -> Fraction:
     return at
 
 
+_WORKERS = "Processes that estimate and round. The result does not depend on it."
+
+
 def run_options(function: Callable[..., None]) -> Callable[..., None]:
     function = click.option(
-        "--workers",
-        type=click.IntRange(1),
-        default=1,
-        show_default=True,
-        help="Processes that estimate and round.",
+        "--workers", type=click.IntRange(1), default=1, show_default=True, help=_WORKERS
+    )(function)
+    return quiet_option(function)
+
+
+def whole_run_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The same for a run that reads records: without ``--workers`` as many as are worth it."""
+    function = click.option(
+        "--workers", type=click.IntRange(1), show_default="all cores", help=_WORKERS
     )(function)
     return quiet_option(function)
 
@@ -198,10 +205,12 @@ def engine_options(function: Callable[..., None]) -> Callable[..., None]:
         tls: Path | None,
         wait: bool,
         size: int,
-        workers: int,
+        workers: int | None,
         **kwargs: Any,
     ) -> None:
-        choice = EngineChoice(engine, workers, scheduler, tls, wait, size)
+        choice = EngineChoice(
+            engine, workers or cores(), scheduler, tls, wait, size, automatic=workers is None
+        )
         if choice.open_to_users:
             say_notes(
                 [
@@ -225,8 +234,8 @@ _ENGINE = (
         default=LOCAL,
         show_default=True,
         help=(
-            "Who does the work: processes of this machine, a cluster of Dask, or jobs that call"
-            " `das task`."
+            "Where the work runs: processes of this machine, a Dask cluster, or jobs that"
+            " call `das task`."
         ),
     ),
     click.option(
@@ -241,7 +250,9 @@ _ENGINE = (
         help=f"With --engine dask: a folder with {', '.join(TLS)}.",
     ),
     click.option(
-        "--wait", is_flag=True, help="With --engine array: stay until others have done the tasks."
+        "--wait",
+        is_flag=True,
+        help="With --engine array: wait until other processes have done the tasks.",
     ),
     click.option(
         "--partition",
@@ -250,7 +261,7 @@ _ENGINE = (
         default=SIZE,
         show_default=True,
         metavar="BLOCKS",
-        help="Of a run that is cut: as many counties to a task as have so many blocks.",
+        help="For partitioned runs: the target number of blocks per task (whole counties).",
     ),
 )
 
@@ -276,13 +287,13 @@ def store_options(function: Callable[..., None]) -> Callable[..., None]:
         "--store",
         metavar="URL",
         help=(
-            "Carry the release there, too: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER."
+            "Also copy the release there: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER."
         ),
     )(confidential_store_option(chosen))
 
 
 @dataclass(frozen=True)
-class Going:
+class ResumeOptions:
     """How a run goes on."""
 
     resume: bool = False
@@ -301,20 +312,20 @@ def resume_options(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def chosen(*args: Any, resume: bool, accept_spent: bool, **kwargs: Any) -> None:
-        function(*args, going=Going(resume, accept_spent), **kwargs)
+        function(*args, going=ResumeOptions(resume, accept_spent), **kwargs)
 
     accepted = click.option(
         "--accept-spent",
         is_flag=True,
         help=(
-            "With --resume: draw a second time what cannot be drawn again as it was, and state both"
-            " spendings."
+            "With --resume: measure again where the original noise cannot be reproduced. "
+            "Both measurements are charged and reported."
         ),
     )(chosen)
     return click.option(
         "--resume",
         is_flag=True,
-        help="Go on with an interrupted run in --out; refused where there is none.",
+        help="Continue the interrupted run in --out; refused if there is none.",
     )(accepted)
 
 
@@ -341,7 +352,7 @@ def load_counts(feature: str, config: Path, changes: tuple[str, ...]) -> RunSpec
 confidential_store_option = click.option(
     "--confidential-store",
     metavar="URL",
-    help="Carry what is confidential there: a place of its own.",
+    help="Also copy the confidential files there. It must be a separate place.",
 )
 set_option = click.option(
     "--set",
@@ -353,7 +364,16 @@ set_option = click.option(
 show_errors_option = click.option(
     "--show-errors",
     is_flag=True,
-    help="Print the errors, which are confidential, also where the output is no terminal.",
+    help="Print the confidential errors even if the output is not a terminal.",
 )
 quiet_option = click.option("--quiet", is_flag=True, help="No progress display.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+#: How often intervals hold, of every command that has any.
+coverage_option = click.option(
+    "--coverage",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=COVERAGE,
+    show_default=True,
+    help="How often an interval holds the true count.",
+)

@@ -15,31 +15,36 @@ from das.accounting.codec import plain
 from das.accounting.draws import changed
 from das.accounting.guarantee import DELTAS, guarantee
 from das.accounting.planning import LevelQuery, Option, least_cost, normal_cost, options
-from das.cli import idle
+from das.cli import redundant
 from das.cli.area_plan import show_areas
 from das.cli.console import console
-from das.cli.optimise import Asked, show_optimum
+from das.cli.optimise import OptimiseOptions, show_optimum
 from das.cli.options import (
     PATH,
     config_argument,
     exact_option,
     guarded,
     json_option,
-    load_counts,
+    load_any,
     warn_of,
 )
+from das.cli.plan_margins import show_margins
 from das.cli.shown import bypassed, class_of, options_table
 from das.errors import SpecError, UserError
-from das.model.budget import Plan
+from das.model.kinds import PERSONS
 from das.model.not_private import PLANNED, marked
+from das.model.plan import Plan
 from das.model.spelling import named
 from das.model.spelling import query as spelt_query
 from das.model.universe import Planned
-from das.spec import RunSpec, budget_toml
-from das.spec.idle import found
+from das.release.publications import publication, require
+from das.spec import RunSpec, budget_toml, of_kind
+from das.spec.redundant import redundant_by_spec
 
 #: What ``--toml`` means without a name.
 OPTIMUM = "best"
+#: At which margins are stated without a request.
+COVERAGES = (0.9, 0.95, 0.99)
 
 
 @click.command()
@@ -49,8 +54,8 @@ OPTIMUM = "best"
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     multiple=True,
     help=(
-        "How often a margin of error holds; may be repeated. Default: 0.9, 0.95, 0.99, or 0.95 with"
-        " a wish."
+        "How often a margin of error holds; repeatable. Default: 0.9, 0.95, 0.99, or 0.95"
+        " with --margin or --add."
     ),
 )
 @click.option(
@@ -58,7 +63,7 @@ OPTIMUM = "best"
     "margins",
     multiple=True,
     metavar="LEVEL:QUERY=M",
-    help="The margin of error that a query should have, such as Tract:total=5.",
+    help="The margin of error that a query must have, such as Tract:total=5.",
 )
 @click.option(
     "--add",
@@ -66,24 +71,22 @@ OPTIMUM = "best"
     multiple=True,
     metavar="LEVEL:QUERY=COST",
     help=(
-        "One more query at a level, or more for one that is measured, at this rho (or epsilon), "
-        "such as Tract:hispanic=1/100."
+        "Add a query at a level, or add to its budget, at this rho (or epsilon), such as "
+        "Tract:hispanic=1/100."
     ),
 )
 @click.option(
     "--universe",
-    default="persons",
-    show_default=True,
-    help="persons, housing, or the name of one under [universes].",
+    help="persons, housing, or one under [universes].  [default: persons; of the DHC all]",
 )
 @click.option(
     "--areas",
     "listed",
     type=PATH,
     help=(
-        "Areas of blocks, a CSV file area,block or a block-assignment file of the Bureau: how well"
-        " each would be known on every spine that could be chosen. Reads the blocks of the input,"
-        " and measures nothing."
+        "Areas of blocks: a CSV file area,block or a block-assignment file of the Bureau."
+        " Shows how precise each area would be on every possible spine. Reads the blocks "
+        "of the input, and measures nothing."
     ),
 )
 @click.option(
@@ -91,9 +94,10 @@ OPTIMUM = "best"
     "targets",
     type=PATH,
     help=(
-        "Targets, a TOML file or the name of a packaged one, such as policy: the shares of levels"
-        " and queries that are best for them, with a certificate. The tree is that of --data,"
-        " --units or --like. Records are never read."
+        "A TOML file of targets, the name of a packaged one, such as policy, or a list of "
+        "the blocks of areas, such as wards.csv. Finds the best shares of levels and queries"
+        " for them, with a certificate. The tree is that of --data, --units or --like. "
+        "Records are never read."
     ),
 )
 @click.option(
@@ -106,14 +110,14 @@ OPTIMUM = "best"
 @click.option(
     "--units",
     metavar="N,N,...",
-    help="With --optimise: the numbers of units of the levels, root first, in place of an input.",
+    help="With --optimise: the numbers of units of the levels, root first, instead of an input.",
 )
 @click.option(
     "--like",
     type=PATH,
     help=(
-        "With --optimise: a RUN or release, whose tree it is; predicts the errors of published"
-        " counts."
+        "With --optimise: take the tree of this RUN or release; predicts the errors of "
+        "published counts."
     ),
 )
 @click.option(
@@ -121,22 +125,22 @@ OPTIMUM = "best"
     "keep",
     multiple=True,
     metavar="LEVEL:QUERY",
-    help="With --optimise: a draw that is not to become smaller; repeatable.",
+    help="With --optimise: a query whose share must not shrink; repeatable.",
 )
 @click.option(
     "--rho",
     metavar="R",
-    help="With --optimise: the total to share out. Default: that of the configuration.",
+    help="With --optimise: the total to allocate. Default: that of the configuration.",
 )
 @click.option(
     "--least",
     is_flag=True,
-    help="With --optimise: the smallest rho that meets every target, none worse than now.",
+    help="With --optimise: find the smallest rho that meets every target, none worse than now.",
 )
 @click.option(
     "--spare",
     is_flag=True,
-    help="With --optimise: keep every draw, and spend anew what buys nothing.",
+    help="With --optimise: keep every measurement, and re-spend the budget of redundant ones.",
 )
 @click.option(
     "--toml",
@@ -144,7 +148,7 @@ OPTIMUM = "best"
     metavar="[NAME]",
     is_flag=False,
     flag_value=OPTIMUM,
-    help="Print this one of the plans, with --optimise the best one, as tables of a configuration.",
+    help="Print this plan, with --optimise the best one, as tables of a configuration.",
 )
 @json_option
 @guarded
@@ -154,7 +158,7 @@ def plan(
     coverage: tuple[float, ...],
     margins: tuple[str, ...],
     added: tuple[str, ...],
-    universe: str,
+    universe: str | None,
     listed: Path | None,
     targets: Path | None,
     paths: tuple[Path, ...],
@@ -167,26 +171,42 @@ def plan(
     chosen: str | None,
     as_json: bool,
 ) -> None:
-    """Margins of error for a budget, and the budget for margins of error.
+    """Show margins of error for a budget, or the budget for margins of error.
 
-    Without a wish: the margin of error of every query, and epsilon at several deltas. With --margin
-    or --add: the plans to choose from, side by side. "others-unchanged" makes the wish come true
-    and pays for it; "same-total" squeezes that into the present total; "all-scaled" keeps the
+    Without options: the margin of error of every query, and epsilon at several deltas. With
+    --margin or --add: alternative plans, side by side. "others-unchanged" meets the request and
+    raises the total; "same-total" scales that plan to the present total; "all-scaled" keeps the
     present shares and scales everything until the margins hold.
 
-    With --areas: the standard deviation of the total of each area before anything is spent, on the
-    spine of tabulation, on the Bureau's, with the targets of the configuration, and with these
-    areas as targets; and the shares of the levels that would be best for them.
+    With --areas: the standard deviation of each area's total before anything is spent. It is given
+    on the tabulation spine, on the Bureau's, with the configuration's targets, and with these areas
+    as targets. Also the best shares of the levels for these areas.
 
-    With --optimise: the shares that are best for some targets, what each target costs, and how much
-    better any other shares could be."""
-    spec = load_counts("plan", config, changes)
+    With --optimise: the best shares for given targets, the cost of each target, and a bound on
+    how much better any other shares could be.
+
+    For the DHC and the Detailed DHC: what each query gets, and its margins; there is no choice."""
+    given = load_any(config, changes)
+    of = publication(given.publication())
+    require(of, "plan", config)
+    if "optimise" in of.cannot:
+        requests = {
+            "--margin": ("plan --margin", margins),
+            "--add": ("plan --margin", added),
+            "--toml": ("plan --margin", chosen),
+            "--areas": ("plan --areas", listed),
+            "--optimise": ("optimise", targets),
+            "--data": ("optimise", paths),
+        }
+        show_margins(of, given, universe, coverage or COVERAGES, requests, config, as_json)
+        return
+    spec = of_kind(RunSpec, given, str(config))
     try:
-        asked = spec.universe(universe)
+        asked = spec.universe(universe or PERSONS.name)
     except SpecError as error:
         raise UserError(error.what, where="--universe", remedy=error.remedy) from None
     if targets is not None:
-        _apart(
+        _alone(
             "--optimise",
             {"--margin": margins, "--add": added, "--areas": listed, "--coverage": coverage},
         )
@@ -199,7 +219,7 @@ def plan(
         show_optimum(
             spec,
             asked,
-            Asked(targets, units, paths, like, keep, rho, least, spare),
+            OptimiseOptions(targets, units, paths, like, keep, rho, least, spare),
             chosen is not None,
             as_json,
         )
@@ -218,7 +238,7 @@ def plan(
     ]:
         raise UserError("goes with --optimise", where=only[0], remedy="name a file of targets")
     if listed is not None:
-        _apart("--areas", {"--margin": margins, "--add": added, "--toml": chosen})
+        _alone("--areas", {"--margin": margins, "--add": added, "--toml": chosen})
         show_areas(spec, asked.name, listed, paths, as_json)
         return
     if paths:
@@ -227,17 +247,17 @@ def plan(
         )
     wished = {
         place: _whole(value, text)
-        for text, place, value in _wishes("--margin", margins, spec, asked)
+        for text, place, value in _requests("--margin", margins, spec, asked)
     }
     more = {
         place: exact_option(f"--add {text}", value)
-        for text, place, value in _wishes("--add", added, spec, asked)
+        for text, place, value in _requests("--add", added, spec, asked)
     }
     if any(math.isnan(c) for c in coverage):
         raise UserError(
             "this is not a number", where="--coverage", remedy="give a share between 0 and 1"
         )
-    coverages = coverage or ((0.95,) if wished or more else (0.9, 0.95, 0.99))
+    coverages = coverage or ((0.95,) if wished or more else COVERAGES)
     choice = options(asked.plan, asked.schema, wished, more, coverages[0])
     if chosen is not None:
         click.echo(_toml(spec, asked.name, choice, chosen), nl=False)
@@ -271,21 +291,21 @@ def plan(
             spec.run.private,
         )
     )
-    unused = [(u, i) for u, i in found(spec) if u is asked]
-    for says in (*bypassed(asked.plan), *idle.lines(unused, config), *(p["says"] for p in prices)):
+    unused = redundant.lines([(u, i) for u, i in redundant_by_spec(spec) if u is asked], config)
+    for says in (*bypassed(asked.plan), *unused, *(p["says"] for p in prices)):
         click.echo(says)
 
 
-def _apart(option: str, others: Mapping[str, object]) -> None:
+def _alone(option: str, others: Mapping[str, object]) -> None:
     for name, given in others.items():
         if given:
             raise UserError(f"goes without {option}", where=name)
 
 
-def _wishes(
+def _requests(
     option: str, texts: Sequence[str], spec: RunSpec, universe: Planned
 ) -> list[tuple[str, LevelQuery, str]]:
-    """The text of each wish, the level and query that it names, and its value."""
+    """The text of each request, the level and query that it names, and its value."""
     levels, plan = spec.geography.levels, universe.plan
     out: list[tuple[str, LevelQuery, str]] = []
     for text in texts:
@@ -342,8 +362,8 @@ def _price(plan: Plan, place: LevelQuery, most: int, coverage: float) -> dict[st
 def _described(
     option: Option, universe: str, deltas: set[Fraction], coverages: Sequence[float]
 ) -> dict[str, Any]:
-    """A plan as data: its cost, its guarantee, and the margins of each draw at each coverage; with
-    its ``class`` a draw that only units above only children have."""
+    """A plan as data: its cost, its guarantee, and the margins of each measurement at each
+    coverage; with its ``class`` a measurement that only units above only children have."""
     plan = option.plan
     lines = [
         {
@@ -354,7 +374,7 @@ def _described(
             "margins": {str(c): d.margin(c) for c in coverages},
         }
         | class_of(d, plan)
-        for d in plan.draws
+        for d in plan.measurements
     ]
     promise = guarantee(plan.mechanism.currency, changed(plan), deltas, [universe])
     return {

@@ -21,11 +21,12 @@ from das.files import packaged
 from das.files.atomic import write_json
 from das.files.provenance import privacy_of
 from das.files.run.run_directory import RunDirectory, create_private
-from das.model.budget import Neighbours, Plan
+from das.model.budget import Neighbours
 from das.model.exact import exact
 from das.model.not_private import PLANNED, WARNING, Private, marked, marked_rows
+from das.model.plan import Plan
 from das.model.spelling import product
-from das.release.post import open_release
+from das.release.opened import open_release
 from das.risk import exposure
 from das.risk.hierarchy import METHODS
 from das.truth.assessment import truth_of
@@ -110,8 +111,8 @@ class _OrPath(click.Group):
 
 @click.group(cls=_OrPath)
 def risk() -> None:
-    """What an intruder learns. `das risk PATH` reports on a finished run, or on the plan of a
-    configuration.
+    """Show what an intruder learns. `das risk PATH` reports on a finished run, or on the plan of
+    a configuration.
     """
 
 
@@ -126,14 +127,14 @@ def _costs(function: Callable[..., None]) -> Callable[..., None]:
             type=PRIOR,
             multiple=True,
             default=PRIORS,
-            help="Repeatable; 1/2, 1/5, 1/10 and 1/50 if not given.",
+            help="Repeatable. Default: 1/2, 1/5, 1/10 and 1/50.",
         ),
         click.option(
             "--neighbours",
             type=click.Choice([n.value for n in Neighbours]),
             default="unbounded",
             show_default=True,
-            help="What the cost is counted in: sigma^2 = 1/(2 rho) (unbounded) or 1/rho (bounded).",
+            help="Convention of the cost: sigma^2 = 1/(2 rho) (unbounded) or 1/rho (bounded).",
         ),
         click.option(
             "--epsilon",
@@ -146,8 +147,8 @@ def _costs(function: Callable[..., None]) -> Callable[..., None]:
             type=NUMBER,
             multiple=True,
             help=(
-                "Cost of a discrete Gaussian measurement; several: the target is unique at several"
-                " levels."
+                "Cost of a discrete Gaussian measurement. Repeat it if the target is "
+                "unique at several levels."
             ),
         ),
     ):
@@ -158,7 +159,7 @@ def _costs(function: Callable[..., None]) -> Callable[..., None]:
 @risk.command()
 @click.argument("path", type=PATH)
 @click.option(
-    "--public", is_flag=True, help="From the plan of a run alone; needs nothing confidential."
+    "--public", is_flag=True, help="Use only the plan of a run; needs nothing confidential."
 )
 @click.option(
     "--prior",
@@ -166,7 +167,7 @@ def _costs(function: Callable[..., None]) -> Callable[..., None]:
     type=PRIOR,
     multiple=True,
     default=PRIORS,
-    help="What the intruder believes beforehand; repeatable. 1/2, 1/5, 1/10 and 1/50 if not given.",
+    help="The intruder's prior probability; repeatable. Default: 1/2, 1/5, 1/10 and 1/50.",
 )
 @click.option(
     "--query",
@@ -174,14 +175,14 @@ def _costs(function: Callable[..., None]) -> Callable[..., None]:
     multiple=True,
     default=("detailed",),
     show_default=True,
-    help="Measured queries; of the first, persons unique at several levels too.",
+    help="Measured queries. For the first, also persons unique at several levels.",
 )
 @json_option
 @guarded
 def report(
     path: Path, public: bool, priors: Sequence[Fraction], queries: Sequence[str], as_json: bool
 ) -> None:
-    """The risk of a run's unique persons (confidential), or what its plan alone says (a
+    """The risk of a run's unique persons (confidential), or the risk from its plan alone (a
     configuration, or --public).
     """
     levels = [float(p) for p in priors]
@@ -203,7 +204,7 @@ def report(
     config = path / "release" / "spec.toml" if path.is_dir() else path
     if not config.is_file() and str(config) not in packaged.names():
         raise UserError(
-            "is neither a command of das risk, nor the folder of a run, nor a configuration",
+            "is not a command of das risk, a run's folder, or a configuration",
             where=path,
             remedy="see das risk --help",
         )
@@ -234,7 +235,7 @@ def _of_run(run: Path, priors: Sequence[float], queries: Sequence[str]) -> list[
 
 def _spelt(queries: Sequence[str], plan: Plan) -> list[str]:
     """The measured queries that are meant."""
-    known = list(dict.fromkeys(d.query for d in plan.draws))
+    known = list(dict.fromkeys(d.query for d in plan.measurements))
     try:
         return [product(q, known) for q in queries]
     except InputError as error:
@@ -252,7 +253,7 @@ def _spelt(queries: Sequence[str], plan: Plan) -> list[str]:
     type=int,
     default=0,
     show_default=True,
-    help="Records in the cell beside the target's.",
+    help="Records in the cell besides the target's.",
 )
 @_costs
 @guarded
@@ -293,7 +294,7 @@ def marginal(
     priors: Sequence[Fraction],
     as_json: bool,
 ) -> None:
-    """The average posterior and risk over what may be published (table 4; several --rho:
+    """The average posterior and risk over all possible published counts (table 4; several --rho:
     supplement, figure 1).
     """
     cost = _many(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
@@ -314,7 +315,7 @@ def decision(
     priors: Sequence[Fraction],
     as_json: bool,
 ) -> None:
-    """How often 0-1 loss decides for the truth, where the target is there (equation 19)."""
+    """How often 0-1 loss decides for the truth if the target is present (equation 19)."""
     cost: dict[str, Any] = _many(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
     single = len([*rho, *epsilon]) == 1
     if single:
@@ -356,7 +357,7 @@ def _two_levels(function: Callable[..., None]) -> Callable[..., None]:
 @_two_levels
 @guarded
 def hierarchical(as_json: bool, **given: Any) -> None:
-    """The posterior given two levels, of the lower and of the upper count (tables 5 to 7). Noise
+    """The posterior of the lower and the upper count, given two levels (tables 5 to 7). Noise
     N(0, 1/(2 rho)).
     """
     values, p = intruder.upper_posterior(**given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,12 @@ from typing import Any
 import click
 
 from das import pipeline
-from das.cli import idle
+from das.cli import redundant
 from das.cli.console import CONFIDENTIAL, console, records_table, shows_errors
 from das.cli.interruption import of_engine, optional, repeated, resumable
 from das.cli.options import (
     PATH,
-    Going,
+    ResumeOptions,
     Stores,
     config_argument,
     engine_options,
@@ -25,28 +25,41 @@ from das.cli.options import (
     json_option,
     load_any,
     resume_options,
-    run_options,
     say_notes,
     show_errors_option,
     store_options,
     warn,
+    whole_run_options,
 )
-from das.cli.shown import headline_table
+from das.cli.shown import COLUMNS, headline_table, worse_lines
 from das.engine.choice import EngineChoice
 from das.engine.display import Live
 from das.evaluate import headline
 from das.files.run.run_directory import read_json
+from das.jobs.simulated_dhc import SimulatedInput
 from das.model.not_private import CELL, COLUMN, WITHOUT, marked
 from das.release import estimating
 from das.release.outcome import Outcome
 from das.release.publications import publication
+from das.report.causes import cause, remedy
 from das.spec import Specification
+
+#: Of a run for which nothing is given.
+SIMULATED = (
+    "no data are named: this run is over simulated records, of nobody, made for it in {made.linked}"
+)
+#: Of one that rests on an earlier release.
+RESTS = (
+    ", and rests on a redistricting release of the same blocks, run for it in {made.redistricting}."
+    " For data of your own: --data LINKED --set {key}=RELEASE (docs/dhc.md)"
+)
+READ = ". For data of your own: --data FOLDER"
 
 
 @click.command()
 @config_argument
 @click.option(
-    "--out", type=PATH, help="Folder of the run (new or empty). Default: runs/<name>-<time>."
+    "--out", type=PATH, help="The run's folder (new or empty). Default: runs/<name>-<time>."
 )
 @click.option(
     "--data", "paths", type=PATH, multiple=True, help="A file or folder; replaces data.path."
@@ -55,11 +68,11 @@ from das.spec import Specification
 @click.option(
     "--ignore-memory",
     is_flag=True,
-    help="Run even if this machine seems to have too little memory for it.",
+    help="Run even if this machine seems to have too little memory.",
 )
 @engine_options
 @store_options
-@run_options
+@whole_run_options
 @show_errors_option
 @json_option
 @guarded
@@ -68,7 +81,7 @@ def run(
     changes: tuple[str, ...],
     out: Path | None,
     paths: tuple[Path, ...],
-    going: Going,
+    going: ResumeOptions,
     ignore_memory: bool,
     choice: EngineChoice,
     stores: Stores,
@@ -76,12 +89,23 @@ def run(
     show_errors: bool,
     as_json: bool,
 ) -> None:
-    """Run the whole pipeline: of redistricting counts, the demographic file, the Detailed DHC, or of
-    records of your own.
+    """Run the whole pipeline for redistricting counts, the DHC, the Detailed DHC, or records of
+    your own.
 
-    Its errors tell of the true counts. They are in confidential/, and printed only to a terminal,
+    The errors reveal the true counts. They are in confidential/, and printed only to a terminal,
     or with --show-errors."""
     spec = load_any(config, changes)
+    if spec.lacks_input(paths):
+        out = out or _new_folder(spec)
+        made = SimulatedInput.beside(out)
+        says = RESTS.format(made=made, key=spec.rests_on) if spec.rests_on else READ
+        say_notes([f"{SIMULATED.format(made=made)}{says}"])
+        with Live(quiet) as progress:
+            made.make(spec.run.seed, choice.workers, progress, release=bool(spec.rests_on))
+        if spec.rests_on:
+            changes = (*changes, f"{spec.rests_on}={made.release}")
+        paths = (made.linked,)
+        spec = load_any(config, changes)
     again = [config, *repeated("--set", changes)]
     show_errors = shows_errors(show_errors, quiet=quiet, as_json=as_json)
     outcome = performed(
@@ -90,12 +114,16 @@ def run(
     show(spec, outcome, stores, show_errors=show_errors, as_json=as_json)
 
 
+def _new_folder(spec: Specification) -> Path:
+    return Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
 def performed(
     spec: Specification,
     command: Sequence[object],
     out: Path | None,
     paths: Sequence[Path],
-    going: Going,
+    going: ResumeOptions,
     ignore_memory: bool,
     choice: EngineChoice,
     stores: Stores,
@@ -103,14 +131,14 @@ def performed(
 ) -> Outcome:
     """The run of a specification; what stops it names the ``command`` by which it goes on."""
     going.check(out, f"das {command[0]}")
-    out = out or Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
+    out = out or _new_folder(spec)
     again = [
         "das",
         *command,
         "--out",
         out,
         *repeated("--data", paths),
-        *(["--workers", choice.workers] if choice.workers > 1 else []),
+        *([] if choice.automatic else ["--workers", choice.workers]),
         *of_engine(choice),
         *optional("--store", stores.release),
         *optional("--confidential-store", stores.confidential),
@@ -144,8 +172,9 @@ def show(
     warn(spec.run.private)
     if show_errors:
         print_errors(outcome)
-    say_worse(outcome)
-    say_notes(idle.bought_nothing(publication(spec.publication()), spec, outcome.directory.release))
+    say_notes(
+        redundant.redundancy_notes(publication(spec.publication()), spec, outcome.directory.release)
+    )
     _show_files(spec, outcome, stores, show_errors)
     if outcome.cost:
         private = "" if spec.run.private else f" ({WITHOUT})"
@@ -160,7 +189,11 @@ def print_errors(outcome: Outcome) -> None:
     if outcome.rows or outcome.beside:
         screen.print(CONFIDENTIAL, style="bold", highlight=False)
     for rows in list(outcome.rows.values())[:1] if not outcome.beside else ():
-        screen.print(headline_table(headline(rows), apart=outcome.apart))
+        found = headline(rows)
+        screen.print(COLUMNS, highlight=False)
+        screen.print(headline_table(found, own_spine=outcome.own_spine))
+        for line in worse_lines(found, outcome.settled):
+            screen.print(line, highlight=False)
     if outcome.beside:
         screen.print(records_table(outcome.beside_title, list(outcome.beside)))
 
@@ -180,17 +213,38 @@ def _show_files(spec: Specification, outcome: Outcome, stores: Stores, show_erro
     for url, who in ((stores.release, ""), (stores.confidential, "   (confidential)")):
         if url is not None:
             click.echo(f"  store    {url}{who}")
-    if directory.page.is_file():
-        looked_up = (
-            ""
-            if "look-up" in publication(spec.publication()).cannot
-            else "   (look up every place)"
-        )
-        click.echo(f"  page     {directory.page}{looked_up}")
     if directory.report.is_file():
         click.echo(f"  report   {directory.report}   (confidential: the errors)")
     if outcome.rows and not show_errors:
         click.echo(f"  errors   {directory.errors}   (confidential; `das evaluate` prints them)")
+    _show_next(spec, outcome)
+
+
+def _show_next(spec: Specification, outcome: Outcome) -> None:
+    """Where the page is, what was not met and why, and which command comes next."""
+    directory, of = outcome.directory, publication(spec.publication())
+    if directory.page.is_file():
+        looked_up = "" if "look-up" in of.cannot else "   (look up every place)"
+        click.echo(f"  page     {directory.page}{looked_up}")
+    click.echo(f"  not met  {_not_met(worse(outcome), outcome.settled)}")
+    if "intervals" not in of.cannot:
+        click.echo(
+            f"  next     das intervals {directory.release}   (intervals of published counts)"
+        )
+
+
+def _not_met(found: Sequence[dict[str, Any]], settled: Mapping[str, str]) -> str:
+    """Which queries are published worse than they were measured, why, and what avoids it."""
+    if not found:
+        return "nothing: noise explains how far published counts are from measured ones"
+    first = found[0]
+    named = ", ".join(f"{m['query']} of {m['universe']} at {m['level']}" for m in found[:3])
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    above = settled.get(first["level"])
+    return (
+        f"published worse than measured: {named}{more}. Why"
+        f" ({first['level']}): {cause(first['level'], above)}. What to do: {remedy(above)}"
+    )
 
 
 def _as_data(outcome: Outcome) -> dict[str, Any]:
@@ -216,19 +270,6 @@ def worse(outcome: Outcome) -> list[dict[str, Any]]:
     """What is published worse than it was measured, as the release says."""
     path = outcome.directory.release / estimating.MISFITS
     return list(read_json(path)[estimating.WORSE]) if path.is_file() else []
-
-
-def say_worse(outcome: Outcome) -> None:
-    """One line, where there is something to say."""
-    if found := worse(outcome):
-        named = ", ".join(f"{m['level']}:{m['query']}" for m in found[:3])
-        some = named + (" ..." if len(found) > 3 else "")
-        say_notes(
-            [
-                f"published worse than measured: {some} (see release/{estimating.MISFITS};"
-                " estimation.passes can hold them)"
-            ]
-        )
 
 
 def _file_name(text: str) -> str:

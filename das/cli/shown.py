@@ -11,22 +11,29 @@ from rich.table import Table
 
 from das.accounting.document import Epsilons, OwnAccount, Promises, Pure, Zcdp, ZcdpChange
 from das.accounting.fields import decimal
-from das.cli.console import records_table
+from das.accounting.quoted import QuotedLoss, quoted
+from das.cli.console import console, records_table
 from das.evaluate import Headline
-from das.model.budget import Draw, Plan
+from das.making.work import InputOutlook
+from das.model.budget import PlannedMeasurement
 from das.model.error_rows import Comparison, DifferenceRow, TwoErrorsRow
 from das.model.mechanisms import MECHANISMS
 from das.model.not_private import WITHOUT, Private
+from das.model.plan import Plan
+from das.report.causes import cause
 from das.report.privacy import bound
 
+#: What stands before the table of errors.
+COLUMNS = (
+    "How far a total is off on average: as measured, with noise alone (noisy), and as published"
+    " after estimation (published)."
+)
 
-def headline_table(rows: Sequence[Headline], *, apart: bool) -> Table:
-    """``apart``: the units that were measured are not the published ones."""
-    title = "Mean absolute error of the total" + (
-        ", over the units that were measured" if apart else ""
-    )
-    table = Table(title=title, title_justify="left")
-    for name in ("level", "units", "noisy", "published"):
+
+def headline_table(rows: Sequence[Headline], *, own_spine: bool) -> Table:
+    """``apart``: the units that were measured are not the published places."""
+    table = Table(title="Mean absolute error of the total", title_justify="left")
+    for name in ("level", "measured units" if own_spine else "places", "noisy", "published"):
         table.add_column(name, justify="left" if name == "level" else "right")
     for r in rows:
         table.add_row(
@@ -36,6 +43,16 @@ def headline_table(rows: Sequence[Headline], *, apart: bool) -> Table:
             f"{r.postprocessed:,.2f}",
         )
     return table
+
+
+def worse_lines(rows: Sequence[Headline], settled: Mapping[str, str]) -> list[str]:
+    """A line for each level whose totals are published worse than measured, with the cause;
+    ``settled`` as of :class:`das.release.outcome.Outcome`."""
+    return [
+        f"{r.level} {r.nmf:,.2f} -> {r.postprocessed:,.2f}: {cause(r.level, settled.get(r.level))}."
+        for r in rows
+        if r.nmf is not None and round(r.postprocessed, 2) > round(r.nmf, 2)
+    ]
 
 
 def compare_table(rows: Sequence[Comparison], title: str) -> Table:
@@ -117,7 +134,14 @@ def two_table(rows: Sequence[TwoErrorsRow] | Sequence[DifferenceRow], title: str
     return table
 
 
-def plan_table(name: str, plans: Mapping[str, Plan], promise: Promises, private: Private) -> Group:
+def plan_table(
+    name: str,
+    plans: Mapping[str, Plan],
+    promise: Promises,
+    private: Private,
+    target_delta: Fraction | None = None,
+) -> Group:
+    """``target_delta``: the delta of the target that the budget was found for."""
     tables: list[Any] = []
     for universe, plan in plans.items():
         mechanism, currency = plan.mechanism, plan.mechanism.currency
@@ -145,11 +169,12 @@ def plan_table(name: str, plans: Mapping[str, Plan], promise: Promises, private:
                 f"±{d.margin():,}",
             )
         tables += [table, *bypassed(plan)]
-    return Group(*tables, *promises_of(promise, private))
+    neighbours = next(iter(plans.values())).neighbours.value
+    return Group(*tables, *promises_of(promise, neighbours, private, target_delta))
 
 
-def class_of(draw: Draw, plan: Plan) -> dict[str, str]:
-    """The class of units that have a draw, as data: where these are above only children."""
+def class_of(draw: PlannedMeasurement, plan: Plan) -> dict[str, str]:
+    """The class of units that have a measurement, as data: where these are above only children."""
     return {} if draw.place in plan.paths[0] else {"class": draw.unit_class}
 
 
@@ -157,7 +182,7 @@ def bypassed(plan: Plan) -> list[str]:
     """What units with only children below them are measured with, in words; nothing where all of a
     level are alike.
     """
-    first = {d.place: d for d in reversed(plan.draws) if d.place not in plan.paths[0]}
+    first = {d.place: d for d in reversed(plan.measurements) if d.place not in plan.paths[0]}
     if not first:
         return []
     times = {
@@ -175,9 +200,19 @@ def bypassed(plan: Plan) -> list[str]:
     ]
 
 
-def promises_of(said: Promises, private: Private) -> list[str]:
-    """Each guarantee of a statement under the words that say who its neighbours are."""
-    out = []
+def quoted_line(one: QuotedLoss, private: Private) -> str:
+    """The one privacy loss to quote."""
+    void = "" if private else f" ({WITHOUT})"
+    loss = f"epsilon = {bound(one.epsilon)} at delta = {one.delta}"
+    return f"Quote {loss}{void} for {one.change}. Why: {one.why}."
+
+
+def promises_of(
+    said: Promises, neighbours: str, private: Private, target_delta: Fraction | None = None
+) -> list[str]:
+    """The one to quote, for a target delta ``target_delta`` if there is one; then each guarantee of
+    a statement under the words that say who its neighbours are."""
+    out = ["", quoted_line(quoted(said, neighbours, target_delta), private)]
     for words, by in said.each:
         out += [
             "",
@@ -230,7 +265,8 @@ def account_tables(name: str, account: OwnAccount, private: Private) -> Group:
             f" for {t.universe}"
         )
     out: list[Any] = [head]
-    out += promises_of(account, private)
+    target_delta = account.target.delta if account.target else None
+    out += promises_of(account, account.neighbours, private, target_delta)
     for universe, changes in account.changes.items():
         at = (
             f", at delta = {decimal(changes[0].delta)}"
@@ -303,3 +339,16 @@ def options_table(
         lines.append(f"  {currency} = {o[currency]} (about {float(Fraction(o[currency])):.6g})")
         lines += [f"  {line.strip()}" for line in _promise("", o["guarantee"], private)[1:]]
     return Group(table, *lines)
+
+
+def say_input(read: InputOutlook) -> None:
+    """What was read of an input, in words."""
+    if read.says and read.confidential:
+        screen = console()
+        screen.print(
+            "confidential: counts of records are for their curator alone",
+            style="bold",
+            highlight=False,
+        )
+    for line in read.says:
+        console().print(line, highlight=False)

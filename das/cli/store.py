@@ -24,9 +24,9 @@ def store() -> None:
 @quiet_option
 @guarded
 def push(run: Path, url: str, confidential_store: str | None, quiet: bool) -> None:
-    """Carry the release of a finished run to URL (s3://BUCKET/PREFIX, gs://BUCKET/PREFIX,
-    file:///FOLDER, ...); what is there already stays. The seal, privacy.json, comes last: where it
-    is, all is."""
+    """Copy the release of a finished run to URL (s3://BUCKET/PREFIX, gs://BUCKET/PREFIX,
+    file:///FOLDER, ...). Files that are there already stay. The seal, privacy.json, comes last:
+    if it is there, the copy is complete."""
     with Live(quiet) as progress:
         storing.push(run, url, confidential_store, progress)
     warn(privacy_of(run))
@@ -39,8 +39,8 @@ def push(run: Path, url: str, confidential_store: str | None, quiet: bool) -> No
 @quiet_option
 @guarded
 def pull(url: str, folder: Path, quiet: bool) -> None:
-    """Fetch a release from URL into DIR, new or empty, and hold every file against the digests of
-    privacy.json. What is not whole, or altered, leaves nothing."""
+    """Fetch a release from URL into DIR, new or empty, and compare every file with the digests
+    in privacy.json. If anything is missing or altered, DIR stays empty."""
     with Live(quiet) as progress:
         storing.pull(url, folder, progress)
     warn(privacy_of(folder))

@@ -13,20 +13,24 @@ from typing import IO, Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from das.cli.console import console, records_table
-from das.cli.options import OUT, PATH, guarded, json_option, warn
+from das.cli.options import OUT, PATH, coverage_option, guarded, json_option, say_notes, warn
 from das.engine.display import Live
 from das.errors import UserError
+from das.estimate.margins_of_error import UNKNOWN
 from das.files import atomic
 from das.files.readers import area_list
-from das.files.release import statement, table_export
+from das.files.release import place_search, statement, table_export
+from das.files.release.place_search import NamedPlace
 from das.files.release.table_places import PlaceColumns, added_up
-from das.files.release.tables import GEOID, NAME
 from das.files.run.run_directory import release_of
 from das.model.areas import Areas
 from das.model.not_private import marked_rows
 from das.model.spelling import named
+from das.release.area_counts import counts
+from das.release.area_statistics import statistics
 from das.release.intervals import Intervals
 from das.release.page import exact_queries
 from das.release.replicate_source import ReleaseSource
@@ -38,15 +42,14 @@ from das.tables import Table
 @click.command()
 @click.argument("run", type=PATH)
 @click.option(
-    "--level",
-    help="Such as County, or areas across the levels, such as Place or County_Subdivision.",
+    "--level", help="Such as County, or areas off the spine, such as Place or County_Subdivision."
 )
 @click.option(
     "--areas",
     "listed",
     type=PATH,
     help=(
-        "Areas of your own in place of a level: a CSV file area,block, or a "
+        "Areas of your own instead of a level: a CSV file area,block, or a "
         "block-assignment file of the Bureau."
     ),
 )
@@ -56,14 +59,17 @@ from das.tables import Table
     "prefixes",
     multiple=True,
     metavar="PREFIX",
-    help="Units whose code or GEOID begins so; repeatable.",
+    help="Only units whose code or GEOID begins with this; repeatable.",
 )
 @click.option(
     "--name",
     "called",
     multiple=True,
     metavar="TEXT",
-    help="Units with this in their name; repeatable. Alone: list them, of all levels.",
+    help=(
+        "Only units with this in their name, or with this GEOID; repeatable. Without --level: the"
+        " one place with this name, at any level. Without --table: list all matches."
+    ),
 )
 @click.option(
     "--format",
@@ -82,13 +88,17 @@ from das.tables import Table
     "--noise",
     "noise",
     is_flag=True,
-    help="The standard error of every column as it was measured, in columns of their own.",
+    help="Add the standard error of each column's measurement, in columns of its own.",
 )
 @click.option(
     "--margins",
     is_flag=True,
-    help="After each column the ends of its interval at 95 %: columns '... low' and '... high'.",
+    help=(
+        "After each column the ends of its interval: columns '... low' and '... high'. For the DHC:"
+        " the intervals that `das intervals` has made."
+    ),
 )
+@coverage_option
 @click.option("--out", type=OUT, help="A file. Default: standard output.")
 @click.option("--quiet", is_flag=True, help="No progress display.")
 @json_option
@@ -104,13 +114,15 @@ def tables(
     names: str,
     noise: bool,
     margins: bool,
+    coverage: float,
     out: Path | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Print a published table of a RUN or release; without --level and --table, list what there is.
+    """Print a published table of a RUN or release. Without --level and --table: list the available
+    tables.
 
-    Areas across the levels are sums of the published counts of their blocks.
+    Counts of areas off the spine are sums of the published counts of their blocks.
     """
     release = source_of(release_of(run))
     if level is None and name is None and listed is None:
@@ -119,33 +131,28 @@ def tables(
         else:
             _list(release, as_json)
         return
-    if name is None or (level is None) == (listed is None):
-        raise UserError(
-            "a table is named by both, its name and its level (or --areas)",
-            where="--level, --table",
-            remedy="`das tables RUN` lists them",
-        )
+    if name is None or (level is not None and listed is not None):
+        raise _unnamed()
+    one = _called(release, prefixes, called) if level is None and listed is None else None
+    level = level if one is None else one[0].level
     form = "json" if as_json else _form(form, out)
     at, areas = _level(release, level, listed)
-    asked = f"--kind {level}" if listed is None else f"--blocks {listed}"
-    other = None if areas is None else f"das area {run} {asked} --statistics {name}"
-    _check_noise(release, noise, margins, other)
+    _check_noise(release, noise)
     lowest, every = (
         at if areas is None else release.spine.levels[-1],
         [t for _, t in release.tables],
     )
     table = table_export.choose(release.folder, every, release.spine.levels, name, lowest)
     places = _places(release, at, areas, table, noise=noise)
-    wanted = places.wanted(prefixes, called)
+    wanted = places.wanted(prefixes, called) if one is None else place_search.only(places, one)
     with Live(quiet or out is None) as progress:
         progress.stage(f"{table.name}, {at}", table_export.size(release.folder, table, lowest))
         parts = table_export.rows(release.folder, table, lowest, progress.advance)
-        if margins and release.measured is not None:
-            ends = Intervals(release.measured, release.universe(table)).ends
-            read = partial(ends, at, table.masks, wanted=wanted)
-            parts = table_export.with_intervals(parts, table.columns, read)
         if areas is not None:
             parts = added_up(parts, areas, table.columns)
+        if margins:
+            read = _ends(release, table, at, areas, coverage, wanted)
+            parts = table_export.with_intervals(parts, table.columns, read)
         chosen = places.identified(parts, wanted)
         with _opened(out) as file:
             n = table_export.write(chosen, table, at, form, names, file, private=release.private)
@@ -154,6 +161,25 @@ def tables(
     if out is not None:
         warn(release.private)
         click.echo(f"written: {out} ({n:,} units)")
+
+
+def _unnamed() -> UserError:
+    return UserError(
+        "a table is named by both, its name and its level (or --name, or --areas)",
+        where="--level, --table",
+        remedy="`das tables RUN` lists them",
+    )
+
+
+def _called(
+    release: ReleaseSource, prefixes: Sequence[str], called: Sequence[str]
+) -> list[NamedPlace]:
+    """The places that are named without their level."""
+    if not called:
+        raise _unnamed()
+    return place_search.named_places(
+        place_search.every(release.spine, release.areas()), prefixes, called
+    )
 
 
 def _say_noise(table: Table, at: str, lowest: str) -> None:
@@ -172,22 +198,63 @@ def _form(form: str | None, out: Path | None) -> str:
     return form
 
 
-def _check_noise(release: ReleaseSource, noise: bool, margins: bool, other: str | None) -> None:
-    """``other``: of areas across the levels, the command that has their intervals."""
-    if margins and other is not None:
+def _check_noise(release: ReleaseSource, noise: bool) -> None:
+    if noise and release.measured is None:
         raise UserError(
-            "the margins of areas across the levels are those of another command",
+            "its answers were measured on demand, and do not tell the noise of a table",
+            where="--noise",
+            remedy="leave it out; --margins has the intervals that `das intervals` makes",
+        )
+
+
+def _ends(
+    release: ReleaseSource,
+    table: Table,
+    at: str,
+    areas: Areas | None,
+    coverage: float,
+    wanted: NDArray[np.bool_],
+) -> table_export.IntervalOf:
+    """Both ends of the interval of each column, of units of a level or of areas: from the
+    measurements, or, where these were made on demand, those that `das intervals` has made.
+    """
+    if release.measured is None:
+        return _made_ends(release, table, at, areas)
+    if areas is None:
+        known = Intervals(release.measured, release.universe(table), coverage)
+        return partial(known.ends, at, table.masks, wanted=wanted)
+    low = np.zeros((len(areas), len(table.columns)), dtype=np.int64)
+    high = np.full_like(low, UNKNOWN)
+    if wanted.any():
+        asked = statistics(release, [table.name])
+        found = counts(release, areas.some(wanted), asked, coverage).columns
+        for j, column in enumerate(found):
+            low[wanted, j], high[wanted, j] = column.low, column.high
+    return lambda start, stop: (low[start:stop], high[start:stop])
+
+
+def _made_ends(
+    release: ReleaseSource, table: Table, at: str, areas: Areas | None
+) -> table_export.IntervalOf:
+    """Those that `das intervals` has made."""
+    made = [] if areas is not None else list(release.intervals([table.name], [at]))
+    if not made:
+        raise UserError(
+            f"there are no intervals of {table.name} at {at}",
             where="--margins",
-            remedy=f"`{other}` has intervals of every column",
+            remedy=(
+                f"`das intervals RUN --table {table.name} --level {at}` makes them"
+                if areas is None
+                else "`das area` has intervals of areas"
+            ),
         )
-    if (noise or margins) and release.measured is None:
-        raise UserError(
-            "what was revealed of the measurements does not tell the noise of a table",
-            where="--noise, --margins",
-            remedy="leave it out: of the demographic file there are counts alone",
-        )
+    _, lower, upper, _ = made[0][3]
+    say_notes([MADE, *release.beside])
+    return lambda start, stop: (lower[start:stop], upper[start:stop])
 
 
+#: What margins from replicates are.
+MADE = "the ends are those of `das intervals`, at its coverage; what has none is not covered"
 #: What error to expect of areas across the levels.
 NOISE = (
     "{at}: sums of the published counts of {lowest}. NOISE_SE is the standard error of '{first}',"
@@ -244,23 +311,12 @@ def _found(
     release: ReleaseSource, prefixes: Sequence[str], called: Sequence[str], as_json: bool
 ) -> None:
     """Units of every level, and areas, by code, GEOID or name."""
-    kinds = {level: PlaceColumns.of_level(release.spine, level) for level in release.spine.levels}
-    kinds |= {a.kind: PlaceColumns.of_areas(a) for a in release.areas()}
-    rows: list[dict[str, Any]] = []
-    for level, places in kinds.items():
-        beside = {c.lower(): t for c, t in places.beside.items() if c in (NAME, GEOID)}
-        for unit in np.flatnonzero(places.wanted(prefixes, called)).tolist():
-            told = {"code": places.codes, "name": beside.get("name"), "geoid": beside.get("geoid")}
-            rows.append(
-                {"level": level}
-                | {c: "" if t is None else str(t[unit], "utf-8") for c, t in told.items()}
-            )
-    if not rows:
-        raise UserError(
-            "there is no such unit at any level",
-            where="--geocode, --name",
-            remedy="type less of the name; `das tables RUN` lists the levels",
-        )
+    found = place_search.matches(
+        place_search.every(release.spine, release.areas()), prefixes, called
+    )
+    if not found:
+        raise place_search.none_found()
+    rows = [{"level": p.level, "code": p.code, "name": p.name, "geoid": p.geoid} for p in found]
     if as_json:
         click.echo(json.dumps(marked_rows(rows, release.private), ensure_ascii=False))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,24 +17,24 @@ from das.cli.console import console
 from das.cli.options import PATH, guarded, json_option
 from das.engine.progress import duration
 from das.errors import UserError
-from das.files.run.board import Board, Standing
-from das.files.run.carrier import Record
+from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
+from das.files.run.store_sync import SyncRecord
+from das.files.run.task_store import Standing, TaskStore
 from das.jobs.tasks import do
 
 
-def _board(run: Path) -> tuple[Board, bool]:
-    """The board of a run, and whether the run has ended. Raises :class:`UserError` where there is
-    no run.
-    """
+def _task_store(run: Path) -> tuple[TaskStore, bool]:
+    """The task store of a run, and whether the run has ended. Raises :class:`UserError` where there
+    is no run."""
     directory = RunDirectory(run)
-    if not directory.root.is_dir() or not (directory.release.is_dir() or Board(run).stages()):
+    if not directory.root.is_dir() or not (directory.release.is_dir() or TaskStore(run).stages()):
         raise UserError(
             "there is no run here",
             where=run,
             remedy="name the folder that --out of `das run` named",
         )
-    return Board(run.resolve()), directory.manifest.exists()
+    return TaskStore(run.resolve()), directory.manifest.exists()
 
 
 @click.command()
@@ -42,10 +43,10 @@ def _board(run: Path) -> tuple[Board, bool]:
 @click.argument("partition")
 @guarded
 def task(run: Path, stage: str, partition: str) -> None:
-    """Do one task of a run, as `das tasks` names it; any machine can that has the folder of the
-    run.
+    """Do one task of a run, as `das tasks` names it. Any machine with the run's folder can do it.
 
-    To do it again, or twice at once, does no harm: it has one answer. Exit code 0 when it is done.
+    You can repeat a task, or do it twice at once: the result is the same. Exit code 0 means that
+    it is done.
     """
     began = perf_counter()
     do(run, stage, partition)
@@ -54,16 +55,16 @@ def task(run: Path, stage: str, partition: str) -> None:
 
 @click.command()
 @click.argument("run", type=PATH)
-@click.option("--stage", help="Of this stage alone.")
+@click.option("--stage", help="Only tasks of this stage.")
 @json_option
 @guarded
 def tasks(run: Path, stage: str | None, as_json: bool) -> None:
-    """What is left to do of the stages that have begun: a line `STAGE PARTITION` for each task, the
-    largest first.
+    """List the remaining tasks of the stages that have begun, largest first: a line `STAGE
+    PARTITION` for each.
     """
-    board, ended = _board(run)
-    stages = [] if ended else board.stages() if stage is None else [stage]
-    left = [t for s in stages for t in sorted(board.left(s), key=lambda t: -t.weight)]
+    task_store, ended = _task_store(run)
+    stages = [] if ended else task_store.stages() if stage is None else [stage]
+    left = [t for s in stages for t in sorted(task_store.left(s), key=lambda t: -t.weight)]
     if as_json:
         click.echo(
             json.dumps(
@@ -71,9 +72,9 @@ def tasks(run: Path, stage: str | None, as_json: bool) -> None:
                     {
                         "stage": t.stage,
                         "partition": t.partition,
-                        "shards": t.shards,
+                        "subtrees": t.subtrees,
                         "weight": t.weight,
-                        "failed": board.fault(t) is not None,
+                        "failed": task_store.fault(t) is not None,
                     }
                     for t in left
                 ]
@@ -89,14 +90,14 @@ def tasks(run: Path, stage: str | None, as_json: bool) -> None:
 @json_option
 @guarded
 def status(run: Path, as_json: bool) -> None:
-    """How far a run is: what is done of each stage, how fast it goes, when the stage ends, and who
-    is at work.
+    """Show a run's progress: the finished part of each stage, its speed and expected end, and the
+    active workers.
 
-    Words of errors can tell of the truth, if the stage sees it: they are for the eyes of whoever
-    may see confidential/."""
-    board, ended = _board(run)
-    standings = [board.standing(s) for s in board.stages()]
-    carried = Record(RunDirectory(run)).stores()
+    Error messages of a stage with access to the truth can reveal it. Show them only to people
+    who have access to confidential/."""
+    task_store, ended = _task_store(run)
+    standings = [task_store.standing(s) for s in task_store.stages()]
+    carried = SyncRecord(RunDirectory(run)).stores()
     if as_json:
         stores = [asdict(c) for c in carried]
         click.echo(
@@ -114,11 +115,8 @@ def status(run: Path, as_json: bool) -> None:
         click.echo(f"{run}: has ended")
         return
     if not standings:
-        click.echo(
-            f"{run}: has not ended, and no stage has begun that is done by tasks. A small run is"
-            " done by one process, which shows how far it is; if that was interrupted, `das run"
-            " CONFIG --out DIR --resume` goes on"
-        )
+        for line in _in_one_piece(RunDirectory(run)):
+            click.echo(line)
         return
     console().print(_table(standings))
     now = datetime.now(UTC)
@@ -130,8 +128,24 @@ def status(run: Path, as_json: bool) -> None:
             )
         for partition, fault in s.faults.items():
             click.echo(
-                f"failed: {s.stage} {partition}: {fault.error(board.task(s.stage, partition))}"
+                f"failed: {s.stage} {partition}: {fault.error(task_store.task(s.stage, partition))}"
             )
+
+
+def _in_one_piece(run: RunDirectory) -> Iterator[str]:
+    """How far a run is that is done by one process, without tasks."""
+    yield (
+        f"{run.root}: a process is at work in it"
+        if run.is_locked()
+        else f"{run.root}: has not ended, and no process of this machine is at work in it:"
+        f" `das run CONFIG --out {run.root} --resume` goes on"
+    )
+    known = LedgerFile(run.ledger).entries
+    measured = [s for s in known.last() if known.whole(s)]
+    yield f"  measured    {', '.join(f'{u}: {lv}' for u, lv in measured) or 'nothing yet'}"
+    for name in ("microdata", "tables"):
+        files = [p for p in (run.release / name).rglob("*") if p.is_file()]
+        yield f"  {name:11} {f'{len(files):,} files' if files else 'not yet'}"
 
 
 def _table(standings: list[Standing]) -> Table:

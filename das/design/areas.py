@@ -56,7 +56,7 @@ class Scatter:
         return Scatter(self.source[a:b], self.target[a:b], self.times[a:b])
 
     def add(self, out: Array, of: Array) -> None:
-        """``out[target] += times * of[source]``, ``(modes, entries)`` both."""
+        """``out[target] += times * of[source]``, ``(contrasts, entries)`` both."""
         for m in range(len(out)):
             out[m] += np.bincount(
                 self.target, weights=self.times * of[m, self.source], minlength=out.shape[1]
@@ -91,7 +91,7 @@ class CutNodes:
         return slice(int(a), int(b))
 
     def view(self, group: Stack, flat: Array) -> Array:
-        """The matrices of a group's pieces, ``(modes, pieces, size, size)``."""
+        """The matrices of a group's pieces, ``(contrasts, pieces, size, size)``."""
         here = self.pieces(group)
         part = flat[:, self.start[here.start] : self.start[here.stop]]
         return part.reshape(len(flat), here.stop - here.start, group.size, group.size)
@@ -153,9 +153,9 @@ class AreaTargets:
             tree, cut, Grams.of(layout, coordinates, queries), Grams.of(root, coordinates, queries)
         )
 
-    def part(self, modes: slice) -> AreaTargets:
-        """Of some modes alone."""
-        return replace(self, grams=self.grams.part(modes), root=self.root.part(modes))
+    def part(self, contrasts: slice) -> AreaTargets:
+        """Of some contrasts alone."""
+        return replace(self, grams=self.grams.part(contrasts), root=self.root.part(contrasts))
 
     def slopes(self, leaf: Array, c: Array, k: Array) -> Slopes:
         cut = self.cut

@@ -38,12 +38,12 @@ LevelQuery = tuple[str, str]
 
 @dataclass(frozen=True)
 class Choices:
-    r"""``pairs`` ``(J,)``: level and query of each draw, level by level, root first. ``classes``:
-    of each level and class of units that is measured the levels whose shares it holds, its own
-    among them (:func:`das.model.chains.classes`). Class draws ``(I,)`` are those of each class in
-    turn. ``each``: the precision that one rho buys, :math:`1/\sigma^2`: 1 where records are
-    replaced, 2 where they are added or removed; p and what follows from it is that many times as
-    much."""
+    r"""``pairs`` ``(J,)``: level and query of each measurement, level by level, root first.
+    ``classes``: of each level and class of units that is measured the levels whose shares it holds,
+    its own among them (:func:`das.model.chains.classes`). Class draws ``(I,)`` are those of each
+    class in turn. ``each``: the precision that one rho buys, :math:`1/\sigma^2`: 1 where records
+    are replaced, 2 where they are added or removed; p and what follows from it is that many times
+    as much."""
 
     pairs: tuple[LevelQuery, ...]
     classes: Mapping[LevelQuery, tuple[str, ...]]
@@ -72,17 +72,17 @@ class Choices:
 
     @cached_property
     def level(self) -> NDArray[np.intp]:
-        """The number of each draw's level, ``(J,)``."""
+        """The number of each measurement's level, ``(J,)``."""
         return np.array([self.levels.index(lv) for lv, _ in self.pairs], dtype=np.intp)
 
     @cached_property
     def places(self) -> tuple[LevelQuery, ...]:
-        """Level and class of each class, ``(K,)``: those without a draw are left out."""
+        """Level and class of each class, ``(K,)``: those without a measurement are left out."""
         return tuple(place for place in self.classes if place[0] in self.levels)
 
     @cached_property
     def members(self) -> tuple[tuple[int, str], ...]:
-        """Class and query of each class draw, ``(I,)``."""
+        """Class and query of each class measurement, ``(I,)``."""
         return tuple(
             (k, q)
             for k, (level, _) in enumerate(self.places)
@@ -92,12 +92,12 @@ class Choices:
 
     @cached_property
     def of_class(self) -> NDArray[np.intp]:
-        """The class of each class draw, ``(I,)``."""
+        """The class of each class measurement, ``(I,)``."""
         return np.array([k for k, _ in self.members], dtype=np.intp)
 
     @cached_property
     def of_pair(self) -> NDArray[np.intp]:
-        """The draw whose share of its level each class draw has, ``(I,)``."""
+        """The measurement whose share of its level each class measurement has, ``(I,)``."""
         at = {pair: j for j, pair in enumerate(self.pairs)}
         return np.array([at[self.places[k][0], q] for k, q in self.members], dtype=np.intp)
 
@@ -115,7 +115,7 @@ class Choices:
         )
 
     @property
-    def apart(self) -> bool:
+    def separate(self) -> bool:
         """Whether each class holds the share of its own level alone."""
         return all(len(held) == 1 for held in self.classes.values())
 
@@ -128,7 +128,7 @@ class Choices:
         return tuple(level for level in self.levels if level in ends)
 
     def _sums(self, rho: Array) -> tuple[Array, Array, Array]:
-        """S of each level, Y of each class, and each draw's share of its level."""
+        """S of each level, Y of each class, and each measurement's share of its level."""
         level = np.bincount(self.level, weights=rho, minlength=len(self.levels)).astype(np.float64)
         share = np.divide(
             rho, level[self.level], out=np.zeros_like(rho), where=level[self.level] > 0
@@ -136,13 +136,13 @@ class Choices:
         return level, self._holds @ level, share
 
     def precision(self, rho: Array) -> Array:
-        """p of each class draw, ``(I,)``."""
+        """p of each class measurement, ``(I,)``."""
         _, of_class, share = self._sums(rho)
         return self.each * of_class[self.of_class] * share[self.of_pair]
 
     def slope(self, rho: Array) -> Array:
         r"""The derivatives of p by :math:`\rho`, ``(I, J)``."""
-        if self.apart:
+        if self.separate:
             return self.each * (self.of_pair[:, None] == np.arange(len(rho))[None, :])
         level, of_class, share = self._sums(rho)
         mine = share[self.of_pair][:, None]
@@ -157,7 +157,7 @@ class Choices:
         return np.asarray(self.each * (held * mine + whole[:, None] * within), dtype=np.float64)
 
     def multiplier(self, rho: Array, h: Array) -> Array:
-        """m of each draw, ``(J,)``."""
+        """m of each measurement, ``(J,)``."""
         _, of_class, share = self._sums(rho)
         h = self.each * h
         deserved = self._holds.T @ np.bincount(
@@ -172,7 +172,7 @@ class Choices:
         )
 
     def most(self, h: Array) -> Array:
-        """c of each draw, ``(J,)``."""
+        """c of each measurement, ``(J,)``."""
         h = self.each * h
         best = np.zeros(len(self.places))
         np.maximum.at(best, self.of_class, h)

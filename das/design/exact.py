@@ -25,8 +25,8 @@ DIGITS = 6
 def shares(
     x: Mapping[LevelQuery, float], never_dropped: Collection[LevelQuery], floor: int = FLOOR
 ) -> dict[LevelQuery, Fraction]:
-    """Shares that sum to exactly 1, by largest remainders; of draws ``never_dropped`` at least
-    ``floor`` units.
+    """Shares that sum to exactly 1, by largest remainders; of measurements ``never_dropped`` at
+    least ``floor`` units.
 
     >>> found = shares(
     ...     {("A", "total"): 2.0, ("A", "detailed"): 1.0, ("B", "detailed"): 1e-9},

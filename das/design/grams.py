@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Grams:
     """``same`` ``(queries, entries)``: whether a query adds up row and column of an entry.
-    ``factor`` ``(queries, modes)``.
+    ``factor`` ``(queries, contrasts)``.
     """
 
     same: NDArray[np.bool_]
@@ -40,14 +40,13 @@ class Grams:
             same, np.array([coordinates.factor(q) for q in queries]), node, len(layout.size)
         )
 
-    def part(self, modes: slice) -> Grams:
-        """Of some modes alone."""
-        return replace(self, factor=self.factor[:, modes])
+    def part(self, contrasts: slice) -> Grams:
+        """Of some contrasts alone."""
+        return replace(self, factor=self.factor[:, contrasts])
 
     def apply(self, weight: Array, scale: Array) -> Array:
-        """``sum_q weight[node, q] scale[mode] factor[q, mode] same[q]``: ``(nodes, queries) ->
-        (modes, entries)``.
-        """
+        """``sum_q weight[node, q] scale[contrast] factor[q, contrast] same[q]``: ``(nodes, queries)
+        -> (contrasts, entries)``."""
         out = np.zeros((self.factor.shape[1], self.same.shape[1]))
         for q, same in enumerate(self.same):
             if weight[:, q].any():
@@ -57,16 +56,17 @@ class Grams:
         return out
 
     def adjoint(self, matrices: Array, scale: Array, queries: Sequence[int] | None = None) -> Array:
-        """``(modes, entries) -> (nodes, queries)``; those of ``queries`` alone, if it is given, and
-        zeros for the others.
-        """
+        """``(contrasts, entries) -> (nodes, queries)``; those of ``queries`` alone, if it is given,
+        and zeros for the others."""
         out = np.zeros((self.nodes, len(self.same)))
         known: dict[tuple[float, ...], Array] = {}
         for q in range(len(self.same)) if queries is None else queries:
-            by_mode = tuple((scale * self.factor[q]).tolist())
-            if by_mode not in known:
-                known[by_mode] = np.asarray(by_mode) @ matrices
+            by_contrast = tuple((scale * self.factor[q]).tolist())
+            if by_contrast not in known:
+                known[by_contrast] = np.asarray(by_contrast) @ matrices
             out[:, q] = np.bincount(
-                self.node, weights=np.where(self.same[q], known[by_mode], 0.0), minlength=self.nodes
+                self.node,
+                weights=np.where(self.same[q], known[by_contrast], 0.0),
+                minlength=self.nodes,
             )
         return out

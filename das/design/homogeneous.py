@@ -13,8 +13,8 @@ precisions of the levels :math:`j \ge g` add up, those above say nothing:
 with :math:`n_q` answers that somebody can give.
 
 Where totals are known down to level s, the inverses of :math:`g \le s` are those on the vectors
-that sum to zero, :math:`C - C11'C/1'C1`. All matrices are those of :mod:`das.estimate.modes`: 2 x 2
-for households of the redistricting schema. :math:`d\Lambda^{-1} = -\Lambda^{-1}
+that sum to zero, :math:`C - C11'C/1'C1`. All matrices are those of :mod:`das.estimate.contrasts`: 2
+x 2 for households of the redistricting schema. :math:`d\Lambda^{-1} = -\Lambda^{-1}
 d\Lambda\,\Lambda^{-1}` gives the gradient.
 
 Source: the closed form is checked in ``tests/design`` against dense least squares.
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from das.design.choices import Choices
 from das.design.model import Estimand, check_told, given_total, inverse
-from das.estimate.modes import Modes
+from das.estimate.contrasts import Contrasts
 from das.model.schema import Schema
 
 Array = NDArray[np.float64]
@@ -48,10 +48,10 @@ class Homogeneous:
     schema: Schema
     levels: tuple[str, ...]
     units: tuple[int, ...]
-    draws: Choices
-    aims: tuple[Estimand, ...]
+    measurements: Choices
+    estimands: tuple[Estimand, ...]
     known: int
-    modes: Modes
+    contrasts: Contrasts
     dense: NDArray[np.bool_]
 
     @staticmethod
@@ -59,15 +59,15 @@ class Homogeneous:
         schema: Schema,
         levels: Sequence[str],
         units: Sequence[int],
-        draws: Choices,
-        aims: Sequence[Estimand],
+        measurements: Choices,
+        estimands: Sequence[Estimand],
         known: int,
     ) -> Homogeneous:
         """Of people in households, where the schema has dwellings: hardly anybody lives
         elsewhere.
         """
-        queries = [schema.query(q) for q in dict.fromkeys(q for _, q in draws.pairs)]
-        modes = Modes.of(schema, [*queries, *(schema.query(a.query) for a in aims)])
+        queries = [schema.query(q) for q in dict.fromkeys(q for _, q in measurements.pairs)]
+        contrasts = Contrasts.of(schema, [*queries, *(schema.query(a.query) for a in estimands)])
         possible = schema.possible
         if schema.dwelling is not None:
             possible = possible & (schema.level_of(schema.dwelling) == 0)
@@ -75,38 +75,41 @@ class Homogeneous:
             schema,
             tuple(levels),
             tuple(units),
-            draws,
-            tuple(aims),
+            measurements,
+            tuple(estimands),
             known,
-            modes,
-            modes.dense_of(possible).astype(bool),
+            contrasts,
+            contrasts.dense_of(possible).astype(bool),
         )
 
     def _gram(self, query: str) -> Array:
-        """Q'Q, ``(modes, d, d)``."""
-        return self.modes.query(self.schema.query(query))[:, self.dense][:, :, self.dense]
+        """Q'Q, ``(contrasts, d, d)``."""
+        return self.contrasts.query(self.schema.query(query))[:, self.dense][:, :, self.dense]
 
     @cached_property
-    def _draws(self) -> tuple[NDArray[np.intp], Array]:
-        """Of each class draw the number of its level, and Q'Q."""
+    def _measurements(self) -> tuple[NDArray[np.intp], Array]:
+        """Of each class measurement the number of its level, and Q'Q."""
         level = np.array(
-            [self.levels.index(self.draws.places[k][0]) for k, _ in self.draws.members],
+            [
+                self.levels.index(self.measurements.places[k][0])
+                for k, _ in self.measurements.members
+            ],
             dtype=np.intp,
         )
-        return level, np.array([self._gram(q) for _, q in self.draws.members])
+        return level, np.array([self._gram(q) for _, q in self.measurements.members])
 
     @cached_property
     def _asked(self) -> tuple[NDArray[np.intp], Array]:
-        """Of each aim the number of its level, and what of V its variance is: the trace with
+        """Of each estimand the number of its level, and what of V its variance is: the trace with
         this.
         """
-        level = np.array([self.levels.index(a.place) for a in self.aims], dtype=np.intp)
-        of = [self._gram(a.query) / self._answers(a.query) for a in self.aims]
-        return level, np.array(of) * self.modes.multiplicity[:, None, None]
+        level = np.array([self.levels.index(a.place) for a in self.estimands], dtype=np.intp)
+        of = [self._gram(a.query) / self._answers(a.query) for a in self.estimands]
+        return level, np.array(of) * self.contrasts.multiplicity[:, None, None]
 
     def _answers(self, query: str) -> int:
         """Those that somebody can give."""
-        return len(np.unique(self.modes.answers(self.schema.query(query))[self.dense]))
+        return len(np.unique(self.contrasts.answers(self.schema.query(query))[self.dense]))
 
     @cached_property
     def _shape(self) -> tuple[Array, Array]:
@@ -120,8 +123,8 @@ class Homogeneous:
         )
 
     def _inverse(self, precision: Array) -> Array:
-        """Of each contrast, ``(levels, modes, d, d)``."""
-        level, gram = self._draws
+        """Of each contrast, ``(levels, contrasts, d, d)``."""
+        level, gram = self._measurements
         own = np.zeros((len(self.levels), *gram.shape[1:]))
         np.add.at(own, level, precision[:, None, None, None] * gram)
         summed = np.tensordot(self._shape[0], own, axes=1)
@@ -162,5 +165,5 @@ class Homogeneous:
         np.add.at(bar, level[some], each[some, None, None, None] * asked[some])
         inner = c @ np.tensordot(self._shape[1], bar, axes=1) @ c
         by_level = np.tensordot(self._shape[0].T, inner, axes=1)
-        at, gram = self._draws
+        at, gram = self._measurements
         return np.asarray(np.einsum("imab,imab->i", gram, by_level[at]))

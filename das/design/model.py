@@ -39,18 +39,18 @@ class Estimand:
 
 
 class Model(Protocol):
-    """Variances of the best linear unbiased estimates of some aims from everything that is
+    """Variances of the best linear unbiased estimates of some estimands from everything that is
     measured, before non-negativity."""
 
     @property
-    def draws(self) -> Choices: ...
+    def measurements(self) -> Choices: ...
 
     @property
-    def aims(self) -> tuple[Estimand, ...]: ...
+    def estimands(self) -> tuple[Estimand, ...]: ...
 
     def variances(self, precision: Array) -> Array:
-        """f ``(aims,)`` for the precisions of the class draws ``(I,)``: 0 where an aim is known
-        exactly.
+        """f ``(estimands,)`` for the precisions of the class measurements ``(I,)``: 0 where an
+        estimand is known exactly.
 
         Raises:
             SpecError: the measurements of some lowest units do not tell their cells apart.
@@ -59,16 +59,15 @@ class Model(Protocol):
 
     def gradient(self, precision: Array, weight: Array) -> tuple[Array, Array]:
         r"""f, and :math:`h_i = -\sum_a w_a\,\partial \log f_a/\partial p_i \ge 0` ``(I,)``, for
-        weights ``(aims,)``.
+        weights ``(estimands,)``.
         """
         ...
 
     def gradients(
         self, precision: Array, weights: Array, tick: Callable[[], None]
     ) -> tuple[Array, Array]:
-        """The same for several weights at one place, ``(n, aims) -> (n, I)``; ``tick`` is told of
-        each.
-        """
+        """The same for several weights at one place, ``(n, estimands) -> (n, I)``; ``tick`` is told
+        of each."""
         ...
 
 

@@ -19,10 +19,10 @@ from das.design.problem import Array, Incumbent, Problem, View
 
 #: What the multipliers of limits sum to at first, next to weights that sum to 1; and at most.
 _FIRST, _DEAREST = 1e-2, 1e6
-#: How much of the free part all draws have alike at first.
+#: How much of the free part all measurements have alike at first.
 _SPREAD = 0.01
-#: What the least share of a draw is on the way, which may yet grow.
-_FAINT = 1e-8
+#: What the least share of a measurement is on the way, which may yet grow.
+_NEGLIGIBLE = 1e-8
 #: The steps in which what is missing has to fall to half.
 _PATIENCE = 25
 #: The multipliers move half as fast as the allocation: together they would circle.
@@ -34,7 +34,7 @@ def steps(problem: Problem, incumbent: Incumbent, gap: float, most: int) -> None
     search = _Search.of(problem)
     before = np.inf
     for number in range(1, most + 1):
-        view = search.look()
+        view = search.evaluate()
         found = incumbent.see(view)
         if incumbent.done(gap) or not search.x.any():
             return
@@ -60,10 +60,10 @@ class _Search:
             problem, problem.spread(_SPREAD), limited * (1.0 if problem.least else _FIRST)
         )
 
-    def look(self) -> View:
+    def evaluate(self) -> View:
         problem = self.problem
         rho = problem.kept + self.x
-        p = problem.model.draws.precision(rho)
+        p = problem.model.measurements.precision(rho)
         f, h = problem.model.gradient(p, problem.weight + self.multiplier)
         return View(
             rho, f, problem.over(f), p, np.maximum(h, 0.0), self.multiplier.copy()
@@ -73,8 +73,8 @@ class _Search:
         total, some = self.problem.room, self.multiplier > 0
         if self.problem.least:  # towards limits that are met on the average
             total = float(self.x.sum() * np.exp(self.multiplier[some] @ view.over[some]))
-        least = np.where(self.x > 0, _FAINT * total, 0.0)
-        self.x = self.x * self.problem.model.draws.multiplier(view.rho, view.h)
+        least = np.where(self.x > 0, _NEGLIGIBLE * total, 0.0)
+        self.x = self.x * self.problem.model.measurements.multiplier(view.rho, view.h)
         self.x = np.maximum(self.x * (total / self.x.sum()), least)
         self.multiplier[some] *= np.exp(np.clip(view.over[some], -1.0, 1.0) * _DUAL)
         most = 1.0 if self.problem.least else _DEAREST

@@ -30,9 +30,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from das.design.problem import MET, Array, Certified, Incumbent, Problem, View
+from das.design.problem import MET, Array, CertifiedAllocation, Incumbent, Problem, View
 
-#: How much of the free part is even over all draws at the start, at least and at most.
+#: How much of the free part is even over all measurements at the start, at least and at most.
 _LEAST, _MOST = 1e-3, 0.1
 #: How far towards 0 a step takes a variable at most.
 _CLOSE = 0.95
@@ -45,7 +45,7 @@ _CENTRED = 10.0
 _DIFFERENCE = 1e-5
 #: With a barrier below the gap and limits exceeded by no more than this, steps that bring less than
 #: such a part of the gap; and after so many of them the search ends.
-_NEAR, _IDLE, _TRIES = 1e-6, 0.1, 3
+_NEAR, _STALLED, _TRIES = 1e-6, 0.1, 3
 #: Halvings of a step.
 _HALVINGS = 20
 
@@ -57,22 +57,22 @@ def steps(
     of them; or until multipliers sum to more than ``dear`` and no limits have been met: it looks as
     if nothing met them."""
     point = _Point.of(problem, incumbent.best)
-    before, idle = np.inf, 0
+    before, stalled = np.inf, 0
     for _ in range(most):
-        view, slopes = point.look(incumbent)
+        view, slopes = point.evaluate(incumbent)
         found = incumbent.see(view)
         if incumbent.done(gap) or (found.over > MET and point.dual.sum() > dear):
             return
         near = point.barrier * point.terms < gap and view.exceeded < _NEAR
-        idle = idle + 1 if near and found.missing > before - _IDLE * gap else 0
+        stalled = stalled + 1 if near and found.missing > before - _STALLED * gap else 0
         before = min(before, found.missing)
-        if idle > _TRIES or not point.step(view, slopes, incumbent):
+        if stalled > _TRIES or not point.step(view, slopes, incumbent):
             return
 
 
 @dataclass
 class _Point:
-    """``x`` ``(free,)`` and z; ``slack`` and ``dual`` ``(limits,)``, s and lambda, of the aims
+    """``x`` ``(free,)`` and z; ``slack`` and ``dual`` ``(limits,)``, s and lambda, of the estimands
     ``some`` that have a limit; ``last``: how long the last step was; ``penalty``, of what limits
     are exceeded by."""
 
@@ -87,7 +87,7 @@ class _Point:
     penalty: float = 0.0
 
     @staticmethod
-    def of(problem: Problem, found: Certified) -> _Point:
+    def of(problem: Problem, found: CertifiedAllocation) -> _Point:
         part = float(np.clip(found.missing, _LEAST, _MOST))
         total = max(float((found.rho - problem.kept).sum()), _LEAST * problem.room)
         free = ~problem.held
@@ -129,13 +129,13 @@ class _Point:
         out[self.some] += self.dual
         return out
 
-    def look(self, incumbent: Incumbent) -> tuple[View, Array]:
+    def evaluate(self, incumbent: Incumbent) -> tuple[View, Array]:
         """What there is at x, and the derivatives of the objective and of each phi by log x, ``(1 +
         limits, free)``.
         """
         problem, rho = self.problem, self.rho(self.x)
-        draws = problem.model.draws
-        p = draws.precision(rho)
+        measurements = problem.model.measurements
+        p = measurements.precision(rho)
         weights = np.zeros((1 + len(self.some), len(problem.weight)))
         weights[0] = problem.weight
         weights[np.arange(1, len(weights)), self.some] = 1.0
@@ -144,7 +144,7 @@ class _Point:
         multiplier = np.zeros(len(problem.weight))
         multiplier[self.some] = self.dual
         view = View(rho, f, problem.over(f), p, rows[0] + self.dual @ rows[1:], multiplier)
-        slopes = -(rows @ draws.slope(rho))[:, ~problem.held] * self.x
+        slopes = -(rows @ measurements.slope(rho))[:, ~problem.held] * self.x
         if problem.least:
             slopes[0] = self.x / problem.room
         return view, slopes
@@ -152,13 +152,13 @@ class _Point:
     def _curvature(self, incumbent: Incumbent) -> Array:
         """H by log x, without what is negative of it."""
         problem, weights = self.problem, self._weights()
-        draws = problem.model.draws
+        measurements = problem.model.measurements
 
         def gradient(x: Array) -> Array:
             rho = self.rho(x)
-            _, h = problem.model.gradient(draws.precision(rho), weights)
+            _, h = problem.model.gradient(measurements.precision(rho), weights)
             incumbent.tick()
-            return -(h @ draws.slope(rho))[~problem.held]
+            return -(h @ measurements.slope(rho))[~problem.held]
 
         first = gradient(self.x)
         moved = np.repeat(self.x[None], len(self.x), axis=0)

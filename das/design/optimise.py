@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from das.design import multiplicative, newton
-from das.design.problem import MET, Certified, Incumbent, Problem
+from das.design.problem import MET, CertifiedAllocation, Incumbent, Problem
 from das.errors import SpecError
 
 #: What is as good as an unlimited budget, as a multiple of the present one.
@@ -26,8 +26,8 @@ def optimise(
     problem: Problem,
     gap: float = 1e-3,
     steps: int = 2000,
-    progress: Callable[[Certified], None] | None = None,
-) -> Certified:
+    progress: Callable[[CertifiedAllocation], None] | None = None,
+) -> CertifiedAllocation:
     """To a certified relative gap of ``gap``, or for ``steps`` steps: what was found is said with
     its gap. ``progress`` is told at every step, and within those that take long.
 
@@ -49,7 +49,7 @@ def optimise(
     best = incumbent.best
     if problem.least:
         best = min(
-            _within(problem, best), _within(problem, incumbent.nearest), key=lambda c: c.rank
+            _scaled(problem, best), _scaled(problem, incumbent.nearest), key=lambda c: c.rank
         )
     else:
         best = _between(problem, best)
@@ -63,17 +63,17 @@ def optimise(
     return _priced(problem, replace(best, variances=problem.variances(best.rho)))
 
 
-def _priced(problem: Problem, found: Certified) -> Certified:
+def _priced(problem: Problem, found: CertifiedAllocation) -> CertifiedAllocation:
     """Where some of the allocation is kept, prices are shares of what is free: what is kept buys
     without being shared out.
     """
-    draws, some = problem.model.draws, np.flatnonzero(found.price > 0)
+    measurements, some = problem.model.measurements, np.flatnonzero(found.price > 0)
     if not problem.kept.any() or not len(some):
         return found
     one = np.eye(len(found.price))[some]
-    _, rows = problem.model.gradients(draws.precision(found.rho), one, lambda: None)
+    _, rows = problem.model.gradients(measurements.precision(found.rho), one, lambda: None)
     worth = found.price[some] * np.maximum(
-        rows @ draws.slope(found.rho) @ (found.rho - problem.kept), 0.0
+        rows @ measurements.slope(found.rho) @ (found.rho - problem.kept), 0.0
     )
     if not worth.any():
         return found
@@ -82,7 +82,7 @@ def _priced(problem: Problem, found: Certified) -> Certified:
     return replace(found, price=price)
 
 
-def _within(problem: Problem, found: Certified) -> Certified:
+def _scaled(problem: Problem, found: CertifiedAllocation) -> CertifiedAllocation:
     """For the least total: just as much more as the limits need."""
     for i in range(20):
         if found.over <= 1e-9:
@@ -99,7 +99,7 @@ def _within(problem: Problem, found: Certified) -> Certified:
     return found
 
 
-def _between(problem: Problem, found: Certified) -> Certified:
+def _between(problem: Problem, found: CertifiedAllocation) -> CertifiedAllocation:
     """Of a given total, where limits are exceeded that the start meets: as far from the start
     towards what was found as they allow. Logs of variances are convex, so a part of the way brings
     as much of what was found, or more."""
@@ -137,7 +137,7 @@ def _check_held(problem: Problem) -> None:
     plenty = problem.kept + np.where(problem.held, 0.0, _PLENTY * problem.start.sum())
     over = problem.over(problem.variances(plenty))
     if over.max() > MET:
-        worst = problem.model.aims[int(np.argmax(over))]
+        worst = problem.model.estimands[int(np.argmax(over))]
         raise SpecError(
             f"no rho meets these limits: {worst} hangs on draws that are held",
             where="hold",
@@ -150,7 +150,7 @@ def _check_possible(problem: Problem, steps: int) -> None:
     total = float(problem.start.sum())
     least = optimise(replace(problem, weight=np.zeros_like(problem.weight)), 1e-3, steps)
     if least.bound > total * (1 + MET):
-        worst = problem.model.aims[int(np.argmax(least.price))]
+        worst = problem.model.estimands[int(np.argmax(least.price))]
         raise SpecError(
             f"no allocation of rho = {total:.4g} meets these limits: they need {least.bound:.4g} at"
             f" least, most of it for {worst}",

@@ -8,10 +8,10 @@ at the leaves :math:`C = \Lambda^{-1}`; and from the root, where :math:`V = C`, 
 
 .. math:: M_u = K_u - K_u V_u K_u, \qquad V_c = C_c - C_c M_u C_c .
 
-It is :mod:`das.estimate.information` without the means, in the steps of :mod:`das.fold`: S combines,
-J conditions, V restricts. A known total leaves of C what it says of vectors that sum to zero,
-:math:`C - C11'C/1'C1`. Where those of all children are known, :math:`S_u 1 = 0`, and the inverse is
-that of :math:`S_u + a11'`, which is the same on such vectors
+It is :mod:`das.estimate.information` without the means, in the steps of :mod:`das.fold`: S
+combines, J conditions, V restricts. A known total leaves of C what it says of vectors that sum to
+zero, :math:`C - C11'C/1'C1`. Where those of all children are known, :math:`S_u 1 = 0`, and the
+inverse is that of :math:`S_u + a11'`, which is the same on such vectors
 (:func:`das.estimate.information.invertible`).
 
 The walk is one of its own, over stacks of nodes of one depth and size in flat arrays: nodes have
@@ -27,7 +27,8 @@ root
 
 and from the root to the leaves :math:`\bar J = -C\bar C C`, :math:`\bar S = -K(\bar K + \bar J)K`,
 :math:`\bar C_c \mathrel{+}= \bar S`, :math:`\bar\Lambda = \bar J`. That is as much work as the
-value, for any number of draws and aims. :math:`dC = -C\,dJ\,C` holds with a known total, too."""
+value, for any number of measurements and estimands. :math:`dC = -C\,dJ\,C` holds with a known
+total, too."""
 
 from __future__ import annotations
 
@@ -58,8 +59,8 @@ class Pass:
 
 @dataclass(frozen=True, eq=False)
 class TreePasses:
-    """Both ways over a tree, of matrices of the inner nodes and of the kinds, flat, ``(modes,
-    entries)``. ``totals``: whether the first of the modes has a total."""
+    """Both ways over a tree, of matrices of the inner nodes and of the kinds, flat, ``(contrasts,
+    entries)``. ``totals``: whether the first of the contrasts has a total."""
 
     tree: Tree
     totals: bool
@@ -107,7 +108,7 @@ class TreePasses:
         return self._to_kinds(out * self.tree.counts)
 
     def _inverse(self, j: Array, known: NDArray[np.bool_], *, leaves: bool = False) -> Array:
-        """C of J, ``(modes, nodes, size, size)``; given the total where it is ``known``."""
+        """C of J, ``(contrasts, nodes, size, size)``; given the total where it is ``known``."""
         c = inverse(j)
         if leaves:
             check_told(j, c)

@@ -1,6 +1,6 @@
 r"""The problem of the best allocation, and the proof of how good any other could be.
 
-Precisions p are those of the class draws, :math:`f_a(p)` the variances of the aims
+Precisions p are those of the class measurements, :math:`f_a(p)` the variances of the estimands
 (:mod:`das.design.model`). :math:`f_a = c'X(p)^{-1}c` with X linear in p. On a line, with :math:`X =
 LL'` and a step of eigenvalues d, :math:`f = \sum_i y_i^2/(1 + t d_i)`: every term is log-convex in
 t, and so are sums of such terms. Hence every :math:`\log f_a` is convex in p. And :math:`f(cp) =
@@ -30,8 +30,9 @@ with L the first two sums. For the least total, with the multipliers scaled so t
 Both hold at every allocation and for all multipliers, so the best of all that were looked at
 counts.
 
-*Prices.* f is homogeneous, so the multipliers say which share of the allocation each aim costs:
-:math:`\sum_j \rho_j \sum_i h^{(a)}_i = w_a + \lambda_a`. They are those of the best bound."""
+*Prices.* f is homogeneous, so the multipliers say which share of the allocation each estimand
+costs: :math:`\sum_j \rho_j \sum_i h^{(a)}_i = w_a + \lambda_a`. They are those of the best
+bound."""
 
 from __future__ import annotations
 
@@ -56,10 +57,10 @@ _MANY = 500.0
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """``weight`` ``(aims,)`` sums to 1, or is 0 for the least total; ``limit`` ``(aims,)``
-    variances, infinite where there is none; ``kept`` ``(draws,)`` stays, and of those that are
-    ``held`` it is all; ``start`` ``(draws,)``, at least that, is where the search begins and,
-    except for the least total, how much there is in all."""
+    """``weight`` ``(estimands,)`` sums to 1, or is 0 for the least total; ``limit``
+    ``(estimands,)`` variances, infinite where there is none; ``kept`` ``(measurements,)`` stays,
+    and of those that are ``held`` it is all; ``start`` ``(measurements,)``, at least that, is where
+    the search begins and, except for the least total, how much there is in all."""
 
     model: Model
     weight: Array
@@ -85,7 +86,7 @@ class Problem:
         return float(self.start.sum()) if self.least and free <= 0 else free
 
     def variances(self, rho: Array) -> Array:
-        return self.model.variances(self.model.draws.precision(rho))
+        return self.model.variances(self.model.measurements.precision(rho))
 
     def value(self, rho: Array, f: Array) -> float:
         """What is minimised."""
@@ -95,7 +96,7 @@ class Problem:
         return float(self.weight[some] @ np.log(f[some]))
 
     def over(self, f: Array) -> Array:
-        """Of each aim log(f/t), minus infinity where it has no limit or is known exactly."""
+        """Of each estimand log(f/t), minus infinity where it has no limit or is known exactly."""
         out = np.full(len(f), -np.inf)
         some = self.limited & (f > 0)
         out[some] = np.log(f[some] / self.limit[some])
@@ -130,10 +131,10 @@ class View:
 
 
 @dataclass(frozen=True, eq=False)
-class Certified:
-    """``rho`` of each draw; ``variances`` of each aim; ``price``: the share of the allocation that
-    each aim costs. ``value`` is what was minimised, and nothing is less than ``bound``; ``over``:
-    by how much, in logs, a limit is exceeded."""
+class CertifiedAllocation:
+    """``rho`` of each measurement; ``variances`` of each estimand; ``price``: the share of the
+    allocation that each estimand costs. ``value`` is what was minimised, and nothing is less than
+    ``bound``; ``over``: by how much, in logs, a limit is exceeded."""
 
     rho: Array
     variances: Array
@@ -183,28 +184,30 @@ class Incumbent:
     """The best allocation and the best bound of all that were looked at. ``progress`` hears of
     every look, and of what takes time between two."""
 
-    def __init__(self, problem: Problem, progress: Callable[[Certified], None] | None) -> None:
+    def __init__(
+        self, problem: Problem, progress: Callable[[CertifiedAllocation], None] | None
+    ) -> None:
         self._problem, self._progress = problem, progress
-        self._best: Certified | None = None
-        self._nearest: Certified | None = None
+        self._best: CertifiedAllocation | None = None
+        self._nearest: CertifiedAllocation | None = None
         self._bound, self._price, self.looks = -np.inf, problem.weight, 0
         self._settled = np.inf
 
     @property
-    def best(self) -> Certified:
+    def best(self) -> CertifiedAllocation:
         assert self._best is not None
         return replace(self._best, bound=self._bound, price=self._price, steps=self.looks)
 
     @property
-    def nearest(self) -> Certified:
+    def nearest(self) -> CertifiedAllocation:
         """The least of all, limits met or nearly."""
         assert self._nearest is not None
         return replace(self._nearest, bound=self._bound, price=self._price, steps=self.looks)
 
-    def see(self, view: View) -> Certified:
+    def see(self, view: View) -> CertifiedAllocation:
         self.looks += 1
-        draws = self._problem.model.draws
-        bound = _bound(self._problem, view, draws.most(view.h))
+        measurements = self._problem.model.measurements
+        bound = _bound(self._problem, view, measurements.most(view.h))
         if bound > self._bound or self.looks == 1:
             price = self._problem.weight + view.multiplier
             self._bound, self._price = bound, price / max(float(price.sum()), 1e-300)
@@ -213,8 +216,8 @@ class Incumbent:
             self._best = here
         if self._nearest is None or here.nearly < self._nearest.nearly:
             self._nearest = here
-        if not draws.apart and here.over <= MET:
-            near = _bound(self._problem, view, view.h @ draws.slope(view.rho))
+        if not measurements.separate and here.over <= MET:
+            near = _bound(self._problem, view, view.h @ measurements.slope(view.rho))
             self._settled = replace(here, bound=near).missing
         self.tick()
         return self.best
@@ -228,14 +231,14 @@ class Incumbent:
         if self._progress is not None and self._best is not None:
             self._progress(self.best)
 
-    def _reached(self, view: View) -> Certified:
+    def _reached(self, view: View) -> CertifiedAllocation:
         """What this allocation is; for the least total, made just large enough, where variances
         fall with the whole: a part that stays does not grow with it."""
         problem, rho, f, over = self._problem, view.rho, view.f, view.exceeded
         if problem.least and (not over or not problem.kept.any()):
             factor = float(np.exp(view.over.max()))
             rho, f, over = problem.kept + (view.rho - problem.kept) * factor, f / factor, 0.0
-        return Certified(
+        return CertifiedAllocation(
             rho, f, self._price, problem.value(rho, f), -np.inf, over, 0, problem.least
         )
 

@@ -2,8 +2,8 @@ r"""A model of a real tree: variances of the best estimates of levels and areas 
 plan, and their gradient.
 
 Least squares of the tree is :mod:`das.design.passes`; what is here is what each node is measured
-with (:class:`das.design.grams.Grams`), and what each aim is a mean of. Of :math:`F = \sum_a w_a
-\log f_a` the derivatives by V of nodes and by slopes of areas go back through the passes."""
+with (:class:`das.design.grams.Grams`), and what each estimand is a mean of. Of :math:`F = \sum_a
+w_a \log f_a` the derivatives by V of nodes and by slopes of areas go back through the passes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 #: What is below this is rounding error, in variances relative to the sum of what they are made of.
 _LITTLE = 1e-13
 
-#: Modes are gone through one by one where their matrices together take more bytes than this.
+#: Contrasts are gone through one by one where their matrices together take more bytes than this.
 TOGETHER = 1e9
 
 
@@ -35,14 +35,14 @@ TOGETHER = 1e9
 class Recursion:
     """A model (:class:`das.design.model.Model`) of a tree. ``every``: variances are means over all
     answers of all units, or over those that a unit may have somebody in. ``areas``: by kind, what
-    is needed for aims at these. Modes are apart from each other: a model of some of them has
-    ``part_of`` the matrices of all, and ``totals`` if the first mode is among them."""
+    is needed for aims at these. Contrasts are apart from each other: a model of some of them has
+    ``part_of`` the matrices of all, and ``totals`` if the first contrast is among them."""
 
     schema: Schema
     tree: Tree
     coordinates: Coordinates
-    draws: Choices
-    aims: tuple[Estimand, ...]
+    measurements: Choices
+    estimands: tuple[Estimand, ...]
     levels: tuple[str, ...]
     every: bool
     areas: Mapping[str, AreaTargets]
@@ -52,7 +52,9 @@ class Recursion:
     @cached_property
     def queries(self) -> tuple[str, ...]:
         return tuple(
-            dict.fromkeys((*(q for _, q in self.draws.pairs), *(a.query for a in self.aims)))
+            dict.fromkeys(
+                (*(q for _, q in self.measurements.pairs), *(a.query for a in self.estimands))
+            )
         )
 
     @cached_property
@@ -72,24 +74,24 @@ class Recursion:
 
     @cached_property
     def parts(self) -> tuple[Recursion, ...]:
-        """This, or where its matrices are large one model for each mode."""
-        modes = len(self.coordinates.multiplicity)
-        if modes == 1 or self.tree.bytes(modes) <= TOGETHER:
+        """This, or where its matrices are large one model for each contrast."""
+        contrasts = len(self.coordinates.multiplicity)
+        if contrasts == 1 or self.tree.bytes(contrasts) <= TOGETHER:
             return (self,)
-        return tuple(self._part(slice(m, m + 1)) for m in range(modes))
+        return tuple(self._part(slice(m, m + 1)) for m in range(contrasts))
 
     @property
     def modes_at_once(self) -> int:
         return 1 if len(self.parts) > 1 else len(self.coordinates.multiplicity)
 
-    def _part(self, modes: slice) -> Recursion:
+    def _part(self, contrasts: slice) -> Recursion:
         inner, leaves = self._grams
         return replace(
             self,
-            coordinates=self.coordinates.part(modes),
-            areas={k: a.part(modes) for k, a in self.areas.items()},
-            part_of=(inner.part(modes), leaves.part(modes)),
-            totals=modes.start == 0,
+            coordinates=self.coordinates.part(contrasts),
+            areas={k: a.part(contrasts) for k, a in self.areas.items()},
+            part_of=(inner.part(contrasts), leaves.part(contrasts)),
+            totals=contrasts.start == 0,
         )
 
     # --- up and down
@@ -105,8 +107,8 @@ class Recursion:
 
     def _own(self, precision: Array) -> tuple[Array, Array]:
         """The precisions of their own measurements, of inner nodes and kinds."""
-        of_class = np.zeros((len(self.draws.places), len(self.queries)))
-        for i, (k, q) in enumerate(self.draws.members):
+        of_class = np.zeros((len(self.measurements.places), len(self.queries)))
+        for i, (k, q) in enumerate(self.measurements.members):
             of_class[k, self.queries.index(q)] += precision[i]
         layouts = (self.tree.inner, self.tree.leaves)
         inner, leaves = (
@@ -115,24 +117,26 @@ class Recursion:
         )
         return inner, leaves
 
-    # --- aims
+    # --- estimands
     # -------------------------------------------------------------------------------------------------
 
     @cached_property
     def _share(self) -> Array:
-        """What one answer of one unit, or area, counts for in the mean that an aim is,
-        ``(aims,)``.
+        """What one answer of one unit, or area, counts for in the mean that an estimand is,
+        ``(estimands,)``.
         """
-        return np.array([1.0 / max(self._counted(a), 1) for a in self.aims])
+        return np.array([1.0 / max(self._counted(a), 1) for a in self.estimands])
 
-    def _counted(self, aim: Estimand) -> int:
-        """The answers that an aim is a mean over."""
-        query = self.schema.query(aim.query)
-        if aim.areas:
-            return query.answers * (len(aim.some) if aim.some else self.areas[aim.place].cut.areas)
+    def _counted(self, estimand: Estimand) -> int:
+        """The answers that an estimand is a mean over."""
+        query = self.schema.query(estimand.query)
+        if estimand.areas:
+            return query.answers * (
+                len(estimand.some) if estimand.some else self.areas[estimand.place].cut.areas
+            )
         if self.every:
-            return query.answers * self.tree.units[aim.place]
-        label, level = self.coordinates.label(query), self.levels.index(aim.place)
+            return query.answers * self.tree.units[estimand.place]
+        label, level = self.coordinates.label(query), self.levels.index(estimand.place)
         total = 0
         for layout, times in (
             (self.tree.inner, np.ones(len(self.tree.parent))),
@@ -144,9 +148,10 @@ class Recursion:
         return total * query.answers // len(np.unique(label))
 
     def _level_weights(self, layout: Placement, each: Array) -> Array:
-        """Of each node and query, the weights of its levels: ``(aims,) -> (nodes, queries)``."""
+        """Of each node and query, the weights of its levels: ``(estimands,) -> (nodes,
+        queries)``."""
         by_level = np.zeros((len(self.levels), len(self.queries)))
-        for a, w in zip(self.aims, each, strict=True):
+        for a, w in zip(self.estimands, each, strict=True):
             if not a.areas:
                 by_level[self.levels.index(a.place), self.queries.index(a.query)] += w
         return layout.levels @ by_level
@@ -154,13 +159,13 @@ class Recursion:
     def _area_weights(self, kind: str, areas: int, each: Array) -> Array:
         """Of each area of a kind and query, ``(areas, queries)``."""
         out = np.zeros((areas, len(self.queries)))
-        for a, w in zip(self.aims, each, strict=True):
+        for a, w in zip(self.estimands, each, strict=True):
             if a.areas and a.place == kind:
                 out[list(a.some) if a.some else slice(None), self.queries.index(a.query)] += w
         return out
 
     def variances(self, precision: Array) -> Array:
-        value, size = np.zeros(len(self.aims)), np.zeros(len(self.aims))
+        value, size = np.zeros(len(self.estimands)), np.zeros(len(self.estimands))
         for part in self.parts:
             found = part.passes(precision)
             more = part._sums(found, part._slopes(found))
@@ -183,7 +188,7 @@ class Recursion:
                 f = self._mean(*part._sums(found, slopes))
             for i in np.flatnonzero(weights.any(axis=1)):
                 each = np.divide(weights[i], f, out=np.zeros_like(f), where=f > 0) * self._share
-                rows[i] += part._of_draws(*part._adjoint(found, slopes, each))
+                rows[i] += part._of_measurements(*part._adjoint(found, slopes, each))
                 tick()
         assert f is not None
         return f, rows
@@ -194,7 +199,7 @@ class Recursion:
         }
 
     def _sums(self, found: Pass, slopes: Mapping[str, Slopes]) -> tuple[Array, Array]:
-        """What each aim is a mean of, summed; and the sizes of what was added up."""
+        """What each estimand is a mean of, summed; and the sizes of what was added up."""
         tree, scale = self.tree, self.coordinates.multiplicity
         kinds = self._passes.of_kinds(found)
         by_level, most = (
@@ -205,8 +210,8 @@ class Recursion:
             kind: areas.variances(slopes[kind], found.c, scale)
             for kind, areas in self.areas.items()
         }
-        out = np.empty((2, len(self.aims)))
-        for i, a in enumerate(self.aims):
+        out = np.empty((2, len(self.estimands)))
+        for i, a in enumerate(self.estimands):
             query = self.queries.index(a.query)
             if a.areas:
                 here = list(a.some) if a.some else slice(None)
@@ -238,20 +243,20 @@ class Recursion:
     @cached_property
     def _of_levels(self) -> list[int]:
         """The queries that are asked of levels."""
-        return sorted({self.queries.index(a.query) for a in self.aims if not a.areas})
+        return sorted({self.queries.index(a.query) for a in self.estimands if not a.areas})
 
-    def _of_draws(self, inner: Array, leaves: Array) -> Array:
-        """From what precisions of nodes are worth to that of class draws, ``(I,)``."""
+    def _of_measurements(self, inner: Array, leaves: Array) -> Array:
+        """From what precisions of nodes are worth to that of class measurements, ``(I,)``."""
         worth = self._by(
             (self.tree.inner.classes, self.tree.leaves.classes), (inner, leaves), self._ones
         )
-        return np.array([-worth[k, self.queries.index(q)] for k, q in self.draws.members])
+        return np.array([-worth[k, self.queries.index(q)] for k, q in self.measurements.members])
 
     def _adjoint(
         self, found: Pass, slopes: Mapping[str, Slopes], each: Array
     ) -> tuple[Array, Array]:
         """The derivatives by the precisions of inner nodes and of kinds of ``each`` times the sums
-        that aims are means of.
+        that estimands are means of.
         """
         tree, scale = self.tree, self.coordinates.multiplicity
         bar_v = self._grams[0].apply(self._level_weights(tree.inner, each), scale)

@@ -5,8 +5,8 @@ of either is measured of both. So is a unit whose other children can hold nobody
 then has two children or more. Nodes without children that have the same coordinates and are
 measured alike are one *kind*: of 25,000 blocks there are dozens, over all that structures allow.
 
-Square matrices of the nodes lie one after another in flat arrays ``(modes, entries)``, those of one
-depth and size together."""
+Square matrices of the nodes lie one after another in flat arrays ``(contrasts, entries)``, those of
+one depth and size together."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ class Tree:
     node: tuple[Ints, ...]
     units: Mapping[str, int]
 
-    def bytes(self, modes: int) -> float:
-        """What a search holds with so many modes at once."""
-        return held_bytes(int(self.inner.start[-1]), len(self.edge_into), modes)
+    def bytes(self, contrasts: int) -> float:
+        """What a search holds with so many contrasts at once."""
+        return held_bytes(int(self.inner.start[-1]), len(self.edge_into), contrasts)
 
     def edges(self, group: Stack) -> slice:
         """Those from the kinds of a group."""
@@ -134,15 +134,14 @@ class Tree:
         )
 
 
-def held_bytes(inner: int, edges: int, modes: int) -> float:
-    """Of entries of the matrices of inner nodes and of edges: indices, and the arrays of each mode,
-    measured.
-    """
-    return inner * (_INDEX + 8.0 * _INNER * modes) + edges * (_INDEX + 8.0 * _EDGE * modes)
+def held_bytes(inner: int, edges: int, contrasts: int) -> float:
+    """Of entries of the matrices of inner nodes and of edges: indices, and the arrays of each
+    contrast, measured."""
+    return inner * (_INDEX + 8.0 * _INNER * contrasts) + edges * (_INDEX + 8.0 * _EDGE * contrasts)
 
 
-#: Bytes of the indices of an entry; and how many arrays of a mode there are at once, of inner nodes
-#: and of edges.
+#: Bytes of the indices of an entry; and how many arrays of a contrast there are at once, of inner
+#: nodes and of edges.
 _INDEX, _INNER, _EDGE = 40.0, 10.0, 7.0
 
 #: The node of a unit that can hold nobody.
@@ -323,7 +322,7 @@ def _check_room(inner: Sequence[Ints], edges: Sequence[Ints], room: float) -> No
             f" {room / 1e9:.1f}: {len(inner):,} units with matrices of up to {most:,} rows",
             where="geography",
             remedy=(
-                "give --units in place of the real tree, fewer recoded queries, or a part of the"
+                "give --units instead of the real tree, fewer recoded queries, or a part of the"
                 " data"
             ),
         )

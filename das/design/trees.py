@@ -16,8 +16,8 @@ from das.design.coordinates import Coordinates
 from das.design.model import Estimand
 from das.design.recursion import Recursion
 from das.design.tree import grow
+from das.estimate.contrasts import Contrasts
 from das.estimate.information import support
-from das.estimate.modes import Modes
 from das.fold import Tiers
 from das.model.areas import Areas
 from das.model.histogram import Histogram
@@ -32,26 +32,26 @@ def of_structures(
     schema: Schema,
     tree: MeasuredSpine,
     bounds: Mapping[str, LevelBounds],
-    draws: Choices,
-    aims: Sequence[Estimand],
+    measurements: Choices,
+    estimands: Sequence[Estimand],
     areas: Mapping[str, Areas],
     room: float = np.inf,
 ) -> Recursion:
     """Each unit may hold what its bounds allow: what is published of structures, and nothing else,
     enters. ``room``: the bytes that there are."""
-    names = dict.fromkeys((*(q for _, q in draws.pairs), *(a.query for a in aims)))
-    modes = Modes.of(schema, [schema.query(q) for q in names])
+    names = dict.fromkeys((*(q for _, q in measurements.pairs), *(a.query for a in estimands)))
+    contrasts = Contrasts.of(schema, [schema.query(q) for q in names])
     lowest = bounds[tree.spine.levels[-1]]
-    rows = support(modes, lowest.some(_first_of_each(lowest)))
+    rows = support(contrasts, lowest.some(_first_of_each(lowest)))
     unit, level = np.nonzero(rows[lowest.limits.row])
     return _model(
         schema,
         tree,
         bounds,
-        draws,
-        aims,
+        measurements,
+        estimands,
         areas,
-        Coordinates.of_modes(modes),
+        Coordinates.of_contrasts(contrasts),
         unit,
         level,
         room,
@@ -64,8 +64,8 @@ def of_cells(
     tree: MeasuredSpine,
     bounds: Mapping[str, LevelBounds],
     lowest: Histogram,
-    draws: Choices,
-    aims: Sequence[Estimand],
+    measurements: Choices,
+    estimands: Sequence[Estimand],
     areas: Mapping[str, Areas],
     room: float = np.inf,
 ) -> Recursion:
@@ -76,8 +76,8 @@ def of_cells(
         schema,
         tree,
         bounds,
-        draws,
-        aims,
+        measurements,
+        estimands,
         areas,
         Coordinates.of_cells(schema),
         lowest.unit[some],
@@ -98,8 +98,8 @@ def _model(
     schema: Schema,
     tree: MeasuredSpine,
     bounds: Mapping[str, LevelBounds],
-    draws: Choices,
-    aims: Sequence[Estimand],
+    measurements: Choices,
+    estimands: Sequence[Estimand],
     areas: Mapping[str, Areas],
     coordinates: Coordinates,
     unit: Ints,
@@ -113,15 +113,19 @@ def _model(
     for level, parents in zip(tiers.level, tiers.parents, strict=True):
         at = np.full(len(parents), -1, dtype=np.int64)
         for name, units in tree.classes(level).items() if level else ():
-            if (level, name) in draws.places:
-                at[units] = draws.places.index((level, name))
+            if (level, name) in measurements.places:
+                at[units] = measurements.places.index((level, name))
         of_class.append(at)
-    grown = grow(tiers, of_class, len(draws.places), unit, coordinate, coordinates.size, room)
-    model = Recursion(schema, grown, coordinates, draws, tuple(aims), tree.spine.levels, every, {})
+    grown = grow(
+        tiers, of_class, len(measurements.places), unit, coordinate, coordinates.size, room
+    )
+    model = Recursion(
+        schema, grown, coordinates, measurements, tuple(estimands), tree.spine.levels, every, {}
+    )
     asked = [schema.query(q) for q in model.queries]
     cut = {
         kind: cut_nodes(grown, tiers, *areas[kind].over(tree), len(areas[kind]))
-        for kind in dict.fromkeys(a.place for a in aims if a.areas)
+        for kind in dict.fromkeys(a.place for a in estimands if a.areas)
     }
     return replace(
         model, areas={kind: AreaTargets.of(grown, c, coordinates, asked) for kind, c in cut.items()}

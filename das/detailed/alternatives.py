@@ -58,7 +58,7 @@ def _errors(plan: LevelPlan, share: Fraction, cells: int) -> StageErrors:
     if not 0 < share < 1:
         raise SpecError(f"a share of {share} is not between 0 and 1", where=FIRST)
     other = replace(plan, first=share)
-    v1, v2 = other.draw(FIRST).variance, cells_of(other).variance
+    v1, v2 = other.measurement(FIRST).variance, cells_of(other).variance
     whole = v1 + cells * v2
     kept = v1 * cells * v2 / whole, v2 * (1 - v2 / whole)
     return StageErrors(

@@ -51,7 +51,7 @@ LOG_ROOT = 0.9189385332046727  # of 2 pi, half of it
 
 
 @dataclass(frozen=True, eq=False)
-class Combined(Frozen):
+class CombinedEstimate(Frozen):
     """Of groups: the unbiased ``value``; the variance ``work`` that it has far from thresholds, a
     function of the size of its table alone, which it is weighted by; the unbiased estimate ``true``
     of its variance; and where a threshold ``matters``."""
@@ -64,7 +64,7 @@ class Combined(Frozen):
 
 def combined(
     first: ArrayLike, sums: ArrayLike, low: ArrayLike, high: ArrayLike, v1: ArrayLike, vs: ArrayLike
-) -> Combined:
+) -> CombinedEstimate:
     """From what both stages say, ``first`` and ``sums``, of groups whose first stage is known to be
     ``low`` or more and below ``high`` (infinite where there is no threshold). ``v1`` is infinite
     where there is no first stage."""
@@ -83,7 +83,7 @@ def combined(
         value[at] = pooled[at] - ratio * off
         true[at] = np.clip(vs[at] - ratio**2 * left, work[at], vs[at])
     matters = (np.abs(value - pooled) > MATTERS * np.sqrt(true)) | (true > (1 + MATTERS) * work)
-    return Combined(value, work, true, matters)
+    return CombinedEstimate(value, work, true, matters)
 
 
 def interval(

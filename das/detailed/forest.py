@@ -144,7 +144,7 @@ class Forest:
             layer = self.layers[at]
             own = joint.beside([layer.state(row, c) for c in self._there(at, bundle)])
             whole = self._wholes(at, row, bundle)
-            own = joint.told(own, whole, joint.exactly(len(whole)))
+            own = joint.condition(own, whole, joint.exactly(len(whole)))
             if at in self.under:
                 own = self._with_children(own, key, self.under[at])
             self._up[key] = own
@@ -155,13 +155,13 @@ class Forest:
     ) -> Belief:
         at, row, bundle = key
         if len(bundle) > 1 or self.family[at][row, bundle[0]] > 0:
-            return joint.told(
+            return joint.condition(
                 own, self._shared(at, row, bundle, at, row), self._children(at, row, bundle)
             )
         work = under.work[row, bundle[0]]
         if not np.isfinite(work) or not work:  # there is nothing below, or nothing was measured
             return own
-        return joint.told(own, np.ones((1, len(own))), _number(under, row, bundle[0]))
+        return joint.condition(own, np.ones((1, len(own))), _number(under, row, bundle[0]))
 
     def _children(self, at: int, row: int, bundle: Bundle) -> Belief:
         """What the children of a region say of it together."""

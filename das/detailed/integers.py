@@ -39,7 +39,7 @@ def nearest(values: Floats, total: Ints) -> Ints:
     return out + (rank < short)
 
 
-def within(values: Floats, most: Ints, total: int) -> Ints:
+def capped_integers(values: Floats, most: Ints, total: int) -> Ints:
     """The same of one column, with none above ``most``, which has enough."""
     low, high = float((values - most).min()) - 1, float(values.max()) + 1
     for _ in range(60):
@@ -62,7 +62,7 @@ def families(values: Floats, totals: Ints, cells: Ints) -> Ints:
     for i in range(len(values)):
         rest = len(values) - i
         wanted = values[i] + (left - values[i:].sum(axis=0)) / rest
-        out[i] = within(wanted, left, int(totals[i]))
+        out[i] = capped_integers(wanted, left, int(totals[i]))
         left = left - out[i]
     return out
 

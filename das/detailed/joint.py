@@ -69,7 +69,7 @@ def added(states: Sequence[Belief]) -> Belief:
     )
 
 
-def told(state: Belief, rows: Floats, seen: Belief) -> Belief:
+def condition(state: Belief, rows: Floats, seen: Belief) -> Belief:
     """With an observation of linear forms of it."""
     if not len(rows):
         return state

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.detailed import joint
-from das.detailed.combine import Combined, combined
+from das.detailed.combine import CombinedEstimate, combined
 from das.detailed.joint import Belief
 from das.detailed.tree import KnownTotals, met
 from das.model.adaptive import FIRST, ONLY, AdaptiveTable, LevelPlan
-from das.model.budget import Draw
+from das.model.budget import PlannedMeasurement
 from das.model.group_measurement import GroupMeasurement
 from das.model.population import Iterations
 
@@ -43,12 +43,12 @@ class LevelSource:
 
     @cached_property
     def v2(self) -> float:
-        return max(self.plan.draw(self.plan.table.name).variance, 1e-12)
+        return max(self.plan.measurement(self.plan.table.name).variance, 1e-12)
 
     @cached_property
     def v1(self) -> float:
         """Of the first stage: infinite where it is not used (:mod:`das.detailed.combine`)."""
-        draw = self.plan.draw(FIRST)
+        draw = self.plan.measurement(FIRST)
         return max(draw.variance, 1e-12) if draw.mechanism.power == 2 else np.inf
 
     @cached_property
@@ -185,11 +185,11 @@ class Layer:
         first, *others = (_alone(layer, at, column) for layer, at in found)
         sizes = [int(layer.size[at, column]) for layer, at in found]
         for size, other in zip(sizes[1:], others, strict=True):
-            first = joint.told(first, coarser(self.table, sizes[0], size), other)
+            first = joint.condition(first, coarser(self.table, sizes[0], size), other)
         return first
 
 
-def _totals(source: LevelSource, group: Ints, place: Ints) -> Combined:
+def _totals(source: LevelSource, group: Ints, place: Ints) -> CombinedEstimate:
     m, (low, high) = source.measured, source.windows
     size = m.size[group]
     only = np.broadcast_to(m.only[place], group.shape)
@@ -197,7 +197,7 @@ def _totals(source: LevelSource, group: Ints, place: Ints) -> Combined:
     vs = answers[size] * source.v2
     v1 = np.full(group.shape, source.v1)
     if only.any():
-        vs = np.where(only, max(source.plan.draw(ONLY).variance, 1e-12), vs)
+        vs = np.where(only, max(source.plan.measurement(ONLY).variance, 1e-12), vs)
         v1 = np.where(only, np.inf, v1)
     return combined(m.first[group], source.sums[group], low[size], high[size], v1, vs)
 
@@ -228,6 +228,6 @@ def coarser(table: AdaptiveTable, fine: int, coarse: int) -> Floats:
     return _coarser(table.sizes[fine].tobytes(), table.sizes[coarse].tobytes())
 
 
-def draw_of(source: LevelSource, only: bool) -> Draw:
+def draw_of(source: LevelSource, only: bool) -> PlannedMeasurement:
     """The noise of a group's second stage."""
-    return source.plan.draw(ONLY if only else source.plan.table.name)
+    return source.plan.measurement(ONLY if only else source.plan.table.name)

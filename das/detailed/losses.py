@@ -79,7 +79,7 @@ def losses(parameters: Parameters, at: Fraction) -> tuple[GroupLoss, ...]:
     that moves from run to run, unless that is no more than a replacement in one of them."""
     places = [(run,) * times for run in parameters.runs for times in (1, 2)]
     if len(parameters.runs) == 2 and not any(
-        within(parameters, *runs) for runs in (parameters.runs, parameters.runs[::-1])
+        is_contained(parameters, *runs) for runs in (parameters.runs, parameters.runs[::-1])
     ):
         places.append(tuple(parameters.runs))
     return tuple(loss(parameters, runs, at) for runs in places)
@@ -109,7 +109,7 @@ def worst(every: Sequence[Composition], at: Fraction) -> tuple[float, float]:
     return low, high + float(RAISED) * (len(every) > 1)
 
 
-def within(parameters: Parameters, small: str, large: str) -> bool:
+def is_contained(parameters: Parameters, small: str, large: str) -> bool:
     """Whether each draw of one run is one of the other, too, level by level: then a record loses no
     more in it.
     """
@@ -180,7 +180,7 @@ def _drawn(plans: Sequence[LevelPlan], kind: str) -> _Drawn:
     return Counter(
         (d.mechanism, d.parameter)
         for p, c in zip(plans, of, strict=True)
-        for d in p.draws
+        for d in p.measurements
         if d.unit_class == c
     )
 

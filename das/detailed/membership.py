@@ -73,7 +73,7 @@ def membership(
 
 
 @dataclass(frozen=True)
-class ToldBySize:
+class DisclosureBySize:
     """What is ``seen`` of a group at a level, and the numbers of people, ``least`` to ``most``,
     that it does not exclude; no most where it excludes none."""
 
@@ -83,7 +83,7 @@ class ToldBySize:
     most: int | None
 
 
-def told(plan: LevelPlan, chance: Fraction) -> tuple[ToldBySize, ...]:
+def disclosures(plan: LevelPlan, chance: Fraction) -> tuple[DisclosureBySize, ...]:
     """Of each size of table, and of a total that is not published."""
     if not plan.first:
         return ()
@@ -96,7 +96,7 @@ def told(plan: LevelPlan, chance: Fraction) -> tuple[ToldBySize, ...]:
             else _first(partial(_reaches, plan, size + 1), 1 - EXCLUDED, ends[size]) - 1
         )
         out.append(
-            ToldBySize(
+            DisclosureBySize(
                 plan.at.name,
                 f"table of size {size}" if size else "total alone",
                 _first(seen, EXCLUDED, 0),
@@ -106,7 +106,7 @@ def told(plan: LevelPlan, chance: Fraction) -> tuple[ToldBySize, ...]:
     if published(plan, chance, 0) < 1:
         out.insert(
             0,
-            ToldBySize(
+            DisclosureBySize(
                 plan.at.name,
                 "not published",
                 0,

@@ -89,7 +89,7 @@ def least_population(noise: QueryNoise, cells: int, error: float) -> int:
 
 def cells_of(plan: LevelPlan) -> QueryNoise:
     """The noise of the cells of the tables of a level."""
-    return plan.draw(plan.table.name)
+    return plan.measurement(plan.table.name)
 
 
 def thresholds(plan: LevelPlan, error: float) -> tuple[int, ...]:
@@ -104,7 +104,7 @@ def sizes(plan: LevelPlan, people: int) -> NDArray[np.float64]:
     before, and nothing is by chance."""
     if not plan.first:
         return np.eye(len(plan.thresholds) + 1)[int(plan.size(np.array([people]))[0])]
-    tails = Tails.of(plan.draw(FIRST))
+    tails = Tails.of(plan.measurement(FIRST))
     reached = np.array([1.0, *(tails.above(t - people - 1) for t in plan.thresholds), 0.0])
     return reached[:-1] - reached[1:]
 
@@ -156,7 +156,9 @@ class StageNoise:
     def of(noise: QueryNoise, coverage: float) -> StageNoise:
         tails, margin = Tails.of(noise), noise.margin(coverage)
         usual = conventional_margin(noise.mechanism.continuous_variance(noise.parameter))
-        return StageNoise(noise, margin, tails.within(margin), usual, tails.within(usual))
+        return StageNoise(
+            noise, margin, tails.probability_within(margin), usual, tails.probability_within(usual)
+        )
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,7 @@ class LevelOutlook:
     def of(plan: LevelPlan, chance: Fraction, coverage: float = COVERAGE) -> LevelOutlook:
         stages = {
             d.query: StageNoise.of(d, coverage)
-            for d in plan.draws
+            for d in plan.measurements
             if d.query != ONLY or plan.at.fine
         }
         return LevelOutlook(plan, stages, suppression(plan, chance), tuple(_tables(plan, coverage)))
@@ -195,7 +197,7 @@ class LevelOutlook:
 
 def _tables(plan: LevelPlan, coverage: float) -> list[TableSize]:
     noise = cells_of(plan)
-    after = Tails.of(plan.draw(FIRST)).quantile(coverage) if plan.first else 0
+    after = Tails.of(plan.measurement(FIRST)).quantile(coverage) if plan.first else 0
     return [
         TableSize(
             cells,

@@ -14,7 +14,7 @@ from das.detailed.combine import Z, interval
 from das.detailed.forest import Forest
 from das.detailed.joint import Belief
 from das.detailed.layers import Layer, LevelSource, coarser, draw_of
-from das.detailed.margins import half_widths
+from das.detailed.margins_of_error import half_widths
 from das.detailed.tree import KnownTotals
 from das.detailed.wholes import Wholes
 

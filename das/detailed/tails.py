@@ -49,7 +49,7 @@ class Tails(Frozen):
         """
         return 1 - self._at(-x - 1) if x < 0 else self._at(x)
 
-    def within(self, most: int) -> float:
+    def probability_within(self, most: int) -> float:
         """P[|X| <= most]."""
         return 1 - 2 * self.above(most) if most >= 0 else 0.0
 

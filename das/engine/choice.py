@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -17,12 +18,19 @@ SIZE = 1 << 15
 TLS = ("ca.pem", "cert.pem", "key.pem")
 
 
+def cores() -> int:
+    """Processors that this process can use."""
+    if hasattr(os, "sched_getaffinity"):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class EngineChoice:
     """An engine and what it needs: ``workers`` are processes of this machine, ``scheduler`` is the
     address of Dask's, ``tls`` a folder with the files ``TLS``; ``wait``: a run with ``array`` stays
-    until others have done its tasks; ``size``: a partition of several shards has so many lowest
-    units at most.
+    until others have done its tasks; ``size``: the most lowest units of a partition of several
+    subtrees; ``automatic``: nobody asked for the ``workers``, so a small run has one.
 
     Raises:
         UserError: options that do not go together, or an address that would carry code and paths in
@@ -35,6 +43,7 @@ class EngineChoice:
     tls: Path | None = None
     wait: bool = False
     size: int = SIZE
+    automatic: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in ENGINES:
@@ -107,8 +116,8 @@ class EngineChoice:
             )
         if scheme == "tcp" and not is_loopback(host):
             raise UserError(
-                "whoever reads this line could run code where the truth is: tcp:// is for this"
-                " machine alone",
+                "anyone who reads this connection could run code with access to the truth:"
+                " tcp:// is only for this machine",
                 where=f"--scheduler {self.scheduler}",
                 remedy=(
                     "start the scheduler with certificates, and give "

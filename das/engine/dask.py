@@ -225,9 +225,9 @@ class DaskEngine:
 
     def _gone(self) -> DasError:
         return DasError(
-            "the scheduler is gone, or lost what it was given",
+            "the scheduler is gone, or lost its tasks",
             where=self.scheduler,
-            remedy="what was done is kept: start it again, and go on with --resume",
+            remedy="finished tasks are kept: start the scheduler again, and continue with --resume",
         )
 
     def _cleanse(self) -> None:

@@ -138,10 +138,19 @@ class Lines:
         print(line, file=sys.stderr, flush=True)
 
 
-def display(progress: bool | Progress) -> AbstractContextManager[Progress]:
+def in_notebook() -> bool:
+    """Whether a kernel of Jupyter runs this program: a person looks on."""
+    kernel = sys.modules.get("ipykernel.zmqshell")
+    shell = kernel and kernel.ZMQInteractiveShell
+    return bool(shell and shell.initialized())
+
+
+def display(progress: bool | Progress | None) -> AbstractContextManager[Progress]:
     """What a caller from Python asks for: nothing, the display that fits where it is, or one of its
-    own.
+    own; a display in a notebook and nothing elsewhere, where it says nothing (``None``).
     """
+    if progress is None:
+        progress = in_notebook()
     if not isinstance(progress, bool):
         return nullcontext(progress)
     if not progress:

@@ -22,7 +22,7 @@ from das.engine.tasks import (
     lost,
     outcome,
 )
-from das.engine.workers import Seat, load, processes
+from das.engine.workers import WorkerSlot, load, processes
 from das.threads import one_thread
 
 Item = TypeVar("Item")
@@ -82,7 +82,7 @@ class LocalEngine:
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
-        self._seats: set[Seat] = set()
+        self._slots: set[WorkerSlot] = set()
         self._proven = False
 
     def __enter__(self) -> LocalEngine:
@@ -116,28 +116,27 @@ class LocalEngine:
     def _spread(
         self, work: Work, waiting: deque[Task], confidential: bool
     ) -> Iterator[tuple[Task, Answer]]:
-        """A seat has one task at a time, so that it is known which was lost with a worker, and no
-        other is.
-        """
-        idle: list[Seat] = []
-        under_way: dict[Future[Answer | Fault], tuple[Task, Seat]] = {}
+        """A worker slot has one task at a time, so that it is known which was lost with a worker,
+        and no other is."""
+        idle: list[WorkerSlot] = []
+        under_way: dict[Future[Answer | Fault], tuple[Task, WorkerSlot]] = {}
         losses: Counter[Task] = Counter()
         while waiting or under_way:
             while waiting and len(under_way) < self.workers:
-                seat = idle.pop() if idle else self._seat()
-                if (future := seat.submit(outcome, work, waiting[0], confidential)) is None:
-                    self._give_up(seat)  # killed while it was idle
+                slot = idle.pop() if idle else self._slot()
+                if (future := slot.submit(outcome, work, waiting[0], confidential)) is None:
+                    self._give_up(slot)  # killed while it was idle
                 else:
-                    under_way[future] = waiting.popleft(), seat
+                    under_way[future] = waiting.popleft(), slot
             ready: list[tuple[Task, Answer | Fault]] = []
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                task, seat = under_way.pop(future)
+                task, slot = under_way.pop(future)
                 try:
                     ready.append((task, future.result()))
-                    idle.append(seat)
+                    idle.append(slot)
                 except BrokenProcessPool:
                     losses[task] += 1
-                    why = self._give_up(seat)
+                    why = self._give_up(slot)
                     if losses[task] > AGAIN:
                         raise lost(
                             task, losses[task], why, "perhaps for want of memory: use fewer workers"
@@ -146,22 +145,22 @@ class LocalEngine:
             for task, found in ready:
                 yield task, answer_of(task, found)
 
-    def _seat(self) -> Seat:
+    def _slot(self) -> WorkerSlot:
         """The first one proves that processes can be started at all; later ones can be killed while
         they begin, as any.
         """
-        seat = Seat()
+        slot = WorkerSlot()
         if not self._proven:
-            seat.prove()
+            slot.prove()
             self._proven = True
-        self._seats.add(seat)
-        return seat
+        self._slots.add(slot)
+        return slot
 
-    def _give_up(self, seat: Seat) -> str:
-        self._seats.discard(seat)
-        return seat.lost()
+    def _give_up(self, slot: WorkerSlot) -> str:
+        self._slots.discard(slot)
+        return slot.lost()
 
     def _leave(self) -> None:
         """End all processes, also those that are at work."""
-        while self._seats:
-            self._seats.pop().leave()
+        while self._slots:
+            self._slots.pop().leave()

@@ -38,24 +38,24 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """``shards`` are the first and the last of the partition, ``weight`` is how much work there is
-    in it: its blocks.
+    """``subtrees`` are the first and the last of the partition, ``weight`` is how much work there
+    is in it: its blocks.
 
     Raises:
-        ValueError: a name that is no file's name, shards that are none, a weight below zero.
+        ValueError: a name that is no file's name, subtrees that are none, a weight below zero.
     """
 
     run: Path
     stage: str
     partition: str
-    shards: tuple[int, int]
+    subtrees: tuple[int, int]
     weight: float = 1.0
 
     def __post_init__(self) -> None:
         if not (_NAME.fullmatch(self.stage) and _NAME.fullmatch(self.partition)):
             raise ValueError(f"{self.stage!r} {self.partition!r} cannot name a file")
-        if not 0 <= self.shards[0] <= self.shards[1]:
-            raise ValueError(f"{self}: no shards")
+        if not 0 <= self.subtrees[0] <= self.subtrees[1]:
+            raise ValueError(f"{self}: no subtrees")
         if not (isfinite(self.weight) and self.weight >= 0):
             raise ValueError(f"{self}: no weight")
 

@@ -176,7 +176,7 @@ def _prove(pool: Executor) -> None:
         ) from None
 
 
-class Seat:
+class WorkerSlot:
     """One worker process, which can be lost without the others."""
 
     def __init__(self) -> None:

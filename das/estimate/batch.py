@@ -57,7 +57,7 @@ def families(
         )
 
 
-def companies(families: Iterable[Family]) -> Iterator[list[Family]]:
+def problem_batches(families: Iterable[Family]) -> Iterator[list[Family]]:
     """The families in order, as many at a time as are estimated together: those of many cells by
     themselves.
     """

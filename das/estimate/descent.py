@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from das.engine import InProcess, Progress, Silent, in_order
 from das.errors import InfeasibleError, InputError
-from das.estimate.batch import companies, estimated, families
-from das.estimate.collapse import Collapsed, collapse
+from das.estimate.batch import estimated, families, problem_batches
+from das.estimate.dispersion import find
 from das.estimate.estimator import Estimator
 from das.estimate.family import Family
-from das.estimate.spreads import find
+from das.estimate.upward_pass import SubtreeEstimates, upward_pass
 from das.model.constraint import Bounds
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
@@ -33,7 +33,7 @@ from das.model.schema import Schema
 from das.model.solution import Certificate, Certificates
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.rounding import Margin, descendants, mend, round_estimate
+from das.rounding import Marginal, descendants, repair, round_estimate
 
 
 def topdown(
@@ -56,17 +56,18 @@ def topdown(
     ``pool``, all is done in this process. With ``housing_prior`` the lowest units are taken to
     share their parent as they share its housing units, more or less (:mod:`das.model.prior`): how
     much less is found from the measurements, and told by the release; or it is a prior that was
-    found before, of all trees that it is for (:func:`das.estimate.spreads.found`).
+    found before, of all trees that it is for (:func:`das.estimate.dispersion.prior_of`).
 
-    *A trunk and shards* (:mod:`das.model.shards`) give what the whole tree does, bit by bit, for
-    all that is asked of a family is what its parent holds. A trunk is walked down ``to`` its level,
-    the lowest of all unless it is said; the release is of the levels so far. A shard goes on from
-    what is ``published`` of its units, by the name of their one level: its release has what it
-    holds of the levels above, and certificates of those below alone. No parent that is
-    ``published`` is mended any more (:mod:`das.rounding.failsafe`): a walk mends the level that it
-    ends at, where it knows of totals below. So the ``spine`` and ``bounds`` of a trunk go down to
-    the lowest level with known totals, if they are of several groups
-    (:func:`das.geography.known.told_to`); otherwise none has anything to mend below itself.
+    *An upper tree and subtrees* (:mod:`das.model.subtrees`) give what the whole tree does, bit by
+    bit, for all that is asked of a family is what its parent holds. An upper tree is walked down
+    ``to`` its level, the lowest of all unless it is said; the release is of the levels so far. A
+    subtree goes on from what is ``published`` of its units, by the name of their one level: its
+    release has what it holds of the levels above, and certificates of those below alone. No parent
+    that is ``published`` is repaired any more (:mod:`das.rounding.failsafe`): a walk repairs the
+    level that it ends at, where it knows of totals below. So the ``spine`` and ``bounds`` of an
+    upper tree go down to the lowest level with known totals, if they are of several groups
+    (:func:`das.geography.known.lowest_level_for`); otherwise none has anything to repair below
+    itself.
 
     Raises:
         InputError: ``method`` is no estimator, or something is not measured that it asks for, or
@@ -92,10 +93,10 @@ def topdown(
         known = certificates.get(level, Certificates())
         done[level], certificates[level] = _solved(tasks, known, pool, progress)
         if depth + 1 < len(spine):
-            done, mended = mend(universe.schema, spine, bounds, done, level)
-            if mended.mended and published is not None:
+            done, repaired = repair(universe.schema, spine, bounds, done, level)
+            if repaired.repaired and published is not None:
                 raise _unlike(universe, level)
-            certificates[spine.levels[depth + 1]] = Certificates(mended, Certificate())
+            certificates[spine.levels[depth + 1]] = Certificates(repaired, Certificate())
     here = spine.truncated(spine.levels[end - 1])
     return Release(here, done, {level: bounds[level] for level in here.levels}, certificates, prior)
 
@@ -139,13 +140,13 @@ def full_information(
     *,
     tolerance: float = 0.1,
     housing_prior: bool = False,
-    keep: Callable[[Collapsed], None] | None = None,
+    keep: Callable[[SubtreeEstimates], None] | None = None,
 ) -> Release:
     """As :func:`topdown`, each unit estimated by what its whole subtree says, its total held to
     within ``tolerance``; ``method`` takes the lowest level. ``keep`` is called with what is known
     of every level above it before the descent: the unbiased estimates are
-    :meth:`das.estimate.collapse.Collapsed.unbiased`."""
-    known = collapse(source, spine, bounds, universe, pool, progress)
+    :meth:`das.estimate.upward_pass.SubtreeEstimates.unbiased`."""
+    known = upward_pass(source, spine, bounds, universe, pool, progress)
     if keep is not None:
         keep(known)
     own = known.estimator(method, tolerance)
@@ -167,7 +168,7 @@ class _Task:
     bounds: Bounds
     descendants: tuple[NDArray[np.int64], Bounds] | None
     chain: tuple[str, ...]
-    margins: bool
+    marginals: bool
     objective: str
     prior: HousingPrior | None
 
@@ -196,7 +197,7 @@ def _tasks(
             bounds[level].rows(start, stop),
             descendants(spine, bounds, level, start, stop),
             universe.chain,
-            universe.margins,
+            universe.marginals,
             universe.objective,
             prior,
         )
@@ -219,20 +220,20 @@ def _solve(task: _Task) -> tuple[Histogram, Certificates]:
     every = families(
         task.source, task.schema, task.level, task.parents, task.starts, task.bounds, task.prior
     )
-    for company in companies(every):
-        for family, estimate in zip(company, estimated(company, task.method), strict=True):
+    for batch in problem_batches(every):
+        for family, estimate in zip(batch, estimated(batch, task.method), strict=True):
             a = estimate.start - first
             below = _some(task.descendants, a, a + len(family))
-            margins = _margins(family) if task.margins else task.method.margins(family)
+            marginals = _marginals(family) if task.marginals else task.method.marginals(family)
             rounded, certificate = round_estimate(
-                estimate, family.bounds, chain, below, margins=margins, objective=task.objective
+                estimate, family.bounds, chain, below, marginals=marginals, objective=task.objective
             )
             worst = worst.merge(Certificates(estimate.certificate, certificate))
             parts.append(rounded)
     return Histogram.concatenate(parts), worst
 
 
-def _margins(family: Family) -> tuple[Margin, ...]:
+def _marginals(family: Family) -> tuple[Marginal, ...]:
     """The measured queries whose sums the rounding keeps: those that are much coarser than the
     cells; with the deviation of their noise, the middle one where it differs among the children."""
     out = []
@@ -241,7 +242,7 @@ def _margins(family: Family) -> tuple[Margin, ...]:
         if 1 < query.answers <= family.schema.cells // 2:
             variance = family.answers(name).variance
             if (measured := np.isfinite(variance)).any():
-                out.append(Margin(query, float(np.median(variance[measured])) ** 0.5))
+                out.append(Marginal(query, float(np.median(variance[measured])) ** 0.5))
     return tuple(out)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.pooled import Pooled
+from das.estimate.pooled import PooledSource
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
 from das.model.prior import HousingPrior
@@ -57,10 +57,10 @@ class Family:
     """The children of one parent: ``unit`` ``(children,)``, their numbers in the level.
 
     ``cell`` ``(m,)``, increasing: the cells that can be positive, those that the parent has
-    somebody in; ``parent`` ``(m,)``, its counts there. At the root, which has no parent, ``None``.
-    ``bounds`` are those of the children, over the dwelling groups of all cells of the schema:
-    ``bounds.group[cell]`` says in which group each cell is. ``prior``: what is assumed of the
-    children beside, at the lowest level; ``None`` for nothing."""
+    somebody in; ``parent`` ``(m,)``, its counts there. At the root, which has no parent,
+    ``None``. ``bounds`` are those of the children, over the dwelling groups of all cells of the
+    schema: ``bounds.group[cell]`` says in which group each cell is. ``prior``: the prior of the
+    children, at the lowest level; ``None`` for none."""
 
     batch: Batch
     unit: NDArray[np.int64]
@@ -82,16 +82,16 @@ class Family:
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """Those that were measured at the level."""
+        """The queries measured at the level."""
         return self.batch.source.queries(self.level)
 
     @property
     def inherited(self) -> tuple[str, ...]:
-        """Those of the queries that only children below the level were asked alone
-        (:mod:`das.estimate.pooled`).
+        """The queries that were measured only for only children below the level
+        (``das.estimate.pooled``).
         """
         source = self.batch.source
-        return source.inherited(self.level) if isinstance(source, Pooled) else ()
+        return source.inherited(self.level) if isinstance(source, PooledSource) else ()
 
     def answers(self, query: str) -> NoisyAnswers:
         """The children's noisy answers. The cells of answer ``i`` are those with
@@ -105,7 +105,7 @@ class Family:
 
     @property
     def able(self) -> NDArray[np.bool_]:
-        """The children that may hold somebody of the parent's, ``(children,)``."""
+        """The children that can hold anybody, ``(children,)``."""
         here = np.zeros(self.bounds.groups, dtype=bool)
         here[self.bounds.group[self.cell]] = True
         able: NDArray[np.bool_] = np.any(self.bounds.upper[:, here] > 0, axis=1)
@@ -114,5 +114,5 @@ class Family:
         return able if self.bounds.total is None else able & (self.bounds.total > 0)
 
     def some(self, keep: NDArray[np.bool_]) -> Family:
-        """The same parent with some of its children, the others of which hold nobody."""
+        """The same parent with some of its children; the others hold nobody."""
         return replace(self, unit=self.unit[keep], bounds=self.bounds.some(keep))

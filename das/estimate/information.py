@@ -33,7 +33,7 @@ a11')^{-1}` is the inverse of :math:`S_u`, whatever :math:`a > 0`: if :math:`\de
 t_s`: the part is a unit between them and their parent, with nothing measured and a known total.
 
 These are the best linear unbiased estimates from all measurements, before non-negativity. All
-matrices live in the algebra of :mod:`das.estimate.modes`, restricted to the dense levels that a
+matrices live in the algebra of :mod:`das.estimate.contrasts`, restricted to the dense levels that a
 unit's bounds allow: a block without group quarters has nobody in them, which is public and worth a
 great deal of precision.
 
@@ -50,9 +50,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from das.estimate.contrasts import Contrasts
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.estimate.message import Message
-from das.estimate.modes import Modes
 from das.fold import only
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
@@ -73,7 +73,7 @@ _NONE = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Information(Message):
-    """What is said of some units: precision J ``(units, modes, d, d)``, ``rhs`` h ``(units, d,
+    """What is said of some units: precision J ``(units, contrasts, d, d)``, ``rhs`` h ``(units, d,
     n..)``, on the dense levels ``support`` ``(units, d)``; ``whole`` ``(units,)``, whether J has an
     inverse there. ``total``: the known totals, not counted in J and h. Units that are measured
     alike have one J: where there is a ``kind`` ``(units,)``, that of a unit is ``precision[kind]``,
@@ -117,27 +117,27 @@ class Information(Message):
         return Information(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
 
 
-def support(modes: Modes, bounds: Bounds) -> NDArray[np.bool_]:
+def support(contrasts: Contrasts, bounds: Bounds) -> NDArray[np.bool_]:
     """Dense levels that each unit may hold: ``(units, d)``."""
-    possible = modes.dense_of(bounds.possible).astype(bool)
+    possible = contrasts.dense_of(bounds.possible).astype(bool)
     if bounds.exact:  # groups of any query, which need not follow the dense axes
-        return np.broadcast_to(possible, (len(bounds.upper), modes.d)).copy()
-    group = modes.dense_of(bounds.group).astype(np.intp)
+        return np.broadcast_to(possible, (len(bounds.upper), contrasts.d)).copy()
+    group = contrasts.dense_of(bounds.group).astype(np.intp)
     return (bounds.upper[:, group] > 0) & possible[None, :]
 
 
-def inhabited(modes: Modes, bounds: Bounds) -> NDArray[np.bool_]:
+def inhabited(contrasts: Contrasts, bounds: Bounds) -> NDArray[np.bool_]:
     """:func:`support`, and nothing where the total is known to be 0: a known sum of nobody leaves
     nobody in any cell.
     """
-    allowed = support(modes, bounds)
+    allowed = support(contrasts, bounds)
     return allowed if bounds.total is None else allowed & (bounds.total[:, None] > 0)
 
 
 def own(
     source: MeasurementSource,
     level: str,
-    modes: Modes,
+    contrasts: Contrasts,
     queries: Mapping[str, Query],
     bounds: Bounds,
     start: int,
@@ -147,10 +147,10 @@ def own(
     """The information of units ``start:stop``: their own measurements, known totals, and what their
     children say.
     """
-    allowed, weights = support(modes, bounds), np.zeros((stop - start, len(queries)))
+    allowed, weights = support(contrasts, bounds), np.zeros((stop - start, len(queries)))
     held = _groups(allowed)
     sums = [
-        np.zeros((len(unit), len(inside), int(np.prod(modes.sizes, dtype=int))))
+        np.zeros((len(unit), len(inside), int(np.prod(contrasts.sizes, dtype=int))))
         for unit, inside in held
     ]
     whole = np.zeros(stop - start, dtype=bool) if below is None else below.whole
@@ -160,14 +160,14 @@ def own(
         whole = whole | ((weight > 0) & all(g.is_detailed for g in query.groupings))
         told = weight[:, None] * np.where(weight[:, None] > 0, m.values, 0)
         for (unit, inside), of_these in zip(held, sums, strict=True):
-            of_these += told[unit[:, None, None], modes.answers(query)[inside]]
-    rhs = np.zeros((len(allowed), *allowed.shape[1:], *modes.sizes))
+            of_these += told[unit[:, None, None], contrasts.answers(query)[inside]]
+    rhs = np.zeros((len(allowed), *allowed.shape[1:], *contrasts.sizes))
     for (unit, inside), of_these in zip(held, sums, strict=True):
-        rhs[np.ix_(unit, inside)] = of_these.reshape(*of_these.shape[:2], *modes.sizes)
+        rhs[np.ix_(unit, inside)] = of_these.reshape(*of_these.shape[:2], *contrasts.sizes)
     kind, first = alike(allowed, weights)
-    precision = np.zeros((len(first), len(modes.kinds), modes.d, modes.d))
+    precision = np.zeros((len(first), len(contrasts.kinds), contrasts.d, contrasts.d))
     for weight, query in zip(weights.T, queries.values(), strict=True):
-        precision += weight[first, None, None, None] * modes.query(query)
+        precision += weight[first, None, None, None] * contrasts.query(query)
     if below is None:
         return Information(precision, rhs, allowed, whole, bounds.total, kind)
     rhs += below.rhs
@@ -193,35 +193,35 @@ def _groups(support: NDArray[np.bool_]) -> list[tuple[NDArray[np.intp], NDArray[
     return [(np.flatnonzero(kind == k), np.flatnonzero(support[f])) for k, f in enumerate(first)]
 
 
-def posterior(modes: Modes, information: Information) -> tuple[Array, Array]:
+def posterior(contrasts: Contrasts, information: Information) -> tuple[Array, Array]:
     """Covariance C and mean mu of each unit given its own subtree and, where it is known, its
     total.
     """
-    covariance = modes.inverse(information.precision, information.support)
-    mean = modes.apply(covariance, information.rhs)
+    covariance = contrasts.inverse(information.precision, information.support)
+    mean = contrasts.apply(covariance, information.rhs)
     if information.total is None:
         return covariance, mean
-    share, variance = share_of_total(modes, covariance)
-    return _less(modes, covariance, share, variance), moved(mean, share, information.total)
+    share, variance = share_of_total(contrasts, covariance)
+    return _less(contrasts, covariance, share, variance), moved(mean, share, information.total)
 
 
-def share_of_total(modes: Modes, covariance: Array) -> tuple[Array, Array]:
+def share_of_total(contrasts: Contrasts, covariance: Array) -> tuple[Array, Array]:
     """Of each unit, what a person more in total is of each dense level's cells, :math:`C1/1'C1` of
-    shape ``(units, d)``, and the variance :math:`1'C1` of its total. Only the constant mode sums to
-    something."""
+    shape ``(units, d)``, and the variance :math:`1'C1` of its total. Only the constant contrast
+    sums to something."""
     product = covariance[..., 0, :, :].sum(axis=-1)
-    variance = product.sum(axis=-1) * float(np.prod(modes.sizes))
+    variance = product.sum(axis=-1) * float(np.prod(contrasts.sizes))
     known = np.where(variance > 0, variance, 1.0)  # nobody can live there: 0 is nothing's share
     return product / known[..., None], np.where(variance > 0, variance, 0.0)
 
 
-def given_total(modes: Modes, covariance: Array) -> Array:
+def given_total(contrasts: Contrasts, covariance: Array) -> Array:
     r"""The covariance given the total, :math:`C - C11'C/1'C1`."""
-    return _less(modes, covariance, *share_of_total(modes, covariance))
+    return _less(contrasts, covariance, *share_of_total(contrasts, covariance))
 
 
-def _less(modes: Modes, covariance: Array, share: Array, variance: Array) -> Array:
-    cells = float(np.prod(modes.sizes))
+def _less(contrasts: Contrasts, covariance: Array, share: Array, variance: Array) -> Array:
+    cells = float(np.prod(contrasts.sizes))
     out = covariance.copy()
     out[..., 0, :, :] -= (
         (cells * variance)[..., None, None] * share[..., :, None] * share[..., None, :]
@@ -239,10 +239,10 @@ def moved(mean: Array, share: Array, total: NDArray[np.int64]) -> Array:
 
 
 def sum_up(
-    modes: Modes, information: Information, parent: NDArray[np.intp], parents: int
+    contrasts: Contrasts, information: Information, parent: NDArray[np.intp], parents: int
 ) -> Information:
     """What units say of their parents, K and k; ``parent`` numbers them from 0."""
-    allowed = np.zeros((parents, modes.d), dtype=bool)
+    allowed = np.zeros((parents, contrasts.d), dtype=bool)
     np.logical_or.at(allowed, parent, information.support)
     alone = only(parent)
     several = ~np.isin(np.arange(parents), parent[alone])
@@ -253,21 +253,23 @@ def sum_up(
     rhs[parent[alone]] = one.rhs
     if several.any():
         covariance, mean = (
-            x[several] for x in _sums(modes, information, np.flatnonzero(~alone), parent, parents)
+            x[several]
+            for x in _sums(contrasts, information, np.flatnonzero(~alone), parent, parents)
         )
         if information.total is not None:
             covariance[:, 0] = invertible(covariance[:, 0], allowed[several])
-        k = modes.inverse(covariance, allowed[several])
-        precision[several], rhs[several] = k, modes.apply(k, mean)
+        k = contrasts.inverse(covariance, allowed[several])
+        precision[several], rhs[several] = k, contrasts.apply(k, mean)
     whole = several.copy()
     whole[parent[alone]] = information.whole[alone]
     return Information(precision, rhs, allowed, whole)
 
 
 def invertible(covariance: Array, allowed: NDArray[np.bool_] | None = None) -> Array:
-    """S + a11' on the constant mode, ``(units, d, d)``, where the totals of all children are known;
-    0 outside of the dense levels ``allowed`` ``(units, d)``. What else is settled by the totals, of
-    units of which some hold these dense levels alone and others those, keeps a little variance."""
+    """S + a11' on the constant contrast, ``(units, d, d)``, where the totals of all children are
+    known; 0 outside of the dense levels ``allowed`` ``(units, d)``. What else is settled by the
+    totals, of units of which some hold these dense levels alone and others those, keeps a little
+    variance."""
     size = np.maximum(np.trace(covariance, axis1=1, axis2=2), 1.0)
     out = covariance + size[:, None, None]
     if allowed is not None:
@@ -278,7 +280,7 @@ def invertible(covariance: Array, allowed: NDArray[np.bool_] | None = None) -> A
 
 
 def _sums(
-    modes: Modes,
+    contrasts: Contrasts,
     information: Information,
     some: NDArray[np.intp],
     parent: NDArray[np.intp],
@@ -301,12 +303,12 @@ def _sums(
         level = np.flatnonzero(information.support[f])
         if not len(level):
             continue
-        c = modes.inverse(information.precision[k], information.support[f])
+        c = contrasts.inverse(information.precision[k], information.support[f])
         inner = c[:, level[:, None], level[None, :]]
-        mu = modes.apply(inner, information.rhs[np.ix_(units, level)])
+        mu = contrasts.apply(inner, information.rhs[np.ix_(units, level)])
         if information.total is not None:
-            share, variance = share_of_total(modes, c)
-            c = _less(modes, c, share, variance)
+            share, variance = share_of_total(contrasts, c)
+            c = _less(contrasts, c, share, variance)
             mu = moved(mu, share[None, level], information.total[units])
         at, count = np.unique(parent[units], return_counts=True)
         covariance[at] += count[:, None, None, None] * c

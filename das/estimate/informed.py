@@ -8,9 +8,9 @@ measurements but by what its whole subtree says (:mod:`das.estimate.information`
 .. math:: \min_{x \ge 0} \sum_c \tfrac12 x_c' J_c x_c - h_c' x_c \quad\text{subject to the same constraints.}
 
 There are three passes, so that non-negativity does not leak into what is known well: first the
-children's totals, measured by :math:`1'\mu_c` with variance :math:`1'C_c 1`; then the margins that
-are known better than the cells say (:mod:`das.estimate.held`), with the totals held to within the
-tolerance; then everything, with both held.
+children's totals, measured by :math:`1'\mu_c` with variance :math:`1'C_c 1`; then the marginals
+that are known better than the cells say (:mod:`das.estimate.held_marginals`), with the totals held
+to within the tolerance; then everything, with both held.
 
 Siblings whose subtrees are measured alike have one :math:`J`, and differ in :math:`h` alone: the
 solver is given a matrix of each kind of children, and not of each child."""
@@ -24,16 +24,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from das.estimate.contrasts import Contrasts
 from das.estimate.estimator import Array, Estimator
 from das.estimate.family import Family, NoisyAnswers
-from das.estimate.held import CellSums, HeldQuery, precise
+from das.estimate.held_marginals import CellSums, HeldQuery, precise
 from das.estimate.information import Information, alike, given_total, posterior
+from das.estimate.joint_solving import LeastSquaresEstimator, Steps
 from das.estimate.least_squares import Asking, LeastSquares, Targets, sum_to
-from das.estimate.modes import Modes
-from das.estimate.together import LeastSquaresEstimator, Steps
 from das.model.query import Query
 from das.model.solution import Certificate, Solution
-from das.rounding import Margin
+from das.rounding import Marginal
 from das.solve import ChildrenQP, Kinds
 
 #: What a pass asks, and what a later one holds on to.
@@ -55,12 +55,12 @@ _LARGE = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class Informed(LeastSquaresEstimator):
+class FullInformationEstimator(LeastSquaresEstimator):
     """``information`` of the subtrees of units ``start, start + 1, ...`` of some levels, and the
     ``queries`` that are measured there; at others, the ``own`` measurements of each unit are all
     there is, and the estimator that takes them is asked."""
 
-    modes: Modes
+    contrasts: Contrasts
     information: Mapping[str, Information]
     queries: Mapping[str, tuple[Query, ...]]
     own: Estimator
@@ -78,25 +78,25 @@ class Informed(LeastSquaresEstimator):
     def steps(self, family: Family) -> Steps:
         problem = LeastSquares(family, self.tolerance)
         alone = self._alone(family)
-        c, mu = posterior(self.modes, alone)
-        held = _held(family, self.modes, c, self.queries[family.level])
+        c, mu = posterior(self.contrasts, alone)
+        held = _held(family, self.contrasts, c, self.queries[family.level])
         self._answered[family.level, int(family.unit[0])] = family.parent, held
-        x = yield from _solved(problem, self.modes, alone, c, mu, held)
+        x = yield from _solved(problem, self.contrasts, alone, c, mu, held)
         return x, problem.certificate
 
-    def margins(self, family: Family) -> tuple[Margin, ...]:
+    def marginals(self, family: Family) -> tuple[Marginal, ...]:
         """Those that are held: of an only child, which is its parent, none."""
         if family.level not in self.information:
-            return self.own.margins(family)
+            return self.own.marginals(family)
         able = family.able
         if able.sum() < (1 if family.parent is None else 2):
             return ()
         family = family.some(able)
         parent, held = self._answered.pop((family.level, int(family.unit[0])), (None, []))
         if parent is None or parent is not family.parent:  # nothing was asked about it
-            c, _ = posterior(self.modes, self._alone(family))
-            held = _held(family, self.modes, c, self.queries[family.level])
-        return tuple(Margin(h.query, h.deviation) for h in held)
+            c, _ = posterior(self.contrasts, self._alone(family))
+            held = _held(family, self.contrasts, c, self.queries[family.level])
+        return tuple(Marginal(h.query, h.deviation) for h in held)
 
     def _alone(self, family: Family) -> Information:
         """What the subtrees of the children say, but for known totals: it has an inverse."""
@@ -111,7 +111,7 @@ class Informed(LeastSquaresEstimator):
 
 def _solved(
     problem: LeastSquares,
-    modes: Modes,
+    contrasts: Contrasts,
     alone: Information,
     c: Array,
     mu: Array,
@@ -119,9 +119,9 @@ def _solved(
 ) -> Asking:
     """The three passes. A known total is a constraint in each."""
     kinds = alike(alone.support, alone.precision.reshape(len(c), -1))
-    carried = yield from _totals(problem, modes, c, mu)
-    carried += yield from _margins(problem, modes, held, c, mu, kinds, carried)
-    gram, rhs = _objective(modes, alone, c, mu, kinds, problem.cell)
+    carried = yield from _totals(problem, contrasts, c, mu)
+    carried += yield from _marginals(problem, contrasts, held, c, mu, kinds, carried)
+    gram, rhs = _objective(contrasts, alone, c, mu, kinds, problem.cell)
     group = problem.bounds.group[problem.cell]
     return (
         yield from problem.solve(
@@ -130,37 +130,43 @@ def _solved(
     )
 
 
-def _held(family: Family, modes: Modes, c: Array, queries: Sequence[Query]) -> list[HeldQuery]:
+def _held(
+    family: Family, contrasts: Contrasts, c: Array, queries: Sequence[Query]
+) -> list[HeldQuery]:
     return precise(
-        modes, queries, given_total(modes, c), _likely(family, modes), family.bounds.group
+        contrasts,
+        queries,
+        given_total(contrasts, c),
+        _likely(family, contrasts),
+        family.bounds.group,
     )
 
 
-def _totals(problem: LeastSquares, modes: Modes, c: Array, mu: Array) -> _Carrying:
+def _totals(problem: LeastSquares, contrasts: Contrasts, c: Array, mu: Array) -> _Carrying:
     """What the first pass says, where the totals are not known."""
-    total = modes.schema.query("total")
+    total = contrasts.schema.query("total")
     if problem.bounds.total is not None:
         return []
     sums = mu.sum(axis=tuple(range(1, mu.ndim)))
     if problem.parent is None:  # the total is what everything below says it is
         return [(total, np.maximum(sums, problem.bounds.lower.sum(axis=1))[:, None])]
     x = yield from problem.one_pass(
-        [NoisyAnswers(total, sums[:, None], _variance_of_total(modes, c))], []
+        [NoisyAnswers(total, sums[:, None], _variance_of_total(contrasts, c))], []
     )
     return [(total, sum_to(x, total.index[problem.cell], 1))]
 
 
-def _likely(family: Family, modes: Modes) -> Array:
+def _likely(family: Family, contrasts: Contrasts) -> Array:
     """How many cells of each dense level a child is likely to have somebody in, ``(d,)``, if each
     of the parent's persons is in any child alike; at the root, all that are possible."""
-    level = modes.place[family.cell] // int(np.prod(modes.sizes, dtype=int))
+    level = contrasts.place[family.cell] // int(np.prod(contrasts.sizes, dtype=int))
     likely = None if family.parent is None else 1.0 - (1.0 - 1.0 / len(family)) ** family.parent
-    return np.bincount(level, weights=likely, minlength=modes.d).astype(float)
+    return np.bincount(level, weights=likely, minlength=contrasts.d).astype(float)
 
 
-def _margins(
+def _marginals(
     problem: LeastSquares,
-    modes: Modes,
+    contrasts: Contrasts,
     held: Sequence[HeldQuery],
     c: Array,
     mu: Array,
@@ -172,15 +178,15 @@ def _margins(
     """
     if not held:
         return []
-    margin = CellSums.of(modes, [h.query for h in held], problem.bounds.group)
+    marginal = CellSums.of(contrasts, [h.query for h in held], problem.bounds.group)
     at, first, sum_of = np.unique(
-        margin.of_cell[problem.cell], return_index=True, return_inverse=True
+        marginal.of_cell[problem.cell], return_index=True, return_inverse=True
     )
     one_cell = problem.cell[first]
     parent = None if problem.parent is None else np.bincount(sum_of, weights=problem.parent)
     kind, first = kinds
-    gram = _given(margin.covariance(c[first]))
-    rhs = (gram[kind] @ margin.mean(mu)[:, :, None])[:, at, 0]
+    gram = _given(marginal.covariance(c[first]))
+    rhs = (gram[kind] @ marginal.mean(mu)[:, :, None])[:, at, 0]
     y = yield from problem.solve(
         _matrices(gram[:, at[:, None], at[None, :]], kind),
         rhs,
@@ -205,7 +211,7 @@ def _given(covariance: Array) -> Array:
 
 
 def _objective(
-    modes: Modes,
+    contrasts: Contrasts,
     alone: Information,
     c: Array,
     mu: Array,
@@ -216,13 +222,15 @@ def _objective(
     kind, first = kinds
     support = alone.support[first]
     inside = support[:, None, :, None] & support[:, None, None, :]
-    precision = np.where(inside, alone.precision[first] - _HELD * _total_part(modes, c[first]), 0.0)
+    precision = np.where(
+        inside, alone.precision[first] - _HELD * _total_part(contrasts, c[first]), 0.0
+    )
     # what a child cannot hold is 0 by constraint: any definite block will do there
-    precision += np.eye(modes.d) * ~support[:, None, None, :] * alone.precision[:, -1:].max()
+    precision += np.eye(contrasts.d) * ~support[:, None, None, :] * alone.precision[:, -1:].max()
     if len(c) * len(cell) ** 2 > _LARGE:
         kind, precision = np.zeros_like(kind), precision[kind].mean(axis=0, keepdims=True)
-    rhs = modes.apply(precision[kind], mu).reshape(len(c), -1)
-    return _matrices(modes.on_cells(precision, cell), kind), rhs[:, modes.place[cell]]
+    rhs = contrasts.apply(precision[kind], mu).reshape(len(c), -1)
+    return _matrices(contrasts.on_cells(precision, cell), kind), rhs[:, contrasts.place[cell]]
 
 
 def _matrices(gram: Array, kind: NDArray[np.intp]) -> Array | Kinds:
@@ -232,16 +240,16 @@ def _matrices(gram: Array, kind: NDArray[np.intp]) -> Array | Kinds:
     return Kinds(gram, kind) if len(gram) < len(kind) else gram
 
 
-def _total_part(modes: Modes, covariance: Array) -> Array:
+def _total_part(contrasts: Contrasts, covariance: Array) -> Array:
     """11' / (1'C1): what J knows of the total. Taking it away leaves the precision given the
     total.
     """
     return (
-        modes.query(modes.schema.query("total"))[None]
-        / _variance_of_total(modes, covariance)[:, None, None, None]
+        contrasts.query(contrasts.schema.query("total"))[None]
+        / _variance_of_total(contrasts, covariance)[:, None, None, None]
     )
 
 
-def _variance_of_total(modes: Modes, covariance: Array) -> Array:
-    """1'C1: only the constant mode sums to something, n_1 ... n_m times its matrix."""
-    return np.maximum(covariance[:, 0].sum(axis=(1, 2)) * float(np.prod(modes.sizes)), _LEAST)
+def _variance_of_total(contrasts: Contrasts, covariance: Array) -> Array:
+    """1'C1: only the constant contrast sums to something, n_1 ... n_m times its matrix."""
+    return np.maximum(covariance[:, 0].sum(axis=(1, 2)) * float(np.prod(contrasts.sizes)), _LEAST)

@@ -1,4 +1,4 @@
-"""What a trunk and its shards tell each other: arrays by name, as one file holds them."""
+"""What an upper tree and its subtrees tell each other: arrays by name, as one file holds them."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ class Message:
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """From what :meth:`to_arrays` gave."""
+        """The value from the arrays of ``to_arrays``."""
         return cls(**arrays)

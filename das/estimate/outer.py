@@ -18,7 +18,7 @@ answer of :math:`F_i`), and within one answer of :math:`F_{i-1}` every child wit
 hold every variable: a transportation problem whose supplies and demands are integers with equal
 sums, for :math:`F_{i-1} p = \sum_c f_{i-1,c}`. So it has solutions, its vertices are integers, and
 its rounding is a flow (:mod:`das.solve.network`). Where somebody can be of some cells in some
-places alone, *kinds* keep it so (:mod:`das.estimate.tied`).
+places alone, *kinds* keep it so (:mod:`das.estimate.fixed_counts`).
 
 *What is looked at.* A variable exists where the parent has somebody and the child does: only such
 answers are asked for, and no other is drawn (:class:`das.model.sparse_measurement.SparseSource`).
@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.engine import InProcess, Progress, Silent, in_order
-from das.estimate.tied import Tied
+from das.estimate.fixed_counts import FixedCounts
 from das.estimate.upward import Upward
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
@@ -49,7 +49,7 @@ from das.model.solution import Certificate, Certificates
 from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 from das.model.strategy import OuterPass
-from das.solve import Layered, children_qp, round_children
+from das.solve import LayeredGram, children_qp, round_children
 from das.solve.chain import Link
 
 Ints = NDArray[np.int64]
@@ -64,40 +64,57 @@ _WEAK = (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class OuterEstimates(Frozen):
+    """Integer histograms and the worst certificates, by level."""
+
+    counts: Mapping[str, Histogram]
+    certificates: Mapping[str, Certificates]
+
+
+@dataclass(frozen=True, eq=False)
+class RefinedEstimates(OuterEstimates):
+    """With the histogram of the lowest level by kind, from which the level below goes on."""
+
+    by_kind: Histogram
+
+
 def refined(
     source: SparseSource | Upward,
     spine: Spine,
     schema: Schema,
     outer: Sequence[OuterPass],
-    tied: Tied,
+    fixed: FixedCounts,
     pool: Executor | None = None,
     progress: Progress | None = None,
-) -> tuple[dict[str, Histogram], dict[str, Certificates]]:
+    above: tuple[str, Histogram] | None = None,
+) -> RefinedEstimates:
     """Integer histograms of every level, root first, each the sum of the level below and with the
-    sums that are ``tied``; and the worst certificates.
+    sums that are ``fixed``. Of a subtree the levels below the upper tree alone: ``above`` are the
+    upper tree's lowest level and its histogram by kind.
 
     Raises :class:`das.errors.DasError` for what the ``source`` does not have, and
-    :class:`InfeasibleError` where what is tied does not add up."""
+    :class:`InfeasibleError` where what is held fixed does not add up."""
     pool, progress = pool or InProcess(), progress or Silent()
     done: dict[str, Histogram] = {}
     certificates: dict[str, Certificates] = {}
-    above: Histogram | None = None
-    for level in spine.levels:
-        known, last, worst = tied.counts[level], schema.query(tied.query), Certificates()
+    first, parents = (0, None) if above is None else (spine.index(above[0]) + 1, above[1])
+    for level in spine.levels[first:]:
+        known, last, worst = fixed.counts[level], schema.query(fixed.query), Certificates()
         for number, outer_pass in enumerate(outer):
             progress.stage(
                 f"estimate {schema.name}: {level}, pass {number + 1}", spine.units(level)
             )
-            step = OuterStep(source, spine, schema, level, outer_pass, last, tied, above, known)
+            step = OuterStep(source, spine, schema, level, outer_pass, last, fixed, parents, known)
             parts = []
             for rows, c in in_order(pool, _solve, step.tasks()):
                 parts.append(rows)
                 worst = worst.merge(c)
                 progress.advance(rows.units)
             known, last = Histogram.concatenate(parts), step.frozen
-        above, certificates[level] = known, worst
-        done[level] = tied.without_kinds(known, schema.cells)
-    return done, certificates
+        parents, certificates[level] = known, worst
+        done[level] = fixed.without_kinds(known, schema.cells)
+    return RefinedEstimates(done, certificates, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +152,7 @@ class RefinedFamily(Frozen):
         parent = None if self.parent is None else self.parent[self.free]
         bounds = known.astype(float)
         estimate = children_qp(
-            Layered(list(self.index), self.weight),
+            LayeredGram(list(self.index), self.weight),
             self.rhs,
             None if parent is None else parent.astype(float),
             groups=group,
@@ -174,7 +191,7 @@ class OuterStep(Frozen):
     level: str
     outer_pass: OuterPass
     last: Query
-    tied: Tied
+    fixed: FixedCounts
     above: Histogram | None
     known: Histogram
 
@@ -184,7 +201,7 @@ class OuterStep(Frozen):
 
     @property
     def cells(self) -> int:
-        return self.tied.kinds * self.frozen.answers
+        return self.fixed.kinds * self.frozen.answers
 
     def tasks(self) -> Iterator[list[RefinedFamily]]:
         families, size = list[RefinedFamily](), 0
@@ -233,7 +250,7 @@ class OuterStep(Frozen):
     def _variables(self, number: int) -> tuple[Ints, Ints, Ints | None]:
         """The answers of the frozen query, by kind, a cell of each, and how many the parent has."""
         if self.above is None:
-            place = self.tied.possible(self.schema, self.known, self.last)
+            place = self.fixed.possible(self.schema, self.known, self.last)
             key = place // self.schema.cells * self.frozen.answers + self.frozen.at(
                 place % self.schema.cells
             )

@@ -30,8 +30,8 @@ import numpy as np
 
 from das.errors import InputError
 from das.estimate.family import Family
+from das.estimate.joint_solving import LeastSquaresEstimator, Steps
 from das.estimate.least_squares import LeastSquares
-from das.estimate.together import LeastSquaresEstimator, Steps
 from das.model.measurement import MeasurementSource
 from das.model.passes import by_rule
 from das.model.schema import Schema

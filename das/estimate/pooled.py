@@ -12,9 +12,10 @@ Nothing is lost by it: :math:`\sum_i Q'Q/\sigma_i^2` and :math:`\sum_i Q'm_i/\si
 least squares asks of them, are :math:`Q'Q/\sigma^2` and :math:`Q'm/\sigma^2`. A query that was
 asked below the top alone is one more of the top.
 
-*A trunk and shards* (:mod:`das.model.shards`): a chain may cross the border. Then the shard hands
-up what its part of the chain was asked (:class:`Estate`), and the trunk, which has the top, adds it
-to what it has itself, in the same order as in the whole tree.
+*An upper tree and subtrees* (:mod:`das.model.subtrees`): a chain may cross the border. Then the
+subtree hands up what its part of the chain was asked (:class:`DescendantMeasurements`), and the
+upper tree, which has the top, adds it to what it has itself, in the same order as in the whole
+tree.
 
 On an optimised spine a chain has one measured unit already (:mod:`das.model.chains`), and this
 changes nothing. Full information has no need of it: there an only child says of its parent all that
@@ -39,35 +40,35 @@ WhichUnits = Callable[[str], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, eq=False)
-class Heirs:
-    """Units of a level, each the top of a chain, and the ``heir`` of each, at the lower ``level``:
-    its only descendant there that may hold somebody. Both increase; the heirs are in one batch,
-    which ``source`` reads at once."""
+class OnlyDescendants:
+    """Units of a level, each the top of a chain, and the ``descendant`` of each, at the lower
+    ``level``: its only descendant there that may hold somebody. Both increase; the descendants are
+    in one batch, which ``source`` reads at once."""
 
     level: str
     unit: Ints
-    heir: Ints
+    descendant: Ints
     source: MeasurementSource
 
-    def within(self, start: int, stop: int) -> Heirs:
+    def of_units(self, start: int, stop: int) -> OnlyDescendants:
         """Those of the units ``start:stop``."""
         here = slice(*np.searchsorted(self.unit, [start, stop]).tolist())
-        return replace(self, unit=self.unit[here], heir=self.heir[here])
+        return replace(self, unit=self.unit[here], descendant=self.descendant[here])
 
     @property
     def extent(self) -> tuple[str, int, int]:
-        """The level and the slice of units that the heirs are in."""
-        return self.level, int(self.heir[0]), int(self.heir[-1]) + 1
+        """The level and the slice of units that the descendants are in."""
+        return self.level, int(self.descendant[0]), int(self.descendant[-1]) + 1
 
-    def part(self) -> Heirs:
+    def part(self) -> OnlyDescendants:
         return replace(self, source=self.source.part(*self.extent))
 
 
 @dataclass(frozen=True, eq=False)
-class Estate:
-    """What the heirs of some units of one level were asked at levels below, root first: by level
-    the ``unit`` of each heir, increasing, and ``source`` with the heirs' own measurements, numbered
-    as ``unit`` lists them."""
+class DescendantMeasurements:
+    """What the descendants of some units of one level were asked at levels below, root first: by
+    level the ``unit`` of each descendant, increasing, and ``source`` with the descendants' own
+    measurements, numbered as ``unit`` lists them."""
 
     unit: Mapping[str, Ints]
     source: Measurements
@@ -80,25 +81,26 @@ class Estate:
         schema: Schema,
         level: str,
         measured: WhichUnits | None = None,
-    ) -> Estate:
-        """That of all units of ``level`` of a shard, to be handed to the trunk: of those that have
-        only one child that may hold somebody, and so on."""
+    ) -> DescendantMeasurements:
+        """That of all units of ``level`` of a subtree, to be handed to the upper tree: of those
+        that have only one child that may hold somebody, and so on."""
         units, held = {}, []
         every = np.arange(spine.units(level))
-        for below, unit, heir in _heirs(
+        for below, unit, descendant in _descendants(
             spine, _only_children(spine, bounds), spine.index(level), every
         ):
-            keep = slice(None) if measured is None else measured(below)[heir]
-            if found := list(_batches(source, spine, schema, below, unit[keep], heir[keep])):
+            keep = slice(None) if measured is None else measured(below)[descendant]
+            if found := list(_batches(source, spine, schema, below, unit[keep], descendant[keep])):
                 units[below] = np.concatenate([h.unit for h in found])
                 held += [_one_by_one(found, below, query) for query in source.queries(below)]
-        return Estate(units, Measurements.of(held))
+        return DescendantMeasurements(units, Measurements.of(held))
 
     @staticmethod
-    def gathered(parts: Sequence[Estate], units: Sequence[Ints]) -> Estate:
-        """Of the lowest units of a trunk, from those of shards, whose units have the numbers
-        ``units`` there.
-        """
+    def gathered(
+        parts: Sequence[DescendantMeasurements], units: Sequence[Ints]
+    ) -> DescendantMeasurements:
+        """Of the lowest units of an upper tree, from those of subtrees, whose units have the
+        numbers ``units`` there."""
         unit, held = {}, []
         for level in dict.fromkeys(level for p in parts for level in p.unit):
             some = [
@@ -116,7 +118,7 @@ class Estate:
                     for name in ("values", "variance")
                 )
                 held.append(Measurement(level, query, 0, values[order], variance[order]))
-        return Estate(unit, Measurements.of(held))
+        return DescendantMeasurements(unit, Measurements.of(held))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """As one file holds them."""
@@ -126,8 +128,8 @@ class Estate:
         return out
 
     @staticmethod
-    def of_arrays(arrays: Mapping[str, NDArray[Any]]) -> Estate:
-        """From what :meth:`to_arrays` gave."""
+    def of_arrays(arrays: Mapping[str, NDArray[Any]]) -> DescendantMeasurements:
+        """The value from the arrays of ``to_arrays``."""
         names = [name.split("/") for name in arrays]
         held = [
             Measurement(
@@ -139,18 +141,20 @@ class Estate:
             )
             for level, query in dict.fromkeys((n[0], n[1]) for n in names if len(n) > 1)
         ]
-        return Estate({n[0]: arrays[n[0]] for n in names if len(n) == 1}, Measurements.of(held))
+        return DescendantMeasurements(
+            {n[0]: arrays[n[0]] for n in names if len(n) == 1}, Measurements.of(held)
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Pooled:
+class PooledSource:
     """A source that answers for the top of each chain with all that was measured of it; for any
-    other unit, as ``source`` does. Pooled values are floats. ``heirs``: by the level of the
+    other unit, as ``source`` does. Pooled values are floats. ``descendants``: by the level of the
     tops."""
 
     source: MeasurementSource
     schema: Schema
-    heirs: Mapping[str, tuple[Heirs, ...]]
+    descendants: Mapping[str, tuple[OnlyDescendants, ...]]
 
     @staticmethod
     def of(
@@ -160,36 +164,36 @@ class Pooled:
         schema: Schema,
         measured: WhichUnits | None = None,
         *,
-        estate: Estate | None = None,
+        handed_up: DescendantMeasurements | None = None,
         under: str | None = None,
     ) -> MeasurementSource:
         """Over the chains of a tree, by the bounds of its units; the source itself where there are
         none. ``measured`` says of each level which units are, ``(units,)``: of others nothing is
-        read. A trunk is given the ``estate`` of its lowest units; of a shard, only chains with
-        their tops ``under`` the level of the trunk are told."""
-        found: dict[str, tuple[Heirs, ...]] = {}
+        read. An upper tree is given the ``handed_up`` of its lowest units; of a subtree, only
+        chains with their tops ``under`` the level of the upper tree are told."""
+        found: dict[str, tuple[OnlyDescendants, ...]] = {}
         only = _only_children(spine, bounds)
         for depth in range(0 if under is None else spine.index(under) + 1, len(spine)):
             level, tops = spine.levels[depth], _tops(spine, only, depth)
-            here: list[Heirs] = []
-            for below, unit, heir in _heirs(spine, only, depth, tops):
-                keep = slice(None) if measured is None else measured(below)[heir]
-                here += _batches(source, spine, schema, below, unit[keep], heir[keep])
-            if estate is not None:
-                here += _handed(estate, *_last(spine, only, depth, tops))
+            here: list[OnlyDescendants] = []
+            for below, unit, descendant in _descendants(spine, only, depth, tops):
+                keep = slice(None) if measured is None else measured(below)[descendant]
+                here += _batches(source, spine, schema, below, unit[keep], descendant[keep])
+            if handed_up is not None:
+                here += _handed(handed_up, *_last(spine, only, depth, tops))
             if here:
                 found[level] = tuple(here)
-        return Pooled(source, schema, found) if found else source
+        return PooledSource(source, schema, found) if found else source
 
     def queries(self, level: str) -> tuple[str, ...]:
         return (*self.source.queries(level), *self.inherited(level))
 
     def inherited(self, level: str) -> tuple[str, ...]:
-        """The queries that heirs of units of ``level`` were asked, and no unit of the level
+        """The queries that descendants of units of ``level`` were asked, and no unit of the level
         itself.
         """
         below = dict.fromkeys(
-            q for h in self.heirs.get(level, ()) for q in h.source.queries(h.level)
+            q for h in self.descendants.get(level, ()) for q in h.source.queries(h.level)
         )
         return tuple(q for q in below if q not in self.source.queries(level))
 
@@ -199,10 +203,10 @@ class Pooled:
         precision = 1.0 / own.variance
         values = precision[:, None] * np.where(np.isfinite(own.variance)[:, None], own.values, 0)
         pooled = np.zeros(stop - start, dtype=bool)
-        for h in self._within(level, start, stop):
+        for h in self._of_units(level, start, stop):
             if query in h.source.queries(h.level):
                 m = h.source.read(h.level, query, *h.extent[1:])
-                at = h.heir - m.start
+                at = h.descendant - m.start
                 known = np.isfinite(m.variance[at])
                 unit, weight = h.unit[known] - start, 1.0 / m.variance[at[known]]
                 precision[unit] += weight
@@ -218,12 +222,12 @@ class Pooled:
     def part(self, level: str, start: int, stop: int) -> MeasurementSource:
         own, here = (
             self.source.part(level, start, stop),
-            tuple(h.part() for h in self._within(level, start, stop)),
+            tuple(h.part() for h in self._of_units(level, start, stop)),
         )
-        return Pooled(own, self.schema, {level: here}) if here else own
+        return PooledSource(own, self.schema, {level: here}) if here else own
 
-    def _within(self, level: str, start: int, stop: int) -> Iterator[Heirs]:
-        some = (h.within(start, stop) for h in self.heirs.get(level, ()))
+    def _of_units(self, level: str, start: int, stop: int) -> Iterator[OnlyDescendants]:
+        some = (h.of_units(start, stop) for h in self.descendants.get(level, ()))
         return (h for h in some if len(h.unit))
 
     def _none(self, level: str, query: str, start: int, stop: int) -> Measurement:
@@ -243,51 +247,56 @@ def _only_children(spine: Spine, bounds: Mapping[str, LevelBounds]) -> list[Ints
 
 
 def _tops(spine: Spine, only: Sequence[Ints], depth: int) -> Ints:
-    """The units at ``depth`` that are no heir."""
+    """The units at ``depth`` that are no such descendant."""
     units = np.arange(len(spine.codes[depth]))
     return units if depth == 0 else np.flatnonzero(only[depth - 1][spine.parent[depth]] != units)
 
 
-def _heirs(
+def _descendants(
     spine: Spine, only: Sequence[Ints], depth: int, unit: Ints
 ) -> Iterator[tuple[str, Ints, Ints]]:
-    """A level below ``depth``, which of the units have an heir there, and the heir of each."""
-    heir = unit
+    """A level below ``depth``, which of the units have a descendant there, and the descendant of
+    each."""
+    descendant = unit
     for below, child in zip(spine.levels[depth + 1 :], only[depth:], strict=True):
-        heir = child[heir]
-        unit, heir = unit[heir >= 0], heir[heir >= 0]
+        descendant = child[descendant]
+        unit, descendant = unit[descendant >= 0], descendant[descendant >= 0]
         if not len(unit):
             return
-        yield below, unit, heir
+        yield below, unit, descendant
 
 
 def _last(spine: Spine, only: Sequence[Ints], depth: int, unit: Ints) -> tuple[Ints, Ints]:
-    """Which of the units have an heir at the lowest level, or are there themselves, and the heir of
-    each.
-    """
+    """Which of the units have a descendant at the lowest level, or are there themselves, and the
+    descendant of each."""
     if depth == len(spine) - 1:
         return unit, unit
-    *_, (below, some, heir) = (("", unit[:0], unit[:0]), *_heirs(spine, only, depth, unit))
-    return (some, heir) if below == spine.levels[-1] else (unit[:0], unit[:0])
+    *_, (below, some, descendant) = (
+        ("", unit[:0], unit[:0]),
+        *_descendants(spine, only, depth, unit),
+    )
+    return (some, descendant) if below == spine.levels[-1] else (unit[:0], unit[:0])
 
 
-def _handed(estate: Estate, unit: Ints, heir: Ints) -> Iterator[Heirs]:
-    """What is handed to some units of a trunk whose lowest heirs are these."""
-    for level, owner in estate.unit.items():
-        at = np.searchsorted(owner, heir)
+def _handed(
+    handed_up: DescendantMeasurements, unit: Ints, descendant: Ints
+) -> Iterator[OnlyDescendants]:
+    """What is handed to some units of an upper tree whose lowest descendants are these."""
+    for level, owner in handed_up.unit.items():
+        at = np.searchsorted(owner, descendant)
         there = at < len(owner)
-        there[there] = owner[at[there]] == heir[there]
+        there[there] = owner[at[there]] == descendant[there]
         if there.any():
-            yield Heirs(level, unit[there], at[there], estate.source)
+            yield OnlyDescendants(level, unit[there], at[there], handed_up.source)
 
 
-def _one_by_one(found: Sequence[Heirs], level: str, query: str) -> Measurement:
-    """What some heirs of one level were asked, numbered from 0."""
+def _one_by_one(found: Sequence[OnlyDescendants], level: str, query: str) -> Measurement:
+    """What some descendants of one level were asked, numbered from 0."""
     values, variance = [], []
     for h in found:
         m = h.source.read(level, query, *h.extent[1:])
-        values.append(m.values[h.heir - m.start])
-        variance.append(m.variance[h.heir - m.start])
+        values.append(m.values[h.descendant - m.start])
+        variance.append(m.variance[h.descendant - m.start])
     return Measurement(level, query, 0, np.concatenate(values), np.concatenate(variance))
 
 
@@ -303,13 +312,20 @@ def _only(parent: Ints, bounds: LevelBounds, parents: int) -> Ints:
 
 
 def _batches(
-    source: MeasurementSource, spine: Spine, schema: Schema, level: str, unit: Ints, heir: Ints
-) -> Iterator[Heirs]:
-    """The heirs of each batch of their level, as that is written and read."""
+    source: MeasurementSource,
+    spine: Spine,
+    schema: Schema,
+    level: str,
+    unit: Ints,
+    descendant: Ints,
+) -> Iterator[OnlyDescendants]:
+    """The descendants of each batch of their level, as that is written and read."""
     if not (queries := source.queries(level)) or not len(unit):
         return
     answers = sum(schema.query(q).answers for q in queries)
     starts = np.array([start for start, _ in spine.batches(level, answers)])
-    first = np.flatnonzero(np.diff(np.searchsorted(starts, heir, side="right"), prepend=-1))
-    for units, heirs in zip(np.split(unit, first[1:]), np.split(heir, first[1:]), strict=True):
-        yield Heirs(level, units, heirs, source)
+    first = np.flatnonzero(np.diff(np.searchsorted(starts, descendant, side="right"), prepend=-1))
+    for units, descendants in zip(
+        np.split(unit, first[1:]), np.split(descendant, first[1:]), strict=True
+    ):
+        yield OnlyDescendants(level, units, descendants, source)

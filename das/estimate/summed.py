@@ -26,7 +26,7 @@ from das.model.spine import Spine
 
 
 @dataclass(frozen=True, eq=False)
-class Summed:
+class SummedSource:
     """The source of a published spine, from that of the tree that was measured."""
 
     source: MeasurementSource
@@ -101,7 +101,7 @@ class Summed:
             values = np.where(known[:, None], values, 0)
         return Measurement(level, query, 0, values, np.where(known, variance, np.inf))
 
-    def part(self, level: str, start: int, stop: int) -> Summed:
+    def part(self, level: str, start: int, stop: int) -> SummedSource:
         del level, start, stop
         return self
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from das.estimate.contrasts import Contrasts
 from das.estimate.information import Information, moved, posterior, share_of_total
 from das.estimate.message import Message
-from das.estimate.modes import Modes
 from das.fold import only
 from das.model.query import Query
 
@@ -30,13 +30,13 @@ class Unbiased(Message):
         return Unbiased(self.mean[keep], self.variance[keep])
 
 
-def root(modes: Modes, information: Information) -> Unbiased:
-    covariance, mean = posterior(modes, information)
+def root(contrasts: Contrasts, information: Information) -> Unbiased:
+    covariance, mean = posterior(contrasts, information)
     return Unbiased(mean, covariance)
 
 
 def descend(
-    modes: Modes,
+    contrasts: Contrasts,
     information: Information,
     parent: NDArray[np.intp],
     above: Unbiased,
@@ -49,29 +49,31 @@ def descend(
     if not len(some):
         return Unbiased(mean, variance)
     known, up = information.rows(some), parent[some]
-    c, mu = posterior(modes, known)
+    c, mu = posterior(contrasts, known)
     gain = c @ below.precision[up]
-    mean[some] = mu + modes.apply(c, (modes.apply(below.precision, above.mean) - below.rhs)[up])
+    mean[some] = mu + contrasts.apply(
+        c, (contrasts.apply(below.precision, above.mean) - below.rhs)[up]
+    )
     if known.total is not None:
-        free = modes.inverse(known.precision, known.support)
-        mean[some] = moved(mean[some], share_of_total(modes, free)[0], known.total)
+        free = contrasts.inverse(known.precision, known.support)
+        mean[some] = moved(mean[some], share_of_total(contrasts, free)[0], known.total)
     variance[some] = c - gain @ c + gain @ variance[some] @ np.swapaxes(gain, -1, -2)
     return Unbiased(mean, variance)
 
 
-def answers(modes: Modes, unbiased: Unbiased, query: Query) -> tuple[Array, Array]:
+def answers(contrasts: Contrasts, unbiased: Unbiased, query: Query) -> tuple[Array, Array]:
     """Value and standard error of a query's answers, ``(units, answers)`` both."""
-    index = modes.answers(query)
+    index = contrasts.answers(query)
     flat = unbiased.mean.reshape(len(unbiased.mean), -1)
     value = np.zeros((query.answers, len(flat)))
     np.add.at(value, index.ravel(), flat.T)
     factor = np.array(
         [
-            [_factor(query, modes, i, contrast) for i, contrast in enumerate(kind)]
-            for kind in modes.kinds
+            [_factor(query, contrasts, i, contrast) for i, contrast in enumerate(kind)]
+            for kind in contrasts.kinds
         ]
     )
-    weight = factor.prod(axis=1) if modes.plain else np.ones(1)
+    weight = factor.prod(axis=1) if contrasts.plain else np.ones(1)
     inner = np.einsum("m,umij->uij", weight, unbiased.variance)
     group = np.unique(index[:, 0], return_inverse=True)[
         1
@@ -83,9 +85,9 @@ def answers(modes: Modes, unbiased: Unbiased, query: Query) -> tuple[Array, Arra
     return value.T, error.T
 
 
-def _factor(query: Query, modes: Modes, axis: int, contrast: bool) -> float:
-    """What a mode's value counts for in the variance of one answer, along one plain axis."""
-    n = modes.sizes[axis]
-    if query.groupings[modes.plain[axis]].is_total:
+def _factor(query: Query, contrasts: Contrasts, axis: int, contrast: bool) -> float:
+    """What a contrast's value counts for in the variance of one answer, along one plain axis."""
+    n = contrasts.sizes[axis]
+    if query.groupings[contrasts.plain[axis]].is_total:
         return 0.0 if contrast else float(n)
     return 1 - 1 / n if contrast else 1 / n

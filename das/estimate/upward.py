@@ -23,15 +23,22 @@ Two parts of that are done:
   store.
 
 The law of what is used is that of a full measurement, as of any that is asked for in an order that
-follows from what was published (:mod:`das.noise.coordinates`)."""
+follows from what was published (:mod:`das.noise.coordinates`).
+
+Of a tree that is cut (:mod:`das.model.subtrees`) each part goes upward by itself. The upper tree is
+told by its subtrees what they say of its lowest units (:class:`FromBelow`), and asks for nothing
+else below the cut."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.frozen import Frozen
 from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 
@@ -39,13 +46,29 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
+class FromBelow(Frozen):
+    r"""What the children of the lowest units of an upper tree say of them, by query: :math:`\sum_c
+    v_c` as ``variance`` ``(units,)``, infinite where nothing of it is used; :math:`\sum_c z_c` as
+    ``sums`` ``(units, answers)``, of queries with few answers. ``only`` ``(units,)``: the units
+    with one child, whose ``answers(query, units, cells)`` are asked for one by one."""
+
+    only: NDArray[np.bool_]
+    variance: Mapping[str, Floats]
+    sums: Mapping[str, Floats]
+    answers: Callable[[str, Ints, Ints], NDArray[Any]]
+
+
 class Upward:
     """A source of real numbers, with their variances, in the place of the ``source`` of
     measurements. Of queries with at most ``most`` answers all descendants count, of others only
-    children. All levels have the same queries."""
+    children. All levels have the same queries. ``told``: of an upper tree what its subtrees say of
+    its lowest units."""
 
-    def __init__(self, source: SparseSource, spine: Spine, most: int = 0) -> None:
-        self._source, self._spine, self._most = source, spine, most
+    def __init__(
+        self, source: SparseSource, spine: Spine, most: int = 0, told: FromBelow | None = None
+    ) -> None:
+        self._source, self._spine, self._most, self._told = source, spine, most, told
         self.queries, self.shape = source.queries, source.shape
         self._variances: dict[tuple[str, str], Floats] = {}
         self._dense: dict[tuple[str, str], Floats] = {}
@@ -54,30 +77,20 @@ class Upward:
         key = level, query
         if key not in self._variances:
             own = self._source.variance(level, query)
-            below = self._below(level)
-            if below is not None:
-                starts, inner = self._spine.children(below), self.variance(below, query)
-                sums = np.add.reduceat(inner, starts[:-1])
-                if not self._all(level, query):
-                    sums[np.diff(starts) > 1] = np.inf
-                own = 1 / (1 / own + 1 / sums)
+            if not self._is_last(level):
+                own = 1 / (1 / own + 1 / self.variance_below(level, query))
             self._variances[key] = own
         return self._variances[key]
 
     def answers(self, level: str, query: str, units: Ints, cells: Ints) -> NDArray[Any]:
         """Of coordinates the best that is known, ``(n,)``. Raises as the source does."""
-        if self._all(level, query):
+        if self.sums_all(level, query):
             return self._table(level, query)[units, cells]
         own = self._source.answers(level, query, units, cells)
-        below = self._below(level)
-        if below is None:
-            return own
-        starts = self._spine.children(below)
-        only = np.diff(starts)[units] == 1
-        if not only.any():
+        if self._is_last(level) or not (only := self.only(level)[units]).any():
             return own
         out = own.astype(float)
-        lower = self.answers(below, query, starts[:-1][units[only]], cells[only])
+        lower = self.answers_of_only(level, query, units[only], cells[only])
         weight = (
             self.variance(level, query)[units[only]]
             / self._source.variance(level, query)[units[only]]
@@ -85,12 +98,48 @@ class Upward:
         out[only] = weight * out[only] + (1 - weight) * lower
         return out
 
+    def sums_all(self, level: str, query: str) -> bool:
+        """Whether all descendants count."""
+        return self.shape(level, query)[1] <= self._most
+
+    def only(self, level: str) -> NDArray[np.bool_]:
+        """The units that have one child, ``(units,)``."""
+        if (below := self._below(level)) is None:
+            return self._from_subtrees.only
+        return np.diff(self._spine.children(below)) == 1
+
+    def variance_below(self, level: str, query: str) -> Floats:
+        """Of the sum over the children of each unit, infinite where it is not used."""
+        if (below := self._below(level)) is None:
+            return self._from_subtrees.variance[query]
+        sums = np.add.reduceat(self.variance(below, query), self._spine.children(below)[:-1])
+        return sums if self.sums_all(below, query) else np.where(self.only(level), sums, np.inf)
+
+    def sums_below(self, level: str, query: str) -> Floats:
+        """The sums over the children of each unit, ``(units, answers)``."""
+        if (below := self._below(level)) is None:
+            return self._from_subtrees.sums[query]
+        return np.add.reduceat(self._table(below, query), self._spine.children(below)[:-1], axis=0)
+
+    def answers_of_only(self, level: str, query: str, units: Ints, cells: Ints) -> NDArray[Any]:
+        """Of the only children of ``units``, ``(n,)``."""
+        if (below := self._below(level)) is None:
+            return self._from_subtrees.answers(query, units, cells)
+        return self.answers(below, query, self._spine.children(below)[:-1][units], cells)
+
+    @property
+    def _from_subtrees(self) -> FromBelow:
+        if self._told is None:
+            raise ValueError("nothing is below the lowest level of this tree")
+        return self._told
+
+    def _is_last(self, level: str) -> bool:
+        """Whether nothing is known from below of a level."""
+        return self._told is None and self._below(level) is None
+
     def _below(self, level: str) -> str | None:
         depth = self._spine.index(level) + 1
         return self._spine.levels[depth] if depth < len(self._spine) else None
-
-    def _all(self, level: str, query: str) -> bool:
-        return self.shape(level, query)[1] <= self._most
 
     def _table(self, level: str, query: str) -> Floats:
         """All answers of a level, ``(units, answers)``."""
@@ -98,19 +147,11 @@ class Upward:
         if key not in self._dense:
             units, answers = self.shape(level, query)
             at = np.arange(units * answers)
-            out = (
-                self._source.answers(level, query, *np.divmod(at, answers))
-                .reshape(units, answers)
-                .astype(float)
-            )
-            below = self._below(level)
-            if below is not None:
-                sums = np.add.reduceat(
-                    self._table(below, query), self._spine.children(below)[:-1], axis=0
-                )
-                weight = (self.variance(level, query) / self._source.variance(level, query))[
-                    :, None
-                ]
-                out = weight * out + (1 - weight) * sums
+            own = self._source.answers(level, query, *np.divmod(at, answers))
+            out = own.reshape(units, answers).astype(float)
+            if not self._is_last(level):
+                sums = self.sums_below(level, query)
+                weight = self.variance(level, query) / self._source.variance(level, query)
+                out = weight[:, None] * out + (1 - weight)[:, None] * sums
             self._dense[key] = out
         return self._dense[key]

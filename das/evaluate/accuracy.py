@@ -1,11 +1,11 @@
 r"""Errors of noisy measurements, published counts and unbiased estimates, by level, query and size
 of the true count.
 
-For each level and query, over all (unit, answer) pairs with error :math:`e = \text{published} -
-\text{true}`: MAE, RMSE, bias :math:`\bar e` with an interval (:mod:`das.evaluate.bias`), quantiles
-of :math:`|e|`, and over all pairs :math:`1 - \sum |e| / 2N` with :math:`N` the true total of the
-level (JASON JSR-19-2F, section 6.1). Percent errors are the Bureau's (docs/evaluation.md):
-:math:`100 e/t` where the true count :math:`t > 0`, 0 where both are 0, and :math:`\pm 200` where
+The error of a (unit, answer) pair is :math:`e = \text{published} - \text{true}`. The measures of a
+level and query are MAE, RMSE, bias :math:`\bar e` with an interval (:mod:`das.evaluate.bias`), and
+quantiles of :math:`|e|`. Over all pairs there is also :math:`1 - \sum |e| / 2N`, with :math:`N` the
+true total of the level (JASON JSR-19-2F, section 6.1). Percent errors are the Bureau's
+(docs/evaluation.md): :math:`100 e/t` where the true count :math:`t > 0`, 0 where both are 0, and :math:`\pm 200` where
 only the true one is."""
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Published:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryTally(Closed):
-    """The errors of one query at one level, by source; ``persons`` is the true total there.
+    """The errors of one query at one level, by source. ``persons`` is the true total there.
     ``units[i]`` units were measured with noise of variance ``variance[i]``."""
 
     level: str
@@ -83,7 +83,7 @@ class QueryTally(Closed):
 
     @staticmethod
     def merged(parts: Sequence[QueryTally]) -> QueryTally:
-        """Of several parts of a tree, none of which has a family of siblings of another."""
+        """The tally of several parts of a tree that share no family of siblings."""
         first = parts[0]
         variances: dict[float, int] = {}
         for p in parts:
@@ -228,8 +228,8 @@ class Headline(Closed):
 
 
 def headline(rows: Sequence[ErrorRow]) -> tuple[Headline, ...]:
-    """What the end of a run prints: the error of the total at each level, in the order of the
-    rows.
+    """The errors that a run prints at its end: that of the total at each level, in the order of
+    the rows.
     """
     totals = {(r.level, r.source): r for r in rows if r.query == "total" and r.bin == "all"}
     out = []

@@ -13,7 +13,7 @@ from das.model.error_rows import Comparison, ErrorRow, PairedRow, SummaryRow, Sw
 
 def compared(rows: Iterable[ErrorRow]) -> list[Comparison]:
     """Noisy measurements beside published counts, for each level, query and class of the true
-    count.
+    count. Where not all measurements were drawn, what their noise must give stands for them.
     """
     found = {(r.level, r.query, r.bin, r.source): r for r in rows}
     out = []
@@ -21,6 +21,8 @@ def compared(rows: Iterable[ErrorRow]) -> list[Comparison]:
         if source != "postprocessed":
             continue
         n = found.get((level, query, bin_, "nmf"))
+        theory = n.expected_mae if n else post.expected_mae
+        against = n.mae if n else theory
         out.append(
             Comparison(
                 level,
@@ -28,9 +30,9 @@ def compared(rows: Iterable[ErrorRow]) -> list[Comparison]:
                 bin_,
                 post.n,
                 n.mae if n else None,
-                n.expected_mae if n else None,
+                theory,
                 post.mae,
-                post.mae / n.mae if n and n.mae else None,
+                post.mae / against if against else None,
                 n.rmse if n else None,
                 post.rmse,
                 n.bias if n else None,

@@ -60,7 +60,7 @@ class CoverageTally:
         ]
 
 
-def together(
+def coverage_rows(
     tallies: Mapping[tuple[str, str], CoverageTally], levels: Iterable[str]
 ) -> list[CoverageRow]:
     """All tables of each level, named ``all``, and then each by itself."""

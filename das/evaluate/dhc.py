@@ -1,4 +1,4 @@
-"""Errors of the demographic file: the figures by which the Bureau judged its own, with its errors
+"""Errors of the DHC: the figures by which the Bureau judged its own, with its errors
 beside; and of what is measured.
 
 Truth and release are histograms by universe (``persons``, ``units``, ``households``) and level. All
@@ -14,7 +14,6 @@ from math import sqrt
 from das.evaluate.accuracy import Published, tally_queries
 from das.evaluate.tables import Whole, tally_tables
 from das.evaluate.theory import Moments, expected
-from das.model.budget import Plan
 from das.model.confidential import Confidential
 from das.model.dhc import official
 from das.model.dhc.figures import FIGURES, SCHEMAS
@@ -22,6 +21,7 @@ from das.model.error_rows import ErrorRow, FigureRow
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurements
+from das.model.plan import Plan
 from das.model.schema import Schema
 from das.tables import table
 

@@ -1,4 +1,4 @@
-"""Results of the demographic file that cannot be, or hardly: persons and households are estimated
+"""Results of the DHC that cannot be, or hardly: persons and households are estimated
 apart.
 
 Of tracts and counties: more householders of some kind than persons, more couples than there can be,

@@ -122,7 +122,7 @@ class TableSums(Closed):
             self.geography,
             table.name,
             table.columns[j],
-            table.said(j),
+            table.full_label(j),
             size,
             int(n),
             absolute,

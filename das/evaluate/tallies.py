@@ -1,11 +1,11 @@
 """All that is counted of the errors of a run, or of a part of it: small values that add up.
 
 A run is counted in parts, each of which has some levels of some units: the upper levels of the
-whole tree, and the lower ones of a shard (:mod:`das.model.shards`). Families of siblings lie in one
-part. Whole numbers are added up exactly, in whatever order; sums of percent errors and of shares in
-the order of the parts, which is that of the shards: what comes out does not depend on who counted
-which, and differs from the sums of a whole run in one part by the rounding of floating-point
-numbers alone."""
+whole tree, and the lower ones of a subtree (:mod:`das.model.subtrees`). Families of siblings lie in
+one part. Whole numbers are added up exactly, in whatever order; sums of percent errors and of
+shares in the order of the parts, which is that of the subtrees: what comes out does not depend on
+who counted which, and differs from the sums of a whole run in one part by the rounding of
+floating-point numbers alone."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Tallies(Closed):
     @staticmethod
     def merged(parts: Iterable[Tallies]) -> Tallies:
         """Of all parts, of which a few are held at a time: that of the upper levels first, then
-        those of the shards in their order."""
+        those of the subtrees in their order."""
         rest, total = iter(parts), list[Tallies]()
         while some := list(islice(rest, TOGETHER)):
             total = [Tallies._added([*total, *some])]

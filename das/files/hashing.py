@@ -19,10 +19,10 @@ class _Hashing(RawIOBase):
         return memoryview(data).nbytes
 
 
-class Hashed:
+class HashingWriter:
     """``file`` takes what is written; ``digest`` is of all of it.
 
-    >>> h = Hashed()
+    >>> h = HashingWriter()
     >>> h.file.write(b"abc")
     3
     >>> h.digest[:8]

@@ -25,6 +25,12 @@ def column(values: NDArray[Any], there: NDArray[np.bool_] | None = None) -> pa.A
     )
 
 
+def mask(chosen: NDArray[np.bool_]) -> pa.BooleanArray:
+    """Which rows are chosen, for a filter."""
+    bits = pa.py_buffer(np.packbits(chosen, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(chosen), [None, bits])
+
+
 def lists(ends: NDArray[np.int64], values: NDArray[Any]) -> pa.LargeListArray:
     """A list for each but the first of ``ends``: the ``values`` from the one before up to it."""
     return pa.LargeListArray.from_arrays(column(ends), column(values))

@@ -82,7 +82,7 @@ def readable(path: Path, remedy: str = LOST) -> Iterator[None]:
 
 def opened(path: Path) -> pq.ParquetFile:
     """What the file says of itself is read once by each process while it is the same file: of a
-    nation's list of blocks, which is opened a dozen times for each shard, that takes longer than
+    nation's list of blocks, which is opened a dozen times for each subtree, that takes longer than
     the rows. Nothing is read ahead by other threads: of small row groups on a disk of this machine,
     asking them takes longer than reading."""
     with readable(path):

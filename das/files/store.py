@@ -75,7 +75,7 @@ def _unwritten(path: Path, error: OSError) -> UserError:
     return UserError(
         f"cannot be written ({error.strerror})",
         where=path,
-        remedy="make room on this machine, or choose another folder; what is in the store stays",
+        remedy="free some space on this machine, or choose another folder; files in the store stay",
     )
 
 
@@ -212,7 +212,7 @@ class Store:
         there = self.folder.stat()
         if there.st_uid != os.geteuid() or there.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise UserError(
-                "others can read this folder, and what is carried there is confidential",
+                "others can read this folder, but the files to be copied there are confidential",
                 where=self.url,
                 remedy=f"name a folder that is not there yet, or: chmod 700 {self.folder}",
             )
@@ -274,8 +274,8 @@ class Store:
                         f"{name or 'the store'} cannot be {what} ({_first_line(error)})",
                         where=self.url,
                         remedy=(
-                            "look at the connection and at the permissions, and go on: what is"
-                            " there is kept"
+                            "check the connection and the permissions, and continue: files that"
+                            " are there are kept"
                         ),
                     ) from None
                 sleep(pause)

@@ -8,13 +8,13 @@ below says all that is known; its groups are those of the bounds, lower and uppe
 *Every problem is feasible.* Going down, fewer queries are known, so the finest known of the
 children, :math:`Q`, sums that of their parent. The parent's published histogram p has the parent's
 known sums, hence for each group g of Q the sum of what the children must hold of it, :math:`\sum_{k
-\in g} p_k = \sum_c y_{cg}`. A table with these margins exists for every group by itself, with
+\in g} p_k = \sum_c y_{cg}`. A table with these marginals exists for every group by itself, with
 integers where they are (fill it from a corner). So no level need look further down than it is
 itself, and the rounding stays a network: within each child the groups of Q and the sums over them
 are one more partition of the chain (:mod:`das.solve.network`).
 
 *Why no others.* Two queries that cross, known of one unit, are two families of sums that are not
-laminar beside the parent's cells: three margins of one table, whose integer points no network
+laminar beside the parent's cells: three marginals of one table, whose integer points no network
 describes. They are refused."""
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def exact_bounds(
                 )
                 if not np.array_equal(_summed(fine, coarse[0]), coarse[1]):
                     raise InputError(
-                        f"what is known of {fine[0].name!r} and of {coarse[0].name!r} contradicts"
+                        f"the known counts of {fine[0].name!r} and {coarse[0].name!r} contradict"
                         " each other",
                         where=f"constraints, {level}",
                     )
@@ -95,7 +95,7 @@ def known_bounds(
     if any(query.name != "total" for _, query, _ in known):
         if limits is not None:
             raise InputError(
-                "beside bounds on dwellings only totals can be known exactly", where="constraints"
+                "with bounds on dwellings only totals can be known exactly", where="constraints"
             )
         return exact_bounds(schema, spine, known)
     totals = {level: counts[:, 0] for level, _, counts in known}

@@ -1,18 +1,18 @@
-r"""All that is known exactly of the units of a tree, of which its bounds are made; and of a trunk
-and its shards.
+r"""All that is known exactly of the units of a tree, of which its bounds are made; and of an upper
+tree and its subtrees.
 
-A trunk has the bounds of the whole tree at its levels, and a shard those of the whole tree for its
-units below the trunk: limits and counts of a unit are the sums of those of the units in it, and so
-is *reach* (:mod:`das.geography.bounds`), from the lowest level with known totals upwards. So what
-is known below a trunk is added up to its lowest level (:meth:`Invariants.up`), and known there. A
-shard is told what is known below the trunk: of the part of a unit that it is, nothing known of the
-unit is true.
+An upper tree has the bounds of the whole tree at its levels, and a subtree those of the whole tree
+for its units below the upper tree: limits and counts of a unit are the sums of those of the units
+in it, and so is *reach* (:mod:`das.geography.bounds`), from the lowest level with known totals
+upwards. So what is known below an upper tree is added up to its lowest level
+(:meth:`Invariants.up`), and known there. A subtree is told what is known below the upper tree: of
+the part of a unit that it is, nothing known of the unit is true.
 
-*Totals below the trunk.* With one group reach adds nothing: :math:`\min(h_d, t_d) = t_d`, or no
-histogram would meet the bounds of d, so all of them can hold the sum of their totals. With limits
-of several groups it does, and the rounding sends a flow to each unit with a known total. Then the
-tree of the trunk goes down to these (:func:`told_to`), and is estimated no further down than
-before."""
+*Totals below the upper tree.* With one group reach adds nothing: :math:`\min(h_d, t_d) = t_d`, or
+no histogram would meet the bounds of d, so all of them can hold the sum of their totals. With
+limits of several groups it does, and the rounding sends a flow to each unit with a known total.
+Then the tree of the upper tree goes down to these (:func:`lowest_level_for`), and is estimated no
+further down than before."""
 
 from __future__ import annotations
 
@@ -34,14 +34,17 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 
 
-def told_to(levels: Sequence[str], trunk: str, totals: Sequence[str], *, limited: bool) -> str:
-    """The level that the tree of a trunk down to the level ``trunk`` goes down to. ``totals``: the
-    levels with known totals; ``limited``: whether the dwellings of the lowest units have limits.
+def lowest_level_for(
+    levels: Sequence[str], upper_tree: str, totals: Sequence[str], *, limited: bool
+) -> str:
+    """The level that the tree of an upper tree down to the level ``upper_tree`` goes down to.
+    ``totals``: the levels with known totals; ``limited``: whether the dwellings of the lowest units
+    have limits.
 
-    >>> told_to(["State", "County", "Tract"], "County", ["Tract"], limited=False)
+    >>> lowest_level_for(["State", "County", "Tract"], "County", ["Tract"], limited=False)
     'County'
     """
-    return max([trunk, *(totals if limited else ())], key=list(levels).index)
+    return max([upper_tree, *(totals if limited else ())], key=list(levels).index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,18 +70,18 @@ class Invariants(Frozen):
 
     def up(self, schema: Schema, spine: Spine, level: str) -> Invariants:
         """The same of the tree that is truncated at ``level``: what is known below is added up to
-        it. Raises
-        :class:`InputError` where that is not all that there is to know (:func:`told_to`)."""
+        it. Raises :class:`InputError` where that is not all that there is to know
+        (:func:`lowest_level_for`)."""
         end, limits, counts, joint = spine.index(level), self.limits, [], self.joint
         totals = [lv for lv, q, _ in self.counts if q.name == "total"] + (
             [] if joint is None else [joint[0]]
         )
         several = limits is not None and limits.groups > 1
-        if (need := told_to(spine.levels, level, totals, limited=several)) != level:
+        if (need := lowest_level_for(spine.levels, level, totals, limited=several)) != level:
             raise InputError(
-                f"totals of {need!r} beside bounds on dwellings say more than their sums",
+                f"totals of {need!r} with bounds on dwellings say more than their sums",
                 where="constraints",
-                remedy=f"take {need!r} for the lowest level of the trunk's tree",
+                remedy=f"take {need!r} for the lowest level of the upper tree's tree",
             )
         if limits is None and all(q.name == "total" for _, q, _ in self.counts):
             limits = unlimited(len(spine.codes[-1]), groups_of(schema)[1])
@@ -98,9 +101,9 @@ class Invariants(Frozen):
             counts, joint = [*counts, (level, schema.query("total"), total)], None
         return Invariants(limits, tuple(counts), joint)
 
-    def with_shards(self, parts: Sequence[Invariants], units: Sequence[Ints]) -> Invariants:
-        """What is known of a trunk: this, and what its shards say of its lowest units, of which
-        those of ``parts[i]`` have the numbers ``units[i]``."""
+    def with_subtrees(self, parts: Sequence[Invariants], units: Sequence[Ints]) -> Invariants:
+        """What is known of an upper tree: this, and what its subtrees say of its lowest units, of
+        which those of ``parts[i]`` have the numbers ``units[i]``."""
         order = np.argsort(np.concatenate(units))
         low_high = [p.limits.some(slice(None)) for p in parts if p.limits is not None]
         limits = (
@@ -135,7 +138,7 @@ class Invariants(Frozen):
 
     @staticmethod
     def of_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Invariants:
-        """From what :meth:`to_arrays` gave."""
+        """The value from the arrays of ``to_arrays``."""
         limits = Limits.of(arrays["lower"], arrays["upper"]) if "lower" in arrays else None
         names = [name.split("/") for name in arrays]
         counts = tuple(

@@ -92,18 +92,18 @@ def measured_spine(
     code = spine.codes[-1][unit]
     area = _field(blocks, "AIAN", aian.NONE)[kept]
     branch = aian.branches(area, code)
-    trunk = [spine.up(spine.levels[-1], level)[unit] for level in spine.levels[:-2]]
+    upper_tree = [spine.up(spine.levels[-1], level)[unit] for level in spine.levels[:-2]]
     key = [np.where(branch, area, aian.NONE)]
     if rule.entities:
-        key.insert(0, _entity(blocks, kept, spine.codes[state][trunk[state]], branch))
+        key.insert(0, _entity(blocks, kept, spine.codes[state][upper_tree[state]], branch))
     if facilities and rule.facilities and blocks.structures is not None:
         key.append(of_characters(np.packbits(blocks.structures[kept, 1:] > 0, axis=1)))
     key += [codes[kept] for codes in rule.targets.values()]
-    above = [trunk[state - 1]] if state else []
-    order = np.lexsort((code, *reversed(key), trunk[-1], branch, *above))
+    above = [upper_tree[state - 1]] if state else []
+    order = np.lexsort((code, *reversed(key), upper_tree[-1], branch, *above))
 
     starts = _starts(
-        spine.levels, [c[order] for c in trunk], branch[order], [c[order] for c in key], rule
+        spine.levels, [c[order] for c in upper_tree], branch[order], [c[order] for c in key], rule
     )
     if len(starts[0]) > 1:
         raise InputError(
@@ -115,22 +115,22 @@ def measured_spine(
     last = len(spine) - 2
     starts, moved = runs.behind(starts, range(state + 2, last + 1) if rule.grouped else [last])
     order, parent = order[moved], runs.tree(starts)
-    own = [spine.codes[d][trunk[d][order[starts[d]]]] for d in range(min(state + 2, last))]
+    own = [spine.codes[d][upper_tree[d][order[starts[d]]]] for d in range(min(state + 2, last))]
     codes = rule.geocodes.of(spine.levels, own, code[order], parent, branch[order[starts[state]]])
     return MeasuredSpine.bypassed(Spine(spine.levels, codes, parent), unit[order])
 
 
 def _starts(
     levels: Sequence[str],
-    trunk: Sequence[Ints],
+    upper_tree: Sequence[Ints],
     branch: NDArray[np.bool_],
     key: Sequence[Codes],
     rule: Rule,
 ) -> list[Ints]:
-    """Where the units of each level begin among the blocks, which stand in order. ``trunk`` is the
-    unit of each block at the levels above the block groups."""
+    """Where the units of each level begin among the blocks, which stand in order. ``upper_tree`` is
+    the unit of each block at the levels above the block groups."""
     first, starts = np.arange(len(branch)) == 0, []
-    for level, column in zip(levels, trunk, strict=False):
+    for level, column in zip(levels, upper_tree, strict=False):
         if level not in rule.grouped:
             first = (
                 first | runs.changes(column) | (runs.changes(branch) if level == "State" else False)
@@ -176,7 +176,7 @@ def _universe(blocks: Blocks, rule: Rule) -> Ints:
         raise InputError(
             "no block has a housing unit or a facility",
             where="geography.spine",
-            remedy='mend the input, or set geography.spine = "tabulation"',
+            remedy='fix the input, or set geography.spine = "tabulation"',
         )
     return kept
 

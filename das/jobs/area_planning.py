@@ -247,9 +247,9 @@ def _shares(
     weight = weights(tree.spine, pieces(tree.spine.parent, *areas.over(tree)), known)
     k, best, now = 2 // u.plan.mechanism.power, [], []
     for w, level in zip(weight, tree.spine.levels, strict=True):
-        draws = u.plan.at(level)
-        now.append(float(sum((d.cost for d in draws), Fraction(0)) / u.plan.cost))
-        told = sum(1 / (d.variance * u.schema.query(d.query).answers) for d in draws)
+        measurements = u.plan.at(level)
+        now.append(float(sum((d.cost for d in measurements), Fraction(0)) / u.plan.cost))
+        told = sum(1 / (d.variance * u.schema.query(d.query).answers) for d in measurements)
         best.append((w / told * now[-1] ** k) ** (1 / (k + 1)) if told else 0.0)
     if not sum(best):
         return ()

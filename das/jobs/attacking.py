@@ -9,7 +9,7 @@ import numpy as np
 from das import tables
 from das.errors import ReleaseError, UserError
 from das.files.release import tables as published_tables
-from das.release.post import Opened
+from das.release.opened import OpenedRelease
 from das.risk.guarantee import most_often_right
 from das.risk.score import Report, score
 from das.risk.table_attack import Tables, guess, read
@@ -42,7 +42,7 @@ def attacked(run: Path) -> Report:
     )
 
 
-def published_by(opened: Opened) -> Tables:
+def published_by(opened: OpenedRelease) -> Tables:
     """What the published tables of the lowest level say."""
     schema, level, folder = (
         opened.after.persons.schema,
@@ -60,7 +60,7 @@ def published_by(opened: Opened) -> Tables:
     return read(np.concatenate(members), np.concatenate(values, axis=1), schema)
 
 
-def variance(opened: Opened) -> float:
+def variance(opened: OpenedRelease) -> float:
     """The noise in a count of traits of the lowest level, from the public noise: measurements at
     least as fine as ``detailed`` without dwellings, taken together; the finest one, where there is
     none. Where units are measured differently, that of most of them: the guess weighs all blocks

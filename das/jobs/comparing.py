@@ -12,6 +12,7 @@ import numpy as np
 
 from das.errors import UserError
 from das.evaluate import differences, errors_of_two
+from das.evaluate.dhc import SMALL
 from das.files import rows_csv
 from das.files.provenance import privacy_of
 from das.files.run.ledger import measurements
@@ -20,8 +21,10 @@ from das.model.closed import Closed
 from das.model.error_rows import DifferenceRow, TwoErrorsRow
 from das.model.kinds import kind_of
 from das.model.not_private import Private, weakest
-from das.release.post import Opened, open_release
-from das.truth.assessment import published_of, truth_of
+from das.model.universe import Universe
+from das.release.replicate_source import ReleaseSource
+from das.release.sources import source_of
+from das.truth.assessment import true_counts
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,42 +42,49 @@ class Two(Closed):
 
 
 def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
-    """``a`` and ``b`` are runs or releases of the same published spine and schema, whatever they
-    were measured over: what is compared are published counts. The truth is that of the run
-    ``truth``, else of ``a`` or ``b`` if one of them has a confidential part.
+    """Compare the published counts of ``a`` and ``b``, runs or releases with the same published
+    spine and schema. Their measured spines may differ. The truth is that of the run ``truth``, else
+    of ``a`` or ``b`` if one of them has a confidential part.
 
     Raises:
         UserError: they do not count the same persons' attributes over the same tree.
     """
-    one, other = (open_release(release_of(p)) for p in (a, b))
-    shared = [
-        u.name for u in one.after.universes if u.name in {v.name for v in other.after.universes}
-    ]
-    _check_same_world(one, other, shared, a, b)
-    counts = {x.folder: published_of(x, shared) for x in (one, other)}
+    one, other = (source_of(release_of(p), "compare") for p in (a, b))
+    theirs = {v.name: v for v in other.universes}
+    shared = [u for u in one.universes if u.name in theirs]
+    _check_same_world(one, other, a, b)
     names, private = (_name(a), _name(b)), weakest([privacy_of(a), privacy_of(b)])
     noise = [measurements(x.folder) for x in (one, other)]
     truth = truth or next((p for p in (a, b) if RunDirectory(p).has_truth()), None)
-    rows: dict[str, Sequence[TwoErrorsRow] | Sequence[DifferenceRow]] = {}
     known = None
     if truth is not None:
-        opened, known = truth_of(truth)
-        _check_same_world(one, opened, shared, a, truth)
+        _check_same_world(one, source_of(RunDirectory(truth).release, "compare"), a, truth)
+        known = true_counts(truth, [u.name for u in shared], one.spine)
         private = weakest([private, privacy_of(truth)])
-    for u in one.after.universes:
-        if u.name not in shared:
-            continue
-        x, y = counts[one.folder][u.name], counts[other.folder][u.name]
-        draws = [*u.draws, *other.after.universe(u.name).draws]
-        queries = {
-            level: [n.query for n in draws if n.level == level] for level in one.spine.levels
-        }
+    rows: dict[str, Sequence[TwoErrorsRow] | Sequence[DifferenceRow]] = {}
+    for u in shared:
+        x, y = (s.counts(v).upward(s.spine) for s, v in ((one, u), (other, theirs[u.name])))
+        asked = _queries(one, other, u, theirs[u.name])
         if known is None:
-            rows[u.name] = list(differences(x, y, one.spine, u.schema, queries))
+            rows[u.name] = list(differences(x, y, one.spine, u.schema, asked))
         else:
-            rows[u.name] = list(errors_of_two(known[u.name], x, y, one.spine, u.schema, queries))
+            rows[u.name] = list(errors_of_two(known[u.name], x, y, one.spine, u.schema, asked))
     written = _write(truth, names, rows, private) if truth is not None else ()
     return Two(names, rows, noise[0] == noise[1], private, truth, written)
+
+
+def _queries(
+    one: ReleaseSource, other: ReleaseSource, u: Universe, same: Universe
+) -> dict[str, list[str]]:
+    """By level what was measured of a universe in one or the other; of measurements on request the
+    queries whose answers can be held.
+    """
+    most = SMALL if one.measured is None else u.schema.cells
+    first, second = one.queries(u), other.queries(same)
+    return {
+        level: [q for q in (*first[level], *second[level]) if u.schema.query(q).answers <= most]
+        for level in one.spine.levels
+    }
 
 
 def _name(path: Path) -> str:
@@ -97,8 +107,8 @@ def _write(
     return tuple(out)
 
 
-def _check_same_world(one: Opened, other: Opened, shared: Sequence[str], a: Path, b: Path) -> None:
-    schemas = [{u.name: u.schema for u in x.after.universes} for x in (one, other)]
+def _check_same_world(one: ReleaseSource, other: ReleaseSource, a: Path, b: Path) -> None:
+    """They count the same attributes, of a universe that both have, over the same tree."""
     same = one.spine.levels == other.spine.levels
     if not (same and all(map(np.array_equal, one.spine.codes, other.spine.codes))):
         raise UserError(
@@ -106,7 +116,9 @@ def _check_same_world(one: Opened, other: Opened, shared: Sequence[str], a: Path
             where=b,
             remedy="compare estimates over the same tree",
         )
-    if not shared or any(schemas[0].get(u) != schemas[1].get(u) for u in shared):
+    schemas, theirs = ({u.name: u.schema for u in x.universes} for x in (one, other))
+    shared = schemas.keys() & theirs.keys()
+    if not shared or any(schemas[u] != theirs[u] for u in shared):
         raise UserError(
             f"its attributes are not those of {a}",
             where=b,

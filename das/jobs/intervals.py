@@ -14,8 +14,8 @@ from das.files.readers import ppmf_replicates
 from das.files.run.ledger import INTERVALS
 from das.files.run.run_directory import release_of
 from das.release import published_replicates
-from das.release.area_counts import COVERAGE
-from das.release.replicate_source import ENOUGH, AskedIntervals
+from das.release.coverage import COVERAGE
+from das.release.replicate_source import ENOUGH, IntervalOptions
 from das.release.replicates import make
 
 #: Of the replicates' noise, where nobody says otherwise.
@@ -35,24 +35,23 @@ def intervals(
     seed: int | None = None,
     workers: int = 1,
     resume: bool = False,
-    progress: bool | Progress = False,
+    progress: bool | Progress | None = None,
 ) -> dict[str, int]:
-    """An interval for every published count of a run or release: the algorithm is run again, so
-    many times (50), on what was published, with fresh noise that is public, of a ``seed`` (1).
-    Writes ``intervals/`` of the release, or the folder ``out``; returns how many rows each table
-    and level has. :func:`das.read_intervals` reads them; places are looked up in its
-    ``index.html``, of which a release of the demographic file has none.
+    """Make an interval for every published count of a run or release. The algorithm is run again
+    ``replicates`` times (50) on the published counts, with fresh public noise from ``seed`` (1).
+    Writes ``intervals/`` of the release, or the folder ``out``. Returns the number of rows of each
+    table and level. ``das.read_intervals`` reads them. ``index.html`` looks up places; a release of
+    the DHC has no such page.
 
-    Or of counts that somebody else published with replicates: ``replicates_from`` is the folder of
-    the microdata of the release, number 0, and of its replicates
-    (:mod:`das.files.readers.ppmf_replicates`), all of which are used, or the first ``replicates``;
-    nothing is run, and ``out`` is named.
+    Or use replicates that another publisher has made: ``replicates_from`` is the folder of the
+    release's microdata, number 0, and of its replicates (``das.files.readers.ppmf_replicates``).
+    All of them are used, or the first ``replicates``. Nothing is run, and ``out`` is required.
 
     ``rule`` makes intervals of replicates (``"ct"``, the Bureau's, ``"t"``, ``"z"``, ``"cz"``;
-    ``"pratt"`` holds small counts nearly as often by true value); of ``tables`` and ``levels`` that
-    are named, or of all. It reads what is published alone, and costs no budget.
+    ``"pratt"`` also covers small counts by true value). ``tables`` and ``levels`` restrict the
+    result. Only published files are read, and no budget is spent.
 
-    With several ``workers`` a script calls it under ``if __name__ == "__main__":``.
+    With several ``workers``, call it under ``if __name__ == "__main__":``.
 
     Raises:
         UserError: neither a release nor replicates, or both; a folder of something else, or of
@@ -70,8 +69,8 @@ def intervals(
             )
         if out is None:
             raise _not("nothing says where they are to be written", "name the folder --out")
-        found = ppmf_replicates.found(Path(replicates_from), replicates)
-        asked = AskedIntervals(len(found) - 1, 0, coverage, rule, *chosen)
+        found = ppmf_replicates.replicate_files(Path(replicates_from), replicates)
+        asked = IntervalOptions(len(found) - 1, 0, coverage, rule, *chosen)
         with display(progress) as shown:
             return published_replicates.make(
                 found, Path(out), asked, workers=workers, resume=resume, progress=shown
@@ -83,7 +82,7 @@ def intervals(
         )
     release = release_of(Path(path))
     count = ENOUGH if replicates is None else replicates
-    asked = AskedIntervals(count, SEED if seed is None else seed, coverage, rule, *chosen)
+    asked = IntervalOptions(count, SEED if seed is None else seed, coverage, rule, *chosen)
     folder = release / INTERVALS if out is None else Path(out)
     with display(progress) as shown:
         return make(release, folder, asked, workers=workers, resume=resume, progress=shown)

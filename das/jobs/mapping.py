@@ -12,20 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError, UserError
+from das.estimate.margins_of_error import UNKNOWN
 from das.files.readers import boundaries
 from das.files.run import run_directory
 from das.files.run.run_directory import release_of
 from das.model.areas import Areas
 from das.model.codes import text
-from das.model.kinds import PERSONS
-from das.model.labels import NOT_COUNTED, level_words
+from das.model.histogram import Histogram
+from das.model.labels import level_words
 from das.model.spelling import named
-from das.model.universe import Universe
-from das.release import page as release_report
-from das.release.post import open_release
-from das.report.answers import Answers
-from das.report.choropleth import Choropleth, map_page, picture
-from das.truth.assessment import published_of, truth_of
+from das.model.spine import Spine
+from das.release.area_counts import counts
+from das.release.area_statistics import Statistic
+from das.release.intervals import Intervals
+from das.release.one_count import OneCount, chosen
+from das.release.replicate_source import ReleaseSource
+from das.release.sources import source_of
+from das.report.choropleth import Choropleth, Form, map_page, picture
+from das.truth.assessment import true_counts
 
 Show = Literal["count", "margin", "error"]
 FORMS = (".html", ".svg", ".png")
@@ -39,67 +43,152 @@ SAYS = {
     ),
     "error": "Published less true count. Above zero the published count is too high.",
 }
+SHARE = "Published counts, in per cent: no number where there is nobody."
+NO_LAND = "no number where that is 0 or unknown."
+#: In square meters, the unit of the Census Bureau's columns of areas.
+SQUARE_MILE = 2_589_988.110336
+TOTAL = "total"
+REPLICATED = (
+    "The farther end of the interval that `das intervals` gives the published count, at its"
+    " coverage; where there is none the count is not covered."
+)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What of a run is drawn: the ``answer`` (a label or its number from 1) to ``query`` at
-    ``level``, which may be a kind of areas across the levels."""
+class MapOptions:
+    """What of a run is drawn: the ``answer`` (a label or its number from 1) to ``query``, or a line
+    of a ``table``, at ``level``, which may be a kind of areas across the levels. ``share_of``: in
+    per cent of the total, or of another answer or line, named as ``answer`` is. ``per``: for each
+    square mile of land, or for each unit of another column of the boundaries."""
 
     level: str
     query: str = "total"
     answer: str | None = None
     show: Show = "count"
-    universe: str = PERSONS.name
+    universe: str | None = None
+    table: str | None = None
+    share_of: str | None = None
+    per: str | None = None
 
 
-def choropleth(run: Path, wanted: Wanted, file: Path, key: str | None = None) -> Choropleth:
+def choropleth(run: Path, options: MapOptions, file: Path, key: str | None = None) -> Choropleth:
     """The map of a run or, but for errors, of a release; ``key`` names the column of ``file`` that
     has GEOIDs.
 
     Raises :class:`UserError` for what there is not: a level, query or answer, the truth, boundaries
     of these units."""
-    opened = open_release(release_of(run))
-    u = next(
-        x
-        for x in opened.after.universes
-        if x.name
-        == named(
-            wanted.universe, [x.name for x in opened.after.universes], "universe", "--universe"
-        )
-    )
-    known = {a.kind: a for a in opened.areas()}
-    spine = opened.spine
-    level = named(wanted.level, [*spine.levels, *known], "level", "--level")
+    source = source_of(release_of(run), "map")
+    count = chosen(source, options.universe, options.query, options.table, options.answer)
+    known, spine = {a.kind: a for a in source.areas()}, source.spine
+    level = named(options.level, [*spine.levels, *known], "level", "--level")
     areas = known.get(level)
-    found = release_report.answers(
-        opened, published_of(opened, [u.name]), u, areas or level, wanted.query
-    )
-    i = _answer(found, wanted.answer)
-    values = _values(run, u, found, i, wanted.show, areas)
-    if areas is None:
-        held = boundaries.read(
-            file, text(spine.geoids(level)), text(spine.codes[spine.index(level)]), key
-        )
-        units = [spine.title(level, k) for k in range(spine.units(level))]
-    else:
-        held = boundaries.read(file, text(areas.geoids), text(areas.codes), key)
-        units = [areas.title(k) for k in range(len(areas))]
-    what = found.labels[i] if len(found.labels) > 1 else "Total"
-    if NOT_COUNTED in found.title:
-        what = f"{what} of {found.title}"
-    title = f"{what} ({found.records}) by {level_words(level)}: {wanted.show}"
+    if options.share_of is not None or options.per is not None:
+        _check_counts(options)
+    geoids, codes, units = _units(spine, level, areas)
+    held = boundaries.read(file, geoids, codes, key, options.per)
+    values, shown, says, form = _numbers(run, source, count, level, areas, options)
+    if held.sums is not None:
+        values, shown, says = _density(values, shown, held, options)
+        form = "density"
     return Choropleth(
-        title,
-        [SAYS[wanted.show]],
+        f"{_where(spine)}{shown} by {level_words(level)}: {_what(options)}",
+        [says],
         units,
         held.shapes,
         values,
-        wanted.show == "error",
+        options.show == "error",
         _lacks(held, units),
-        wanted.show == "error",
-        opened.after.private,
+        options.show == "error",
+        source.private,
+        form,
     )
+
+
+def _check_counts(options: MapOptions) -> None:
+    option = "--share-of" if options.share_of is not None else "--per"
+    if options.show != "count":
+        raise UserError(
+            "shares and densities are of published counts", where=option, remedy="leave --show out"
+        )
+    if options.share_of is not None and options.per is not None:
+        raise UserError("a map shows a share or a density", where=option, remedy="leave one out")
+
+
+def _units(
+    spine: Spine, level: str, areas: Areas | None
+) -> tuple[NDArray[np.str_], NDArray[np.str_], list[str]]:
+    """GEOIDs, codes and titles of the units of a level, or of areas."""
+    if areas is not None:
+        return text(areas.geoids), text(areas.codes), [areas.title(k) for k in range(len(areas))]
+    titles = [spine.title(level, k) for k in range(spine.units(level))]
+    return text(spine.geoids(level)), text(spine.codes[spine.index(level)]), titles
+
+
+def _numbers(
+    run: Path,
+    source: ReleaseSource,
+    count: OneCount,
+    level: str,
+    areas: Areas | None,
+    options: MapOptions,
+) -> tuple[NDArray[np.float64], str, str, Form]:
+    """The number of each unit; what is shown, and what is said of it; how the numbers are
+    printed."""
+    shown, says = f"{count.says} ({count.universe.kind.records})", SAYS[options.show]
+    if options.share_of is not None:
+        return *_share(source, count, level, areas, options), "percent"
+    if options.show == "margin":
+        values, says = _margins(source, count, level, areas)
+    elif options.show == "error":
+        values = _errors(run, source, count, level, areas)
+    else:
+        values = _published(source, count, level, areas).astype(np.float64)
+    return values, shown, says, "whole"
+
+
+def _where(spine: Spine) -> str:
+    """The name of the place that a map is of: of the smallest that has all units in it."""
+    whole = [
+        str(spine.names[spine.index(level)][0]) for level in spine.levels if spine.units(level) == 1
+    ]
+    called = [name for name in whole if name]
+    return f"{called[-1]}: " if called else ""
+
+
+def _what(options: MapOptions) -> str:
+    if options.per is not None:
+        return "density"
+    return "share" if options.share_of is not None else options.show
+
+
+def _density(
+    values: NDArray[np.float64], shown: str, held: boundaries.Boundaries, options: MapOptions
+) -> tuple[NDArray[np.float64], str, str]:
+    """Counts per square mile of land, or per unit of the column that was named."""
+    assert held.sums is not None
+    land = options.per == boundaries.LAND
+    size = held.sums / SQUARE_MILE if land else held.sums
+    each = "square mile of land" if land else held.summed
+    says = f"Published counts per {each} (column {held.summed} of the boundaries): {NO_LAND}"
+    return (
+        np.divide(values, size, out=np.full(len(values), np.nan), where=size > 0),
+        f"{shown} per {each}",
+        says,
+    )
+
+
+def _share(
+    source: ReleaseSource, count: OneCount, level: str, areas: Areas | None, options: MapOptions
+) -> tuple[NDArray[np.float64], str, str]:
+    """Published counts in per cent of others, no number where these are 0; what is shown, and what
+    is said of it."""
+    if options.share_of == TOTAL and options.table is None:
+        of = chosen(source, options.universe, TOTAL, None, None)
+    else:
+        of = chosen(source, options.universe, options.query, options.table, options.share_of)
+    part, all_ = (_published(source, c, level, areas) for c in (count, of))
+    values = np.divide(100 * part, all_, out=np.full(len(part), np.nan), where=all_ > 0)
+    return values, f"{count.says} in % of {of.says} ({count.universe.kind.records})", SHARE
 
 
 def write(data: Choropleth, out: Path) -> None:
@@ -115,48 +204,71 @@ def write(data: Choropleth, out: Path) -> None:
     run_directory.write_outside(out, made, confidential=data.confidential)
 
 
-def _answer(found: Answers, answer: str | None) -> int:
-    """Which of the answers of a query is meant."""
-    if answer is None and len(found.labels) == 1:
-        return 0
-    listed = "; ".join(f"{k}: {x}" for k, x in list(enumerate(found.labels, 1))[:20])
-    if answer is None:
-        raise UserError(
-            f"{found.query!r} has {len(found.labels)} answers, and a map shows one",
-            where="--answer",
-            remedy=f"choose by number or name, of {listed}",
-        )
-    if answer.isdigit() and 1 <= int(answer) <= len(found.labels):
-        return int(answer) - 1
-    same = [k for k, x in enumerate(found.labels) if x.casefold() == answer.strip().casefold()]
-    if not same:
-        raise UserError(
-            f"no answer {answer!r} to {found.query!r}",
-            where="--answer",
-            remedy=f"choose of {listed}",
-        )
-    return same[0]
+def _of_level(h: Histogram, spine: Spine, level: str, areas: Areas | None) -> Histogram:
+    """Counts of the lowest level, added up to another or to areas."""
+    return h.upward(spine)[level] if areas is None else areas.histogram(h)
 
 
-def _values(
-    run: Path, u: Universe, found: Answers, i: int, show: Show, areas: Areas | None
+def _published(
+    source: ReleaseSource, count: OneCount, level: str, areas: Areas | None
+) -> NDArray[np.int64]:
+    return count.values(_of_level(source.counts(count.universe), source.spine, level, areas))
+
+
+def _errors(
+    run: Path, source: ReleaseSource, count: OneCount, level: str, areas: Areas | None
 ) -> NDArray[np.float64]:
-    if show == "count":
-        return found.published[:, i].astype(np.float64)
-    if show == "margin":
-        if found.within is None or not (known := found.within[:, i] >= 0).any():
-            raise InputError(
-                f"nothing that was measured at {found.level!r} tells {found.query!r}: there is no"
-                " margin to draw",
-                where="--query",
-                remedy="`das nmf summary` lists what was measured",
-            )
-        return np.where(known, found.within[:, i], np.nan)
-    opened, truths = truth_of(run)
-    level = found.level if areas is None else opened.spine.levels[-1]
-    truth = truths[u.name][level].open("for a map in confidential/")
-    true = (truth if areas is None else areas.histogram(truth)).answer(u.schema.query(found.query))
-    return (found.published[:, i] - true[:, i]).astype(np.float64)
+    name, spine = count.universe.name, source.spine
+    truth = true_counts(run, [name], spine)[name][spine.levels[-1]]
+    true = count.values(_of_level(truth.open("for a map in confidential/"), spine, level, areas))
+    return (_published(source, count, level, areas) - true).astype(np.float64)
+
+
+def _margins(
+    source: ReleaseSource, count: OneCount, level: str, areas: Areas | None
+) -> tuple[NDArray[np.float64], str]:
+    """What the true count is off at most, and in words by what: from the measurements, where all of
+    them were drawn, and else from replicates of the line of a table."""
+    if source.measured is None:
+        return _replicated(source, count, level)
+    if areas is None:
+        found = Intervals(source.measured, count.universe).read(level, count.cells[None])
+        return _known(found[1][:, 0], level, count.of), SAYS["margin"]
+    asked = Statistic(count.universe, count.of, count.says, count.cells)
+    (column,) = counts(source, areas, [asked]).columns
+    farther = np.maximum(column.high - column.estimate, column.estimate - column.low)
+    within = np.where(column.known, np.ceil(farther), UNKNOWN).astype(np.int64)
+    return _known(within, level, count.of), SAYS["margin"]
+
+
+def _known(within: NDArray[np.int64], level: str, of: str) -> NDArray[np.float64]:
+    """NaN where nothing tells the count."""
+    if not (within >= 0).any():
+        raise InputError(
+            f"nothing that was measured at {level!r} tells {of!r}: there is no margin to draw",
+            where="--query",
+            remedy="`das nmf summary` lists what was measured",
+        )
+    return np.where(within >= 0, within, np.nan)
+
+
+def _replicated(
+    source: ReleaseSource, count: OneCount, level: str
+) -> tuple[NDArray[np.float64], str]:
+    """The farther end of the interval of each published count."""
+    found = []
+    if count.line is not None and level in source.levels(count.line[0]):
+        found = list(source.intervals([count.line[0].name], [level]))
+    if not found or count.line is None:
+        raise UserError(
+            f"there are no intervals of {count.of!r} at {level!r}: its measurements were drawn on"
+            " request, and do not tell its margins",
+            where="--show margin",
+            remedy="`das intervals` makes them, of the lines of tables: name one with --table",
+        )
+    value, lower, upper, _ = (a[:, count.line[1]] for a in found[0][3])
+    farther = np.maximum(value - lower, upper - value)
+    return np.where(upper >= 0, farther, np.nan), REPLICATED
 
 
 def _lacks(held: boundaries.Boundaries, units: list[str]) -> list[str]:

@@ -20,25 +20,27 @@ from numpy.typing import NDArray
 from das.accounting.planning import repriced
 from das.design import exact, trees
 from das.design.choices import Choices, LevelQuery
-from das.design.goal import Goal, Wish, idle
 from das.design.homogeneous import Homogeneous
 from das.design.model import Estimand, Model
 from das.design.optimise import enlarged, optimise
-from das.design.problem import MET, Certified, Problem
+from das.design.problem import MET, CertifiedAllocation, Problem
 from das.design.recursion import Recursion
+from das.design.target_set import AccuracyTarget, TargetSet, redundant
 from das.engine import Progress
 from das.engine.progress import SILENT
 from das.errors import InputError, UserError
 from das.files.machine import memory
+from das.files.readers import area_list
 from das.jobs.public_tree import PublicTree
 from das.model.areas import Areas
-from das.model.budget import ALL, Plan
+from das.model.budget import ALL
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
+from das.model.plan import Plan
 from das.model.spelling import near
 from das.model.universe import Planned
-from das.release.post import Opened
+from das.release.opened import OpenedRelease
 from das.spec import RunSpec
 
 Array = NDArray[np.float64]
@@ -53,14 +55,14 @@ MOST_UNITS = 10**10
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What is known of the tree. ``model`` makes one of some aims; ``predicted``, where there is an
-    earlier release, one that says what published counts will be like. ``says`` it, and
+    """What is known of the tree. ``model`` makes one of some estimands; ``predicted``, where there
+    is an earlier release, one that says what published counts will be like. ``says`` it, and
     ``made_from`` names what it was made from."""
 
     kind: str
     says: str
     made_from: tuple[str, ...]
-    draws: Choices
+    measurements: Choices
     areas: Mapping[str, Areas]
     population: Mapping[str, NDArray[np.int64]] | None
     model: Callable[[Sequence[Estimand]], Model]
@@ -73,7 +75,7 @@ class TargetRow:
     ``price``, its share of the budget. ``predicted``: of published counts, now and then, where an
     earlier release was given."""
 
-    aim: Estimand
+    estimand: Estimand
     weight: float
     now: float
     then: float
@@ -86,10 +88,10 @@ class TargetRow:
 class Optimum:
     """``plan`` costs exactly ``rho``; ``now`` is the plan as it was. ``bound``: what no allocation
     is below, of the objective ``value``: the total for ``least``, else the geometric mean of the
-    targets' variances beside those of now. ``idle``: draws of the plan as it was that buy nothing;
-    ``over``: by how much, relatively, the worst standard deviation exceeds its limit."""
+    targets' variances beside those of now. ``redundant``: draws of the plan as it was that buy
+    nothing; ``over``: by how much, relatively, the worst standard deviation exceeds its limit."""
 
-    goal: Goal
+    target_set: TargetSet
     ground: Ground
     now: Plan
     plan: Plan
@@ -99,17 +101,17 @@ class Optimum:
     bound: float
     over: float
     steps: int
-    idle: tuple[LevelQuery, ...]
+    redundant: tuple[LevelQuery, ...]
 
     @property
     def certificate(self) -> str:
         """What is proved, in a sentence."""
-        if self.goal.objective == "least":
+        if self.target_set.objective == "least":
             return (
                 f"{self.value:.4f} of the present rho meets every limit, and no allocation needs"
                 f" less than {self.bound:.4f} of it."
             )
-        kind = "that keeps the other draws " if self.goal.objective == "spare" else ""
+        kind = "that keeps the other measurements " if self.target_set.objective == "spare" else ""
         return (
             f"The targets' variances are {self.value:.4f} of what they are now, in geometric mean,"
             f" and no allocation of this rho {kind}brings them below {self.bound:.4f}."
@@ -141,33 +143,40 @@ def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
         raise UserError(
             f"{units[-1]:,} units", where=where, remedy=f"give no more than {MOST_UNITS:,}"
         )
-    draws = Choices.alike(_pairs(u.plan), ALL, _each(u.plan))
+    measurements = Choices.alike(_pairs(u.plan), ALL, _each(u.plan))
     text = ", ".join(f"{n:,} {level}" for n, level in zip(units, levels, strict=True))
 
-    def model(aims: Sequence[Estimand]) -> Model:
-        if any(a.areas for a in aims):
+    def model(estimands: Sequence[Estimand]) -> Model:
+        if any(a.areas for a in estimands):
             raise UserError(
                 "areas need real blocks", where=where, remedy="give --data or --like in its place"
             )
-        return Homogeneous.of(u.schema, levels, units, draws, aims, known)
+        return Homogeneous.of(u.schema, levels, units, measurements, estimands, known)
 
     return Ground(
         "numbers",
         f"units of equal size, people in households: {text}",
         (f"numbers of units ({text})",),
-        draws,
+        measurements,
         {},
         None,
         model,
     )
 
 
-def of_data(spec: RunSpec, universe: str, paths: Sequence[Path], progress: Progress) -> Ground:
+def of_data(
+    spec: RunSpec,
+    universe: str,
+    paths: Sequence[Path],
+    progress: Progress,
+    lists: Sequence[Path] = (),
+) -> Ground:
     """The real tree of an input, and what is published exactly of its structures: which blocks have
     a housing unit and which types of facilities. The readers take facilities to be where somebody
     lives in them, so of an input without its persons these are not there; nothing else of the
-    persons enters, and with facilities as they are the plan is the same without them."""
-    world = PublicTree.read(spec, paths, progress)
+    persons enters, and with facilities as they are the plan is the same without them. ``lists`` of
+    blocks are areas of it, by their file names."""
+    world = PublicTree.read(spec, paths, progress, lists)
     found = world.trees(spec)
     u, tree = spec.on(found).universe(universe), found[universe]
     bounds = world.bounds(u, tree)
@@ -181,8 +190,11 @@ def of_data(spec: RunSpec, universe: str, paths: Sequence[Path], progress: Progr
     return _of_tree(spec.universe(universe), tree, bounds, world.areas(), made)
 
 
-def of_release(spec: RunSpec, universe: str, release: Opened) -> Ground:
-    """The tree and structures of a release, and the cells that its units were published with."""
+def of_release(
+    spec: RunSpec, universe: str, release: OpenedRelease, lists: Sequence[Path] = ()
+) -> Ground:
+    """The tree and structures of a release, and the cells that its units were published with;
+    ``lists`` of blocks are areas of it, by their file names."""
     if spec.geography.levels != release.spine.levels:
         raise UserError(
             "the release has other levels than the configuration",
@@ -196,20 +208,19 @@ def of_release(spec: RunSpec, universe: str, release: Opened) -> Ground:
     tree, bounds = release.tree(held), release.bounds(held)
     published = release.published(held)
     areas = {a.kind: a for a in release.areas()}
+    areas |= {p.name: area_list.read(p, release.spine) for p in lists}
     made = (f"the release {release.after.name!r} (specification {release.run.run.name})",)
     ground = _of_tree(spec.universe(universe), tree, bounds, areas, made)
     lowest = tree.of_published(published)
+    persons = _people(published)
     population = {
-        k: (
-            np.bincount(a.area, weights=_people(published)[a.unit], minlength=len(a)).astype(
-                np.int64
-            )
-        )
-        for k, a in areas.items()
+        k: np.bincount(a.area, persons[a.unit], len(a)).astype(np.int64) for k, a in areas.items()
     }
 
-    def predicted(aims: Sequence[Estimand]) -> Model:
-        return trees.of_cells(u.schema, tree, bounds, lowest, ground.draws, aims, areas, _room())
+    def predicted(estimands: Sequence[Estimand]) -> Model:
+        return trees.of_cells(
+            u.schema, tree, bounds, lowest, ground.measurements, estimands, areas, _room()
+        )
 
     return replace(
         ground,
@@ -238,17 +249,18 @@ def _of_tree(
     areas: Mapping[str, Areas],
     made: tuple[str, ...],
 ) -> Ground:
-    """``u`` as the configuration has it, of no tree: its plan has the draws of every level."""
-    draws = Choices.over(_pairs(u.plan), tree, _each(u.plan))
+    """``u`` as the configuration has it, of no tree: its plan has the measurements of every
+    level."""
+    measurements = Choices.over(_pairs(u.plan), tree, _each(u.plan))
     says = (
         "the real tree:"
         f" {', '.join(f'{len(c):,} {level}' for level, c in zip(tree.spine.levels, tree.spine.codes, strict=True))}"
     )
 
-    def model(aims: Sequence[Estimand]) -> Model:
-        return trees.of_structures(u.schema, tree, bounds, draws, aims, areas, _room())
+    def model(estimands: Sequence[Estimand]) -> Model:
+        return trees.of_structures(u.schema, tree, bounds, measurements, estimands, areas, _room())
 
-    return Ground("tree", says, made, draws, areas, None, model)
+    return Ground("tree", says, made, measurements, areas, None, model)
 
 
 def _digest(tree: MeasuredSpine, bounds: Mapping[str, LevelBounds]) -> str:
@@ -268,9 +280,8 @@ def _digest(tree: MeasuredSpine, bounds: Mapping[str, LevelBounds]) -> str:
 
 
 def _pairs(plan: Plan) -> tuple[LevelQuery, ...]:
-    """The draws of units without only children; all that are to be shared out are of the discrete
-    Gaussian.
-    """
+    """The measurements of units without only children; all that are to be shared out are of the
+    discrete Gaussian."""
     if plan.mechanism.currency != "rho":
         raise InputError(
             f"the noise is {plan.mechanism}, whose variance does not fall with its cost",
@@ -286,7 +297,11 @@ def _each(plan: Plan) -> float:
 
 
 def optimum(
-    u: Planned, goal: Goal, ground: Ground, rho: Fraction | None = None, progress: Progress = SILENT
+    u: Planned,
+    target_set: TargetSet,
+    ground: Ground,
+    rho: Fraction | None = None,
+    progress: Progress = SILENT,
 ) -> Optimum:
     """Of the plan of ``u`` as the configuration has it, of no tree; ``rho``: another total than its
     own.
@@ -296,18 +311,20 @@ def optimum(
             that there is not.
     """
     plan = u.plan
-    _check_detailed(u, ground.draws)
-    goal = replace(goal, wishes=tuple(_with_areas(w, ground) for w in goal.wishes))
+    _check_detailed(u, ground.measurements)
+    target_set = replace(
+        target_set, targets=tuple(_with_areas(w, ground) for w in target_set.targets)
+    )
     progress.stage("matrices of the tree" if ground.kind == "tree" else "closed form", None)
-    model = ground.model(goal.aims(ground.draws.pairs))
+    model = ground.model(target_set.estimands(ground.measurements.pairs))
     costs = {(d.level, d.query): d.cost for d in plan.plain}
-    now = _precisions(costs, ground.draws)
+    now = _precisions(costs, ground.measurements)
     start = now if rho is None else now * float(rho / plan.cost)
-    problem = goal.problem(model, now, start)
+    problem = target_set.problem(model, now, start)
     gap, steps = GAPS[ground.kind]
     found = optimise(problem, gap, steps, _Telling(progress, model))
     chosen = _chosen(u, problem, found, costs, plan.cost if rho is None else rho, gap)
-    return _described(goal, ground, problem, found, plan, repriced(plan, chosen))
+    return _described(target_set, ground, problem, found, plan, repriced(plan, chosen))
 
 
 class _Telling:
@@ -318,7 +335,7 @@ class _Telling:
         takes = model.tree.bytes(model.modes_at_once) if isinstance(model, Recursion) else 0.0
         progress.stage("search" if takes < 1e8 else f"search, {takes / 1e9:.1f} GB", None)
 
-    def __call__(self, found: Certified) -> None:
+    def __call__(self, found: CertifiedAllocation) -> None:
         gap = found.missing
         while 0 < gap < 10.0**-self._reached:
             self._progress.stage(f"search, gap below {10.0**-self._reached:g}", None)
@@ -326,9 +343,9 @@ class _Telling:
         self._progress.advance()
 
 
-def _check_detailed(u: Planned, draws: Choices) -> None:
-    for level in draws.lowest:
-        if not any(at == level for at, _ in _telling(u, draws)):
+def _check_detailed(u: Planned, measurements: Choices) -> None:
+    for level in measurements.lowest:
+        if not any(at == level for at, _ in _telling(u, measurements)):
             raise UserError(
                 "no query tells every cell apart",
                 where=f"budget.queries.{level}",
@@ -336,54 +353,56 @@ def _check_detailed(u: Planned, draws: Choices) -> None:
             )
 
 
-def _telling(u: Planned, draws: Choices) -> list[LevelQuery]:
+def _telling(u: Planned, measurements: Choices) -> list[LevelQuery]:
     """What tells every cell of the lowest units apart, of all levels that these are measured at."""
     return [
         (level, q)
-        for level, q in draws.pairs
-        if level in draws.lowest and u.schema.query(q).answers == u.schema.cells
+        for level, q in measurements.pairs
+        if level in measurements.lowest and u.schema.query(q).answers == u.schema.cells
     ]
 
 
-def _precisions(costs: Mapping[LevelQuery, Fraction], draws: Choices) -> Array:
-    return np.array([float(costs.get(pair, Fraction(0))) for pair in draws.pairs])
+def _precisions(costs: Mapping[LevelQuery, Fraction], measurements: Choices) -> Array:
+    return np.array([float(costs.get(pair, Fraction(0))) for pair in measurements.pairs])
 
 
-def _with_areas(wish: Wish, ground: Ground) -> Wish:
+def _with_areas(target: AccuracyTarget, ground: Ground) -> AccuracyTarget:
     """With the numbers of the areas that are meant."""
-    aim = wish.aim
-    if not aim.areas:
-        return wish
-    if ground.kind != "numbers" and aim.place not in ground.areas:
+    estimand = target.estimand
+    if not estimand.areas:
+        return target
+    if ground.kind != "numbers" and estimand.place not in ground.areas:
         raise UserError(
-            f"no areas {aim.place!r}",
+            f"no areas {estimand.place!r}",
             where="area.kind",
-            remedy=near(aim.place, sorted(ground.areas), "kinds of areas"),
+            remedy=near(estimand.place, sorted(ground.areas), "kinds of areas"),
         )
-    if not aim.says:
-        return wish
+    if not estimand.says:
+        return target
     if ground.population is None:
         raise UserError(
             "how many persons areas have is not known before they are counted",
             where="area.population",
             remedy="give --like with an earlier release, or leave population out",
         )
-    low, high = (int(t.replace(",", "")) for t in aim.says.removesuffix(" persons").split(" to "))
-    people = ground.population[aim.place]
+    low, high = (
+        int(t.replace(",", "")) for t in estimand.says.removesuffix(" persons").split(" to ")
+    )
+    people = ground.population[estimand.place]
     some = np.flatnonzero((people >= low) & (people <= high))
     if len(some) < _FEW:
         raise UserError(
-            f"no area of {aim.place} has {aim.says}",
+            f"no area of {estimand.place} has {estimand.says}",
             where="area.population",
             remedy="give a wider class",
         )
-    return replace(wish, aim=replace(aim, some=tuple(some.tolist())))
+    return replace(target, estimand=replace(estimand, some=tuple(some.tolist())))
 
 
 def _chosen(
     u: Planned,
     problem: Problem,
-    found: Certified,
+    found: CertifiedAllocation,
     now: Mapping[LevelQuery, Fraction],
     total: Fraction,
     gap: float,
@@ -392,7 +411,7 @@ def _chosen(
     small for a share of their own are dropped; fewer, where the limits need small draws."""
     for floor in (exact.FLOOR, exact.FLOOR // 10, exact.FLOOR // 100, 1):
         chosen = _rounded(u, problem, found, now, total, floor)
-        rho = _precisions(chosen, problem.model.draws)
+        rho = _precisions(chosen, problem.model.measurements)
         f = problem.variances(rho)
         value = problem.value(rho, f)
         loss = value / found.value - 1 if problem.least else value - found.value
@@ -404,16 +423,16 @@ def _chosen(
 def _rounded(
     u: Planned,
     problem: Problem,
-    found: Certified,
+    found: CertifiedAllocation,
     now: Mapping[LevelQuery, Fraction],
     total: Fraction,
     floor: int,
 ) -> dict[LevelQuery, Fraction]:
     """Without shares below ``floor``."""
-    pairs = problem.model.draws.pairs
+    pairs = problem.model.measurements.pairs
     kept = {pair: now[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
     x = {pair: float(r - k) for pair, r, k in zip(pairs, found.rho, problem.kept, strict=True)}
-    split = exact.shares(x, _never_dropped(u, problem.model.draws, x, kept), floor)
+    split = exact.shares(x, _never_dropped(u, problem.model.measurements, x, kept), floor)
     free = total - sum(kept.values(), Fraction(0))
     if problem.least:
         free = exact.rounded_up(sum(x.values()))
@@ -423,7 +442,7 @@ def _rounded(
             for pair in pairs
         }
         over = float(
-            problem.over(problem.variances(_precisions(chosen, problem.model.draws))).max()
+            problem.over(problem.variances(_precisions(chosen, problem.model.measurements))).max()
         )
         if not problem.least or over <= 0:
             break
@@ -438,42 +457,53 @@ def _rounded(
 
 
 def _never_dropped(
-    u: Planned, draws: Choices, x: Mapping[LevelQuery, float], kept: Mapping[LevelQuery, Fraction]
+    u: Planned,
+    measurements: Choices,
+    x: Mapping[LevelQuery, float],
+    kept: Mapping[LevelQuery, Fraction],
 ) -> list[LevelQuery]:
     """What tells every cell of the lowest units apart; and of each level the largest draw, so that
     it has one.
     """
-    out = _telling(u, draws)
-    for level in draws.levels:
-        here = [pair for pair in draws.pairs if pair[0] == level]
+    out = _telling(u, measurements)
+    for level in measurements.levels:
+        here = [pair for pair in measurements.pairs if pair[0] == level]
         if not any(pair in kept for pair in here):
             out.append(max(here, key=lambda pair: x[pair]))
     return [pair for pair in dict.fromkeys(out) if pair not in kept]
 
 
 def _described(
-    goal: Goal, ground: Ground, problem: Problem, found: Certified, now: Plan, plan: Plan
+    target_set: TargetSet,
+    ground: Ground,
+    problem: Problem,
+    found: CertifiedAllocation,
+    now: Plan,
+    plan: Plan,
 ) -> Optimum:
-    model, draws = problem.model, problem.model.draws
+    model, measurements = problem.model, problem.model.measurements
     before, after = (
-        _precisions({(d.level, d.query): d.cost for d in p.plain}, draws) for p in (now, plan)
+        _precisions({(d.level, d.query): d.cost for d in p.plain}, measurements)
+        for p in (now, plan)
     )
     f, g = problem.variances(before), problem.variances(after)
     predicted = None
     if ground.predicted is not None:
-        other = ground.predicted(model.aims)
-        predicted = [np.sqrt(other.variances(draws.precision(rho))) for rho in (before, after)]
+        other = ground.predicted(model.estimands)
+        predicted = [
+            np.sqrt(other.variances(measurements.precision(rho))) for rho in (before, after)
+        ]
     rows = tuple(
         TargetRow(
             a,
-            goal.wishes[i].weight if i < len(goal.wishes) else 0.0,
+            target_set.targets[i].weight if i < len(target_set.targets) else 0.0,
             float(np.sqrt(f[i])),
             float(np.sqrt(g[i])),
             float(np.sqrt(problem.limit[i])) if problem.limited[i] else None,
             float(found.price[i]),
             None if predicted is None else (float(predicted[0][i]), float(predicted[1][i])),
         )
-        for i, a in enumerate(model.aims)
+        for i, a in enumerate(model.estimands)
     )
     over = max(float(problem.over(g).max()), 0.0)
     if problem.least:
@@ -485,11 +515,13 @@ def _described(
             float(np.exp(found.bound - first)),
         )
     nothing = tuple(
-        pair for pair, is_ in zip(draws.pairs, idle(model, before, f), strict=True) if is_
+        pair
+        for pair, is_ in zip(measurements.pairs, redundant(model, before, f), strict=True)
+        if is_
     )
-    n = len(goal.wishes)
+    n = len(target_set.targets)
     return Optimum(
-        goal,
+        target_set,
         ground,
         now,
         plan,

@@ -40,16 +40,18 @@ class PublicTree:
     lists: Mapping[str, Areas]
 
     @staticmethod
-    def read(spec: RunSpec, paths: Sequence[Path], progress: Progress) -> PublicTree:
-        """Of an input, without its records. Raises :class:`UserError` where it is not what it
-        should be.
+    def read(
+        spec: RunSpec, paths: Sequence[Path], progress: Progress, lists: Sequence[Path] = ()
+    ) -> PublicTree:
+        """Of an input, without its records; ``lists`` of blocks beside those of the specification.
+        Raises :class:`UserError` where it is not what it should be.
         """
         blocks, spine, unit = places(spec, paths, progress)
         return PublicTree(
             blocks,
             spine,
             unit,
-            {Path(p).name: area_list.read(Path(p), spine) for p in spec.geography.lists},
+            {p.name: area_list.read(p, spine) for p in (*map(Path, spec.geography.lists), *lists)},
         )
 
     def trees(self, spec: RunSpec) -> dict[str, MeasuredSpine]:
@@ -78,7 +80,7 @@ class PublicTree:
         total: Ints | JointTotals | None = None
         if e.total is not None:
             total = np.zeros(tree.spine.units(e.total), dtype=np.int64)
-            part = np.unique(tree.within(e.total, self.spine), return_inverse=True)[1]
+            part = np.unique(tree.home_units(e.total, self.spine), return_inverse=True)[1]
             if part.max() + 1 < len(part):
                 total = JointTotals(part, np.zeros(part.max() + 1, dtype=np.int64))
         return geography.bounds(u.schema, tree.spine, limits, total, e.total)

@@ -18,7 +18,7 @@ from das.release.again import estimate_from
 from das.release.wording import Wording
 
 #: Made from the others, and held against them by themselves.
-_APART = (NAME, PAGE, INTERVALS_LIST)
+_SEPARATE = (NAME, PAGE, INTERVALS_LIST)
 #: Where the text is that of a version of the software, or of what draws its figures.
 _TEXTS = ("report.html", "dictionary.csv", "spec.toml")
 
@@ -40,7 +40,7 @@ def check_recomputed(
 
 
 def _compare(release: Path, there: dict[str, str], again: dict[str, str], found: Wording) -> None:
-    for name in sorted({*there, *again} - set(_APART)):
+    for name in sorted({*there, *again} - set(_SEPARATE)):
         if there.get(name) == again.get(name):
             continue
         what = (

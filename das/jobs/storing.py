@@ -10,8 +10,8 @@ from das.engine import Progress
 from das.errors import ReleaseError, UserError
 from das.files import atomic
 from das.files.release import statement
-from das.files.run.carrier import AT_ONCE, Carrier
 from das.files.run.run_directory import RunDirectory, refuse_full
+from das.files.run.store_sync import AT_ONCE, StoreSync
 from das.files.store import Store
 from das.release.verify import sealed
 
@@ -35,8 +35,8 @@ def push(run: Path, url: str, confidential_url: str | None, progress: Progress) 
             "there is nothing confidential here", where=run, remedy="leave out --confidential-store"
         )
     check(directory.release)
-    with Carrier.of(directory, url, confidential_url) as carrier, directory.held():
-        carrier.finish(progress)
+    with StoreSync.of(directory, url, confidential_url) as sync, directory.lock():
+        sync.finish(progress)
 
 
 def pull(url: str, folder: Path, progress: Progress) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -32,21 +33,19 @@ from das.files.run.run_directory import (
     file_digest,
     read_json,
 )
-from das.making.counts import CountsMaker, derived
-from das.making.work import MeasuringRecord, RunInput, Running
+from das.making import series_of
+from das.making.series import SeriesMaker
+from das.making.work import DerivedOutputs, MeasuringRecord, RunContext, RunInput
 from das.model.closed import Closed
-from das.model.error_rows import SummaryRow, SweepRow
+from das.model.error_rows import SweepRow
+from das.model.kinds import kind_of
 from das.model.mechanism import RHO
 from das.model.not_private import marked
-from das.pipeline import concluded, scaled
-from das.release.estimating import Made, post_processed
-from das.report.sweep import sweep_page
-from das.spec import METHODS, RunSpec
+from das.pipeline import concluded
+from das.release.publications import publication, require
+from das.report.sweep import SweptAxis, sweep_page
+from das.spec import METHODS, Specification
 from das.stages import Stages
-from das.truth.by_shard import begin
-from das.truth.measuring import check_configuration, check_sources
-from das.truth.preparation import prepare
-from das.truth.prepared import Prepared
 
 WARNING = (
     "Each budget and repeat of this sweep measured the same records anew; its methods share that"
@@ -59,8 +58,10 @@ WARNING = (
 
 
 @dataclass(frozen=True, repr=False)
-class Swept(Closed):
-    """What a sweep has written."""
+class SweepResult(Closed):
+    """What a sweep has written; ``rows`` and the first tables are of the first universe, and
+    ``others`` the tables of the others.
+    """
 
     table: Path
     summary: Path
@@ -68,6 +69,7 @@ class Swept(Closed):
     statement: Path
     rows: Sequence[SweepRow]
     paired: Path | None = None  #: where there are several methods
+    others: Sequence[Path] = ()
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,13 @@ class _Run:
     budget: Fraction
     method: str
     repeat: int
-    spec: RunSpec
+    spec: Specification
     directory: RunDirectory
+
+    @cached_property
+    def maker(self) -> SeriesMaker:
+        """What makes it: one value, for it may keep what the run has begun with."""
+        return series_of(self.spec, RunInput())
 
     @property
     def noise(self) -> tuple[Fraction, int]:
@@ -97,7 +104,7 @@ class _Run:
 
 
 def sweep(
-    spec: RunSpec,
+    spec: Specification,
     budgets: Sequence[Fraction],
     out: Path,
     *,
@@ -107,61 +114,77 @@ def sweep(
     workers: int = 1,
     progress: Progress | None = None,
     resume: bool = False,
-) -> Swept:
-    """Run ``spec`` at each budget, by each method (default: its own), ``repeats`` times; the input
-    is read once, and measured once for each budget and repeat.
+) -> SweepResult:
+    """Run ``spec`` at each budget, by each method (default: its own), ``repeats`` times. The input
+    is read once, and measured once for each budget and repeat. Budgets are for persons, in the
+    currency of the configuration. For a publication whose budgets are multiples, they are multiples
+    (``das.making.series.BudgetAxis``).
 
-    Each run has its folder under ``out/runs``, complete but for its pages; ``sweep.csv`` has all
-    errors, ``summary.csv`` their means and intervals over the repeats, ``paired.csv`` the
-    differences between methods on the same noise, ``sweep.html`` draws them, ``privacy.json`` says
-    what all runs together cost. All of it is confidential. Runs go side by side, one to a worker,
-    but are measured here, one after another.
+    Each run has its folder under ``out/runs``, complete except for its pages. ``sweep.csv`` has all
+    errors, and ``summary.csv`` their means and intervals over the repeats. ``paired.csv`` has the
+    differences between methods on the same noise. ``sweep.html`` draws them. ``privacy.json`` has
+    the cost of all runs together. The names of other universes' tables end in the universe. All of
+    it is confidential. Runs go side by side, one to a worker, but are measured here, one after
+    another.
 
-    With ``resume``, runs that are finished are kept, and the grid may have grown. One that was
-    interrupted is made again: levels that were measured stand, and what was drawn and lost is in
-    its privacy statement."""
+    With ``resume``, finished runs are kept, and the grid may have grown. An interrupted run is
+    made again: measured levels stand, and lost measurements are in its privacy statement."""
     refuse_within_import()
-    progress, methods = progress or Silent(), tuple(methods) or (spec.estimation.method,)
-    _check(spec, budgets, methods, repeats)
-    runs = list(_grid(spec, budgets, methods, repeats, out))
+    require(publication(spec.publication()), "sweep", "das sweep")
+    maker = series_of(spec, RunInput(tuple(paths)))
+    progress, methods = progress or Silent(), tuple(methods) or (_method(spec),)
+    _check(maker, budgets, methods, repeats)
+    runs = list(_grid(maker, budgets, methods, repeats, out))
     if resume:
         check_sweep(out, {r.directory.root.name for r in runs})
     else:
         RunDirectory(out).refuse_if_taken()
+    names = [u.name for u in publication(spec.publication()).resolved(spec).universes]
     with executor(workers) as pool:
-        prepared = prepare(spec, paths, Stages(), progress).together()
+        read = maker.read(progress)
         create_private(out)
         for run in runs:
             if run.directory.ledger.exists():
-                check_configuration(run.spec, run.directory)
-                check_sources(prepared.sources, run.directory)
+                run.maker.check_begun(read, run.directory)
         progress.stage("runs", len(runs))
-        found = {}
-        with RunDirectory(out).held():
-            for run, rows in _rows(runs, prepared, pool, workers):
-                found[run.directory.root] = rows
+        done: list[_Run] = []
+        with RunDirectory(out).lock():
+            for run in _performed(runs, read, pool, workers):
+                done.append(run)
                 progress.advance()
                 sweep_csv.write(
                     out / "sweep.csv",
-                    [x for r in runs for x in found.get(r.directory.root, ())],
+                    _rows([r for r in runs if r in done], names[0]),
                     private=spec.run.private,
                 )
-    rows = [x for r in runs for x in found[r.directory.root]]
-    return _written(spec, runs, rows, out)
+    return _written(maker, names, runs, out)
+
+
+def _method(spec: Specification) -> str:
+    """How the configuration estimates."""
+    method: str = spec.tree().get("estimation", {}).get("method", METHODS[0])
+    return method
 
 
 def _check(
-    spec: RunSpec, budgets: Sequence[Fraction], methods: Sequence[str], repeats: int
+    maker: SeriesMaker, budgets: Sequence[Fraction], methods: Sequence[str], repeats: int
 ) -> None:
+    option = "--times" if maker.axis.is_multiple else "--rho"
     if not budgets or min(budgets) <= 0 or len(set(budgets)) != len(budgets) or repeats < 1:
         raise SpecError(
-            "a sweep needs positive, different budgets, and at least one repeat", where="--rho"
+            "a sweep needs positive, different budgets, and at least one repeat", where=option
         )
-    if spec.run.seed is not None and repeats > 1:
+    if maker.spec.run.seed is not None and repeats > 1:
         raise SpecError(
             "repeats with one seed would be copies of each other",
             where="run.seed",
             remedy="leave it out",
+        )
+    if len(methods) > 1 and not maker.shares_noise:
+        raise SpecError(
+            f"{maker.spec.title} is measured anew for each method: they share no noise",
+            where="--method",
+            remedy="sweep once for each, with --set estimation.method",
         )
     if len(set(methods)) != len(methods) or not set(methods) <= set(METHODS):
         raise SpecError(
@@ -172,44 +195,49 @@ def _check(
 
 
 def _grid(
-    spec: RunSpec, budgets: Sequence[Fraction], methods: Sequence[str], repeats: int, out: Path
+    maker: SeriesMaker, budgets: Sequence[Fraction], methods: Sequence[str], repeats: int, out: Path
 ) -> Iterator[_Run]:
-    currency = spec.persons.plan.mechanism.currency
+    spec, axis = maker.spec, maker.axis
     for method in methods:
-        other = (f"estimation.method={method}", "output.report=false")
-        by_method = specification.parse(spec.dump(), where="--method", overrides=other)
         for budget, repeat in product(budgets, range(repeats)):
-            folder = out / "runs" / f"{currency}-{str(budget).replace('/', '_')}-{method}-{repeat}"
-            name = f"{spec.run.name}-{budget}-{method}-{repeat}"
-            yield _Run(
-                budget, method, repeat, scaled(by_method, budget, name), RunDirectory(folder)
-            )
+            folder = out / "runs" / f"{axis.name}-{str(budget).replace('/', '_')}-{method}-{repeat}"
+            changes = [
+                "output.report=false",
+                f"run.name={spec.run.name}-{budget}-{method}-{repeat}",
+                *axis.changes(budget),
+            ]
+            if method != _method(spec):
+                changes.append(f"estimation.method={method}")
+            chosen = specification.load(spec.dump(), where="das sweep", overrides=changes)
+            yield _Run(budget, method, repeat, chosen, RunDirectory(folder))
 
 
-def _rows(
-    runs: Sequence[_Run], prepared: Prepared, pool: Executor, workers: int
-) -> Iterator[tuple[_Run, list[SweepRow]]]:
-    """The errors of each run as it is done: first those that were, then the others; of these, what
-    has begun to measure before what can wait for its noise."""
-    for run in runs:
-        if run.is_done:
-            yield (
-                run,
-                [
-                    SweepRow(run.budget, run.method, run.repeat, e)
-                    for e in errors_csv.read(run.directory.errors)
-                ],
-            )
+def _rows(runs: Sequence[_Run], universe: str) -> list[SweepRow]:
+    """The errors of finished runs, from their files."""
+    return [
+        SweepRow(run.budget, run.method, run.repeat, e)
+        for run in runs
+        for e in errors_csv.read(run.directory.errors_of(universe))
+    ]
+
+
+def _performed(runs: Sequence[_Run], read: Any, pool: Executor, workers: int) -> Iterator[_Run]:
+    """Each run as it is done: first those that were, then the others; of these, what has begun to
+    measure before what can wait for its noise.
+    """
+    yield from (run for run in runs if run.is_done)
     noise = {r.noise: r.directory for r in reversed(runs) if r.statement.exists()}
     due = sorted((r for r in runs if not r.is_done), key=lambda r: not r.directory.ledger.exists())
     side_by_side = max(1, min(workers, len(due)))
     ahead = side_by_side if workers > 1 else 0
-    waiting: deque[tuple[_Run, Running, MeasuringRecord, Future[tuple[Made, Stages]]]] = deque()
+    waiting: deque[
+        tuple[_Run, RunContext, MeasuringRecord, Future[tuple[DerivedOutputs, Stages]]]
+    ] = deque()
     for run in due:
-        work, measured = _measured(run, prepared, noise.get(run.noise))
+        work, measured = _measured(run, read, noise.get(run.noise), workers)
         noise.setdefault(run.noise, run.directory)
-        made = pool.submit(post_processed, run.directory.root, workers // side_by_side)
-        waiting.append((run, work, measured, made))
+        derived = run.maker.derive_in(pool, workers // side_by_side, work, measured)
+        waiting.append((run, work, measured, derived))
         if len(waiting) > ahead:
             yield _finished(*waiting.popleft())
     while waiting:
@@ -217,54 +245,71 @@ def _rows(
 
 
 def _measured(
-    run: _Run, prepared: Prepared, noise: RunDirectory | None
-) -> tuple[Running, MeasuringRecord]:
+    run: _Run, read: Any, noise: RunDirectory | None, workers: int
+) -> tuple[RunContext, MeasuringRecord]:
     """Measure, or take over the ``noise`` of a run that has, or go on with what an interrupted
     attempt has. Without a ledger nothing was drawn."""
-    directory, choice = run.directory, EngineChoice()
+    directory, choice = run.directory, EngineChoice(workers=workers)
     resume = directory.ledger.exists()
     if not resume:
         directory.remove()
-        begin(run.spec, prepared, directory, noise)
+        run.maker.begin_on(read, directory, noise)
     again = resume or noise is not None
-    work = Running(directory, choice, LocalEngine(), Stages(), Silent(), again)
-    return work, CountsMaker(run.spec, RunInput()).measure(work)
+    work = RunContext(directory, choice, LocalEngine(), Stages(), Silent(), again)
+    return work, run.maker.measure(work)
 
 
 def _finished(
-    run: _Run, work: Running, measured: MeasuringRecord, made: Future[tuple[Made, Stages]]
-) -> tuple[_Run, list[SweepRow]]:
-    found, after = made.result()
+    run: _Run,
+    work: RunContext,
+    measured: MeasuringRecord,
+    derived: Future[tuple[DerivedOutputs, Stages]],
+) -> _Run:
+    found, after = derived.result()
     work.stages.done += after.done
-    outcome = concluded(CountsMaker(run.spec, RunInput()), work, measured, derived(found))
-    rows = outcome.rows[run.spec.persons.name]
-    return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in rows]
+    concluded(run.maker, work, measured, found)
+    return run
 
 
-def _written(spec: RunSpec, runs: Sequence[_Run], rows: Sequence[SweepRow], out: Path) -> Swept:
-    means: list[SummaryRow] = summary(rows)
-    together = _statement(spec, runs)
-    swept = Swept(
+def _written(
+    maker: SeriesMaker, universes: Sequence[str], runs: Sequence[_Run], out: Path
+) -> SweepResult:
+    """The tables of every universe, and the page of all."""
+    spec, private = maker.spec, maker.spec.run.private
+    rows = {name: _rows(runs, name) for name in universes}
+    means = {name: summary(of) for name, of in rows.items()}
+    several, others = len({r.method for r in runs}) > 1, []
+    for i, (name, kind) in enumerate((name, kind_of(name)) for name in universes):
+        files = [out / f"{kind.file(stem)}.csv" for stem in ("sweep", "summary", "paired")]
+        sweep_csv.write(files[0], rows[name], private=private)
+        sweep_csv.write_summary(files[1], means[name], private=private)
+        if several:
+            sweep_csv.write_paired(files[2], paired(rows[name]), private=private)
+        others += files[: 2 + several] if i else []
+    first, together = rows[universes[0]], _statement(maker, runs)
+    swept = SweepResult(
         out / "sweep.csv",
         out / "summary.csv",
         out / "sweep.html",
         out / "privacy.json",
-        rows,
-        out / "paired.csv" if len({r.method for r in runs}) > 1 else None,
+        first,
+        out / "paired.csv" if several else None,
+        others,
     )
-    sweep_csv.write_summary(swept.summary, means, private=spec.run.private)
-    if swept.paired is not None:
-        sweep_csv.write_paired(swept.paired, paired(rows), private=spec.run.private)
     write_json(swept.statement, together)
-    write_text(swept.page, sweep_page(means, spec.run.name, spec.persons.plan, together))
+    resolved = publication(spec.publication()).resolved(spec)
+    costs = {u.name: u.plan.cost for u in resolved.universes}
+    shown = SweptAxis(maker.axis.name, maker.axis.here, resolved.terms.mechanism.currency, costs)
+    write_text(swept.page, sweep_page(means, spec.run.name, shown, together))
     return swept
 
 
-def _statement(spec: RunSpec, runs: Sequence[_Run]) -> dict[str, Any]:
+def _statement(maker: SeriesMaker, runs: Sequence[_Run]) -> dict[str, Any]:
     """What each run has spent, and all together: exact sums of their own privacy statements, each
     noise once.
     """
-    currency = spec.persons.plan.mechanism.currency
+    terms = publication(maker.spec.publication()).resolved(maker.spec).terms
+    currency = terms.mechanism.currency
     statements = [privacy_statement.read_ours(r.directory.release) for r in runs]
     noise_of = _shared(runs)
     lines = [
@@ -287,10 +332,7 @@ def _statement(spec: RunSpec, runs: Sequence[_Run]) -> dict[str, Any]:
         all(s.private for s in statements),
     )
     if currency == RHO:
-        out["epsilon"] = {
-            "delta": decimal(spec.budget.delta),
-            "zcdp-tight": tight(total, spec.budget.delta),
-        }
+        out["epsilon"] = {"delta": decimal(terms.delta), "zcdp-tight": tight(total, terms.delta)}
     return out
 
 

@@ -7,25 +7,39 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
+from das.engine.progress import Silent
 from das.errors import UserError
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
-from das.making.work import Maker, RunInput
+from das.making.series import SeriesMaker
+from das.making.work import EvaluatingMaker, InputOutlook, Maker, OutlookMaker, RunInput
 from das.spec import Specification, load
+from das.stages import Stages
 
 #: By ``run.publication``: where it is made, loaded when it is asked for.
 MAKERS = {
     "counts": ("das.making.counts", "CountsMaker"),
     "dhc": ("das.making.dhc", "DhcMaker"),
     "detailed-dhc": ("das.making.detailed", "DetailedMaker"),
+    "sdhc": ("das.making.sdhc", "SdhcMaker"),
 }
 
 
-def maker_of_run(directory: RunDirectory) -> Maker:
-    """What made a run, by its release."""
+def evaluating(directory: RunDirectory) -> EvaluatingMaker:
+    """What made a run, by its release: of a publication that has ``evaluate``."""
     path = directory.release / "spec.toml"
     text = run_directory.read_text(path, "release specification")
-    return maker_of(load(text, where=str(path)), RunInput())
+    return cast(EvaluatingMaker, maker_of(load(text, where=str(path)), RunInput()))
+
+
+def outlook_of(spec: Specification, given: RunInput) -> InputOutlook:
+    """What an input says of a run on it: of a publication that has ``check --data``."""
+    return cast(OutlookMaker, maker_of(spec, given)).outlook(Stages(), Silent())
+
+
+def series_of(spec: Specification, given: RunInput) -> SeriesMaker:
+    """What makes several runs of one input: of a publication that has ``sweep``."""
+    return cast(SeriesMaker, maker_of(spec, given))
 
 
 def maker_of(spec: Specification, given: RunInput) -> Maker:

@@ -3,13 +3,14 @@
     spec -> records -> histograms -> measurements | -> estimates -> rounded -> microdata -> tables
                                 (truth ends here) |                                   -> evaluation
 
-A run is an upper tree (the trunk) and any number of shards below it (:mod:`das.model.shards`), none
-where it is small: then everything is done here, in one piece, and else each stage is a task over
-some of the shards."""
+A run is an upper tree (the upper tree) and any number of subtrees below it
+(:mod:`das.model.subtrees`), none where it is small: then everything is done here, in one piece, and
+else each stage is a task over some of the subtrees."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,38 +19,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from das.engine.choice import LOCAL, EngineChoice
+from das.engine.choice import EngineChoice
 from das.engine.progress import Progress
 from das.files import atomic, machine
-from das.files.release import spine as spine_file
 from das.files.run import errors_csv
 from das.files.run.given_again import check_inputs
 from das.files.run.run_directory import RunDirectory
+from das.making.series import BudgetAxis
 from das.making.sizes import sizes_of
-from das.making.work import Derived, MeasuringRecord, RunInput, Running
+from das.making.work import (
+    DerivedOutputs,
+    InputOutlook,
+    MeasuringRecord,
+    RunContext,
+    RunInput,
+    performed_where_cut,
+)
 from das.model.error_rows import ErrorRow
-from das.model.idle import IdleDraws
 from das.noise import entropy
-from das.release.estimating import Made, certificates_json, post_process
-from das.release.post import Opened, open_trunk
+from das.release.estimating import (
+    PublishedEstimates,
+    certificates_json,
+    post_process,
+    post_processed,
+)
+from das.release.opened import OpenedRelease, open_upper_tree
 from das.report import ByPlace, by_place, html
 from das.report.answers import AnswerKey, Shown
 from das.report.facts import facts
-from das.size import Size, refuse_beyond
+from das.size import refuse_beyond
 from das.spec import RunSpec
-from das.spec.idle import found_on
+from das.spec.redundant import redundant_by_trees
 from das.stages import Stages
-from das.truth import by_shard
+from das.truth import beginning, by_subtree
 from das.truth.assessment import evaluate_run
-from das.truth.begun import Begun
-from das.truth.measuring import check_configuration
+from das.truth.measuring import check_configuration, check_sources
 from das.truth.preparation import prepare
-from das.truth.prepared import TrueHistograms
+from das.truth.prepared import Prepared, TrueHistograms
+from das.truth.resume_state import ResumeState
 from das.version import __version__
 
 
 class CountsMaker:
-    """One run (:class:`das.making.work.Maker`)."""
+    """One run (:class:`das.making.work.Maker`), or one of many of the same input
+    (:class:`das.making.series.SeriesMaker`)."""
+
+    shares_noise = True
 
     def __init__(self, spec: RunSpec, given: RunInput) -> None:
         self.spec, self._given = spec, given
@@ -57,14 +72,14 @@ class CountsMaker:
     def begin(
         self, directory: RunDirectory, choice: EngineChoice, stages: Stages, progress: Progress
     ) -> None:
-        """Read and count; written down shard by shard."""
+        """Read and count; written down subtree by subtree."""
         prepared = prepare(self.spec, self._given.paths, stages, progress, threads=choice.workers)
-        prepared = prepared if len(prepared.shards) else prepared.together()
+        prepared = prepared if len(prepared.subtrees) else prepared.whole()
         if not self._given.ignore_memory:
             refuse_beyond(sizes_of(self.spec, prepared), choice.workers)
         with stages("begin"):
             progress.stage("begin", None)
-            by_shard.begin(self.spec, prepared, directory)
+            beginning.begin(self.spec, prepared, directory)
         del prepared
         machine.give_back()
 
@@ -73,31 +88,28 @@ class CountsMaker:
         check_inputs(directory, self._given.paths)
 
     def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
-        """A run without shards has no tasks."""
-        if spine_file.read_sizes(directory.release / "spine.parquet"):
-            return choice
-        return EngineChoice(LOCAL, choice.workers)
+        return performed_where_cut(choice, directory)
 
-    def measure(self, work: Running) -> MeasuringRecord:
+    def measure(self, work: RunContext) -> MeasuringRecord:
         began, (name, private) = (
             datetime.now(UTC),
             entropy.stated(self.spec.run.entropy, self.spec.run.seed),
         )
-        begun = Begun.read(work.directory)
-        spec = self.spec.on(begun.ways)
+        resume_state = ResumeState.read(work.directory)
+        spec = self.spec.on(resume_state.unit_classes)
         with work.stages("measure"):
-            privacy = by_shard.measure_release(
+            privacy = by_subtree.measure_release(
                 spec,
-                begun,
+                resume_state,
                 work.directory,
                 work.engine,
                 work.choice.size,
                 work.progress,
                 work.accept_spent,
             )
-        return MeasuringRecord(began, name, private, privacy, (spec, begun))
+        return MeasuringRecord(began, name, private, privacy, (spec, resume_state))
 
-    def derive(self, work: Running, measured: MeasuringRecord) -> Derived:
+    def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
         spec, _ = measured.kept
         made = post_process(
             work.directory.root, spec, work.engine, work.choice, work.stages, work.progress
@@ -105,45 +117,72 @@ class CountsMaker:
         return derived(made)
 
     def evaluate(
-        self, work: Running, measured: MeasuringRecord, derived: Derived
+        self, work: RunContext, measured: MeasuringRecord, derived: DerivedOutputs
     ) -> Mapping[str, Any]:
         """The errors; and, where pages are asked for, that of single places and of the errors."""
-        (spec, begun), made = measured.kept, derived.kept
-        trunk = replace(open_trunk(work.directory.release), spec=spec)
-        beside = self._by_place(trunk, made.shown, work)
+        (spec, resume_state), made = measured.kept, derived.kept
+        upper_tree = replace(open_upper_tree(work.directory.release), spec=spec)
+        beside = self._by_place(upper_tree, made.shown, work)
         with work.stages("evaluate"):
-            rows = by_shard.assess_release(
+            rows = by_subtree.assess_release(
                 spec,
-                begun,
+                resume_state,
                 work.directory,
-                trunk,
+                upper_tree,
                 made.published,
                 work.engine,
                 work.choice.size,
                 work.progress,
             )
         if beside is not None:
-            self._write_page(trunk, made, measured, beside, rows, work)
-        return {"rows": rows, "apart": self._is_apart}
+            self._write_page(upper_tree, made, measured, beside, rows, work)
+        return {"rows": rows, "own_spine": self._has_own_spine, "settled": self.spec.settled}
 
     def evaluated(self, directory: RunDirectory, areas: Path | None) -> Mapping[str, Any]:
-        return {"rows": evaluate_run(directory.root, areas=areas), "apart": self._is_apart}
+        return {
+            "rows": evaluate_run(directory.root, areas=areas),
+            "own_spine": self._has_own_spine,
+            "settled": self.spec.settled,
+        }
 
     def finished(self, directory: RunDirectory) -> Mapping[str, Any]:
         rows = {u.name: errors_csv.read(directory.errors_of(u.name)) for u in self.spec.universes}
-        return {"rows": rows, "apart": self._is_apart}
+        return {"rows": rows, "own_spine": self._has_own_spine, "settled": self.spec.settled}
 
     @property
-    def _is_apart(self) -> bool:
+    def axis(self) -> BudgetAxis:
+        """The budget of persons, in its currency; those of other universes move along."""
+        plan = self.spec.persons.plan
+        key = f"budget.{plan.mechanism.currency}"
+        return BudgetAxis(plan.mechanism.currency, plan.cost, lambda b: (f"{key}={b}",))
+
+    def read(self, progress: Progress) -> Prepared:
+        return prepare(self.spec, self._given.paths, Stages(), progress).whole()
+
+    def check_begun(self, read: Prepared, directory: RunDirectory) -> None:
+        check_configuration(self.spec, directory)
+        check_sources(read.sources, directory)
+
+    def begin_on(self, read: Prepared, directory: RunDirectory, noise: RunDirectory | None) -> None:
+        beginning.begin(self.spec, read, directory, noise)
+
+    def derive_in(
+        self, pool: Executor, workers: int, work: RunContext, measured: MeasuringRecord
+    ) -> Future[tuple[DerivedOutputs, Stages]]:
+        return pool.submit(_derived, work.directory.root, workers)
+
+    @property
+    def _has_own_spine(self) -> bool:
         return self.spec.geography.spine == "optimized"
 
-    def outlook(self, stages: Stages, progress: Progress) -> tuple[Sequence[Size], IdleDraws]:
-        """What a run on this input takes, and which of its draws buy nothing."""
+    def outlook(self, stages: Stages, progress: Progress) -> InputOutlook:
         prepared = prepare(self.spec, self._given.paths, stages, progress)
-        spare = found_on(self.spec, prepared.trees, prepared.spine)
-        return sizes_of(self.spec, prepared), spare
+        spare = redundant_by_trees(self.spec, prepared.trees, prepared.spine)
+        return InputOutlook(sizes_of(self.spec, prepared), spare)
 
-    def _by_place(self, trunk: Opened, shown: Shown | None, work: Running) -> ByPlace | None:
+    def _by_place(
+        self, upper_tree: OpenedRelease, shown: Shown | None, work: RunContext
+    ) -> ByPlace | None:
         """What the confidential page has of single places, from the answers that the public one
         shows.
         """
@@ -152,7 +191,7 @@ class CountsMaker:
             with work.stages.page("errors by place", work.directory.report):
                 work.progress.stage("errors by place", None)
                 known = {
-                    u.name: by_shard.trunk_of(trunk, work.directory, u.name)[0]
+                    u.name: by_subtree.upper_tree_of(upper_tree, work.directory, u.name)[0]
                     for u in self.spec.universes
                 }
                 beside = by_place(shown, _true_answers(self.spec, shown, known))
@@ -160,12 +199,12 @@ class CountsMaker:
 
     def _write_page(
         self,
-        trunk: Opened,
-        made: Made,
+        upper_tree: OpenedRelease,
+        made: PublishedEstimates,
         measured: MeasuringRecord,
         beside: ByPlace,
         rows: Mapping[str, Sequence[ErrorRow]],
-        work: Running,
+        work: RunContext,
     ) -> None:
         """The page of the errors."""
         spec, first, stages = self.spec, self.spec.persons, work.stages
@@ -176,20 +215,25 @@ class CountsMaker:
             measured.privacy,
             stages.done,
             solved,
-            apart=bool(trunk.apart),
+            own_spine=bool(upper_tree.own_spine),
         )
         page |= {"version": __version__, "digest": spec.digest}
         with stages.page("report", work.directory.report):
             work.progress.stage("report", None)
             others = {u: found for u, found in rows.items() if u != first.name}
             schemas = {u.name: u.schema for u in spec.universes}
-            text = html(rows[first.name], page, others, beside, schemas)
+            text = html(rows[first.name], page, others, beside, schemas, spec.settled)
             atomic.write_text(work.directory.report, text)
 
 
-def derived(made: Made) -> Derived:
+def derived(made: PublishedEstimates) -> DerivedOutputs:
     """What post-processing made, for the end of a run."""
-    return Derived({"certificates": certificates_json(made.certificates)}, made)
+    return DerivedOutputs({"certificates": certificates_json(made.certificates)}, made)
+
+
+def _derived(root: Path, workers: int) -> tuple[DerivedOutputs, Stages]:
+    made, stages = post_processed(root, workers)
+    return derived(made), stages
 
 
 def _true_answers(

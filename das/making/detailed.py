@@ -6,7 +6,7 @@ parameters, regions, records -> measurements | -> tables
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,19 @@ from das.errors import UserError
 from das.files.detailed import parameters as parameter_files
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
-from das.making.work import Derived, MeasuringRecord, RunInput, Running
-from das.model.idle import IdleDraws
+from das.making.work import (
+    DerivedOutputs,
+    InputOutlook,
+    MeasuringRecord,
+    RunContext,
+    RunInput,
+    worth,
+)
 from das.noise import entropy
 from das.release import group_page
 from das.release.group_tables import publish
 from das.release.groups import open_groups
 from das.release.seal import seal
-from das.size import Size
 from das.spec import DetailedFolders
 from das.stages import Stages
 from das.truth.group_folders import GivenFolders, check_same, read_folders
@@ -52,9 +57,9 @@ class DetailedMaker:
         check_same(self.spec.on(parameters), self._given, directory)
 
     def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
-        return choice
+        return worth(choice, directory)
 
-    def measure(self, work: Running) -> MeasuringRecord:
+    def measure(self, work: RunContext) -> MeasuringRecord:
         began, (name, private) = (
             datetime.now(UTC),
             entropy.stated(self.spec.run.entropy, self.spec.run.seed),
@@ -63,7 +68,7 @@ class DetailedMaker:
             privacy = measure_groups(work.directory, work.engine, work.progress, work.accept_spent)
         return MeasuringRecord(began, name, private, privacy)
 
-    def derive(self, work: Running, measured: MeasuringRecord) -> Derived:
+    def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
         directory, privacy = work.directory, measured.privacy
         opened = open_groups(directory.release)
         with work.stages("tables"):
@@ -74,19 +79,58 @@ class DetailedMaker:
         with work.stages("seal"):
             files = LedgerFile(directory.ledger).entries.files()
             seal(directory.release, privacy, self.spec.run.name, files)
-        return Derived({"product": self.spec.product.name, "rows": published.rows}, published.rows)
+        return DerivedOutputs(
+            {"product": self.spec.product.name, "rows": published.rows}, published.rows
+        )
 
     def evaluate(
-        self, work: Running, measured: MeasuringRecord, derived: Derived
+        self, work: RunContext, measured: MeasuringRecord, derived: DerivedOutputs
     ) -> Mapping[str, Any]:
         """Its tables are sums of what was measured: their errors are those of the noise."""
         return {"tables": derived.kept}
 
-    def evaluated(self, directory: RunDirectory, areas: Path | None) -> Mapping[str, Any]:
-        raise NotImplementedError
-
-    def outlook(self, stages: Stages, progress: Progress) -> tuple[Sequence[Size], IdleDraws]:
-        raise NotImplementedError
+    def outlook(self, stages: Stages, progress: Progress) -> InputOutlook:
+        """The folders, with every fault at once, and how many records there are: all of them are
+        read, state by state, so that there is no size to refuse.
+        """
+        progress.stage("read", None)
+        read = read_folders(self._given)
+        records = read.counted()
+        given, spec = read.parameters, self.spec.on(read.parameters)
+        regions = {kind: len(ids) for kind, ids in read.regions.ids.items()}
+        currency, iterations = given.mechanism.currency, len(given.iterations.tabulated)
+        costs = {run: given.cost(run) for run in given.runs}
+        left = read.left_out[0]
+        product = self._given.product.name
+        beside = f" ({left:,} more in states of no run are left out)" if left else ""
+        says = [
+            f"{records:,} records of {product}{beside}, {len(read.regions.block):,} blocks,"
+            f" {iterations:,} iterations",
+            "regions: " + ", ".join(f"{kind} {n:,}" for kind, n in regions.items()),
+            *(
+                f"run {run}: {currency} = {cost} (about {float(cost):.6g})"
+                for run, cost in costs.items()
+            ),
+        ]
+        data = {
+            "product": product,
+            "records": records,
+            "left_out": left,
+            "regions": regions,
+            currency: {run: str(cost) for run, cost in costs.items()},
+            "levels": [
+                {"level": p.level, currency: str(p.cost), "stability": p.stability}
+                for p in spec.plans
+            ],
+            "iterations": iterations,
+        }
+        notes = [
+            f"the totals have no group in any region of state {', '.join(read.unmeasured)}:"
+            " nothing below the nation would be measured of them"
+        ]
+        return InputOutlook(
+            says=says, notes=notes if read.unmeasured else (), data=data, confidential=True
+        )
 
     def finished(self, directory: RunDirectory) -> Mapping[str, Any]:
         return {"tables": directory.read_manifest()["rows"]}

@@ -1,4 +1,4 @@
-"""The demographic file, from linked records to the errors of a run.
+"""The DHC, from linked records to the errors of a run.
 
     (earlier release), linked records -> histograms -> answers on request <-> estimates | -> files
                                                              (truth ends here)          | -> errors
@@ -8,13 +8,16 @@ Persons, units and households, in this order: households rest on what was estima
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from das.engine import executor
-from das.engine.choice import LOCAL, EngineChoice
+from das.engine.choice import EngineChoice
 from das.engine.progress import Progress
 from das.errors import UserError
 from das.files import atomic
@@ -22,8 +25,15 @@ from das.files.release import statement
 from das.files.run import run_directory
 from das.files.run import truth as truth_file
 from das.files.run.run_directory import RunDirectory
-from das.making.work import Derived, MeasuringRecord, RunInput, Running
-from das.model.idle import IdleDraws
+from das.making.series import TIMES, BudgetAxis
+from das.making.work import (
+    DerivedOutputs,
+    InputOutlook,
+    MeasuringRecord,
+    RunContext,
+    RunInput,
+    performed_where_cut,
+)
 from das.model.measured_spine import MeasuredSpine
 from das.noise import entropy
 from das.release import dhc_files
@@ -32,14 +42,16 @@ from das.release.dhc_publishing import cost, publish
 from das.release.estimating import certificates_json
 from das.report.dhc_errors import dhc_errors_html, summaries
 from das.report.facts import facts
-from das.size import Size
+from das.size import sizes_of_dhc
 from das.spec import DhcSpec
-from das.spec.dhc import PERSONS
+from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS
 from das.stages import Stages
 from das.truth import dhc_assessment
-from das.truth.dhc import EarlierRelease, prepare
+from das.truth.dhc import EarlierRelease, PreparedDhc, prepare
+from das.truth.dhc_by_subtree import DhcSubtrees
 from das.truth.dhc_measuring import MeasuringDhc, begin, measure_and_estimate
 from das.truth.histogram import upward
+from das.truth.measuring import check_sources
 from das.truth.prepared import TrueHistograms
 from das.version import __version__
 
@@ -47,7 +59,10 @@ _BESIDE = "Mean absolute errors beside those of the Bureau's run, medians"
 
 
 class DhcMaker:
-    """One run (:class:`das.making.work.Maker`)."""
+    """One run (:class:`das.making.work.Maker`), or one of many of the same input
+    (:class:`das.making.series.SeriesMaker`)."""
+
+    shares_noise = False
 
     def __init__(self, spec: DhcSpec, given: RunInput) -> None:
         self.spec, self._given = spec, given
@@ -55,13 +70,43 @@ class DhcMaker:
     def begin(
         self, directory: RunDirectory, choice: EngineChoice, stages: Stages, progress: Progress
     ) -> None:
-        _check_engine(choice)
         with stages("read"):
-            progress.stage("read", None)
-            data = _folder(self.spec, self._given.paths)
-            earlier = EarlierRelease.read(_earlier(self.spec), self.spec)
-            begin(prepare(self.spec, data, earlier, progress), directory)
+            self.begin_on(self.read(progress), directory, None)
+
+    @property
+    def axis(self) -> BudgetAxis:
+        """A multiple of the three budgets, which are multiples themselves."""
+        budgets = {name: getattr(self.spec.budget, name) for name in (PERSONS, UNITS, HOUSEHOLDS)}
+        return BudgetAxis(
+            TIMES,
+            Fraction(1),
+            lambda times: tuple(f"budget.{name}={b * times}" for name, b in budgets.items()),
+        )
+
+    def read(self, progress: Progress) -> PreparedDhc:
+        progress.stage("read", None)
+        data = _folder(self.spec, self._given.paths)
+        earlier = EarlierRelease.read(_earlier(self.spec), self.spec)
+        return prepare(self.spec, data, earlier, progress)
+
+    def check_begun(self, read: PreparedDhc, directory: RunDirectory) -> None:
+        check_sources(read.sources, directory)
+        self.check_same(directory)
+
+    def begin_on(
+        self, read: PreparedDhc, directory: RunDirectory, noise: RunDirectory | None
+    ) -> None:
+        del noise  # what is drawn follows from what is asked: it is each run's own
+        begin(replace(read, spec=self.spec.after(read.spec.constraints)), directory)
         self.spec = open_dhc(directory.release).spec
+
+    def derive_in(
+        self, pool: Executor, workers: int, work: RunContext, measured: MeasuringRecord
+    ) -> Future[tuple[DerivedOutputs, Stages]]:
+        """Here: what was measured on request is estimated already."""
+        done: Future[tuple[DerivedOutputs, Stages]] = Future()
+        done.set_result((self.derive(work, measured), Stages()))
+        return done
 
     def check_same(self, directory: RunDirectory) -> None:
         """What goes on is what began, but for where things lie on this machine."""
@@ -70,15 +115,15 @@ class DhcMaker:
             raise UserError(
                 "the configuration is not the one that this run began with",
                 where=directory.root,
-                remedy="resume with what the run began with, or start another in a new folder",
+                remedy="resume with the inputs that the run began with, or start another run in"
+                " a new folder",
             )
         self.spec = began
 
     def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
-        _check_engine(choice)
-        return choice
+        return performed_where_cut(choice, directory)
 
-    def measure(self, work: Running) -> MeasuringRecord:
+    def measure(self, work: RunContext) -> MeasuringRecord:
         """Estimation asks, and is answered: both are done here."""
         began, (name, private) = (
             datetime.now(UTC),
@@ -88,17 +133,19 @@ class DhcMaker:
         measuring = MeasuringDhc(opened, work.directory, work.accept_spent)
         with work.stages("measure and estimate"), executor(work.choice.workers) as pool:
             estimate = partial(opened.estimate, pool=pool, progress=work.progress)
-            done = measure_and_estimate(opened, measuring, estimate)
+            done = measure_and_estimate(
+                opened, measuring, estimate, _below(opened, measuring, work, pool)
+            )
         return MeasuringRecord(began, name, private, measuring.close(), (opened, measuring, done))
 
-    def derive(self, work: Running, measured: MeasuringRecord) -> Derived:
+    def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
         opened, _, done = measured.kept
         publish(opened, done, measured.privacy, work.stages, work.progress)
         certificates = {name: e.certificates for name, e in done.items()}
-        return Derived({"certificates": certificates_json(certificates)})
+        return DerivedOutputs({"certificates": certificates_json(certificates)})
 
     def evaluate(
-        self, work: Running, measured: MeasuringRecord, derived: Derived
+        self, work: RunContext, measured: MeasuringRecord, derived: DerivedOutputs
     ) -> Mapping[str, Any]:
         opened, measuring, done = measured.kept
         with work.stages("evaluate"):
@@ -113,15 +160,14 @@ class DhcMaker:
         """From the files of the run."""
         if areas is not None:
             raise UserError(
-                "of the demographic file no areas are evaluated",
-                where="--areas",
-                remedy="leave it out",
+                "of the DHC no areas are evaluated", where="--areas", remedy="leave it out"
             )
         directory.read_manifest()
         directory.require_truth()
         opened = open_dhc(directory.release)
         lowest = {
-            u.name: truth_file.read(directory.truth_of(u.name)) for u in opened.spec.universes
+            u.name: truth_file.read(directory.truth_of(u.name).parent)
+            for u in opened.spec.universes
         }
         published = dhc_files.read_counts(opened.folder, opened.spine)
         errors = _errors(
@@ -132,14 +178,14 @@ class DhcMaker:
         dhc_assessment.write(errors, directory, self.spec.run.private)
         return _beside(errors) | {"rows": errors.queries}
 
-    def outlook(self, stages: Stages, progress: Progress) -> tuple[Sequence[Size], IdleDraws]:
-        raise NotImplementedError
+    def outlook(self, stages: Stages, progress: Progress) -> InputOutlook:
+        return InputOutlook(sizes_of_dhc(self.spec, self.read(progress).stored))
 
     def finished(self, directory: RunDirectory) -> Mapping[str, Any]:
         return {"cost": cost(statement.read(directory.release))}
 
     def _write_page(
-        self, errors: dhc_assessment.DhcErrors, measured: MeasuringRecord, work: Running
+        self, errors: dhc_assessment.DhcErrors, measured: MeasuringRecord, work: RunContext
     ) -> None:
         spec, stages = self.spec, work.stages
         if spec.output.report:
@@ -151,13 +197,22 @@ class DhcMaker:
                 atomic.write_text(work.directory.report, text)
 
 
+def _below(
+    opened: OpenedDhc, measuring: MeasuringDhc, work: RunContext, pool: Executor
+) -> DhcSubtrees | None:
+    if not len(opened.cut):
+        return None
+    size, root = work.choice.size, work.directory.root
+    return DhcSubtrees(opened, measuring, root, work.engine, size, pool, work.progress)
+
+
 def _errors(
     opened: OpenedDhc, truth: Mapping[str, TrueHistograms], counts: Mapping[str, Any]
 ) -> dhc_assessment.DhcErrors:
     universes, spine = opened.spec.universes, opened.spine
     tree = MeasuredSpine.of(spine)
     measured = {u.name: (tree, u.plan) for u in universes}
-    return dhc_assessment.found(truth, counts, spine.levels, measured)
+    return dhc_assessment.dhc_errors(truth, counts, spine.levels, measured)
 
 
 def _beside(errors: dhc_assessment.DhcErrors) -> dict[str, Any]:
@@ -167,16 +222,6 @@ def _beside(errors: dhc_assessment.DhcErrors) -> dict[str, Any]:
         for b in summaries(errors.figures)
     ]
     return {"beside": rows, "beside_title": _BESIDE}
-
-
-def _check_engine(choice: EngineChoice) -> None:
-    """Raises :class:`UserError` for one that shares out tasks: there are none."""
-    if choice.name != LOCAL:
-        raise UserError(
-            "the demographic file is made by this machine",
-            where="--engine",
-            remedy="leave --engine out",
-        )
 
 
 def _folder(spec: DhcSpec, paths: Sequence[Path]) -> Path:

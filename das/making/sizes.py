@@ -15,37 +15,37 @@ from das.truth.prepared import Prepared, TrueHistograms
 
 def sizes_of(spec: RunSpec, prepared: Prepared) -> list[Size]:
     """The memory and time that a run on this input takes. Of one that is cut, the memory of its
-    trunk or of its largest shard, by which all others are told, and how many cells are there
+    upper tree or of its largest subtree, by which all others are told, and how many cells are there
     above."""
-    if not len(prepared.shards):
-        whole = prepared.together()
+    if not len(prepared.subtrees):
+        whole = prepared.whole()
         return sizes(
             spec, {name: tree.spine for name, tree in whole.trees.items()}, _held(whole.measured)
         )
-    shards, spine = prepared.shards, prepared.spine
-    blocks = np.diff(shards.lowest(spine))
+    subtrees, spine = prepared.subtrees, prepared.spine
+    blocks = np.diff(subtrees.lowest(spine))
     largest = int(blocks.argmax())
-    a, b = shards.lowest(spine)[[largest, largest + 1]]
+    a, b = subtrees.lowest(spine)[[largest, largest + 1]]
     counts = {name: prepared.rows(name, int(a), int(b)) for name in prepared.trees}
     trees = {
-        name: shards.shard_of(tree, spine, largest + 1) for name, tree in prepared.trees.items()
+        name: subtrees.subtree_of(tree, spine, largest + 1) for name, tree in prepared.trees.items()
     }
     held = _held({name: over(tree, counts[name]) for name, tree in trees.items()})
-    above = {name: tree.spine.truncated(shards.level) for name, tree in prepared.trees.items()}
+    above = {name: tree.spine.truncated(subtrees.level) for name, tree in prepared.trees.items()}
     as_there = {
         name: {level: np.full(t.units(level), held[name][level].max()) for level in t.levels}
         for name, t in above.items()
     }
-    trunk = sizes(spec, above, as_there, shards.levels(spine, 0))
-    shard = sizes(
-        spec, {name: tree.spine for name, tree in trees.items()}, held, shards.levels(spine, 1)
+    upper_tree = sizes(spec, above, as_there, subtrees.levels(spine, 0))
+    subtree = sizes(
+        spec, {name: tree.spine for name, tree in trees.items()}, held, subtrees.levels(spine, 1)
     )
     return [
         replace(
             max(t, s, key=lambda size: size.memory),
             seconds=t.seconds + s.seconds * float(blocks.sum() / (b - a)),
         )
-        for t, s in zip(trunk, shard, strict=True)
+        for t, s in zip(upper_tree, subtree, strict=True)
     ]
 
 

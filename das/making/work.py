@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from das.accounting.document import OwnStatement
-from das.engine.choice import EngineChoice
+from das.engine.choice import LOCAL, EngineChoice
 from das.engine.progress import Progress
 from das.engine.tasks import Engine
+from das.files.release import spine as spine_file
 from das.files.run.run_directory import RunDirectory
-from das.model.idle import IdleDraws
+from das.model.redundant import RedundantMeasurements
 from das.size import Size
 from das.spec.specification import Specification
 from das.stages import Stages
@@ -29,7 +30,7 @@ class RunInput:
 
 
 @dataclass(frozen=True, eq=False)
-class Running:
+class RunContext:
     """The folder of a run, who performs its tasks, and what is told of it while it goes on."""
 
     directory: RunDirectory
@@ -53,12 +54,26 @@ class MeasuringRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class Derived:
+class DerivedOutputs:
     """What was made of the measurements. ``said``: what the manifest says of it, such as
     certificates; ``kept``: what its evaluation needs."""
 
     said: Mapping[str, Any] = field(default_factory=dict)
     kept: Any = None
+
+
+@dataclass(frozen=True)
+class InputOutlook:
+    """What is known of a run when its input was read: what it takes, which of its draws buy
+    nothing, what it ``says`` in words, with ``notes`` on what is odd, and the same as ``data``.
+    What is ``confidential`` of it is for the curator of the records."""
+
+    sizes: Sequence[Size] = ()
+    spare: RedundantMeasurements = ()
+    says: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    confidential: bool = False
 
 
 class Maker(Protocol):
@@ -82,25 +97,51 @@ class Maker(Protocol):
     def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
         """Who performs the tasks: who was chosen, unless there are none to share out."""
 
-    def measure(self, work: Running) -> MeasuringRecord:
+    def measure(self, work: RunContext) -> MeasuringRecord:
         """Noisy measurements and their statement; what has been measured, stands."""
 
-    def derive(self, work: Running, measured: MeasuringRecord) -> Derived:
+    def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
         """Everything after measurement, from the release alone."""
 
     def evaluate(
-        self, work: Running, measured: MeasuringRecord, derived: Derived
+        self, work: RunContext, measured: MeasuringRecord, derived: DerivedOutputs
     ) -> Mapping[str, Any]:
         """Hold it against the truth, in ``confidential/``: fields of the outcome."""
 
-    def outlook(self, stages: Stages, progress: Progress) -> tuple[Sequence[Size], IdleDraws]:
-        """What a run on the input takes, and which of its draws buy nothing; of a publication that
-        has ``check --data``.
-        """
-
-    def evaluated(self, directory: RunDirectory, areas: Path | None) -> Mapping[str, Any]:
-        """Hold a finished run against the truth once more; of a publication that has ``evaluate``.
-        ``areas``: a list of blocks with areas of the user's own."""
-
     def finished(self, directory: RunDirectory) -> Mapping[str, Any]:
         """The same of a run that had ended, as its files say it."""
+
+
+#: Bytes of what is confidential when a run begins, below which other processes take longer to start
+#: than the work takes: those of some thousand blocks.
+SMALL = 1 << 19
+
+
+def worth(choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
+    """The same with one worker, where nobody asked for more and the run is small."""
+    if choice.automatic and directory.bytes_of_truth() < SMALL:
+        return replace(choice, workers=1)
+    return choice
+
+
+def performed_where_cut(choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
+    """Of a run over a tree: without subtrees it has no tasks to share out."""
+    choice = worth(choice, directory)
+    if spine_file.read_sizes(directory.release / "spine.parquet"):
+        return choice
+    return EngineChoice(LOCAL, choice.workers)
+
+
+class OutlookMaker(Maker, Protocol):
+    """Of a publication that has ``check --data``."""
+
+    def outlook(self, stages: Stages, progress: Progress) -> InputOutlook:
+        """What the input says of a run on it."""
+
+
+class EvaluatingMaker(Maker, Protocol):
+    """Of a publication that has ``evaluate``."""
+
+    def evaluated(self, directory: RunDirectory, areas: Path | None) -> Mapping[str, Any]:
+        """Hold a finished run against the truth once more. ``areas``: a list of blocks with areas
+        of the user's own."""

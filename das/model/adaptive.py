@@ -21,8 +21,8 @@ stage costs :math:`\gamma r / s`, and the second, *given any answer of the first
 r / s`; composition may be adaptive: :math:`r / s` together, and as much for a total alone. In s
 groups: r. Levels add up. The loss of the second stage is the same for every size of the table, one
 answer that moves by 1, so that exact accounting has s draws of each stage, and no bound is in
-between (:mod:`das.accounting.draws`). (Geometric noise: read :math:`\varepsilon` for r, and scale
-:math:`s/\varepsilon` for :math:`s/2r`.) ∎
+between (:mod:`das.accounting.measurements`). (Geometric noise: read :math:`\varepsilon` for r, and
+scale :math:`s/\varepsilon` for :math:`s/2r`.) ∎
 
 Source: Haney et al. (2024), *SafeTab-P*, algorithms 1 to 3 and section 4.2.
 """
@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import SpecError
-from das.model.budget import Draw, Neighbours
+from das.model.budget import Neighbours, PlannedMeasurement
 from das.model.frozen import Frozen
 from das.model.mechanism import Mechanism
 from das.model.population import REGIONS, GroupLevel, Iterations
@@ -208,21 +208,21 @@ class LevelPlan:
         return f"{TABLES}{OF_RUN[self.run]}"
 
     @cached_property
-    def draws(self) -> tuple[Draw, ...]:
+    def measurements(self) -> tuple[PlannedMeasurement, ...]:
         """What is drawn of a group: of one with a total alone, and of one with a table."""
         if not self.first:
-            return (self._draw(self.table.name, Fraction(1), self.tables),)
+            return (self._measurement(self.table.name, Fraction(1), self.tables),)
         return (
-            self._draw(ONLY, Fraction(1), self.totals),
-            self._draw(FIRST, self.first, self.tables),
-            self._draw(self.table.name, 1 - self.first, self.tables),
+            self._measurement(ONLY, Fraction(1), self.totals),
+            self._measurement(FIRST, self.first, self.tables),
+            self._measurement(self.table.name, 1 - self.first, self.tables),
         )
 
-    def draw(self, query: str) -> Draw:
-        return next(d for d in self.draws if d.query == query)
+    def measurement(self, query: str) -> PlannedMeasurement:
+        return next(d for d in self.measurements if d.query == query)
 
-    def _draw(self, query: str, share: Fraction, unit_class: str) -> Draw:
-        return Draw.priced(
+    def _measurement(self, query: str, share: Fraction, unit_class: str) -> PlannedMeasurement:
+        return PlannedMeasurement.priced(
             self.level,
             query,
             self.mechanism,

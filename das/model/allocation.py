@@ -17,7 +17,7 @@ Shares = Mapping[str, Exactly] | Sequence[str]
 
 @dataclass(frozen=True)
 class Allocation(Frozen):
-    """Shares of a budget: of each level in the whole, and of each query in its level."""
+    """Shares of a budget: each level's share of the total, and each query's share of its level."""
 
     levels: Mapping[str, Fraction]
     queries: Mapping[str, Mapping[str, Fraction]]
@@ -76,7 +76,7 @@ def _shares(where: str, shares: Mapping[str, Fraction]) -> None:
         raise SpecError(
             f"the shares sum to {total} (about {float(total):.6g}), not to exactly 1",
             where=where,
-            remedy='shares are exact fractions such as "104/4099"; mend the one that is off',
+            remedy='shares are exact fractions such as "104/4099"; fix the one that is wrong',
         )
 
 

@@ -84,6 +84,14 @@ class Areas(Frozen):
         """The code of an area as text."""
         return str(self.codes[area], "utf-8")
 
+    def some(self, wanted: NDArray[np.bool_]) -> Areas:
+        """The ``wanted`` ones, ``(areas,)``: one at least."""
+        number, inside = np.cumsum(wanted) - 1, wanted[self.area]
+        names = None if self.names is None else self.names[wanted]
+        return Areas(
+            self.kind, self.codes[wanted], number[self.area[inside]], self.unit[inside], names
+        )
+
     def check_partition(self, spine: Spine) -> None:
         """Raises :class:`InputError` where a lowest unit of the spine is in no area, or in two:
         with the first, and how many.
@@ -96,7 +104,7 @@ class Areas(Frozen):
                 raise InputError(
                     f"{level} {first}{more} is {what}",
                     where=f"areas {self.kind!r}",
-                    remedy="a plan has each of them in one area: mend the list",
+                    remedy="a plan must have each block in exactly one area: fix the list",
                 )
 
     def histogram(self, h: Histogram) -> Histogram:
@@ -158,6 +166,13 @@ class Areas(Frozen):
         return Areas(kind, codes[kept], area.astype(np.int64), inside.astype(np.int64), called)
 
     @staticmethod
+    def of_level(spine: Spine, level: str) -> Areas:
+        """The units of a level, as areas."""
+        depth, lowest = spine.index(level), spine.levels[-1]
+        units = np.arange(spine.units(lowest))
+        return Areas(level, spine.codes[depth], spine.up(lowest, level), units, spine.names[depth])
+
+    @staticmethod
     def joined(
         parts: Sequence[Sequence[Areas]], at: Sequence[NDArray[np.int64]]
     ) -> tuple[Areas, ...]:
@@ -181,12 +196,29 @@ class Areas(Frozen):
         return tuple(out)
 
 
+#: School districts: of elementary schools, of secondary schools, and of both.
+SCHOOLS = ("SDELM", "SDSEC", "SDUNI")
+
 #: How long the GEOIDs of areas are: state and place; state, county and subdivision; state and
 #: district.
-GEOID_DIGITS = {"Place": 7, "County_Subdivision": 10, "CD": 4, "SLDU": 5, "SLDL": 5}
+GEOID_DIGITS = {
+    "Place": 7,
+    "County_Subdivision": 10,
+    "CD": 4,
+    "SLDU": 5,
+    "SLDL": 5,
+    **dict.fromkeys(SCHOOLS, 7),
+}
 
 #: Fields whose codes are unique only in another, whose code stands before theirs.
-INSIDE = {"Place": "State", "CD": "State", "SLDU": "State", "SLDL": "State", "VTD": "County"}
+INSIDE = {
+    "Place": "State",
+    "CD": "State",
+    "SLDU": "State",
+    "SLDL": "State",
+    "VTD": "County",
+    **dict.fromkeys(SCHOOLS, "State"),
+}
 
 
 def off_spine(

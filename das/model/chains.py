@@ -92,13 +92,13 @@ def classes(
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     """Level and class of all units on some paths, level by level, those with the most levels'
     shares last; each with the levels whose shares it holds."""
-    found = {place: held(levels, *place) for path in paths for place in path}
+    found = {place: measured_levels(levels, *place) for path in paths for place in path}
     return dict(
         sorted(found.items(), key=lambda item: (list(levels).index(item[0][0]), len(item[1])))
     )
 
 
-def held(levels: Sequence[str], level: str, unit_class: str) -> tuple[str, ...]:
+def measured_levels(levels: Sequence[str], level: str, unit_class: str) -> tuple[str, ...]:
     """The levels whose shares units of a class of ``level`` are measured with. Raises ``KeyError``
     for a class that is none of a chain."""
     first = list(levels).index(level)

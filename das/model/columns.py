@@ -67,41 +67,8 @@ class Columns:
         """Raises :class:`SpecError` for what is unknown, of another kind, or not of the schema."""
         given = dict(columns or {})
         _check_kinds(given, where)
-        if not given.get("geography"):
-            raise SpecError(
-                "the reader 'table' needs to know which columns hold the geographic codes",
-                where=f"{where}.geography",
-                remedy=f'add a table [{where}.geography] with lines such as Block = "block"',
-            )
-        if twice := [a for a in given.get("areas", {}) if a in given["geography"]]:
-            raise SpecError(
-                f"{twice[0]!r} is a level already",
-                where=f"{where}.areas",
-                remedy="name the areas otherwise",
-            )
-        if own := [
-            n for n in (*given["geography"], *given.get("areas", {})) if n.startswith("das:")
-        ]:
-            raise SpecError(
-                f"{own[0]!r} begins as the columns that are added here do",
-                where=f"{where}.geography",
-                remedy="name it otherwise",
-            )
-        places = {*given["geography"], *given.get("areas", {})}
-        if lost := [n for n in given.get("names", {}) if n not in places]:
-            raise SpecError(
-                f"{lost[0]!r} is neither a level nor a kind of area of the table",
-                where=f"{where}.names",
-                remedy=f"name one of {', '.join(sorted(places))}",
-            )
+        _check_names(given, schema, where)
         names = [a.name for a in schema.attributes]
-        for key in ("attributes", "codes", "missing"):
-            if odd := [a for a in given.get(key, {}) if a not in names]:
-                raise SpecError(
-                    f"schema {schema.name!r} has no attribute {odd[0]!r}",
-                    where=f"{where}.{key}",
-                    remedy=f"its attributes are {', '.join(names)}",
-                )
         if given.get("housing_units") and schema.dwelling is None:
             raise SpecError(
                 "housing units need a schema that says who lives in one",
@@ -164,6 +131,43 @@ def _check_kinds(given: Mapping[str, Any], where: str) -> None:
         if not good:
             raise SpecError(
                 f"{value!r} is not {wanted}"[:300], where=f"{where}.{key}", remedy=f"give {wanted}"
+            )
+
+
+def _check_names(given: Mapping[str, Any], schema: Schema, where: str) -> None:
+    """Levels, areas, names and attributes are those that there are, each once."""
+    if not given.get("geography"):
+        raise SpecError(
+            "the reader 'table' needs to know which columns hold the geographic codes",
+            where=f"{where}.geography",
+            remedy=f'add a table [{where}.geography] with lines such as Block = "block"',
+        )
+    if twice := [a for a in given.get("areas", {}) if a in given["geography"]]:
+        raise SpecError(
+            f"{twice[0]!r} is a level already",
+            where=f"{where}.areas",
+            remedy="name the areas otherwise",
+        )
+    places = [*given["geography"], *given.get("areas", {})]
+    if own := [n for n in places if n.startswith("das:")]:
+        raise SpecError(
+            f"{own[0]!r} begins as the columns that are added here do",
+            where=f"{where}.geography",
+            remedy="name it otherwise",
+        )
+    if lost := [n for n in given.get("names", {}) if n not in places]:
+        raise SpecError(
+            f"{lost[0]!r} is neither a level nor a kind of area of the table",
+            where=f"{where}.names",
+            remedy=f"name one of {', '.join(sorted(places))}",
+        )
+    names = [a.name for a in schema.attributes]
+    for key in ("attributes", "codes", "missing"):
+        if odd := [a for a in given.get(key, {}) if a not in names]:
+            raise SpecError(
+                f"schema {schema.name!r} has no attribute {odd[0]!r}",
+                where=f"{where}.{key}",
+                remedy=f"its attributes are {', '.join(names)}",
             )
 
 

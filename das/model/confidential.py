@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Confidential(Generic[T]):
-    """A value that must not leave. ``open`` is the only way in, and wants a stated reason.
+    """A confidential value. Only ``open`` gives access, and it requires a reason.
 
     The box is a seal against accidents (a log line, a pickle to a worker, a file), not against
     malice. A process that has one leaves no core dump."""

@@ -119,7 +119,7 @@ class ImpossibleRow(Closed):
 
 @dataclass(frozen=True, repr=False)
 class FigureRow(Closed):
-    """Errors of one line of a figure of the demographic file over the ``n`` units of a level: a
+    """Errors of one line of a figure of the DHC over the ``n`` units of a level: a
     line of ``figures.csv``.
 
     ``mae``, ``rmse``, ``mape`` (in percent) are the Bureau's measures, ``bias`` is the mean of

@@ -1,22 +1,23 @@
-"""What can be asked of a publication, by name, in words. Which publication has which is in its
-public half, with a reason for each that it has not (docs/publications.md)."""
+"""The features of publications, by name, in words. A publication's public half says which it has,
+with a reason for each that it lacks (docs/publications.md)."""
 
 from __future__ import annotations
 
 #: By name, as a message says it.
 FEATURES = {
     "engine": "a run by Dask or by array jobs (--engine)",
-    "store": "a store of the files of a run (--store)",
+    "store": "copying a run's files to a store (--store)",
     "tasks": "`das status`, `das tasks` and `das task`",
-    "resume": "a run that goes on after it was stopped",
+    "resume": "resuming an interrupted run",
     "sealed": "a seal, and `das account verify`",
     "recompute": "`das account verify --recompute`",
     "check": "`das check`, the plan of a configuration",
     "check --data": "the size of a run on given data (das check --data)",
-    "plan": "`das plan`, with --margin and --add",
+    "plan": "`das plan`, margins of error and what they cost",
+    "plan --margin": "other plans to choose from (das plan --margin, --add, --toml)",
     "plan --areas": "how well areas will be known (das plan --areas)",
     "optimise": "`das plan --optimise`",
-    "spine": "an optimised spine",
+    "spine": "an optimized spine",
     "area": "`das area`",
     "estimate": "`das estimate --from`",
     "estimate --set": "another way to estimate (das estimate --set)",
@@ -26,7 +27,7 @@ FEATURES = {
     "intervals": "`das intervals`",
     "sweep": "`das sweep`",
     "compare": "`das compare`",
-    "evaluate": "`das evaluate`, once more",
+    "evaluate": "`das evaluate`, again",
     "map": "`das map`",
     "risk": "`das risk` on a run",
     "nmf": "`das nmf summary` and `das nmf show`",

@@ -54,7 +54,7 @@ class GroupRecords(Closed, Frozen):
         return len(self.block)
 
     @staticmethod
-    def together(parts: Iterable[GroupRecords], tables: Iterable[str]) -> GroupRecords:
+    def joined(parts: Iterable[GroupRecords], tables: Iterable[str]) -> GroupRecords:
         """One after the other, with the cells of these tables."""
         given = list(parts)
         return GroupRecords(

@@ -109,7 +109,7 @@ class Histogram(Closed, Frozen):
         return Histogram.of(parents, self.cells, parent[self.unit], self.cell, self.count)
 
     def upward(self, spine: Spine) -> dict[str, Histogram]:
-        """Of all levels, root first, this being that of the lowest."""
+        """The histograms of all levels, root first, from this one of the lowest level."""
         out = {spine.levels[-1]: self}
         for depth in range(len(spine) - 1, 0, -1):
             above, here = spine.levels[depth - 1 : depth + 1]
@@ -129,8 +129,8 @@ class Histogram(Closed, Frozen):
         return self.sparse(query).dense()
 
     def sparse(self, query: Query) -> SparseAnswers:
-        """The same, held sparse: costs the stored counts alone, a sort of them where the query adds
-        cells up.
+        """The same, sparse. Its cost depends only on the stored counts, with a sort if the query
+        adds cells up.
         """
         at = self.unit * query.answers + query.at(self.cell)
         count = self.count
@@ -141,7 +141,7 @@ class Histogram(Closed, Frozen):
         return SparseAnswers(self.units, query.answers, at, count)
 
     def to_arrays(self) -> dict[str, NDArray[np.int64]]:
-        """As a file holds it."""
+        """The arrays that a file stores."""
         return {
             "cells": np.array(self.cells),
             "indptr": self.indptr,
@@ -151,7 +151,7 @@ class Histogram(Closed, Frozen):
 
     @staticmethod
     def of_arrays(arrays: Mapping[str, NDArray[np.int64]]) -> Histogram:
-        """From what :meth:`to_arrays` gave."""
+        """The histogram from the arrays of ``to_arrays``."""
         return Histogram(int(arrays["cells"]), arrays["indptr"], arrays["cell"], arrays["count"])
 
     def same_as(self, other: Histogram) -> bool:

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from das.errors import SpecError
 
-#: Between the parts of a title that crosses several attributes, and between those of a label.
-CROSS, BESIDE = " by ", ", "
+#: Between the parts of a label.
+BESIDE = ", "
 #: The column, and the words in a title, of what rests on an attribute that was made up by a rule.
 NOT_COUNTED = "NOT COUNTED"
+
+
+@dataclass(frozen=True)
+class HeadingWords:
+    """The words of headings that are no label of an attribute: of the ``total``, between attributes
+    that are crossed (``by``), and of all of them crossed (``everything``)."""
+
+    total: str = "Total"
+    by: str = "by"
+    everything: str = "All attributes crossed"
+
+    def __post_init__(self) -> None:
+        if blank := [k for k, v in vars(self).items() if not v.strip()]:
+            raise SpecError(
+                f"the word for {blank[0]!r} is empty",
+                where="schema.words",
+                remedy="write a word, or leave the key out",
+            )
+
+
+ENGLISH = HeadingWords()
 
 
 def checked(

@@ -155,7 +155,7 @@ class MeasuredSpine(Frozen):
             chains.name(self.level_names(), depth, end): self.last[depth] == end for end in found
         }
 
-    def within(self, level: str, published: Spine) -> Ints:
+    def home_units(self, level: str, published: Spine) -> Ints:
         """The published unit of a level that each unit of the tree's lies in, ``(units,)``;
         :data:`das.model.cover.NOWHERE` where it lies in several."""
         if self.alike:
@@ -166,12 +166,12 @@ class MeasuredSpine(Frozen):
         low, high = np.minimum.reduceat(home, first), np.maximum.reduceat(home, first)
         return np.where(low == high, low, NOWHERE)
 
-    def truncated(self, level: str, published: Spine) -> MeasuredTrunk:
+    def truncated(self, level: str, published: Spine) -> MeasuredUpperTree:
         """The levels down to ``level``."""
         spine = self.spine.truncated(level)
-        return MeasuredTrunk(
+        return MeasuredUpperTree(
             spine,
-            self.within(level, published),
+            self.home_units(level, published),
             self.last[: len(spine)],
             self.shares,
             self.spine.levels,
@@ -208,7 +208,7 @@ class MeasuredSpine(Frozen):
     @cached_property
     def places_on(self) -> Mapping[UnitPath, int]:
         """How many lowest units there are on each of the paths."""
-        return dict(self._ways)
+        return dict(self._unit_classes)
 
     @cached_property
     def split(self) -> tuple[str, ...]:
@@ -225,10 +225,10 @@ class MeasuredSpine(Frozen):
     @cached_property
     def paths(self) -> tuple[UnitPath, ...]:
         """The classes on the way to a lowest unit: each way that there is, once."""
-        return tuple(path for path, _ in self._ways)
+        return tuple(path for path, _ in self._unit_classes)
 
     @cached_property
-    def _ways(self) -> tuple[tuple[UnitPath, int], ...]:
+    def _unit_classes(self) -> tuple[tuple[UnitPath, int], ...]:
         levels = self.spine.levels
         if self.alike:
             return ((tuple((level, ALL) for level in levels), len(self.place)),)
@@ -288,13 +288,13 @@ class MeasuredSpine(Frozen):
                 "there are records in places without a housing unit or a facility, which the"
                 " optimised spine leaves out",
                 where="geography.spine",
-                remedy='mend the input, or set geography.spine = "tabulation"',
+                remedy='fix the input, or set geography.spine = "tabulation"',
             )
         return Histogram.of(len(self.place), lowest.cells, unit, lowest.cell, lowest.count)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeasuredTrunk(MeasuredSpine):
+class MeasuredUpperTree(MeasuredSpine):
     """The upper levels of a measured tree, of whose levels ``every`` has the names. ``place`` is
     the published unit of the lowest of them that each of its units lies in; several may be in one,
     as the two branches of a county are."""
@@ -304,7 +304,7 @@ class MeasuredTrunk(MeasuredSpine):
     def __post_init__(self) -> None:
         if len(self.place) != len(self.spine.codes[-1]):
             raise InputError(
-                "lowest units and their places differ in number", where="measured trunk"
+                "lowest units and their places differ in number", where="measured upper tree"
             )
 
     def level_names(self) -> tuple[str, ...]:

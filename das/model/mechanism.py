@@ -1,14 +1,13 @@
 r"""What a mechanism is: integer noise on each answer, and what an answer costs.
 
-Each mechanism has three entries: its object in :data:`das.model.mechanisms.MECHANISMS`, with the
-exact algebra of what it costs and the facts of its distribution; its sampler in
-:data:`das.noise.samplers.SAMPLERS`, which draws it; and its forms in
-:data:`das.accounting.document.FORMS`, for its ledger lines in a privacy statement have names of
-their own. With these a configuration may name it. All else asks a mechanism what it needs, but for
-a few that are of one by what they do: exact composition (:mod:`das.accounting.draws`) and its
-figures are of discrete Gaussian noise, and so are the measurements that the Census Bureau
-published; and a bare number, ``rho`` or ``epsilon`` (``Plan.of_rho``, ``Plan.of_epsilon``,
-``das.risk``), means the discrete Gaussian or the two-sided geometric.
+Each mechanism has three entries: its object in ``das.model.mechanisms.MECHANISMS``, with the exact
+algebra of what it costs and the facts of its distribution; its sampler in
+``das.noise.samplers.SAMPLERS``, which draws it; and its forms in ``das.accounting.document.FORMS``,
+for its ledger lines in a privacy statement have names of their own. With these a configuration may
+name it. All other code is generic in the mechanism, with these exceptions. Exact composition
+(``das.accounting.draws``) and its figures are for discrete Gaussian noise, and so are the Census
+Bureau's published measurements. A bare number, ``rho`` or ``epsilon`` (``Plan.of_rho``,
+``Plan.of_epsilon``, ``das.risk``), means the discrete Gaussian or the two-sided geometric.
 ``tests/test_architecture.py`` lists them.
 
 The *parameter* of a noise is the exact number that says how wide it is: :math:`\sigma^2` or the
@@ -28,13 +27,13 @@ RHO, EPSILON = "rho", "epsilon"
 
 @dataclass(frozen=True, repr=False)
 class Mechanism(ABC):
-    """One kind of noise. Two of the same name are equal; ``str`` is the name, as in a
-    configuration.
+    """A mechanism for one kind of noise. Two with the same name are equal; ``str`` is the name, as
+    in a configuration.
 
     ``says`` is the name in words; ``symbol`` is what files call the parameter, ``title`` what
     people do. The noise of an answer that costs :math:`r` has :math:`P[X = x] \\propto e^{-r
-    |x|^k}`, k the ``power``. ``wide`` are the standard errors that a 95 % margin of a sum of such
-    noise has, at most."""
+    |x|^k}``, k the ``power`. ``wide`` is the largest 95 % margin of error of a sum of such
+    noise, in standard errors."""
 
     name: ClassVar[str]
     says: ClassVar[str]
@@ -57,20 +56,19 @@ class Mechanism(ABC):
 
     @abstractmethod
     def parameter(self, cost: Fraction, answers: int) -> Fraction:
-        """The parameter that ``cost`` buys where ``answers`` answers differ by 1 between two data
+        """The parameter that ``cost`` buys if ``answers`` answers differ by 1 between two data
         sets.
         """
 
     @abstractmethod
     def cost(self, parameter: Fraction, answers: int) -> Fraction:
-        """What it costs that ``answers`` answers with this noise differ by 1 between two data sets:
-        the inverse of
-        :meth:`parameter`."""
+        """The cost if ``answers`` answers with this noise differ by 1 between two data sets: the
+        inverse of :meth:`parameter`."""
 
     @abstractmethod
     def variance(self, parameter: Fraction) -> float:
-        """The variance of one answer's noise, as it is published beside it. Nothing private depends
-        on it.
+        """The variance of one answer's noise, as published with it. Nothing private depends on
+        it.
         """
 
     @abstractmethod

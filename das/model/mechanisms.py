@@ -1,7 +1,7 @@
-r"""The mechanisms that there are.
+r"""The available mechanisms.
 
-*Discrete Gaussian*, zCDP: answers with noise :math:`N_Z(0, \sigma^2)`, s of which differ by 1, cost
-:math:`\rho = s/(2\sigma^2)` (Canonne, Kamath and Steinke 2020, theorem 4).
+*Discrete Gaussian*, zCDP: answers with noise :math:`N_Z(0, \sigma^2)` cost, if s of them differ by
+1, :math:`\rho = s/(2\sigma^2)` (Canonne, Kamath and Steinke 2020, theorem 4).
 
 *Two-sided geometric*, pure differential privacy: noise :math:`P[X = x] = \frac{1-q}{1+q} q^{|x|}`,
 :math:`q = e^{-1/b}`. As :math:`|x + 1| - |x| \le 1`, the probability of a value changes by a factor

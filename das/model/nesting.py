@@ -80,7 +80,7 @@ def _check_nested(
         f" {homes[1]}",
         where="geography",
         remedy=(
-            f"mend the input, or make {name} of whole codes: those of the level above and its own"
+            f"fix the input, or make {name} of whole codes: those of the level above and its own"
             " together (in a configuration, a product under [geography.define])"
         ),
     )

@@ -5,7 +5,7 @@ A child with the share w of its parent's housing units is expected to hold :math
 the :math:`p_A` persons of a group A that its parent has in households, with variance
 :math:`a\,\mu_A + b\,\mu_A^2`. Were everybody to settle by himself, a would be 1 and b 0; a grows
 with the families that come together, and b is the square of the relative spread from place to
-place. How the numbers are found: :mod:`das.estimate.spreads`; what is made of them:
+place. How the numbers are found: :mod:`das.estimate.dispersion`; what is made of them:
 :mod:`das.estimate.prior`."""
 
 from __future__ import annotations

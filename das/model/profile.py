@@ -4,11 +4,12 @@ what of the data stands in that."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from das.errors import InputError
 from das.model.frozen import Frozen
 
 
@@ -53,3 +54,52 @@ class InputProfile:
     encoding: str
     rows: int
     columns: tuple[ColumnProfile, ...] = field(repr=False)
+
+    def at_places(self, places: InputProfile) -> InputProfile:
+        """The same rows with the columns of a table of ``places`` that they do not have: each row
+        has those of its place, which the columns that both have tell.
+
+        Raises :class:`InputError` where they have none in common, or where these do not tell which
+        place a row is of."""
+        mine = {c.name: c for c in self.columns}
+        shared = [c for c in places.columns if c.name in mine]
+        if not shared:
+            raise InputError(
+                "it has no column of the records: nothing tells the place of a record",
+                where=places.path,
+                remedy="give the codes of places one column name in both tables",
+            )
+        row = _row_of([mine[c.name] for c in shared], shared, places.path)
+        more = tuple(
+            ColumnProfile(c.name, c.values, c.index[row])
+            for c in places.columns
+            if c.name not in mine
+        )
+        return replace(self, columns=(*self.columns, *more))
+
+
+def _row_of(
+    records: list[ColumnProfile], places: list[ColumnProfile], where: str
+) -> NDArray[np.int64]:
+    """The row of the table of places that each record is of."""
+    at = {key: i for i, key in enumerate(_keys(places))}
+    if len(at) < len(places[0].index):
+        raise InputError(
+            f"some places have the same {', '.join(c.name for c in places)}",
+            where=where,
+            remedy="list each place once, with a code of its own",
+        )
+    row = np.array([at.get(key, -1) for key in _keys(records)], dtype=np.int64)
+    if (row < 0).any():
+        raise InputError(
+            f"{int((row < 0).sum()):,} records are of places that it does not list",
+            where=where,
+            remedy="list every place, and write its code as the records do",
+        )
+    return row
+
+
+def _keys(columns: list[ColumnProfile]) -> list[tuple[str, ...]]:
+    values = [("", *c.values) for c in columns]
+    rows = zip(*((c.index + 1).tolist() for c in columns), strict=True)
+    return [tuple(v[i] for v, i in zip(values, row, strict=True)) for row in rows]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from das.model.microdata_form import BUILD, GEOCODE, SERIAL, CodedColumn, MicrodataForm
-from das.model.schema import CENRACE, E2E_1940, H1, PL94, Schema
+from das.model.redistricting import CENRACE, E2E_1940, H1, PL94
+from das.model.schema import Schema
 from das.model.tabulation import LabelledWhere, Tabulation, Where
 
 
@@ -215,18 +216,8 @@ def _e2e_1940_persons() -> MicrodataForm:
     }
     constants |= {"QSPANX": "9999", **dict.fromkeys(races, "9999"), "CIT": "9"}
     after = (
-        "EUID",
-        SERIAL,
-        "RTYPE",
-        "QREL",
-        "QSEX",
-        "QAGE",
-        "CENHISP",
-        "CENRACE",
-        "QSPANX",
-        *races,
-        "CIT",
-        "GQTYPE",
+        *("EUID", SERIAL, "RTYPE", "QREL", "QSEX", "QAGE", "CENHISP", "CENRACE", "QSPANX"),
+        *(*races, "CIT", "GQTYPE"),
     )
     return MicrodataForm(
         "1940 microdata detail file, persons", columns, HEAD, after, _ENUMERATION, True, constants

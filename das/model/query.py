@@ -8,7 +8,7 @@ answer by 1, and one record replaced moves at most two (squared :math:`L_2` dist
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.grouping import DETAILED, Grouping
-from das.model.labels import BESIDE, CROSS
+from das.model.labels import BESIDE, ENGLISH, HeadingWords
 
 #: The answers of so many cells are worked out once, and those of more when they are asked for.
 FEW_CELLS = 1 << 16
@@ -25,10 +25,11 @@ FEW_CELLS = 1 << 16
 
 @dataclass(frozen=True, repr=False)
 class Query:
-    """A product of groupings, in the attribute order of its schema."""
+    """A product of groupings, in the attribute order of its schema; ``words`` are for readers."""
 
     name: str
     groupings: tuple[Grouping, ...]
+    words: HeadingWords = field(default=ENGLISH, compare=False)
 
     def __repr__(self) -> str:
         return f"<Query {self.name!r}: {self.answers:,} answers>"
@@ -54,9 +55,10 @@ class Query:
         return out
 
     def at(self, cell: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The answer of some cells, ``a(k)``: of a large schema without those of all.
+        """The answer of some cells, ``a(k)``, without computing those of all cells of a large
+        schema.
 
-        >>> from das.model.schema import PL94
+        >>> from das.model.redistricting import PL94
         >>> PL94.query("votingage * hispanic").at(np.array([0, 63, 2015]))
         array([0, 1, 3])
         """
@@ -80,7 +82,7 @@ class Query:
         """``Q h`` along the last axis: ``(..., cells) -> (..., answers)``, in the dtype of
         ``dense``.
 
-        >>> from das.model.schema import PL94
+        >>> from das.model.redistricting import PL94
         >>> import numpy as np
         >>> PL94.query("votingage").answer(np.ones(PL94.cells, dtype=int))
         array([1008, 1008])
@@ -95,10 +97,10 @@ class Query:
         return answers[..., self.index]
 
     def sums(self, other: Query) -> bool:
-        """Whether each answer of this query is a sum of answers of ``other``: attribute by
-        attribute, no group of ``other`` lies across two groups of this one.
+        """Whether each answer of this query is a sum of answers of ``other``: for each attribute,
+        no group of ``other`` overlaps two groups of this query.
 
-        >>> from das.model.schema import PL94
+        >>> from das.model.redistricting import PL94
         >>> (
         ...     PL94.query("hispanic").sums(PL94.query("hispanic * cenrace")),
         ...     PL94.query("cenrace").sums(PL94.query("hispanic")),
@@ -118,21 +120,24 @@ class Query:
     def title(self) -> str:
         """What the query counts by, in words.
 
-        >>> from das.model.schema import PL94
+        >>> from das.model.redistricting import PL94
         >>> [PL94.query(q).title for q in ("total", "cenrace * hispanic", "detailed")]
         ['Total', 'Hispanic origin by Race', 'All attributes crossed']
         """
         by = [g.title for g in self.groupings if not g.is_total]
         if not by:
-            return "Total"
-        return "All attributes crossed" if self.name == DETAILED and len(by) > 1 else CROSS.join(by)
+            return self.words.total
+        if self.name == DETAILED and len(by) > 1:
+            return self.words.everything
+        return f" {self.words.by} ".join(by)
 
     def captions(self, between: str = BESIDE) -> list[str]:
-        """What each answer counts, in words: the labels of its groups, without what is summed out.
+        """What each answer counts, in words: the labels of its groups, without attributes that are
+        summed out.
 
-        >>> from das.model.schema import PL94
+        >>> from das.model.redistricting import PL94
         >>> PL94.query("votingage * hispanic").captions()[1]
         'Under 18 years, Hispanic or Latino'
         """
         shown = [g.labels for g in self.groupings if not g.is_total]
-        return [between.join(x) for x in product(*shown)] if shown else ["Total"]
+        return [between.join(x) for x in product(*shown)] if shown else [self.words.total]

@@ -20,8 +20,8 @@ from das.model.spine import Spine
 @dataclass(frozen=True, eq=False)
 class Release(Frozen):
     """Integer histograms by level: every parent is the exact sum of its children, every bound
-    exact. ``certificates`` say of each level how well it was estimated and rounded; none where
-    nobody knows. ``prior``: what was assumed of the lowest units, if anything was."""
+    exact. ``certificates`` say how well each level was estimated and rounded, if known.
+    ``prior``: the prior of the lowest units, if there was one."""
 
     spine: Spine
     histograms: Mapping[str, Histogram]

@@ -4,104 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import SpecError
+from das.model.attribute import Attribute
 from das.model.frozen import Frozen
 from das.model.grouping import DETAILED, Grouping
-from das.model.labels import checked, exchanged
+from das.model.labels import ENGLISH, HeadingWords
 from das.model.query import FEW_CELLS, Query
-
-#: Columns of the published files, which no attribute may overwrite.
-RESERVED = (
-    "label",
-    "geocode",
-    "query_name",
-    "query_shape",
-    "value",
-    "variance",
-    "sign",
-    "plb",
-    "standard_error",
-    "level",
-    "query",
-    "EPNUM",
-    "RTYPE",
-    "State",
-    "County",
-)
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """A categorical attribute and the codes of its levels, in order.
-
-    ``title`` and ``labels`` are for readers; two attributes that differ in them alone are the same.
-    """
-
-    name: str
-    levels: tuple[str, ...]
-    title: str = field(default="", compare=False)
-    labels: tuple[str, ...] = field(default=(), compare=False)
-
-    def __post_init__(self) -> None:
-        if not self.levels or len(set(self.levels)) != len(self.levels):
-            raise SpecError(
-                "an attribute needs at least one level, and its levels must differ",
-                where=f"attribute {self.name!r}",
-                remedy="list each level once",
-            )
-        if self.name in RESERVED:
-            raise SpecError(
-                f"{self.name!r} cannot name an attribute: it is a column of the published files",
-                where="schema",
-                remedy="rename the attribute",
-            )
-        if not self.name or "*" in self.name or self.name in ("total", DETAILED):
-            raise SpecError(
-                f"{self.name!r} cannot name an attribute",
-                where="schema",
-                remedy="avoid '*', 'total' and 'detailed', which name queries",
-            )
-        title, labels = checked(
-            self.name, self.levels, self.title, self.labels, f"attribute {self.name!r}"
-        )
-        object.__setattr__(self, "title", title)
-        object.__setattr__(self, "labels", labels)
-
-    @staticmethod
-    def of(name: str, levels: int | Sequence[str] | Mapping[str, str]) -> Attribute:
-        """With a list of codes, a mapping of codes to labels, or a number n for the levels 0 to n -
-        1.
-        """
-        if isinstance(levels, int):
-            levels = [str(level) for level in range(levels)]
-        if isinstance(levels, str) or not all(isinstance(level, str) for level in levels):
-            raise SpecError(
-                f"its levels are {levels!r}",
-                where=f"attribute {name!r}",
-                remedy="give a list of texts, texts with their labels, or the number of levels",
-            )
-        labels = tuple(levels.values()) if isinstance(levels, Mapping) else ()
-        return Attribute(name, tuple(levels), labels=labels)
-
-    def labelled(self, title: str | None, labels: Mapping[str, str], where: str) -> Attribute:
-        """The same with another title and other labels of some levels."""
-        return replace(
-            self,
-            title=title or self.title,
-            labels=exchanged(self.levels, self.labels, labels, where),
-        )
-
-    def detailed(self) -> Grouping:
-        """Every level by itself."""
-        return Grouping.detailed(self.name, self.levels, self.title, self.labels)
-
 
 #: A bit for each is held in memory, and eight bytes for each in a batch.
 MOST_CELLS = 10**9
@@ -111,17 +25,19 @@ MOST_CELLS = 10**9
 class Schema(Frozen):
     """Attributes, named groupings of them, and the combinations that cannot occur.
 
-    ``recodes`` are groupings that queries may name beside the attributes themselves. ``impossible``
-    lists structural zeros, each a mapping from an attribute or grouping to those of its levels or
-    groups that never occur *together*; they are public and cost no budget. ``dwelling`` names the
-    attribute that says where a person lives, its level 0 being a household in a housing unit and
-    each other level one type of group quarters; it is what facility counts bound."""
+    ``recodes`` are groupings that queries can name besides the attributes. ``impossible`` lists
+    structural zeros, each a mapping from an attribute or grouping to those of its levels or
+    groups that never occur *together*; they are public and cost no budget. ``dwelling`` names
+    the attribute that says where a person lives. Its level 0 is a household in a housing unit,
+    and each other level is one type of group quarters. Facility counts bound it. ``words`` are
+    those of headings; two schemas that differ in them alone are the same."""
 
     name: str
     attributes: tuple[Attribute, ...]
     recodes: tuple[Grouping, ...] = ()
     impossible: tuple[Mapping[str, tuple[str, ...]], ...] = ()
     dwelling: str | None = None
+    words: HeadingWords = field(default=ENGLISH, compare=False)
     _names: Mapping[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -166,9 +82,9 @@ class Schema(Frozen):
         impossible: Sequence[Mapping[str, Sequence[str]]] = (),
         dwelling: str | None = None,
     ) -> Schema:
-        """From each attribute's levels: a list of codes, a mapping of codes to labels, or a number
-        n for the levels 0 to n - 1. ``groupings``: by name an attribute, and the levels of each
-        group. Raises :class:`SpecError`.
+        """Make a schema from each attribute's levels: a list of codes, a mapping of codes to
+        labels, or a number n for the levels 0 to n - 1. ``groupings``: by name, an attribute and
+        the levels of each group. Raises :class:`SpecError`.
 
         >>> adult = ("age", {"minor": range(18), "adult": range(18, 120)})
         >>> Schema.of(
@@ -237,6 +153,7 @@ class Schema(Frozen):
     def spelled(self, cell: int) -> str:
         """The levels of a cell.
 
+        >>> from das.model.redistricting import PL94
         >>> PL94.spelled(2015).split(" x ")[:3]
         ['other-noninstitutional', '18-and-over', 'hispanic']
         """
@@ -244,8 +161,9 @@ class Schema(Frozen):
         return " x ".join(a.levels[i] for a, i in zip(self.attributes, levels, strict=True))
 
     def steps(self, names: Sequence[str]) -> tuple[tuple[int, int], ...]:
-        """Of some attributes ``(step, levels)``: a cell k has level ``k // step % levels``.
+        """For some attributes, ``(step, levels)``: a cell k has level ``k // step % levels``.
 
+        >>> from das.model.redistricting import PL94
         >>> PL94.steps(("votingage", "cenrace"))
         ((126, 2), (1, 63))
         """
@@ -270,13 +188,13 @@ class Schema(Frozen):
 
     @property
     def restricted(self) -> frozenset[int]:
-        """The axes of which structural zeros tell levels apart."""
+        """The axes whose levels structural zeros distinguish."""
         return frozenset(i for box in self._never for i, mask in enumerate(box) if not mask.all())
 
     @cached_property
     def possible(self) -> NDArray[np.bool_]:
-        """False at the structural zeros, shape ``(cells,)``. What no rule tells apart is worked out
-        once.
+        """False at the structural zeros, shape ``(cells,)``. Cells that no rule distinguishes
+        are computed once.
         """
         told = self.restricted
         out = np.ones([n if i in told else 1 for i, n in enumerate(self.shape)], dtype=bool)
@@ -287,10 +205,11 @@ class Schema(Frozen):
         return out
 
     def box(self, conditions: Mapping[str, tuple[str, ...]]) -> tuple[NDArray[np.bool_], ...]:
-        """Of each attribute the levels, ``(levels,)``, that meet every condition: an attribute or
-        grouping, and the levels or groups of which it has one. The cells that meet them all are the
-        product. Raises :class:`SpecError`.
+        """For each attribute, the levels, ``(levels,)``, that meet every condition. A condition is
+        an attribute or grouping and its allowed levels or groups. The cells that meet all
+        conditions are the product. Raises :class:`SpecError`.
 
+        >>> from das.model.redistricting import PL94
         >>> [
         ...     int(mask.sum())
         ...     for mask in PL94.box(
@@ -357,7 +276,7 @@ class Schema(Frozen):
                     )
                 seen.add(grouping.attribute)
                 groupings[self.axis(grouping.attribute)] = grouping
-        return Query(name, tuple(groupings))
+        return Query(name, tuple(groupings), self.words)
 
     def _factor(self, factor: str, query: str) -> Grouping:
         for g in self.recodes:
@@ -377,130 +296,3 @@ class Schema(Frozen):
 # -----------------------------------------------------------------
 
 RACES = ("White", "Black", "AIAN", "Asian", "NHPI", "SOR")
-#: The 63 combinations of one to six races: by number of races, then lexicographic over ``RACES``.
-CENRACE = tuple("+".join(c) for n in range(1, 7) for c in combinations(RACES, n))
-
-_RACE_LABELS = dict(
-    zip(
-        RACES,
-        (
-            "White",
-            "Black or African American",
-            "American Indian and Alaska Native",
-            "Asian",
-            "Native Hawaiian and Other Pacific Islander",
-            "Some other race",
-        ),
-    )
-)
-
-
-def _race_label(combination: str) -> str:
-    labels = [_RACE_LABELS[r] for r in combination.split("+")]
-    return f"{labels[0]} alone" if len(labels) == 1 else "; ".join(labels)
-
-
-_HHGQ = Attribute(
-    "hhgq",
-    (
-        "household",
-        "correctional",
-        "juvenile",
-        "nursing",
-        "other-institutional",
-        "college",
-        "military",
-        "other-noninstitutional",
-    ),
-    "Group quarters",
-    (
-        "Household",
-        "Correctional facilities for adults",
-        "Juvenile facilities",
-        "Nursing facilities/Skilled-nursing facilities",
-        "Other institutional facilities",
-        "College/University student housing",
-        "Military quarters",
-        "Other noninstitutional facilities",
-    ),
-)
-_VOTINGAGE = Attribute(
-    "votingage", ("under-18", "18-and-over"), "Voting age", ("Under 18 years", "18 years and over")
-)
-_HISPANIC = Attribute(
-    "hispanic",
-    ("not-hispanic", "hispanic"),
-    "Hispanic origin",
-    ("Not Hispanic or Latino", "Hispanic or Latino"),
-)
-_CENRACE = Attribute("cenrace", CENRACE, "Race", tuple(map(_race_label, CENRACE)))
-
-#: Redistricting persons, 8 x 2 x 2 x 63 = 2,016 cells. Source: the Bureau's 2020 production schema.
-PL94 = Schema(
-    "pl94",
-    (_HHGQ, _VOTINGAGE, _HISPANIC, _CENRACE),
-    recodes=(
-        Grouping(
-            "hhinstlevels",
-            "hhgq",
-            ("household", "institutional", "noninstitutional"),
-            (0, 1, 1, 1, 1, 2, 2, 2),
-            "Major group quarters type",
-            ("Household", "Institutional group quarters", "Noninstitutional group quarters"),
-        ),
-    ),
-    impossible=({"hhgq": ("nursing",), "votingage": ("under-18",)},),
-    dwelling="hhgq",
-)
-
-#: Housing units: vacant or occupied.
-H1 = Schema(
-    "h1", (Attribute("h1", ("vacant", "occupied"), "Occupancy status", ("Vacant", "Occupied")),)
-)
-
-#: The 2018 end-to-end test on 1940 data, 8 x 2 x 2 x 6 = 192 cells.
-E2E_1940 = Schema(
-    "1940-e2e",
-    (
-        Attribute(
-            "hhgq",
-            (
-                "household",
-                "correctional",
-                "mental",
-                "elderly-handicapped-poor",
-                "military",
-                "college",
-                "rooming-house",
-                "other",
-            ),
-            "Group quarters",
-            (
-                "Household",
-                "Correctional institutions",
-                "Mental institutions",
-                "Institutions for the elderly, handicapped and poor",
-                "Military",
-                "College dormitory",
-                "Rooming house",
-                "Other group quarters",
-            ),
-        ),
-        _VOTINGAGE,
-        _HISPANIC,
-        Attribute(
-            "race",
-            ("White", "Black", "AIAN", "Chinese", "Japanese", "Other-Asian-or-PI"),
-            "Race",
-            (
-                "White",
-                "Black",
-                "American Indian or Alaska Native",
-                "Chinese",
-                "Japanese",
-                "Other Asian or Pacific Islander",
-            ),
-        ),
-    ),
-    dwelling="hhgq",
-)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from das.model.schema import E2E_1940, H1, PL94, Schema
+from das.model.redistricting import E2E_1940, H1, PL94
+from das.model.schema import Schema
 
 
 class _Named(Mapping[str, Schema]):

@@ -45,7 +45,7 @@ class Certificate:
     worst_residual: float = 0.0
     iterations: int = 0
     # : parents that could not be shared out and were changed before their children were estimated,
-    mended: int = 0
+    repaired: int = 0
     # : and the persons in them who changed their dwelling group (the failsafe: see
     # docs/estimation.md)
     moved: int = 0
@@ -70,7 +70,7 @@ class Certificate:
             max(self.worst_gap, other.worst_gap),
             max(self.worst_residual, other.worst_residual),
             self.iterations + other.iterations,
-            self.mended + other.mended,
+            self.repaired + other.repaired,
             self.moved + other.moved,
         )
 

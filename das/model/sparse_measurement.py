@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 class SparseSource(Protocol):
-    """Answers on request: the same whenever they are asked for. Units are numbered as in their
+    """Answers on demand: the same whenever they are asked for. Units are numbered as in their
     level.
     """
 
@@ -156,11 +156,11 @@ class SparseMeasurement(Frozen):
         if not known.all():
             unit, cell = divmod(int(asked[np.argmin(known)]), self.cells)
             raise InputError(
-                f"{np.count_nonzero(~known):,} of {len(known):,} answers were not revealed, as"
-                f" answer {cell} of unit {unit}",
+                f"{np.count_nonzero(~known):,} of {len(known):,} answers were not measured, such"
+                f" as answer {cell} of unit {unit}",
                 where=where,
                 remedy=(
-                    "no other can be known any more: estimate from those that were, as the run did"
+                    "they can no longer be known: estimate from the measured ones, as the run did"
                 ),
             )
         return self.values[found]
@@ -209,7 +209,7 @@ def not_measured(level: str, query: str, known: Iterable[str]) -> InputError:
     )
 
 
-class Recorded:
+class RecordingSource:
     """A source that remembers what it was asked, and said: that is what a release must have. Its
     variances are those that the files of a release state
     (:func:`das.model.measurement.published_variance`): estimates of both agree in every bit."""

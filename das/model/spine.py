@@ -23,12 +23,12 @@ from das.model.nesting import nested
 class Spine(Frozen):
     """One root; for each level the unit codes and, for each unit, the number of its parent.
 
-    ``codes[l]`` has shape ``(units of level l,)`` (bytes, :mod:`das.model.codes`; texts that are
-    given are made so); ``parent[l]`` the same shape with numbers of level ``l - 1`` (all zero at
-    the root level). Units stand in the order of their parents, and by code within a parent, so the
+    ``codes[l]`` has shape ``(units of level l,)`` (bytes, ``das.model.codes``; text is
+    converted); ``parent[l]`` the same shape with numbers of level ``l - 1`` (all zero at the
+    root level). Units stand in the order of their parents, and by code within a parent, so the
     children of a unit are a slice. Codes are unique within a level. Levels are stored, never
-    inferred from the length of a code. ``names[l]``, of the shape of ``codes[l]``, are the names of
-    the units, empty where there is none; without any argument, all are."""
+    inferred from the length of a code. ``names[l]``, of the shape of ``codes[l]``, are the names
+    of the units, empty where there are none."""
 
     levels: tuple[str, ...]
     codes: tuple[Codes, ...]
@@ -84,10 +84,10 @@ class Spine(Frozen):
     def from_frame(
         frame: Frame, levels: Sequence[str], names: Mapping[str, str] | None = None
     ) -> Spine:
-        """The tree over ``frame``, a data frame or a mapping of columns with a row or more for each
-        unit of the lowest level. ``levels``, root first, name columns of codes (texts); if the
-        first is no column, it is a root above all. ``names``: of some levels the column with the
-        names of their units.
+        """Build the tree from ``frame``, a data frame or a mapping of columns with at least one row
+        for each unit of the lowest level. ``levels``, root first, name columns of codes (text). If
+        the first is not a column, it becomes a root above all units. ``names``: for some levels,
+        the column with the names of their units.
 
         Raises :class:`InputError` for a column that is missing or not of codes, and for levels that
         do not nest.
@@ -128,8 +128,8 @@ class Spine(Frozen):
         return len(self.levels)
 
     def unlike(self, other: Spine) -> str:
-        """In what first the places of another spine are not those of this: nothing where they are
-        the same places under the same, whatever they are called."""
+        """The first difference between this spine's places and those of another; empty if both
+        have the same places in the same tree. Names do not count."""
         if self.levels != other.levels:
             return f"its levels are {', '.join(other.levels)}, not {', '.join(self.levels)}"
         for depth, level in enumerate(self.levels):
@@ -177,8 +177,8 @@ class Spine(Frozen):
         )
 
     def title(self, level: str, unit: int) -> str:
-        """How a page calls a unit: its name and, in brackets, its code; its code where it has no
-        name.
+        """A unit's title on pages: its name and, in parentheses, its code; only the code if it
+        has no name.
         """
         depth = self.index(level)
         name, code = str(self.names[depth][unit]), self.code(level, unit)
@@ -203,7 +203,7 @@ class Spine(Frozen):
 
     @cached_property
     def orders(self) -> tuple[NDArray[np.int64] | None, ...]:
-        """What sorts the codes of each level (:func:`order_of`)."""
+        """The order that sorts the codes of each level (``order_of``)."""
         return tuple(map(order_of, self.codes))
 
     def find(self, level: str, codes: ArrayLike) -> NDArray[np.int64]:
@@ -252,7 +252,8 @@ class Spine(Frozen):
         return Spine(self.levels[:end], self.codes[:end], self.parent[:end], self.names[:end])
 
     def restricted(self, level: str, units: NDArray[np.int64]) -> Spine:
-        """Some units of ``level``, which increase, with what is above them and everything below."""
+        """The tree of some units of ``level``, in increasing order, with their ancestors and
+        descendants."""
         kept = self.kept(level, units)
         parent = [
             np.searchsorted(above, self.parent[depth][here])
@@ -263,8 +264,8 @@ class Spine(Frozen):
         return Spine(self.levels, codes, (np.zeros(1, dtype=np.int64), *parent), names)
 
     def kept(self, level: str, units: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Of each level the units that are left of this tree where some of ``level`` are kept, with
-        what is above and below.
+        """For each level, the units that remain if only some of ``level`` are kept, with their
+        ancestors and descendants.
         """
         depth, out = self.index(level), [np.asarray(units, dtype=np.int64)]
         for at in range(depth, 0, -1):
@@ -278,9 +279,8 @@ class Spine(Frozen):
 
     @staticmethod
     def joined(parts: Sequence[Spine]) -> tuple[Spine, list[list[NDArray[np.int64]]]]:
-        """Trees that have the root in common, and no other unit, as one; and of each, level by
-        level, which unit each of its own is there. Raises :class:`InputError` where they are not
-        such."""
+        """Join trees that share only the root. Also returns, for each tree and level, the new
+        number of each of its units. Raises :class:`InputError` where they are not such."""
         first = parts[0]
         if any(
             p.levels != first.levels or not np.array_equal(p.codes[0], first.codes[0])
@@ -306,9 +306,9 @@ class Spine(Frozen):
         return Spine(first.levels, tuple(codes), tuple(parents), tuple(names)), at
 
     def batches(self, level: str, answers: int, limit: int = 1 << 22) -> Iterator[tuple[int, int]]:
-        """Slices ``(start, stop)`` of the units of ``level`` in order, none splitting a family of
-        siblings, each with at most ``limit`` values at ``answers`` a unit (or one family, where
-        that alone is larger).
+        """Slices ``(start, stop)`` of the units of ``level`` in order. None splits a family of
+        siblings. Each has at most ``limit`` values at ``answers`` a unit, unless one family alone
+        is larger.
 
         A function of the spine alone, so that every stage walks the same slices.
         """

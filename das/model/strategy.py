@@ -25,8 +25,8 @@ from itertools import pairwise
 
 from das.errors import SpecError
 from das.model.allocation import Allocation
-from das.model.budget import Plan
 from das.model.frozen import Frozen
+from das.model.plan import Plan
 from das.model.schema import Schema
 
 
@@ -73,7 +73,7 @@ class Strategy(Frozen):
                 raise SpecError(
                     f"{coarse.name!r} is no sum of {fine.name!r}",
                     where=where,
-                    remedy="nest what is rounded, in each pass and from pass to pass",
+                    remedy="nest the rounded queries, in each pass and from pass to pass",
                 )
         if not every or self.schema.query(every[0]).answers != self.schema.cells:
             raise SpecError(

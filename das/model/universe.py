@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from das.model.budget import Draw, Plan, QueryNoise, UnitPath
+from das.model.budget import PlannedMeasurement, QueryNoise, UnitPath
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind
 from das.model.microdata_form import MicrodataForm
+from das.model.plan import Plan
 from das.model.publications import Publication
 from das.model.schema import Schema
 from das.model.tabulation import Tabulation
-from das.model.ways import Ways
+from das.model.unit_classes import UnitClasses
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Universe(Frozen):
         default_factory=dict
     )  #: of each level, for estimation
     chain: tuple[str, ...] = ()  #: of nested queries, fine to coarse, whose sums rounding keeps
-    margins: bool = (
+    marginals: bool = (
         False  #: with no chain, rounding keeps the sums of measured queries in its stead
     )
     objective: str = "nearest"
@@ -86,7 +87,7 @@ class Universe(Frozen):
         return self.publication.tables + self.own_tables
 
     @property
-    def draws(self) -> tuple[QueryNoise, ...]:
+    def measurements(self) -> tuple[QueryNoise, ...]:
         """The noise of all classes of units; that of :attr:`noise` where nobody says how they
         differ.
         """
@@ -104,9 +105,9 @@ class Universe(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Planned(Universe):
-    """A universe with the plan by which it is measured: the draws are its noise, where units of a
-    level are measured differently those of the class that is the ``usual`` one there. What comes
-    after measurement has no need of a plan.
+    """A universe with the plan by which it is measured: the measurements are its noise, where units
+    of a level are measured differently those of the class that is the ``usual`` one there. What
+    comes after measurement has no need of a plan.
 
     ``own``: what each level's own share of the budget measures, of all levels, whether the tree has
     units that are measured with it alone or not. A small tree may have none: then the plan, which
@@ -115,17 +116,19 @@ class Planned(Universe):
     plan: Plan
     # : of each level of which units are measured; left out, the plan's first path
     usual: UnitPath = ()
-    own: tuple[Draw, ...] = ()  #: left out, the draws on the plan's first path
+    own: tuple[PlannedMeasurement, ...] = ()  #: left out, the measurements on the plan's first path
 
     def __post_init__(self) -> None:
         usual = self.usual or self.plan.paths[0]
         object.__setattr__(self, "own", self.own or self.plan.plain)
-        object.__setattr__(self, "noise", tuple(d for d in self.plan.draws if d.place in usual))
+        object.__setattr__(
+            self, "noise", tuple(d for d in self.plan.measurements if d.place in usual)
+        )
 
     @property
-    def draws(self) -> tuple[QueryNoise, ...]:
-        return self.plan.draws
+    def measurements(self) -> tuple[QueryNoise, ...]:
+        return self.plan.measurements
 
-    def on(self, tree: Ways) -> Planned:
+    def on(self, tree: UnitClasses) -> Planned:
         """The same with the classes and paths that a tree has."""
         return replace(self, plan=self.plan.along(tree.paths), usual=tree.usual)

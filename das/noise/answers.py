@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from das.model.budget import Draw
+from das.model.budget import PlannedMeasurement
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
 from das.model.query import Query
@@ -20,7 +20,7 @@ def noisy_answers(
     start: int,
     rows: Histogram,
     queries: Mapping[str, Query],
-    draws: Sequence[tuple[Draw, NDArray[np.bool_]]],
+    draws: Sequence[tuple[PlannedMeasurement, NDArray[np.bool_]]],
     entropy: Entropy,
 ) -> Iterator[Measurement]:
     """The answers of the units ``rows``, which begin at ``start`` of their level, to each query in
@@ -40,5 +40,5 @@ def noisy_answers(
         yield Measurement(level, name, start, values, variance)
 
 
-def _noise(draw: Draw, size: int, entropy: Entropy) -> NDArray[np.int64]:
+def _noise(draw: PlannedMeasurement, size: int, entropy: Entropy) -> NDArray[np.int64]:
     return SAMPLERS[draw.mechanism.name].sample(draw.parameter, size, entropy)

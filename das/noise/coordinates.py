@@ -1,4 +1,4 @@
-r"""Noise on request: of any coordinate, in any order, and the same whenever it is asked for.
+r"""Noise on demand: of any coordinate, in any order, and the same whenever it is asked for.
 
 A schema of a million cells has more answers than anybody can draw, keep or publish, and nearly all
 are of cells that estimation never looks at. Here the noise of a level is a function of a key, whose
@@ -89,7 +89,7 @@ class CoordinateNoise(Closed):
         if not 0 <= size <= LIMIT:
             raise InputError(
                 f"{size} coordinates of one stream, more than {LIMIT}",
-                where="noise on request",
+                where="noise on demand",
                 remedy="give each chunk fewer units",
             )
         sampler.refuse(parameter)
@@ -114,7 +114,7 @@ class CoordinateNoise(Closed):
         if not 0 <= first <= last <= self._size:
             raise InputError(
                 f"coordinates {first} to {last} of a stream of {self._size}",
-                where="noise on request",
+                where="noise on demand",
             )
         out = np.empty(last - first, dtype=np.int64)
         for start in range(first, last, _LANES * _AT_ONCE):
@@ -143,9 +143,9 @@ class CoordinateNoise(Closed):
 
     def _check(self, positions: NDArray[np.integer]) -> None:
         if positions.ndim != 1 or positions.dtype.kind not in "iu":
-            raise InputError("positions are a list of integers", where="noise on request")
+            raise InputError("positions are a list of integers", where="noise on demand")
         if len(positions) and not (int(positions.min()) >= 0 and int(positions.max()) < self._size):
-            raise InputError(f"a coordinate outside 0..{self._size - 1}", where="noise on request")
+            raise InputError(f"a coordinate outside 0..{self._size - 1}", where="noise on demand")
 
 
 class _Behind:

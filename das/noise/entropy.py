@@ -128,7 +128,7 @@ class Entropy:
         """The bits of one query's noise on request (:mod:`das.noise.coordinates`). Raises
         :class:`PrivacyError` where none is kept that they could be found again by."""
         raise PrivacyError(
-            f"noise on request is the same whenever it is asked for, and {self.name} keeps nothing"
+            f"on-demand noise must be the same at every request, and {self.name} keeps nothing"
             " that it follows from",
             where=f"{label.chunk.universe}, {label.chunk.level}, {label.query}",
             remedy='measure with run.entropy = "keyed"',

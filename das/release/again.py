@@ -26,11 +26,11 @@ def estimate_from(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Estimate a release again: one of ours, or measurements in the Bureau's layout.
+    """Estimate again from a release of ours, or from measurements in the Bureau's layout.
 
-    ``out/release`` is a whole release: it has the same measurements, ledger and statement.
-    ``changes`` (``dotted.key=value``) change how it is made, where its publication can. What stops
-    it leaves nothing in ``out``; what another process has begun there stays."""
+    ``out/release`` is a complete release with the same measurements, ledger and statement.
+    ``changes`` (``dotted.key=value``) change how it is made, if its publication allows. An
+    interruption leaves nothing in ``out``; files that another process has begun there stay."""
     refuse_within_import()
     progress, directory, stages = progress or Silent(), RunDirectory(out), Stages()
     directory.refuse_if_taken()

@@ -1,6 +1,6 @@
 """Counts of any areas of blocks, and what is computed from them: as published, with intervals from
-replicates where the release has any (:mod:`das.release.own_replicates`), and as all measurements say,
-with standard errors and intervals.
+replicates where the release has any (:mod:`das.release.own_replicates`), and as all measurements
+say, with standard errors and intervals.
 
 Like ``das.release.post``, nothing here can see the truth.
 """
@@ -11,31 +11,26 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate import margins
-from das.estimate.areas.estimates import Estimated, estimates
+from das.estimate import margins_of_error
+from das.estimate.areas.estimates import AreaEstimates, estimates
 from das.model.area_rows import AreaRow
 from das.model.areas import Areas
 from das.model.count_range import range_of_areas
 from das.model.histogram import Histogram
+from das.model.limits import NO_LIMIT
 from das.model.universe import Universe
-from das.release.area_statistics import Computed, Statistic
+from das.release.area_statistics import ComputedStatistic, Statistic
+from das.release.coverage import COVERAGE, wide
 from das.release.intervals import known_queries
-from das.release.own_replicates import OwnReplicates
-from das.release.post import Opened
+from das.release.opened import OpenedRelease
+from das.release.replicate_source import ReleaseSource
 from das.replicates import check_coverage
-from das.replicates.area_functions import FUNCTIONS, Replicated
-
-#: What intervals hold, where nobody says otherwise: as the Bureau states its margins.
-COVERAGE = 0.9
-#: Standard errors that the margin of a normal estimate has at 95 %, of which ``Universe.wide`` may
-#: be a little more.
-_NORMAL = NormalDist().inv_cdf(0.975)
+from das.replicates.area_functions import FUNCTIONS, ReplicatedValues
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +44,7 @@ class AreaColumn:
 
     statistic: Statistic
     value: NDArray[np.int64]
-    replicated: Replicated | None
+    replicated: ReplicatedValues | None
     estimate: NDArray[np.float64]
     error: NDArray[np.float64]
     low: NDArray[np.int64]
@@ -81,9 +76,9 @@ class AreaColumn:
 class ComputedColumn:
     """What is computed of each area, or of all: ``value`` ``(areas,)`` or ``(1,)``."""
 
-    computed: Computed
+    computed: ComputedStatistic
     value: NDArray[np.float64]
-    replicated: Replicated | None
+    replicated: ReplicatedValues | None
 
     def row(self, i: int, place: tuple[str, str, int]) -> AreaRow:
         told: dict[str, Any] = self.replicated.row(i) if self.replicated else {}
@@ -121,33 +116,33 @@ class AreaCounts:
 
 
 def counts(
-    release: Opened,
+    source: ReleaseSource,
     areas: Areas,
-    asked: Sequence[Statistic | Computed],
+    asked: Sequence[Statistic | ComputedStatistic],
     coverage: float = COVERAGE,
     *,
     rule: str = "ct",
     together: bool = False,
 ) -> AreaCounts:
-    """The statistics of areas of the lowest units of ``release.spine``. ``rule``: how replicates
+    """The statistics of areas of the lowest units of ``source.spine``. ``rule``: how replicates
     become intervals (:mod:`das.replicates.rules`); ``together``: such that those of all areas hold
     at once. Raises :class:`InputError` for a coverage that is none."""
     check_coverage(coverage)
-    said = partial(Replicated.of, coverage=coverage, rule=rule, together=together)
+    said = partial(_said, source.rests, coverage=coverage, rule=rule, together=together)
     plain = [a for a in asked if isinstance(a, Statistic)]
-    needed = [*plain, *(s for a in asked if isinstance(a, Computed) for s in a.counts)]
+    needed = [*plain, *(s for a in asked if isinstance(a, ComputedStatistic) for s in a.counts)]
     found: dict[str, AreaColumn] = {}
     everybody: dict[str, int] = {}
-    for u in release.after.universes:
+    for u in source.universes:
         if of_u := {s.key: s for s in needed if s.universe.name == u.name}:
             columns, everybody[u.name] = _columns(
-                release, u, areas, list(of_u.values()), coverage, said
+                source, u, areas, list(of_u.values()), coverage, said
             )
             found |= dict(zip(of_u, columns, strict=True))
     computed = [
         _computed_column(a, [found[s.key] for s in a.counts], said)
         for a in asked
-        if isinstance(a, Computed)
+        if isinstance(a, ComputedStatistic)
     ]
     number = max((len(c.drawn) for c in found.values() if c.drawn is not None), default=0)
     return AreaCounts(
@@ -155,27 +150,31 @@ def counts(
     )
 
 
+def _said(rests: bool, value: NDArray[Any], again: NDArray[Any], **how: Any) -> ReplicatedValues:
+    """What replicates say. Where they ``rest`` on counts of an earlier release, a value on which
+    all agree is not covered: it follows from those.
+    """
+    told = ReplicatedValues.of(value, again, **how)
+    return replace(told, covered=told.errors.second > 0) if rests else told
+
+
 def _columns(
-    release: Opened,
+    source: ReleaseSource,
     u: Universe,
     areas: Areas,
     asked: Sequence[Statistic],
     coverage: float,
-    said: Callable[..., Replicated],
+    said: Callable[..., ReplicatedValues],
 ) -> tuple[list[AreaColumn], int]:
     """Statistics of one universe, and how many records it has in all."""
     cells = np.array([s.cells for s in asked])
     with ThreadPoolExecutor(1) as other:  # both read files for most of their time
-        published = other.submit(_published, release, u, areas, cells)
-        estimated = _estimated(release, u, areas, cells)
+        published = other.submit(_published, source, u, areas, cells)
+        about, error, least, most = _estimated(source.measured, u, areas, cells)
     value, everybody = published.result()
-    lowest = release.published_bounds(u)[release.spine.levels[-1]]
-    least, most = range_of_areas(lowest, release.spine, areas, cells)
-    certain, drawn = least == most, _replicates(release, u, areas, cells)
-    about = np.where(certain, least, estimated.value)
-    error = np.where(certain, 0.0, np.sqrt(estimated.variance))
-    rounded, margin = margins.whole(wide(coverage, u.wide), about, error)
-    low, high = margins.ends(np.clip(rounded, least, most), margin, least, most)
+    drawn = _replicates(source, u, areas, cells)
+    rounded, margin = margins_of_error.whole(wide(coverage, u.wide), about, error)
+    low, high = margins_of_error.ends(np.clip(rounded, least, most), margin, least, most)
 
     def column(j: int) -> AreaColumn:
         again = None if drawn is None else drawn[:, :, j]
@@ -189,7 +188,7 @@ def _columns(
 
 
 def _computed_column(
-    asked: Computed, counts: Sequence[AreaColumn], said: Callable[..., Replicated]
+    asked: ComputedStatistic, counts: Sequence[AreaColumn], said: Callable[..., ReplicatedValues]
 ) -> ComputedColumn:
     of = asked.of([c.value for c in counts])
     there = [c.drawn for c in counts if c.drawn is not None]
@@ -203,26 +202,19 @@ def _computed_column(
     )
 
 
-def wide(coverage: float, at_95: float) -> float:
-    """Standard errors that an interval of ``coverage`` has to either side: of a normal estimate, or
-    as many more as noise of a longer tail has at 95 %, where it has ``at_95``
-    (:attr:`das.model.universe.Universe.wide`)."""
-    return NormalDist().inv_cdf((1 + coverage) / 2) * max(1.0, at_95 / _NORMAL)
-
-
 def _published(
-    release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]
+    source: ReleaseSource, u: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], int]:
     """Sums of the published counts, ``(areas, columns)``, and how many records there are in all."""
-    h = release.published(u)
+    h = source.counts(u)
     return _sums(h, areas, cells), int(h.count.sum())
 
 
 def _replicates(
-    release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]
+    source: ReleaseSource, u: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> NDArray[np.int64] | None:
     """The same of each replicate, ``(replicates, areas, columns)``, where the release has any."""
-    found = [_sums(h, areas, cells) for h in OwnReplicates.of(release).replicates(u)]
+    found = [_sums(h, areas, cells) for h in source.replicates(u)]
     return np.stack(found) if found else None
 
 
@@ -236,7 +228,30 @@ def _sums(h: Histogram, areas: Areas, cells: NDArray[np.bool_]) -> NDArray[np.in
     return np.stack(sums, axis=1).astype(np.int64)
 
 
-def _estimated(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]) -> Estimated:
+#: Of counts ``(areas, columns)``: the estimate and its standard error, and the least and the most
+#: that each can be.
+_Estimates = tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], NDArray[np.int64]]
+
+
+def _estimated(
+    release: OpenedRelease | None, u: Universe, areas: Areas, cells: NDArray[np.bool_]
+) -> _Estimates:
+    """From all measurements, where they were drawn whole; what is certain has no error."""
+    if release is None:
+        unknown = np.full((len(areas), len(cells)), np.nan)
+        least = np.zeros(unknown.shape, dtype=np.int64)
+        return unknown, unknown, least, np.full_like(least, NO_LIMIT)
+    found = _of_lowest(release, u, areas, cells)
+    lowest = release.published_bounds(u)[release.spine.levels[-1]]
+    least, most = range_of_areas(lowest, release.spine, areas, cells)
+    certain = least == most
+    about = np.where(certain, least, found.value)
+    return about, np.where(certain, 0.0, np.sqrt(found.variance)), least, most
+
+
+def _of_lowest(
+    release: OpenedRelease, u: Universe, areas: Areas, cells: NDArray[np.bool_]
+) -> AreaEstimates:
     """Of the lowest units of the tree that was measured; nobody is in those that are not on it."""
     source, bounds, tree = release.source(u), release.bounds(u), release.tree(u)
     area, unit = areas.over(tree)

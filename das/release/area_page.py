@@ -12,11 +12,11 @@ import numpy as np
 from das.model.areas import Areas
 from das.release.area_counts import AreaColumn, AreaCounts
 from das.release.area_statistics import VOTING_AGE
-from das.release.post import Opened
+from das.release.replicate_source import ReleaseSource
 from das.report.area_page import AreaCell, AreaSection, ComputedLine, PlanSummary, area_html
 
 
-def page(release: Opened, found: AreaCounts) -> str:
+def page(source: ReleaseSource, found: AreaCounts) -> str:
     """The page as HTML."""
     sections = []
     for (records, table), group in groupby(
@@ -33,14 +33,15 @@ def page(release: Opened, found: AreaCounts) -> str:
         )
         sections.append(AreaSection(title, labels, rows, shares=whole))
     return area_html(
-        release.after.name,
+        source.name,
         found.areas.kind,
         len(found.areas),
         found.coverage,
         sections,
-        _plan(release, found),
+        _plan(source, found),
         _computed(found),
-        private=release.after.private,
+        private=source.private,
+        replicates=found.replicates,
     )
 
 
@@ -67,11 +68,11 @@ def _table(column: AreaColumn) -> str:
     return "" if field == "total" else field.partition("[")[0] if "[" in field else field[:-4]
 
 
-def _plan(release: Opened, found: AreaCounts) -> PlanSummary | None:
+def _plan(source: ReleaseSource, found: AreaCounts) -> PlanSummary | None:
     """Where areas of persons do not overlap and have in them every unit in which somebody is
     published.
     """
-    persons = release.after.persons
+    persons = source.universes[0]
     total = next(
         (
             c
@@ -96,6 +97,9 @@ def _overlap(areas: Areas) -> bool:
 
 
 def _cell(c: AreaColumn, i: int) -> AreaCell:
+    told = c.replicated.row(i) if c.replicated else {}
+    ends = {end: int(told[end]) for end in ("lower", "upper") if end in told}
     if not c.known[i]:
-        return AreaCell(int(c.value[i]))
-    return AreaCell(int(c.value[i]), round(float(c.estimate[i])), int(c.low[i]), int(c.high[i]))
+        return AreaCell(int(c.value[i]), **ends)
+    about = round(float(c.estimate[i])), int(c.low[i]), int(c.high[i])
+    return AreaCell(int(c.value[i]), *about, **ends)

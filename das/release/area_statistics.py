@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from das import tables
 from das.errors import UserError
 from das.model.spelling import key, near, query
 from das.model.universe import Universe
-from das.release.post import Opened
+from das.release.replicate_source import ReleaseSource
 from das.replicates.area_functions import FUNCTIONS
 
 #: Of the redistricting tables, what a page shows unasked: the voting-age population, by Hispanic
@@ -41,7 +40,7 @@ class Statistic:
 
 
 @dataclass(frozen=True, eq=False)
-class Computed:
+class ComputedStatistic:
     """What is computed from ``counts`` of areas by one of
     :data:`das.replicates.area_functions.FUNCTIONS`.
     """
@@ -65,7 +64,7 @@ class Computed:
         return FUNCTIONS[self.function].function(*(np.asarray(c, dtype=np.float64) for c in counts))
 
 
-def statistics(release: Opened, asked: Sequence[str]) -> list[Statistic | Computed]:
+def statistics(source: ReleaseSource, asked: Sequence[str]) -> list[Statistic | ComputedStatistic]:
     """Statistics by what a person types: a table (``P2``), a column of one (``P0020002``), or a
     query (``votingage * hispanic``), after the name of its universe and a colon where it is not of
     persons; or a function of one or two of them, ``share:P0040002/P0040001``
@@ -74,21 +73,21 @@ def statistics(release: Opened, asked: Sequence[str]) -> list[Statistic | Comput
     Raises:
         UserError: none that there is.
     """
-    every = release.after.universes
+    every = source.universes
     if not asked:
         return [s for u in every for s in _of_query(u, "total")]
-    out: dict[str, Statistic | Computed] = {}
+    out: dict[str, Statistic | ComputedStatistic] = {}
     for text in asked:
         head, _, counted = text.partition(":")
         if head.strip() in FUNCTIONS:
-            computed = _computed(release, head.strip(), counted, text)
+            computed = _computed(source, head.strip(), counted, text)
             out[computed.field] = computed
         else:
-            out |= {s.key: s for s in _statistics(release, text)}
+            out |= {s.key: s for s in _statistics(source, text)}
     return list(out.values())
 
 
-def _computed(release: Opened, function: str, counted: str, text: str) -> Computed:
+def _computed(source: ReleaseSource, function: str, counted: str, text: str) -> ComputedStatistic:
     names = [name.strip() for name in counted.split("/")]
     where, wanted = f"--statistics {text}", FUNCTIONS[function].counts
     if len(names) != wanted or not all(names):
@@ -98,7 +97,7 @@ def _computed(release: Opened, function: str, counted: str, text: str) -> Comput
             where=where,
             remedy=f"write such as {function}:{example}",
         )
-    found = [_statistics(release, name) for name in names]
+    found = [_statistics(source, name) for name in names]
     for name, several in zip(names, found, strict=True):
         if len(several) > 1:
             raise UserError(
@@ -106,20 +105,20 @@ def _computed(release: Opened, function: str, counted: str, text: str) -> Comput
                 where=where,
                 remedy=f"name one of them, such as {several[0].field}",
             )
-    return Computed(function, tuple(one for (one,) in found))
+    return ComputedStatistic(function, tuple(one for (one,) in found))
 
 
-def unasked(release: Opened) -> list[str]:
+def unasked(source: ReleaseSource) -> list[str]:
     """What a page shows where nothing is asked for: totals and, where there is a table P4, the
     voting-age population.
     """
-    there = {f for t in tables.of(release.after.persons) for f in t.columns}
-    others = (f"{u.name}:total" for u in release.after.universes[1:])
+    there = {f for u, t in source.tables if u.name == source.universes[0].name for f in t.columns}
+    others = (f"{u.name}:total" for u in source.universes[1:])
     return ["total", *(f for f in VOTING_AGE if f in there), *others]
 
 
-def _statistics(release: Opened, text: str) -> list[Statistic]:
-    where, every = f"--statistics {text}", release.after.universes
+def _statistics(source: ReleaseSource, text: str) -> list[Statistic]:
+    where, every = f"--statistics {text}", source.universes
     head, colon, wanted = text.rpartition(":")
     if colon and head.strip() not in [u.name for u in every]:
         raise UserError(
@@ -130,14 +129,14 @@ def _statistics(release: Opened, text: str) -> list[Statistic]:
     among = [u for u in every if not colon or u.name == head.strip()]
     known: list[str] = []
     for u in among:
-        for t in tables.of(u, release.assigned(u.name)):
+        for t in (t for of, t in source.tables if of.name == u.name):
             chosen = [
                 j
                 for j, f in enumerate(t.columns)
                 if key(wanted) in (key(t.name), key(f)) and not t.repeats(j)
             ]
             if chosen:
-                return [Statistic(u, t.columns[j], t.said(j), t.mask(j)) for j in chosen]
+                return [Statistic(u, t.columns[j], t.full_label(j), t.mask(j)) for j in chosen]
             known.append(t.name)
     try:
         return _of_query(among[0], query(wanted.strip(), among[0].schema, (), where))

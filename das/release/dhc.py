@@ -1,5 +1,5 @@
-"""A release of the demographic file, opened from its folder alone: what is tied, what was revealed,
-and what follows from these.
+"""A release of the DHC, opened from its folder alone: what is held fixed, what was measured on
+demand, and what follows from these.
 
 Like :mod:`das.release.post`, nothing here can see the truth. Persons have the published
 redistricting counts of every block, and nobody is in a type of group quarters of which the block
@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from das.accounting.document import ALTERED
 from das.engine import Progress
 from das.errors import InfeasibleError, ReleaseError
-from das.estimate.outer import refined
-from das.estimate.tied import Tied
-from das.estimate.upward import Upward
+from das.estimate.fixed_counts import FixedCounts
+from das.estimate.outer import OuterEstimates, RefinedEstimates, refined
+from das.estimate.upward import FromBelow, Upward
 from das.files import atomic
-from das.files.measurements.revealed import RevealedReader
+from das.files.measurements.on_demand import OnDemandReader
+from das.files.release import fixed_counts as fixed_file
 from das.files.release import spine as spine_file
-from das.files.release import tied as tied_file
 from das.files.run import run_directory
 from das.model.dhc import quarters, strategy
 from das.model.dhc.households import TENURE
@@ -34,59 +34,68 @@ from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.ledger import Event
-from das.model.solution import Certificates
 from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
+from das.model.subtrees import Subtrees
 from das.spec import DhcSpec, load, of_kind
 from das.spec.dhc import UNITS, DhcUniverse
 
 Ints = NDArray[np.int64]
 SPEC, SPINE = "spec.toml", "spine.parquet"
-#: Groups of the query that is tied of units, before the types of facilities: occupied, and vacant.
+#: Groups of the query that is held fixed of units, before the types of facilities: occupied, and
+#: vacant.
 HOMES = 2
 
 
 @dataclass(frozen=True, eq=False)
-class EstimatedDhc:
-    """Integer histograms of every level, and the certificates of each."""
-
-    counts: Mapping[str, Histogram]
-    certificates: Mapping[str, Certificates]
-
-
-@dataclass(frozen=True, eq=False)
 class OpenedDhc:
-    """``tied``: of persons and of units what every lowest unit has exactly, ``(units,
-    answers)``.
+    """``fixed``: of persons and of units what every lowest unit has exactly, ``(units, answers)``.
+    ``cut``: the subtrees of the tree. Of one of them, its number ``part``, ``spine`` and ``fixed``
+    are its own.
     """
 
     folder: Path
     spec: DhcSpec
     spine: Spine
-    tied: Mapping[str, Histogram]
+    fixed: Mapping[str, Histogram]
+    cut: Subtrees
+    part: int | None = None
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Those that a subtree, or the upper tree of the whole, is responsible for."""
+        return self.cut.levels(self.spine, self.part or 0)
+
+    @property
+    def own(self) -> Spine:
+        """The tree of these: the upper tree, or the subtree with what is above it."""
+        return self.cut.upper_tree(self.spine) if self.part is None else self.spine
 
     @cached_property
     def facilities(self) -> Ints:
         """Of every lowest unit, by type, ``(units, 24)``."""
-        return self.tied[UNITS].dense()[:, HOMES:]
+        return self.fixed[UNITS].dense()[:, HOMES:]
 
-    def source(self, u: DhcUniverse) -> RevealedReader:
-        """What was revealed of a universe."""
-        return RevealedReader(
+    def source(self, u: DhcUniverse) -> OnDemandReader:
+        """What was measured on demand of a universe."""
+        return OnDemandReader(
             run_directory.nmf_folder(self.folder, u.name), self.spine, private=self.spec.run.private
         )
 
-    def ties(self, u: DhcUniverse, homes: Histogram | None = None) -> Tied:
-        """What is tied of a universe; of households it follows from the published units,
-        ``homes``.
+    def ties(
+        self, u: DhcUniverse, homes: Histogram | None = None, kinds: NDArray[np.bool_] | None = None
+    ) -> FixedCounts:
+        """What is held fixed of a universe; of households it follows from the published units,
+        ``homes``. Of a subtree, ``kinds`` are those of the whole.
         """
-        if u.rests is None:
-            return Tied.of(
-                u.schema, u.tie, self.tied[u.name], self.spine, self.able if u.housed else None
+        if u.rests_on is None:
+            able = self.able if u.housed else None
+            return FixedCounts.of(
+                u.schema, u.fixed_query, self.fixed[u.name], self.spine, able, kinds
             )
         if homes is None:
-            raise ValueError(f"{u.name} rest on {u.rests}")
-        return Tied.of(u.schema, u.tie, tenures(homes), self.spine)
+            raise ValueError(f"{u.name} rest on {u.rests_on}")
+        return FixedCounts.of(u.schema, u.fixed_query, tenures(homes), self.spine)
 
     def events(self, u: DhcUniverse, level: str) -> tuple[Event, ...]:
         """What measuring a level draws: all answers to all queries, however few are looked at."""
@@ -108,24 +117,45 @@ class OpenedDhc:
         self,
         u: DhcUniverse,
         source: SparseSource,
-        done: Mapping[str, EstimatedDhc],
+        done: Mapping[str, OuterEstimates],
         pool: Executor | None = None,
         progress: Progress | None = None,
-    ) -> EstimatedDhc:
+    ) -> RefinedEstimates:
         """One universe from its measurements; those before it are ``done``."""
-        homes = None if u.rests is None else done[u.rests].counts[self.spine.levels[-1]]
-        every = Upward(source, self.spine, self.spec.estimation.most)
+        ties = self.ties(u, self.homes(u, done))
+        return self.refined(u, self.upward(source), self.spine, ties, pool, progress)
+
+    def homes(self, u: DhcUniverse, done: Mapping[str, OuterEstimates]) -> Histogram | None:
+        """The lowest units' published units of housing, which a universe rests on."""
+        return None if u.rests_on is None else done[u.rests_on].counts[self.spine.levels[-1]]
+
+    def upward(
+        self, source: SparseSource, spine: Spine | None = None, told: FromBelow | None = None
+    ) -> Upward:
+        """What is measured below a unit, used for it; of an upper tree, its ``spine`` and what it
+        is ``told``."""
+        return Upward(source, spine or self.spine, self.spec.estimation.most, told)
+
+    def refined(
+        self,
+        u: DhcUniverse,
+        source: Upward,
+        spine: Spine,
+        ties: FixedCounts,
+        pool: Executor | None = None,
+        progress: Progress | None = None,
+        above: tuple[str, Histogram] | None = None,
+    ) -> RefinedEstimates:
+        """:func:`das.estimate.outer.refined`, of the whole, its upper tree or a subtree. Raises
+        :class:`ReleaseError` where what is held fixed contradicts itself, or the schema."""
         try:
-            found = refined(
-                every, self.spine, u.schema, u.strategy.outer, self.ties(u, homes), pool, progress
-            )
-        except InfeasibleError as error:  # what is tied contradicts itself, or the schema
+            return refined(source, spine, u.schema, u.strategy.outer, ties, pool, progress, above)
+        except InfeasibleError as error:
             raise ReleaseError(
-                f"what is tied of {u.name} cannot be: {error.what}",
+                f"what is held fixed of {u.name} cannot be: {error.what}",
                 where=self.folder,
                 remedy=ALTERED,
             ) from None
-        return EstimatedDhc(*found)
 
 
 def tenures(units: Histogram) -> Histogram:
@@ -137,40 +167,46 @@ def tenures(units: Histogram) -> Histogram:
     )
 
 
-def units_tied(homes: Histogram, facilities: Ints) -> Histogram:
+def fixed_units(homes: Histogram, facilities: Ints) -> Histogram:
     """Published vacant and occupied units (``h1``: vacant first), and the facilities of each block:
-    the answers to the query that is tied of units."""
+    the answers to the query that is held fixed of units."""
     counts = homes.dense()
     every = np.concatenate([counts[:, [1]], counts[:, [0]], facilities], axis=1)
     block, answer = np.nonzero(every)
     return Histogram.of(homes.units, every.shape[1], block, answer, every[block, answer])
 
 
-def write_public(release: Path, spec: DhcSpec, spine: Spine, tied: Mapping[str, Histogram]) -> None:
-    """What a release rests on, but for its measurements."""
+def write_public(
+    release: Path, spec: DhcSpec, spine: Spine, fixed: Mapping[str, Histogram], subtrees: Subtrees
+) -> None:
+    """What a release rests on, except its measurements."""
     atomic.write_text(release / SPEC, spec.dump())
-    spine_file.write(release / SPINE, spine)
-    for name, counts in tied.items():
-        tied_file.write(release / tied_file.name(name), counts, spine, private=spec.run.private)
+    spine_file.write(release / SPINE, spine, subtrees)
+    for name, counts in fixed.items():
+        fixed_file.write(release / fixed_file.name(name), counts, spine, private=spec.run.private)
 
 
-def open_dhc(release: Path) -> OpenedDhc:
-    """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete
-    release.
-    """
+def open_dhc(release: Path, part: int | None = None) -> OpenedDhc:
+    """All of it, or a subtree. Raises :class:`ReleaseError` or :class:`SpecError` where the folder
+    is no complete release."""
     path = release / SPEC
     given = load(run_directory.read_text(path, "release specification"), where=str(path))
     spec = of_kind(DhcSpec, given, str(path))
-    spine = spine_file.read(release / SPINE)
+    cut, private = spine_file.read_subtrees(release / SPINE), spec.run.private
+    if part is None:
+        spine = spine_file.read(release / SPINE)
+    else:
+        spine = spine_file.read_subtree(release / SPINE, part)
     spec.lower(spine.levels)
-    tied = {
-        u.name: tied_file.read(
-            release / tied_file.name(u.name),
+    fixed = {
+        u.name: fixed_file.read(
+            release / fixed_file.name(u.name),
             spine,
-            u.schema.query(u.tie).answers,
-            private=spec.run.private,
+            u.schema.query(u.fixed_query).answers,
+            private=private,
+            whole=part is None,
         )
         for u in spec.universes
-        if u.rests is None
+        if u.rests_on is None
     }
-    return OpenedDhc(release, spec, spine, tied)
+    return OpenedDhc(release, spec, spine, fixed, cut, part)

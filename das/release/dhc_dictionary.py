@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from das.files import atomic
-from das.files.release import tied
+from das.files.release import fixed_counts
 from das.model.dhc import unit_records
 from das.model.dhc.microdata import person_form
 from das.release import dictionary
@@ -35,17 +35,17 @@ MICRODATA = {
     "persons": (RECORDS["persons"], person_form),
     "units": (f"{RECORDS['units']}, with the households that live there", unit_records.form),
 }
-#: Columns of what was revealed of the measurements, but for those of the attributes.
-REVEALED = {name: NMF[name] for name in ("geocode", "query_name", "query_shape", "variance")} | {
+#: Columns of the measurements on demand, but for those of the attributes.
+ON_DEMAND = {name: NMF[name] for name in ("geocode", "query_name", "query_shape", "variance")} | {
     "cell": (
-        "which answers were revealed, a list of their numbers in C order, from 0 (measurements)"
+        "which answers were measured on demand, a list of their numbers in C order, from 0 (measurements)"
     ),
     "value": "these answers, a list as long; of a constraint all of them, in C order",
 }
 #: Of units, whose housing units and facilities are published exactly beside them.
 EXACT = {"sign": NMF["sign"]}
 #: And of counts that were published before.
-TIED = {
+FIXED = {
     "geocode": NMF["geocode"],
     "answer": "number of the answer to the query, in C order, from 0",
     "count": "the count",
@@ -88,7 +88,8 @@ def _lines(universe: str, parts: Iterable[dictionary.LineParts]) -> Iterator[Dic
 
 
 def _measurements(u: DhcUniverse) -> Iterator[dictionary.LineParts]:
-    """Of the queries of a universe, of what was revealed of their answers, and of what is tied."""
+    """Of the queries of a universe, of what was measured on demand of their answers, and of what is
+    held fixed."""
     for query in (q for p in u.strategy.outer for q in p.queries):
         yield "query", "", "", query, u.schema.query(query).title
     file, what = (
@@ -99,14 +100,14 @@ def _measurements(u: DhcUniverse) -> Iterator[dictionary.LineParts]:
         ),
     )
     yield "file", file, "", "", what + (", and what is published exactly" if u.exact else "")
-    yield from dictionary.of_answers(file, u.schema, REVEALED | (EXACT if u.exact else {}))
-    if u.rests is None:
+    yield from dictionary.of_answers(file, u.schema, ON_DEMAND | (EXACT if u.exact else {}))
+    if u.rests_on is None:
         file, what = (
-            tied.name(u.name),
+            fixed_counts.name(u.name),
             (
                 f"counts of the lowest units that {RECORDS[u.name]} have exactly: answers to"
-                f" {u.tie}; 0 where there is no row"
+                f" {u.fixed_query}; 0 where there is no row"
             ),
         )
         yield "file", file, "", "", what
-        yield from (("column", file, name, "", says) for name, says in TIED.items())
+        yield from (("column", file, name, "", says) for name, says in FIXED.items())

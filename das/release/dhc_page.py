@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -10,21 +11,36 @@ from numpy.typing import NDArray
 
 from das.accounting.document import Document
 from das.files import atomic
+from das.files.release import listing
 from das.model.dhc.household_types import HHTYPE, TYPES, HouseholdType
 from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENURES, TENVACGQ
+from das.model.grouping import Grouping
 from das.model.histogram import Histogram
 from das.model.not_private import Private
+from das.model.query import Query
 from das.model.solution import Certificates
 from das.model.spine import Spine
 from das.release.dhc_files import DhcCounts, check
+from das.report.dhc_lookup import HeadlineCounts, dhc_lookup, looked_up
 from das.report.dhc_page import NoiseMargins, OddUnits, dhc_html
 from das.report.dhc_places import PlaceProfiles
 from das.report.facts import Facts, facts
+from das.report.public import PublicFrame, place_of
 from das.spec.dhc import DhcUniverse
+from das.version import __version__
 
 NAME = "report.html"
+#: What is published, in words; and what the page leads to.
+WHAT = "Demographic and Housing Characteristics (DHC)"
+FILES = {
+    "tables": "the published tables, a CSV file for each table and level",
+    "microdata": "one row for each person, household or housing unit; rows add up to the tables",
+    "nmf": "every noisy measurement made on demand, with its variance",
+    "dictionary.csv": "what every file, column and code means",
+    "spec.toml": "the configuration",
+}
 #: The level that places are shown of, where the tree has it; else that below the root.
 SHOWN = "County"
 #: Answers of the largest query whose noise is told.
@@ -38,6 +54,19 @@ KINDS = (
     "Living alone",
     "Others",
 )
+#: Classes of age in the look-up, by their first years.
+AGES = {
+    "Under 5 years": 0,
+    "5 to 17 years": 5,
+    "18 to 24 years": 18,
+    "25 to 34 years": 25,
+    "35 to 44 years": 35,
+    "45 to 54 years": 45,
+    "55 to 64 years": 55,
+    "65 to 74 years": 65,
+    "75 to 84 years": 75,
+    "85 years and over": 85,
+}
 TENURE_WORDS = ("Owned, with a mortgage", "Owned, free and clear", "Rented", "No cash rent")
 
 Ints = NDArray[np.int64]
@@ -62,12 +91,13 @@ def write(
     levels = [(level, spine.units(level)) for level in spine.levels]
     page = dhc_html(
         _facts(name, privacy, private),
+        PublicFrame(place_of(spine, name), WHAT, name, __version__, (), listing.listed(out, FILES)),
         levels,
         profiles(spine, counts),
         odd(counts, lowest),
+        dhc_lookup(spine, {lv: headlines(counts, lv) for lv in looked_up(spine)}, _shown(spine)),
         certificates=certificates,
         householders=int(counts["persons"][root].answer(DHCP.query("relgq_4_groups"))[0, 0]),
-        says=privacy.says if privacy else (),
         privacy_page=privacy is not None,
         noise=[line for u in universes for line in margins(u)],
     )
@@ -82,7 +112,7 @@ def margins(u: DhcUniverse) -> Iterator[NoiseMargins]:
                 u.name,
                 query.title,
                 query.answers,
-                tuple(d.margin() for d in u.plan.draws if d.query == query.name),
+                tuple(d.margin() for d in u.plan.measurements if d.query == query.name),
             )
 
 
@@ -92,20 +122,19 @@ def _facts(name: str, privacy: Document | None, private: Private) -> Facts:
         " vacancy of units"
     )
     if privacy is None:
-        return {"name": name, "schema": words, "private": private, "apart": False}
+        return {"name": name, "schema": words, "private": private, "own_spine": False}
     return facts(name, DHCP, privacy) | {"schema": words, "private": private}
 
 
 def profiles(spine: Spine, counts: DhcCounts) -> PlaceProfiles:
     """Of the root, and of the units of the level that is shown, the largest first."""
-    root = spine.levels[0]
-    level = SHOWN if SHOWN in spine.levels[1:] else spine.levels[min(1, len(spine) - 1)]
+    root, level = spine.levels[0], _shown(spine)
     every = [level] if level != root else []
     of = {
         u: Histogram.concatenate([levels[lv] for lv in (root, *every)])
         for u, levels in counts.items()
     }
-    names = [_called(spine, lv, i) for lv in (root, *every) for i in range(spine.units(lv))]
+    names = [name for lv in (root, *every) for name in _called(spine, lv)]
     ages = of["persons"].answer(DHCP.query("sex * age")).reshape(len(names), 2, -1)
     order = np.array(
         [0, *(1 + np.argsort(-ages[1:].sum(axis=(1, 2)), kind="stable"))], dtype=np.int64
@@ -126,8 +155,49 @@ def profiles(spine: Spine, counts: DhcCounts) -> PlaceProfiles:
     )
 
 
-def _called(spine: Spine, level: str, unit: int) -> str:
-    return str(spine.names[spine.index(level)][unit]) or spine.code(level, unit)
+def _shown(spine: Spine) -> str:
+    """The level that places are shown of."""
+    return SHOWN if SHOWN in spine.levels[1:] else spine.levels[min(1, len(spine) - 1)]
+
+
+def _called(spine: Spine, level: str) -> list[str]:
+    """The names of the units of a level, or their codes; a name that several have, with that of the
+    unit above."""
+    depth = spine.index(level)
+    names = [str(n) or spine.code(level, i) for i, n in enumerate(spine.names[depth])]
+    many = {name for name, n in Counter(names).items() if n > 1}
+    above = [spine.title(spine.levels[depth - 1], u) for u in spine.parent[depth].tolist()]
+    return [f"{n}, {a}" if n in many else n for n, a in zip(names, above, strict=True)]
+
+
+def headlines(counts: DhcCounts, level: str) -> list[HeadlineCounts]:
+    """What the look-up has of the places of a level."""
+    persons, households = counts["persons"][level], counts["households"][level]
+    units = counts["units"][level].answer(TENVACGQ.query("detailed"))
+    lived, vacant = len(TENURES), TENVACGQ.cells - 24
+    homes = np.stack([units[:, :lived].sum(axis=1), units[:, lived:vacant].sum(axis=1)], axis=1)
+    sex = DHCP.query("sex")
+    of = [
+        ("persons", "total", "Total", ("total",), persons.totals()[:, None]),
+        ("persons", "sex", sex.title, tuple(sex.captions()), persons.answer(sex)),
+        ("persons", "age", "Age", tuple(AGES), persons.answer(_ages())),
+        ("households", "total", "Total", ("total",), households.totals()[:, None]),
+        ("households", "tenure", "Tenure", TENURE_WORDS, units[:, :lived]),
+        ("households", "type", "Household type", KINDS, _types(households)),
+        ("housing", "total", "Total", ("total",), homes.sum(axis=1, keepdims=True)),
+        ("housing", "occupancy", "Occupancy", ("Occupied", "Vacant"), homes),
+    ]
+    return [HeadlineCounts(*x) for x in of]
+
+
+def _ages() -> Query:
+    """Persons by classes of age."""
+    single = DHCP.attribute("age").levels
+    first = list(AGES.values())
+    index = np.searchsorted(first, np.arange(len(single)), side="right") - 1
+    classes = Grouping("ages", "age", tuple(AGES), tuple(index.tolist()), "Age", tuple(AGES))
+    total = DHCP.query("total").groupings
+    return Query("ages", tuple(classes if g.attribute == "age" else g for g in total))
 
 
 def _kind(t: HouseholdType) -> int:

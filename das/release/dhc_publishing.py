@@ -1,4 +1,4 @@
-"""What is published of the demographic file, from its estimates: microdata, tables, dictionary and
+"""What is published of the DHC, from its estimates: microdata, tables, dictionary and
 page, under a seal. Nothing here can see the truth."""
 
 from __future__ import annotations
@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from das.accounting.document import Document
 from das.engine import Progress
+from das.estimate.outer import OuterEstimates
 from das.files.run.ledger import LedgerFile
 from das.release import dhc_dictionary, dhc_files, dhc_page
-from das.release.dhc import EstimatedDhc, OpenedDhc
+from das.release.dhc import OpenedDhc
 from das.release.seal import seal
 from das.spec.dhc_relations import BEGINS
 from das.stages import Stages
@@ -17,7 +18,7 @@ from das.stages import Stages
 
 def publish(
     opened: OpenedDhc,
-    done: Mapping[str, EstimatedDhc],
+    done: Mapping[str, OuterEstimates],
     privacy: Document,
     stages: Stages,
     progress: Progress,

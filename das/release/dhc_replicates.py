@@ -1,7 +1,7 @@
 """Replicates of a release of the DHC: it is estimated again from answers about what it published.
 
 Of the answers to a plan only those exist that an estimate looks at, as when the release itself was
-measured. What is tied is that of the release, in every replicate: so the errors of what was
+measured. What is held fixed is that of the release, in every replicate: so the errors of what was
 published before, in the redistricting counts, are in none of them. Households rest on the units of
 the same replicate. Like ``das.release.post``, nothing here can see the truth.
 """
@@ -17,13 +17,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from das.estimate.outer import RefinedEstimates
 from das.files.release import statement
 from das.model.histogram import Histogram
 from das.model.universe import Universe
 from das.release import dhc_files, interval_dictionary
-from das.release.dhc import EstimatedDhc, OpenedDhc
+from das.release.dhc import OpenedDhc
 from das.release.page import exact_queries
-from das.release.replicate_source import AskedIntervals, PublicNoise, ReleaseSource
+from das.release.replicate_source import IntervalOptions, PublicNoise, ReleaseSource
 from das.release.replicated_counts import exact_columns
 from das.spec.dhc import DhcUniverse
 from das.tables import Table
@@ -42,7 +43,7 @@ class DhcReplicates(ReleaseSource):
             " above the block."
         ),
     )
-    rests = True
+    rests_on = True
 
     opened: OpenedDhc
 
@@ -52,6 +53,10 @@ class DhcReplicates(ReleaseSource):
         every = tuple((u, t) for u in universes for t in dhc_files.tables_of(u.name))
         private = opened.spec.run.private
         return DhcReplicates(opened.spine, every, private, opened.folder, opened)
+
+    @property
+    def name(self) -> str:
+        return self.opened.spec.run.name
 
     def levels(self, table: Table) -> tuple[str, ...]:
         return dhc_files.levels_of(table, self.spine)
@@ -69,20 +74,32 @@ class DhcReplicates(ReleaseSource):
     def planned(self) -> Sequence[DhcUniverse]:
         return self.opened.spec.universes
 
-    def published(self) -> dict[str, Histogram]:
+    def queries(self, u: Universe) -> Mapping[str, tuple[str, ...]]:
+        plan = self.opened.spec.universe(u.name).plan
+        return {
+            level: tuple(dict.fromkeys(d.query for d in plan.at(level)))
+            for level in self.spine.levels
+        }
+
+    def published(self) -> Mapping[str, Histogram]:
+        return self._published
+
+    @cached_property
+    def _published(self) -> Mapping[str, Histogram]:
+        """Units and households are in one file, and read together."""
         return dhc_files.read_counts(self.folder, self.spine)
 
     def again(
         self, counts: Mapping[str, Histogram], noise: PublicNoise, pool: Executor | None = None
     ) -> dict[str, Histogram]:
-        done: dict[str, EstimatedDhc] = {}
+        done: dict[str, RefinedEstimates] = {}
         for u in self.planned():
             source = noise.on_request(u, self.spine, counts[u.name].upward(self.spine))
             done[u.name] = self.opened.estimate(u, source, done, pool)
         return {name: estimated.counts[self.spine.levels[-1]] for name, estimated in done.items()}
 
     def described(
-        self, out: Path, asked: AskedIntervals, tables: Collection[str]
+        self, out: Path, asked: IntervalOptions, tables: Collection[str]
     ) -> Mapping[str, str]:
         del out, asked
         return {interval_dictionary.NAME: interval_dictionary.text(self, tables, paged=False)}

@@ -29,7 +29,7 @@ from das.model.publications import SAYS
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release import assumed
+from das.release import prior_document
 from das.tables import Table
 from das.tables import of as tables_of
 
@@ -64,7 +64,7 @@ FILES = (
     ),
 )
 PRIOR = (
-    assumed.NAME,
+    prior_document.NAME,
     (
         "what was assumed of the lowest units beside their measurements, and from how many noisy"
         " answers it was found"
@@ -124,9 +124,11 @@ class DictionaryLine:
 Assigned = Mapping[str, Mapping[str, str]]
 
 
-def text(after: PostProcessing, spine: Spine, assigned: Assigned, apart: Collection[str]) -> str:
+def text(
+    after: PostProcessing, spine: Spine, assigned: Assigned, own_spine: Collection[str]
+) -> str:
     """The file."""
-    return written(entries(after, spine, assigned, apart), after.private)
+    return written(entries(after, spine, assigned, own_spine), after.private)
 
 
 def written(entries: Iterable[DictionaryLine], private: Private) -> str:
@@ -138,11 +140,10 @@ def written(entries: Iterable[DictionaryLine], private: Private) -> str:
 
 
 def entries(
-    after: PostProcessing, spine: Spine, assigned: Assigned, apart: Collection[str] = ()
+    after: PostProcessing, spine: Spine, assigned: Assigned, own_spine: Collection[str] = ()
 ) -> list[DictionaryLine]:
-    """Every line of the dictionary of a release. ``apart``: the universes whose measured tree has a
-    file of its own.
-    """
+    """Every line of the dictionary of a release. ``own_spine``: the universes whose measured tree
+    has a file of its own."""
     files = FILES if after.prior == "none" else (*FILES, PRIOR)
     out = [DictionaryLine("", "file", name, "", "", says) for name, says in files]
     out += of_tree(spine)
@@ -152,9 +153,9 @@ def entries(
     ]
     for u in after.universes:
         made_up = assigned.get(u.name, {})
-        parts = [_attributes(u), _measurements(u, u.name in apart), _microdata(u, spine, after)]
+        parts = [_attributes(u), _measurements(u, u.name in own_spine), _microdata(u, spine, after)]
         if after.method == "full-information" and len(spine) > 1:
-            parts.append(_estimates(u, u.name in apart))
+            parts.append(_estimates(u, u.name in own_spine))
         if after.tables:
             parts.append(of_tables(tables_of(u, made_up), u.records, spine, made_up, after.private))
         out += [DictionaryLine(u.name, *line) for part in parts for line in part]
@@ -194,7 +195,7 @@ def of_schema(schema: Schema) -> Iterator[LineParts]:
         )
 
 
-def _measurements(u: Universe, apart: bool) -> Iterator[LineParts]:
+def _measurements(u: Universe, own_spine: bool) -> Iterator[LineParts]:
     file = f"{u.kind.file('nmf')}/*.parquet"
     yield (
         "file",
@@ -203,8 +204,8 @@ def _measurements(u: Universe, apart: bool) -> Iterator[LineParts]:
         "",
         f"noisy measurements of {u.records}, and what is published exactly of them",
     )
-    yield from of_answers(file, u.schema, NMF | _measured_code(u, apart))
-    if apart:
+    yield from of_answers(file, u.schema, NMF | _measured_code(u, own_spine))
+    if own_spine:
         tree = _tree(u)
         yield (
             "file",
@@ -223,11 +224,11 @@ def _tree(u: Universe) -> str:
     return f"{u.kind.file('nmf')}/{measured_spine.NAME}"
 
 
-def _measured_code(u: Universe, apart: bool) -> dict[str, str]:
-    return {"geocode": f"code of the unit, as in {_tree(u)}"} if apart else {}
+def _measured_code(u: Universe, own_spine: bool) -> dict[str, str]:
+    return {"geocode": f"code of the unit, as in {_tree(u)}"} if own_spine else {}
 
 
-def _estimates(u: Universe, apart: bool) -> Iterator[LineParts]:
+def _estimates(u: Universe, own_spine: bool) -> Iterator[LineParts]:
     file = f"{u.kind.file('estimates')}/*.parquet"
     yield (
         "file",
@@ -236,11 +237,11 @@ def _estimates(u: Universe, apart: bool) -> Iterator[LineParts]:
         "",
         (
             f"unbiased estimates of {u.records} from all measurements"
-            f" together{MEASURED_UNITS if apart else ''}"
+            f" together{MEASURED_UNITS if own_spine else ''}"
         ),
     )
     said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")} | _measured_code(
-        u, apart
+        u, own_spine
     )
     yield from of_answers(
         file, u.schema, said | {"standard_error": "standard error of each estimate"}

@@ -26,11 +26,13 @@ from das.model.prior import HousingPrior
 from das.model.release import Release
 from das.model.solution import Certificates
 from das.model.spine import Spine
-from das.release import assumed, by_shard, dictionary
+from das.release import by_subtree, dictionary, prior_document, subtree_merge, subtree_prior
 from das.release import page as release_report
-from das.release.post import Opened, estimate, open_part, open_release, open_trunk, publish
+from das.release.opened import OpenedRelease, open_part, open_release, open_upper_tree
+from das.release.post import estimate, publish
 from das.release.residuals import ResidualSums, misfits, residual_sums
 from das.release.seal import seal
+from das.release.work_files import WorkFiles, stage_tasks
 from das.report.answers import Shown
 from das.spec import Spec
 from das.stages import Stages
@@ -40,7 +42,7 @@ WORSE = "worse_than_measured"  #: the list in it
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class PublishedEstimates:
     """What post-processing makes: published histograms and certificates, by universe and level; and
     what its page shows, where it has one, for another page of the same."""
 
@@ -49,8 +51,8 @@ class Made:
     shown: Shown | None
 
 
-def post_processed(root: Path, workers: int) -> tuple[Made, Stages]:
-    """Everything after measurement of one run without shards, as one piece of work for another
+def post_processed(root: Path, workers: int) -> tuple[PublishedEstimates, Stages]:
+    """Everything after measurement of one run without subtrees, as one piece of work for another
     process."""
     stages = Stages()
     with LocalEngine(workers) as engine:
@@ -61,18 +63,20 @@ def post_processed(root: Path, workers: int) -> tuple[Made, Stages]:
 
 def post_process(
     root: Path, spec: Spec, engine: Engine, choice: EngineChoice, stages: Stages, progress: Progress
-) -> Made:
+) -> PublishedEstimates:
     """Estimate and round the release in the folder ``release`` of ``root``, and write what is
-    published of it: its shards by tasks for the ``engine`` of this ``choice``, its trunk, or all of
-    one without shards, here. ``spec`` knows the classes of units that there are."""
-    desk = by_shard.Desk(root)
-    opened = replace(open_trunk(desk.release), spec=spec)
+    published of it: its subtrees by tasks for the ``engine`` of this ``choice``, its upper tree, or
+    all of one without subtrees, here. ``spec`` knows the classes of units that there are."""
+    work = WorkFiles(root)
+    opened = replace(open_upper_tree(work.release), spec=spec)
     if len(opened.cut):
-        return _of_shards(desk, opened, engine, choice, stages, progress)
+        return _of_subtrees(work, opened, engine, choice, stages, progress)
     return _whole(opened, choice, stages, progress)
 
 
-def _whole(opened: Opened, choice: EngineChoice, stages: Stages, progress: Progress) -> Made:
+def _whole(
+    opened: OpenedRelease, choice: EngineChoice, stages: Stages, progress: Progress
+) -> PublishedEstimates:
     """The pool ends with the estimates: its memory is free for what follows, and counted in the
     record of the stage.
     """
@@ -94,38 +98,40 @@ def _whole(opened: Opened, choice: EngineChoice, stages: Stages, progress: Progr
     return _described(opened, opened.spine, published, certificates, sums, prior, stages, progress)
 
 
-def _of_shards(
-    desk: by_shard.Desk,
-    opened: Opened,
+def _of_subtrees(
+    work: WorkFiles,
+    opened: OpenedRelease,
     engine: Engine,
     choice: EngineChoice,
     stages: Stages,
     progress: Progress,
-) -> Made:
-    tasks = partial(by_shard.tasks, desk, choice.size)
+) -> PublishedEstimates:
+    tasks = partial(stage_tasks, work, choice.size)
     with stages("collect"):
-        said = perform(engine, by_shard.collect, tasks("collect"), progress)
-        by_shard.write_columns(desk, list(said.values()))
-    with stages("trunk"), executor(choice.workers) as pool:
-        trunk = by_shard.trunk(desk, opened, pool, progress)
+        said = perform(engine, by_subtree.collect, tasks("collect"), progress)
+        by_subtree.write_columns(work, list(said.values()))
+    with stages("upper tree"), executor(choice.workers) as pool:
+        upper_tree = by_subtree.upper_tree(work, opened, pool, progress)
     prior = None
     if opened.after.prior != "none":
-        with stages("look"):
-            perform(engine, by_shard.look, tasks("look"), progress)
-            prior = by_shard.find_prior(desk, opened)
-    with stages("branches"):
-        answers = list(perform(engine, by_shard.branch, tasks("branch"), progress).values())
+        with stages("disperse"):
+            perform(engine, by_subtree.disperse, tasks("disperse"), progress)
+            prior = subtree_prior.find_prior(work, opened)
+    with stages("subtrees"):
+        answers = list(
+            perform(engine, by_subtree.estimate_subtrees, tasks("subtrees"), progress).values()
+        )
     with stages("merge"):
-        published = {u.name: by_shard.sums(desk, opened, u) for u in opened.after.universes}
-        by_shard.merge(desk, opened, published, progress)
-        certificates = by_shard.certificates(answers, trunk)
-        sums = by_shard.residuals(opened, answers, trunk)
-    whole = open_part(desk.release, 1).spine
+        published = {u.name: subtree_merge.sums(work, opened, u) for u in opened.after.universes}
+        subtree_merge.merge(work, opened, published, progress)
+        certificates = subtree_merge.certificates(answers, upper_tree)
+        sums = subtree_merge.residuals(opened, answers, upper_tree)
+    whole = open_part(work.release, 1).spine
     return _described(opened, whole, published, certificates, sums, prior, stages, progress)
 
 
 def _described(
-    opened: Opened,
+    opened: OpenedRelease,
     spine: Spine,
     published: Mapping[str, Mapping[str, Histogram]],
     certificates: Mapping[str, Mapping[str, Certificates]],
@@ -133,16 +139,19 @@ def _described(
     prior: HousingPrior | None,
     stages: Stages,
     progress: Progress,
-) -> Made:
+) -> PublishedEstimates:
     """What a release says of itself, in its folder: its dictionary (of a ``spine`` with all its
     levels), what is worse than measured, its page; and its seal."""
     out, after = opened.folder, opened.after
     assigned = {u.name: opened.assigned(u.name) for u in after.universes}
-    atomic.write_text(out / dictionary.NAME, dictionary.text(after, spine, assigned, opened.apart))
+    atomic.write_text(
+        out / dictionary.NAME, dictionary.text(after, spine, assigned, opened.own_spine)
+    )
     persons = after.persons
     if prior is not None:
         atomic.write_json(
-            out / assumed.NAME, marked(assumed.document(prior, persons.schema), after.private)
+            out / prior_document.NAME,
+            marked(prior_document.document(prior, persons.schema), after.private),
         )
     found = misfits(sums, sum(len(u.noise) for u in after.universes))
     atomic.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, after.private))
@@ -156,11 +165,11 @@ def _described(
                 shown,
                 out,
                 found,
-                [] if prior is None else assumed.listed(prior, persons.schema),
+                [] if prior is None else prior_document.listed(prior, persons.schema),
             )
     with stages("seal"):
         seal(out, statement.read(out), after.name, LedgerFile(out / "ledger.jsonl").entries.files())
-    return Made(published, certificates, shown)
+    return PublishedEstimates(published, certificates, shown)
 
 
 def certificates_json(certificates: Mapping[str, Mapping[str, Certificates]]) -> dict[str, Any]:

@@ -182,11 +182,11 @@ class _RunEstimates:
         across = "AIANNH" if self.plans.get("AIANNH") and "AIANNH" in self.kinds.beside else None
         areas = self._sources(across, 0) if across else ()
         tops = self._nation(areas) if self.kinds.nation else {}
-        for shard, state in self.states:
-            tree = _StateTree(self, shard, state, areas)
-            with _PartFiles(self, shard) as files:
+        for subtree, state in self.states:
+            tree = _StateTree(self, subtree, state, areas)
+            with _PartFiles(self, subtree) as files:
                 for i, chunk in enumerate(self.chunks):
-                    self._down(tree, chunk, tops.get((shard, i)), files)
+                    self._down(tree, chunk, tops.get((subtree, i)), files)
         if across:
             with _PartFiles(self, 0) as files:
                 for chunk in self.chunks:
@@ -208,8 +208,8 @@ class _RunEstimates:
         usa = self._sources(str(self.kinds.nation), 0)
         wanted = self._tables_everywhere(usa)
         said: list[list[tuple[Above, NDArray[np.int8]]]] = [[] for _ in self.chunks]
-        for shard, state in self.states:
-            tree = _StateTree(self, shard, state, areas)
+        for subtree, state in self.states:
+            tree = _StateTree(self, subtree, state, areas)
             for i, chunk in enumerate(self.chunks):
                 forest, _ = tree.forest(chunk)
                 asked = [*chunk.bundles, *((int(c),) for c in self._singles(chunk, wanted))]
@@ -220,8 +220,8 @@ class _RunEstimates:
                 forest, top = self._national(usa, chunk, said[i], self._singles(chunk, wanted))
                 whole = wholes(forest) if self.integers else None
                 files.write(forest, 0, top, chunk, whole)
-                for row, (shard, _) in enumerate(self.states):
-                    out[shard, i] = _of_state(forest, row, whole)
+                for row, (subtree, _) in enumerate(self.states):
+                    out[subtree, i] = _of_state(forest, row, whole)
         return out
 
     def _national(
@@ -315,10 +315,10 @@ class _RunEstimates:
     # ---------------------------------------------------------------------------------------------------
 
     def _sources(
-        self, kind: str, shard: int, ids: NDArray[np.bytes_] | None = None
+        self, kind: str, subtree: int, ids: NDArray[np.bytes_] | None = None
     ) -> tuple[LevelSource, ...]:
         ids = self.regions.ids[kind] if ids is None else ids
-        out = tuple(LevelSource(p, self.opened.part(p, shard)) for p in self.plans.get(kind, ()))
+        out = tuple(LevelSource(p, self.opened.part(p, subtree)) for p in self.plans.get(kind, ()))
         for source in out:
             if not np.array_equal(source.measured.regions, ids):
                 raise ReleaseError(
@@ -354,8 +354,8 @@ class _RunEstimates:
             for other in (
                 p for p in self.plans.get(self.kinds.state, ()) if p.at.level == plan.at.level
             ):
-                for shard, _ in self.states:
-                    having = having & (self.opened.part(other, shard).size > 0)
+                for subtree, _ in self.states:
+                    having = having & (self.opened.part(other, subtree).size > 0)
                 out |= set(members[having].tolist())
         return out
 
@@ -371,12 +371,14 @@ class _StateTree:
     """The measurements of one state, and its tree."""
 
     def __init__(
-        self, run: _RunEstimates, shard: int, state: bytes, areas: Sequence[LevelSource]
+        self, run: _RunEstimates, subtree: int, state: bytes, areas: Sequence[LevelSource]
     ) -> None:
         self.run, self.state = run, state
         beside = [k for k in run.kinds.beside if k != "AIANNH" and run.plans.get(k)]
         self.sources = {
-            k: run._sources(k, shard, run.regions.ids[k][self.some(k)]) if len(self.some(k)) else ()
+            k: run._sources(k, subtree, run.regions.ids[k][self.some(k)])
+            if len(self.some(k))
+            else ()
             for k in (*run.chain, *beside)
         }
         self.sources["AIANNH"] = tuple(areas)
@@ -434,8 +436,8 @@ class _StateTree:
 class _PartFiles:
     """The parts that one state writes, one for each type of region."""
 
-    def __init__(self, run: _RunEstimates, shard: int) -> None:
-        self.run, self.shard, self.files = run, shard, dict[str, EstimateFile]()
+    def __init__(self, run: _RunEstimates, subtree: int) -> None:
+        self.run, self.subtree, self.files = run, subtree, dict[str, EstimateFile]()
 
     def __enter__(self) -> _PartFiles:
         return self
@@ -458,7 +460,11 @@ class _PartFiles:
         run = self.run
         if layer.kind not in self.files:
             self.files[layer.kind] = EstimateFile(
-                run.folder, layer.kind, self.shard, private=run.opened.spec.run.private, csv=run.csv
+                run.folder,
+                layer.kind,
+                self.subtree,
+                private=run.opened.spec.run.private,
+                csv=run.csv,
             )
         codes = encoded(run.iterations.code[chunk.columns])
         for found in estimates(forest, at, layer, run.layout, whole, host, own):

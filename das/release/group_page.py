@@ -7,16 +7,28 @@ from __future__ import annotations
 from das.accounting.document import OwnStatement
 from das.detailed.planning import LevelOutlook, outlooks
 from das.files import atomic
+from das.files.release import listing
 from das.model.adaptive import FIRST, ONLY
 from das.release.group_tables import PublishedGroups
 from das.release.groups import OpenedGroups
 from das.report.facts import decimal, group_facts
 from das.report.group_figures import ABSENT, TOTAL, ListedLevel
 from das.report.group_page import groups_html
+from das.report.public import PublicFrame
+from das.version import __version__
 
 NAME = "report.html"
 #: What the page calls the answers of the last stage.
 CELL = "a cell"
+SERIES = "Detailed DHC"
+#: What the page leads to.
+FILES = {
+    "tables": "the published tables",
+    "nmf": "every noisy measurement, of groups that are left out too",
+    "parameters": "code tables, budgets and thresholds, as they were given",
+    "regions.parquet": "the blocks, and the regions that each is in",
+    "ledger.jsonl": "every draw of noise: das account verify computes its cost again",
+}
 
 
 def write(opened: OpenedGroups, privacy: OwnStatement, published: PublishedGroups) -> None:
@@ -27,9 +39,10 @@ def write(opened: OpenedGroups, privacy: OwnStatement, published: PublishedGroup
         f"{p.product.name} by population group ({len(p.iterations.tabulated):,} iterations,"
         f" {len(opened.regions.block):,} blocks)"
     )
-    page = groups_html(
-        group_facts(opened.spec.run.name, what, privacy), rows, published.rows, privacy.says
-    )
+    name = opened.spec.run.name
+    title = f"{p.product.name} of race and ethnic groups ({SERIES})"
+    frame = PublicFrame(name, title, name, __version__, (), listing.listed(opened.folder, FILES))
+    page = groups_html(group_facts(name, what, privacy), frame, rows, published.rows)
     atomic.write_text(opened.folder / NAME, page)
 
 

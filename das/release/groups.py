@@ -46,7 +46,7 @@ class OpenedGroups:
         """What the ledger calls the records."""
         return self.spec.universes[0].name
 
-    def shards(self, plan: LevelPlan) -> tuple[int, ...]:
+    def subtrees(self, plan: LevelPlan) -> tuple[int, ...]:
         """The parts that a level is measured in: states, by their numbers from 1, or 0 for all of
         it. One that no block is in a region of has a part without groups: its budget is spent on
         nothing, and counted."""
@@ -73,7 +73,7 @@ class OpenedGroups:
         )
         return tuple(
             Event.of(d, self.name, units[d.unit_class], answers[d.query])
-            for d in plan.draws
+            for d in plan.measurements
             if d.unit_class in units
         )
 
@@ -113,13 +113,13 @@ class OpenedGroups:
         root = self._root(plan)
         yield from measurements.each(root, plan, iterations.code[members], only)
 
-    def part(self, plan: LevelPlan, shard: int) -> GroupMeasurement:
+    def part(self, plan: LevelPlan, subtree: int) -> GroupMeasurement:
         """All of a level that was measured in one part: of a state, or of what crosses states."""
         iterations = self.spec.parameters.iterations
         members = iterations.of(plan.at)
         only = iterations.detailed_only[members] & bool(plan.first)
         root = self._root(plan)
-        return measurements.part(root, plan, shard, iterations.code[members], only)
+        return measurements.part(root, plan, subtree, iterations.code[members], only)
 
     def _root(self, plan: LevelPlan) -> Path:
         """The folder of all measurements. Raises :class:`ReleaseError` where files of a level say

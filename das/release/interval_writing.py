@@ -34,7 +34,7 @@ from das.model.level_bounds import LevelBounds
 from das.model.not_private import Private, marked
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release.replicate_source import BY_TRUTH, AskedIntervals, ReplicateSource, file_of
+from das.release.replicate_source import BY_TRUTH, IntervalOptions, ReplicateSource, file_of
 from das.release.replicated_counts import ReplicatedCounts
 from das.tables import Table
 
@@ -50,7 +50,7 @@ class ReplicateMaker(Protocol):
     """Who makes replicates. It goes to the processes that do."""
 
     @property
-    def said(self) -> Mapping[str, Any]:
+    def identity(self) -> Mapping[str, Any]:
         """What tells replicates from those of anything else."""
 
     @property
@@ -74,7 +74,7 @@ class ReplicateMaker(Protocol):
 def make(
     maker: ReplicateMaker,
     out: Path,
-    asked: AskedIntervals,
+    asked: IntervalOptions,
     *,
     workers: int,
     resume: bool,
@@ -88,6 +88,13 @@ def make(
         ReleaseError: replicates that are there were altered.
     """
     begin(out, maker, resume)
+    with run_directory.RunDirectory(out).lock():
+        return _make(maker, out, asked, workers, progress)
+
+
+def _make(
+    maker: ReplicateMaker, out: Path, asked: IntervalOptions, workers: int, progress: Progress
+) -> dict[str, int]:
     asked = replace(asked, count=max(asked.count, replicates.largest(out)))
     numbers = range(asked.count + 1)
     left = [n for n in numbers if not all(p.exists() for p in _paths(maker, out, n))]
@@ -97,7 +104,7 @@ def make(
         for _ in in_order(pool, partial(_made, maker, out), left, ahead=2 * workers):
             progress.advance()
     source = maker.source(out, len(numbers))
-    return write_intervals(source, out, maker.said, asked, progress)
+    return write_intervals(source, out, maker.identity, asked, progress)
 
 
 def _made(maker: ReplicateMaker, out: Path, number: int) -> None:
@@ -120,16 +127,19 @@ def begin(out: Path, maker: ReplicateMaker, resume: bool) -> None:
         if resume:
             run_directory.refuse_to_resume(out)
         run_directory.refuse_full(out)
-        atomic.write_json(manifest, marked(maker.said, maker.private))
+        atomic.write_json(manifest, marked(maker.identity, maker.private))
         return
     before = run_directory.read_json(manifest)
     replicates.check_kept(out, before)
-    if other := [key for key, value in maker.said.items() if before.get(key) != value]:
+    if other := [key for key, value in maker.identity.items() if before.get(key) != value]:
         raise UserError(
-            f"has intervals of {_other(other[0], before, maker.said)}",
+            f"has intervals of {_other(other[0], before, maker.identity)}",
             where=out,
             remedy="take the folder away, or name another --out",
         )
+    if run_directory.RunDirectory(out).is_locked():
+        what, remedy = replicates.BEING_MADE
+        raise UserError(what, where=out, remedy=remedy)
     if not resume and "rows" not in before:
         raise UserError(
             "was begun, and not finished", where=out, remedy="go on with --resume, or take it away"
@@ -159,7 +169,7 @@ class _Writing:
     paths: Sequence[Path]  #: of the release and of its replicates
     tables: Mapping[str, Sequence[tuple[Table, IntervalWriter]]]
     bounds: Mapping[str, LevelBounds]  #: by level, where any are known
-    asked: AskedIntervals
+    asked: IntervalOptions
     progress: Progress
 
     @property
@@ -243,7 +253,7 @@ def write_intervals(
     of: ReplicateSource,
     out: Path,
     said: Mapping[str, Any],
-    asked: AskedIntervals,
+    asked: IntervalOptions,
     progress: Progress,
 ) -> dict[str, int]:
     """From the replicates in a folder that was begun with ``said``; its manifest then has all

@@ -1,11 +1,11 @@
-"""The interval at 95 % that a release gives of every count: from all that it says of the count's
+"""The interval that a release gives of every count: from all that it says of the count's
 own unit.
 
 At the levels of ``estimates/`` (full information) from the measurements of all levels together, for
-the sums that are there; otherwise from the unit's own measurements (:mod:`das.estimate.margins`).
-What is certain, by invariants, structures and impossible combinations
-(:mod:`das.model.count_range`), is its own interval; no interval reaches below zero, nor above a
-known total. Like ``das.release.post``, nothing here can see the truth."""
+the sums that are there; otherwise from the unit's own measurements
+(:mod:`das.estimate.margins_of_error`). What is certain, by invariants, structures and impossible
+combinations (:mod:`das.model.count_range`), is its own interval; no interval reaches below zero,
+nor above a known total. Like ``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate import margins
-from das.estimate.margins import UNKNOWN, LevelMargins
-from das.estimate.summed import Summed
+from das.estimate import margins_of_error
+from das.estimate.margins_of_error import UNKNOWN, LevelMargins
+from das.estimate.summed import SummedSource
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.release.estimates import EstimateReader, folder_of
 from das.model.count_range import count_range
@@ -28,7 +28,8 @@ from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.universe import Universe
-from das.release.post import Opened
+from das.release.coverage import COVERAGE, wide
+from das.release.opened import OpenedRelease
 
 Ints = NDArray[np.int64]
 Masks = NDArray[np.bool_]
@@ -38,8 +39,9 @@ Masks = NDArray[np.bool_]
 class Intervals:
     """Of the counts of one universe of a release."""
 
-    release: Opened
+    release: OpenedRelease
     universe: Universe
+    coverage: float = COVERAGE
     _levels: dict[str, LevelMargins] = field(default_factory=dict, repr=False)
 
     def read(
@@ -89,7 +91,7 @@ class Intervals:
         """From the measurements of each unit: units, and what is told of them. Where they are sums,
         all units of a level are taken as the tree has them."""
         told, source = self._level(level), self._measured
-        if not isinstance(source, Summed) or len(batches) < 2 or self._joint(level):
+        if not isinstance(source, SummedSource) or len(batches) < 2 or self._joint(level):
             for a, b in batches:
                 yield np.arange(a, b), told.read(source, columns, a, b)
             return
@@ -99,7 +101,7 @@ class Intervals:
         for piece in source.batches(level, answers):
             if len(units := piece[inside[piece]]):
                 held = {name: source.some(level, name, units) for name in told.queries}
-                found = told.told(held, columns, units)
+                found = told.from_measurements(held, columns, units)
                 del held  # before the next piece is read
                 yield units, found
 
@@ -128,10 +130,10 @@ class Intervals:
         value, margin = self.read(level, columns, start, stop, wanted)
         most = self.most(level, start, stop)
         limit = np.full(len(value), NO_LIMIT) if most is None else most
-        return margins.ends(value, margin, np.zeros_like(value), limit[:, None])
+        return margins_of_error.ends(value, margin, np.zeros_like(value), limit[:, None])
 
     def _whole(self, value: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[Ints, Ints]:
-        return margins.whole(self.universe.wide, value, error)
+        return margins_of_error.whole(wide(self.coverage, self.universe.wide), value, error)
 
     def _informed(self, level: str, columns: Masks) -> dict[int, tuple[str, int]]:
         """The columns of which ``estimates/`` has the sum: an answer to a query."""

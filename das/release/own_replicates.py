@@ -24,12 +24,13 @@ from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.universe import Planned, Universe
 from das.release import interval_dictionary, page
-from das.release.post import Opened, estimate, on_published
+from das.release.opened import OpenedRelease
+from das.release.post import estimate, on_published
 from das.release.replicate_source import (
     BY_TRUTH,
     ENOUGH,
     PAGE,
-    AskedIntervals,
+    IntervalOptions,
     PublicNoise,
     ReleaseSource,
 )
@@ -45,17 +46,21 @@ CountsByLevel = Mapping[str, Histogram]
 class OwnReplicates(ReleaseSource):
     """Of the release that was ``opened``."""
 
-    opened: Opened
+    opened: OpenedRelease
 
     @staticmethod
-    def of(opened: Opened) -> OwnReplicates:
+    def of(opened: OpenedRelease) -> OwnReplicates:
         every = tuple(
             (u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name))
         )
         return OwnReplicates(opened.spine, every, opened.after.private, opened.folder, opened)
 
     @property
-    def measured(self) -> Opened:
+    def name(self) -> str:
+        return self.opened.after.name
+
+    @property
+    def measured(self) -> OpenedRelease:
         return self.opened
 
     def areas(self) -> tuple[Areas, ...]:
@@ -70,8 +75,18 @@ class OwnReplicates(ReleaseSource):
     def planned(self) -> Sequence[Planned]:
         return self.opened.run.universes
 
-    def published(self) -> dict[str, Histogram]:
-        return {u.name: self.opened.published(u) for u in self.opened.after.universes}
+    def queries(self, u: Universe) -> Mapping[str, tuple[str, ...]]:
+        every = [(n.level, n.query) for n in u.measurements]
+        return {
+            level: tuple(dict.fromkeys(q for at, q in every if at == level))
+            for level in self.spine.levels
+        }
+
+    def published(self) -> Mapping[str, Histogram]:
+        return {u.name: self.counts(u) for u in self.universes}
+
+    def counts(self, u: Universe) -> Histogram:
+        return self.opened.published(u)
 
     def again(
         self, counts: Mapping[str, Histogram], noise: PublicNoise, pool: Executor | None = None
@@ -86,7 +101,7 @@ class OwnReplicates(ReleaseSource):
         return out
 
     def described(
-        self, out: Path, asked: AskedIntervals, tables: Collection[str]
+        self, out: Path, asked: IntervalOptions, tables: Collection[str]
     ) -> Mapping[str, str]:
         after = self.opened.after
         held = {u.name: self._held(out, u, asked.count) for u in after.universes}
@@ -116,7 +131,7 @@ def with_intervals(
     source: OwnReplicates,
     shown: Shown,
     held: Mapping[str, Sequence[CountsByLevel]],
-    asked: AskedIntervals,
+    asked: IntervalOptions,
 ) -> Shown:
     """What a page shows, with the interval of every published answer; ``held`` are the counts of
     the release and of its replicates, by universe."""

@@ -12,28 +12,42 @@ from typing import Any
 
 from das.accounting.document import Stated
 from das.files import atomic
+from das.files.release import listing
 from das.files.release import statement as privacy_statement
 from das.model.areas import Areas
 from das.model.histogram import Histogram
 from das.model.universe import Universe
-from das.release.bought import bought
+from das.release.achieved_precision import achieved_precision
 from das.release.intervals import Intervals
-from das.release.post import Opened
+from das.release.opened import OpenedRelease
 from das.report.answers import Answers, PublishedUniverse, Shown, across, gather, read
-from das.report.facts import ListedDraw, facts
+from das.report.facts import ListedMeasurement, facts
+from das.report.public import PublicFrame, place_of
 from das.report.release_page import release_html
+from das.tables import of as tables_of
+from das.version import __version__
 
 NAME = "report.html"
+#: What the records of a schema are published as, and which census a reader's files are of.
+PUBLICATIONS = {"pl94": "redistricting data"}
+CENSUSES = {"pl94-2010": "2010 Census", "pl94-2020": "2020 Census", "ext1940": "1940 Census"}
+#: What the page leads to, besides tables.
+FILES = {
+    "microdata": "one row for each person or housing unit; rows add up to the tables",
+    "nmf": "every noisy measurement, with its variance",
+    "dictionary.csv": "what every file, column and code means",
+    "spec.toml": "the configuration: das estimate --from this folder makes the counts again",
+}
 
 
-def shown(release: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> Shown:
+def shown(release: OpenedRelease, published: Mapping[str, Mapping[str, Histogram]]) -> Shown:
     """What the pages show of a release; ``published`` are its counts by universe and level."""
     universes = [_published(release, u, published[u.name]) for u in release.after.universes]
     return gather(release.spine, universes, areas=release.areas())
 
 
 def answers(
-    release: Opened,
+    release: OpenedRelease,
     published: Mapping[str, Mapping[str, Histogram]],
     universe: Universe,
     level: str | Areas,
@@ -55,7 +69,7 @@ def answers(
 
 
 def _published(
-    release: Opened, u: Universe, published: Mapping[str, Histogram]
+    release: OpenedRelease, u: Universe, published: Mapping[str, Histogram]
 ) -> PublishedUniverse:
     exact = exact_queries(
         privacy_statement.read(release.folder), u.name, release.spec.geography.levels
@@ -73,23 +87,49 @@ def _published(
 
 
 def write(
-    release: Opened, what: Shown, out: Path, worse: Sequence[Any] = (), prior: Sequence[Any] = ()
+    release: OpenedRelease,
+    what: Shown,
+    out: Path,
+    worse: Sequence[Any] = (),
+    prior: Sequence[Any] = (),
 ) -> None:
     """Write the page under ``out``. ``worse``: what is published worse than it was measured, with
     the fields of :class:`das.release.residuals.Misfit`; ``prior``: what was assumed of the lowest
-    units, with those of :class:`das.release.assumed.ListedSpread`."""
+    units, with those of :class:`das.release.prior_document.ListedSpread`."""
     privacy, after = privacy_statement.read(release.folder), release.after
-    draws = {u.name: _draws(release, u) for u in after.universes}
+    measurements = {u.name: _measurements(release, u) for u in after.universes}
     page = release_html(
         what,
-        facts(after.name, after.persons.schema, privacy, apart=bool(release.apart)),
-        draws,
-        says=privacy.says,
+        facts(after.name, after.persons.schema, privacy, own_spine=bool(release.own_spine)),
+        measurements,
+        _frame(release, out),
+        assigned=[
+            sentence for u in after.universes for sentence in release.assigned(u.name).values()
+        ],
         privacy_page=(out / "privacy.html").is_file(),
         worse=worse,
         prior=prior,
     )
     atomic.write_text(out / NAME, page)
+
+
+def _frame(release: OpenedRelease, out: Path) -> PublicFrame:
+    """Whose numbers these are, and the files that lie beside the page."""
+    after = release.after
+    records = " and ".join(u.records for u in after.universes)
+    what = PUBLICATIONS.get(after.persons.schema.name, f"counts of {records}")
+    census = CENSUSES.get(release.spec.reader or "")
+    named = [
+        (t.name, t.title) for u in after.universes for t in tables_of(u, release.assigned(u.name))
+    ]
+    return PublicFrame(
+        place_of(release.spine, after.name),
+        f"{what}, {census}" if census else what,
+        after.name,
+        __version__,
+        listing.tables(out, named, release.spine.levels),
+        listing.listed(out, FILES),
+    )
 
 
 def exact_queries(
@@ -106,14 +146,14 @@ def exact_queries(
     return {level: tuple(q for depth, q in said if depth >= i) for i, level in enumerate(levels)}
 
 
-def _draws(release: Opened, u: Universe) -> list[ListedDraw]:
+def _measurements(release: OpenedRelease, u: Universe) -> list[ListedMeasurement]:
     """The share of each is what its noise costs of all: of another publisher's measurements it is
     what variances imply.
     """
     costs = [n.mechanism.cost(n.parameter, 1) for n in u.noise]
-    buys, units = bought(release, u), _units(release, u)
+    buys, units = achieved_precision(release, u), _units(release, u)
     return [
-        ListedDraw(
+        ListedMeasurement(
             u.name,
             n.level,
             n.query,
@@ -129,7 +169,7 @@ def _draws(release: Opened, u: Universe) -> list[ListedDraw]:
     ]
 
 
-def _units(release: Opened, u: Universe) -> dict[str, int]:
+def _units(release: OpenedRelease, u: Universe) -> dict[str, int]:
     """How many units of each level were measured: of a part of a release, as the ledger has it for
     the whole.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from das import spec as specification
 from das.accounting.document import ForeignStatement, Invariant, Line, Statement
@@ -18,17 +19,19 @@ from das.files.release import spine as spine_file
 from das.files.release import statement
 from das.files.release.adoption import adopt, check_taken
 from das.files.run import run_directory
-from das.files.run.board import Board
 from das.files.run.ledger import digests
 from das.files.run.run_directory import RunDirectory
-from das.model.idle import IdleDraws
+from das.files.run.task_store import TaskStore
 from das.model.ledger import Event
 from das.model.mechanisms import MECHANISMS
+from das.model.redundant import RedundantMeasurements
+from das.model.universe import Universe
 from das.release import dictionary
 from das.release.estimating import certificates_json, post_process
+from das.release.measured_rows import RowOptions
+from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
-from das.release.post import Opened, open_release
-from das.release.publications import Again
+from das.release.publications import Recomputation
 from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.verify.invariants import check_assigned, check_constraints, listed
@@ -40,8 +43,8 @@ from das.release.verify.written import check_dictionary
 from das.release.wording import Wording
 from das.size import Size, sizes
 from das.spec import RunSpec, Spec
-from das.spec.idle import found, found_on
 from das.spec.notes import notes
+from das.spec.redundant import redundant_by_spec, redundant_by_trees
 from das.stages import Stages
 
 #: The parts of a specification that say nothing of what is measured.
@@ -58,18 +61,44 @@ class PublicCounts:
     def resolved(self, spec: Spec) -> RunSpec:
         return spec.measured_by_us("a configuration")
 
-    def outlook(self, spec: RunSpec) -> tuple[Sequence[Size], IdleDraws]:
-        return sizes(spec), found(spec)
+    def outlook(self, spec: RunSpec) -> tuple[Sequence[Size], RedundantMeasurements]:
+        return sizes(spec), redundant_by_spec(spec)
 
-    def spare_of(self, release: Path) -> IdleDraws:
+    def spare_of(self, release: Path) -> RedundantMeasurements:
         opened = open_release(release)
-        return found_on(opened.run, opened.trees, opened.spine)
+        return redundant_by_trees(opened.run, opened.trees, opened.spine)
 
-    def opened(self, release: Path) -> Opened:
+    def opened(self, release: Path) -> OpenedRelease:
         return open_release(release)
 
     def source(self, release: Path) -> ReleaseSource:
         return OwnReplicates.of(open_release(release))
+
+    def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
+        from das.files.measurements import frame  # with pandas, which a run does without
+
+        return frame.summary(_files(path, asked))
+
+    def measured_rows(self, path: Path, asked: RowOptions) -> Any:
+        """With the words of the release's own specification, where there is one."""
+        from das.files.measurements import frame  # with pandas, which a run does without
+
+        root, release, schema = _files(path, asked), run_directory.release_above(path), None
+        if release is not None:
+            every = _universes(release)
+            schema = next(
+                (u.schema for u in every if u.kind.file("nmf") == root.resolve().name),
+                every[0].schema,
+            )
+        return frame.read_nmf(
+            root,
+            asked.level,
+            asked.query,
+            asked.geocodes or None,
+            tidy=asked.tidy,
+            schema=schema,
+            kind=asked.kind,
+        )
 
     def planned(self, release: Path) -> tuple[RunSpec, Mapping[str, Sequence[Event]]]:
         spec = specification.parse(
@@ -87,7 +116,7 @@ class PublicCounts:
                     int(trees[u.name].classes(d.level)[d.unit_class].sum()),
                     u.schema.query(d.query).answers,
                 )
-                for d in u.plan.draws
+                for d in u.plan.measurements
             ]
             for u in spec.universes
         }
@@ -110,8 +139,10 @@ class PublicCounts:
         trees, spine = trees_of(release, names), spine_file.read(release / "spine.parquet")
         check_constraints(release, spec, trees, said)
         check_assigned(release, spec, said)
-        apart = [name for name, tree in trees.items() if not tree.alike]
-        check_dictionary(release, wording, dictionary.text(spec.after, spine, said.assigned, apart))
+        own_spine = [name for name, tree in trees.items() if not tree.alike]
+        check_dictionary(
+            release, wording, dictionary.text(spec.after, spine, said.assigned, own_spine)
+        )
         return tuple(listed(spec, trees, spine))
 
     def check_published(self, release: Path, wording: Wording) -> None:
@@ -125,7 +156,7 @@ class PublicCounts:
         workers: int,
         stages: Stages,
         progress: Progress,
-    ) -> Again:
+    ) -> Recomputation:
         """Of a release of ours, or of measurements in the Bureau's layout. ``changes``
         (``dotted.key=value``) change how it is estimated, rounded and written, such as
         ``estimation.method=topdown``; what is measured stays."""
@@ -156,14 +187,34 @@ class PublicCounts:
                 where=release,
                 remedy="the release is altered: get it again from where it was published",
             ) from None
-        Board(into.root).remove()
-        return Again(
+        TaskStore(into.root).remove()
+        return Recomputation(
             opened.after.name,
             opened.spec.digest,
             privacy.private,
             {"certificates": certificates_json(made.certificates)},
             privacy.says if isinstance(privacy, ForeignStatement) else (),
         )
+
+
+def _universes(release: Path) -> Sequence[Universe]:
+    path = release / "spec.toml"
+    text = run_directory.read_text(path, "release specification")
+    return specification.of_release(text, where=str(path)).after.universes
+
+
+def _files(path: Path, asked: RowOptions) -> Path:
+    """Where the files are: of the universe that is asked for, where one is."""
+    if asked.universe is None:
+        return path
+    release = run_directory.release_above(path)
+    if release is None:
+        raise UserError(
+            "of files by themselves nobody knows the universe",
+            where="--universe",
+            remedy="leave it out, or give a run or its release",
+        )
+    return run_directory.nmf_folder(release, asked.among([u.name for u in _universes(release)]))
 
 
 def _changed(spec: Spec, changes: Sequence[str]) -> Spec:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from das.accounting.document import Invariant, Line, Statement
 from das.engine import Progress
@@ -14,15 +15,16 @@ from das.files.detailed import parameters
 from das.files.detailed import totals as totals_file
 from das.files.release import statement
 from das.files.release.adoption import adopt, check_taken
+from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, digests
 from das.files.run.run_directory import RunDirectory
-from das.model.idle import IdleDraws
 from das.model.ledger import Event
-from das.release import group_page
+from das.model.redundant import RedundantMeasurements
+from das.release import group_page, group_rows
 from das.release.group_tables import publish
 from das.release.groups import PARAMETERS, OpenedGroups, open_groups, write_public
-from das.release.publications import Again
-from das.release.replicate_source import ReleaseSource
+from das.release.measured_rows import RowOptions
+from das.release.publications import Recomputation
 from das.release.seal import seal
 from das.release.verify import groups
 from das.release.wording import Wording
@@ -30,35 +32,55 @@ from das.size import Size
 from das.spec import DetailedFolders, DetailedSpec
 from das.stages import Stages
 
-_GROUPS = (
-    "its counts are of population groups in regions, and of no tree: there is nothing of the kind"
+_GROUPS = "it counts race and ethnic groups in regions, not on a tree: no area adds up from them"
+_ERRORS = (
+    "its tables are sums of its measurements, and nothing is estimated: `das plan` and the page of"
+    " the release state their errors"
 )
-_PLAN = "its parameters say what each level costs: `das detailed plan` shows what that buys"
-_LAYOUT = "a row of its Parquet files is a group; `das detailed estimate` estimates from them"
+_PLAN = (
+    "`das detailed plan PARAMETERS` finds budgets for margins of error, and thresholds: write them"
+    " into config.json"
+)
 
 
 class PublicDetailed:
     title = "the Detailed DHC"
     cannot: Mapping[str, str] = {
-        "check --data": "das check reads its folders, and counts their records for their curator",
-        "plan": _PLAN,
-        "plan --areas": _PLAN,
+        "plan --margin": _PLAN,
+        "plan --areas": _GROUPS,
         "optimise": _PLAN,
         "spine": _GROUPS,
         "area": _GROUPS,
         "estimate --set": "its tables are sums of what was measured: nothing of that can be changed",
-        "tables": "its tables are in tables/, as the programs of 2020 write them",
+        "tables": (
+            "its tables are in tables/ as the programs of 2020 write them, and each as Parquet: read"
+            " those"
+        ),
         "tables --areas": _GROUPS,
         "tables --margins": "`das detailed estimate` gives estimates with intervals",
         "intervals": "`das detailed estimate` gives estimates with intervals",
-        "sweep": "run it with other budgets in config.json, each in a folder of its own",
-        "compare": "its tables are its measurements, added up: their errors are stated",
-        "evaluate": "its tables are its measurements, added up: their errors are stated",
-        "map": "draw its tables",
-        "risk": "`das detailed risk` says what its page tells",
-        "nmf": _LAYOUT,
-        "look-up": "its tables have all groups",
-        "arrays": "it is made from folders as SafeTab takes them",
+        "sweep": (
+            "its errors are those of its noise, which `das plan` states before a run: compare the"
+            " plans of several folders of parameters (das detailed plan)"
+        ),
+        "compare": _ERRORS,
+        "evaluate": _ERRORS,
+        "map": (
+            "a count of it is one of a group in a region: join table t1 (REGION_ID, ITERATION_CODE)"
+            " to boundaries by REGION_ID"
+        ),
+        "risk": (
+            "`das detailed risk RUN` says what an intruder learns of one person, and of the size of"
+            " a group"
+        ),
+        "look-up": (
+            "its groups are too many for a page: `das nmf show RUN --level LEVEL --geocode REGION`"
+            " lists those of a region"
+        ),
+        "arrays": (
+            "it is made from folders as SafeTab takes them, whose code tables decide what is"
+            " measured: write such, and `das run`"
+        ),
     }
     needed: Sequence[str] = ()
     recounted = ""
@@ -72,17 +94,21 @@ class PublicDetailed:
             )
         return spec.on(parameters.read(Path(spec.data.parameters), spec.product))
 
-    def outlook(self, spec: DetailedSpec) -> tuple[Sequence[Size], IdleDraws]:
+    def outlook(self, spec: DetailedSpec) -> tuple[Sequence[Size], RedundantMeasurements]:
         return (), ()
 
-    def spare_of(self, release: Path) -> IdleDraws:
+    def spare_of(self, release: Path) -> RedundantMeasurements:
         return ()
 
     def opened(self, release: Path) -> OpenedGroups:
         return open_groups(release)
 
-    def source(self, release: Path) -> ReleaseSource:
-        raise NotImplementedError
+    def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
+        opened = _of(path, asked)
+        return group_rows.summary(opened)
+
+    def measured_rows(self, path: Path, asked: RowOptions) -> Any:
+        return group_rows.rows(_of(path, asked), asked)
 
     def planned(self, release: Path) -> tuple[DetailedSpec, Mapping[str, Sequence[Event]]]:
         opened = open_groups(release)
@@ -114,7 +140,7 @@ class PublicDetailed:
         workers: int,
         stages: Stages,
         progress: Progress,
-    ) -> Again:
+    ) -> Recomputation:
         opened, privacy = open_groups(release), statement.read_ours(release)
         if changes:
             raise UserError(
@@ -134,10 +160,17 @@ class PublicDetailed:
         with stages("seal"):
             files = LedgerFile(into.ledger).entries.files()
             seal(into.release, privacy, opened.spec.run.name, files)
-        return Again(
+        return Recomputation(
             opened.spec.run.name,
             opened.spec.digest,
             opened.spec.run.private,
             {"rows": published.rows},
             tables=published.rows,
         )
+
+
+def _of(path: Path, asked: RowOptions) -> OpenedGroups:
+    """The release. A universe that is asked for must be its own."""
+    opened = open_groups(run_directory.release_above(path) or path)
+    asked.among([opened.name])
+    return opened

@@ -1,4 +1,4 @@
-"""The demographic file: what can be done with a release, without the truth
+"""The DHC: what can be done with a release, without the truth
 (:class:`das.release.publications.PublicHalf`)."""
 
 from __future__ import annotations
@@ -6,23 +6,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from das.accounting.document import Invariant, Line, Statement
 from das.engine import Progress, executor
 from das.errors import UserError
-from das.files.release import statement, tied
+from das.estimate.outer import RefinedEstimates
+from das.files.release import fixed_counts, statement
 from das.files.release.adoption import adopt, check_taken
+from das.files.run import run_directory
 from das.files.run.ledger import digests
 from das.files.run.run_directory import RunDirectory
-from das.model.idle import IdleDraws
 from das.model.ledger import Event
 from das.model.mechanisms import MECHANISMS
-from das.release import dhc_dictionary
-from das.release.dhc import SPEC, EstimatedDhc, OpenedDhc, open_dhc
+from das.model.redundant import RedundantMeasurements
+from das.release import dhc_dictionary, on_demand_rows
+from das.release.dhc import SPEC, OpenedDhc, open_dhc
 from das.release.dhc_publishing import cost, publish
 from das.release.dhc_replicates import DhcReplicates
 from das.release.estimating import certificates_json
-from das.release.publications import Again
+from das.release.measured_rows import RowOptions
+from das.release.publications import Recomputation
 from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.verify import dhc
@@ -35,33 +39,33 @@ from das.spec import DhcSpec
 from das.stages import Stages
 
 _NEEDED = ("ledger.jsonl", "spec.toml", "spine.parquet")
-_TREE = "it stands on the tree of the redistricting release that it rests on: plan and measure that"
-_ON_REQUEST = (
-    "of its measurements it has what was looked at: read its Parquet files, whose columns are in"
-    " dictionary.csv; `das nmf verify` checks them"
+_SHARES = (
+    "its queries and their shares are those of production, and no others: budget.persons, .units"
+    " and .households multiply them (--set), and `das sweep --times` shows what that buys"
+)
+_TREE = (
+    "it stands on the tree of tabulation of the redistricting release that it rests on: plan the"
+    " configuration of that, whose counts all areas here add up to"
 )
 
 
 class PublicDhc:
-    title = "the demographic file (DHC)"
+    title = "the DHC"
     cannot: Mapping[str, str] = {
-        "engine": "persons, units and households are estimated one after the other, by this machine",
-        "tasks": "its run is one piece of work, and has no tasks",
-        "check --data": "leave --data out: das run reads it",
-        "plan": "its budget is a multiple of the production budgets: budget.persons, .units, .households",
+        "plan --margin": _SHARES,
         "plan --areas": _TREE,
-        "optimise": "its queries and their shares are those of production",
+        "optimise": _SHARES,
         "spine": _TREE,
-        "area": "add up its tables, which have all blocks; `das intervals` gives their intervals",
-        "estimate --set": "only what was revealed for its outer passes can be known: leave it out",
-        "tables --margins": "its answers were drawn on request: `das intervals` gives intervals instead",
-        "sweep": "run it at several multiples of its budget, each in a folder of its own",
-        "compare": "of its measurements it has what was looked at: `das evaluate` shows its errors",
-        "map": "draw its tables",
-        "risk": "the models of an intruder are of redistricting counts",
-        "nmf": _ON_REQUEST,
-        "look-up": "its page shows the largest places; its tables have all",
-        "arrays": "its schemas are too large to be drawn whole",
+        "estimate --set": "only what was measured on demand for its outer passes can be known: leave it out",
+        "risk": (
+            "its models of an intruder are of counts that were measured whole: `das risk report` on"
+            " the redistricting release says what a unique person risks there, and `das plan` what"
+            " each answer here has of noise"
+        ),
+        "arrays": (
+            "its schemas of a million cells cannot be drawn whole: docs/dhc.md (In memory) measures"
+            " and estimates one universe on demand from arrays"
+        ),
     }
     needed = _NEEDED
     recounted = "; microdata, tables and exact counts, which agree"
@@ -69,10 +73,10 @@ class PublicDhc:
     def resolved(self, spec: DhcSpec) -> DhcSpec:
         return spec
 
-    def outlook(self, spec: DhcSpec) -> tuple[Sequence[Size], IdleDraws]:
+    def outlook(self, spec: DhcSpec) -> tuple[Sequence[Size], RedundantMeasurements]:
         return (), ()
 
-    def spare_of(self, release: Path) -> IdleDraws:
+    def spare_of(self, release: Path) -> RedundantMeasurements:
         return ()
 
     def opened(self, release: Path) -> OpenedDhc:
@@ -80,6 +84,13 @@ class PublicDhc:
 
     def source(self, release: Path) -> ReleaseSource:
         return DhcReplicates.of(open_dhc(release))
+
+    def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
+        opened, asked = _asked(path, asked)
+        return on_demand_rows.summary(opened, asked)
+
+    def measured_rows(self, path: Path, asked: RowOptions) -> Any:
+        return on_demand_rows.rows(*_asked(path, asked))
 
     def planned(self, release: Path) -> tuple[DhcSpec, Mapping[str, Sequence[Event]]]:
         opened = open_dhc(release)
@@ -116,24 +127,32 @@ class PublicDhc:
         workers: int,
         stages: Stages,
         progress: Progress,
-    ) -> Again:
+    ) -> Recomputation:
         opened, privacy = open_dhc(release), statement.read(release)
         if changes:
             raise UserError(
-                f"{changes[0].partition('=')[0]} of a release of the demographic file does not"
-                " change",
+                f"{changes[0].partition('=')[0]} of a release of the DHC does not change",
                 where="--set, --method",
                 remedy=self.cannot["estimate --set"],
             )
-        adopt(release, into.release, [SPEC, *(tied.name(name) for name in opened.tied)])
+        adopt(release, into.release, [SPEC, *(fixed_counts.name(name) for name in opened.fixed)])
         check_taken(release, digests(into.release), privacy)
         name = opened.spec.run.name
         privacy = seal(into.release, privacy, name)  # the page of the release refers to its page
-        done: dict[str, EstimatedDhc] = {}
+        done: dict[str, RefinedEstimates] = {}
         with stages("estimate"), executor(workers) as pool:
             for u in opened.spec.universes:
                 done[u.name] = opened.estimate(u, opened.source(u), done, pool, progress)
         publish(replace(opened, folder=into.release), done, privacy, stages, progress)
         certificates = certificates_json({u: e.certificates for u, e in done.items()})
         said = {"certificates": certificates}
-        return Again(name, opened.spec.digest, opened.spec.run.private, said, cost=cost(privacy))
+        return Recomputation(
+            name, opened.spec.digest, opened.spec.run.private, said, cost=cost(privacy)
+        )
+
+
+def _asked(path: Path, asked: RowOptions) -> tuple[OpenedDhc, RowOptions]:
+    """The release, and what is asked of it; a folder of files is of one universe."""
+    opened = open_dhc(run_directory.release_above(path) or path)
+    folders = {u.kind.file("nmf"): u.name for u in opened.spec.universes}
+    return opened, asked.on(path, folders)

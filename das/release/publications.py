@@ -2,11 +2,11 @@
 the truth.
 
 Of the other halves, which make a publication from records, it is :mod:`das.making`. No other code
-asks which publication it has: it asks for the half of it, or what it :data:`cannot <PublicHalf>`."""
+asks which publication it has: it asks for the half of it, or what it :data:`cannot
+<PublicHalf>`."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -16,19 +16,22 @@ from typing import Any, Protocol, cast
 from das.accounting.document import Invariant, Line, Statement
 from das.accounting.statement import Terms
 from das.engine import Progress
-from das.errors import UserError
+from das.errors import ReleaseError, UserError
+from das.files.release import statement
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
 from das.model.features import FEATURES
-from das.model.idle import IdleDraws
 from das.model.ledger import Event
 from das.model.not_private import Private
+from das.model.redundant import RedundantMeasurements
+from das.release.measured_rows import RowOptions
 from das.release.replicate_source import ReleaseSource
 from das.release.wording import Wording
 from das.size import Size
 from das.spec.parse import publication_of as named
 from das.spec.parts import Run
 from das.spec.specification import PlannedRecords
+from das.spec.tree import tree_of
 from das.stages import Stages
 
 #: By ``run.publication``: where the half is, loaded when it is asked for.
@@ -37,6 +40,7 @@ _HALVES = {
     "published": ("das.release.public_counts", "PublicCounts"),
     "dhc": ("das.release.public_dhc", "PublicDhc"),
     "detailed-dhc": ("das.release.public_detailed", "PublicDetailed"),
+    "sdhc": ("das.release.public_sdhc", "PublicSdhc"),
 }
 
 
@@ -57,7 +61,7 @@ class Specified(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Again:
+class Recomputation:
     """What was made of the measurements of a release once more: the specification's ``name`` and
     ``digest``; ``said``: what the manifest says of it beside; ``tables`` and ``cost`` as of an
     outcome."""
@@ -80,29 +84,33 @@ class PublicHalf(Protocol):
     cannot: Mapping[str, str]
     #: Files without which nothing can be verified.
     needed: Sequence[str]
-    #: What is computed again when a release is verified, beside its books; in words.
+    #: What is computed again when a release is verified, beside its spending; in words.
     recounted: str
 
     def resolved(self, spec: Any) -> Specified:
         """A configuration, with the public files that it names read."""
 
-    def outlook(self, spec: Any) -> tuple[Sequence[Size], IdleDraws]:
+    def outlook(self, spec: Any) -> tuple[Sequence[Size], RedundantMeasurements]:
         """By the specification alone, what a run takes, and which of its draws buy nothing."""
 
-    def spare_of(self, release: Path) -> IdleDraws:
+    def spare_of(self, release: Path) -> RedundantMeasurements:
         """Which draws of a run have bought nothing, by the trees that were measured."""
 
     def opened(self, release: Path) -> Any:
         """Raises :class:`ReleaseError` or :class:`SpecError` where it is no whole release."""
 
-    def source(self, release: Path) -> ReleaseSource:
-        """Its tables, and what intervals ask of it; of a publication that has ``tables``."""
+    def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
+        """A row for each level and query of the measurements of a run, a release, or of a folder of
+        one; of a publication that has ``nmf``."""
+
+    def measured_rows(self, path: Path, asked: RowOptions) -> Any:
+        """Rows of them, as columns by name; as :meth:`measured_summary`."""
 
     def planned(self, release: Path) -> tuple[Specified, Mapping[str, Sequence[Event]]]:
         """The specification, and what it draws, by universe, in the order of the ledger."""
 
     def notes(self, spec: Any) -> tuple[str, ...]:
-        """Sentences of the statement that do not follow from its books."""
+        """Sentences of the statement that do not follow from its spending."""
 
     def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
         """Hold the measurements against the statement. Raises :class:`ReleaseError`."""
@@ -126,24 +134,36 @@ class PublicHalf(Protocol):
         workers: int,
         stages: Stages,
         progress: Progress,
-    ) -> Again:
+    ) -> Recomputation:
         """Everything after measurement, from the files of ``release`` alone, ``into`` a folder:
         a whole release.
         """
 
 
+class TabulatedHalf(PublicHalf, Protocol):
+    """One whose counts are over a tree: of a publication that has ``tables``, and all that follows
+    from counts of places.
+    """
+
+    def source(self, release: Path) -> ReleaseSource:
+        """Its tables, and what intervals ask of it."""
+
+
 def publication_of(release: Path) -> PublicHalf:
-    """That of a release; counts over a tree where its specification does not say, or is not to be
-    read: who opens it says what is wrong."""
+    """That of a release; counts over a tree where there is neither a specification nor a statement.
+    Raises :class:`ReleaseError` where only the specification is gone, and :class:`SpecError` where
+    it cannot be read."""
     path = release / "spec.toml"
-    name = next(iter(_HALVES))
     if path.is_file():
-        try:
-            tree = tomllib.loads(run_directory.read_text(path, "release specification"))
-        except (ValueError, RecursionError):
-            tree = {}
-        name = named(tree, str(path))
-    return publication(name)
+        tree = tree_of(run_directory.read_text(path, "release specification"), str(path))
+        return publication(named(tree, str(path)))
+    if (release / statement.NAME).is_file():
+        raise ReleaseError(
+            "there is no spec.toml, which says what was published and how it was measured",
+            where=release,
+            remedy="the release is incomplete: get it again from where it was published",
+        )
+    return publication(next(iter(_HALVES)))
 
 
 def publication(name: str) -> PublicHalf:

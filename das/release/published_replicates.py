@@ -36,12 +36,12 @@ from das.model.kinds import PERSONS
 from das.model.names import blank, geoids
 from das.model.nesting import nested
 from das.model.not_private import COLUMN, UNKNOWN, Private
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.model.states import state_names
 from das.model.universe import Universe
 from das.release import interval_writing
-from das.release.replicate_source import AskedIntervals, ReplicateSource, chosen_of
+from das.release.replicate_source import IntervalOptions, ReplicateSource, chosen_of
 from das.version import __version__
 
 #: Levels of which the files say the units, root first: the root is all that is in them.
@@ -59,7 +59,7 @@ class PublishedReplicates(ReplicateSource):
     beside = ("Of persons alone: the files of housing units are not read.",)
 
     @staticmethod
-    def within(out: Path) -> PublishedReplicates | None:
+    def read(out: Path) -> PublishedReplicates | None:
         """What the intervals in a folder are of; nothing where it has none that :func:`make` wrote.
         Raises :class:`ReleaseError` where they are not whole, or altered."""
         manifest = out / replicates.MANIFEST
@@ -75,7 +75,7 @@ class PublishedFiles:
     """The persons' files of each number (:class:`das.release.interval_writing.ReplicateMaker`)."""
 
     found: Sequence[Sequence[Member]]
-    said: Mapping[str, Any]
+    identity: Mapping[str, Any]
     private: Private
     own: Path | None = None
     universes: tuple[Universe, ...] = (PUBLISHED,)
@@ -116,14 +116,15 @@ class PublishedFiles:
 def make(
     found: Sequence[Sequence[Member]],
     out: Path,
-    asked: AskedIntervals,
+    asked: IntervalOptions,
     *,
     workers: int,
     resume: bool,
     progress: Progress,
 ) -> dict[str, int]:
     """Write ``out``, from the persons' files of the release and of each replicate, as
-    :func:`das.files.readers.ppmf_replicates.found` has them; returns the rows of each file.
+    :func:`das.files.readers.ppmf_replicates.replicate_files` has them; returns the rows of each
+    file.
 
     Raises:
         InputError: a line that is none of such a file.

@@ -29,17 +29,17 @@ from das.files.release import interval_rows, replicates, statement
 from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS
 from das.model.areas import Areas
-from das.model.budget import Plan
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource
 from das.model.not_private import Private
+from das.model.plan import Plan
 from das.model.schema import Schema
 from das.model.sparse_measurement import SparseSource
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release.post import Opened
+from das.release.opened import OpenedRelease
 from das.replicates import RULES, check_rule
 from das.tables import Table
 
@@ -75,7 +75,7 @@ Ends = tuple[NDArray[np.int64], ...]
 
 
 @dataclass(frozen=True)
-class AskedIntervals:
+class IntervalOptions:
     """What is asked for: ``count`` replicates of ``seed``, the ``rule`` and ``coverage`` of
     intervals, and of which tables and levels (all, where none is named)."""
 
@@ -133,7 +133,7 @@ class ReplicateSource:
         return None
 
     def described(
-        self, out: Path, asked: AskedIntervals, tables: Collection[str]
+        self, out: Path, asked: IntervalOptions, tables: Collection[str]
     ) -> Mapping[str, str]:
         """Texts to write beside the intervals of ``tables``, by the names of their files. The
         folder ``out`` has the replicates, and a tree that a page has room for."""
@@ -216,7 +216,12 @@ class ReleaseSource(ReplicateSource):
     """A release, whose replicates are made, and lie in its own folder of intervals or elsewhere."""
 
     @property
-    def measured(self) -> Opened | None:
+    def name(self) -> str:
+        """That of the run."""
+        raise NotImplementedError
+
+    @property
+    def measured(self) -> OpenedRelease | None:
         """The release, where its measurements were drawn whole: then noise and intervals from
         measurements are known of every table."""
         return None
@@ -230,9 +235,17 @@ class ReleaseSource(ReplicateSource):
         budget nobody states."""
         raise NotImplementedError
 
-    def published(self) -> dict[str, Histogram]:
+    def queries(self, u: Universe) -> Mapping[str, tuple[str, ...]]:
+        """By level, what was measured of a universe."""
+        raise NotImplementedError
+
+    def published(self) -> Mapping[str, Histogram]:
         """The published counts of the lowest level, by universe."""
         raise NotImplementedError
+
+    def counts(self, u: Universe) -> Histogram:
+        """Those of one universe."""
+        return self.published()[u.name]
 
     def again(
         self, counts: Mapping[str, Histogram], noise: PublicNoise, pool: Executor | None = None

@@ -48,19 +48,19 @@ class ReplicatedCounts(Frozen):
         """
         by_truth = regions(self, len(self.table.columns), coverage) if rule == BY_TRUTH else None
         for start, stop in self._slices():
-            value, within = self._values(self.found[0], start, stop), self.within(start, stop)
+            value, limits = self._values(self.found[0], start, stop), self.limits(start, stop)
             spread = ReplicateErrors.over(
                 value, (self._values(h, start, stop) for h in self.found[1:])
             )
-            made = interval(value, spread, coverage, "ct" if by_truth else rule, within=within)
+            made = interval(value, spread, coverage, "ct" if by_truth else rule, within=limits)
             able = self._able(start, stop)
             if by_truth:
                 made = by_truth.widened(made, self._shown(0, start, stop), able)
-                made = made if within is None else made.clipped(*within)
+                made = made if limits is None else made.clipped(*limits)
             basis = bases(spread, ~able, rests=self.rests)
             yield start, CountedIntervals(value, spread, made, basis)
 
-    def within(self, start: int, stop: int) -> tuple[Ints, Ints] | None:
+    def limits(self, start: int, stop: int) -> tuple[Ints, Ints] | None:
         """The least and the most that each count can be, ``(units, columns)`` both; nothing where
         nothing is known.
         """
@@ -102,9 +102,9 @@ class ReplicatedCounts(Frozen):
 
     def _able(self, start: int, stop: int) -> Mask:
         """Where a count is not certain, ``(units, columns)``."""
-        within, shape = self.within(start, stop), (stop - start, len(self.table.columns))
-        if within is not None:
-            return np.asarray(within[0] < within[1])
+        limits, shape = self.limits(start, stop), (stop - start, len(self.table.columns))
+        if limits is not None:
+            return np.asarray(limits[0] < limits[1])
         return (
             np.ones(shape, dtype=bool)
             if self.exact is None

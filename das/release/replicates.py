@@ -25,7 +25,7 @@ from das.engine import Progress
 from das.files.release import replicates, signature
 from das.files.run.ledger import INTERVALS
 from das.model.answers import SparseAnswers
-from das.model.budget import Draw
+from das.model.budget import PlannedMeasurement
 from das.model.codes import Codes
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
@@ -40,7 +40,7 @@ from das.noise.coordinates import LIMIT, CoordinateNoise
 from das.noise.label import ChunkLabel, CoordinateLabel
 from das.noise.samplers import SAMPLERS, VERSION
 from das.release import interval_writing
-from das.release.replicate_source import AskedIntervals, PlannedUniverse, ReleaseSource, digest_of
+from das.release.replicate_source import IntervalOptions, PlannedUniverse, ReleaseSource, digest_of
 from das.release.seal import seal_intervals
 from das.release.sources import source_of
 from das.version import __version__
@@ -59,13 +59,13 @@ class SeededNoise:
 
     def whole(
         self, u: PlannedUniverse, tree: MeasuredSpine, counts: Mapping[str, Histogram]
-    ) -> Redrawn:
-        return Redrawn(u, tree, counts, self)
+    ) -> NewNoise:
+        return NewNoise(u, tree, counts, self)
 
     def on_request(
         self, u: PlannedUniverse, spine: Spine, counts: Mapping[str, Histogram]
-    ) -> RedrawnOnRequest:
-        return RedrawnOnRequest(u, spine, counts, self)
+    ) -> NewNoiseOnDemand:
+        return NewNoiseOnDemand(u, spine, counts, self)
 
     @property
     def entropy(self) -> entropy.Entropy:
@@ -77,7 +77,7 @@ class SeededNoise:
 
 
 @dataclass(frozen=True, eq=False)
-class Redrawn:
+class NewNoise:
     """A source of measurements of ``counts``, which are public, by level of the tree. Each chunk of
     units is drawn when it is asked for, from a stream that is named by seed, replicate, universe,
     level and units: the same whoever asks, in which order, and however often."""
@@ -101,7 +101,7 @@ class Redrawn:
                 found.append(self._drawn(level, first, last).read(level, query, a, b))
         return Measurements.of(found).read(level, query, start, stop)
 
-    def part(self, level: str, start: int, stop: int) -> Redrawn:
+    def part(self, level: str, start: int, stop: int) -> NewNoise:
         """Itself: a replicate is made by one process."""
         del level, start, stop
         return self
@@ -135,7 +135,7 @@ class Redrawn:
 
 
 @dataclass(frozen=True, eq=False)
-class RedrawnOnRequest:
+class NewNoiseOnDemand:
     r"""A :class:`das.model.sparse_measurement.SparseSource` on ``counts``, which are public, by
     level of the tree:
 
@@ -180,7 +180,7 @@ class RedrawnOnRequest:
             out[here] += self._stream(level, query, number, size).at(at[here] - number * size)
         return out
 
-    def _draw(self, level: str, query: str) -> Draw:
+    def _draw(self, level: str, query: str) -> PlannedMeasurement:
         for d in self.universe.plan.at(level):
             if d.query == query:
                 return d
@@ -216,7 +216,7 @@ class ReleaseRerun:
     seed: int
 
     @property
-    def said(self) -> dict[str, str | int]:
+    def identity(self) -> dict[str, str | int]:
         return {"release": self.digest, "seed": self.seed, "version": __version__}
 
     @property
@@ -231,7 +231,7 @@ class ReleaseRerun:
     def universes(self) -> tuple[Universe, ...]:
         return self.source().universes
 
-    def counts(self, number: int) -> tuple[Codes, dict[str, Histogram]]:
+    def counts(self, number: int) -> tuple[Codes, Mapping[str, Histogram]]:
         source, published = self.source(), _published(self.release, self.digest)
         noise = SeededNoise(self.seed, number)
         found = source.again(published, noise) if number else published
@@ -245,7 +245,7 @@ class ReleaseRerun:
 def make(
     release: Path,
     out: Path,
-    asked: AskedIntervals,
+    asked: IntervalOptions,
     *,
     workers: int,
     resume: bool,
@@ -281,5 +281,5 @@ def _opened(release: Path, digest: str) -> ReleaseSource:
 
 
 @lru_cache(maxsize=1)
-def _published(release: Path, digest: str) -> dict[str, Histogram]:
+def _published(release: Path, digest: str) -> Mapping[str, Histogram]:
     return _opened(release, digest).published()

@@ -2,8 +2,8 @@
 
 A number for each kind of measured unit, so that what is published is a sum over its parts, however
 many: for ``das tables --noise`` and areas. The best linear estimate of a unit has no more
-(:mod:`das.estimate.margins`; a test holds one to the other): where a unit's own count and interval
-are asked for, that is right, and it reads the measurements."""
+(:mod:`das.estimate.margins_of_error`; a test holds one to the other): where a unit's own count and
+interval are asked for, that is right, and it reads the measurements."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TableNoise(Frozen):
 
         Where the total is exact, the total less the other answers tells the column a second time. 0
         where the column follows from ``exact`` queries; infinite where no query tells it."""
-        names = {n.query for n in universe.draws} | {
+        names = {n.query for n in universe.measurements} | {
             q for queries in exact.values() for q in queries
         }
         told = {name: _answers(table, universe.schema.query(name)) for name in names}
@@ -114,7 +114,7 @@ def _kinds(
     known = {q: tree.whole(level, of, published) for q, of in lowest.items()}
     for unit_class, units in tree.classes(level).items():
         asked = (ALL, unit_class) if unit_class != chains.UNMEASURED else (unit_class,)
-        noise = [n for n in universe.draws if n.level == level and n.unit_class in asked]
+        noise = [n for n in universe.measurements if n.level == level and n.unit_class in asked]
         for sure in (
             sorted(set(zip(*(k[units].tolist() for k in known.values()), strict=True)))
             if known

@@ -38,8 +38,8 @@ class Wording:
                 + ", ".join(f"{k} {v}" for k, v in software().items()),
                 where=where,
                 remedy=(
-                    "verify it with those versions; with --other-version texts are not checked, and"
-                    " what is left out is said"
+                    "verify it with those versions; with --other-version texts are not checked,"
+                    " and das lists them"
                 ),
             )
         self.left.append(name or Path(str(where)).name)

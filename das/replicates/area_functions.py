@@ -140,12 +140,13 @@ Range = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
-class Replicated:
+class ReplicatedValues:
     """What replicates say of published values."""
 
     errors: ReplicateErrors
     interval: ReplicateInterval
     other_side: NDArray[np.float64] | None = None
+    covered: NDArray[np.bool_] | None = None  #: where replicates say anything, if not everywhere
 
     @staticmethod
     def of(
@@ -158,21 +159,21 @@ class Replicated:
         side: bool = False,
         within: Range | None = None,
         raised: bool = False,
-    ) -> Replicated:
+    ) -> ReplicatedValues:
         """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that
         hold for all of them at once; ``within`` and ``raised`` as of
         :func:`das.replicates.interval`."""
         errors = ReplicateErrors.of(value, replicates)
         factor = for_all_at_once(value, replicates, coverage, rule) if together else None
         made = interval(value, errors, coverage, rule, factor, within=within, raised=raised)
-        return Replicated(errors, made, other_side(value, replicates) if side else None)
+        return ReplicatedValues(errors, made, other_side(value, replicates) if side else None)
 
     def row(self, i: int) -> dict[str, float]:
         """What :class:`das.model.area_rows.AreaRow` has of replicates; nothing where the value is
-        no number in some of them.
+        no number in some of them, or they do not cover it.
         """
         errors, made = self.errors, self.interval
-        if not np.isfinite(errors.rmse[i]):
+        if not np.isfinite(errors.rmse[i]) or not (self.covered is None or self.covered[i]):
             return {}
         told = {"lower": made.lower, "upper": made.upper, "rmse": errors.rmse, "bias": errors.bias}
         if self.other_side is not None:

@@ -38,6 +38,21 @@ AnswerKey = tuple[str, str, str]
 IntervalsOf = Callable[[str, NDArray[np.bool_]], tuple[Ints, Ints]]
 
 
+def resting_on(query: Query, assigned: Collection[str]) -> list[str]:
+    """The ``assigned`` attributes whose levels a query tells apart."""
+    return [g.attribute for g in query.groupings if g.attribute in assigned and not g.is_total]
+
+
+def titled(query: Query, assigned: Collection[str]) -> str:
+    """The words for a query; ``assigned`` are attributes that were made up by a rule."""
+    resting = resting_on(query, assigned)
+    return (
+        f"{query.title} ({NOT_COUNTED}: {' and '.join(resting)} assigned)"
+        if resting
+        else query.title
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class PublishedUniverse:
     """One universe as a release has it. ``exact``: by level, the queries that are published without
@@ -55,14 +70,11 @@ class PublishedUniverse:
 
     def title(self, query: Query) -> str:
         """The words for a query."""
-        resting = [
-            g.attribute for g in query.groupings if g.attribute in self.assigned and not g.is_total
-        ]
-        return (
-            f"{query.title} ({NOT_COUNTED}: {' and '.join(resting)} assigned)"
-            if resting
-            else query.title
-        )
+        return titled(query, self.assigned)
+
+    def is_assigned(self, query: Query) -> bool:
+        """Whether a rule decided what the answers tell apart, and nobody counted it."""
+        return bool(resting_on(query, self.assigned))
 
     def is_exact(self, query: Query, level: str) -> bool:
         """Whether the answers at ``level`` follow from what is published without noise there."""
@@ -81,7 +93,8 @@ class Answers:
     it at most, -1 where nothing determines it; ``None`` off the spine. It is cut at 0 and, where
     all answers of a unit add up to what is known (``limited``), at that. ``lower`` and ``upper``
     are the ends of the intervals of the published answers from replicates, where there are any.
-    Nothing in it depends on the truth."""
+    ``assigned``: a reader decided by a rule what the answers tell apart; a page shows them on
+    demand. Nothing in it depends on the truth."""
 
     universe: str
     level: str
@@ -97,6 +110,7 @@ class Answers:
     lower: Ints | None = None
     upper: Ints | None = None
     limited: bool = False
+    assigned: bool = False
 
     def __post_init__(self) -> None:
         units, answers = self.published.shape
@@ -252,6 +266,7 @@ def _read(
         middle,
         within,
         limited=universe.is_exact(universe.schema.query("total"), level),
+        assigned=universe.is_assigned(query),
     )
 
 
@@ -272,6 +287,7 @@ def across(
         None,
         None,
         exact,
+        assigned=universe.is_assigned(query),
     )
 
 

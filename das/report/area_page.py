@@ -16,14 +16,16 @@ WIDE = 0.1
 
 @dataclass(frozen=True)
 class AreaCell:
-    """One count of one area: the ``estimate`` and the ends of its interval, ``None`` where there is
-    none.
-    """
+    """One count of one area: the interval of the ``published`` count from replicates, ``lower`` to
+    ``upper``; the unbiased ``estimate`` and its own, ``low`` to ``high``. ``None`` where there is
+    none."""
 
     published: int
     estimate: int | None = None
     low: int | None = None
     high: int | None = None
+    lower: int | None = None
+    upper: int | None = None
 
     @property
     def exact(self) -> bool:
@@ -112,8 +114,9 @@ def area_html(
     computed: Sequence[ComputedLine] = (),
     *,
     private: Private,
+    replicates: int = 0,
 ) -> str:
-    """``name`` is that of the release. The same arguments give the same page."""
+    """``name`` is that of the release, which has so many ``replicates``. The same arguments give the same page."""
     page = environment().get_template("areas.html")
     return page.render(
         name=name,
@@ -124,5 +127,6 @@ def area_html(
         plan=plan,
         computed=computed,
         private=private,
+        replicates=replicates,
         wide=100 * WIDE,
     )

@@ -82,6 +82,15 @@ def _curves(ax: Axes, panel: Curves) -> None:
             markersize=4.5,
             markerfacecolor="white" if curve.dashed else _COLOURS[n],
         )
+    _marks(ax, panel)
+    _axes(ax, panel)
+    ax.set_title(panel.title, loc="left", fontsize=9.5, fontweight="bold")
+    ax.set_xlabel(panel.x_label)
+    ax.set_ylabel(panel.y_label)
+
+
+def _marks(ax: Axes, panel: Curves) -> None:
+    """Lines across, with words."""
     for axis, value, words in panel.marks:
         (ax.axvline if axis == "x" else ax.axhline)(
             value, color=INK, linewidth=0.9, linestyle=(0, (4, 3))
@@ -98,6 +107,10 @@ def _curves(ax: Axes, panel: Curves) -> None:
             xycoords=ax.get_xaxis_transform() if axis == "x" else ax.get_yaxis_transform(),
             ha="left" if axis == "x" else "right",
         )
+
+
+def _axes(ax: Axes, panel: Curves) -> None:
+    """Logarithmic where the panel says so; ticks at whole numbers where all are whole."""
     for scale, is_log, ticks in (
         (ax.set_xscale, panel.log_x, ax.xaxis),
         (ax.set_yscale, panel.log_y, ax.yaxis),
@@ -108,6 +121,3 @@ def _curves(ax: Axes, panel: Curves) -> None:
             ticks.set_minor_locator(NullLocator())
     if all(x == int(x) for c in panel.curves for x in c.x):
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_title(panel.title, loc="left", fontsize=9.5, fontweight="bold")
-    ax.set_xlabel(panel.x_label)
-    ax.set_ylabel(panel.y_label)

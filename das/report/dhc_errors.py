@@ -1,4 +1,4 @@
-"""``confidential/report.html`` of the demographic file: its errors beside those that the Bureau
+"""``confidential/report.html`` of the DHC: its errors beside those that the Bureau
 found of its own run.
 """
 

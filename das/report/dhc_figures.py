@@ -37,7 +37,7 @@ def pyramid(places: PlaceProfiles) -> str:
     for values, colour in ((-men, MALE), (women, FEMALE)):
         chart.area(*_steps(values, np.arange(LAST + 2)), colour)
     most = max(1, int(men.max(initial=0)), int(women.max(initial=0)))
-    chart.x.low, chart.x.high = -1.3 * most, 1.3 * most
+    chart.x.low, chart.x.high = -1.5 * most, 1.5 * most
     chart.y.low, chart.y.high = 0.0, LAST + 1.0
     chart.rule(0, upright=True, colour="#fff")
     for sign, word, of, colour in ((-1, "men", men, MALE), (1, "women", women, FEMALE)):
@@ -46,7 +46,7 @@ def pyramid(places: PlaceProfiles) -> str:
             chart.say(
                 Words(
                     line,
-                    sign * 1.28 * most,
+                    sign * 1.48 * most,
                     LAST - 1,
                     dy=11 * i,
                     anchor=anchor,
@@ -56,8 +56,8 @@ def pyramid(places: PlaceProfiles) -> str:
                     colour=colour,
                 )
             )
-    _ages_of_life(chart, men + women, 1.28 * most)
-    _symmetric(chart, 1.3 * most, lambda x: f"{abs(x):,.0f}")
+    _ages_of_life(chart, men + women, 1.48 * most)
+    _symmetric(chart, 1.5 * most, lambda x: f"{abs(x):,.0f}")
     chart.y.ticks = [(float(a), f"{a}" + "+" * (a == LAST)) for a in range(0, LAST + 1, 10)]
     chart.y.label, chart.x.label = "age", "persons of each year of age"
     middle = median_age(places.ages[0].sum(axis=0))

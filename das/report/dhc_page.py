@@ -16,6 +16,7 @@ from das.model.solution import Certificate, Certificates
 from das.report import dhc_figures
 from das.report.dhc_places import PlaceProfiles, median_age
 from das.report.facts import Facts
+from das.report.public import PublicFrame
 from das.report.template import environment
 
 #: Units with a line in figures, with a pyramid of their own, and in the table, the largest first.
@@ -104,19 +105,19 @@ class NoiseMargins:
 
 def dhc_html(
     facts: Facts,
+    frame: PublicFrame,
     levels: Sequence[tuple[str, int]],
     places: PlaceProfiles,
     odd: Sequence[OddUnits],
+    look_up: tuple[str, Sequence[str]],
     *,
     certificates: Mapping[str, Mapping[str, Certificates]],
     householders: int,
-    says: Sequence[str] = (),
     privacy_page: bool = False,
     noise: Sequence[NoiseMargins] = (),
 ) -> str:
-    """``levels`` with their numbers of units; ``certificates`` by universe and level;
-    ``householders`` of the root, as persons have them; ``says`` what a reader of the privacy
-    statement must know. The same arguments give the same page."""
+    """``levels`` with their numbers of units; ``look_up``: its data, and the levels that it leaves
+    out; ``certificates`` by universe and level; ``householders`` of the root, as persons have them. The same arguments give the same page."""
     listed = lines(places.first(LISTED))
     some = places.first(LINES)
     return (
@@ -126,8 +127,8 @@ def dhc_html(
             confidential=False,
             private=facts["private"],
             facts=facts,
+            frame=frame,
             levels=levels,
-            says=says,
             privacy_page=privacy_page,
             noise=noise,
             root=listed[0],
@@ -150,6 +151,8 @@ def dhc_html(
             drawn=len(some.names) - 1,
             pyramids_drawn=min(PYRAMIDS, len(places.names) - 1),
             odd=odd,
+            lookup=Markup(look_up[0]),
+            left_out_levels=look_up[1],
             householders=householders,
             worst={universe: worst(of.values()) for universe, of in certificates.items()},
             certificates=certificates,

@@ -1,4 +1,4 @@
-"""What the page of the demographic file shows of some units, as numbers."""
+"""What the page of the DHC shows of some units, as numbers."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NotRequired, TypedDict
 
-from das.accounting.document import Document, Epsilons, ForeignStatement, GaussianStatement
-from das.accounting.fields import decimal as delta_text
+from das.accounting.document import Document, ForeignStatement, GaussianStatement
+from das.accounting.quoted import QuotedLoss, quoted
 from das.model.not_private import Private
 from das.model.schema import Schema
 from das.model.solution import Certificate
@@ -25,26 +25,6 @@ class Stage(TypedDict):
     peak_mb: NotRequired[float]
 
 
-class Epsilon(TypedDict):
-    """An (epsilon, delta) statement of the same guarantee. A number is shown rounded up, text as it
-    is.
-    """
-
-    method: str
-    delta: str
-    epsilon: str | float
-
-
-class Guarantee(TypedDict):
-    """A guarantee, of all universes together: who its neighbours are, and epsilon at several
-    deltas, or ``pure``.
-    """
-
-    says: str
-    epsilon: Sequence[Epsilon]
-    pure: NotRequired[str]
-
-
 class Facts(TypedDict):
     """What a page says beside the numbers. ``rho`` (discrete Gaussian) or ``pure_epsilon``
     (geometric) is the budget, exact fractions as text; ``guarantee`` is that of another publisher,
@@ -53,13 +33,13 @@ class Facts(TypedDict):
     name: str
     schema: str
     private: Private
-    apart: bool  #: the units that were measured are not the published ones
+    own_spine: bool  #: the units that were measured are not the published ones
     neighbours: NotRequired[str]
     mechanism: NotRequired[str]
     rho: NotRequired[str]
     pure_epsilon: NotRequired[str]
     guarantee: NotRequired[str]
-    epsilon: NotRequired[Sequence[Guarantee]]
+    quoted: NotRequired[QuotedLoss]  #: the one privacy loss to quote
     invariants: NotRequired[Sequence[str]]
     stages: NotRequired[Sequence[Stage]]
     certificates: NotRequired[Mapping[str, Certificate]]
@@ -68,7 +48,7 @@ class Facts(TypedDict):
 
 
 @dataclass(frozen=True)
-class ListedDraw:
+class ListedMeasurement:
     """One draw as the page lists it. ``title`` is the query in words; ``share`` is that of the
     budget of its universe; ``margin`` at 95 %. ``deviation``: the standard deviation of one answer
     from all measurements together, where it is known; ``nothing``: no estimate would be worse
@@ -93,16 +73,16 @@ def facts(
     stages: Sequence[Mapping[str, Any]] = (),
     certificates: Mapping[str, Certificate] | None = None,
     *,
-    apart: bool = False,
+    own_spine: bool = False,
 ) -> Facts:
     """From the privacy statement and, for the confidential page, the stages and the certificates by
-    level. ``apart``: what was measured are other units than those that are published."""
+    level. ``own_spine``: what was measured are other units than those that are published."""
     out: Facts = {
         "name": name,
         "schema": f"{schema.name} ({', '.join(a.title for a in schema.attributes)})",
         "private": privacy.private,
         "mechanism": privacy.mechanism,
-        "apart": apart,
+        "own_spine": own_spine,
         "invariants": [
             c.says or f"{c.constraint} of {c.universe}, {c.level}" for c in privacy.outside
         ],
@@ -124,7 +104,7 @@ def group_facts(name: str, what: str, privacy: Document) -> Facts:
         "schema": what,
         "private": privacy.private,
         "mechanism": privacy.mechanism,
-        "apart": False,
+        "own_spine": False,
         "invariants": [],
     }
     _promise(out, privacy)
@@ -139,25 +119,13 @@ def _promise(out: Facts, privacy: Document) -> None:
         out["guarantee"] = privacy.guarantee
         return
     out["neighbours"] = privacy.neighbours
-    every = [(says, list(by.values())[-1]) for says, by in privacy.each]
+    out["quoted"] = quoted(
+        privacy, privacy.neighbours, privacy.target.delta if privacy.target else None
+    )
     if isinstance(privacy, GaussianStatement):
         out["rho"] = decimal(privacy.total)
-        out["epsilon"] = [Guarantee(says=says, epsilon=_epsilons(g.epsilon)) for says, g in every]
     else:
-        out["pure_epsilon"] = str(every[0][1].cost)
-        out["epsilon"] = [Guarantee(says=says, epsilon=[], pure=str(g.cost)) for says, g in every]
-
-
-def _epsilons(rows: Sequence[Epsilons]) -> list[Epsilon]:
-    return [
-        Epsilon(
-            method=said,
-            delta=delta_text(row.delta),
-            epsilon=row.pld[1] if m == "pld" else getattr(row, m),
-        )
-        for row in rows
-        for m, said in METHODS.items()
-    ]
+        out["pure_epsilon"] = str(list(privacy.guarantee.values())[-1].cost)
 
 
 def decimal(value: Fraction) -> str:

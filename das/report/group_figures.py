@@ -52,15 +52,15 @@ _LOOKS = (
 
 def outcomes(levels: Sequence[ListedLevel], table: str) -> str:
     """A line for each level: how many groups come out in which way, on a log scale."""
-    ways = list(dict.fromkeys(way for lv in levels for way in lv.found))
+    unit_classes = list(dict.fromkeys(way for lv in levels for way in lv.found))
     most = max([1, *(n for lv in levels for n in lv.found.values())])
     chart = Chart(6.4, 1.0 + 0.24 * len(levels))
     chart.x.log, chart.x.low = True, 0.7
     chart.x.high = 10.0 ** math.ceil(math.log10(most * 1.2))
     for y in range(len(levels)):
         chart.rule(y, colour=RULE, width=0.6, z=1)
-    for number, way in enumerate(ways):
-        colour, mark = _LOOKS[(number + (ABSENT not in ways)) % len(_LOOKS)]
+    for number, way in enumerate(unit_classes):
+        colour, mark = _LOOKS[(number + (ABSENT not in unit_classes)) % len(_LOOKS)]
         at = [(lv.found[way], y) for y, lv in enumerate(levels) if lv.found.get(way)]
         if at:
             xs, ys = zip(*at, strict=True)

@@ -12,14 +12,14 @@ from markupsafe import Markup
 
 from das.report.facts import Facts
 from das.report.group_figures import ABSENT, ListedLevel, outcomes
+from das.report.public import PublicFrame
 from das.report.template import environment
 
 
 def groups_html(
-    facts: Facts, levels: Sequence[ListedLevel], rows: dict[str, int], says: Sequence[str]
+    facts: Facts, frame: PublicFrame, levels: Sequence[ListedLevel], rows: dict[str, int]
 ) -> str:
-    """``rows`` are how many each table has; ``says`` what a reader of the privacy statement must
-    know. The same arguments give the same page."""
+    """``rows`` are how many each table has. The same arguments give the same page."""
     tables = list(dict.fromkeys(lv.table for lv in levels))
     return (
         environment()
@@ -28,10 +28,11 @@ def groups_html(
             confidential=False,
             private=facts["private"],
             facts=facts,
+            frame=frame,
             levels=[],
             listed=levels,
             rows=rows,
-            says=says,
+            privacy_page=True,
             asked=list(dict.fromkeys(q for lv in levels for q in lv.margins)),
             tables={t: [lv for lv in levels if lv.table == t] for t in tables},
             figures=[Markup(outcomes([lv for lv in levels if lv.table == t], t)) for t in tables],

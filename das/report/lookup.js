@@ -11,6 +11,8 @@
   const result = document.getElementById("lookup-result");
   const withTruth = data.levels.some((l) => l.queries.some((q) => "true" in q));
   const replicated = data.coverage !== undefined;
+  const brief = data.brief === true;  // for the public: published counts and intervals
+  let assigned = false;  // whether tables that a rule assigned are shown
   const number = (x) => x.toLocaleString("en-US").replace("-", "\u2212");
   const fromTo = (low, high) => low === high ? number(low) : `${number(low)} to ${number(high)}`;
   const words = (name) => name.split("_").map((w, i) => i && /^.[^A-Z]*$/.test(w) ? w.toLowerCase() : w).join(" ");
@@ -81,14 +83,15 @@
 
   function cells(row, q, i, unit, units) {
     const at = i * units + unit, published = q.published[at];
-    add(row, "td", number(published));
+    add(row, "td", number(published), brief ? { class: "strong" } : {});
     if (replicated) add(row, "td", q.below ? fromTo(published - q.below[at], published + q.above[at]) : "–", { class: "strong" });
-    add(row, "td", q.noisy && q.measured[unit] ? number(q.noisy[at]) : q.exact ? "exact" : "not measured");
+    if (brief && !q.within && !q.exact) return;
+    if (!brief) add(row, "td", q.noisy && q.measured[unit] ? number(q.noisy[at]) : q.exact ? "exact" : "not measured");
     const within = q.within ? q.within[q.kind[unit] * q.labels.length + i] : -1, middle = within < 0 ? 0 : published + q.off[at];
     const all = q.limited ? q.labels.reduce((sum, _, j) => sum + q.published[j * units + unit], 0) : Infinity;
     const from = Math.max(middle - within, 0), to = Math.min(middle + within, all);
     const outside = published < from || published > to ? "\u2691 outside " : "";
-    if (q.exact) add(row, "td", number(published));
+    if (q.exact) add(row, "td", brief ? "exact" : number(published));
     else if (within < 0) add(row, "td", "–");
     else add(row, "td", outside + fromTo(from, to));
     if (withTruth) {
@@ -99,14 +102,15 @@
 
   // A long table is folded, so that those after it are seen.
   function table(into, q, unit, units) {
-    const holder = q.labels.length > 12 ? add(into, "details") : into;
+    const holder = q.labels.length > (brief ? 2 : 12) ? add(into, "details") : into;
     if (holder !== into) add(holder, "summary", `${q.title} (${q.records}): ${number(q.labels.length)} counts`);
     const box = add(holder, "div", undefined, { class: "scroll" });
     const grid = add(box, "table");
     const caption = add(grid, "caption", `${q.title} (${q.records})`);
-    if (q.name !== "total") { caption.append(" "); add(caption, "code", q.name); }
+    if (q.name !== "total" && !brief) { caption.append(" "); add(caption, "code", q.name); }
     const head = add(add(grid, "thead"), "tr");
-    const columns = ["count", "published", ...(replicated ? [`${data.coverage}\u00a0interval of\u00a0published`] : []), "noisy",
+    const columns = brief ? ["count", "published", ...(q.within || q.exact ? ["95%\u00a0interval"] : [])]
+                  : ["count", "published", ...(replicated ? [`${data.coverage}\u00a0interval of\u00a0published`] : []), "noisy",
                      "95%\u00a0interval" + (replicated ? " from measurements" : ""), ...(withTruth ? ["true", "error"] : [])];
     for (const name of columns) add(head, "th", name, { scope: "col" });
     const body = add(grid, "tbody");
@@ -117,6 +121,22 @@
     });
   }
 
+  // The totals of a place, large enough to be read at once.
+  function summary(level, unit) {
+    const list = add(result, "dl", undefined, { class: "totals" });
+    for (const q of level.queries) {
+      if (q.name !== "total") continue;
+      const box = add(list, "div");
+      add(box, "dt", q.records);
+      add(box, "dd", number(q.published[unit]), { class: "big" });
+      const row = document.createElement("tr");
+      cells(row, q, 0, unit, level.code.length);
+      const said = row.cells[1]?.textContent;
+      if (said === "exact") add(box, "dd", "exact, without noise");
+      else if (said !== undefined && said !== "\u2013") add(box, "dd", `95% interval: ${said}`);
+    }
+  }
+
   async function show(depth, unit) {
     const level = await open(data.levels[depth]);
     const code = level.code[unit];
@@ -124,14 +144,28 @@
     result.replaceChildren();
     add(result, "h3", full(level, unit));
     if (level.geoid && geoid(level, code) !== code) add(result, "p", `GEOID ${geoid(level, code)}`);
-    if (!level.parent) add(result, "p", "Counts are sums of published counts of its parts; none was measured as a whole.");
+    if (!level.parent && brief) add(result, "p", "These counts are sums of published counts of blocks. The command das area gives their intervals.");
+    else if (!level.parent) add(result, "p", "Counts are sums of published counts of its parts; none was measured as a whole.");
     if (depth > 0 && level.parent) {
       const above = await open(data.levels[depth - 1]);
       const line = add(result, "p", "Part of ");
       linkTo(line, depth - 1, level.up[unit], full(above, level.up[unit]));
     }
+    if (brief) summary(level, unit);
     const tables = add(result, "div", undefined, withTruth || replicated ? {} : { class: "tables" });
-    for (const q of level.queries) table(add(tables, "div"), q, unit, level.code.length);
+    for (const q of level.queries)
+      if ((!brief || q.name !== "total") && (!q.assigned || assigned)) table(add(tables, "div"), q, unit, level.code.length);
+    const hidden = level.queries.filter((q) => q.assigned).length;
+    if (hidden) {
+      const many = `${number(hidden)} table${hidden > 1 ? "s" : ""} that ${hidden > 1 ? "were" : "was"} assigned by a rule, not counted`;
+      const button = add(result, "button", `${assigned ? "Hide" : "Show"} ${many}`,
+                         { type: "button", class: "assigned", "aria-pressed": String(assigned) });
+      button.addEventListener("click", async () => {
+        assigned = !assigned;
+        await show(depth, unit);
+        result.querySelector("button.assigned").focus();
+      });
+    }
     if (level.parent && data.levels[depth + 1]?.parent) {
       const below = await open(data.levels[depth + 1]);
       const box = add(result, "details");
@@ -186,5 +220,6 @@
   form.hidden = false;
   const asked = decodeURIComponent(location.hash.slice(1)).split("=");
   const depth = data.levels.findIndex((l) => l.name === asked[0]);
-  if (depth >= 0) { levelBox.value = String(depth); codeBox.value = asked[1] ?? ""; search(); } else show(0, 0);
+  if (depth >= 0) { levelBox.value = String(depth); codeBox.value = asked[1] ?? ""; search(); }
+  else show(...(brief ? [data.levels.findIndex((l) => l.name === data.example[0]), data.example[1]] : [0, 0]));
 })();

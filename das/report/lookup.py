@@ -9,15 +9,20 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.areas import Areas
 from das.model.codes import Codes, text
 from das.model.spine import Spine
 from das.report.answers import AnswerKey, Answers, Shown
+
+#: Characters of the look-up of a page for the public, at most.
+ROOM = 425_000
 
 Ints = NDArray[np.int64]
 
@@ -30,20 +35,78 @@ def data(
     it. ``areas`` off the spine are told likewise, but for parents. ``coverage`` is that of
     intervals from replicates, where there are any."""
 
-    def told(kind: str, place: dict[str, Any]) -> dict[str, Any]:
+    def with_queries(kind: str, place: dict[str, Any]) -> dict[str, Any]:
         return place | {
             "queries": [_query(a, None if true is None else true[a.key]) for a in shown.at(kind)]
         }
 
-    levels = [told(level, _places(shown.spine, level)) for level in shown.whole]
-    areas = [
-        told(a.kind, {"name": a.kind, "geoid": False} | _called(a.codes, a.called))
-        for a in shown.areas
-    ]
+    levels = [with_queries(level, _places(shown.spine, level)) for level in shown.whole]
+    areas = [with_queries(a.kind, _area(a)) for a in shown.areas]
     replicated = {} if coverage is None else {"coverage": f"{100 * coverage:g}%"}
-    return json.dumps(
-        {"levels": levels, "areas": areas} | replicated, separators=(",", ":")
-    ).replace("<", "\\u003c")
+    return _json({"levels": levels, "areas": areas} | replicated)
+
+
+def brief(shown: Shown, example: tuple[str, int], room: int = ROOM) -> tuple[str, list[str]]:
+    """The same for a page that has ``room`` for so many characters: published counts and intervals,
+    without noisy counts; and the levels that it leaves out. ``example`` is shown first: a level,
+    and one of its units.
+
+    Totals of every place come first, then other queries from the root down, those of areas, and
+    those of the lowest level; the smallest of each first, those that a rule assigned last, as long
+    as there is room."""
+    levels = {level: _places(shown.spine, level) | {"queries": []} for level in shown.spine.levels}
+    areas = {a.kind: _area(a) | {"queries": []} for a in shown.areas}
+    room -= sum(len(json.dumps(place)) for place in areas.values())
+    left_out: list[str] = []
+    *upper, lowest = shown.spine.levels
+    rest: list[str] = [*upper, *areas, lowest]
+    for level in shown.spine.levels:
+        place = levels[level]
+        totals = [_brief(a) for a in shown.at(level) if a.query == "total"]
+        size = len(json.dumps(place | {"queries": totals}))
+        if left_out or size > room:
+            left_out.append(level)
+            del levels[level]
+            rest.remove(level)
+        else:
+            place["queries"] += totals
+            room -= size
+    for level in rest:
+        place = levels.get(level) or areas[level]
+        place["queries"], room = _filled(place["queries"], shown.at(level), room)
+    told = {"levels": list(levels.values()), "areas": list(areas.values())}
+    return _json(told | {"brief": True, "example": list(example)}), left_out
+
+
+def _filled(
+    has: list[dict[str, Any]], every: Sequence[Answers], room: int
+) -> tuple[list[dict[str, Any]], int]:
+    """The queries of a place, of all those that could be there, in their order; and what room is
+    left.
+    """
+    there = {(q["records"], q["name"]): q for q in has}
+    for a in sorted(every, key=lambda a: (a.assigned, len(a.labels))):
+        if (a.records, a.query) in there:
+            continue
+        query = _brief(a)
+        size = len(json.dumps(query))
+        if size > room:
+            break
+        there[a.records, a.query] = query
+        room -= size
+    return [there[key] for a in every if (key := (a.records, a.query)) in there], room
+
+
+def _brief(a: Answers) -> dict[str, Any]:
+    return _query(replace(a, noisy=None, margin=None), None)
+
+
+def _json(data: dict[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _area(a: Areas) -> dict[str, Any]:
+    return {"name": a.kind, "geoid": False} | _called(a.codes, a.called)
 
 
 def _places(spine: Spine, level: str) -> dict[str, Any]:
@@ -72,6 +135,8 @@ def _query(a: Answers, true: Ints | None) -> dict[str, Any]:
         "labels": a.labels,
         "exact": a.exact,
     }
+    if a.assigned:
+        out["assigned"] = True
     out["published"] = pack(a.published.T)
     if a.noisy is not None:
         out |= {"noisy": pack(a.noisy.T), "measured": pack(a.measured.astype(np.int64))}

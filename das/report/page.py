@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from markupsafe import Markup
@@ -17,6 +18,7 @@ from das.model.kinds import kind_of
 from das.model.schema import Schema
 from das.report import across, error_figures, figures, lookup
 from das.report.answers import AnswerKey, Shown
+from das.report.causes import cause, remedy
 from das.report.facts import Facts, titles
 from das.report.template import environment
 from das.report.worst import Place, places
@@ -52,9 +54,11 @@ def html(
     others: Mapping[str, Sequence[ErrorRow]] | None = None,
     of_places: ByPlace | None = None,
     schemas: Mapping[str, Schema] | None = None,
+    settled: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The page. ``rows`` are the errors of persons, ``others`` those of other universes, by name.
-    Queries are called as in ``schemas``, by universe, persons first, where that is given.
+    Queries are called as in ``schemas``, by universe, persons first, where that is given; ``settled``
+    as of :class:`das.release.outcome.Outcome`.
 
     It needs no network and no other file. The same arguments give the same page.
     """
@@ -74,7 +78,9 @@ def html(
         rows=rows,
         totals=totals,
         worse=[
-            (r, noisy) for r, noisy in _pairs(persons) if noisy is not None and r.rmse > noisy.rmse
+            (r, noisy, cause(r.level, settled.get(r.level)), remedy(settled.get(r.level)))
+            for r, noisy in _pairs(persons)
+            if noisy is not None and r.rmse > noisy.rmse
         ],
         detailed={
             r.level: r for r in persons if r.query == "detailed" and r.source == "postprocessed"
@@ -94,6 +100,7 @@ def html(
         lookup=of_places.lookup if of_places else None,
         left_out=of_places.left_out if of_places else [],
         release_report=of_places is not None,
+        privacy_page=of_places is not None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,6 +51,12 @@ def svg(fig: Figure, name: str, description: str) -> str:
     """The figure as an ``<svg>`` element: same figure, same text; identifiers unique on the
     page.
     """
+    return titled(fig, name, description, {})
+
+
+def titled(fig: Figure, name: str, description: str, titles: Mapping[str, Sequence[str]]) -> str:
+    """The same, where ``titles`` are those of the paths of collections, by the identifier
+    (``gid``) of each: a browser shows them at the pointer."""
     out = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name}), any_glyph():
         # as savefig does, but that it draws everything twice where the layout depends on what is
@@ -60,6 +66,8 @@ def svg(fig: Figure, name: str, description: str) -> str:
         )
     text = out.getvalue()
     text = text[text.index("<svg") :]
+    for gid, words in titles.items():
+        text = _with_titles(text, gid, words)
     used = set(re.findall(r"#([\w.-]+)", text))
     text = re.sub(
         r' id="([\w.-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", text
@@ -67,3 +75,20 @@ def svg(fig: Figure, name: str, description: str) -> str:
     text = re.sub(r"(url\(|href=\")#([\w.-]+)", lambda m: f"{m[1]}#{name}-{m[2]}", text)
     text = re.sub(r"font-family: [^;\"]*;? ?", "", text)  # the page's own
     return text.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
+
+
+def _with_titles(text: str, gid: str, words: Sequence[str]) -> str:
+    """Matplotlib draws the paths of a collection in their order, one element each: of a collection
+    of one path that it uses (``<use>``) of a definition."""
+    begin = text.index(f'<g id="{gid}">')
+    end = text.index("</g>", begin)
+    tag = "use" if "<use " in text[begin:end] else "path"
+    head, *parts = re.split(rf"(<{tag} [^>]*?)/>", text[begin:end])
+    drawn, between = parts[::2], parts[1::2]
+    if len(drawn) != len(words):
+        raise ValueError(f"{len(drawn)} elements in {gid}, and {len(words)} titles")
+    made = [
+        f"{element}><title>{escape(word)}</title></{tag}>{rest}"
+        for element, word, rest in zip(drawn, words, between, strict=True)
+    ]
+    return text[:begin] + head + "".join(made) + text[end:]

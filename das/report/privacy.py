@@ -13,13 +13,11 @@ from markupsafe import Markup
 
 from das.accounting.document import Epsilons, GaussianStatement, Stated, Statement
 from das.accounting.fields import decimal as delta
+from das.accounting.quoted import QuotedLoss, quoted
 from das.model.mechanisms import MECHANISMS
 from das.report import figures
 from das.report.facts import METHODS, decimal
 from das.report.template import environment
-
-#: Where the headline gives epsilon, if no target says another delta.
-USUAL = Fraction(1, 10**10)
 
 
 def privacy_page(privacy: Stated, name: str) -> str:
@@ -34,11 +32,15 @@ def privacy_page(privacy: Stated, name: str) -> str:
         privacy=privacy,
         private=privacy.private,
         methods=METHODS,
-        usual=USUAL,
+        quoted=_quoted(privacy) if isinstance(privacy, Statement) else None,
         figure=figure,
         drawn=isinstance(privacy, Statement),
         mechanism=MECHANISMS[privacy.mechanism],
     )
+
+
+def _quoted(privacy: Statement) -> QuotedLoss:
+    return quoted(privacy, privacy.neighbours, privacy.target.delta if privacy.target else None)
 
 
 def approx(value: Fraction) -> str:

@@ -11,7 +11,7 @@ from das.model.labels import level_words
 from das.report.answers import Answers, Shown
 from das.report.axis import decades, plain
 from das.report.chart import Chart
-from das.report.facts import ListedDraw
+from das.report.facts import ListedMeasurement
 from das.report.figures import NOISY, PUBLISHED, SERIES, height_of
 from das.report.ink import INK, RULE, Look, short
 from das.report.panel import Words
@@ -23,25 +23,25 @@ _SAID = 0.005
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
-def bought(draws: Sequence[ListedDraw]) -> str:
+def achieved_precision(measurements: Sequence[ListedMeasurement]) -> str:
     """A row for each query, a column for each level: its share of the budget as a bar, and under it
     how well its answers are known. Empty where that is not known."""
-    if not any(d.deviation is not None for d in draws):
+    if not any(d.deviation is not None for d in measurements):
         return ""
-    queries = list(dict.fromkeys(d.query for d in _ordered(draws)))
-    levels = list(dict.fromkeys(d.level for d in draws))
+    queries = list(dict.fromkeys(d.query for d in _ordered(measurements)))
+    levels = list(dict.fromkeys(d.level for d in measurements))
     chart = Chart(1.9 + 1.02 * len(levels), 0.95 + 0.37 * len(queries))
     for y in range(1, len(queries)):
         chart.rule(y - 0.5, colour=RULE, width=0.5, z=0)
     for x, level in enumerate(levels):
         chart.rule(x, upright=True, colour=RULE, z=0)
         chart.say(Words(level_words(level), x, 1, 1, -4, rise=0, size=9, bold=True, of_y=True))
-    longest = max(d.share for d in draws)
-    for d in draws:
+    longest = max(d.share for d in measurements)
+    for d in measurements:
         _cell(chart, d, levels.index(d.level), queries.index(d.query), d.share / longest)
     chart.x.low, chart.x.high, chart.x.ticks = 0.0, float(len(levels)), []
     chart.x.line = chart.y.line = False
-    chart.rows([short(w) for w in _titles(draws, queries)])
+    chart.rows([short(w) for w in _titles(measurements, queries)])
     chart.ends_at(
         "bar: share of the budget; number: standard deviation of one answer, from all measurements"
         " together"
@@ -52,7 +52,7 @@ def bought(draws: Sequence[ListedDraw]) -> str:
     )
 
 
-def _cell(chart: Chart, d: ListedDraw, x: int, y: int, length: float) -> None:
+def _cell(chart: Chart, d: ListedMeasurement, x: int, y: int, length: float) -> None:
     """One draw, its bar a part ``length`` of the longest there is."""
     look = Look(NOISY if d.nothing else PUBLISHED, width=0.6)
     end = x + 0.72 * length
@@ -69,16 +69,19 @@ def _figure(deviation: float) -> str:
     )
 
 
-def budget(draws: Sequence[ListedDraw]) -> list[str]:
+def budget(measurements: Sequence[ListedMeasurement]) -> list[str]:
     """Two panels: the share of each query in the budget, and that of each level."""
     out = []
     for by, name in (("query", "bq"), ("level", "bl")):
         keys = list(
-            dict.fromkeys(getattr(d, by) for d in (draws if by == "level" else _ordered(draws)))
+            dict.fromkeys(
+                getattr(d, by) for d in (measurements if by == "level" else _ordered(measurements))
+            )
         )
-        share = [100 * sum(d.share for d in draws if getattr(d, by) == k) for k in keys]
+        share = [100 * sum(d.share for d in measurements if getattr(d, by) == k) for k in keys]
         words = [
-            short(w) for w in (map(level_words, keys) if by == "level" else _titles(draws, keys))
+            short(w)
+            for w in (map(level_words, keys) if by == "level" else _titles(measurements, keys))
         ]
         chart = Chart(4.6, 0.9 + height_of(words, 0.13))
         rows = [(0.0, v, y - 0.325, y + 0.325) for y, v in enumerate(share)]
@@ -93,15 +96,15 @@ def budget(draws: Sequence[ListedDraw]) -> list[str]:
     return out
 
 
-def scales(draws: Sequence[ListedDraw]) -> str:
+def scales(measurements: Sequence[ListedMeasurement]) -> str:
     """The margin of every measurement: a row for each query, a mark for each level."""
-    queries = list(dict.fromkeys(d.query for d in _ordered(draws)))
-    levels = list(dict.fromkeys(d.level for d in draws))
-    words = [short(w) for w in _titles(draws, queries)]
+    queries = list(dict.fromkeys(d.query for d in _ordered(measurements)))
+    levels = list(dict.fromkeys(d.level for d in measurements))
+    words = [short(w) for w in _titles(measurements, queries)]
     chart = Chart(4.6, 1.5 + 0.1 * len(queries) + height_of(words, 0.13))
     chart.x.log = True
     for i, level in enumerate(levels):
-        here = [d for d in draws if d.level == level]
+        here = [d for d in measurements if d.level == level]
         colour, beside = SERIES[i % len(SERIES)][0], 0.12 * (i - (len(levels) - 1) / 2)
         look = Look(colour, mark=_MARKS[i % len(_MARKS)], face="#fff" if i % 2 else colour, size=5)
         chart.plot(
@@ -117,14 +120,14 @@ def scales(draws: Sequence[ListedDraw]) -> str:
     return chart.svg("scales", "Margin of error of every measured query, by level")
 
 
-def _titles(draws: Sequence[ListedDraw], queries: Sequence[str]) -> list[str]:
-    title = {d.query: d.title for d in draws}
+def _titles(measurements: Sequence[ListedMeasurement], queries: Sequence[str]) -> list[str]:
+    title = {d.query: d.title for d in measurements}
     return [title[q] for q in queries]
 
 
-def _ordered(draws: Sequence[ListedDraw]) -> list[ListedDraw]:
+def _ordered(measurements: Sequence[ListedMeasurement]) -> list[ListedMeasurement]:
     """Queries of few answers first."""
-    return sorted(draws, key=lambda d: d.answers)
+    return sorted(measurements, key=lambda d: d.answers)
 
 
 def beside(shown: Shown) -> list[str]:

@@ -5,14 +5,15 @@ counts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from markupsafe import Markup
 
 from das.accounting.zcdp import tight
-from das.model.budget import Plan
 from das.model.error_rows import SummaryRow
+from das.model.kinds import kind_of
 from das.model.labels import level_words
 from das.model.mechanism import RHO
 from das.model.post_processing import METHODS
@@ -28,19 +29,63 @@ DELTA = Fraction(1, 10**10)
 LINES = dict(zip(METHODS, ("-", "--", "-.", ":"), strict=False))
 
 
+@dataclass(frozen=True)
+class SweptAxis:
+    """What was varied: a budget in the ``currency``, or (of another ``name``) a multiple of it.
+    ``here``: where the configuration stands; ``costs``: what each universe costs there."""
+
+    name: str
+    here: Fraction
+    currency: str
+    costs: Mapping[str, Fraction]
+
+    @property
+    def label(self) -> str:
+        return self.name if self.name == self.currency else "multiple of the budget"
+
+    def epsilon(self, universe: str, budgets: Sequence[Fraction]) -> dict[Fraction, float]:
+        """At :data:`DELTA`, of each budget."""
+        if self.currency != RHO:
+            return {}
+        return {b: tight(self.costs[universe] * b / self.here, DELTA) for b in budgets}
+
+
 def sweep_page(
-    rows: Sequence[SummaryRow], name: str, plan: Plan, statement: Mapping[str, Any]
+    means: Mapping[str, Sequence[SummaryRow]],
+    name: str,
+    axis: SweptAxis,
+    statement: Mapping[str, Any],
 ) -> str:
-    """One self-contained page. ``plan`` is that of the configuration as it stands; its budget is
-    marked. ``statement`` says what all runs together cost."""
-    currency = plan.mechanism.currency
+    """One self-contained page. ``means`` are by universe; the budget of the configuration as it
+    stands is marked on the ``axis``. ``statement`` says what all runs together cost."""
+    first = next(iter(means.values()))
+    budgets = sorted({r.budget for r in first})
+    return (
+        environment()
+        .get_template("sweep.html")
+        .render(
+            name=name,
+            private=statement["private"],
+            currency=axis.currency,
+            axis=axis,
+            sections=[_section(u, rows, axis, budgets) for u, rows in means.items()],
+            budgets=budgets,
+            repeats=max(r.repeats for r in first),
+            statement=statement,
+            together=upward(statement["epsilon"]["zcdp-tight"]) if axis.currency == RHO else None,
+        )
+    )
+
+
+def _section(
+    universe: str, rows: Sequence[SummaryRow], axis: SweptAxis, budgets: Sequence[Fraction]
+) -> dict[str, Any]:
+    """What the page has of one universe."""
     every = [r for r in rows if r.bin == "all"]
-    levels = list(dict.fromkeys(r.level for r in every))
-    budgets = sorted({r.budget for r in rows})
-    epsilon = {b: tight(b, DELTA) for b in budgets} if currency == RHO else {}
+    epsilon = axis.epsilon(universe, budgets)
     panels = [
-        Markup(_panel([r for r in every if r.level == level], plan, epsilon, f"s{i}"))
-        for i, level in enumerate(levels)
+        Markup(_panel([r for r in every if r.level == level], axis, epsilon, f"{universe}{i}"))
+        for i, level in enumerate(dict.fromkeys(r.level for r in every))
     ]
     noisy = {(r.budget, r.method, r.level, r.query): r for r in every if r.source == "nmf"}
     published = [
@@ -48,39 +93,35 @@ def sweep_page(
         for r in every
         if r.source == "postprocessed"
     ]
-    return (
-        environment()
-        .get_template("sweep.html")
-        .render(
-            name=name,
-            private=statement["private"],
-            currency=currency,
-            panels=panels,
-            epsilon={b: upward(e) for b, e in epsilon.items()},
-            budgets=budgets,
-            repeats=max(r.repeats for r in rows),
-            statement=statement,
-            rows=[(r, n) for r, n in published if r.query in drawn(every)],
-            together=upward(statement["epsilon"]["zcdp-tight"]) if currency == RHO else None,
-        )
-    )
+    return {
+        "records": kind_of(universe).records,
+        "panels": panels,
+        "epsilon": {b: upward(e) for b, e in epsilon.items()},
+        "rows": [(r, n) for r, n in published if r.query in drawn(every)],
+    }
 
 
 def drawn(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
-    """The queries of the panels: at most as many as there are colours."""
-    present = {r.query for r in rows}
-    return tuple(q for q in QUERIES if q in present)[: len(SERIES)] or ("total",)
+    """The queries of the panels: at most as many as there are colours; where none of those is there
+    that are known, but for the total, the first that have errors.
+    """
+    present = dict.fromkeys(r.query for r in rows)
+    known = [q for q in QUERIES if q in present]
+    others = dict.fromkeys(r.query for r in rows if r.mae > 0)
+    chosen = known if len(known) > 1 else list(others) or known
+    return tuple(chosen)[: len(SERIES)] or ("total",)
 
 
 def _panel(
-    rows: Sequence[SummaryRow], plan: Plan, epsilon: Mapping[Fraction, float], name: str
+    rows: Sequence[SummaryRow], axis: SweptAxis, epsilon: Mapping[Fraction, float], name: str
 ) -> str:
     level = rows[0].level
     chart = Chart(4.6, 3.9)
     chart.x.log = chart.y.log = True
     for query, (colour, marker, _) in zip(drawn(rows), SERIES, strict=False):
-        noisy = [r for r in rows if r.query == query and r.source == "nmf"]
-        _theory(chart, noisy, colour, marker, query)
+        asked = [r for r in rows if r.query == query]
+        noisy = [r for r in asked if r.source == "nmf"]
+        _theory(chart, noisy or asked, colour, marker, query, drawn=bool(noisy))
         for method in dict.fromkeys(r.method for r in rows):
             here = [
                 r
@@ -89,20 +130,20 @@ def _panel(
             ]
             _line(chart, here, Look(colour, LINES[method], marker, size=5), f"{query}, {method}")
     if chart.has_data():
-        chart.rule(float(plan.cost), upright=True, dash="-.")
+        chart.rule(float(axis.here), upright=True, dash="-.")
         chart.x.above = [(float(b), f"{e:.3g}") for b, e in epsilon.items()]
         chart.x.above_label = "epsilon at delta = 1e-10" if epsilon else ""
-    chart.x.label = f"{plan.mechanism.currency} (dash-dotted: this configuration)"
+    chart.x.label = f"{axis.label} (dash-dotted: this configuration)"
     chart.y.label = "mean absolute error"
     chart.finish(level_words(level), 2)
-    return chart.svg(name, f"Mean absolute error against {plan.mechanism.currency}: {level}")
+    return chart.svg(name, f"Mean absolute error against {axis.label}: {level}")
 
 
 def _theory(
-    chart: Chart, noisy: Sequence[SummaryRow], colour: str, marker: str, query: str
+    chart: Chart, noisy: Sequence[SummaryRow], colour: str, marker: str, query: str, *, drawn: bool
 ) -> None:
-    """Open marks: measured; dotted: what the noise alone must give."""
-    at = sorted((float(r.budget), r.mae) for r in noisy if r.mae > 0)
+    """Open marks: measured, where all was ``drawn``; dotted: what the noise alone must give."""
+    at = sorted((float(r.budget), r.mae) for r in noisy if drawn and r.mae > 0)
     if at:
         xs, ys = zip(*at, strict=True)
         chart.plot(xs, ys, Look(colour, mark=marker, face="#fff", size=5), f"{query}, noisy")

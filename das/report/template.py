@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 
 import jinja2
@@ -11,7 +11,7 @@ import jinja2
 from das.model.kinds import kind_of
 from das.model.labels import level_inside, level_words
 from das.model.not_private import WARNING, WITHOUT
-from das.report.facts import Epsilon
+from das.report.public import in_bytes
 
 
 @cache
@@ -26,7 +26,7 @@ def environment(**more: Callable[..., object]) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (figure, upward, whole, signed, clock, by_delta)
+    filters = (figure, upward, whole, signed, clock, in_bytes)
     out.filters |= {f.__name__: f for f in filters} | more
     out.filters |= {
         "words": level_words,
@@ -84,11 +84,3 @@ def clock(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def by_delta(rows: Sequence[Epsilon]) -> dict[str, dict[str, str | float]]:
-    """Epsilon by delta and method."""
-    out: dict[str, dict[str, str | float]] = {}
-    for row in rows:
-        out.setdefault(row["delta"], {})[row["method"]] = row["epsilon"]
-    return out

@@ -28,12 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from das.model.budget import Draw, Plan, UnitPath, total
+from das.model.budget import PlannedMeasurement, UnitPath, total
 from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource
+from das.model.plan import Plan
 from das.model.query import Query
 from das.model.schema import Schema
 from das.risk import joint, one_level
@@ -90,7 +91,7 @@ def outlook(plan: Plan, priors: Sequence[float], *, query: str = "detailed") -> 
     """Every draw of the plan for an intruder who sees it alone, then the ladders of ``query`` up
     the paths of the plan.
     """
-    single = [o for d in plan.draws for o in _outlook(plan, [d], priors)]
+    single = [o for d in plan.measurements for o in _outlook(plan, [d], priors)]
     ladders = [_ladder_draws(plan, path, query) for path in plan.paths]
     each = dict.fromkeys(rungs[:n] for rungs in ladders for n in range(2, len(rungs) + 1))
     upward = sorted(each, key=lambda rungs: (len(rungs), -plan.levels.index(rungs[-1].level)))
@@ -111,7 +112,7 @@ def exposure(
     uniques, and by class of the unit's population. ``truth`` is over the ``tree``; units that were
     not measured are left out. Confidential."""
     rows = []
-    for level, name in dict.fromkeys((d.level, d.query) for d in plan.draws):
+    for level, name in dict.fromkeys((d.level, d.query) for d in plan.measurements):
         if level in tree.spine.levels and (queries is None or name in queries):
             histogram = truth[level].open(REASON)
             unit, answer = uniques(histogram, schema.query(name))
@@ -243,7 +244,9 @@ def _rows(
     ]
 
 
-def _outlook(plan: Plan, draws: Sequence[Draw], priors: Sequence[float]) -> list[Outlook]:
+def _outlook(
+    plan: Plan, draws: Sequence[PlannedMeasurement], priors: Sequence[float]
+) -> list[Outlook]:
     total(draws)  # refuses two currencies
     costs: dict[str, Any] = {
         draws[0].mechanism.currency: [float(d.cost) for d in draws],
@@ -266,9 +269,9 @@ def _outlook(plan: Plan, draws: Sequence[Draw], priors: Sequence[float]) -> list
     ]
 
 
-def _ladder_draws(plan: Plan, path: UnitPath, query: str) -> tuple[Draw, ...]:
+def _ladder_draws(plan: Plan, path: UnitPath, query: str) -> tuple[PlannedMeasurement, ...]:
     """The draws of ``query`` up a path, from its lowest unit that is measured, without a gap."""
-    out: list[Draw] = []
+    out: list[PlannedMeasurement] = []
     for place in reversed(path):
         draws = plan.of_class(*place)
         asked = [d for d in draws if d.query == query]

@@ -8,9 +8,9 @@ believes with probability :math:`p` (``prior``), or :math:`k`. He sees :math:`X^
 .. math:: \operatorname{logit} P[X = k + 1 \mid x^*] = \operatorname{logit} p + r(2u - 1)
 
 (equations 10-12). Only :math:`u` matters, so a target who is one of several is as exposed as a
-unique one (supplement, S1.1). Whether he took part, lied, or has an attribute are the same question
-with another meaning of
-:math:`p` (S1.2), as long as the intruder looks at one cell; see :mod:`das.risk.joint` for two.
+unique one (supplement, S1.1). The same formula answers whether he took part, lied, or has an
+attribute, with another meaning of :math:`p` (S1.2). The intruder must look at one cell only: see
+:mod:`das.risk.joint` for two.
 
 In every function the cost is ``rho`` (discrete Gaussian) or ``epsilon`` (geometric), ``neighbours``
 says which convention it is counted in (unbounded: :math:`\sigma^2 = 1/2\rho`), and all numbers may

@@ -138,7 +138,7 @@ def read(columns: NDArray[np.generic], values: Ints, schema: Schema) -> Tables:
         raise InputError(
             "they do not determine the traits, or not the dwellings",
             where="table attack",
-            remedy="the attack wants P1 to P5, or a table of all attributes",
+            remedy="the attack needs P1 to P5, or a table of all attributes",
         )
     traits = _counts(values, joint)
     everybody = np.concatenate([values, traits.totals()[:, None]], axis=1)

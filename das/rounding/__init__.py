@@ -2,7 +2,7 @@
 
 from das.rounding.below import descendants
 from das.rounding.controlled import round_estimate
-from das.rounding.failsafe import mend
-from das.rounding.prices import Margin
+from das.rounding.failsafe import repair
+from das.rounding.prices import Marginal
 
-__all__ = ["Margin", "descendants", "mend", "round_estimate"]
+__all__ = ["Marginal", "descendants", "repair", "round_estimate"]

@@ -17,7 +17,7 @@ from das.model.estimate import Estimate
 from das.model.histogram import Histogram
 from das.model.query import Query
 from das.model.solution import Certificate, Solution
-from das.rounding.prices import Margin, priced
+from das.rounding.prices import Marginal, priced
 from das.solve import round_children
 from das.solve.chain import Drains, Link
 
@@ -30,7 +30,7 @@ def round_estimate(
     chain: Sequence[Query],
     below: tuple[NDArray[np.int64], Bounds] | None = None,
     *,
-    margins: Sequence[Margin] = (),
+    marginals: Sequence[Marginal] = (),
     objective: str = "nearest",
 ) -> tuple[Histogram, Certificate]:
     """The integers of one family: a histogram of its children, and the certificate.
@@ -40,7 +40,7 @@ def round_estimate(
     descendants with known totals, the child of each and their bounds (with joint totals, of whole
     parts: ``Bounds.by_part``).
 
-    ``margins`` are queries that are no chain, whose sums are kept as near as floors and ceilings
+    ``marginals`` are queries that are no chain, whose sums are kept as near as floors and ceilings
     allow: those that nest (coarse ones first) join the chain, and the network keeps them; those
     that cross have prices, found in a few rounds beside a chain, and in more where there is none.
 
@@ -55,7 +55,7 @@ def round_estimate(
             len(estimate.x), cells, *(np.zeros(0, dtype=np.int64),) * 3
         ), Certificate()
     few = bool(chain)
-    chain, crossing = _nested(estimate.cell, bounds, chain, margins)
+    chain, crossing = _nested(estimate.cell, bounds, chain, marginals)
     links = _links(estimate.cell, bounds, chain, with_total=below is None)
     drains = None
     if below is not None and below[1].total is not None:
@@ -91,15 +91,15 @@ def round_estimate(
 
 
 def _nested(
-    cell: NDArray[np.int64], bounds: Bounds, chain: Sequence[Query], margins: Sequence[Margin]
-) -> tuple[list[Query], list[Margin]]:
-    """The chain with all margins that nest in it and in the dwelling groups, fine to coarse; and
-    the other margins.
+    cell: NDArray[np.int64], bounds: Bounds, chain: Sequence[Query], marginals: Sequence[Marginal]
+) -> tuple[list[Query], list[Marginal]]:
+    """The chain with all marginals that nest in it and in the dwelling groups, fine to coarse; and
+    the other marginals.
 
     Coarse ones are tried first: they sum the most cells, so rounding loses most of them.
     """
     nested, crossing = list(chain), []
-    for m in sorted(margins, key=lambda m: m.query.answers):
+    for m in sorted(marginals, key=lambda m: m.query.answers):
         index = m.query.index[cell]
         others = [q.index[cell] for q in nested]
         if _coarsens(index, bounds.group[cell]) and all(

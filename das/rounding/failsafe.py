@@ -12,7 +12,7 @@ which the problem can be solved, with the sum of p.
   the new group has such a cell (a structural zero goes to the cell that differs in fewest
   attributes).
 * The same persons change in every ancestor. So each parent is again the sum of its children; known
-  totals stay, since nobody is added or lost; and when all parents of the level are mended, an
+  totals stay, since nobody is added or lost; and when all parents of the level are repaired, an
   ancestor is a sum of histograms that can be shared out, hence can be, too.
 
 It is a last resort. A parent that was rounded together with its descendants
@@ -40,7 +40,7 @@ from das.solve import least_moves
 Ints = NDArray[np.int64]
 
 
-def mend(
+def repair(
     schema: Schema,
     spine: Spine,
     bounds: Mapping[str, LevelBounds],
@@ -79,7 +79,7 @@ def mend(
         out[above] = Histogram.of(
             h.units, h.cells, *map(np.concatenate, ((h.unit, at), (h.cell, cell), (h.count, count)))
         )
-    return out, Certificate(mended=len(changes), moved=int(count[count > 0].sum()))
+    return out, Certificate(repaired=len(changes), moved=int(count[count > 0].sum()))
 
 
 def _held(h: Histogram, bounds: Bounds) -> Ints:

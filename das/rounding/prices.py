@@ -1,4 +1,4 @@
-r"""Rounding that keeps margins which are no chain.
+r"""Rounding that keeps marginals which are no chain.
 
 A network keeps the sums over nested partitions (:mod:`das.rounding.controlled`). Those that cross
 them (age and occupation) it does not see, and the nearest integers lose rare levels: 300 cells of
@@ -37,7 +37,7 @@ _SHORTER = 0.6  # the step of what has gone too far, as where many children shar
 
 
 @dataclass(frozen=True)
-class Margin:
+class Marginal:
     """A query whose sums the rounding is to keep, and how near: the standard deviation of its noise
     counts.
     """
@@ -55,33 +55,33 @@ def priced(
     rounded: Callable[[Array | None], Solution],
     x: Array,
     cell: NDArray[np.int64],
-    margins: Sequence[Margin],
+    marginals: Sequence[Marginal],
     *,
     few: bool = False,
 ) -> Solution:
     """The best of a few roundings of ``x`` ``(children, cells)`` by what it leaves of the
-    ``margins`` on the cells ``cell``; ``rounded`` gives the rounding at prices ``(children,
+    ``marginals`` on the cells ``cell``; ``rounded`` gives the rounding at prices ``(children,
     cells)``; of ``FEW`` where few will do."""
     best = rounded(None)
-    if not margins or best.status is not Status.OPTIMAL:
+    if not marginals or best.status is not Status.OPTIMAL:
         return best
-    parts = [np.unique(m.query.index[cell], return_inverse=True)[1] for m in margins]
+    parts = [np.unique(m.query.index[cell], return_inverse=True)[1] for m in marginals]
     fraction = x - np.floor(x)
     loose = ((fraction > 1e-6) & (fraction < 1 - 1e-6)).astype(float)
     turns = [np.maximum(0.5 * _sums(loose, p), 1.0) for p in parts]
     prices = [np.zeros_like(t) for t in turns]
     apart = _APART * (np.arange(x.size) * _GOLDEN % 1 - 0.5).reshape(x.shape)
-    off, least = _off(np.asarray(best.x, dtype=float) - x, parts, margins)
+    off, least = _off(np.asarray(best.x, dtype=float) - x, parts, marginals)
     step, before = _STEP / len(parts), least
     for _ in range(FEW if few else ROUNDS):
-        if all((np.abs(o) <= m.close).all() for o, m in zip(off, margins, strict=True)):
+        if all((np.abs(o) <= m.close).all() for o, m in zip(off, marginals, strict=True)):
             break
         for price, o, t in zip(prices, off, turns, strict=True):
             price += step * np.where(np.abs(o) > 0.5, o, 0.0) / t
         found = rounded(
             np.sum([price[:, p] for price, p in zip(prices, parts, strict=True)], axis=0) + apart
         )
-        off, here = _off(np.asarray(found.x, dtype=float) - x, parts, margins)
+        off, here = _off(np.asarray(found.x, dtype=float) - x, parts, marginals)
         if here < least:
             best, least = found, here
         step *= _SHORTER if here > before else 1.0
@@ -90,11 +90,11 @@ def priced(
 
 
 def _off(
-    rest: Array, parts: Sequence[NDArray[np.intp]], margins: Sequence[Margin]
+    rest: Array, parts: Sequence[NDArray[np.intp]], marginals: Sequence[Marginal]
 ) -> tuple[list[Array], float]:
-    """What a rounding leaves of each margin's sums, and its squares in units of what is near."""
+    """What a rounding leaves of each marginal's sums, and its squares in units of what is near."""
     off = [_sums(rest, p) for p in parts]
-    return off, sum(float(np.sum((o / m.close) ** 2)) for o, m in zip(off, margins, strict=True))
+    return off, sum(float(np.sum((o / m.close) ** 2)) for o, m in zip(off, marginals, strict=True))
 
 
 def _sums(values: Array, part: NDArray[np.intp]) -> Array:

@@ -5,7 +5,7 @@ rounding.
 from das.solve.children import children_qp, children_qps
 from das.solve.feasible import FEASIBLE
 from das.solve.kinds import Kinds
-from das.solve.layered import Layered
+from das.solve.layered import LayeredGram
 from das.solve.network import round_children
 from das.solve.partitions import Partitions
 from das.solve.problem import ChildrenQP
@@ -15,7 +15,7 @@ __all__ = [
     "FEASIBLE",
     "ChildrenQP",
     "Kinds",
-    "Layered",
+    "LayeredGram",
     "Partitions",
     "children_qp",
     "children_qps",

@@ -28,62 +28,58 @@ from __future__ import annotations
 
 import numpy as np
 
-from das.solve.company import Company
 from das.solve.layout import Array, added
+from das.solve.problem_batch import ProblemBatch
 
 _ROUNDING = 32 * np.finfo(float).eps  # of some dozens of operations
 
 
 def relative_gap(
-    company: Company, x: Array, slack: tuple[Array, Array], multipliers: tuple[Array, Array]
+    batch: ProblemBatch, x: Array, slack: tuple[Array, Array], multipliers: tuple[Array, Array]
 ) -> Array:
     """The gap of each problem at ``x``. ``slack`` is ``B x - lower`` and ``upper - B x``;
     ``multipliers`` are first guesses of lambda and mu, made admissible here."""
     lam, mu = multipliers
-    variables, sums = company.layout.entries, company.layout.sums
+    variables, sums = batch.layout.entries, batch.layout.sums
     mu = np.where(np.isfinite(slack[0]), mu, np.minimum(mu, 0.0))
     mu = np.where(np.isfinite(slack[1]), mu, np.maximum(mu, 0.0))
-    misfit = company.gram(x) - company.rhs
-    t = company.back(mu) - misfit
-    if company.coupled:
+    misfit = batch.gram(x) - batch.rhs
+    t = batch.back(mu) - misfit
+    if batch.coupled:
         sign = np.maximum(lam, 0.0)
-        whole = company.over_children(
-            t + (sign if company.support is None else np.where(company.support, sign, lam))
+        whole = batch.over_children(
+            t + (sign if batch.support is None else np.where(batch.support, sign, lam))
         )
-        t -= company.to_children(whole / company.layout.children_of_cell)
-    lam = np.maximum(
-        -t - company.diagonal * x, 0.0
-    )  # less stationarity against more complementarity
+        t -= batch.to_children(whole / batch.layout.children_of_cell)
+    lam = np.maximum(-t - batch.diagonal * x, 0.0)  # less stationarity against more complementarity
     e = t + lam
-    if company.support is not None:
-        e = np.where(
-            company.support, e, 0.0
-        )  # an equality there: lambda of either sign, at no cost
+    if batch.support is not None:
+        e = np.where(batch.support, e, 0.0)  # an equality there: lambda of either sign, at no cost
     loss = sums.total(np.where(mu > 0, slack[0], 0.0) * np.maximum(mu, 0.0))
     loss += sums.total(np.where(mu < 0, slack[1], 0.0) * np.maximum(-mu, 0.0))
-    loss += variables.total(lam * x) + _cost(company, e, x)
-    value = variables.total(x * (0.5 * (misfit + company.rhs) - company.rhs))
-    above = half_norm(company, misfit)
+    loss += variables.total(lam * x) + _cost(batch, e, x)
+    value = variables.total(x * (0.5 * (misfit + batch.rhs) - batch.rhs))
+    above = half_norm(batch, misfit)
     return np.asarray(np.abs(loss) / np.maximum(1.0, np.minimum(np.abs(value), above)))
 
 
-def half_norm(company: Company, e: Array) -> Array:
+def half_norm(batch: ProblemBatch, e: Array) -> Array:
     """``1/2 e'G^+ e`` of each problem."""
-    return 0.5 * company.layout.entries.total(e * company.inverse(e))
+    return 0.5 * batch.layout.entries.total(e * batch.inverse(e))
 
 
-def balance(company: Company, primal: Array, dual: Array) -> Array:
+def balance(batch: ProblemBatch, primal: Array, dual: Array) -> Array:
     """Of each problem, the size of a residual in persons over that of one in gradients, both in the
     norm of G. Where G is singular, its missing curvatures count as typical ones."""
-    total = company.layout.entries.total
-    above, below = total(primal * company.gram(primal)), 2 * half_norm(company, dual)
-    if company.null is not None:
-        above += company.typical * total(company.null(primal) ** 2)
-        below += total(company.null(dual) ** 2) / company.typical
+    total = batch.layout.entries.total
+    above, below = total(primal * batch.gram(primal)), 2 * half_norm(batch, dual)
+    if batch.null is not None:
+        above += batch.typical * total(batch.null(primal) ** 2)
+        below += total(batch.null(dual) ** 2) / batch.typical
     return np.asarray(np.sqrt(np.maximum(above, 0.0) / np.maximum(below, 1e-300)))
 
 
-def _cost(company: Company, e: Array, x: Array) -> Array:
+def _cost(batch: ProblemBatch, e: Array, x: Array) -> Array:
     """The least cost found, in P - D, of a residual of stationarity ``e``; infinite where there is
     no bound.
 
@@ -94,10 +90,10 @@ def _cost(company: Company, e: Array, x: Array) -> Array:
     move that rounding makes of zero is no move: of a singular problem the gap leaves out as much as
     such moves cost, 7e-15 of the largest gradient for each person at most (1e-4 of a county of five
     million, whose own scale is 1 where all its measurements fit)."""
-    if company.null is None:
-        return half_norm(company, e)
-    child, variables = company.layout.child_of, company.layout.entries
-    children = int(company.layout.children.sum())
+    if batch.null is None:
+        return half_norm(batch, e)
+    child, variables = batch.layout.child_of, batch.layout.entries
+    children = int(batch.layout.children.sum())
 
     def each(values: Array) -> Array:
         return added(child, values, children)
@@ -107,16 +103,16 @@ def _cost(company: Company, e: Array, x: Array) -> Array:
         np.maximum.at(out, child, values)
         return out
 
-    move = -company.null(e)
-    noise = _ROUNDING * variables.largest(np.abs(company.rhs))
+    move = -batch.null(e)
+    noise = _ROUNDING * variables.largest(np.abs(batch.rhs))
     move = np.where(np.abs(move) <= noise[variables.problem_of], 0.0, move)
     best = np.full(children, np.inf)
-    if company.coupled:
-        parent = company.to_children(company.parent)
+    if batch.coupled:
+        parent = batch.to_children(batch.parent)
         best = each(np.maximum(move, 0) * x + np.maximum(-move, 0) * (parent - x))
-        best = best + each(0.5 * (e + move) * company.inverse(e + move))
-    spans = largest(np.abs(company.null(np.ones_like(e)))) < 1e-6
+        best = best + each(0.5 * (e + move) * batch.inverse(e + move))
+    spans = largest(np.abs(batch.null(np.ones_like(e)))) < 1e-6
     up = move + largest(-move)[child]
-    raised = each(up * x) + each(0.5 * (e + up) * company.inverse(e + up))
-    problem = np.repeat(company.layout.problem, company.layout.children)
-    return added(problem, np.where(spans, np.minimum(best, raised), best), company.layout.problems)
+    raised = each(up * x) + each(0.5 * (e + up) * batch.inverse(e + up))
+    problem = np.repeat(batch.layout.problem, batch.layout.children)
+    return added(problem, np.where(spans, np.minimum(best, raised), best), batch.layout.problems)

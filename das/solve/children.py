@@ -23,8 +23,8 @@ children of a part by :math:`(T_s - \sum_{c \in s} 1'x_c)/|s|`, so its multiplie
 part.
 
 *Many problems* are solved together, each with its own weights and certificate, until its own end
-(:mod:`das.solve.company`): an iteration of a small problem takes a microsecond, to tell numpy of it
-sixty. No answer depends on the company, to the last bit (:mod:`das.solve.layout`).
+(:mod:`das.solve.problem_batch`): an iteration of a small problem takes a microsecond, to tell numpy
+of it sixty. No answer depends on the batch, to the last bit (:mod:`das.solve.layout`).
 
 *Start.* The minimum without bounds, clipped at 0. From an even split of the parent instead, the
 multipliers must first be built up, :math:`\rho` times a violation at a time: fifty times the
@@ -36,7 +36,7 @@ point is within the tolerance and the copies agree."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import groupby
 from time import perf_counter
 from typing import Any
@@ -45,37 +45,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.solution import Solution, Status
-from das.solve.certificate import balance, relative_gap
-from das.solve.company import Company, sort
+from das.solve.alternating import Iteration
 from das.solve.dual import solved
 from das.solve.feasible import FEASIBLE
 from das.solve.kinds import Kinds
-from das.solve.layered import Layered
-from das.solve.layout import Array, Mask, Segments
+from das.solve.layered import LayeredGram
+from das.solve.layout import Array
 from das.solve.partitions import Partitions
 from das.solve.problem import CheckedQP, ChildrenQP
+from das.solve.problem_batch import ProblemBatch, sort
 
-_RELAX = 1.6  # over-relaxation
-_AGREE = (
-    1e-3  # largest disagreement of the copies at which the certificate is looked at, in persons
-)
-_SMALL = 1e-5  # and above which a weight is raised
-_CHECK = 10  # iterations between looks at the residuals
-_FIRST = 2.5  # the first rho, in curvatures of one cell
-_BALANCE = 5.0  # a weight moves when its residuals differ by more than this,
-_ADAPT, _GROW = (
-    30,
-    0.2,
-)  # at most every so many iterations, and ever more seldom, so that they settle
-_WIDEST = 1e8  # they stay within this factor of the typical curvature
-_SCALINGS = 8  # rounds by which an answer is moved into its bounds,
-_LEAST = 1e-3  # by this factor at most
-_TOGETHER = 1 << 14  # variables of one company: their vectors stay in the cache
-_LEAVE = 0.75  # those that have ended leave a company when no more than this share of it goes on
+_TOGETHER = 1 << 14  # variables of one batch: their vectors stay in the cache
+_DENSE = (
+    1 << 22
+)  # numbers of dense matrices of a family (32 MiB), up to which there are two methods
+_STALLED = 2_000  # and steps of conjugate gradients after which the other one takes over
 
 
 def children_qp(
-    gram: Array | Partitions | Kinds | Layered,
+    gram: Array | Partitions | Kinds | LayeredGram,
     rhs: Array,
     parent: Array | None,
     *,
@@ -91,7 +79,7 @@ def children_qp(
     """Solve the problem of the module.
 
     ``gram`` is ``(cells, cells)``, shared, or ``(children, cells, cells)``, or shared
-    :class:`Partitions`, or :class:`Layered` (solved by
+    :class:`Partitions`, or :class:`LayeredGram` (solved by
     :mod:`das.solve.dual`; iterations are steps of conjugate gradients), or :class:`Kinds` of
     children; ``rhs`` ``(children, cells)``; ``parent`` ``(cells,)``, or ``None`` for no coupling.
     ``groups`` is a partition of the cells (``(cells,)`` of group numbers) or, for rows that
@@ -119,14 +107,16 @@ def children_qps(
             would.
     """
     began = perf_counter()
-    large = [i for i, p in enumerate(problems) if isinstance(p.gram, Layered)]
-    prepared = {i: CheckedQP(p) for i, p in enumerate(problems) if not isinstance(p.gram, Layered)}
+    large = [i for i, p in enumerate(problems) if isinstance(p.gram, LayeredGram)]
+    prepared = {
+        i: CheckedQP(p) for i, p in enumerate(problems) if not isinstance(p.gram, LayeredGram)
+    }
     spent = (perf_counter() - began) / max(1, len(prepared))
-    out = {i: solved(problems[i], tol, max_iterations) for i in large}
-    for number in _companies(prepared):
+    out = {i: _of_layers(problems[i], tol, max_iterations) for i in large}
+    for number in _problem_batches(prepared):
         began = perf_counter()
         some = [prepared[i] for i in number]
-        found = _Iteration(Company.of(some)).run(tol, max_iterations)
+        found = Iteration(ProblemBatch.of(some)).run(tol, max_iterations)
         seconds = spent + (perf_counter() - began) / len(number)
         for i, p, end in zip(number, some, found, strict=True):
             # The reported status rests on the certificate alone, not on the iteration's own
@@ -138,7 +128,23 @@ def children_qps(
     return [out[i] for i in range(len(problems))]
 
 
-def _companies(problems: Mapping[int, CheckedQP]) -> Iterator[list[int]]:
+def _of_layers(problem: ChildrenQP, tol: float, max_iterations: int) -> Solution:
+    """By multipliers; where their steps stall, as they can between bounds that leave hardly any
+    room, and dense matrices are small, by alternating directions."""
+    assert isinstance(problem.gram, LayeredGram)
+    children, cells = np.shape(problem.rhs)
+    if children * cells * cells > _DENSE:
+        return solved(problem, tol, max_iterations)
+    found = solved(problem, tol, min(max_iterations, _STALLED))
+    if found.status is Status.OPTIMAL:
+        return found
+    dense = replace(problem, gram=problem.gram.dense())
+    other = children_qps([dense], tol=tol, max_iterations=max_iterations)[0]
+    steps, seconds = found.iterations + other.iterations, found.seconds + other.seconds
+    return replace(other, iterations=steps, seconds=seconds)
+
+
+def _problem_batches(problems: Mapping[int, CheckedQP]) -> Iterator[list[int]]:
     """Which problems are solved together: of one sort, like shapes beside each other, not too
     many.
     """
@@ -148,266 +154,12 @@ def _companies(problems: Mapping[int, CheckedQP]) -> Iterator[list[int]]:
         i: (*sort(p), p.cells, len(p.size), p.children) for i, p in problems.items() if not p.alone
     }
     for _, like in groupby(sorted(keys, key=lambda i: (keys[i], i)), key=lambda i: keys[i][:3]):
-        company, size = list[int](), 0
+        batch, size = list[int](), 0
         for i in like:
             more = problems[i].rhs.size
-            if company and size + more > _TOGETHER:
-                yield company
-                company, size = [], 0
-            company.append(i)
+            if batch and size + more > _TOGETHER:
+                yield batch
+                batch, size = [], 0
+            batch.append(i)
             size += more
-        yield company
-
-
-@dataclass(eq=False)
-class _Copy:
-    """A copy of x, or of its sums, that keeps the bounds; ``dual`` is its multiplier over its
-    ``weight``, rho, one of each problem."""
-
-    lines: Segments
-    value: Array
-    dual: Array
-    weight: Array
-    off: Array = field(
-        init=False
-    )  #: of each problem, the largest disagreement with the original, in persons
-    ratio: Array = field(init=False)  #: of the disagreement to the change of the copy
-
-    def __post_init__(self) -> None:
-        self.each = self.weight[self.lines.problem_of]
-
-    def pull(self) -> Array:
-        out = self.value - self.dual
-        out *= self.each
-        return out
-
-    @property
-    def multiplier(self) -> Array:
-        return -self.each * self.dual
-
-    def relaxed(self, original: Array) -> Array:
-        out = original - self.value
-        out *= _RELAX
-        out += self.value
-        out += self.dual
-        return out
-
-    def follow(self, relaxed: Array, value: Array) -> None:
-        relaxed -= value
-        self.value, self.dual = value, relaxed
-
-    def reweigh(self, typical: Array) -> Mask:
-        """Move the weights to where the residuals call them, up only if persons are off. True where
-        one moved.
-        """
-        balanced = (self.ratio >= 1 / _BALANCE) & (self.ratio <= _BALANCE)
-        moved = ~balanced & ~((self.ratio > 1) & (self.off <= _SMALL))
-        moved &= (
-            np.bincount(self.lines.problem, minlength=len(moved)) > 0
-        )  # where there is something to weigh
-        if moved.any():
-            new = self.weight * np.sqrt(np.clip(self.ratio, 1e-3, 1e3))
-            new = np.where(moved, np.clip(new, typical / _WIDEST, typical * _WIDEST), self.weight)
-            self.dual = self.dual * (self.weight / new)[self.lines.problem_of]
-            self.weight, self.each = new, new[self.lines.problem_of]
-        return moved
-
-    def some(self, lines: Segments, keep: Mask) -> _Copy:
-        here = keep[self.lines.problem_of]
-        copy = _Copy(lines, self.value[here], self.dual[here], self.weight[keep])
-        copy.off, copy.ratio = self.off[keep], self.ratio[keep]
-        return copy
-
-
-@dataclass(frozen=True, eq=False)
-class _End:
-    """The answer to a problem: its blocks, with their kinds, and how good it is after so many
-    iterations.
-    """
-
-    blocks: list[tuple[int, Array]]
-    gap: float
-    residual: float
-    iterations: int
-
-    def x_of(self, p: CheckedQP) -> Array:
-        x = np.empty(p.rhs.shape)
-        for kind, block in self.blocks:
-            x[p.kinds[kind]] = block.reshape(p.cells, -1).T
-        return x
-
-
-class _Iteration:
-    """The state of all problems of a company. ``number`` tells which of those that it began with
-    they are.
-    """
-
-    def __init__(self, company: Company) -> None:
-        self.company, self.number = company, np.arange(company.layout.problems)
-        x = company.inverse(company.rhs)
-        if company.coupled:
-            x = company.meet(x, company.shares(company.inverse) if company.null is None else None)
-        x = self._allowed(x)
-        sums = self._within(company.rows(x))
-        weight = _FIRST * company.typical
-        self.z = _Copy(company.layout.entries, x, np.zeros_like(x), weight)
-        self.v = _Copy(company.layout.sums, sums, np.zeros_like(sums), weight)
-        self.a = company.factored(weight, weight)
-        self.shares = company.shares(self.a)
-
-    def run(self, tol: float, limit: int) -> list[_End]:
-        ends: dict[int, _End] = {}
-        going = np.ones(len(self.number), dtype=bool)
-        due = _ADAPT
-        for k in range(1, limit + 1):
-            look = k % _CHECK == 0
-            self._advance(look)
-            if not look:
-                continue
-            ready = going & (self.z.off <= _AGREE) & (self.v.off <= _AGREE)
-            if ready.any():
-                going &= ~self._ended(ready, tol, k, ends)
-                if not going.any():
-                    break
-                if going[self.z.lines.problem_of].mean() <= _LEAVE:
-                    self._keep(going)
-                    going = going[going]
-            if k >= due:
-                due = k + max(_ADAPT, int(_GROW * k))
-                self._reweigh()
-        if going.any():
-            self._ended(going, None, limit, ends)
-        return [ends[i] for i in range(len(ends))]
-
-    def _allowed(self, x: Array) -> Array:
-        x = np.maximum(x, 0.0)
-        if self.company.support is not None:
-            x *= self.company.support
-        return x
-
-    def _within(self, sums: Array) -> Array:
-        out = np.maximum(sums, self.company.lower)
-        np.minimum(out, self.company.upper, out=out)
-        if self.company.joint is not None:
-            at, parts = self.company.joint
-            out[at] = parts.projected(sums[at])
-        return out
-
-    def _advance(self, look: bool) -> None:
-        """One iteration; on a ``look``, the residuals besides."""
-        s, z, v = self.company, self.z, self.v
-        r = z.pull()
-        r += s.rhs
-        if len(v.value):
-            r += s.back(v.pull())
-        x = self.a(r)
-        if s.coupled:
-            x = s.meet(x, self.shares)
-        old_z, old_v = z.value, v.value
-        z.follow(relaxed := z.relaxed(x), self._allowed(relaxed))
-        if len(v.value):
-            sums = s.rows(x)
-            v.follow(relaxed := v.relaxed(sums), self._within(relaxed))
-        if look:
-            apart = x - z.value
-            z.off, z.ratio = (
-                z.lines.largest(np.abs(apart)),
-                balance(s, apart, z.each * (z.value - old_z)),
-            )
-            apart = sums - v.value if len(v.value) else v.value
-            change = v.weight * v.lines.norm(v.value - old_v)
-            v.off = v.lines.largest(np.abs(apart))
-            v.ratio = s.typical * v.lines.norm(apart) / np.maximum(change, 1e-300)
-
-    def _reweigh(self) -> None:
-        s = self.company
-        moved = self.z.reweigh(s.typical) | self.v.reweigh(s.typical)
-        if moved.any():
-            self.a = s.factored(self.z.weight, self.v.weight, self.a, moved)
-            self.shares = s.shares(self.a, self.shares, moved)
-
-    # --- answers and certificates
-    # --------------------------------------------------------------------------
-
-    def _ended(self, ready: Mask, tol: float | None, k: int, ends: dict[int, _End]) -> Mask:
-        """Of the problems that are ``ready``, those whose certificate is good, or all; their
-        answers to ``ends``.
-        """
-        x = self._repaired()
-        gap, residual = self._certificate(x)
-        near = ready & (residual > FEASIBLE) & (tol is None or gap <= tol)
-        if near.any() and len(self.v.value):
-            scaled = self._scaled(x)
-            gaps, residuals = self._certificate(scaled)
-            better = near & (residuals < residual)
-            x = np.where(better[self.z.lines.problem_of], scaled, x)
-            gap, residual = np.where(better, gaps, gap), np.where(better, residuals, residual)
-        done = ready if tol is None else ready & (gap <= tol) & (residual <= FEASIBLE)
-        layout = self.company.layout
-        first = layout.entries.start[np.cumsum(layout.cells) - layout.cells]
-        for i in np.flatnonzero(done).tolist():
-            ends[int(self.number[i])] = _End([], float(gap[i]), float(residual[i]), k)
-        for b in np.flatnonzero(done[layout.problem]).tolist():
-            size = int(layout.cells[b] * layout.children[b])
-            end = ends[int(self.number[layout.problem[b]])]
-            end.blocks.append((int(layout.kind[b]), x[first[b] : first[b] + size]))
-        return done
-
-    def _keep(self, going: Mask) -> None:
-        self.a = self.company.kept(self.a, going)
-        self.shares = None if self.shares is None else self.company.kept(self.shares, going)
-        self.company, self.number = self.company.some(going), self.number[going]
-        self.z = self.z.some(self.company.layout.entries, going)
-        self.v = self.v.some(self.company.layout.sums, going)
-
-    def _repaired(self) -> Array:
-        """The non-negative copies, each cell scaled so that its children sum to the parent
-        exactly.
-        """
-        return self._summed(self.z.value)
-
-    def _scaled(self, x: Array) -> Array:
-        """Moved into the bounds of the sums by iterative scaling, and back to the parent. Where a
-        parent has thousands of children, each cell is a thousandth of a person off, and each sum of
-        hundreds of cells some tenths: a step for the scaling, as it adds no more than the copies
-        disagree, and a thousand iterations for these."""
-        s = self.company
-        overlap = np.maximum(s.back(s.size), 1.0)  # the rows that each variable is in
-        for _ in range(_SCALINGS):
-            sums = s.rows(x)
-            factor = np.divide(self._within(sums), sums, out=np.ones_like(sums), where=sums > 0)
-            x = self._summed(
-                x * np.exp(s.back(s.size * np.log(np.maximum(factor, _LEAST))) / overlap)
-            )
-        return x
-
-    def _summed(self, z: Array) -> Array:
-        s = self.company
-        if not s.coupled:
-            return z.copy()
-        total = s.over_children(z)
-        x = z * s.to_children(np.divide(s.parent, total, out=np.zeros_like(total), where=total > 0))
-        if (lost := (total <= 0) & (s.parent > 0)).any():
-            able = np.ones_like(z) if s.support is None else s.support
-            share = np.divide(s.parent, s.over_children(able), out=np.zeros_like(total), where=lost)
-            x = np.where(s.to_children(lost), able * s.to_children(share), x)
-        return np.asarray(x)
-
-    def _certificate(self, x: Array) -> tuple[Array, Array]:
-        """The relative gap of each problem at ``x``, and its largest violation of a group bound or
-        of a part's total.
-        """
-        s = self.company
-        sums = s.rows(x)
-        above, below = sums - s.lower, s.upper - sums
-        off = s.layout.sums.largest(np.maximum(-np.minimum(above, below), 0.0) * s.size)
-        mu = self.v.multiplier
-        if (
-            s.joint is not None
-        ):  # an equality for each part: one multiplier, of either sign, shared by its children
-            at, parts = s.joint
-            short = parts.sums(sums[at]) - parts.total
-            off = np.maximum(off, np.abs(short).max() * s.size[at[0]])
-            above[at], below[at] = parts.spread(short, np.inf), parts.spread(-short, np.inf)
-            mu[at] = parts.spread(parts.sums(mu[at]), 0.0)
-        return relative_gap(s, x, (above, below), (self.z.multiplier, mu)), off
+        yield batch

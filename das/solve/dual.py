@@ -2,8 +2,8 @@ r"""Least squares over the children of one parent by its multipliers: for large 
 any matrix of the cells.
 
 The problem of :mod:`das.solve.children` with :math:`G_c = D_c + \sum_r w_{rc} a_r a_r'`
-(:class:`das.solve.layered.Layered`): answers of one cell are the diagonal :math:`D_c`, all others
-0/1 rows :math:`a_r`. With the sums :math:`t_{rc} = a_r'x_c` as variables of their own, let
+(:class:`das.solve.layered.LayeredGram`): answers of one cell are the diagonal :math:`D_c`, all
+others 0/1 rows :math:`a_r`. With the sums :math:`t_{rc} = a_r'x_c` as variables of their own, let
 :math:`y` be the multipliers of all sums: of the measured rows, of the parent, of groups and of
 parts. Given these, every variable is by itself,
 
@@ -24,15 +24,17 @@ beside the squares: for large :math:`h` the scaling of transport problems (Cutur
 :math:`h = 0` the problem. :math:`h` shrinks whenever a step was good, and the multipliers of the
 parent are then set to what makes its cells add up (Newton's method cell by cell). A sum between
 bounds :math:`l, u` is a variable with a proximal term: :math:`e = [v - y/\delta]_l^u`, whose centre
-v follows it (Rockafellar 1976); its corners are smoothed as well. Where bounded sums overlap,
-centres may go round in a circle: the status is then ``INACCURATE``.
+v follows it (Rockafellar 1976); its corners are smoothed as well. Where bounded sums overlap
+or leave little room, centres may go round in a circle: the status is then ``INACCURATE``, and
+:mod:`das.solve.children` solves it another way, unless it is large.
 
 *Steps* solve :math:`(R D^{-1} R' + V + \tau I_E) z = -\nabla F` by conjugate gradients;
 :math:`\tau`, on exact sums alone, keeps z small while steps come out short. They are preconditioned
 by the diagonal, and child by child by the inverse for the coarse queries, :math:`V + A D^{-1} A'`
 with some hundred rows. One product with R takes as many additions as there are queries for each
 variable; where few are positive, they alone. A line search finds a point where the derivative along
-z is small; F itself is not needed, so smoothing needs no integral.
+z is small; F itself is not needed, so smoothing needs no integral. No step is much larger than the
+multipliers: along directions that change no variable, F is nearly flat.
 
 Every variable needs a curvature of its own, :math:`D > 0`: where nothing measures all cells, a weak
 pull to even shares does. *Certificate.* See
@@ -133,12 +135,24 @@ class _Newton:
         damping = np.where(p.exact, self.tau / p.typical, 0.0)
         step = NewtonSystem(p, self.answer.slope(self.s), bend + damping)
         z, spent = step.solve(-gradient, 0.1 if self.answer.smoothing > 1e-2 else 0.01, limit)
+        share = self._bounded(z, wanted)
+        z *= share
         direction = p.rows.spread(z)
         length = _length(lambda a: self._derivative(a, z, direction), float(gradient @ z))
         self.y = self.y + length * z
-        self._follow(length)
+        self._follow(length * share)
         self._settle()
         return spent
+
+    def _bounded(self, z: Array, wanted: Array) -> float:
+        """The share of a step that at most doubles the multipliers, or is as large as they are
+        expected to be. Where bounds hold all sums of a partition and the total is exact, a shift
+        of their multipliers changes no variable and costs next to nothing: without a bound it goes
+        a thousand times too far, and comes back a little with each step."""
+        largest = float(np.abs(z).max(initial=0.0))
+        expected = self.p.typical * np.abs(wanted).max(initial=1.0)
+        most = float(max(expected, np.abs(self.y).max(initial=0.0)))
+        return min(1.0, most / largest) if largest else 1.0
 
     def _derivative(self, length: float, z: Array, direction: Array) -> float:
         s = self.s + length * direction

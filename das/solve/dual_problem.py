@@ -1,4 +1,4 @@
-"""A problem of :class:`das.solve.layered.Layered` matrices, as :mod:`das.solve.dual` has it."""
+"""A problem of :class:`das.solve.layered.LayeredGram` matrices, as :mod:`das.solve.dual` has it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from das.solve.contradictions import refuse_contradictions
 from das.solve.incidence import Incidence, of_index, stacked
-from das.solve.layered import Layered
+from das.solve.layered import LayeredGram
 from das.solve.parts import Parts
 from das.solve.problem import ChildrenQP, sparse_rows
 
@@ -35,7 +35,7 @@ class DualProblem:
     """
 
     def __init__(self, p: ChildrenQP) -> None:
-        assert isinstance(p.gram, Layered)
+        assert isinstance(p.gram, LayeredGram)
         self.rhs = np.ascontiguousarray(np.asarray(p.rhs, dtype=float).T)
         self.cells, self.children = self.rhs.shape
         if not np.isfinite(self.rhs).all():
@@ -73,7 +73,7 @@ class DualProblem:
             able[:, self.parts.bound] &= (self.parts.total > 0)[self.parts.part[self.parts.bound]]
         return able & ~np.asarray(groups.T @ (self.upper <= 0) > 0)
 
-    def _measured(self, gram: Layered) -> None:
+    def _measured(self, gram: LayeredGram) -> None:
         """``queries`` ``(answers, cells)`` of several cells, those of coarse queries first
         (``core`` of them), their ``weight`` ``(answers, children)``, and the ``curvature`` that the
         other answers give."""

@@ -21,7 +21,7 @@ Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class Layered:
+class LayeredGram:
     """``index`` of each query is the number of each cell's answer, ``(cells,)``; ``weight``
     ``(queries, children)``.
     """
@@ -52,6 +52,6 @@ class Layered:
         return len(self.index[0])
 
     def dense(self) -> Array:
-        """The matrices themselves, ``(children, cells, cells)``, for tests."""
+        """The matrices themselves, ``(children, cells, cells)``."""
         same = np.stack([i[:, None] == i[None, :] for i in self.index])
         return np.einsum("qc,qkl->ckl", self.weight, same)

@@ -5,7 +5,7 @@ The children of a problem that share a matrix are a *block*: an array ``(cells, 
 ``(rows, children)`` of their sums. Arrangement follow each other in the vector, those of equal
 shape in a *run*, which one call of a matrix product serves.
 
-*Company makes no difference.* What is said of a problem depends on its own numbers alone, to the
+*The batch makes no difference.* What is said of a problem depends on its own numbers alone, to the
 last bit: all operations are element by element, sums over one line, sums of a problem's lines in
 their order, or one call of BLAS for one block. None adds up across problems, and no shape depends
 on who else is there."""

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from das.solve.contradictions import refuse_contradictions
 from das.solve.curvature import Curvature
 from das.solve.kinds import Kinds
-from das.solve.layered import Layered
+from das.solve.layered import LayeredGram
 from das.solve.partitions import Partitions, PartitionsCurvature
 from das.solve.parts import Parts
 
@@ -28,7 +28,7 @@ _SKEW = 10.0  # the measure of a row stays within this factor of its squared len
 class ChildrenQP:
     """The arguments of :func:`das.solve.children.children_qp`."""
 
-    gram: Array | Partitions | Kinds | Layered
+    gram: Array | Partitions | Kinds | LayeredGram
     rhs: Array
     parent: Array | None
     groups: NDArray[np.generic] | None = None
@@ -98,7 +98,7 @@ class CheckedQP:
 
 
 def _curvature(
-    gram: Array | Partitions | Kinds | Layered, children: int
+    gram: Array | Partitions | Kinds | LayeredGram, children: int
 ) -> Curvature | PartitionsCurvature:
     if isinstance(gram, Partitions):
         return PartitionsCurvature(gram)

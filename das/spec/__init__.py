@@ -9,6 +9,7 @@ from das.spec.dhc import DhcSpec
 from das.spec.parse import Spec, load, of_kind, of_release, of_tree, parse
 from das.spec.published import PublishedSpec
 from das.spec.run import RunSpec
+from das.spec.sdhc import SdhcSpec
 from das.spec.specification import Specification
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "DhcSpec",
     "PublishedSpec",
     "RunSpec",
+    "SdhcSpec",
     "Spec",
     "Specification",
     "budget_toml",

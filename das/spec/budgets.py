@@ -8,8 +8,8 @@ from typing import Any
 
 import tomli_w
 
-from das.model.budget import Plan
 from das.model.kinds import RecordKind
+from das.model.plan import Plan
 from das.spec.run import RunSpec
 
 

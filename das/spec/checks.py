@@ -24,11 +24,7 @@ def check(spec: CountsKeys) -> None:
     levels = spec.geography.levels
     _check_levels(spec)
     _check_spine(spec)
-    if spec.data.columns is not None:
-        Columns.of(spec.data.columns, spec.schema_built)
-    for name, part in spec.own.items():
-        u = spec.universe(name)
-        Columns.of(part.data.columns, u.schema, u.key("data.columns"))
+    _check_columns(spec)
     for u in spec.universes:
         if u.exact.total is not None and u.exact.total not in levels:
             raise SpecError(
@@ -55,6 +51,20 @@ def check(spec: CountsKeys) -> None:
         _check_prior(spec.persons, levels[-1])
     if spec.budget.target is not None:
         spec.budget.target.check(spec.persons.plan)
+
+
+def _check_columns(spec: CountsKeys) -> None:
+    if spec.data.columns is not None:
+        Columns.of(spec.data.columns, spec.schema_built)
+    elif spec.geography.places is not None:
+        raise SpecError(
+            f"the reader {spec.data.reader!r} has all places in its input",
+            where="geography.places",
+            remedy="delete the key: it goes with the reader 'table'",
+        )
+    for name, part in spec.own.items():
+        u = spec.universe(name)
+        Columns.of(part.data.columns, u.schema, u.key("data.columns"))
 
 
 def _check_prior(persons: Universe, lowest: str) -> None:
@@ -107,14 +117,14 @@ def _check_spine(spec: CountsKeys) -> None:
         for key in ("targets", "fanout", "geocodes", "digits"):
             if getattr(g, key) not in (None, ()):
                 raise SpecError(
-                    "this is for an optimised spine",
+                    "this is for an optimized spine",
                     where=f"geography.{key}",
                     remedy='delete it, or set geography.spine = "optimized"',
                 )
         return
     if g.levels[-2:] != LOWEST or "State" not in g.levels[:-2]:
         raise SpecError(
-            "an optimised spine has a level State, and ends with Block_Group and Block",
+            "an optimized spine needs a level State, and must end with Block_Group and Block",
             where="geography.levels",
             remedy='name them, or set geography.spine = "tabulation"',
         )
@@ -202,7 +212,7 @@ def _check_invariants(u: Universe, levels: tuple[str, ...]) -> None:
         return
     if u.schema.dwelling is not None and (u.exact.housing_units or u.exact.group_quarters):
         raise SpecError(
-            "beside bounds on dwellings only totals can be exact",
+            "with bounds on dwellings only totals can be exact",
             where=where,
             remedy="set constraints.housing_units and constraints.group_quarters to false",
         )
@@ -216,8 +226,8 @@ def _check_invariants(u: Universe, levels: tuple[str, ...]) -> None:
                     f"{a.name!r} and {b.name!r}{chain} cross: neither is a sum of the other",
                     where=where,
                     remedy=(
-                        "what is exact must be nested, such as total, sex and 'sex * age': only"
-                        f" then is there a rounding that meets all of it{other}"
+                        "exact queries must nest, such as total, sex and 'sex * age': only then"
+                        f" can rounding keep all of them{other}"
                     ),
                 )
 

@@ -20,8 +20,9 @@ from das.detailed.losses import by_iterations, mixtures
 from das.detailed.tails import drowns
 from das.errors import SpecError
 from das.model.adaptive import PRODUCTS, LevelPlan, Parameters, Product
-from das.model.budget import Draw, Neighbours, Plan, UnitPath, check_covered
+from das.model.budget import Neighbours, PlannedMeasurement, UnitPath, check_covered
 from das.model.chains import UNMEASURED
+from das.model.plan import Plan
 from das.model.population import FINE
 from das.spec.exact import ExactNumber
 from das.spec.parts import Files, Part, Run
@@ -54,7 +55,7 @@ SAYS = (
     ),
     (
         "A record is in several groups of a level at once, in 'stability' of them at most: that"
-        " many answers of each draw differ, and its budget is for all of them. Somebody who writes"
+        " many answers of each measurement differ, and its budget is for all of them. Somebody who writes"
         " down fewer codes is in fewer groups, and loses less."
     ),
     (
@@ -76,19 +77,19 @@ class DetailedRun(Run):
     """``[run]``."""
 
     publication: Literal["detailed-dhc"] = "detailed-dhc"
-    """The Detailed DHC: population groups."""
+    """The Detailed DHC."""
 
 
 class DetailedData(Files):
     """``[data]``."""
 
     path: tuple[str, ...] = ()
-    """A folder of records as SafeTab takes them; ``--data`` replaces it."""
+    """A folder of records in SafeTab's format. ``--data`` replaces it."""
     parameters: str = ""
     """The folder of parameters: ``config.json`` and the code tables."""
     totals: str | None = None
-    """Of households: the published totals of groups of persons. Absent: ``pop-group-totals.txt`` in
-    the folder of the data.
+    """For households: the published totals of persons by group. Absent: ``pop-group-totals.txt``
+    in the folder of the data.
     """
 
 
@@ -98,7 +99,7 @@ class DetailedPart(Part):
     product: ProductName
     """``"persons"`` (SafeTab-P) or ``"households"`` (SafeTab-H)."""
     delta: ExactNumber = DELTA
-    """The privacy statement says epsilon at this delta."""
+    """The privacy statement gives epsilon at this delta."""
 
     @field_validator("delta")
     @classmethod
@@ -148,12 +149,12 @@ class DetailedSpec:
     parameters: Parameters
 
     def __post_init__(self) -> None:
-        if idle := [
-            p for p in self.plans if any(drowns(d.mechanism, d.parameter) for d in p.draws)
+        if drowned := [
+            p for p in self.plans if any(drowns(d.mechanism, d.parameter) for d in p.measurements)
         ]:
             raise SpecError(
-                f"the budget of {idle[0].level} is so small that its noise drowns any count:"
-                f" {float(idle[0].cost):.3g}",
+                f"the budget of {drowned[0].level} is so small that its noise drowns any count:"
+                f" {float(drowned[0].cost):.3g}",
                 where="config.json",
                 remedy="give this level a budget that buys something, or 0, which leaves it out",
             )
@@ -185,7 +186,9 @@ class DetailedSpec:
 
     @cached_property
     def universes(self) -> tuple[Groups, ...]:
-        draws = tuple(d for p in self.plans for d in p.draws if d.unit_class in self.classes(p))
+        draws = tuple(
+            d for p in self.plans for d in p.measurements if d.unit_class in self.classes(p)
+        )
         return (
             Groups(
                 self.parameters.product.name,
@@ -230,14 +233,14 @@ class DetailedSpec:
             neighbouring={name: self._neighbouring},
         )
 
-    def _seen(self, draws: Sequence[Draw]) -> dict[str, dict[DrawCounts, UnitPath]]:
+    def _seen(self, draws: Sequence[PlannedMeasurement]) -> dict[str, dict[DrawCounts, UnitPath]]:
         """By run all that one record can see of some draws, each with a name: of t groups with a
         total alone and s - t with a table for every t that there can be
         (:mod:`das.detailed.losses`), the same t at levels of the same iterations."""
         check_covered(draws, self.universes[0].plan.paths)
         return {run: self._seen_in(run, draws) for run in self.parameters.runs}
 
-    def _seen_in(self, run: str, draws: Sequence[Draw]) -> dict[DrawCounts, UnitPath]:
+    def _seen_in(self, run: str, draws: Sequence[PlannedMeasurement]) -> dict[DrawCounts, UnitPath]:
         noises = sorted({(d.mechanism, d.parameter) for d in draws}, key=lambda noise: noise[1])
         number = {noise: i for i, noise in enumerate(noises)}
         drawn: dict[tuple[str, str], NDArray[np.int64]] = {
@@ -274,12 +277,12 @@ class DetailedSpec:
             for seen, name in out.values()
         }
 
-    def _neighbouring(self, draws: Sequence[Draw]) -> Differing:
+    def _neighbouring(self, draws: Sequence[PlannedMeasurement]) -> Differing:
         """A record added or removed."""
         names, runs = _numbered(self._seen(draws))
         return _moves(names, [(i,) for run in runs for i in run])
 
-    def _changes(self, draws: Sequence[Draw]) -> list[Change]:
+    def _changes(self, draws: Sequence[PlannedMeasurement]) -> list[Change]:
         """A record replaced; what is in its cells; its groups; its place."""
         paths = self.universes[0].plan.paths
         (names, runs), there = _numbered(self._seen(draws)), [(p, p) for p in paths]
@@ -328,10 +331,9 @@ def _moves(names: Mapping[DrawCounts, UnitPath], moves: Iterable[tuple[int, ...]
 
 
 def _cut(
-    moves: Sequence[tuple[UnitPath, UnitPath]], draws: Sequence[Draw]
+    moves: Sequence[tuple[UnitPath, UnitPath]], draws: Sequence[PlannedMeasurement]
 ) -> list[tuple[UnitPath, UnitPath]]:
-    """Moves of which each sees one of the draws at least; where none is left out, all draws are on
-    a path.
-    """
+    """Moves of which each sees one of the measurements at least; where none is left out, all
+    measurements are on a path."""
     places = {d.place for d in draws}
     return [move for move in moves if places & {place for path in move for place in path}]

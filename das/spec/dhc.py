@@ -1,4 +1,4 @@
-"""The specification of the demographic file: three universes over the tree of an earlier
+"""The specification of the DHC: three universes over the tree of an earlier
 redistricting release.
 
 The production budgets are in :mod:`das.model.dhc.strategy`; a configuration says which of them each
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -17,10 +18,11 @@ from pydantic import Field, field_validator, model_validator
 from das.accounting.document import Invariant
 from das.accounting.statement import Terms
 from das.errors import SpecError
-from das.model.budget import Draw, Plan, dearest
+from das.model.budget import PlannedMeasurement, dearest
 from das.model.dhc import strategy
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind, kind_of
+from das.model.plan import Plan
 from das.model.post_processing import Method
 from das.model.schema import Schema
 from das.model.strategy import Strategy
@@ -39,7 +41,7 @@ class DhcRun(Run):
     """``[run]``."""
 
     publication: Literal["dhc"] = "dhc"
-    """The demographic file."""
+    """The DHC: persons, units and households."""
 
 
 class DhcData(Files):
@@ -55,42 +57,43 @@ class Earlier(Part):
     """``[constraints]``: what is published exactly, outside the guarantee."""
 
     from_: str = Field(default="", alias="from")
-    """A redistricting release of the same blocks, whose published counts the persons and units of
-    every block have. In a release: its name.
+    """Path of a redistricting release for the same blocks. Person and unit counts in every block
+    are held to its published values. In a release: its name.
     """
     digest: str = ""
-    """Of a release: SHA-256 of the privacy statement of that release."""
+    """In a release: SHA-256 of that release's privacy statement."""
     exact: tuple[tuple[str, str], ...] = ()
-    """Of a release: level and query of the counts of persons that are exact in that release, and so
+    """In a release: level and query of the person counts that are exact in that release, and so
     are exact here.
     """
     rho: dict[str, ExactNumber] = Field(default={})
-    """Of a release: by universe, what that release cost of one record that is replaced."""
+    """In a release: by universe, what that release cost for one replaced record."""
 
 
 class DhcGeography(Part):
     """``[geography]``."""
 
     levels: tuple[str, ...] = Field(min_length=2)
-    """The lower levels of the tree of the earlier release, or all, root first."""
+    """Levels of the earlier release's tree: all of them, or the lower ones, root first."""
 
 
 class DhcBudget(Part):
-    """``[budget]``: zCDP, of neighbours that differ in one record of one universe (bounded)."""
+    """``[budget]``: the budgets under zCDP. Neighbours differ in one replaced record of one
+    universe (bounded)."""
 
     persons: ExactNumber = Fraction(1)
-    """A multiple of the rho that production spent on each query of persons."""
+    """Multiple of production's rho for each query of persons."""
     units: ExactNumber = Fraction(1)
-    """The same of units."""
+    """Multiple of production's rho for each query of units."""
     households: ExactNumber = Fraction(1)
-    """The same of households."""
+    """Multiple of production's rho for each query of households."""
     where: Literal["US", "PR"] = "US"
-    """Whose production budgets: those of the nation, or of Puerto Rico."""
+    """The production budgets to use: those of the nation, or of Puerto Rico."""
     delta: ExactNumber = Fraction(1, 10**10)
-    """The privacy statement says epsilon at this delta."""
+    """The privacy statement gives epsilon at this delta."""
     levels: dict[str, str] = Field(default={})
-    """Level of the tree, and the level of the production tree whose budget it has. Absent: that of
-    its name, and a tract's is that of ``Tract_Subset``."""
+    """A level of the tree, and the level of the production tree whose budget it has. Absent: the
+    level of the same name, except that tracts have the budget of ``Tract_Subset``."""
 
     @field_validator("persons", "units", "households")
     @classmethod
@@ -110,14 +113,14 @@ class DhcBudget(Part):
 @dataclass(frozen=True, eq=False)
 class DhcUniverse(Frozen):
     """Records of one kind, the strategy by which they are measured and estimated, and the query
-    ``tie`` whose answers are exact in every lowest unit: published before, or, where it ``rests``
-    on another universe, by that. What is ``exact`` of it is published as it is true; its records
-    may be ``housed`` where there are facilities alone."""
+    ``fixed_query`` whose answers are exact in every lowest unit: published before, or, where it
+    ``rests_on`` on another universe, by that. What is ``exact`` of it is published as it is true;
+    its records may be ``housed`` where there are facilities alone."""
 
     kind: RecordKind
     strategy: Strategy
-    tie: str
-    rests: str | None = None
+    fixed_query: str
+    rests_on: str | None = None
     exact: str | None = None
     housed: bool = False
 
@@ -138,8 +141,8 @@ class DhcEstimation(Part):
     """``[estimation]``."""
 
     method: Method = "topdown"
-    """Each level from its own measurements given the level above, or, of queries with at most 100
-    answers, from those of all levels.
+    """`"topdown"`: each level from its own measurements, given the level above.
+    `"full-information"`: queries with at most 100 answers from the measurements of all levels.
     """
 
     @property
@@ -151,13 +154,11 @@ class DhcEstimation(Part):
 
 
 class DhcSpec(Specification):
-    """A whole run of the demographic file. Frozen; every part checked against the others."""
+    """A whole run of the DHC. Frozen; every part checked against the others."""
 
-    title: ClassVar[str] = "the demographic file (DHC)"
-    remedy: ClassVar[str] = (
-        "das run, check, status, estimate --from, account, tables, intervals, nmf verify, store"
-        " push and store pull take it or its releases"
-    )
+    title: ClassVar[str] = "the DHC"
+    rests_on: ClassVar[str] = "constraints.from"
+    remedy: ClassVar[str] = "docs/publications.md lists the commands that take it or its releases"
 
     run: DhcRun
     data: DhcData = DhcData()
@@ -184,8 +185,8 @@ class DhcSpec(Specification):
                 )
         if self.run.entropy != "keyed":
             raise ValueError(
-                "run.entropy: noise on request must be the same when it is asked again: only"
-                ' "keyed" can be'
+                "run.entropy: on-demand noise must be the same when it is requested again: only"
+                ' "keyed" ensures this'
             )
         return self
 
@@ -205,9 +206,9 @@ class DhcSpec(Specification):
             )
         )
         return (
-            DhcUniverse(kind_of(PERSONS), persons, strategy.PERSONS_TIE, housed=True),
-            DhcUniverse(kind_of(UNITS), units, strategy.UNITS_TIE, exact=strategy.UNITS_EXACT),
-            DhcUniverse(kind_of(HOUSEHOLDS), households, strategy.HOUSEHOLDS_TIE, rests=UNITS),
+            DhcUniverse(kind_of(PERSONS), persons, strategy.PERSONS_FIXED, housed=True),
+            DhcUniverse(kind_of(UNITS), units, strategy.UNITS_FIXED, exact=strategy.UNITS_EXACT),
+            DhcUniverse(kind_of(HOUSEHOLDS), households, strategy.HOUSEHOLDS_FIXED, rests_on=UNITS),
         )
 
     def universe(self, name: str) -> DhcUniverse:
@@ -219,6 +220,9 @@ class DhcSpec(Specification):
             for lv in self.geography.levels
         }
         return Strategy(of.schema, rho, of.outer)
+
+    def lacks_input(self, paths: Sequence[Path]) -> bool:
+        return not (paths or self.data.path or self.constraints.from_)
 
     @property
     def exact(self) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -270,7 +274,7 @@ class DhcSpec(Specification):
             relations=self._relations,
         )
 
-    def _relations(self, draws: Mapping[str, Sequence[Draw]]) -> tuple[str, ...]:
+    def _relations(self, draws: Mapping[str, Sequence[PlannedMeasurement]]) -> tuple[str, ...]:
         costs = {u.name: dearest(draws.get(u.name, ()), u.plan.paths) for u in self.universes}
         return sentences(costs, self.constraints.rho, self.budget.delta)
 

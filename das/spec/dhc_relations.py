@@ -9,10 +9,10 @@ empty and another taken. Under bounded neighbours :math:`\rho` is the cost of *o
 the i-th takes 1 from one answer and gives 1 to another, :math:`v_i = e_{b_i} - e_{a_i}`, so that
 :math:`\|\sum_i v_i\| \le \sum_i \|v_i\| \le k \sqrt 2`. Discrete Gaussian noise under an integer
 shift :math:`v` costs :math:`\|v\|^2 / 2\sigma^2`: at most :math:`k^2` times what one record does,
-:math:`2 / 2\sigma^2`. Summed over the draws it is :math:`k^2 \rho`, which is reached where all k
-change alike in one block. Where no two of them change the same answer of any draw, :math:`\|\sum_i
-v_i\|^2 = \sum_i \|v_i\|^2 \le 2 k`: then it is :math:`k \rho`. (So records do not just add up. At
-the root every two of them are in one unit, and may be in one answer.)
+:math:`2 / 2\sigma^2`. Summed over the measurements it is :math:`k^2 \rho`, which is reached where
+all k change alike in one block. Where no two of them change the same answer of any draw,
+:math:`\|\sum_i v_i\|^2 = \sum_i \|v_i\|^2 \le 2 k`: then it is :math:`k \rho`. (So records do not
+just add up. At the root every two of them are in one unit, and may be in one answer.)
 
 *Several universes, several releases* are independent draws about the same change: their
 :math:`\rho` add up.

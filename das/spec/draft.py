@@ -10,19 +10,27 @@ from pathlib import Path
 import tomli_w
 
 from das.errors import SpecError
+from das.model.attribute import Attribute
 from das.model.profile import ColumnProfile, InputProfile
-from das.model.schema import Attribute
 from das.spec.guess import RARE, Guess
 
 UNKNOWN = ("unknown", "missing", "not-stated")
 
 
-def draft(table: InputProfile, found: Guess, name: str, *, rare: bool = False) -> str:
+def draft(
+    table: InputProfile, found: Guess, name: str, *, rare: bool = False, places: str | None = None
+) -> str:
     """The whole configuration, commented. ``rare``: with all levels of the table, also those that
-    few rows have. No number of records is in it."""
+    few rows have. ``places`` is the path of a table of all places. No number of records is in
+    it."""
     return (
         "\n".join(
-            [*_head(table, name), *_data(table, found), *_schema(found, rare), *_measured(found)]
+            [
+                *_head(table, name),
+                *_data(table, found),
+                *_schema(found, rare),
+                *_measured(found, places),
+            ]
         )
         + "\n"
     )
@@ -162,7 +170,7 @@ def _schema(found: Guess, rare: bool) -> Iterator[str]:
         yield f"{_key(n)} = [{', '.join(map(_text, _levels(c, rare)))}]{some}"
 
 
-def _measured(found: Guess) -> Iterator[str]:
+def _measured(found: Guess, listed: str | None) -> Iterator[str]:
     places = _named([*found.geography, *found.areas], _level)
     levels = [
         "All" if "Country" in places else "Country",
@@ -172,6 +180,9 @@ def _measured(found: Guess) -> Iterator[str]:
         "",
         "[geography]",
         f"levels = [{', '.join(map(_text, levels))}]     # the first one is the root",
+        '# places = "places.csv"     # a table of all places, also of those where nobody lives'
+        if listed is None
+        else f"places = {_text(listed)}     # all places, also those where nobody lives",
     )
     yield from (
         "",
@@ -200,6 +211,19 @@ def _measured(found: Guess) -> Iterator[str]:
         yield 'detailed = "1/2"'
 
 
+def of_phsafe(name: str, folder: Path, parameters: Path) -> str:
+    """A configuration of the S-DHC, as PHSafe makes it of a folder."""
+    lines = [
+        '# The S-DHC (docs/sdhc.md), as PHSafe makes it. Better at the same budget: mode = "tight".',
+        "",
+        tomli_w.dumps({"run": {"name": name, "publication": "sdhc"}}),
+        "# Paths as seen from where the command is run.",
+        tomli_w.dumps({"data": {"path": str(folder), "parameters": str(parameters)}}),
+        tomli_w.dumps({"sdhc": {"mode": "phsafe"}}),
+    ]
+    return "\n".join(lines)
+
+
 def of_folders(name: str, product: str, parameters: Path, data: Path) -> str:
     """A configuration of the Detailed DHC, whose folders are these."""
     lines = [
@@ -208,7 +232,7 @@ def of_folders(name: str, product: str, parameters: Path, data: Path) -> str:
         tomli_w.dumps({"run": {"name": name, "publication": "detailed-dhc"}}),
         "# Paths as seen from where the command is run.",
         tomli_w.dumps({"data": {"path": str(data), "parameters": str(parameters)}}),
-        "# The privacy statement says epsilon at this delta.",
+        "# The privacy statement gives epsilon at this delta.",
         tomli_w.dumps({"detailed": {"product": product, "delta": "1e-10"}}),
     ]
     return "\n".join(lines)

@@ -111,12 +111,21 @@ class Guess:
     left: dict[str, str] = field(default_factory=dict)  #: column, and why it is not used
 
 
-def guess(table: InputProfile, geography: Sequence[str] = (), *, rare: bool = False) -> Guess:
+def guess(
+    table: InputProfile,
+    geography: Sequence[str] = (),
+    *,
+    rare: bool = False,
+    places: InputProfile | None = None,
+) -> Guess:
     """``geography`` names the columns of the places, from the top down, where that is not to be
-    guessed. ``rare``: levels of few rows count, too.
+    guessed. ``rare``: levels of few rows count, too. ``places`` is a table of all of them: what it
+    has is no attribute, and what it has not is neither a level nor an area nor a name.
 
     Raises :class:`InputError` where no column is one of places, or none an attribute.
     """
+    if places is not None:
+        table = table.at_places(places)
     by_name = {c.name: c for c in table.columns}
     if unknown := [g for g in geography if g not in by_name]:
         raise InputError(
@@ -134,6 +143,7 @@ def guess(table: InputProfile, geography: Sequence[str] = (), *, rare: bool = Fa
         None,
     )
     rest = [c for c in table.columns if c is not out.count]
+    listed = set() if places is None else {c.name for c in places.columns}
     across = [c for c in rest if _words(c) & ACROSS and c.name not in geography]
     rest = [c for c in rest if c not in across]
     codes = [c for c in rest if not _words(c) & NAMES]
@@ -146,16 +156,39 @@ def guess(table: InputProfile, geography: Sequence[str] = (), *, rare: bool = Fa
             c
             for c in rest
             if c not in out.geography and c not in out.areas and c.name not in out.left
+            if places is None or c.name in listed
         ],
-        table.rows,
+        table.rows if places is None else None,
     )
     rest = [
         c
         for c in rest
         if c not in out.geography and c not in out.areas and c not in out.names.values()
     ]
+    if places is not None:
+        rest = _kept(out, rest, listed)
     _attributes(out, rest, 1 if rare else RARE)
     return out
+
+
+def _kept(out: Guess, rest: list[ColumnProfile], listed: set[str]) -> list[ColumnProfile]:
+    """What can be an attribute, where places are ``listed`` with these columns. Raises
+    :class:`InputError` for a level that they do not have."""
+    if lost := [c.name for c in out.geography if c.name not in listed]:
+        raise InputError(
+            f"the table of places has no column {lost[0]!r}, which looks like one of places",
+            where="--places",
+            remedy="add it, or name the columns of places: --geography region,village",
+        )
+    for c in [*out.areas, *out.names.values()]:
+        if c.name not in listed:
+            out.left[c.name] = "it is the same for all of a place, and not in the table of places"
+    out.areas = [c for c in out.areas if c.name in listed]
+    out.names = {level: c for level, c in out.names.items() if c.name in listed}
+    for c in rest:
+        if c.name in listed:
+            out.left.setdefault(c.name, "it is of places: name it under areas or names to use it")
+    return [c for c in rest if c.name not in listed]
 
 
 def _word(name: str) -> str:
@@ -224,6 +257,17 @@ def _places(out: Guess, chosen: list[ColumnProfile], *, asked: bool) -> None:
     if asked:
         out.geography, out.within_parent = chosen, True
         return
+    _by_containment(out, chosen, _contained(by_size))
+
+
+def _by_containment(out: Guess, chosen: list[ColumnProfile], chain: list[ColumnProfile]) -> None:
+    """The levels where not all of the ``chosen`` columns are in the longest ``chain``: that, or,
+    where codes repeat, the columns with names of places."""
+    rest = [c for c in chosen if c not in chain]
+    if len(chain) > 1 and not any(_repeats(c, chain[-1]) for c in rest):
+        out.geography = chain
+        _across(out, rest)
+        return
     named = [c for c in chosen if _rank(c.name) is not None] or chosen
     lowest = named[-1]
     across = [c for c in chosen if c not in named]
@@ -232,9 +276,27 @@ def _places(out: Guess, chosen: list[ColumnProfile], *, asked: bool) -> None:
     else:  # codes of the lowest level are unique: what does not nest above it is across
         chain = _longest(named)
         across += [c for c in named if c not in chain]
-        named = chain
+        named = list(chain)
     out.geography = named
     _across(out, across)
+
+
+def _contained(by_size: Sequence[ColumnProfile]) -> list[ColumnProfile]:
+    """The longest chain of columns in which each value lies in one of the column before, whatever
+    their names say; of the longest that with the smallest places."""
+    return max((_longest(by_size[: i + 1]) for i in range(len(by_size))), key=_finest)
+
+
+def _finest(chain: Sequence[ColumnProfile]) -> tuple[int, int]:
+    return len(chain), len(chain[-1].values)
+
+
+def _repeats(column: ColumnProfile, lowest: ColumnProfile) -> bool:
+    """Whether a column, in no chain with the ``lowest`` places, has codes that repeat in different
+    places above it: it is named as smaller places than those, and is not made of whole ones."""
+    last = len(RANKS)
+    ranks = [last if (r := _rank(c.name)) is None else r for c in (column, lowest)]
+    return _rank(column.name) is not None and ranks[0] > ranks[1] and not lowest.nests_in(column)
 
 
 def _across(out: Guess, columns: Sequence[ColumnProfile]) -> None:
@@ -250,14 +312,15 @@ def _across(out: Guess, columns: Sequence[ColumnProfile]) -> None:
             )
 
 
-def _of_places(out: Guess, columns: Sequence[ColumnProfile], rows: int) -> None:
-    """Names of places, and other things that are the same for all of a place."""
+def _of_places(out: Guess, columns: Sequence[ColumnProfile], rows: int | None) -> None:
+    """Names of places, and other things that are the same for all of a place: of so many ``rows``
+    that it is no chance, or columns of a table of places (``None``)."""
     levels = {
         c.name: _combined(out.geography[: i + 1] if out.within_parent else [c])
         for i, c in enumerate(out.geography)
     }
     lowest = _combined(out.geography)
-    if len(np.unique(lowest.index)) * ROWS > rows:
+    if rows is not None and len(np.unique(lowest.index)) * ROWS > rows:
         return
     for c in columns:
         if c.empty or len(c.values) < 2 or not lowest.nests_in(c):

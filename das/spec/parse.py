@@ -14,6 +14,7 @@ from das.spec.detailed import DetailedFolders
 from das.spec.dhc import DhcSpec
 from das.spec.published import PublishedSpec
 from das.spec.run import RunSpec
+from das.spec.sdhc import SdhcSpec
 from das.spec.specification import Specification
 from das.spec.tree import check_numbers, override, renamed, tree_of
 
@@ -24,7 +25,8 @@ SpecKind = TypeVar("SpecKind", bound=Specification)
 
 #: By ``run.publication``, the specification that has it; without that key, the first.
 SPECIFICATIONS: dict[str, type[Specification]] = {
-    kind.publication(): kind for kind in (RunSpec, DhcSpec, DetailedFolders, PublishedSpec)
+    kind.publication(): kind
+    for kind in (RunSpec, DhcSpec, DetailedFolders, SdhcSpec, PublishedSpec)
 }
 
 

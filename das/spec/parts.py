@@ -12,14 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from das.accounting.target import Target
 from das.errors import SpecError
+from das.model.attribute import Attribute
 from das.model.grouping import Grouping
 from das.model.kinds import PERSONS
+from das.model.labels import ENGLISH, HeadingWords
 from das.model.measured_spine import FANOUT
 from das.model.mechanism import EPSILON, RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.post_processing import Method, PriorName
 from das.model.readers import READERS, TABLE
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.model.schemas import SCHEMAS
 from das.spec.exact import ExactNumber
 
@@ -49,14 +51,14 @@ class Run(Part):
     """``[run]``; each publication has its own, with its ``publication``."""
 
     name: str = Field(min_length=1, coerce_numbers_to_str=True)
-    """Names the run, its default folder and its outputs."""
+    """Name of the run, its default folder and its outputs."""
     seed: int | None = Field(default=None, ge=0, strict=True)
     """Makes the run repeatable **and not private**; every output says so. Absent: private."""
     entropy: Literal["keyed", "forgetful", "kernel"] = "keyed"
-    """Random bits: AES-256 keyed by what is measured under a run key, which is kept until all is
-    measured, so that what is measured again is the same draw; or under a key that is never stored;
-    or the operating system for every byte (slow). With the last two, what was being drawn when a
-    run stopped is spent."""
+    """The source of random bits. `"keyed"`: AES-256 with a run key that is kept until everything
+    is measured, so a repeated measurement has the same noise. `"forgetful"`: the same with a key
+    that is never stored. `"kernel"`: the operating system supplies every byte (slow). With the
+    last two, a run that stops loses the budget of the measurements in progress."""
 
     @property
     def private(self) -> bool:
@@ -68,18 +70,19 @@ class CountsRun(Run):
     """``[run]``."""
 
     publication: Literal["counts"] = "counts"
-    """What is published: counts over a tree; ``"dhc"``: the demographic file; ``"detailed-dhc"``:
-    population groups. Each has tables of its own."""
+    """The publication: ``"counts"`` (counts over a tree), ``"dhc"`` (the DHC),
+    ``"detailed-dhc"`` (the Detailed DHC) or ``"sdhc"`` (the S-DHC). Each has its own configuration tables."""
 
 
 class Files(Part):
     """Where data are, and in which encoding."""
 
     path: tuple[str, ...] = ()
-    """Files or folders, one or a list, read together; relative to where the command is run."""
+    """A file or folder, or a list of them, read together. Paths are relative to the folder where
+    you run the command."""
     encoding: str = "utf-8"
-    """That of the text: ``"latin-1"``, ``"cp1252"``, ``"utf-16"``, or any other that Python
-    knows.
+    """Text encoding of the input: ``"latin-1"``, ``"cp1252"``, ``"utf-16"``, or any other that
+    Python knows.
     """
 
     @field_validator("path", mode="before")
@@ -103,8 +106,8 @@ class TableData(Files):
     """``[universes.<name>.data]``: the tables of a universe of your own."""
 
     columns: dict[str, Any]
-    """Which column holds what, as under ``[data.columns]``; the last level of its geography joins a
-    record to its place.
+    """The columns, as under ``[data.columns]``. The last level of its geography joins a record
+    to its place.
     """
 
 
@@ -112,14 +115,14 @@ class Data(Files):
     """``[data]``."""
 
     reader: ReaderName
-    """The format of the input: redistricting files of 2010 or 2020, the 1940 extract of IPUMS, a
+    """The format of the input: redistricting files of 2010 or 2020, the 1940 IPUMS extract, a
     privacy-protected microdata file, or a table of your own."""
     path: tuple[str, ...] = ()
-    """Files or folders, one or a list, read together; relative to where the command is run.
-    ``--data`` replaces it.
+    """A file or folder, or a list of them, read together. Paths are relative to the folder where
+    you run the command. ``--data`` replaces it.
     """
     columns: dict[str, Any] | None = None
-    """For the reader ``table``: which column holds what; see *Your own data*."""
+    """For the reader ``table``: the columns that it reads; see *Your own data*."""
 
     @model_validator(mode="after")
     def _columns_for_tables(self) -> Data:
@@ -133,27 +136,39 @@ class Data(Files):
 
 
 class GroupingPart(Part):
-    """``[schema.groupings.<name>]``: a coarser view of one attribute, a query of its own."""
+    """``[schema.groupings.<name>]``: a grouping of the levels of one attribute. It is a query of
+    its own."""
 
     attribute: str
     """The attribute that it groups."""
     groups: dict[str, tuple[str, ...]]
-    """Name of each group, and the levels in it; each level in exactly one."""
+    """The name of each group, and its levels. Each level must be in exactly one group."""
 
 
 class LabelsPart(Part):
-    """``[schema.labels.<name>]``: what people read in place of the codes of an attribute or
-    grouping.
+    """``[schema.labels.<name>]``: labels that replace the codes of an attribute or grouping in
+    tables and pages.
     """
 
     title: str | None = None
     """Such as ``"Voting age"``; absent: the name itself."""
     levels: dict[str, str] = {}
-    """Code of a level (or group), and its label; one that is left out keeps its code."""
+    """The code of a level (or group), and its label. Levels that you omit keep their code."""
+
+
+class WordsPart(Part):
+    """``[schema.words]``: the words of headings that are no label of yours, in another language."""
+
+    total: str = ENGLISH.total
+    """The heading of a total."""
+    by: str = ENGLISH.by
+    """Between attributes: "Sex by Age"."""
+    everything: str = ENGLISH.everything
+    """The title of the query ``detailed``."""
 
 
 class SchemaPart(Part):
-    """``[schema]``: the attributes of a record, whose combinations are the cells of the
+    """``[schema]``: the attributes of a record. Their combinations are the cells of the
     histogram.
     """
 
@@ -167,13 +182,15 @@ class SchemaPart(Part):
     """Coarser views of attributes, by name."""
     labels: dict[str, LabelsPart] = {}
     """Words for pages and tables, for attributes and groupings of any schema."""
+    words: WordsPart | None = None
+    """Words for headings, such as "Total"."""
     impossible: tuple[dict[str, tuple[str, ...]], ...] = ()
-    """Combinations that cannot occur, each a table of attributes or groupings and levels; their
-    cells are always 0.
+    """Structural zeros: combinations that cannot occur. Each is a table of attributes or
+    groupings and levels; its cells are always 0.
     """
     dwelling: str | None = None
-    """The attribute that says where a person lives, its first level a household in a housing unit,
-    the others types of group quarters; housing units and facilities then bound it."""
+    """The attribute that says where a person lives. Its first level is a household in a housing
+    unit, the others are types of group quarters. Housing units and facilities then bound it."""
 
     def build(self) -> Schema:
         """The schema: a published one by name, or the one written out here, with its labels."""
@@ -189,6 +206,7 @@ class SchemaPart(Part):
             schema,
             attributes=tuple(map(self._labelled, schema.attributes)),
             recodes=tuple(map(self._labelled, schema.recodes)),
+            words=schema.words if self.words is None else HeadingWords(**self.words.model_dump()),
         )
 
     def _labelled(self, named: Named) -> Named:
@@ -232,27 +250,29 @@ class Geography(Part):
     levels: tuple[str, ...] = Field(min_length=1)
     """The levels of the tree, from the root down; those below the root are fields of the input."""
     spine: Literal["tabulation", "optimized"] = "tabulation"
-    """The tree that is measured: that of the codes of the input, or the one that the Bureau
-    optimised for 2020.
+    """The tree that is measured: `"tabulation"`, the tree of the input's codes, or
+    `"optimized"`, the Bureau's optimized spine of 2020.
     """
+    places: str | None = None
+    """For the reader ``table``: a table of all places, also of those where nobody lives, with the
+    columns that ``data.columns`` names for levels, areas, names and housing units."""
     define: dict[str, tuple[str, ...]] = {}
-    """Levels that are products of fields: a unit for each combination that occurs."""
+    """Levels that are products of fields, with a unit for each combination that occurs."""
     targets: tuple[str, ...] | None = None
-    """With an optimised spine: areas that its block groups keep apart. Each is a field of the input
-    (``"Place"``, ``"SLDL"``, ``"VTD"``; ``"Block_Group"`` for those of tabulation), or a list of
-    blocks: the path of a file whose name has a ``.`` in it (``"precincts.csv"``), relative to where
-    the command is run. Absent: those of 2020 alone."""
+    """With an optimized spine: areas that no block group may straddle. Each is a field of the
+    input (``"Place"``, ``"SLDL"``, ``"VTD"``; ``"Block_Group"`` for tabulation block groups), or
+    the path of a list of blocks. The file's name must have a ``.`` in it (``"precincts.csv"``),
+    and the path is relative to the folder where you run the command. Absent: only those of 2020."""
     fanout: int | Literal["none"] | None = None
-    """With an optimised spine: of n blocks of a tract that are alike, as many as the root of n and
-    this and one more are a block group; ``"none"``: all of them are. Absent: 12, as in 2020, and
-    with targets ``"none"``."""
+    """With an optimized spine: a block group has at most √n + fanout + 1 blocks, rounded down,
+    in a tract of n blocks. ``"none"``: no limit. Absent: 12, as in 2020, and with targets
+    ``"none"``."""
     geocodes: Literal["2020", "2010"] | None = None
-    """With an optimised spine: its codes are laid out as in the measurements of 2020, or as in
-    those of the 2010 demonstration data. Absent: as in 2020."""
+    """With an optimized spine: the layout of its codes, that of the 2020 measurement files or
+    that of the 2010 demonstration data. Absent: 2020."""
     digits: dict[str, int] | None = None
-    """With an optimised spine: the least digits of the numbers of a level's units in their codes.
-    Where a level is not named, those of the nation, ``{ Tract = 4, Block_Group = 2 }``, and 1 for
-    others."""
+    """With an optimized spine: the minimum number of digits for a level's unit numbers in codes.
+    A level that you omit has the nation's digits, ``{ Tract = 4, Block_Group = 2 }``, or 1."""
 
     @field_validator("targets", mode="before")
     @classmethod
@@ -301,35 +321,35 @@ class Geography(Part):
 
 
 class BudgetPart(Part):
-    """``[budget]``: what the persons' measurements cost, and how that is shared out."""
+    """``[budget]``: the privacy-loss budget of the persons' measurements, and its shares."""
 
     rho: ExactNumber | None = None
-    """The total of the discrete Gaussian, from 1e-20 to 1e9. With ``calibration`` it may be left
-    out, and is then found.
+    """The total for the discrete Gaussian, from 1e-20 to 1e9. With ``calibration`` you can omit
+    it, and ``das`` finds it.
     """
     epsilon: ExactNumber | None = None
-    """The total of the geometric mechanism; with ``calibration``, the target of the discrete
+    """The total for the geometric mechanism. With ``calibration``, the target for the discrete
     Gaussian.
     """
     calibration: Literal["exact", "zcdp-tight"] | None = None
-    """Find ``rho`` from ``epsilon`` and ``delta``: by exact composition, or by the tight conversion
-    of zCDP. A resolved specification has all three, and ``rho`` is taken as it stands if it meets
-    the target."""
+    """Find ``rho`` from ``epsilon`` and ``delta``, by exact composition or by the tight
+    conversion of zCDP. A resolved specification has all three; its ``rho`` must meet the target."""
     neighbours: Literal["bounded", "unbounded"]
-    """Which data sets count as neighbours: one record replaced, or one added or removed."""
+    """The neighbour relation: `"bounded"` (one record replaced) or `"unbounded"` (one record
+    added or removed)."""
     delta: ExactNumber = Fraction(1, 10**10)
-    """The delta of the target, and one of those at which epsilon is stated."""
+    """The delta of the target. Epsilon is also stated at this delta."""
     mechanism: MechanismName = DISCRETE_GAUSSIAN.name
     """The noise: discrete Gaussian under zCDP, or two-sided geometric under pure differential
     privacy.
     """
     levels: dict[str, ExactNumber]
-    """The share of each level of the tree; they sum to exactly 1."""
+    """The share of each level of the tree. Shares must sum to exactly 1."""
     queries: dict[str, dict[str, ExactNumber]]
-    """The share of each query in its level; they sum to exactly 1 in each level."""
+    """The share of each query in its level. Shares must sum to exactly 1 in each level."""
     made_from: tuple[str, ...] = ()
-    """What the shares were made from, where that is more than the configuration: it stands in the
-    privacy statement.
+    """What the shares were made from, if more than the configuration. The privacy statement
+    repeats it.
     """
 
     @model_validator(mode="after")
@@ -380,11 +400,11 @@ class RelativeBudget(Part):
     """``[housing.budget]``: as ``[budget]``, for housing units."""
 
     relative: ExactNumber
-    """The universe's total as a multiple of the persons', so that a rerun at another budget moves
+    """The universe's total as a multiple of the persons'. A rerun at another budget changes
     both.
     """
     levels: dict[str, ExactNumber]
-    """The share of each level; they sum to exactly 1."""
+    """The share of each level. Shares must sum to exactly 1."""
     queries: dict[str, dict[str, ExactNumber]]
     """The share of each query in its level."""
     made_from: tuple[str, ...] = ()
@@ -392,8 +412,8 @@ class RelativeBudget(Part):
 
 
 class Housing(Part):
-    """``[housing]``: housing units, a second universe over the same tree. Absent: none. Earlier
-    configurations call this table ``[units]``, which is still read."""
+    """``[housing]``: housing units, a second universe over the same tree. Absent: none. ``das``
+    also reads the table's earlier name, ``[units]``."""
 
     schema_: Literal["h1"] = Field(default="h1", alias="schema")
     """Vacant or occupied."""
@@ -405,42 +425,42 @@ class Estimation(Part):
     """``[estimation]``; see *Estimation*."""
 
     method: Method = "topdown"
-    """Each level from its own measurements given the level above, or from all measurements of the
-    tree.
+    """`"topdown"`: each level from its own measurements, given the level above.
+    `"full-information"`: from all measurements of the tree.
     """
     prior: PriorName = "none"
-    """What is assumed of the lowest units beside what was measured: nothing, or that people live
-    where the housing units are.
+    """A prior for the lowest units: none, or that people live where the housing units are.
     """
     tolerance: ExactNumber = Fraction(1, 10)
-    """How far a later pass may move the answers of an earlier one, in persons."""
+    """How far a later pass can move the answers of an earlier one, in persons."""
     passes: dict[str, tuple[tuple[str, ...], ...]] = {}
-    """For each level, or ``default``: lists of queries, estimated one list after the other; ``"*"``
-    is the rest. Absent: by rule; a resolved specification has them written out."""
+    """For each level, or ``default``: lists of queries, estimated one list after the other.
+    ``"*"`` is the rest. Absent: ``das`` derives them from the plan. A resolved specification
+    lists them."""
 
 
 class RoundingPart(Part):
     """``[rounding]``; see *Estimation*."""
 
     objective: Literal["nearest", "bureau-2020"] = "nearest"
-    """As close as possible to the estimates, or to their fractional sums rounded first, as in
-    production.
+    """`"nearest"`: as close as possible to the estimates. `"bureau-2020"`: to their fractional
+    sums rounded first, as in production.
     """
     chain: tuple[str, ...] | None = None
-    """Nested queries, fine to coarse, whose sums count beside the cells. Absent: the published
-    schema's own; for a schema of your own, the sums of all measured queries are kept, nested or
+    """Nested queries, fine to coarse, whose sums rounding keeps besides the cells. Absent: those
+    of the published schema; for your own schema, the sums of all measured queries, nested or
     not."""
 
 
 class InvariantPart(Part):
-    """``[[constraints.invariants]]``: counts that are published exactly. All of a universe must be
-    nested: of any two queries one is a sum of the other, such as ``total``, ``sex`` and ``"sex *
-    age"``."""
+    """``[[constraints.invariants]]``: counts that are published exactly. All queries of a
+    universe must nest, such as ``total``, ``sex`` and ``"sex * age"``: each is a sum of the
+    next."""
 
     query: str
     """Such as ``"sex"``."""
     levels: tuple[str, ...] = Field(min_length=1)
-    """A level, or a list: the units of which it is exact, and so are those above them."""
+    """A level, or a list. The query is exact for their units, and for all levels above."""
 
     @field_validator("levels", mode="before")
     @classmethod
@@ -449,12 +469,12 @@ class InvariantPart(Part):
 
 
 class OwnConstraints(Part):
-    """``[universes.<name>.constraints]``: what of it is published exactly, outside the
-    guarantee.
+    """``[universes.<name>.constraints]``: the universe's invariants: what is published exactly,
+    outside the guarantee.
     """
 
     total: str | None = None
-    """The level whose totals are exact, and with it every level above. Absent: none."""
+    """The level with exact totals; every level above then has them, too. Absent: none."""
     invariants: tuple[InvariantPart, ...] = ()
     """Counts of other queries that are exact, too."""
 
@@ -468,12 +488,12 @@ class Constraints(OwnConstraints):
     """``[constraints]``: what is published exactly, outside the guarantee."""
 
     housing_units: bool = True
-    """Nobody lives in a household where there is no housing unit (where the schema has a
-    dwelling).
+    """Hold this exactly: nobody lives in a household where there is no housing unit (if the
+    schema has a dwelling).
     """
     group_quarters: bool = True
-    """Each facility holds somebody, and nobody lives in group quarters where there is no
-    facility.
+    """Hold this exactly: each facility holds somebody, and nobody lives in group quarters where
+    there is no facility.
     """
 
 
@@ -483,23 +503,23 @@ class ColumnPart(Part):
     label: str
     """Its heading."""
     where: dict[str, tuple[str, ...]] = {}
-    """Attribute or grouping, and the levels of which a record must have one to be counted. Absent:
-    all are.
+    """An attribute or grouping and its levels. A record counts if it has one of them. Absent:
+    all records count.
     """
 
 
 class TablePart(Part):
-    """``[tables.<name>]``: a table of your own, beside those that every schema has. It has the
-    answers to a query after their total, or columns that you list."""
+    """``[tables.<name>]``: a table of your own, besides those of the schema. It has a total
+    followed by the answers to a query, or columns that you list."""
 
     title: str
     """What it shows."""
     universe: str = PERSONS.name
-    """Whose records it counts."""
+    """The universe that it counts."""
     query: str | None = None
     """Such as ``"sex * age"``."""
     where: dict[str, tuple[str, ...]] = {}
-    """Only records that have one of these levels, of each attribute or grouping that is named."""
+    """Count only records with one of these levels, for each attribute or grouping that you name."""
     columns: tuple[ColumnPart, ...] = ()
     """In place of a query."""
 
@@ -514,7 +534,7 @@ class Output(Part):
     """``[output]``."""
 
     csv: bool = False
-    """Write the persons as ``persons.csv``, too."""
+    """Also write the persons as ``persons.csv``."""
     tables: bool = True
     """Write the tables."""
     report: bool = True
@@ -541,7 +561,7 @@ class OwnUniverse(Part):
     """
 
     letter: str = Field(default="", pattern=r"^[A-Z]{0,12}$")
-    """Capital letters that the names of its tables begin with. Absent: its name in capitals."""
+    """Capital letters at the start of its tables' names. Absent: its name in capitals."""
     data: TableData
     """Its records."""
     schema_: SchemaPart = Field(alias="schema")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from das.errors import SpecError
-from das.model.budget import Plan
 from das.model.passes import by_rule
+from das.model.plan import Plan
 from das.model.schema import Schema
 
 ALL = "*"  #: in a pass: every measured query that no earlier pass has

@@ -123,6 +123,11 @@ class PublishedSpec(Specification):
             e.prior,
         )
 
+    @property
+    def reader(self) -> str | None:
+        """None: another publisher read the records."""
+        return None
+
     def measured_by_us(self, where: object) -> NoReturn:
         """Raises :class:`UserError`: nobody states the budget of another publisher."""
         raise UserError(

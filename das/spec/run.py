@@ -15,8 +15,9 @@ from das.model.kinds import HOUSING, PERSONS
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import MECHANISMS
 from das.model.post_processing import PostProcessing
+from das.model.schema import Schema
+from das.model.unit_classes import UnitClasses
 from das.model.universe import Planned
-from das.model.ways import Ways
 from das.spec.checks import check
 from das.spec.keys import CountsKeys
 from das.spec.parts import BudgetPart, RelativeBudget
@@ -32,13 +33,17 @@ class RunSpec(CountsKeys):
     remedy: ClassVar[str] = "name a configuration of the publication that this command is for"
     of_a_machine: ClassVar[Any] = OF_A_MACHINE | {"own": {"__all__": {"data": {"path"}}}}
 
-    _ways: Mapping[str, Ways] | None = PrivateAttr(default=None)
+    _unit_classes: Mapping[str, UnitClasses] | None = PrivateAttr(default=None)
 
     @cached_property
     def universes(self) -> tuple[Planned, ...]:
         """Persons, and what else is counted over the same tree."""
         found = universes(self)
-        return found if self._ways is None else tuple(u.on(self._ways[u.name]) for u in found)
+        return (
+            found
+            if self._unit_classes is None
+            else tuple(u.on(self._unit_classes[u.name]) for u in found)
+        )
 
     @property
     def made_from(self) -> dict[str, tuple[str, ...]]:
@@ -50,6 +55,17 @@ class RunSpec(CountsKeys):
             parts[HOUSING.name] = self.housing.budget
         parts |= {name: u.budget for name, u in self.own.items()}
         return {name: part.made_from for name, part in parts.items()}
+
+    @property
+    def settled(self) -> dict[str, str]:
+        """The level whose units of the production tree have facilities of their own, and the level
+        above, which settles who is in these before their totals are looked at (docs/limits.md).
+        Nothing where the tree is another, or where all measurements are estimated together."""
+        levels = self.geography.levels
+        there = self.geography.spine == "optimized" and self.constraints.group_quarters
+        if not there or self.estimation.method != "topdown" or len(levels) < 3:
+            return {}
+        return {levels[-2]: levels[-3]}
 
     @cached_property
     def after(self) -> PostProcessing:
@@ -82,7 +98,10 @@ class RunSpec(CountsKeys):
             exact,
             b.target,
             {u.name: u.plan.paths for u in self.universes},
-            {name: ways.places_on for name, ways in (self._ways or {}).items()},
+            {
+                name: unit_classes.places_on
+                for name, unit_classes in (self._unit_classes or {}).items()
+            },
             self._split(),
         )
 
@@ -92,11 +111,11 @@ class RunSpec(CountsKeys):
         """
         if self.geography.spine == "tabulation":
             return {}
-        if self._ways is None:
+        if self._unit_classes is None:
             return {u.name: self.geography.levels[1:] for u in self.universes}
-        return {name: ways.split for name, ways in self._ways.items()}
+        return {name: unit_classes.split for name, unit_classes in self._unit_classes.items()}
 
-    def on(self, trees: Mapping[str, MeasuredSpine | Ways]) -> RunSpec:
+    def on(self, trees: Mapping[str, MeasuredSpine | UnitClasses]) -> RunSpec:
         """The same specification where the trees are known that the universes are measured over:
         their plans have the classes of units and the paths that there are, and no others. Nothing
         of this is a key of the configuration."""
@@ -105,7 +124,10 @@ class RunSpec(CountsKeys):
         found = self.model_copy()
         for name in ("universes", "after", "terms"):
             found.__dict__.pop(name, None)  # a copy has what was computed of the other
-        found._ways = {name: t if isinstance(t, Ways) else Ways.of(t) for name, t in trees.items()}
+        found._unit_classes = {
+            name: t if isinstance(t, UnitClasses) else UnitClasses.of(t)
+            for name, t in trees.items()
+        }
         return found
 
     def calibrate(self) -> RunSpec:
@@ -131,6 +153,15 @@ class RunSpec(CountsKeys):
         spec = self.calibrate()
         check(spec)
         return spec
+
+    @property
+    def listed_schemas(self) -> Mapping[str, Schema]:
+        return {u.name: u.schema for u in self.universes}
+
+    @property
+    def reader(self) -> str | None:
+        """What reads the records."""
+        return self.data.reader
 
     def measured_by_us(self, where: object) -> RunSpec:
         """The specification of the run that measured: this one."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import tomli_w
 
-from das.model.budget import Plan
 from das.model.not_private import WARNING
+from das.model.plan import Plan
+from das.model.schema import Schema
 from das.spec.parts import Part, Run
 
 #: What a specification says of one machine alone.
-OF_A_MACHINE: dict[str, Any] = {"data": {"path"}}
+OF_A_MACHINE: dict[str, Any] = {"data": {"path"}, "geography": {"places"}}
 
 
 class PlannedRecords(Protocol):
@@ -32,6 +35,8 @@ class Specification(Part):
     title: ClassVar[str]
     remedy: ClassVar[str]
     of_a_machine: ClassVar[Any] = OF_A_MACHINE
+    #: The key that names an earlier release, where it rests on one.
+    rests_on: ClassVar[str] = ""
 
     run: Run
 
@@ -52,6 +57,15 @@ class Specification(Part):
         :class:`SpecError`.
         """
         return self
+
+    def lacks_input(self, paths: Sequence[Path]) -> bool:
+        """Whether no records are named, here or by ``paths``, and some can be simulated."""
+        return False
+
+    @property
+    def listed_schemas(self) -> Mapping[str, Schema]:
+        """By universe the schemas whose rules `das check` lists."""
+        return {}
 
     @property
     def private(self) -> object:

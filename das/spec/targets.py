@@ -1,16 +1,17 @@
-"""A file of targets: what somebody wants of a plan (:mod:`das.design.goal`), as TOML."""
+"""A file of targets: what somebody wants of a plan (:mod:`das.design.target_set`), as TOML."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import NormalDist
 from typing import Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from das.design.goal import EVERYTHING, Goal, Objective, Wish
 from das.design.model import Estimand
+from das.design.target_set import EVERYTHING, AccuracyTarget, Objective, TargetSet
 from das.errors import InputError, SpecError
 from das.model.schema import Schema
 from das.model.spelling import named
@@ -18,7 +19,7 @@ from das.model.spelling import query as spelt
 from das.spec.parts import Part
 
 
-class WishPart(Part):
+class TargetPart(Part):
     """How much a target counts, and what it should reach."""
 
     query: str
@@ -31,28 +32,29 @@ class WishPart(Part):
     """The standard deviation as a multiple of what it is now."""
 
     @model_validator(mode="after")
-    def _one_limit(self) -> WishPart:
+    def _one_limit(self) -> TargetPart:
         if sum(v is not None for v in (self.margin, self.sd, self.ratio)) > 1:
             raise ValueError("a target has one of margin, sd and ratio")
         if self.margin is None and "coverage" in self.model_fields_set:
             raise ValueError("coverage is that of a margin")
         return self
 
-    def wish(self, aim: Estimand) -> Wish:
+    def target(self, estimand: Estimand) -> AccuracyTarget:
         sd = self.sd
         if self.margin is not None:
             sd = self.margin / NormalDist().inv_cdf((1 + self.coverage) / 2)
-        return Wish(aim, self.weight, sd, self.ratio)
+        return AccuracyTarget(estimand, self.weight, sd, self.ratio)
 
 
-class LevelTarget(WishPart):
+class LevelTarget(TargetPart):
     """``[[target]]``: a query of the units of a level."""
 
     level: str
 
 
-class AreaTarget(WishPart):
-    """``[[area]]``: a query of areas of a kind, with ``population`` of those in a class of it."""
+class AreaTarget(TargetPart):
+    """``[[area]]``: a query of areas of a kind, with ``population`` of those in a class of it. A
+    kind with a dot is a file: a list of blocks, as in ``geography.targets``."""
 
     kind: str
     population: tuple[int, int] | None = None
@@ -76,6 +78,24 @@ class TargetsFile(Part):
     hold: tuple[str, ...] = ()
     """Those that stay what they are."""
 
+    @property
+    def lists(self) -> tuple[Path, ...]:
+        """The kinds of areas that are files."""
+        return tuple(dict.fromkeys(Path(a.kind) for a in self.area if is_list(a.kind)))
+
+
+def is_list(kind: str) -> bool:
+    """Whether a kind of areas is a file of their blocks."""
+    return "." in Path(kind).name
+
+
+def targets_of_blocks(path: Path, lowest: str) -> TargetsFile:
+    """The total of each area of a list of blocks, on the terms of ``policy``: nothing that is
+    measured becomes worse, and the ``lowest`` level, which decides who can be found, stays as it
+    is."""
+    area = AreaTarget(kind=str(path), query="total")
+    return TargetsFile(area=(area,), guard={EVERYTHING: 1.0}, hold=(lowest,))
+
 
 def read_targets(text: str, *, where: str) -> TargetsFile:
     """Raises :class:`SpecError`, once, with every fault that was found."""
@@ -86,15 +106,21 @@ def read_targets(text: str, *, where: str) -> TargetsFile:
         raise SpecError(
             f"{error.error_count()} fault(s) in the targets:\n{faults}",
             where=where,
-            remedy="docs/strategy.md lists what a file of targets may say",
+            remedy="docs/strategy.md lists the keys of a file of targets",
         ) from None
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"not valid TOML: {error}", where=where, remedy="mend that line") from None
+        raise SpecError(f"not valid TOML: {error}", where=where, remedy="fix that line") from None
     if not found.target and not found.area:
         raise SpecError(
             "there is no target",
             where=where,
             remedy="add a table [[target]] with a level and a query",
+        )
+    if len({p.name for p in found.lists}) < len(found.lists):
+        raise SpecError(
+            "two lists of blocks have one name",
+            where=f"{where}, area.kind",
+            remedy="give the files different names",
         )
     if odd := [g for g, most in found.guard.items() if not 0 < most < float("inf")]:
         raise SpecError(
@@ -105,7 +131,7 @@ def read_targets(text: str, *, where: str) -> TargetsFile:
     return found
 
 
-def goal_of(
+def target_set_of(
     found: TargetsFile,
     objective: Objective | None,
     keep: Sequence[str],
@@ -113,15 +139,15 @@ def goal_of(
     levels: Sequence[str],
     measured: Sequence[tuple[str, str]],
     where: str,
-) -> Goal:
+) -> TargetSet:
     """With the names of the levels and queries that there are. Raises :class:`UserError` for one
     that there is not.
     """
-    wishes = []
+    targets = []
     for t in found.target:
         level = named(t.level, levels, "level", f"{where}, target")
-        wishes.append(
-            t.wish(
+        targets.append(
+            t.target(
                 Estimand(
                     level, spelt(t.query, schema, [q for lv, q in measured if lv == level], where)
                 )
@@ -130,27 +156,21 @@ def goal_of(
     for a in found.area:
         query = spelt(a.query, schema, [q for _, q in measured], where)
         says = "" if a.population is None else f"{a.population[0]:,} to {a.population[1]:,} persons"
-        wishes.append(a.wish(Estimand(a.kind, query, areas=True, says=says)))
-    if twice := sorted({str(w.aim) for w in wishes if sum(v.aim == w.aim for v in wishes) > 1}):
+        kind = Path(a.kind).name if is_list(a.kind) else a.kind
+        targets.append(a.target(Estimand(kind, query, areas=True, says=says)))
+    every = [t.estimand for t in targets]
+    if twice := sorted(str(e) for e in every if every.count(e) > 1):
         raise SpecError(f"{twice[0]} is a target twice", where=where, remedy="name it once")
     guard = {
         g if g == EVERYTHING else named(g, levels, "level", f"{where}, guard"): v
         for g, v in found.guard.items()
     }
-    kept = [
-        pair for text in keep for pair in _draws(text, schema, levels, measured, f"--keep {text}")
-    ]
-    kept += [
-        pair
-        for text in found.keep
-        for pair in _draws(text, schema, levels, measured, f"{where}, keep")
-    ]
-    held = [
-        pair
-        for text in found.hold
-        for pair in _draws(text, schema, levels, measured, f"{where}, hold")
-    ]
-    return Goal(objective or found.objective, tuple(wishes), guard, tuple(kept), tuple(held))
+    asked = [*((t, f"--keep {t}") for t in keep), *((t, f"{where}, keep") for t in found.keep)]
+    kept, held = (
+        tuple(p for text, said in texts for p in _draws(text, schema, levels, measured, said))
+        for texts in (asked, [(text, f"{where}, hold") for text in found.hold])
+    )
+    return TargetSet(objective or found.objective, tuple(targets), guard, kept, held)
 
 
 def _draws(

@@ -23,7 +23,7 @@ def tree_of(text: str, where: str) -> dict[str, Any]:
         return tomllib.loads(text)
     # an integer of 5,000 digits, brackets in brackets
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"not valid TOML: {error}", where=where, remedy="mend that line") from None
+        raise SpecError(f"not valid TOML: {error}", where=where, remedy="fix that line") from None
 
 
 def renamed(tree: dict[str, Any], where: str) -> Iterator[str]:

@@ -12,10 +12,12 @@ from fractions import Fraction
 from das.errors import SpecError
 from das.model import chains
 from das.model.allocation import Allocation
-from das.model.budget import Neighbours, Plan
+from das.model.budget import Neighbours
 from das.model.kinds import HOUSING, KINDS, PERSONS, RecordKind, kind_of
 from das.model.mechanisms import MECHANISMS
-from das.model.schema import H1, Schema
+from das.model.plan import Plan
+from das.model.redistricting import H1
+from das.model.schema import Schema
 from das.model.tabulation import Tabulation
 from das.model.universe import Exact, Planned
 from das.spec.keys import CountsKeys
@@ -26,7 +28,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _UniverseParts:
     """What a configuration says of a universe: ``passes`` that are written out, the rounding
     ``chain`` if it is.
     """
@@ -47,24 +49,24 @@ def universes(spec: CountsKeys) -> tuple[Planned, ...]:
     return (persons, *(_built(spec, asked) for asked in others))
 
 
-def _persons(spec: CountsKeys) -> _Asked:
+def _persons(spec: CountsKeys) -> _UniverseParts:
     total = spec.budget.total
     assert total is not None, "a budget that calibrate() has yet to find"
     c = spec.constraints
     plan = plan_of(spec, spec.schema_built, total, spec.budget, PERSONS.key("budget"))
     exact = Exact(c.total, c.housing_units, c.group_quarters, c.queries)
-    return _Asked(
+    return _UniverseParts(
         PERSONS, spec.schema_built, plan, exact, spec.estimation.passes, spec.rounding.chain
     )
 
 
-def _housing(spec: CountsKeys, part: Housing, persons: Plan) -> _Asked:
+def _housing(spec: CountsKeys, part: Housing, persons: Plan) -> _UniverseParts:
     """The number of housing units of every lowest unit is exact."""
     plan = _relative(spec, H1, part.budget, HOUSING.key("budget"), persons)
-    return _Asked(HOUSING, H1, plan, Exact(spec.geography.levels[-1]), {})
+    return _UniverseParts(HOUSING, H1, plan, Exact(spec.geography.levels[-1]), {})
 
 
-def _own(spec: CountsKeys, name: str, part: OwnUniverse, persons: Plan) -> _Asked:
+def _own(spec: CountsKeys, name: str, part: OwnUniverse, persons: Plan) -> _UniverseParts:
     """One under ``[universes]``."""
     kind = kind_of(name)
     taken = _taken(kind)
@@ -86,7 +88,7 @@ def _own(spec: CountsKeys, name: str, part: OwnUniverse, persons: Plan) -> _Aske
     plan = _relative(spec, schema, part.budget, kind.key("budget"), persons)
     exact = Exact(part.constraints.total, queries=part.constraints.queries)
     lettered = replace(kind, letter=part.letter or kind.letter)
-    return _Asked(
+    return _UniverseParts(
         lettered, schema, plan, exact, part.estimation.passes, part.rounding.chain or None
     )
 
@@ -97,7 +99,7 @@ def _taken(kind: RecordKind) -> list[str]:
     return list(dict.fromkeys((*(name for k in others for name in (k.name, k.folder)), "total")))
 
 
-def _built(spec: CountsKeys, asked: _Asked) -> Planned:
+def _built(spec: CountsKeys, asked: _UniverseParts) -> Planned:
     kind, schema = asked.kind, asked.schema
     chain = asked.chain if asked.chain is not None else kind.publication(schema).chain
     tables = tuple(

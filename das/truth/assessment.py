@@ -18,7 +18,7 @@ from das.evaluate import (
     tally_queries,
     tally_tables,
 )
-from das.evaluate.coverage import CoverageTally, together
+from das.evaluate.coverage import CoverageTally, coverage_rows
 from das.files import rows_csv
 from das.files.readers import area_list
 from das.files.release import areas as areas_file
@@ -32,10 +32,10 @@ from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource
 from das.model.spine import Spine
+from das.model.unit_classes import UnitClasses
 from das.model.universe import Planned, Universe
-from das.model.ways import Ways
+from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
-from das.release.post import Opened, open_release
 from das.spec import RunSpec
 from das.tables import Table
 from das.tables import of as tables_of
@@ -48,7 +48,7 @@ REASON = "impossible results are counted in the truth as well, for confidential/
 
 
 @dataclass(frozen=True, repr=False)
-class Assessed(Closed):
+class AssessmentInput(Closed):
     """What a run is held against: ``truth`` and ``published`` by universe and level of the
     published spine; what it was measured over, by universe; areas off the spine."""
 
@@ -71,10 +71,10 @@ class Measured(Closed):
 
 
 @dataclass(frozen=True, repr=False)
-class Compared(Closed):
+class Comparand(Closed):
     """One universe in a piece: ``truth`` and ``published`` by level of the published spine; what
-    was measured, or ``None`` where nothing was, as in a shard without a building. ``whole`` is all
-    that was counted, anywhere; ``tables``, those to compare."""
+    was measured, or ``None`` where nothing was, as in a subtree without a building. ``whole`` is
+    all that was counted, anywhere; ``tables``, those to compare."""
 
     universe: Universe
     truth: TrueHistograms
@@ -86,12 +86,12 @@ class Compared(Closed):
 
 @dataclass(frozen=True, repr=False)
 class Piece(Closed):
-    """Some ``levels`` of a run, or of some units of it, that follow each other: a trunk, a shard,
-    or all. ``lowest`` says whether the last of them is the lowest of the run: then ``areas`` lists
-    its units."""
+    """Some ``levels`` of a run, or of some units of it, that follow each other: an upper tree, a
+    subtree, or all. ``lowest`` says whether the last of them is the lowest of the run: then
+    ``areas`` lists its units."""
 
     levels: Sequence[str]
-    universes: Sequence[Compared]
+    universes: Sequence[Comparand]
     lowest: bool = True
     areas: Sequence[Areas] = ()
 
@@ -114,7 +114,7 @@ def tally(piece: Piece) -> Tallies:
     return Tallies(tuple(_tally(u, piece) for u in piece.universes), tuple(odd))
 
 
-def _tally(u: Compared, piece: Piece) -> UniverseTallies:
+def _tally(u: Comparand, piece: Piece) -> UniverseTallies:
     m, schema = u.measured, u.universe.schema
     queries = (
         () if m is None else tuple(tally_queries(m.truth, m.against, m.spine, schema, piece.levels))
@@ -155,11 +155,11 @@ def write(
 
 
 def assess(
-    spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Progress
+    spec: RunSpec, directory: RunDirectory, run: AssessmentInput, progress: Progress
 ) -> dict[str, list[ErrorRow]]:
     """Hold a run in one piece against the truth, and write its errors (:func:`write`)."""
     progress.stage("evaluate", None)
-    said = Opened(directory.release, spec, run.spine, run.trees)
+    said = OpenedRelease(directory.release, spec, run.spine, run.trees)
     piece = Piece(
         run.spine.levels, [_compared(u, said, run) for u in spec.universes], areas=run.areas
     )
@@ -170,24 +170,24 @@ def assess(
     )
 
 
-def _compared(universe: Planned, said: Opened, run: Assessed) -> Compared:
+def _compared(universe: Planned, said: OpenedRelease, run: AssessmentInput) -> Comparand:
     """A universe of all of a run."""
     name, tree, root = universe.name, run.trees[universe.name], run.spine.levels[0]
     folder = folder_of(said.folder, name)
     estimates = EstimateReader(folder, tree.spine) if folder.is_dir() else None
     truth, published = run.truth[name], run.published[name]
     measured = measured_over(
-        tree, truth, published, said.source(universe), asked(universe, tree), estimates
+        tree, truth, published, said.source(universe), queries_by_level(universe, tree), estimates
     )
     whole = Whole(truth[root], published[root])
-    return Compared(
+    return Comparand(
         universe, truth, published, measured, whole, tables_of(universe, said.assigned(name))
     )
 
 
-def asked(universe: Planned, tree: MeasuredSpine) -> dict[str, tuple[str, ...]]:
+def queries_by_level(universe: Planned, tree: MeasuredSpine) -> dict[str, tuple[str, ...]]:
     """The queries that some unit of each level of a tree is measured with."""
-    draws = universe.on(Ways.of(tree)).draws
+    draws = universe.on(UnitClasses.of(tree)).measurements
     return {
         lv: tuple(dict.fromkeys(d.query for d in draws if d.level == lv))
         for lv in tree.spine.levels
@@ -202,7 +202,7 @@ def measured_over(
     queries: Mapping[str, Sequence[str]],
     estimates: EstimateSource | None,
 ) -> Measured:
-    """What was measured over a tree, or over its part over a shard, from the counts of the
+    """What was measured over a tree, or over its part over a subtree, from the counts of the
     published one.
     """
     known, counts = over_tree(tree, truth, published)
@@ -241,14 +241,14 @@ def evaluate_run(
         kinds = [*(k for k in kinds if k.kind != new.kind), new]
         kept = (*(k for k in kept if k.kind != new.kind), new)
         areas_file.write(directory.errors.parent / areas_file.NAME, kept, opened.spine)
-    held = Assessed(opened.spine, opened.trees, known, counts, kinds)
+    held = AssessmentInput(opened.spine, opened.trees, known, counts, kinds)
     rows = assess(opened.run, directory, held, progress or Silent())
     hold_intervals(opened, directory, known)
     return rows
 
 
 def hold_intervals(
-    opened: Opened, directory: RunDirectory, known: Mapping[str, TrueHistograms]
+    opened: OpenedRelease, directory: RunDirectory, known: Mapping[str, TrueHistograms]
 ) -> list[CoverageRow]:
     """Write ``intervals.csv``: how often the intervals of a release hold the truth. Nothing where
     it has none.
@@ -260,7 +260,7 @@ def hold_intervals(
         for start, stop in opened.spine.batches(level, len(table.columns)):
             here = slice(start, stop)
             tally_.add(table.values(true.rows(start, stop)), value[here], lower[here], upper[here])
-    rows = together(tallies, opened.spine.levels)
+    rows = coverage_rows(tallies, opened.spine.levels)
     if rows:
         rows_csv.write_rows(
             directory.errors.parent / INTERVALS, CoverageRow, rows, private=opened.after.private
@@ -268,7 +268,9 @@ def hold_intervals(
     return rows
 
 
-def published_of(release: Opened, universes: Sequence[str]) -> dict[str, dict[str, Histogram]]:
+def published_of(
+    release: OpenedRelease, universes: Sequence[str]
+) -> dict[str, dict[str, Histogram]]:
     """The published counts of every level, by universe, from the microdata of a release."""
     return {
         u.name: release.published(u).upward(release.spine)
@@ -277,12 +279,18 @@ def published_of(release: Opened, universes: Sequence[str]) -> dict[str, dict[st
     }
 
 
-def truth_of(run: Path) -> tuple[Opened, dict[str, TrueHistograms]]:
+def truth_of(run: Path) -> tuple[OpenedRelease, dict[str, TrueHistograms]]:
     """The release of a finished run, and its true histograms by universe and level: for results
     that stay confidential."""
+    opened = open_release(RunDirectory(run).release)
+    return opened, true_counts(run, [u.name for u in opened.after.universes], opened.spine)
+
+
+def true_counts(run: Path, universes: Sequence[str], spine: Spine) -> dict[str, TrueHistograms]:
+    """The true histograms of a finished run of any publication over the tree ``spine``, by universe
+    and level: for results that stay confidential."""
     directory = RunDirectory(run)
     directory.read_manifest()
     directory.require_truth()
-    opened = open_release(directory.release)
-    lowest = {u.name: truth.read(directory.truth_of(u.name).parent) for u in opened.after.universes}
-    return opened, {name: upward(h, opened.spine) for name, h in lowest.items()}
+    lowest = {name: truth.read(directory.truth_of(name).parent) for name in universes}
+    return {name: upward(h, spine) for name, h in lowest.items()}

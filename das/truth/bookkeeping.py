@@ -1,4 +1,4 @@
-r"""The books of a measuring: what is drawn is in the ledger before, and what is missing after an
+r"""The spending of a measuring: what is drawn is in the ledger before, and what is missing after an
 interruption is known.
 
 One process keeps them, and draws nothing itself: tasks do
@@ -24,22 +24,22 @@ with it.)
 
 **Stages that are asked together.** What is asked on request of one level follows from the answers
 at the others, so that an interrupted universe is asked again as a whole, and so is every universe
-that rests on it. Such a stage names the stages that it ``rests`` on. Its parts *stand* only while
-all of these are measured; a part that was acknowledged and does not stand any more is given up: its
-stage begins anew, and is counted again, before anything is asked.
+that rests on it. Such a stage names the stages that it ``rests_on`` on. Its parts *stand* only
+while all of these are measured; a part that was acknowledged and does not stand any more is given
+up: its stage begins anew, and is counted again, before anything is asked.
 
 *No draw is missing in the ledger.* Noise of a stage is a function of the key, of how often the
 stage has begun, of the truth and of the plan, at whichever coordinates (:mod:`das.noise.entropy`,
 :mod:`das.noise.coordinates`); and of the software, which says where chunks begin and how bits
 become numbers. So a key counts as another one where the run was begun with another version. Suppose
-noise of a stage is drawn. Then it was missing when the books were opened (:meth:`Books.pay` refuses
-any other), so that one of three things held: it had never begun, and began; its last attempt was of
-another key or another truth, or had parts that do not stand, and it began once more; or its last
-attempt was of this key, this truth and this plan, without a part, and the draw is that of this
-attempt. In each case its last attempt has the present key and truth. (Whoever draws reads the key
-by itself, and may outlive the run that sent it: :func:`das.truth.measuring.noise_for` gives it
-noise of the key that stands in the ledger next to the number of the attempt, and of no other.) So
-every attempt is one draw at most, and distinct draws are no more than attempts.
+noise of a stage is drawn. Then it was missing when the spending were opened (:meth:`BudgetBook.pay`
+refuses any other), so that one of three things held: it had never begun, and began; its last
+attempt was of another key or another truth, or had parts that do not stand, and it began once more;
+or its last attempt was of this key, this truth and this plan, without a part, and the draw is that
+of this attempt. In each case its last attempt has the present key and truth. (Whoever draws reads
+the key by itself, and may outlive the run that sent it: :func:`das.truth.run_noise.noise_for` gives
+it noise of the key that stands in the ledger next to the number of the attempt, and of no other.)
+So every attempt is one draw at most, and distinct draws are no more than attempts.
 
 *Nothing that is acknowledged is overwritten while it stands.* Files are written of stages that are
 measured, and a stage that is measured has, by the same argument, no part that stands: either none
@@ -52,57 +52,44 @@ measured, and begin anew when the run goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
-from das.accounting.statement import Drawn
+from das.accounting.statement import LedgerEvents
 from das.errors import PrivacyError, ReleaseError, UserError
 from das.files import atomic
 from das.files.run import noise_key, run_directory
-from das.files.run.board import Board
 from das.files.run.ledger import Attempt, Entries, LedgerFile, MeasuredPart, StageKey
 from das.files.run.run_directory import RunDirectory
+from das.files.run.task_store import TaskStore
 from das.model.budget import dearest
 from das.model.ledger import Event, Ledger
 from das.noise import entropy
-from das.noise.entropy import Entropy
-from das.spec.parts import Run
-from das.spec.specification import PlannedRecords
+from das.truth.run_noise import Measuring, new_source, source_of
 from das.version import __version__
 
 #: By universe, what tells its true counts from any other: digests of pieces of them, by names.
 TruthDigests = Mapping[str, Mapping[str, str]]
 
-_ANOTHER = "resume with what the run began with, or start another in a new folder"
+_ANOTHER = "resume with the inputs that the run began with, or start another run in a new folder"
 _AGAIN = (
-    "measure again with --accept-spent (that spends as much once more, and the privacy statement"
-    " then names both spendings), or give the run up"
+    "measure again with --accept-spent (this spends the same budget again, and the privacy"
+    " statement then states both spendings), or abandon the run"
 )
-
-
-class Measuring(Protocol):
-    """What a run is to measure: a configuration, or the parameters of population groups."""
-
-    @property
-    def run(self) -> Run: ...
-
-    @property
-    def universes(self) -> Sequence[PlannedRecords]: ...
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What a stage is to be: its draws, the shards (:mod:`das.model.shards`) that its parts are of,
-    and the stages that it ``rests`` on: where one of them is measured again, so is this."""
+    """What a stage is to be: its draws, the subtrees (:mod:`das.model.subtrees`) that its parts are
+    of, and the stages that it ``rests_on`` on: where one of them is measured again, so is this."""
 
     events: tuple[Event, ...]
-    shards: tuple[int, ...]
-    rests: tuple[StageKey, ...] = ()
+    subtrees: tuple[int, ...]
+    rests_on: tuple[StageKey, ...] = ()
 
 
-class Books:
+class BudgetBook:
     """Opened before the first draw of a run, or when it goes on; closed when every part is
     measured.
     """
@@ -129,7 +116,7 @@ class Books:
         directory: RunDirectory,
         truth: TruthDigests,
         accept_spent: bool = False,
-    ) -> Books:
+    ) -> BudgetBook:
         """Check what an interrupted run has left, and write down what is to be drawn: of noise that
         can be drawn again everything at once; of other noise a stage at a time (:meth:`begin`), so
         that no more of it is lost than was being drawn. ``planned`` has every stage of every
@@ -142,8 +129,8 @@ class Books:
             ReleaseError: the ledger is not of this plan, or what it says was measured is not there.
             PrivacyError: the budget does not cover what is planned.
         """
-        books = Books(spec, planned, directory)
-        entries = books._file.entries
+        budget_book = BudgetBook(spec, planned, directory)
+        entries = budget_book._file.entries
         _check_draws(entries, planned, directory)
         _check_files(entries, directory)
         changed = _changed(truth, directory)
@@ -155,30 +142,30 @@ class Books:
                     where=directory.root,
                     remedy=_ANOTHER,
                 )
-            return books
+            return budget_book
         if (
             entries.attempts
             and (version := str(run_directory.read_json(directory.inputs).get("version")))
             != __version__
         ):
-            books._other = version
+            budget_book._other = version
         source = source_of(spec, directory)
-        books._key = None if source is None else source.key_mark
-        if (lost := books._lost(changed)) and not accept_spent:
-            books._refuse(lost, changed)
-        books._check_budget()
+        budget_book._key = None if source is None else source.key_mark
+        if (lost := budget_book._lost(changed)) and not accept_spent:
+            budget_book._refuse(lost, changed)
+        budget_book._check_budget()
         if not entries.attempts:
             _note(directory, version=__version__)
         if source is None:
-            books._key = _new_source(directory).key_mark
-        books._write(changed)
+            budget_book._key = new_source(directory).key_mark
+        budget_book._write(changed)
         if changed:
-            Board(directory.root).remove()  # what tasks have measured of the truth before
+            TaskStore(directory.root).remove()  # what tasks have measured of the truth before
             _note(directory, truth=truth)
-        if books._other:  # what it had drawn is given up by now
+        if budget_book._other:  # what it had drawn is given up by now
             _note(directory, version=__version__)
-            books._other = ""
-        return books
+            budget_book._other = ""
+        return budget_book
 
     def _write(self, changed: set[str]) -> None:
         """What is to be drawn: first the rest of what was being written down when the run stopped,
@@ -213,7 +200,7 @@ class Books:
         """All draws of a stage are written down, and none of it stands: its noise may be drawn, all
         of it. Raises
         :class:`PrivacyError` where it was measured before."""
-        if self.missing(stage) != self._planned[stage].shards:
+        if self.missing(stage) != self._planned[stage].subtrees:
             raise PrivacyError(
                 f"{stage[0]} at {stage[1]} was measured before: asked again it would be drawn"
                 " again",
@@ -225,18 +212,20 @@ class Books:
     def _begin(self, stage: StageKey, *, anew: bool = False) -> None:
         due = self._planned[stage]
         name, _ = entropy.stated(self._spec.run.entropy, self._spec.run.seed)
-        self._file.begin(Attempt(*stage, len(due.shards), self._key, anew, list(due.events)), name)
+        self._file.begin(
+            Attempt(*stage, len(due.subtrees), self._key, anew, list(due.events)), name
+        )
         self._begun.add(stage)
 
     def missing(self, stage: StageKey) -> tuple[int, ...]:
-        """The shards of which a stage has no part that stands."""
+        """The subtrees of which a stage has no part that stands."""
         standing = self._file.entries.standing(stage) if self._rests_on_whole(stage) else {}
-        return tuple(i for i in self._planned[stage].shards if i not in standing)
+        return tuple(i for i in self._planned[stage].subtrees if i not in standing)
 
     def _rests_on_whole(self, stage: StageKey, changed: Collection[str] = ()) -> bool:
         """Whether all that a stage rests on is measured, of a truth that is not ``changed``."""
         entries = self._file.entries
-        return all(entries.whole(s) and s[0] not in changed for s in self._planned[stage].rests)
+        return all(entries.whole(s) and s[0] not in changed for s in self._planned[stage].rests_on)
 
     def _given_up(self, stage: StageKey, changed: Collection[str] = ()) -> bool:
         """Whether parts of a stage were acknowledged that do not stand: what it rests on is
@@ -252,9 +241,9 @@ class Books:
         """These are measured, and on disk; stages that rest on each other all at once. Raises
         :class:`PrivacyError` where one was measured before with another result."""
         given = list(parts)
-        self._file.acknowledge(given, together=any(self._planned[p.stage].rests for p in given))
+        self._file.acknowledge(given, together=any(self._planned[p.stage].rests_on for p in given))
 
-    def close(self) -> Drawn:
+    def close(self) -> LedgerEvents:
         """Every part is there: what was drawn for them, and what was drawn and lost. The run key is
         deleted.
 
@@ -267,7 +256,7 @@ class Books:
             raise PrivacyError(
                 f"{lacking[0][0]} at {lacking[0][1]} is not measured", where=self._directory.ledger
             )
-        drawn = Drawn(
+        drawn = LedgerEvents(
             _by_universe(entries.last().values(), universes), _by_universe(entries.lost())
         )
         for u in self._spec.universes:
@@ -348,22 +337,6 @@ class Books:
                 ledger.append(event)
 
 
-def source_of(spec: Measuring, directory: RunDirectory) -> Entropy | None:
-    """The source that the configuration asks for; a seed makes the run repeatable and not private.
-    None where it follows from a run key, and there is none: before a run has begun, or when it has
-    measured everything."""
-    if spec.run.seed is not None:
-        return entropy.seeded(spec.run.seed)
-    if spec.run.entropy != "keyed":
-        return entropy.kernel() if spec.run.entropy == "kernel" else entropy.system()
-    key = noise_key.read(directory.noise_key)
-    return None if key is None else entropy.keyed(key.open("the noise follows from it"))
-
-
-def _new_source(directory: RunDirectory) -> Entropy:
-    return entropy.keyed(noise_key.create(directory.noise_key).open("the noise follows from it"))
-
-
 def _by_universe(
     attempts: Iterable[Attempt], universes: Iterable[str] = ()
 ) -> dict[str, tuple[Event, ...]]:
@@ -395,8 +368,8 @@ def _check_draws(
         events = due.events if a.measured else due.events[: len(a.events)]
         if (
             tuple(a.events) != events
-            or a.parts != len(due.shards)
-            or not a.measured.keys() <= set(due.shards)
+            or a.parts != len(due.subtrees)
+            or not a.measured.keys() <= set(due.subtrees)
         ):
             raise ReleaseError(
                 f"what it says of {a.universe} at {a.level} is not what the plan draws there",

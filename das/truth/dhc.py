@@ -1,4 +1,4 @@
-"""The input of the demographic file: linked records to histograms over the tree of an earlier
+"""The input of the DHC: linked records to histograms over the tree of an earlier
 release.
 
 What is taken over from that release is public. What of the records must agree with it is what is
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -29,15 +30,17 @@ from das.model.histogram import Histogram
 from das.model.kinds import HOUSING
 from das.model.kinds import PERSONS as PEOPLE
 from das.model.not_private import UNKNOWN
-from das.model.schema import H1, PL94
+from das.model.redistricting import H1, PL94
 from das.model.source import Source
 from das.model.spine import Spine
-from das.release.dhc import Ints, units_tied
-from das.release.post import Opened, open_release
+from das.model.subtrees import Subtrees
+from das.release.dhc import Ints, fixed_units
+from das.release.opened import OpenedRelease, open_release
 from das.release.verify.sealed import check_digests
 from das.spec import DhcSpec
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, Earlier
 from das.spec.dhc_relations import replaced
+from das.truth import prepared
 from das.truth.histogram import lowest_histogram
 
 #: What to do about another release.
@@ -46,14 +49,33 @@ _NAME = "constraints.from must name a redistricting release of persons and housi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreparedDhc(Closed):
-    """The tree of the earlier release, what is ``tied`` of persons and units, and by universe the
+    """The tree of the earlier release, what is ``fixed`` of persons and units, and by universe the
     true counts of the lowest units. ``spec`` names the earlier release."""
 
     spec: DhcSpec
     spine: Spine
-    tied: Mapping[str, Histogram]
+    fixed: Mapping[str, Histogram]
     lowest: Mapping[str, Confidential[Histogram]]
     sources: tuple[Source, ...]
+
+    @cached_property
+    def subtrees(self) -> Subtrees:
+        return Subtrees.of(self.spine, largest=prepared.LARGEST)
+
+    def rows(self, universe: str, start: int, stop: int) -> Confidential[Histogram]:
+        """The counts of the lowest units ``start:stop``."""
+        counts = self.lowest[universe].open("a part of what was counted")
+        return Confidential(counts.rows(start, stop))
+
+    @property
+    def stored(self) -> dict[str, int]:
+        """By universe how many cells of lowest units have somebody in them, for the memory and time
+        that they take.
+        """
+        return {
+            name: len(h.open("how many cells have somebody, for the memory that they take").cell)
+            for name, h in self.lowest.items()
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +102,8 @@ class EarlierRelease:
                 " without their ledger",
                 where=folder,
                 remedy=(
-                    "name a release that das run made; or try out with run.seed, which makes this"
-                    " one not private either"
+                    "name a release that das run made; or, for a trial, set run.seed, which"
+                    " makes this one not private either"
                 ),
             )
         if spec.run.private and not opened.after.private:
@@ -89,8 +111,8 @@ class EarlierRelease:
                 "this release was seeded: its counts are not private, and would be published again",
                 where=folder,
                 remedy=(
-                    "name one that is private; or try out with run.seed, which makes this one not"
-                    " private either"
+                    "name one that is private; or, for a trial, set run.seed, which makes this"
+                    " one not private either"
                 ),
             )
         counts = {u.name: opened.published(u) for u in opened.after.universes}
@@ -134,7 +156,7 @@ def _exact_persons(said: Document, spine: Spine) -> list[tuple[str, str]]:
     ]
 
 
-def _check_schemas(opened: Opened) -> None:
+def _check_schemas(opened: OpenedRelease) -> None:
     known = {u.name: u.schema for u in opened.after.universes}
     for name, schema in ((PEOPLE.name, PL94), (HOUSING.name, H1)):
         if name not in known or known[name].attributes != schema.attributes:
@@ -162,8 +184,8 @@ def prepare(
     _check_homes(exact[:, 0], earlier, spine)
     facilities = exact[:, 1:]
     _check_facilities(facilities, earlier, spine)
-    tied = {PERSONS: earlier.persons, UNITS: units_tied(earlier.homes, facilities)}
-    return PreparedDhc(spec.after(earlier.named), spine, tied, lowest, given.sources)
+    fixed = {PERSONS: earlier.persons, UNITS: fixed_units(earlier.homes, facilities)}
+    return PreparedDhc(spec.after(earlier.named), spine, fixed, lowest, given.sources)
 
 
 def exact_units(units: Confidential[Histogram]) -> Ints:

@@ -1,4 +1,4 @@
-"""A run of the demographic file held against the truth: everything under
+"""A run of the DHC held against the truth: everything under
 ``confidential/evaluation/``.
 """
 
@@ -12,11 +12,11 @@ from das.evaluate.dhc_impossible import dhc_impossible
 from das.files import rows_csv
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory
-from das.model.budget import Plan
 from das.model.closed import Closed, ClosedRows
 from das.model.dhc.figures import SCHEMAS
 from das.model.error_rows import ErrorRow, FigureRow, ImpossibleRow
 from das.model.measured_spine import MeasuredSpine
+from das.model.plan import Plan
 from das.truth.assessment import over_tree
 
 #: In ``confidential/evaluation/``.
@@ -34,7 +34,7 @@ class DhcErrors(Closed):
     queries: Mapping[str, Sequence[ErrorRow]]
 
 
-def found(
+def dhc_errors(
     truth: TrueCounts,
     published: PublishedCounts,
     levels: Sequence[str],

@@ -20,7 +20,7 @@ from das.model.population import Regions
 from das.model.source import Source
 from das.spec.detailed import DetailedSpec
 
-_REMEDY = "resume with what the run began with, or start another in a new folder"
+_REMEDY = "resume with the inputs that the run began with, or start another run in a new folder"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class GivenFolders:
         within = {out.resolve(), *out.resolve().parents}
         if inside := [f for f in (self.data, self.parameters) if f.resolve() in within]:
             raise UserError(
-                f"is in {inside[0]}, which is read", where=out, remedy="choose an --out beside it"
+                f"is in {inside[0]}, which is read", where=out, remedy="choose an --out next to it"
             )
 
     def sources(self) -> tuple[Source, ...]:

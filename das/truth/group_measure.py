@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from das.errors import PrivacyError
 from das.model.adaptive import FIRST, ONLY, LevelPlan
-from das.model.budget import Draw
+from das.model.budget import PlannedMeasurement
 from das.model.confidential import Confidential
 from das.model.group_measurement import UNMEASURED, GroupMeasurement
 from das.model.population import Iterations
@@ -98,13 +98,15 @@ def _measured(
     noisy = totals.copy()
     first = np.zeros(len(totals), dtype=np.int64)
     if plan.first:
-        noisy[alone] += _noise(plan.draw(ONLY), int(alone.sum()), entropy)
-        first[~alone] = totals[~alone] + _noise(plan.draw(FIRST), int((~alone).sum()), entropy)
+        noisy[alone] += _noise(plan.measurement(ONLY), int(alone.sum()), entropy)
+        first[~alone] = totals[~alone] + _noise(
+            plan.measurement(FIRST), int((~alone).sum()), entropy
+        )
         sizes = np.where(alone, 0, plan.size(first)).astype(np.int8)
     assert sizes is not None
     indptr, values = _answers(counts, plan, noisy, sizes)
     fresh = np.repeat(~alone, np.diff(indptr))
-    values[fresh] += _noise(plan.draw(plan.table.name), int(fresh.sum()), entropy)
+    values[fresh] += _noise(plan.measurement(plan.table.name), int(fresh.sum()), entropy)
     return GroupMeasurement(regions, only, first, sizes, indptr, values)
 
 
@@ -128,7 +130,7 @@ def _answers(
     return indptr, values
 
 
-def _noise(draw: Draw, size: int, entropy: Entropy) -> NDArray[np.int64]:
+def _noise(draw: PlannedMeasurement, size: int, entropy: Entropy) -> NDArray[np.int64]:
     return SAMPLERS[draw.mechanism.name].sample(draw.parameter, size, entropy)
 
 
@@ -144,7 +146,7 @@ def _plan_digest(
     what each size asks, and the noise."""
     members = iterations.of(plan.at)
     asked = [encoded(*of.tolist()) for of in plan.table.sizes]
-    noise = [encoded(d.query, d.mechanism.name, str(d.parameter)) for d in plan.draws]
+    noise = [encoded(d.query, d.mechanism.name, str(d.parameter)) for d in plan.measurements]
     how = b"" if sizes is None else np.ascontiguousarray(sizes).tobytes()
     parts = [
         encoded(*map(bytes, regions)),

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.document import OwnStatement
-from das.accounting.statement import Drawn, statement
+from das.accounting.statement import LedgerEvents, statement
 from das.engine import Progress
 from das.engine.tasks import Answer, Engine, Task
 from das.errors import PrivacyError, ReleaseError
@@ -42,11 +42,11 @@ from das.noise.samplers import SAMPLERS
 from das.release.groups import OpenedGroups, open_groups, write_public
 from das.release.seal import seal
 from das.spec.detailed import DetailedSpec
-from das.truth.bookkeeping import Books, StagePlan
+from das.truth.bookkeeping import BudgetBook, StagePlan
 from das.truth.group_folders import ReadFolders
 from das.truth.group_measure import batches, measure
 from das.truth.groups import GroupCounts, Ints, People, SummedGroups, added_up
-from das.truth.measuring import noise_for
+from das.truth.run_noise import noise_for
 
 #: The counts of some of the regions of a level.
 CountsOf = Callable[[slice], GroupCounts]
@@ -87,30 +87,32 @@ def _measured(
     engine: Engine,
     progress: Progress,
     accept_spent: bool,
-) -> Drawn:
+) -> LedgerEvents:
     due = planned(opened)
-    books = Books.of(opened.spec, due, directory, _digests(directory, opened.spec), accept_spent)
+    budget_book = BudgetBook.of(
+        opened.spec, due, directory, _digests(directory, opened.spec), accept_spent
+    )
     for stage in due:
-        books.begin(stage)
-    if any(books.missing(stage) for stage in due):
+        budget_book.begin(stage)
+    if any(budget_book.missing(stage) for stage in due):
         answers = perform(engine, task, _tasks(opened, directory), progress, confidential=True)
-        books.acknowledge(
+        budget_book.acknowledge(
             MeasuredPart(**part) for answer in answers.values() for part in answer["parts"]
         )
-        whole = [p for p in opened.spec.plans if opened.shards(p) == (0,)]
+        whole = [p for p in opened.spec.plans if opened.subtrees(p) == (0,)]
         sums = _sums(opened, directory, [p for p in whole if p.at.region in ACROSS])
         for plan in whole:
-            books.acknowledge(_parts(opened, directory, plan, sums.get(plan.at, _nobody), 0))
-    return books.close()
+            budget_book.acknowledge(_parts(opened, directory, plan, sums.get(plan.at, _nobody), 0))
+    return budget_book.close()
 
 
 def planned(opened: OpenedGroups) -> dict[StageKey, StagePlan]:
     """What each level draws, over all its regions."""
     out = {}
     for plan in opened.spec.plans:
-        for d in plan.draws:
+        for d in plan.measurements:
             SAMPLERS[d.mechanism.name].refuse(d.parameter)
-        out[opened.name, plan.level] = StagePlan(opened.events(plan), opened.shards(plan))
+        out[opened.name, plan.level] = StagePlan(opened.events(plan), opened.subtrees(plan))
     return out
 
 
@@ -123,8 +125,8 @@ def task(given: Task) -> Answer:
     written.
     """
     directory = RunDirectory(given.run)
-    opened, shard = _opened(directory), given.shards[0]
-    state, spec = opened.regions.states[shard - 1], opened.spec
+    opened, subtree = _opened(directory), given.subtrees[0]
+    state, spec = opened.regions.states[subtree - 1], opened.spec
     crowd = People(_records(opened, directory, state), opened.regions, spec.parameters)
     parts, sums = list[MeasuredPart](), dict[str, Any]()
     for plan in spec.plans:
@@ -135,10 +137,10 @@ def task(given: Task) -> Answer:
             sums |= named(f"{plan.level}", {"regions": some, "cell": cell, "count": count})
         elif len(some):
             parts += _parts(
-                opened, directory, plan, partial(_counts, crowd, plan, some), shard, some
+                opened, directory, plan, partial(_counts, crowd, plan, some), subtree, some
             )
-    messages.write(directory.sums_of(shard), sums, 0o600)
-    written = [directory.sums_of(shard), *(directory.release / f for p in parts for f in p.files)]
+    messages.write(directory.sums_of(subtree), sums, 0o600)
+    written = [directory.sums_of(subtree), *(directory.release / f for p in parts for f in p.files)]
     return {"parts": [asdict(p) for p in parts]} | made.of(directory.root, written)
 
 
@@ -163,26 +165,29 @@ def _parts(
     directory: RunDirectory,
     plan: LevelPlan,
     counts: CountsOf,
-    shard: int,
+    subtree: int,
     some: NDArray[np.int32] | None = None,
 ) -> list[MeasuredPart]:
     """Measure one level in some of its regions, or in all, batch by batch, and write its files."""
-    books, stage, parameters = (
+    budget_book, stage, parameters = (
         LedgerFile(directory.ledger).entries,
         (opened.name, plan.level),
         opened.spec.parameters,
     )
-    if (stands := books.standing(stage).get(shard)) is not None:
+    if (stands := budget_book.standing(stage).get(subtree)) is not None:
         return [stands]
     ids = opened.regions.ids[plan.at.region]
     ids = ids if some is None else ids[some]
     iterations = parameters.iterations.of(plan.at)
-    number, source = books.number(stage), noise_for([stage], books, opened.spec, directory)
-    if source.key_mark is None and not directory.claim(*stage, shard, number):
+    number, source = (
+        budget_book.number(stage),
+        noise_for([stage], budget_book, opened.spec, directory),
+    )
+    if source.key_mark is None and not directory.claim(*stage, subtree, number):
         raise PrivacyError(
-            "it may have been drawn by a task that was lost, and its noise cannot be drawn again",
-            where=f"{plan.level}, part {shard}",
-            remedy="go on with --resume --accept-spent, which counts a second draw",
+            "a lost task may have drawn it, and its noise cannot be drawn again",
+            where=f"{plan.level}, part {subtree}",
+            remedy="continue with --resume --accept-spent, which charges a second measurement",
         )
     marks, files = hashlib.sha256(), {}
     for batch, here in enumerate(batches(len(ids), len(iterations))):
@@ -199,12 +204,12 @@ def _parts(
             sizes=sizes,
         )
         marks.update(bytes.fromhex(mark))
-        path = measurements.path(directory.nmf(opened.name), plan, shard, batch)
+        path = measurements.path(directory.nmf(opened.name), plan, subtree, batch)
         measurements.write(
             path, found, plan, parameters.iterations.code[iterations], opened.spec.run.private
         )
         files[path.relative_to(directory.release).as_posix()] = run_directory.file_digest(path)
-    return [MeasuredPart(*stage, shard, marks.hexdigest()[:32], files)]
+    return [MeasuredPart(*stage, subtree, marks.hexdigest()[:32], files)]
 
 
 def _records(opened: OpenedGroups, directory: RunDirectory, state: bytes) -> people.PeopleBatch:
@@ -215,7 +220,8 @@ def _records(opened: OpenedGroups, directory: RunDirectory, state: bytes) -> peo
         raise ReleaseError(
             "the records are not those that this run began with",
             where=path,
-            remedy="resume with what the run began with, or start another in a new folder",
+            remedy="resume with the inputs that the run began with, or start another run in a"
+            " new folder",
         )
     return people.read(path)
 

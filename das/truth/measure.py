@@ -32,13 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import PrivacyError
-from das.model.budget import Draw, Plan
+from das.model.budget import PlannedMeasurement
 from das.model.codes import Codes
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
+from das.model.plan import Plan
 from das.model.query import Query
 from das.model.schema import Schema
 from das.noise.answers import noisy_answers
@@ -101,11 +102,12 @@ def events(
             f"the plan has no class {strange[0]!r}, of which units of the tree are",
             where=f"{universe}, {level}",
         )
-    draws = [d for d in plan.at(level) if d.unit_class in units]
-    for d in draws:
+    measurements = [d for d in plan.at(level) if d.unit_class in units]
+    for d in measurements:
         SAMPLERS[d.mechanism.name].refuse(d.parameter)
     return tuple(
-        Event.of(d, universe, units[d.unit_class], schema.query(d.query).answers) for d in draws
+        Event.of(d, universe, units[d.unit_class], schema.query(d.query).answers)
+        for d in measurements
     )
 
 
@@ -141,19 +143,19 @@ def draw(
     check_fits(truth, level, universe, schema, tree)
     histogram, due = (
         truth.open("to add noise to it"),
-        LevelDraws.of(level, universe, schema, tree, plan, number),
+        LevelMeasurements.of(level, universe, schema, tree, plan, number),
     )
     for start, stop in tree.spine.batches(level, sum(q.answers for q in due.queries.values()) or 1):
         rows = histogram.rows(start, stop)
         label = due.label(start, stop, rows)
         answers = noisy_answers(
-            level, start, rows, due.queries, due.within(start, stop), entropy.chunk(label)
+            level, start, rows, due.queries, due.of_units(start, stop), entropy.chunk(label)
         )
         yield DrawnChunk(entropy.mark(label), answers)
 
 
 @dataclass(frozen=True, eq=False)
-class LevelDraws:
+class LevelMeasurements:
     """What is drawn of one level of a tree: each draw and the units ``(units,)`` that it is of, and
     the queries that these ask.
     """
@@ -163,26 +165,28 @@ class LevelDraws:
     number: int
     codes: Codes
     queries: Mapping[str, Query]
-    draws: tuple[tuple[Draw, Mask], ...]
+    measurements: tuple[tuple[PlannedMeasurement, Mask], ...]
 
     @staticmethod
     def of(
         level: str, universe: str, schema: Schema, tree: MeasuredSpine, plan: Plan, number: int
-    ) -> LevelDraws:
+    ) -> LevelMeasurements:
         classes, codes = tree.classes(level), tree.spine.codes[tree.spine.index(level)]
-        draws = tuple((d, classes[d.unit_class]) for d in plan.at(level) if d.unit_class in classes)
-        return LevelDraws(
+        measurements = tuple(
+            (d, classes[d.unit_class]) for d in plan.at(level) if d.unit_class in classes
+        )
+        return LevelMeasurements(
             level,
             universe,
             number,
             codes,
-            {d.query: schema.query(d.query) for d, _ in draws},
-            draws,
+            {d.query: schema.query(d.query) for d, _ in measurements},
+            measurements,
         )
 
-    def within(self, start: int, stop: int) -> list[tuple[Draw, Mask]]:
+    def of_units(self, start: int, stop: int) -> list[tuple[PlannedMeasurement, Mask]]:
         """The same of the units ``start:stop`` alone."""
-        return [(d, where[start:stop]) for d, where in self.draws]
+        return [(d, where[start:stop]) for d, where in self.measurements]
 
     def label(self, start: int, stop: int, rows: Histogram) -> ChunkLabel:
         """That of the units ``start:stop``, of which ``rows`` are the true counts."""
@@ -192,13 +196,15 @@ class LevelDraws:
             self.number,
             bytes(self.codes[start]),
             bytes(self.codes[stop - 1]),
-            _plan_digest(self.queries, self.within(start, stop)),
+            _plan_digest(self.queries, self.of_units(start, stop)),
             VERSION,
             _digest(rows),
         )
 
 
-def _plan_digest(queries: Mapping[str, Query], draws: list[tuple[Draw, Mask]]) -> bytes:
+def _plan_digest(
+    queries: Mapping[str, Query], measurements: list[tuple[PlannedMeasurement, Mask]]
+) -> bytes:
     """SHA-256 of all that decides what is drawn for some units, but the truth: of each draw that
     any of them has, in the order in which they take their bits, what is asked, the noise, and of
     which units. A query is what it groups, whatever its name stands for elsewhere."""
@@ -214,7 +220,7 @@ def _plan_digest(queries: Mapping[str, Query], draws: list[tuple[Draw, Mask]]) -
                 len(where),
                 np.packbits(where).tobytes(),
             )
-            for d, where in draws
+            for d, where in measurements
             if d.query == name and where.any()
         ]
     return hashlib.sha256(encoded(*parts)).digest()

@@ -157,6 +157,7 @@ def _extract(spec: RunSpec, paths: Sequence[Path], progress: Progress) -> Extrac
         spec.persons.schema,
         columns=spec.data.columns,
         encoding=spec.data.encoding,
+        places=None if spec.geography.places is None else Path(spec.geography.places),
         progress=progress,
     )
 
@@ -281,7 +282,7 @@ def _constraints(
                 f"a {level} of two branches has its {query!r} in two units",
                 where=u.key("constraints.invariants"),
                 remedy=(
-                    "of an optimised spine only totals of states can be exact, or set"
+                    "on an optimized spine only totals of states can be exact: name these, or set"
                     ' geography.spine = "tabulation"'
                 ),
             )
@@ -306,7 +307,7 @@ def _wholes(tree: MeasuredSpine, published: Spine, level: str, where: str) -> ND
     """The published unit that each unit of the tree lies in. Raises :class:`InputError` where one
     does not lie in one, or where one is in several that are not the two branches of a state: what
     is exact of all of it is known of none."""
-    whole = tree.within(level, published)
+    whole = tree.home_units(level, published)
     up = tree.spine.parent[tree.spine.index(level)]
     home, units = np.zeros(published.units(level), dtype=np.int64), np.bincount(whole[whole >= 0])
     home[whole] = up
@@ -316,7 +317,7 @@ def _wholes(tree: MeasuredSpine, published: Spine, level: str, where: str) -> ND
         or (units.max() > 1 and level not in tree.split)
     ):
         raise InputError(
-            f"the totals of {level!r} are not those of units of the optimised spine",
+            f"the totals of {level!r} are not those of units of the optimized spine",
             where=where,
             remedy=(
                 f"make those of a level above exact, or of {tree.spine.levels[-1]}; or set "

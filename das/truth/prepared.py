@@ -9,23 +9,23 @@ from functools import cached_property
 import numpy as np
 
 from das.errors import InputError
-from das.geography.known import told_to
+from das.geography.known import lowest_level_for
 from das.model.areas import Areas
 from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram
 from das.model.measured_spine import Ints, MeasuredSpine
-from das.model.shards import LARGEST, Shards
 from das.model.source import Source
 from das.model.spine import Spine
+from das.model.subtrees import LARGEST, Subtrees
 from das.truth.histogram import over, upward
 
 TrueHistograms = Mapping[str, Confidential[Histogram]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Apart(Closed):
+class PreparedParts(Closed):
     """The counts of several parts of an input that is too large to hold them twice: by universe
     those of the lowest units, which follow each other, and what is published exactly of each part;
     ``at`` says which unit of the whole measured tree each of a part's is, level by level."""
@@ -69,7 +69,7 @@ class Prepared(Closed):
 
     ``spine`` and ``lowest`` (the counts of its lowest units, by universe) are of what is published.
     ``trees`` are what is measured, by universe: the same, unless the spine is optimised.
-    ``assigned``, by universe: see ``Extract.assigned``. Of an input whose counts are ``apart``,
+    ``assigned``, by universe: see ``Extract.assigned``. Of an input whose counts are ``in_parts``,
     ``lowest`` is empty, and so are the bounds of ``constraints``: ask :meth:`rows`,
     :meth:`stated` and :meth:`stated_of`.
     """
@@ -81,12 +81,12 @@ class Prepared(Closed):
     sources: tuple[Source, ...]
     areas: tuple[Areas, ...] = ()  #: off the spine
     assigned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    apart: Apart | None = None
+    in_parts: PreparedParts | None = None
 
     def rows(self, universe: str, start: int, stop: int) -> Confidential[Histogram]:
         """The counts of the published lowest units ``start:stop``."""
-        if self.apart is not None:
-            return self.apart.rows(universe, start, stop)
+        if self.in_parts is not None:
+            return self.in_parts.rows(universe, start, stop)
         return Confidential(
             self.lowest[universe].open("a part of what was counted").rows(start, stop)
         )
@@ -101,37 +101,37 @@ class Prepared(Closed):
     ) -> list[Constraint]:
         """The same of some units alone, by level: ``kept`` of the measured tree."""
         spine = self.trees[universe].spine
-        if self.apart is not None:
-            return self.apart.stated(universe, spine, kept, levels)
+        if self.in_parts is not None:
+            return self.in_parts.stated(universe, spine, kept, levels)
         return [
             replace(c, bound=c.bound[kept[spine.index(c.level)]])
             for c in self.constraints[universe]
             if c.level in levels
         ]
 
-    def together(self) -> Prepared:
+    def whole(self) -> Prepared:
         """With nothing apart."""
-        if self.apart is None:
+        if self.in_parts is None:
             return self
         units = len(self.spine.codes[-1])
         counts = {u: self.rows(u, 0, units) for u in self.trees}
         stated = {u: tuple(self.stated(u, self.spine.levels)) for u in self.trees}
-        return replace(self, lowest=counts, constraints=stated, apart=None)
+        return replace(self, lowest=counts, constraints=stated, in_parts=None)
 
     @cached_property
-    def shards(self) -> Shards:
+    def subtrees(self) -> Subtrees:
         """None where totals are known further down than a tree would be cut, beside bounds on
-        dwellings: of these no sum tells the trunk enough (:mod:`das.geography.known`)."""
-        shards, levels = (
-            Shards.of(self.spine, self.trees.values(), largest=LARGEST),
+        dwellings: of these no sum tells the upper tree enough (:mod:`das.geography.known`)."""
+        subtrees, levels = (
+            Subtrees.of(self.spine, self.trees.values(), largest=LARGEST),
             self.spine.levels,
         )
         for known in self.constraints.values():
             totals = [c.level for c in known if c.query == "total" and c.sign == "="]
             limited = any(c.sign != "=" for c in known)
-            if told_to(levels, shards.level, totals, limited=limited) != shards.level:
-                return Shards.none(self.spine)
-        return shards
+            if lowest_level_for(levels, subtrees.level, totals, limited=limited) != subtrees.level:
+                return Subtrees.none(self.spine)
+        return subtrees
 
     @cached_property
     def truth(self) -> Mapping[str, TrueHistograms]:
@@ -166,7 +166,7 @@ def joined(parts: list[Prepared]) -> Prepared:
     spine, at = Spine.joined(spines)
     spines.clear()
     lowest = [places[-1] for places in at]
-    _check_apart(lowest)
+    _check_disjoint(lowest)
     trees, at_tree = {}, {}
     for u in universes:
         trees[u], at_tree[u] = (
@@ -174,7 +174,7 @@ def joined(parts: list[Prepared]) -> Prepared:
             if (own := of_parts.pop(u)) is None
             else _tree(own, lowest)
         )
-    apart = Apart(counts, known, at_tree)
+    apart = PreparedParts(counts, known, at_tree)
     kinds = Areas.joined(areas, lowest)
     whole = Prepared(
         spine,
@@ -186,7 +186,7 @@ def joined(parts: list[Prepared]) -> Prepared:
         assigned,
         apart,
     )
-    return whole if len(spine.codes[-1]) > LARGEST else whole.together()
+    return whole if len(spine.codes[-1]) > LARGEST else whole.whole()
 
 
 def _tree(
@@ -199,7 +199,7 @@ def _tree(
     return MeasuredSpine.bypassed(tree, place), at
 
 
-def _check_apart(at: Sequence[Ints]) -> None:
+def _check_disjoint(at: Sequence[Ints]) -> None:
     """Lowest units of each part follow each other."""
     if any(len(here) and here[-1] - here[0] + 1 != len(here) for here in at):
         raise InputError(

@@ -16,9 +16,11 @@ from das.accounting import tight
 from das.accounting.changes import below, changes, touched
 from das.accounting.draws import record
 from das.accounting.guarantee import cost
-from das.model.budget import Draw, Neighbours, Plan
+from das.model.budget import Neighbours, PlannedMeasurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
-from das.model.schema import PL94, Schema
+from das.model.plan import Plan
+from das.model.redistricting import PL94
+from das.model.schema import Schema
 from das.model.spine import Spine
 from tests.oracles import dense
 from tests.strategies import fractions, queries, schemas, spines
@@ -52,7 +54,7 @@ def loss(
     from dense answers: rho = sum of squared differences / (2 sigma^2), or epsilon = sum of absolute
     differences / b."""
     total = Fraction(0)
-    for d in plan.draws:
+    for d in plan.measurements:
         matrix, up = dense(schema, schema.query(d.query)), spine.up(spine.levels[-1], d.level)
         answers = np.zeros((2, spine.units(d.level), len(matrix)), dtype=int)
         for i, (unit, cell) in enumerate((one, other)):
@@ -75,7 +77,7 @@ def test_no_change_of_attributes_tells_more_than_its_line(
     """
     schema, spine, plan = world
     cells = list(np.ndindex(*schema.shape))
-    for line in changes(plan.draws, schema, spine.levels):
+    for line in changes(plan.measurements, schema, spine.levels):
         if line.kind != "attributes":
             continue
         all_ = line.what == "every attribute"
@@ -89,7 +91,7 @@ def test_no_change_of_attributes_tells_more_than_its_line(
         losses = [loss(plan, schema, spine, (0, i), (0, j)) for i, j in pairs]
         said = cost(plan.mechanism.currency, line.differing)
         assert max(losses) <= said
-        if len(plan.draws) <= 2 or not schema.recodes:
+        if len(plan.measurements) <= 2 or not schema.recodes:
             assert max(losses) == said  # at most two groupings of an attribute, or one
 
 
@@ -100,7 +102,7 @@ def test_no_move_tells_more_than_its_line(world: tuple[Schema, Spine, Plan]) -> 
     schema, spine, plan = world
     lines = {
         c.what: cost(plan.mechanism.currency, c.differing)
-        for c in changes(plan.draws, schema, spine.levels)
+        for c in changes(plan.measurements, schema, spine.levels)
     }
     lowest = spine.levels[-1]
     for one, other in product(range(spine.units(lowest)), repeat=2):
@@ -122,7 +124,7 @@ def test_any_other_record_is_the_most_of_all(world: tuple[Schema, Spine, Plan]) 
     schema, spine, plan = world
     lines = [
         (c.kind, cost(plan.mechanism.currency, c.differing))
-        for c in changes(plan.draws, schema, spine.levels)
+        for c in changes(plan.measurements, schema, spine.levels)
     ]
     factor = 1 if plan.neighbours is Neighbours.BOUNDED else 2
     assert lines[0] == ("record", factor * plan.cost)
@@ -157,7 +159,8 @@ def test_the_bureaus_own_figures_by_level() -> None:
         plan = Plan.priced(mechanism, Neighbours.BOUNDED, costs)
         for level, value in expected.items():
             spent = cost(
-                mechanism.currency, record(below(plan.draws, levels, level), Neighbours.BOUNDED)
+                mechanism.currency,
+                record(below(plan.measurements, levels, level), Neighbours.BOUNDED),
             )
             ours = float(spent) if mechanism is GEOMETRIC else tight(spent, Fraction(1, 10**10))
             assert ours == pytest.approx(value, rel=1e-5)
@@ -168,7 +171,7 @@ def test_production_by_hand() -> None:
     is not touched.
     """
     plan = das.load_spec(CONFIGS / "pl94-2010.toml", ["geography.spine=tabulation"]).persons.plan
-    found = touched(plan.draws, PL94, ["hispanic"])
+    found = touched(plan.measurements, PL94, ["hispanic"])
     names = {
         "hispanic",
         "hispanic * cenrace",
@@ -188,14 +191,14 @@ def test_production_by_hand() -> None:
     ]
     by_hand = Fraction(293764, 114921) * sum(level * (1 - part) for level, part in without)
     assert cost(plan.mechanism.currency, record(found, Neighbours.BOUNDED)) == by_hand
-    everything = touched(plan.draws, PL94, [a.name for a in PL94.attributes])
-    assert {d.query for d in plan.draws} - {d.query for d in everything} == {"total"}
+    everything = touched(plan.measurements, PL94, [a.name for a in PL94.attributes])
+    assert {d.query for d in plan.measurements} - {d.query for d in everything} == {"total"}
 
 
 def test_which_attributes_are_listed_together() -> None:
     half = Fraction(1, 2)
     draws = [
-        Draw.priced("US", q, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, half)
+        PlannedMeasurement.priced("US", q, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, half)
         for q in ("hispanic * cenrace", "hhinstlevels", "hispanic", "detailed")
     ]
     listed = [c.what for c in changes(draws, PL94, ("US", "Block")) if c.kind == "attributes"]

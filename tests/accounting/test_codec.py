@@ -25,14 +25,14 @@ from das.accounting.document import (
     Invariant,
     Variance,
 )
-from das.accounting.statement import Drawn, Terms, statement
+from das.accounting.statement import LedgerEvents, Terms, statement
 from das.accounting.target import Target
 from das.errors import ReleaseError
 from das.model.budget import Neighbours
 from das.model.ledger import Event
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
-from das.model.schema import H1, PL94
+from das.model.redistricting import H1, PL94
 
 SCHEMA = Draft202012Validator(codec.json_schema())
 TOTAL = Invariant(
@@ -66,7 +66,7 @@ def ours(
         {"persons": [("State", "total")], "housing": []},
         Target(Fraction(9), delta, "exact") if target else None,
     )
-    drawn = Drawn(
+    drawn = LedgerEvents(
         {"persons": events[:2], "housing": events[2:]}, {"persons": events[:1]} if lost else {}
     )
     out = statement(
@@ -200,10 +200,7 @@ def test_few_alterations_pass_both() -> None:
         ),
         ("", ["''", "reads"]),
         (2, ["no privacy statement (format", "not 2"]),
-        (
-            None,
-            ["no privacy statement (format: Field required", "before its statements had formats"],
-        ),
+        (None, ["no privacy statement (format: Field required", "before statements had formats"]),
     ],
 )
 def test_a_version_that_is_not_known(format_: Any, words: list[str]) -> None:

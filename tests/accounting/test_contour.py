@@ -99,18 +99,18 @@ def test_no_kernel_is_larger_than_the_bound_of_dropped_nodes_has_it() -> None:
             assert np.abs(contour.kernel(gap, np.arange(contour.count))).max() <= most
 
 
-@pytest.mark.parametrize("sigma_sq, revivals", [(2, 0), (2, 5), (9, 2), (40, 12)])
+@pytest.mark.parametrize("sigma_sq, recurrences", [(2, 0), (2, 5), (9, 2), (40, 12)])
 def test_the_tail_beyond_the_last_node(
-    monkeypatch: pytest.MonkeyPatch, sigma_sq: int, revivals: int
+    monkeypatch: pytest.MonkeyPatch, sigma_sq: int, recurrences: int
 ) -> None:
-    """Against the sum of bounds of a thousand revivals: not less, and not much more."""
+    """Against the sum of bounds of a thousand recurrences: not less, and not much more."""
     monkeypatch.setattr("das.accounting.contour.MANY", 0)
     monkeypatch.setattr("das.accounting.contour.NODES", 10)
     contour = Contour(Composition.of([(Fraction(sigma_sq), 1)]), Fraction(2))
     (theta,), t = contour.thetas, float(contour.period)
-    edge = revivals * theta.revival + theta.sigma_sq * theta.reach(contour.tau)
+    edge = recurrences * theta.recurrence + theta.sigma_sq * theta.reach(contour.tau)
     contour.last = int(edge * t / (2 * np.pi)) + 1
-    j = np.arange(contour.last + 1, int((revivals + 1000) * theta.revival * t / (2 * np.pi)))
+    j = np.arange(contour.last + 1, int((recurrences + 1000) * theta.recurrence * t / (2 * np.pi)))
     z = contour.c + 2j * np.pi * j / t
     tail = (
         2
@@ -118,7 +118,7 @@ def test_the_tail_beyond_the_last_node(
         * float((np.exp(theta.log_bound(contour.angles(theta, j))) / np.abs(z * (z + 1))).sum())
     )
     assert tail <= contour.beyond
-    assert revivals == 0 or contour.beyond < 1.6 * tail
+    assert recurrences == 0 or contour.beyond < 1.6 * tail
 
 
 def test_the_interval_holds_wherever_the_nodes_end(

@@ -14,9 +14,10 @@ from das.accounting import Composition, epsilon, pure, worst_pair
 from das.accounting.draws import changed
 from das.errors import PrivacyError
 from das.model.allocation import Allocation
-from das.model.budget import Neighbours, Plan
+from das.model.budget import Neighbours
 from das.model.ledger import Event, Ledger
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
+from das.model.plan import Plan
 
 HALF = Fraction(1, 2)
 SHARES = Allocation(
@@ -27,7 +28,7 @@ GAUSSIAN = DISCRETE_GAUSSIAN
 
 
 def events(plan: Plan) -> list[Event]:
-    return [Event.of(d, "persons", 5, 3) for d in plan.draws]
+    return [Event.of(d, "persons", 5, 3) for d in plan.measurements]
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
@@ -49,7 +50,9 @@ def test_neighbours_matter() -> None:
     """The same noise, replaced or removed: twice the draws."""
     bounded = Plan.of(Fraction(3), GAUSSIAN, Neighbours.BOUNDED, SHARES)
     removed = Plan.of(Fraction(3, 2), GAUSSIAN, Neighbours.UNBOUNDED, SHARES)
-    assert [d.parameter for d in bounded.draws] == [d.parameter for d in removed.draws]
+    assert [d.parameter for d in bounded.measurements] == [
+        d.parameter for d in removed.measurements
+    ]
     assert [2 * n for _, n in Composition.of(removed).parts] == [
         n for _, n in Composition.of(bounded).parts
     ]

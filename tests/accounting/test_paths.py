@@ -24,13 +24,14 @@ from das.accounting import (
 )
 from das.accounting.changes import changes
 from das.accounting.draws import compositions, count, record
-from das.accounting.guarantee import cost, guarantees, together
+from das.accounting.guarantee import combine, cost, guarantees
 from das.accounting.statement import Terms, account, promises
 from das.errors import PrivacyError
-from das.model.budget import Draw, Neighbours, Plan, UnitPath
+from das.model.budget import Neighbours, PlannedMeasurement, UnitPath
 from das.model.ledger import Event, Ledger
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
-from das.model.schema import PL94
+from das.model.plan import Plan
+from das.model.redistricting import PL94
 from das.spec import parse
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pl94-2010.toml"
@@ -64,7 +65,7 @@ def irregular(
             whole = sum((d.cost for d in PRODUCTION.at(level)), Fraction(0))
             for d in PRODUCTION.at(level) if share else ():
                 part = rho * share * d.cost / whole / 4099
-                draws[level, share, d.query] = Draw.priced(
+                draws[level, share, d.query] = PlannedMeasurement.priced(
                     level, d.query, DISCRETE_GAUSSIAN, neighbours, part, str(share)
                 )
     ordered = sorted(draws.values(), key=lambda d: LEVELS.index(d.level))
@@ -142,18 +143,25 @@ def test_what_is_calibrated_meets_the_target_between_all_places() -> None:
 
 
 def test_several_compositions_are_not_taken_for_one() -> None:
-    with pytest.raises(PrivacyError, match=r"3 pairs of places.*so many compositions, not one"):
+    with pytest.raises(
+        PrivacyError, match=r"3 pairs of places.*each pair is a composition of its own"
+    ):
         Composition.of(TWO)
-    events = [Event.of(d, "persons", 1, 1) for d in TWO.draws]
-    for said in (events, TWO.draws):
+    events = [Event.of(d, "persons", 1, 1) for d in TWO.measurements]
+    for said in (events, TWO.measurements):
         with pytest.raises(PrivacyError, match="two classes of 'State'"):
             Composition.of(said)
     with pytest.raises(PrivacyError, match="two classes of"):
-        record(TWO.draws, BOUNDED)
+        record(TWO.measurements, BOUNDED)
     with pytest.raises(PrivacyError, match="composed"):
-        Composition.of(Plan(BOUNDED, (Draw.priced("A", "total", GEOMETRIC, BOUNDED, Fraction(1)),)))
+        Composition.of(
+            Plan(
+                BOUNDED, (PlannedMeasurement.priced("A", "total", GEOMETRIC, BOUNDED, Fraction(1)),)
+            )
+        )
     draws = tuple(
-        Draw.priced(d.level, d.query, GEOMETRIC, BOUNDED, d.cost, d.unit_class) for d in TWO.draws
+        PlannedMeasurement.priced(d.level, d.query, GEOMETRIC, BOUNDED, d.cost, d.unit_class)
+        for d in TWO.measurements
     )
     plan = Plan(BOUNDED, draws, TWO.paths)
     ledger = Ledger(TWO.cost, spent=[Event.of(d, "persons", 1, 1) for d in draws], paths=TWO.paths)
@@ -168,7 +176,7 @@ def test_several_compositions_are_not_taken_for_one() -> None:
 
 def attribute_epsilons(*kinds: str) -> dict[str, float]:
     plan = irregular({k: SHARES[k] for k in kinds})
-    lines = changes(plan.draws, PL94, LEVELS, (), plan.paths)
+    lines = changes(plan.measurements, PL94, LEVELS, (), plan.paths)
     return {c.what: tight(cost("rho", c.differing), Fraction(DELTA)) for c in lines}
 
 
@@ -196,8 +204,10 @@ def test_a_move_within_a_unit_shares_its_classes() -> None:
     two meet below.
     """
 
-    def priced(level: str, cost: int, unit_class: str) -> Draw:
-        return Draw.priced(level, "total", DISCRETE_GAUSSIAN, BOUNDED, Fraction(cost), unit_class)
+    def priced(level: str, cost: int, unit_class: str) -> PlannedMeasurement:
+        return PlannedMeasurement.priced(
+            level, "total", DISCRETE_GAUSSIAN, BOUNDED, Fraction(cost), unit_class
+        )
 
     draws = (
         priced("US", 1, "all"),
@@ -235,7 +245,7 @@ def test_a_statement_adds_up_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
         {"persons": exact, "housing": exact},
         paths={"persons": TWO.paths},
     )
-    draws = {"persons": TWO.draws, "housing": housing.draws}
+    draws = {"persons": TWO.measurements, "housing": housing.measurements}
     out = account(terms, draws)
     total = PRODUCTION.cost + Fraction(1, 8)
     assert out.totals == {"persons": PRODUCTION.cost, "housing": Fraction(1, 8), "total": total}
@@ -246,13 +256,15 @@ def test_a_statement_adds_up_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
     assert promises(terms, draws).guarantee == out.guarantee
     parts = {u: record(ds, BOUNDED, terms.paths.get(u, ())) for u, ds in draws.items()}
     assert (
-        count(together(parts.values())) == 3
+        count(combine(parts.values())) == 3
     )  # pairs of places of a person, times one of a housing unit
     assert guarantees("rho", parts, Fraction(DELTA)) == out.guarantee
 
 
 def test_a_draw_on_no_path_is_never_left_out_of_the_account() -> None:
-    stray = Draw.priced("Block", "total", DISCRETE_GAUSSIAN, BOUNDED, Fraction(1), "unheard of")
+    stray = PlannedMeasurement.priced(
+        "Block", "total", DISCRETE_GAUSSIAN, BOUNDED, Fraction(1), "unheard of"
+    )
     terms = Terms(
         DISCRETE_GAUSSIAN,
         BOUNDED,
@@ -263,10 +275,10 @@ def test_a_draw_on_no_path_is_never_left_out_of_the_account() -> None:
         paths={"persons": TWO.paths},
     )
     for account_of in (
-        lambda: record((*TWO.draws, stray), BOUNDED, TWO.paths),
-        lambda: account(terms, {"persons": (*TWO.draws, stray)}),
-        lambda: promises(terms, {"persons": (*TWO.draws, stray)}),
-        lambda: changes((*TWO.draws, stray), PL94, LEVELS, (), TWO.paths),
+        lambda: record((*TWO.measurements, stray), BOUNDED, TWO.paths),
+        lambda: account(terms, {"persons": (*TWO.measurements, stray)}),
+        lambda: promises(terms, {"persons": (*TWO.measurements, stray)}),
+        lambda: changes((*TWO.measurements, stray), PL94, LEVELS, (), TWO.paths),
     ):
         with pytest.raises(PrivacyError, match="'unheard of' at 'Block' is on no path"):
             account_of()
@@ -274,8 +286,8 @@ def test_a_draw_on_no_path_is_never_left_out_of_the_account() -> None:
 
 def test_costs_of_two_currencies_are_refused_by_the_account() -> None:
     mixed = (
-        Draw.priced("A", "total", DISCRETE_GAUSSIAN, BOUNDED, Fraction(1)),
-        Draw.priced("A", "detailed", GEOMETRIC, BOUNDED, Fraction(1)),
+        PlannedMeasurement.priced("A", "total", DISCRETE_GAUSSIAN, BOUNDED, Fraction(1)),
+        PlannedMeasurement.priced("A", "detailed", GEOMETRIC, BOUNDED, Fraction(1)),
     )
     for currency, other in (
         ("rho", "geometric noise is counted in epsilon"),

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from das.accounting.planning import least_cost, normal_cost, options
 from das.errors import SpecError
-from das.model.budget import Draw, Neighbours, Plan
+from das.model.budget import Neighbours, PlannedMeasurement
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
-from das.model.schema import PL94
+from das.model.plan import Plan
+from das.model.redistricting import PL94
 from tests.oracles import as_mpf
 
 GAUSSIAN = DISCRETE_GAUSSIAN
@@ -54,7 +55,7 @@ def test_the_least_cost_keeps_the_margin_and_a_little_less_does_not(
     mechanism: Mechanism, neighbours: Neighbours, most: int, coverage: float
 ) -> None:
     spent = least_cost(mechanism, neighbours, most, coverage)
-    (draw,) = Plan.priced(mechanism, neighbours, [("", "", spent)]).draws
+    (draw,) = Plan.priced(mechanism, neighbours, [("", "", spent)]).measurements
     with mpmath.workdps(30):
         assert held(mechanism, draw.parameter, most) >= coverage
         assert held(mechanism, draw.parameter * Fraction(1002, 1000), most) < coverage
@@ -90,15 +91,17 @@ def test_a_margin_and_a_new_query() -> None:
     wish, more = {("Tract", "total"): 1}, {("US", "votingage"): Fraction(1, 100)}
     now, changed, squeezed, scaled = options(PLAN, PL94, wish, more, 0.95)
     assert now.plan == PLAN
-    spent = {(d.level, d.query): d.cost for d in changed.plan.draws}
+    spent = {(d.level, d.query): d.cost for d in changed.plan.measurements}
     price = least_cost(GAUSSIAN, Neighbours.BOUNDED, 1, 0.95)
     assert price > Fraction(1, 2)
     assert (
         spent
-        == {(d.level, d.query): d.cost for d in PLAN.draws} | {("Tract", "total"): price} | more
+        == {(d.level, d.query): d.cost for d in PLAN.measurements}
+        | {("Tract", "total"): price}
+        | more
     )
     assert changed.plan.cost == PLAN.cost - Fraction(1, 2) + price + Fraction(1, 100)
-    assert [d.level for d in changed.plan.draws] == [
+    assert [d.level for d in changed.plan.measurements] == [
         "US",
         "US",
         "US",
@@ -107,10 +110,11 @@ def test_a_margin_and_a_new_query() -> None:
     ]  # levels stay together
     assert squeezed.plan.cost == PLAN.cost
     assert {
-        d.cost / e.cost for d, e in zip(squeezed.plan.draws, changed.plan.draws, strict=True)
+        d.cost / e.cost
+        for d, e in zip(squeezed.plan.measurements, changed.plan.measurements, strict=True)
     } == {PLAN.cost / changed.plan.cost}
     assert scaled.plan.cost == (PLAN.cost + Fraction(1, 100)) * price / Fraction(1, 2)
-    assert next(d for d in scaled.plan.draws if d.query == "total").cost == price
+    assert next(d for d in scaled.plan.measurements if d.query == "total").cost == price
     assert [o.name for o in options(PLAN, PL94, {}, more, 0.95)] == [
         "now",
         "others-unchanged",
@@ -120,7 +124,7 @@ def test_a_margin_and_a_new_query() -> None:
 
 def test_of_several_margins_the_dearest_sets_the_scale() -> None:
     scaled = options(PLAN, PL94, {("Tract", "total"): 3, ("US", "hhgq"): 4}, {}, 0.95)[-1].plan
-    at = {d.query: d.margin(0.95) for d in scaled.draws}
+    at = {d.query: d.margin(0.95) for d in scaled.measurements}
     assert at["hhgq"] == 4
     assert at["total"] <= 3
 
@@ -133,15 +137,15 @@ def test_a_margin_that_is_kept_already_gives_budget_back() -> None:
 
 def test_a_query_is_found_however_it_is_spelt() -> None:
     changed = options(PLAN, PL94, {("Tract", "cenrace * hispanic"): 2}, {}, 0.95)[1].plan
-    assert [d.query for d in changed.draws] == [d.query for d in PLAN.draws]
+    assert [d.query for d in changed.measurements] == [d.query for d in PLAN.measurements]
 
 
 def test_what_is_added_to_a_query_that_is_measured_joins_its_cost() -> None:
-    before = {(d.level, d.query): d.cost for d in PLAN.draws}
+    before = {(d.level, d.query): d.cost for d in PLAN.measurements}
     more = options(PLAN, PL94, {}, {("Tract", "cenrace * hispanic"): Fraction(1, 100)}, 0.95)[
         1
     ].plan
-    changed = {(d.level, d.query): d.cost - before[d.level, d.query] for d in more.draws}
+    changed = {(d.level, d.query): d.cost - before[d.level, d.query] for d in more.measurements}
     assert changed.pop(("Tract", "hispanic * cenrace")) == Fraction(1, 100)
     assert set(changed.values()) == {0}
     assert more.cost == PLAN.cost + Fraction(1, 100)
@@ -168,5 +172,5 @@ def test_what_is_not_there_is_refused(margins, added, words: list[str]) -> None:
 def test_draws_of_a_plan_keep_their_shares_when_it_is_scaled() -> None:
     half = PLAN.scaled(Fraction(1, 2))
     assert half.cost == Fraction(1, 2)
-    assert [d.parameter for d in half.draws] == [d.parameter * 2 for d in PLAN.draws]
-    assert isinstance(half.draws[0], Draw)
+    assert [d.parameter for d in half.measurements] == [d.parameter * 2 for d in PLAN.measurements]
+    assert isinstance(half.measurements[0], PlannedMeasurement)

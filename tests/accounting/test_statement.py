@@ -17,14 +17,14 @@ from das.accounting.document import FORMS, Zcdp
 from das.accounting.draws import record
 from das.accounting.fields import decimal
 from das.accounting.guarantee import guarantees
-from das.accounting.statement import CURVE, Drawn, Terms, invariants, statement
+from das.accounting.statement import CURVE, LedgerEvents, Terms, invariants, statement
 from das.accounting.target import Target
 from das.model.budget import Neighbours
 from das.model.constraint import Constraint
 from das.model.ledger import Event
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
-from das.model.schema import H1, PL94
+from das.model.redistricting import H1, PL94
 
 DELTA = Fraction(1, 10**10)
 GAUSSIAN = DISCRETE_GAUSSIAN
@@ -57,7 +57,7 @@ def state(  # type: ignore[no-untyped-def]
         target,
     )
     outside = invariants({"persons": constraints})
-    out = statement(terms, Drawn(events, lost or {}), outside, "source", private, ["a note"])
+    out = statement(terms, LedgerEvents(events, lost or {}), outside, "source", private, ["a note"])
     out = out.sealed({"spec.toml": "abc"}, {"das": "0"})
     text = codec.text(out)
     again = codec.of(json.loads(text))

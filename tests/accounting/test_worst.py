@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.accounting import common_nodes, curve, delta, epsilon, worst
+from das.accounting import curve, delta, epsilon, shared_quadrature, worst
 from das.accounting.draws import Composition, Differing, Moves, changed, composed, count
-from das.accounting.guarantee import epsilons, together
+from das.accounting.guarantee import combine, epsilons
 from das.accounting.profile import PrivacyProfile, worst_epsilon
 from das.accounting.zcdp import tight
 from das.model import chains
 from das.model.allocation import Allocation
-from das.model.budget import Neighbours, Plan
+from das.model.budget import Neighbours
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import DISCRETE_GAUSSIAN
+from das.model.plan import Plan
 from das.model.spine import Spine
 from das.spec import parse
 from tests.model.test_measured_spine import spines
@@ -140,14 +141,14 @@ def test_records_of_two_kinds_are_worst_where_both_are(production: dict[str, Pla
     """Held against every combination of some paths; and of all paths it is no less."""
     paths = [production["persons"].paths[i] for i in (0, 15, 16)]
     few = [changed(plan.along(paths)) for plan in production.values()]
-    both = together(few)
+    both = combine(few)
     assert count(both) == 36
     true = brute(both, lambda c: epsilon(c, D))
     some = worst_epsilon(both, D)
     assert some.low <= true[1] <= some.high + 1e-9
     assert some.high - some.low < 1e-6
     assert some.low >= true[0] - 1e-7
-    every = worst_epsilon(together(map(changed, production.values())), D)
+    every = worst_epsilon(combine(map(changed, production.values())), D)
     assert every.high >= some.low
     assert every.high - every.low < 1e-6
 
@@ -159,7 +160,7 @@ def test_rows_alike_are_counted_once_and_what_they_hide_is_added(
     eps = Fraction("16.4")
     whole = worst._Bounds(found).highest(eps)
     for name, value in (("MANY", 10), ("COMBINATIONS", 30)):
-        monkeypatch.setattr(common_nodes, name, value)
+        monkeypatch.setattr(shared_quadrature, name, value)
     thin = worst._Bounds(found)
     assert sum(len(group._rows[0]) for group in thin._line(eps).groups) <= 60
     assert whole[0] <= thin.highest(eps)[0] <= whole[0] + 0.1

@@ -34,24 +34,24 @@ from tests.spec.test_parse import BASE, UNITS
 from tests.worlds import Worlds
 
 
-class Said(NamedTuple):
+class SubtreeMoments(NamedTuple):
     code: int
     out: str
     err: str
 
 
-Das = Callable[..., Said]
+Das = Callable[..., SubtreeMoments]
 
 
 @pytest.fixture
 def das(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Das:
     monkeypatch.delenv("COLUMNS", raising=False)
 
-    def call(*args: object) -> Said:
+    def call(*args: object) -> SubtreeMoments:
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
             main([str(a) for a in args])
-        return Said(int(end.value.code or 0), *capsys.readouterr())
+        return SubtreeMoments(int(end.value.code or 0), *capsys.readouterr())
 
     return call
 
@@ -71,7 +71,7 @@ def finished(config: Path) -> Path:
     return config.parent / "run"
 
 
-def refused(said: Said, *words: str) -> None:
+def refused(said: SubtreeMoments, *words: str) -> None:
     assert said.code == 2, said
     assert said.err.startswith("das: "), said.err
     assert "Traceback" not in said.err
@@ -95,6 +95,7 @@ def test_the_account_of_a_configuration(das: Das, config: Path) -> None:
         "5/2",
         "exactly at delta = 1e-10",
         "implied epsilon",
+        "for one record of each kind replaced by any other (bounded neighbors)",
         "hispanic (same place)",
         "place within one State (same attributes)",
         "where the budget goes",
@@ -219,7 +220,10 @@ def test_what_is_estimated_from_a_release_has_its_ledger_and_statement(
 
 def test_check_gives_the_exact_epsilon(das: Das, config: Path) -> None:
     promise = json.loads(das("check", config, "--json").out)["guarantee"]["persons"]
-    draws = [(d.parameter, 2) for d in spec.parse(config.read_text(), where="c").persons.plan.draws]
+    draws = [
+        (d.parameter, 2)
+        for d in spec.parse(config.read_text(), where="c").persons.plan.measurements
+    ]
     ten = by(promise["epsilon"], "delta")["1e-10"]
     assert ten["pld"] == pytest.approx(list(epsilon(draws, "1e-10")), rel=1e-9)
     assert f"epsilon = {bound(ten['pld'])} exactly" in das("check", config).out

@@ -446,7 +446,8 @@ def test_a_release_of_groups_is_told_from_others(
     """And its parameters are found in it."""
     run = tmp_path / "run"
     assert das("run", *given, "--out", run, "--quiet")[0] == 0
-    for command in (("tables", run, "--level", "State"), ("nmf", "summary", run)):
+    assert commands.named("nmf")("summary", run)[0] == 0
+    for command in (("tables", run, "--level", "State"), ("compare", run)):
         code, _, err = commands.named(command[0])(*command[1:])  # type: ignore[arg-type]
         assert code == 2
         assert "the Detailed DHC" in err
@@ -565,7 +566,7 @@ def test_estimates_replace_estimates_alone(
     (tmp_path / "other" / "notes.txt").write_text("x")
     refused(das, "estimate", run, "--out", tmp_path / "other", here=tmp_path, says="notes.txt")
     for inside in (run / "confidential" / "e", run):
-        refused(das, "estimate", run, "--out", inside, here=tmp_path, says="beside it")
+        refused(das, "estimate", run, "--out", inside, here=tmp_path, says="next to it")
     before = everything(tmp_path)
     code, _, err = das("estimate", run, "--out", run / "release" / "estimates")
     assert (code, "which may be published" in err, everything(tmp_path) == before) == (

@@ -17,14 +17,16 @@ from rich.console import Console
 
 from das.cli.area_plan import _shown
 from das.cli.console import records_table
-from das.files.release import areas, statement
+from das.errors import UserError
+from das.files.release import areas, place_search, statement
 from das.files.release import spine as spine_file
 from das.files.release import tables as published_tables
+from das.files.release.table_places import PlaceColumns
 from das.model.areas import Areas
 from das.model.codes import encoded, text
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING, PERSONS
-from das.model.schema import H1, PL94
+from das.model.redistricting import H1, PL94
 from das.model.spine import Spine
 from das.tables import published
 from tests.commands import Commands, Das
@@ -346,6 +348,52 @@ def test_units_are_found_by_name_and_by_geoid(das: Das, towns: Path) -> None:
     assert (code, "no such unit of Block" in err) == (2, True)
 
 
+def test_a_place_is_named_without_its_level(das: Das, towns: Path) -> None:
+    def told(*args: object) -> str:
+        return das(towns, "--table", "P1", *args)[1]
+
+    town = told("--level", "County_Subdivision", "--name", "Providence")
+    assert town.count("\n") == 2
+    assert told("--name", "Providence city") == told("--name", "providence") == town
+    assert told("--name", "4400759000") == town  # a GEOID is a name
+    block = told("--level", "Block", "--geocode", "440070101012003")
+    assert told("--name", "440070101012003") == block
+    assert told("--level", "Block", "--name", "440070101012003") == block
+    code, out, err = das(towns, "--table", "P1", "--name", "o")  # in the names of all three
+    assert (code, out) == (2, "")
+    assert "3 places are called so" in err
+    assert "County_Subdivision Providence city (4400759000)" in err
+    assert 'Block_Group Año, "so called" (440070200001)' in err
+    code, _, err = das(towns, "--table", "P1", "--name", "Providence", "--name", "Block Group 2")
+    assert (code, "of different levels" in err) == (2, True)
+    assert das(towns, "--table", "P1", "--name", "Wonderland")[0] == 2
+    assert das(towns, "--table", "P1", "--geocode", "44")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("Narragansett", ["Narragansett town"]),
+        ("narragansett pier", ["Narragansett Pier CDP"]),
+        ("Pier", ["Narragansett Pier CDP"]),
+        ("Newport city", ["Newport city"]),
+        ("Newport", None),
+    ],
+)
+def test_the_place_that_a_name_means(name: str, wanted: list[str] | None) -> None:
+    """The whole name, then the name without its status, then a part of a name."""
+    names = ["Narragansett town", "Newport County"], ["Narragansett Pier CDP", "Newport city"]
+    places = {
+        kind: PlaceColumns(encoded(["1", "2"]), {"NAME": encoded(np.array(each))})
+        for kind, each in zip(("Town", "Place"), names, strict=True)
+    }
+    if wanted is None:
+        with pytest.raises(UserError, match=r"Town Newport County \(2\); Place Newport city \(2\)"):
+            place_search.named_places(places, (), [name])
+    else:
+        assert [p.name for p in place_search.named_places(places, (), [name])] == wanted
+
+
 def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -> None:
     blocks = pd.read_csv(towns / "tables" / "P2_Block.csv").iloc[:, 2:]
     code, out, err = das(
@@ -397,8 +445,6 @@ def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -
     assert (code, out) == (2, "")
     assert "line 3: '9' is not a unit of level 'Block' (and 1 more such lines)" in err
     assert das(towns, "--areas", listed, "--level", "Block", "--table", "P2")[0] == 2
-    code, _, err = das(towns, "--level", "county_subdivision", "--table", "P2", "--margins")
-    assert (code, "--kind county_subdivision --statistics P2` has intervals" in err) == (2, True)
     code, _, err = das(towns, "--areas", tmp_path / "none.csv", "--table", "P2")
     assert (code, "none.csv: no such file\n" in err, "--data" in err) == (2, True, False)
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,12 +21,14 @@ from das.cli.options import guarded
 from das.engine.choice import EngineChoice
 from das.engine.tasks import HandedOver, Task
 from das.files.run.array import ArrayEngine
-from das.files.run.board import Board
+from das.files.run.run_directory import RunDirectory
 from das.files.run.staged import attempt, perform
+from das.files.run.task_store import TaskStore
 from das.jobs import tasks as jobs
 from tests.commands import Commands
 from tests.engine.stages import SECRET, fail, note, tasks
 from tests.told import Told
+from tests.worlds import Worlds
 
 
 @pytest.fixture
@@ -33,9 +36,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of four tasks one is done, and one is input that is refused; they see the truth."""
     folder = tmp_path / "a run"
     (folder / "release").mkdir(parents=True)
-    board = Board(folder)
-    board.plan(tasks(folder, ["a", "b", "input", "d"]), confidential=True)
-    attempt(note, board.task("dummy", "a"))
+    task_store = TaskStore(folder)
+    task_store.plan(tasks(folder, ["a", "b", "input", "d"]), confidential=True)
+    attempt(note, task_store.task("dummy", "a"))
     monkeypatch.setattr(jobs, "STAGES", {"dummy": fail})
     return folder
 
@@ -51,7 +54,7 @@ def test_what_is_left_is_a_line_each_and_they_are_done_in_any_order(
         assert (code, err) == (0, "")
         assert out.startswith(f"{line}: done in ")
     assert commands.named("tasks")(run, "--stage", "dummy")[1] == "dummy input\n"
-    assert Board(run).answers("dummy").keys() == {"a", "b", "d"}
+    assert TaskStore(run).answers("dummy").keys() == {"a", "b", "d"}
 
 
 def test_a_task_that_fails_says_so_without_the_truth_and_status_has_its_words(
@@ -62,9 +65,9 @@ def test_a_task_that_fails_says_so_without_the_truth_and_status_has_its_words(
     assert "dummy input: InputError in a task that sees the truth" in err
     assert SECRET not in err
     assert json.loads(commands.named("tasks")(run, "--json")[1]) == [
-        {"stage": "dummy", "partition": "b", "shards": [2, 2], "weight": 3.0, "failed": False},
-        {"stage": "dummy", "partition": "input", "shards": [3, 3], "weight": 2.0, "failed": True},
-        {"stage": "dummy", "partition": "d", "shards": [4, 4], "weight": 1.0, "failed": False},
+        {"stage": "dummy", "partition": "b", "subtrees": [2, 2], "weight": 3.0, "failed": False},
+        {"stage": "dummy", "partition": "input", "subtrees": [3, 3], "weight": 2.0, "failed": True},
+        {"stage": "dummy", "partition": "d", "subtrees": [4, 4], "weight": 1.0, "failed": False},
     ]
     code, out, err = commands.named("status")(run)
     assert (code, err) == (0, "")
@@ -72,8 +75,8 @@ def test_a_task_that_fails_says_so_without_the_truth_and_status_has_its_words(
 
 
 def test_status_says_how_far_it_is_and_who_is_at_work(run: Path, commands: Commands) -> None:
-    board = Board(run)
-    board.begin(board.task("dummy", "b"))
+    task_store = TaskStore(run)
+    task_store.begin(task_store.task("dummy", "b"))
     code, out, err = commands.named("status")(run)
     assert (code, err) == (0, "")
     (row,) = [line for line in out.splitlines() if re.match(r"│ dummy", line)]
@@ -98,7 +101,7 @@ def test_a_run_that_has_ended_has_nothing_left(run: Path, commands: Commands) ->
     (run / "manifest.json").write_text("{}")
     assert commands.named("tasks")(run) == (0, "", "")
     assert commands.named("status")(run)[1] == f"{run}: has ended\n"
-    Board(run).remove()
+    TaskStore(run).remove()
     before = sorted(run.rglob("*"))
     code, out, err = commands.named("task")(run, "dummy", "b")
     assert (code, out) == (2, "")
@@ -110,8 +113,23 @@ def test_a_small_run_has_no_tasks(tmp_path: Path, commands: Commands) -> None:
     (tmp_path / "release").mkdir()
     assert commands.named("tasks")(tmp_path) == (0, "", "")
     said = commands.named("status")(tmp_path)[1]
-    assert "has not ended, and no stage has begun" in said
-    assert "--resume" in said
+    assert "has not ended, and no process of this machine is at work in it" in said
+    assert f"--out {tmp_path} --resume` goes on" in said
+    assert "measured    nothing yet" in said
+
+
+def test_a_small_run_says_how_far_it_is(tmp_path: Path, worlds: Worlds, commands: Commands) -> None:
+    """While a process holds its folder, and after that process has ended."""
+    run = worlds.copy(worlds.run("run.seed=1", data="three thousand"), tmp_path / "run")
+    (run / "manifest.json").unlink()
+    shutil.rmtree(run / "release" / "tables")
+    with RunDirectory(run).lock():
+        said = commands.named("status")(run)[1]
+    assert said.splitlines()[0] == f"{run}: a process is at work in it"
+    assert "persons: US, persons: State" in said
+    assert "microdata   " in said
+    assert "tables      not yet" in said
+    assert "no process of this machine" in commands.named("status")(run)[1]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +171,7 @@ jobs.STAGES = {{"dummy": note}}
 main()
 """)
     script.chmod(0o755)
-    attempt(note, Board(run).task("dummy", "b"))
+    attempt(note, TaskStore(run).task("dummy", "b"))
     with ArrayEngine() as engine, pytest.raises(HandedOver, match="2 tasks") as handed:
         perform(engine, note, tasks(run, ["a", "b", "input", "d"]), Told(), confidential=True)
     loop = str(handed.value).partition("what to do: ")[2]
@@ -170,7 +188,7 @@ main()
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert Board(run).left("dummy") == []
+    assert TaskStore(run).left("dummy") == []
     with ArrayEngine() as engine:
         assert (
             len(
@@ -216,7 +234,7 @@ def test_what_stops_a_run_says_how_much_of_its_stage_is_kept(run: Path) -> None:
     [
         (["--scheduler", "tls://h:1"], "--scheduler: belongs to --engine dask"),
         (["--engine", "dask"], "an address is missing"),
-        (["--engine", "dask", "--scheduler", "tcp://10.0.0.1:8786"], "this machine alone"),
+        (["--engine", "dask", "--scheduler", "tcp://10.0.0.1:8786"], "only for this machine"),
         (["--wait"], "--wait: only a run"),
     ],
 )

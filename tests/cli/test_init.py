@@ -130,6 +130,29 @@ def test_codes_that_repeat_counts_and_other_encodings(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("seed", [4, 5])
+def test_the_tree_is_which_code_contains_which(tmp_path: Path, seed: int) -> None:
+    """Not what the names say: here districts lie in municipalities, cells of a grid in districts,
+    and a zone cuts across all."""
+    draw = random.Random(seed)
+    table = []
+    for _ in range(2_000):
+        town, district, cell = draw.randrange(4), draw.randrange(3), draw.randrange(40)
+        table.append(
+            {
+                "district": f"{town}{district}",
+                "municipality": f"m{town}",
+                "grid": f"{town}{district}{cell:02d}",
+                "zone": f"z{draw.randrange(5)}",
+                "sex": draw.choice(("female", "male")),
+            }
+        )
+    spec, said = drafted(written(tmp_path / "t.csv", table))
+    assert spec["geography"]["levels"] == ["Country", "Municipality", "District", "Grid"]
+    assert "unique_within_parent" not in spec["data"]["columns"]
+    assert "zone: it is no level of the tree" in said
+
+
 def test_areas_across_the_tree(tmp_path: Path) -> None:
     table = rows(random.Random(2))
     for r in table:
@@ -297,3 +320,52 @@ def test_a_blank_first_line_names_no_columns(tmp_path: Path, text: str) -> None:
     assert done.exit_code == 2, done.output
     assert "first line is blank" in done.output, done.output
     assert not (tmp_path / "own.toml").exists()
+
+
+def test_a_draft_with_a_table_of_places(tmp_path: Path) -> None:
+    """Persons have the code of their village; everything else of places is in a table of theirs,
+    with an empty village. The draft runs, and the empty village is published, with a release that
+    does not name the table."""
+    people = rows(random.Random(1))
+    villages = {p["village"]: p for p in people}
+    places = [
+        {k: p[k] for k in ("region", "district", "village", "seat")} | {"village_name": f"V{v}"}
+        for v, p in sorted(villages.items())
+    ]
+    empty = places[-1] | {"village": "Zz", "village_name": "Nobody"}
+    listed = written(tmp_path / "places.csv", [*places, empty])
+    table = written(
+        tmp_path / "people.csv",
+        [{k: p[k] for k in ("person_id", "village", "sex", "age")} for p in people],
+    )
+    spec, said = drafted(table, "--places", listed)
+    assert spec["geography"]["places"] == str(listed)
+    assert spec["geography"]["levels"] == ["Country", "Region", "District", "Village"]
+    assert spec["data"]["columns"]["areas"] == {"Seat": "seat"}
+    assert spec["data"]["columns"]["names"] == {"Village": "village_name"}
+    assert list(spec["schema"]["attributes"]) == ["sex", "age"]
+    assert "the places are those of the table of places" in said
+    out = tmp_path / "run"
+    done = das("run", table.with_suffix(".toml"), "--out", out, "--quiet", *BARE)
+    assert done.exit_code == 0, done.output
+    assert "Zz" in (out / "release" / "tables" / "T0_Village.csv").read_text()
+    assert "places.csv" not in (out / "release" / "spec.toml").read_text()
+    assert das("account", "verify", out).exit_code == 0
+
+
+def test_a_table_of_places_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    table = written(tmp_path / "people.csv", rows(random.Random(1)))
+    for text, says in (
+        ("code\nx\n", "nothing tells the place of a record"),
+        ("village\nx\n", "300 records are of places that it does not list"),
+        ("village,seat\nx,east\nx,east\n", "some places have the same village, seat"),
+    ):
+        (tmp_path / "places.csv").write_text(text)
+        done = das("init", "--from", table, "--places", tmp_path / "places.csv")
+        assert done.exit_code == 2
+        assert says in done.output
+    people = [p | {"sex": "Männlich"} for p in rows(random.Random(1))]
+    table = written(tmp_path / "people.csv", people, "latin-1")
+    (tmp_path / "places.csv").write_text("village,name\nx,Año\n", encoding="utf-8")
+    done = das("init", "--from", table, "--places", tmp_path / "places.csv")
+    assert (done.exit_code, "in one encoding" in done.output) == (2, True)

@@ -4,6 +4,7 @@ asks for what cannot be.
 
 from __future__ import annotations
 
+import csv
 import json
 import tomllib
 from fractions import Fraction
@@ -66,6 +67,51 @@ def test_the_terminal_and_json_say_the_same(das: Das, targets: Path) -> None:
     assert "State:total takes 32.35 % of rho and buys nothing" in out
     for t in said["targets"]:
         assert f"{t['best']:.3g}" in out
+
+
+def test_what_becomes_worse_is_said(das: Das, targets: Path, tmp_path: Path) -> None:
+    """Without a guard: by how much, and that its own draw is smaller; and that nothing does, with
+    one."""
+    args = ("pl94-2010", "--optimise", targets, *UNITS)
+    out, rows = das(*args)[1], json.loads(das(*args, "--json")[1])
+    worse = [r for r in rows["others"] if r["best"] > 1.005 * r["now"]]
+    assert len(worse) > 12
+    worst = max(worse, key=lambda r: r["best"] / r["now"])
+    share = {(s["level"], s["query"]): s for s in rows["shares"]}
+    spent = share[worst["level"], worst["query"]]
+    assert f"{len(worse)} of {len(rows['targets']) + len(rows['others'])} counts" in out
+    assert "no [guard] holds them" in out
+    (line,) = [
+        x for x in out.splitlines()
+        if x.startswith("  ") and f"({worst['best'] / worst['now']:,.0f} times as much)" in x
+        and worst["query"] in x and worst["level"] in x
+    ]  # fmt: skip
+    now, best = (float(100 * Fraction(spent[x])) for x in ("now", "best"))
+    assert f"its own draw from {now:.2f} to {best:.2f} % of rho" in line
+    assert f"and {len(worse) - 12:,} more" in out
+    guarded = tmp_path / "guarded.toml"
+    guarded.write_text("[guard]\neverything = 1.0\n" + TARGETS)
+    assert (
+        "nothing that is a target or is measured becomes worse"
+        in das("pl94-2010", "--optimise", guarded, *UNITS)[1]
+    )
+
+
+def test_a_price_without_an_improvement_is_explained(das: Das, tmp_path: Path) -> None:
+    limited = tmp_path / "limited.toml"
+    limited.write_text(
+        TARGET
+        + 'ratio = 1.0\nweight = 0.001\n[[target]]\nlevel = "State"\nquery = "hispanic * cenrace"\nweight = 20\n'
+    )
+    args = ("pl94-2010", "--optimise", limited, *UNITS)
+    row = json.loads(das(*args, "--json")[1])["targets"][0]
+    assert row["price"] > 0.05
+    assert row["best"] > row["now"] / 1.005
+    out = das(*args)[1]
+    assert (
+        f"costs {100 * row['price']:.0f} % and is not better: so much of rho is what holds it"
+        in out
+    )
 
 
 def test_tables_put_into_a_configuration_are_the_plan(
@@ -153,6 +199,43 @@ def test_a_release_gives_the_tree_and_predicts(das: Das, targets: Path, worlds: 
     assert "predicted now" in out
 
 
+def test_a_list_of_blocks_is_a_target(das: Das, worlds: Worlds, tmp_path: Path) -> None:
+    """By itself, and as a kind of areas in a file: of the same areas, named in either way, the same
+    standard deviations; with a release, or with its input."""
+    run = worlds.run("run.seed=1", "geography.spine=tabulation", data="one thousand")
+    blocks = list(codes(run / "release" / "tables" / "P1_Block.csv"))
+    list_ = tmp_path / "wards.csv"
+    list_.write_text("area,block\n" + "".join(f"{n % 5},{b}\n" for n, b in enumerate(blocks)))
+    tree = ("--set", "geography.spine=tabulation", "--json")
+    like = das("pl94-2010", "--optimise", list_, "--like", run, *tree)
+    data = das("pl94-2010", "--optimise", list_, "--data", worlds.data("one thousand"), *tree)
+    found, over = json.loads(like[1]), json.loads(data[1])
+    (target,) = found["targets"]
+    assert (target["kind"], target["query"]) == ("wards.csv", "total")
+    assert over["targets"][0]["now"] == pytest.approx(target["now"])
+    assert target["best"] < target["now"]
+    assert all(r["best"] <= 1.005 * r["now"] for r in found["others"])  # the guard
+    held = [s for s in found["shares"] if s["level"] == "Block"]
+    assert held
+    assert all(s["best"] == s["now"] for s in held)
+    (tmp_path / "t.toml").write_text(
+        f'hold = ["Block"]\n[guard]\neverything = 1.0\n[[area]]\nkind = "{list_}"\nquery = "total"\n'
+    )
+    named = das("pl94-2010", "--optimise", tmp_path / "t.toml", "--like", run, *tree)
+    assert json.loads(named[1])["targets"] == found["targets"]
+    refused(das("pl94-2010", "--optimise", list_, *UNITS), "areas need real blocks")
+    list_.write_text("area,block\nx,none\n")
+    refused(das("pl94-2010", "--optimise", list_, "--like", run), "wards.csv, line 2")
+    two = '[[area]]\nkind = "a/x.csv"\nquery = "total"\n[[area]]\nkind = "b/x.csv"\nquery = "h1"\n'
+    (tmp_path / "t.toml").write_text(two)
+    refused(das("pl94-2010", "--optimise", tmp_path / "t.toml", *UNITS), "have one name")
+
+
+def codes(table: Path) -> list[str]:
+    with table.open(newline="") as file:
+        return [row["GEOCODE"] for row in csv.DictReader(file)]
+
+
 BAD_FILES = {
     "empty": ("", "there is no target"),
     "truncated": ('[[target]]\nlevel = "Cou', "not valid TOML"),
@@ -190,7 +273,7 @@ BAD_FILES = {
     "keep no list": ('keep = "County"\n' + TARGET, "keep"),
     "hold all": (
         'hold = ["US", "State", "County", "Tract", "Block_Group", "Block"]\n' + TARGET,
-        "every draw is held",
+        "every measurement is held",
     ),
     "areas": ('[[area]]\nkind = "Place"\nquery = "total"\n', "areas need real blocks"),
     "population": (
@@ -243,7 +326,7 @@ def test_a_file_that_is_none_or_no_text_is_told(das: Das, tmp_path: Path) -> Non
         ((*UNITS, "--least", "--rho", "3"), "goes without --least"),
         ((*UNITS, "--rho", "0"), "give a positive one"),
         ((*UNITS, "--rho", "x"), "is not a number"),
-        ((*UNITS, "--spare", "--rho", "1"), "what is kept takes"),
+        ((*UNITS, "--spare", "--rho", "1"), "the kept measurements take"),
         ((*UNITS, "--keep", "Contry:total"), "did you mean County?"),
         ((*UNITS, "--keep", "County:"), "--keep County:"),
         ((*UNITS, "--margin", "Tract:total=5"), "goes without --optimise"),

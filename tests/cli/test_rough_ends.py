@@ -191,7 +191,7 @@ def test_a_full_disk_here_is_no_fault_of_the_store(
     with pytest.raises(UserError, match="cannot be written") as caught:
         Store.at((tmp_path / "store").as_uri()).get("x", Path("/dev/full"))
     assert "connection" not in str(caught.value)
-    assert "make room on this machine" in str(caught.value)
+    assert "free some space on this machine" in str(caught.value)
 
 
 # --- a signal that arrives where Python drops what is raised
@@ -236,7 +236,7 @@ def swallow(number: int) -> None:
             os.kill(os.getpid(), number)
             time.sleep(10)
         error = AttributeError("partially initialized module")
-        error.add_note("what was measured is kept")
+        error.add_note("measurements are kept")
         raise error
 
 
@@ -249,7 +249,7 @@ def test_a_signal_that_a_library_swallows_is_the_end_of_what_fails_after_it(
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(raised) as caught:
         swallow(number)
-    assert caught.value.__notes__ == ["what was measured is kept"]
+    assert caught.value.__notes__ == ["measurements are kept"]
     assert signal.getsignal(signal.SIGINT) is before
 
 

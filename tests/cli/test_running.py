@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from das import pipeline
 from das.cli import running
 from das.cli.options import Stores
+from das.engine import Progress, Silent
+from das.engine.choice import EngineChoice, cores
+from das.errors import UserError
 from das.files.run.run_directory import RunDirectory
+from das.jobs.simulated_dhc import SimulatedInput
 from das.model.not_private import WITHOUT
 from das.release.outcome import Outcome
+from das.spec import RunSpec
+from tests.commands import Commands
+from tests.worlds import Worlds
 
 SENTENCE = "Replacing one record of persons costs rho = 1 (epsilon 9.61)."
 
@@ -28,3 +37,69 @@ def test_a_cost_is_labelled_where_the_run_was_seeded(
     assert SENTENCE not in before
     assert (WITHOUT in after.partition(SENTENCE)[0]) is not private
     assert ("NOT PRIVATE" in before) is not private
+
+
+@pytest.mark.parametrize(("more", "workers"), [((), None), (("--workers", "1"), 1)])
+def test_all_cores_work_unless_told(
+    more: tuple[str, ...],
+    workers: int | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    commands: Commands,
+) -> None:
+    asked: list[EngineChoice] = []
+
+    def stopped(*_: object, engine: EngineChoice, **__: object) -> None:
+        asked.append(engine)
+        raise UserError("stopped here", where="a test")
+
+    monkeypatch.setattr(pipeline, "run", stopped)
+    code, _, err = commands.named("run")("pl94-2010", "--out", tmp_path / "run", "--quiet", *more)
+    assert (code, "stopped here" in err) == (2, True)
+    (choice,) = asked
+    assert choice.workers == (workers or cores())
+    assert cores() == len(os.sched_getaffinity(0))
+
+
+def test_the_dhc_runs_without_data_of_ones_own(
+    worlds: Worlds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commands: Commands
+) -> None:
+    """Over records that are simulated for it, on a redistricting release that is run for it."""
+
+    def make(
+        self: SimulatedInput, seed: int | None, workers: int, progress: Progress, **_: bool
+    ) -> None:
+        assert (seed, workers) == (1, 1)
+        worlds.copy(worlds.run("run.seed=1", data="one thousand"), self.redistricting)
+        worlds.copy(worlds.linked(), self.linked)
+
+    monkeypatch.setattr(SimulatedInput, "make", make)
+    changes = ("--set", "run.seed=1", "--set", "output.report=false", "--workers", "1", "--quiet")
+    code, _, err = commands.named("run")("dhc-2020", "--out", tmp_path / "run", *changes)
+    assert code == 0, err
+    assert "no data are named: this run is over simulated records, of nobody" in err
+    assert f"{tmp_path}/run-redistricting" in err
+    assert (tmp_path / "run" / "release" / "privacy.json").is_file()
+    there = worlds.dhc() / "release" / "tables"
+    names = sorted(p.name for p in there.iterdir())
+    assert sorted(p.name for p in (tmp_path / "run/release/tables").iterdir()) == names
+
+
+def test_what_the_dhc_rests_on_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def run(spec: RunSpec, out: Path, **given: object) -> None:
+        asked.append((spec.run.name, spec.run.seed, given["resume"]))
+        out.mkdir()
+        (out / "manifest.json").write_text("{}")
+
+    monkeypatch.setattr(pipeline, "run", run)
+    made = SimulatedInput.beside(tmp_path / "dhc")
+    for _ in range(2):
+        made.make(5, 1, Silent())
+    assert asked == [("pl94-2010", 5, False)]
+    persons = sorted(made.linked.glob("persons*"))
+    assert persons
+    assert made.release == tmp_path / "dhc-redistricting" / "release"

@@ -47,7 +47,7 @@ class DenseTree:
 
     schema: Schema
     tree: MeasuredSpine
-    draws: Choices
+    measurements: Choices
     allowed: NDArray[np.bool_]
     settled: Array
     every: bool
@@ -57,7 +57,7 @@ class DenseTree:
     def of(
         schema: Schema,
         tree: MeasuredSpine,
-        draws: Choices,
+        measurements: Choices,
         bounds: Mapping[str, LevelBounds],
         areas: Mapping[str, Areas],
         allowed: NDArray[np.bool_] | None = None,
@@ -76,7 +76,7 @@ class DenseTree:
         return DenseTree(
             schema,
             tree,
-            draws,
+            measurements,
             possible if allowed is None else allowed,
             np.concatenate(settled),
             allowed is not None,
@@ -92,10 +92,10 @@ class DenseTree:
 
     @cached_property
     def _measured(self) -> list[Array]:
-        """The Gram matrix of each class draw."""
+        """The Gram matrix of each class measurement."""
         out = []
-        for k, query in self.draws.members:
-            level, unit_class = self.draws.places[k]
+        for k, query in self.measurements.members:
+            level, unit_class = self.measurements.places[k]
             rows = self.rows(
                 inside(self.tree.spine, level)[self.tree.classes(level)[unit_class]], query
             )
@@ -135,22 +135,24 @@ class DenseTree:
         )
         return n @ np.linalg.solve(n.T @ x @ n, n.T)
 
-    def asked(self, aim: Estimand) -> Array:
-        """The answers that an aim is a mean over, ``(answers, free cells)``."""
+    def asked(self, estimand: Estimand) -> Array:
+        """The answers that an estimand is a mean over, ``(answers, free cells)``."""
         spine = self.tree.spine
-        if aim.areas:
-            areas = self.areas[aim.place]
+        if estimand.areas:
+            areas = self.areas[estimand.place]
             units = np.zeros((len(areas), spine.units(spine.levels[-1])))
             area, unit = areas.over(self.tree)
             units[area, unit] = 1.0
-            return self.rows(units if aim.some is None else units[list(aim.some)], aim.query)
-        rows = self.rows(inside(spine, aim.place), aim.query)
+            return self.rows(
+                units if estimand.some is None else units[list(estimand.some)], estimand.query
+            )
+        rows = self.rows(inside(spine, estimand.place), estimand.query)
         return rows if self.every else rows[rows.any(axis=1)]
 
-    def variances(self, precision: Array, aims: Sequence[Estimand]) -> Array:
+    def variances(self, precision: Array, estimands: Sequence[Estimand]) -> Array:
         covariance = self.covariance(precision)
         return np.array(
-            [np.einsum("ij,jk,ik->i", r, covariance, r).mean() for r in map(self.asked, aims)]
+            [np.einsum("ij,jk,ik->i", r, covariance, r).mean() for r in map(self.asked, estimands)]
         )
 
 
@@ -162,10 +164,10 @@ def check_gradient(
     euler: float = 1e-8,
     least: float = 0.0,
 ) -> None:
-    """Against central differences by some of the draws, and against Euler: variances fall as fast
-    as precisions grow. Of aims with more than the ``least`` variance."""
+    """Against central differences by some of the measurements, and against Euler: variances fall as
+    fast as precisions grow. Of estimands with more than the ``least`` variance."""
     some = model.variances(precision) > least
-    weight = np.where(some, rng.uniform(0.2, 2.0, len(model.aims)), 0.0)
+    weight = np.where(some, rng.uniform(0.2, 2.0, len(model.estimands)), 0.0)
     f, h = model.gradient(precision, weight)
     assert np.allclose(f, model.variances(precision), rtol=1e-12, atol=0)
 

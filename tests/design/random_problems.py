@@ -11,10 +11,10 @@ from scipy.optimize import minimize
 
 from das.design import trees
 from das.design.choices import Choices
-from das.design.goal import Goal, Wish
 from das.design.homogeneous import Homogeneous
 from das.design.model import Estimand
 from das.design.problem import Problem
+from das.design.target_set import AccuracyTarget, TargetSet
 from das.errors import InputError, SpecError
 from das.model.areas import Areas
 from das.model.measured_spine import MeasuredSpine
@@ -27,17 +27,17 @@ QUERIES = ("total", "age", "race", "detailed")
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """Variances and their slopes by one dense matrix: what an answer's variance has of each draw is
-    the square of its covariance with what was drawn."""
+    """Variances and their slopes by one dense matrix: what an answer's variance has of each
+    measurement is the square of its covariance with what was drawn."""
 
     grams: tuple[Array, ...]
     asked: tuple[Array, ...]
 
     @staticmethod
-    def of(tree: DenseTree, aims: tuple[Estimand, ...]) -> Dense:
+    def of(tree: DenseTree, estimands: tuple[Estimand, ...]) -> Dense:
         free = tree._directions
         grams = tuple(free.T @ g @ free for g in tree._measured)
-        return Dense(grams, tuple(tree.asked(a) @ free for a in aims))
+        return Dense(grams, tuple(tree.asked(a) @ free for a in estimands))
 
     def logs(self, precision: Array) -> tuple[Array, Array]:
         inverse = np.linalg.inv(sum(p * g for p, g in zip(precision, self.grams, strict=True)))
@@ -64,8 +64,8 @@ class Case:
     dense: Dense | None
 
     def logs(self, rho: Array) -> tuple[Array, Array]:
-        draws = self.problem.model.draws
-        p = draws.precision(rho)
+        measurements = self.problem.model.measurements
+        p = measurements.precision(rho)
         if self.dense is not None:
             f, slope = self.dense.logs(p)
         else:
@@ -73,7 +73,7 @@ class Case:
                 p, np.eye(len(self.problem.weight)), lambda: None
             )
             f, slope = np.where(g > 0, np.log(np.where(g > 0, g, 1.0)), -np.inf), -rows
-        return f, slope @ draws.slope(rho)
+        return f, slope @ measurements.slope(rho)
 
 
 def make(seed: int, kind: str) -> Case:
@@ -97,17 +97,17 @@ def _pairs(rng: np.random.Generator, levels: tuple[str, ...]) -> list[tuple[str,
 
 def _goal(
     rng: np.random.Generator, levels: tuple[str, ...], pairs: list[tuple[str, str]], areas: bool
-) -> Goal:
+) -> TargetSet:
     """Targets of some levels and of areas, guards, draws that are kept and held."""
     objectives: tuple[Literal["best", "least", "spare"], ...] = ("best", "least", "spare")
     objective = objectives[rng.choice(3, p=[0.6, 0.3, 0.1])]
     some = [(lv, q) for lv in levels for q in QUERIES if rng.random() < 0.4] or [
         (levels[-1], "detailed")
     ]
-    wishes = [Wish(Estimand(*pair), float(rng.uniform(0.2, 3))) for pair in some]
+    targets = [AccuracyTarget(Estimand(*pair), float(rng.uniform(0.2, 3))) for pair in some]
     if areas:
-        wishes.append(
-            Wish(
+        targets.append(
+            AccuracyTarget(
                 Estimand("half", str(rng.choice(["total", "race"])), areas=True),
                 float(rng.uniform(0.2, 3)),
             )
@@ -124,24 +124,24 @@ def _goal(
         if rng.random() < 0.2
         else tuple(pick[2:3]) * int(rng.random() < 0.3)
     )
-    return Goal(objective, tuple(wishes), guard, keep, hold)
+    return TargetSet(objective, tuple(targets), guard, keep, hold)
 
 
 def _numbers(rng: np.random.Generator) -> Case | None:
     levels = ("A", "B", "C", "D")[: rng.integers(2, 5)]
     units = tuple(int(n) for n in np.cumprod([1, *rng.integers(1, 12, len(levels) - 1)]))
     pairs = _pairs(rng, levels)
-    goal = _goal(rng, levels, pairs, areas=False)
+    target_set = _goal(rng, levels, pairs, areas=False)
     model = Homogeneous.of(
         PLAIN,
         levels,
         units,
         Choices.alike(pairs, "all"),
-        goal.aims(pairs),
+        target_set.estimands(pairs),
         int(rng.integers(-1, 2)),
     )
     now = rng.exponential(size=len(pairs)) + 0.02
-    return Case(goal.problem(model, now, now), None)
+    return Case(target_set.problem(model, now, now), None)
 
 
 def _tree(rng: np.random.Generator, *, bypassed: bool) -> Case | None:
@@ -152,18 +152,18 @@ def _tree(rng: np.random.Generator, *, bypassed: bool) -> Case | None:
     if places < 3 or (bypassed and tree.alike):
         return None
     pairs = _pairs(rng, spine.levels)
-    draws = choices(tree, pairs)
+    measurements = choices(tree, pairs)
     bounds = world.bounds(None if rng.random() < 0.5 else "L0")
     inside = rng.random((3, places)) < 0.5
     inside[:, 0] |= ~inside.any(axis=1)
     area, unit = np.nonzero(inside)
     areas = {"half": Areas("half", np.array(["a", "b", "c"]), area, unit)}
-    goal = _goal(rng, spine.levels, pairs, areas=bool(rng.random() < 0.6))
-    aims = goal.aims(pairs)
-    model = trees.of_structures(PLAIN, tree, bounds, draws, aims, areas)
-    dense = Dense.of(DenseTree.of(PLAIN, tree, draws, bounds, areas), aims)
+    target_set = _goal(rng, spine.levels, pairs, areas=bool(rng.random() < 0.6))
+    estimands = target_set.estimands(pairs)
+    model = trees.of_structures(PLAIN, tree, bounds, measurements, estimands, areas)
+    dense = Dense.of(DenseTree.of(PLAIN, tree, measurements, bounds, areas), estimands)
     now = rng.exponential(size=len(pairs)) + 0.02
-    return Case(goal.problem(model, now, now), dense)
+    return Case(target_set.problem(model, now, now), dense)
 
 
 def solved(case: Case) -> float:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from das.design.optimise import optimise
-from das.design.problem import MET, Certified
+from das.design.problem import MET, CertifiedAllocation
 from tests.design.random_problems import Case, make, solved
 
 GAP = 1e-3
 
 
-def check(case: Case, found: Certified, other: float) -> None:
+def check(case: Case, found: CertifiedAllocation, other: float) -> None:
     """Nothing that the other solver finds is below the bound, and it finds nothing better than the
     gap allows.
     """

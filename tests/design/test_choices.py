@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from das.design.choices import Choices
 from das.model import chains
 from das.model.allocation import Allocation
-from das.model.budget import Neighbours, Plan
+from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN
+from das.model.plan import Plan
 
 LEVELS = ("A", "B", "C")
 PAIRS = (
@@ -38,9 +39,9 @@ some_classes = st.sets(st.sampled_from(list(EVERY)), min_size=1).map(
 seeds = st.integers(0, 10**6)
 
 
-def allocation(draws: Choices, rng: np.random.Generator) -> NDArray[np.float64]:
+def allocation(measurements: Choices, rng: np.random.Generator) -> NDArray[np.float64]:
     """Anything, with zeros and next to nothing here and there."""
-    rho = rng.dirichlet(np.full(len(draws.pairs), rng.choice([0.2, 1.0, 5.0]))) * 3
+    rho = rng.dirichlet(np.full(len(measurements.pairs), rng.choice([0.2, 1.0, 5.0]))) * 3
     rho[rng.random(len(rho)) < 0.2] = 0.0
     return rho + (rho.sum() == 0)
 
@@ -68,42 +69,42 @@ def test_precisions_are_those_of_the_plan_with_every_class() -> None:
         chains.classes(LEVELS, paths),
         paths,
     )
-    draws = Choices(PAIRS, EVERY)
-    found = draws.precision(np.array([float(5 * cost[pair]) for pair in PAIRS]))
-    said = {(d.level, d.unit_class, d.query): 1 / float(d.parameter) for d in plan.draws}
-    assert len(found) == len(said) == len(draws.members)
-    for (k, query), p in zip(draws.members, found, strict=True):
-        assert p == pytest.approx(said[(*draws.places[k], query)], rel=1e-12)
+    measurements = Choices(PAIRS, EVERY)
+    found = measurements.precision(np.array([float(5 * cost[pair]) for pair in PAIRS]))
+    said = {(d.level, d.unit_class, d.query): 1 / float(d.parameter) for d in plan.measurements}
+    assert len(found) == len(said) == len(measurements.members)
+    for (k, query), p in zip(measurements.members, found, strict=True):
+        assert p == pytest.approx(said[(*measurements.places[k], query)], rel=1e-12)
 
 
 def test_without_only_children_precisions_are_the_costs() -> None:
-    draws = Choices.alike(PAIRS, "all")
+    measurements = Choices.alike(PAIRS, "all")
     rho = np.arange(1.0, 7.0)
-    assert draws.precision(rho) == pytest.approx(rho)
-    assert draws.most(rho) == pytest.approx(rho)
-    assert draws.multiplier(rho, rho[::-1]) == pytest.approx(rho[::-1])
+    assert measurements.precision(rho) == pytest.approx(rho)
+    assert measurements.most(rho) == pytest.approx(rho)
+    assert measurements.multiplier(rho, rho[::-1]) == pytest.approx(rho[::-1])
 
 
 @given(classes=some_classes, seed=seeds)
 def test_a_step_gives_what_precisions_are_worth(classes: dict, seed: int) -> None:
     """sum rho m = sum p h: by Euler's identity the allocation stays what it is in all."""
     rng = np.random.default_rng(seed)
-    draws = Choices(PAIRS, classes)
-    rho, h = allocation(draws, rng), rng.exponential(size=len(draws.members)) ** 3
-    p = draws.precision(rho)
-    assert rho @ draws.multiplier(rho, h) == pytest.approx(p @ h, rel=1e-10, abs=1e-14)
+    measurements = Choices(PAIRS, classes)
+    rho, h = allocation(measurements, rng), rng.exponential(size=len(measurements.members)) ** 3
+    p = measurements.precision(rho)
+    assert rho @ measurements.multiplier(rho, h) == pytest.approx(p @ h, rel=1e-10, abs=1e-14)
 
 
 @given(classes=some_classes, seed=seeds)
 def test_no_allocation_is_worth_more_than_its_bound(classes: dict, seed: int) -> None:
     """h'p' <= c'rho', and for some allocation of one level's draws alone as much."""
     rng = np.random.default_rng(seed)
-    draws = Choices(PAIRS, classes)
-    h = rng.exponential(size=len(draws.members)) ** 3
-    most = draws.most(h)
+    measurements = Choices(PAIRS, classes)
+    h = rng.exponential(size=len(measurements.members)) ** 3
+    most = measurements.most(h)
     for _ in range(20):
-        rho = allocation(draws, rng)
-        assert h @ draws.precision(rho) <= most @ rho + 1e-9 * (1 + most @ rho)
+        rho = allocation(measurements, rng)
+        assert h @ measurements.precision(rho) <= most @ rho + 1e-9 * (1 + most @ rho)
 
 
 @given(seed=seeds)
@@ -112,22 +113,26 @@ def test_the_step_follows_the_slope_of_the_worth(seed: int) -> None:
     never loses.
     """
     rng = np.random.default_rng(seed)
-    draws = Choices(PAIRS, EVERY)
-    rho, h = rng.dirichlet(np.ones(len(PAIRS))) + 1e-3, rng.exponential(size=len(draws.members))
-    m = draws.multiplier(rho, h)
+    measurements = Choices(PAIRS, EVERY)
+    rho, h = (
+        rng.dirichlet(np.ones(len(PAIRS))) + 1e-3,
+        rng.exponential(size=len(measurements.members)),
+    )
+    m = measurements.multiplier(rho, h)
     moved = rho * m**1e-4
     moved *= rho.sum() / moved.sum()
-    assert h @ draws.precision(moved) >= h @ draws.precision(rho) - 1e-12
+    assert h @ measurements.precision(moved) >= h @ measurements.precision(rho) - 1e-12
 
 
 @given(classes=some_classes, seed=seeds)
 def test_slopes_of_precisions_are_those_of_differences(classes: dict, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    draws = Choices(PAIRS, classes, each=2.0)
+    measurements = Choices(PAIRS, classes, each=2.0)
     rho = rng.uniform(0.1, 1, len(PAIRS))
-    slope = draws.slope(rho)
+    slope = measurements.slope(rho)
     for j in range(len(PAIRS)):
         step = np.where(np.arange(len(PAIRS)) == j, 1e-6, 0.0)
         assert slope[:, j] == pytest.approx(
-            (draws.precision(rho + step) - draws.precision(rho - step)) / 2e-6, abs=1e-6
+            (measurements.precision(rho + step) - measurements.precision(rho - step)) / 2e-6,
+            abs=1e-6,
         )

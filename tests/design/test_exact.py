@@ -40,7 +40,7 @@ def test_shares_sum_to_one_and_are_near(x: list[float], data: st.DataObject) -> 
 
 
 def test_what_is_too_small_is_dropped_and_what_must_stay_stays() -> None:
-    x = {("A", "total"): 1.0, ("A", "faint"): 9e-5, ("B", "detailed"): 0.0}
+    x = {("A", "total"): 1.0, ("A", "small"): 9e-5, ("B", "detailed"): 0.0}
     assert shares(x, []) == {("A", "total"): 1}
     assert shares(x, [("B", "detailed")]) == {
         ("A", "total"): Fraction(9999, 10000),

@@ -13,13 +13,14 @@ from scipy.linalg import null_space
 
 import das
 from das.design.choices import Choices
-from das.design.goal import Goal, Wish
 from das.design.homogeneous import Homogeneous
 from das.design.model import Estimand
-from das.design.optimise import Certified, optimise
+from das.design.optimise import CertifiedAllocation, optimise
+from das.design.target_set import AccuracyTarget, TargetSet
 from das.errors import SpecError
+from das.model.attribute import Attribute
 from das.model.grouping import Grouping
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from tests.design.dense import check_gradient
 from tests.estimate.world import PLAIN, SMALL
 from tests.oracles import dense
@@ -45,10 +46,15 @@ LEVELS = ("A", "B", "C", "D")
 
 def model(schema: Schema, known: int, units: tuple[int, ...] = UNITS) -> Homogeneous:
     levels = LEVELS[: len(units)]
-    draws = Choices.alike([(lv, q) for lv in levels for q in MEASURED[schema.name]], "all")
+    measurements = Choices.alike([(lv, q) for lv in levels for q in MEASURED[schema.name]], "all")
     names = dict.fromkeys((*MEASURED[schema.name], *ASKED[schema.name]))
     return Homogeneous.of(
-        schema, levels, units, draws, [Estimand(lv, q) for lv in levels for q in names], known
+        schema,
+        levels,
+        units,
+        measurements,
+        [Estimand(lv, q) for lv in levels for q in names],
+        known,
     )
 
 
@@ -68,13 +74,13 @@ def least_squares(m: Homogeneous, precision: NDArray[np.float64]) -> NDArray[np.
         return np.kron(inside[level], dense(schema, schema.query(query))[:, cell]).astype(float)
 
     x = np.zeros((leaves * cell.sum(),) * 2)
-    for (level, query), p in zip(m.draws.pairs, precision, strict=True):
+    for (level, query), p in zip(m.measurements.pairs, precision, strict=True):
         x += p * rows(level, query).T @ rows(level, query)
     n = np.eye(len(x)) if m.known < 0 else null_space(rows(m.levels[m.known], "total"))
     covariance = n @ np.linalg.solve(n.T @ x @ n, n.T)
     out = []
-    for aim in m.aims:
-        asked = rows(aim.place, aim.query)
+    for estimand in m.estimands:
+        asked = rows(estimand.place, estimand.query)
         asked = asked[asked.any(axis=1)]  # answers that somebody can give
         out.append(np.einsum("ij,jk,ik->i", asked, covariance, asked).mean())
     return np.array(out)
@@ -85,10 +91,13 @@ def least_squares(m: Homogeneous, precision: NDArray[np.float64]) -> NDArray[np.
 def test_the_closed_form_is_dense_least_squares(schema: Schema, known: int) -> None:
     rng = np.random.default_rng(known + 1)
     m = model(schema, known)
-    precision = rng.uniform(0.05, 3, len(m.draws.pairs))
+    precision = rng.uniform(0.05, 3, len(m.measurements.pairs))
     found = m.variances(precision)
     assert np.abs(found - least_squares(m, precision)).max() < 1e-10
-    exact = [aim.query == "total" and LEVELS.index(aim.place) <= known for aim in m.aims]
+    exact = [
+        estimand.query == "total" and LEVELS.index(estimand.place) <= known
+        for estimand in m.estimands
+    ]
     assert not found[exact].any()  # zero, not nearly
     check_gradient(m, precision, rng)
 
@@ -100,20 +109,20 @@ def test_levels_of_one_unit_and_levels_that_are_the_same_are_no_exception(
     rng = np.random.default_rng(5)
     for known in (-1, 0):
         m = model(PLAIN, known, units)
-        precision = rng.uniform(0.05, 3, len(m.draws.pairs))
+        precision = rng.uniform(0.05, 3, len(m.measurements.pairs))
         assert np.abs(m.variances(precision) - least_squares(m, precision)).max() < 1e-10
         check_gradient(m, precision, rng)
 
 
 def test_a_level_that_measures_nothing_is_told_by_the_others() -> None:
     m = model(PLAIN, -1)
-    precision = np.where(np.array([lv for lv, _ in m.draws.pairs]) == "B", 0.0, 0.7)
+    precision = np.where(np.array([lv for lv, _ in m.measurements.pairs]) == "B", 0.0, 0.7)
     assert np.abs(m.variances(precision) - least_squares(m, precision)).max() < 1e-10
 
 
 def test_cells_that_nothing_tells_apart_are_told() -> None:
     m = model(PLAIN, -1)
-    lowest = np.array([pair == ("D", "detailed") for pair in m.draws.pairs])
+    lowest = np.array([pair == ("D", "detailed") for pair in m.measurements.pairs])
     with pytest.raises(SpecError, match="tells some cells"):
         m.variances(np.where(lowest, 0.0, 0.7))
     assert np.isfinite(m.variances(np.where(lowest, 1e-9, 0.7))).all()
@@ -184,15 +193,22 @@ ONE_AMONG_HOUSEHOLDS = ("total", "hhgq", "hhinstlevels")
 
 def nation(
     wished: list[tuple[str, str]], keep: tuple[tuple[str, str], ...] = (), *, gap: float
-) -> Certified:
+) -> CertifiedAllocation:
     """The least share of the production rho, the State total of which is published exactly."""
     spec = das.load_spec("configs/pl94-2010.toml")
     plan = spec.persons.plan
-    draws = Choices.alike([(d.level, d.query) for d in plan.plain], "all")
+    measurements = Choices.alike([(d.level, d.query) for d in plan.plain], "all")
     now = np.array([float(d.cost / plan.cost) for d in plan.plain])
-    goal = Goal("least", tuple(Wish(Estimand(*w)) for w in wished), keep=keep)
-    m = Homogeneous.of(spec.persons.schema, spec.geography.levels, NATION, draws, goal.aims(()), 1)
-    return optimise(goal.problem(m, now, now), gap, 3000)
+    target_set = TargetSet("least", tuple(AccuracyTarget(Estimand(*w)) for w in wished), keep=keep)
+    m = Homogeneous.of(
+        spec.persons.schema,
+        spec.geography.levels,
+        NATION,
+        measurements,
+        target_set.estimands(()),
+        1,
+    )
+    return optimise(target_set.problem(m, now, now), gap, 3000)
 
 
 def test_the_policy_list_needs_two_thirds_of_the_production_rho() -> None:

@@ -15,11 +15,11 @@ from scipy.optimize import minimize
 
 from das.design import trees
 from das.design.choices import Choices
-from das.design.goal import Goal, Objective, Wish, idle
 from das.design.homogeneous import Homogeneous
 from das.design.model import Estimand, Model
 from das.design.optimise import optimise
-from das.design.problem import MET, Certified, Problem
+from das.design.problem import MET, CertifiedAllocation, Problem
+from das.design.target_set import AccuracyTarget, Objective, TargetSet, redundant
 from das.errors import SpecError
 from das.model.measured_spine import MeasuredSpine
 from tests.design.dense import choices
@@ -30,18 +30,18 @@ LEVELS = ("A", "B", "C")
 PAIRS = [(lv, q) for lv in LEVELS for q in ("total", "race", "detailed")]
 NOW = np.array([0.4, 0.1, 0.5, 0.6, 0.1, 0.3, 0.2, 0.3, 0.5])
 WISHES = (
-    Wish(Estimand("A", "race"), 0.5),
-    Wish(Estimand("B", "total")),
-    Wish(Estimand("B", "age")),
-    Wish(Estimand("C", "detailed"), 2.0),
+    AccuracyTarget(Estimand("A", "race"), 0.5),
+    AccuracyTarget(Estimand("B", "total")),
+    AccuracyTarget(Estimand("B", "age")),
+    AccuracyTarget(Estimand("C", "detailed"), 2.0),
 )
 
 
-def model(aims: tuple[Estimand, ...], known: int = 0) -> Homogeneous:
-    return Homogeneous.of(PLAIN, LEVELS, (1, 4, 20), Choices.alike(PAIRS, "all"), aims, known)
+def model(estimands: tuple[Estimand, ...], known: int = 0) -> Homogeneous:
+    return Homogeneous.of(PLAIN, LEVELS, (1, 4, 20), Choices.alike(PAIRS, "all"), estimands, known)
 
 
-def chained(aims: tuple[Estimand, ...]) -> Model:
+def chained(estimands: tuple[Estimand, ...]) -> Model:
     """A real tree with only children whose share their parents have: precisions are not linear in
     shares.
     """
@@ -49,16 +49,16 @@ def chained(aims: tuple[Estimand, ...]) -> Model:
     world = random_world(rng, PLAIN, random_spine(rng, 4, 3), empty=0.2)
     tree = MeasuredSpine.bypassed(world.spine, np.arange(world.spine.units("L3")))
     names = {"A": "L0", "B": "L1", "C": "L3"}
-    draws = choices(
+    measurements = choices(
         tree, [(lv, q) for lv in world.spine.levels for q in ("total", "race", "detailed")]
     )
-    moved = [replace(a, place=names[a.place]) for a in aims]
-    assert any(len(held) > 1 for held in draws.classes.values())
-    return trees.of_structures(PLAIN, tree, world.bounds("L0"), draws, moved, {})
+    moved = [replace(a, place=names[a.place]) for a in estimands]
+    assert any(len(held) > 1 for held in measurements.classes.values())
+    return trees.of_structures(PLAIN, tree, world.bounds("L0"), measurements, moved, {})
 
 
-def problem(goal: Goal, start: Array = NOW) -> Problem:
-    return goal.problem(model(goal.aims(PAIRS)), NOW, start)
+def problem(target_set: TargetSet, start: Array = NOW) -> Problem:
+    return target_set.problem(model(target_set.estimands(PAIRS)), NOW, start)
 
 
 def solved(p: Problem) -> float:
@@ -115,19 +115,25 @@ def solved(p: Problem) -> float:
 
 
 GOALS = {
-    "best": Goal("best", WISHES),
-    "best, guarded": Goal("best", WISHES, guard={"everything": 1.2}),
-    "best, a level guarded": Goal("best", WISHES, guard={"everything": 1.5, "C": 1.0}),
-    "best, kept": Goal("best", WISHES, keep=(("A", "detailed"), ("C", "race"))),
-    "best, held": Goal("best", WISHES, hold=tuple(p for p in PAIRS if p[0] == "C")),
-    "best, limited": Goal("best", (*WISHES[:3], Wish(Estimand("C", "detailed"), 0.1, sd=1.2))),
-    "least": Goal("least", WISHES),
-    "least, limits": Goal(
-        "least", (Wish(Estimand("B", "total"), sd=1.0), Wish(Estimand("C", "age"), ratio=1.5))
+    "best": TargetSet("best", WISHES),
+    "best, guarded": TargetSet("best", WISHES, guard={"everything": 1.2}),
+    "best, a level guarded": TargetSet("best", WISHES, guard={"everything": 1.5, "C": 1.0}),
+    "best, kept": TargetSet("best", WISHES, keep=(("A", "detailed"), ("C", "race"))),
+    "best, held": TargetSet("best", WISHES, hold=tuple(p for p in PAIRS if p[0] == "C")),
+    "best, limited": TargetSet(
+        "best", (*WISHES[:3], AccuracyTarget(Estimand("C", "detailed"), 0.1, sd=1.2))
     ),
-    "least, kept": Goal("least", WISHES, keep=(("A", "total"), ("B", "detailed"))),
-    "least, held": Goal("least", WISHES, hold=(("C", "detailed"), ("B", "race"))),
-    "spare": Goal("spare", WISHES),
+    "least": TargetSet("least", WISHES),
+    "least, limits": TargetSet(
+        "least",
+        (
+            AccuracyTarget(Estimand("B", "total"), sd=1.0),
+            AccuracyTarget(Estimand("C", "age"), ratio=1.5),
+        ),
+    ),
+    "least, kept": TargetSet("least", WISHES, keep=(("A", "total"), ("B", "detailed"))),
+    "least, held": TargetSet("least", WISHES, hold=(("C", "detailed"), ("B", "race"))),
+    "spare": TargetSet("spare", WISHES),
 }
 
 
@@ -160,12 +166,12 @@ def test_prices_say_what_a_little_more_would_cost() -> None:
         if tight.price[i] < 0.02:
             continue
         harder = tuple(replace(w, ratio=0.98 if j == i else 1.0) for j, w in enumerate(WISHES))
-        more = optimise(problem(Goal("least", harder)), 1e-6, 20000)
+        more = optimise(problem(TargetSet("least", harder)), 1e-6, 20000)
         step = -2 * np.log(0.98)
         assert np.log(more.value / tight.value) == pytest.approx(tight.price[i] * step, rel=0.1)
 
 
-def others(p: Problem, found: Certified, rng: np.random.Generator, n: int) -> list[Array]:
+def others(p: Problem, found: CertifiedAllocation, rng: np.random.Generator, n: int) -> list[Array]:
     """Allocations that keep what must be kept, near what was found and far from it."""
     free = ~p.held
     out = []
@@ -202,17 +208,17 @@ def test_no_allocation_beats_the_bound(
         )
     now = rng.dirichlet(np.ones(len(pairs))) + 0.01
     pick = [tuple(pairs[i] for i in rng.permutation(len(pairs))[:2]) for _ in range(2)]
-    wishes = tuple(replace(w, weight=float(rng.uniform(0.1, 2))) for w in WISHES)
-    goal = Goal(
+    targets = tuple(replace(w, weight=float(rng.uniform(0.1, 2))) for w in WISHES)
+    target_set = TargetSet(
         objective,
-        wishes,
+        targets,
         keep=pick[0] if rng.random() < 0.5 else (),
         hold=pick[1] if rng.random() < 0.5 else (),
     )
-    built = make(tuple(w.aim for w in wishes))
-    p = goal.problem(built, now, now)
+    built = make(tuple(w.estimand for w in targets))
+    p = target_set.problem(built, now, now)
     if objective == "best" and rng.random() < 0.7:
-        p = replace(p, limit=p.variances(now) * rng.uniform(0.8, 1.5, len(wishes)))
+        p = replace(p, limit=p.variances(now) * rng.uniform(0.8, 1.5, len(targets)))
     bounds: list[float] = []
     try:
         found = optimise(p, 1e-9, steps, lambda c: bounds.append(c.bound))
@@ -243,7 +249,7 @@ def test_a_search_for_the_least_total_leaves_where_it_began_though_its_first_ste
     that the plan as it is meets.
     """
     held = tuple(pair for pair in PAIRS if pair[0] == "C")
-    p = problem(Goal("least", WISHES, guard={"everything": 1.0}, hold=held))
+    p = problem(TargetSet("least", WISHES, guard={"everything": 1.0}, hold=held))
     found = optimise(p, 1e-9, 20)
     assert found.over <= 1e-9
     assert found.value <= 2.65 < p.start.sum()
@@ -258,11 +264,11 @@ def test_steps_are_not_shortened_before_limits_are_met_where_only_children_share
     steps never came to.
     """
     pairs = [(f"L{i}", q) for i in range(4) for q in ("total", "race", "detailed")]
-    goal = Goal("best", WISHES)
+    target_set = TargetSet("best", WISHES)
     now = np.random.default_rng(seed).uniform(0.02, 1, len(pairs))
-    built = chained(goal.aims(PAIRS))
-    p = Goal(
-        "best", tuple(replace(w, aim=a) for w, a in zip(WISHES, built.aims, strict=False))
+    built = chained(target_set.estimands(PAIRS))
+    p = TargetSet(
+        "best", tuple(replace(w, estimand=a) for w, a in zip(WISHES, built.estimands, strict=False))
     ).problem(built, now, now)
     p = replace(p, limit=p.variances(now))
     found = optimise(p, 1e-3, 1500)
@@ -274,8 +280,8 @@ def test_steps_are_not_shortened_before_limits_are_met_where_only_children_share
 def test_a_search_that_is_cut_off_beyond_its_limits_goes_back_until_they_are_met(
     steps: int,
 ) -> None:
-    goal = Goal("best", WISHES, guard={"everything": 1.0})
-    p = problem(goal)
+    target_set = TargetSet("best", WISHES, guard={"everything": 1.0})
+    p = problem(target_set)
     found = optimise(p, 1e-9, steps)
     assert found.over <= MET
     assert found.value <= p.value(NOW, p.variances(NOW)) + 1e-12
@@ -288,53 +294,57 @@ def test_a_search_that_is_cut_off_beyond_its_limits_goes_back_until_they_are_met
 
 
 def test_limits_that_need_more_than_there_is_are_refused_and_said_how_much() -> None:
-    goal = Goal("best", (Wish(Estimand("C", "detailed"), sd=0.5),))
+    target_set = TargetSet("best", (AccuracyTarget(Estimand("C", "detailed"), sd=0.5),))
     with pytest.raises(SpecError, match="no allocation of rho = 3 meets these limits") as said:
-        optimise(problem(goal), 1e-3, 400)
-    least = optimise(problem(replace(goal, objective="least")), 1e-3, 2000)
+        optimise(problem(target_set), 1e-3, 400)
+    least = optimise(problem(replace(target_set, objective="least")), 1e-3, 2000)
     told = float(str(said.value).split("need ")[1].split(" at least")[0])
     assert told == pytest.approx(least.value, rel=5e-3)
     assert "C:detailed" in str(said.value)
     enough = np.where(NOW > 0, NOW * least.value * 1.02 / NOW.sum(), 0.0)
-    assert optimise(problem(goal, enough), 1e-2, 2000).over <= MET
+    assert optimise(problem(target_set, enough), 1e-2, 2000).over <= MET
 
 
 def test_guards_below_one_everywhere_contradict_the_total() -> None:
     with pytest.raises(SpecError, match="meets these limits"):
-        optimise(problem(Goal("best", WISHES, guard={"everything": 0.9})), 1e-3, 400)
+        optimise(problem(TargetSet("best", WISHES, guard={"everything": 0.9})), 1e-3, 400)
 
 
 @pytest.mark.parametrize("objective", ["best", "least"])
 def test_limits_that_hang_on_what_is_held_are_refused_by_name(objective: Objective) -> None:
     held = tuple(pair for pair in PAIRS if pair[0] == "C")
-    wish = Wish(Estimand("C", "detailed"), ratio=0.2)
+    target = AccuracyTarget(Estimand("C", "detailed"), ratio=0.2)
     with pytest.raises(
         SpecError, match="no rho meets these limits: C:detailed hangs on draws that are held"
     ):
-        optimise(problem(Goal(objective, (wish,), hold=held)), 1e-3, 400)
+        optimise(problem(TargetSet(objective, (target,), hold=held)), 1e-3, 400)
 
 
 @pytest.mark.parametrize("objective", ["best", "least"])
 def test_where_everything_is_held_there_is_nothing_to_choose(objective: Objective) -> None:
-    with pytest.raises(SpecError, match="every draw is held"):
-        problem(Goal(objective, WISHES, hold=tuple(PAIRS)), NOW * 2)
+    with pytest.raises(SpecError, match="every measurement is held"):
+        problem(TargetSet(objective, WISHES, hold=tuple(PAIRS)), NOW * 2)
 
 
 def test_what_is_kept_must_leave_something() -> None:
-    with pytest.raises(SpecError, match="what is kept takes rho = 3 of 3"):
-        problem(Goal("best", WISHES, keep=tuple(PAIRS)))
-    with pytest.raises(SpecError, match="what is kept takes"):
-        problem(Goal("best", WISHES, keep=(("A", "detailed"),)), NOW * 0.1)
+    with pytest.raises(SpecError, match="the kept measurements take rho = 3 of 3"):
+        problem(TargetSet("best", WISHES, keep=tuple(PAIRS)))
+    with pytest.raises(SpecError, match="the kept measurements take"):
+        problem(TargetSet("best", WISHES, keep=(("A", "detailed"),)), NOW * 0.1)
 
 
 def test_the_least_total_grows_from_a_plan_that_is_kept_whole() -> None:
     """Nothing is free at the start: met limits need nothing more, tighter ones need what can be
     computed.
     """
-    found = optimise(problem(Goal("least", WISHES, keep=tuple(PAIRS))), 1e-3, 400)
+    found = optimise(problem(TargetSet("least", WISHES, keep=tuple(PAIRS))), 1e-3, 400)
     assert found.value == pytest.approx(NOW.sum(), rel=2e-3)
     tighter = problem(
-        Goal("least", (*WISHES[:3], Wish(Estimand("C", "detailed"), ratio=0.8)), keep=tuple(PAIRS))
+        TargetSet(
+            "least",
+            (*WISHES[:3], AccuracyTarget(Estimand("C", "detailed"), ratio=0.8)),
+            keep=tuple(PAIRS),
+        )
     )
     found = optimise(tighter, 1e-3, 400)
     assert found.gap <= 1e-3
@@ -345,24 +355,28 @@ def test_the_least_total_grows_from_a_plan_that_is_kept_whole() -> None:
 
 def test_targets_that_are_published_exactly_are_no_targets() -> None:
     with pytest.raises(SpecError, match="published exactly"):
-        problem(Goal("best", (Wish(Estimand("A", "total")),)))
-    found = optimise(problem(Goal("best", (Wish(Estimand("A", "total"), 5.0), *WISHES))), 1e-4)
+        problem(TargetSet("best", (AccuracyTarget(Estimand("A", "total")),)))
+    found = optimise(
+        problem(TargetSet("best", (AccuracyTarget(Estimand("A", "total"), 5.0), *WISHES))), 1e-4
+    )
     assert found.price[0] == 0
     assert found.value == pytest.approx(
-        optimise(problem(Goal("best", WISHES)), 1e-4).value, abs=2e-4
+        optimise(problem(TargetSet("best", WISHES)), 1e-4).value, abs=2e-4
     )
 
 
 def test_a_draw_that_buys_nothing_is_found_and_spent_anew() -> None:
-    m = model(GOALS["spare"].aims(PAIRS))
-    assert idle(m, NOW, m.variances(NOW)).tolist() == [pair == ("A", "total") for pair in PAIRS]
+    m = model(GOALS["spare"].estimands(PAIRS))
+    assert redundant(m, NOW, m.variances(NOW)).tolist() == [
+        pair == ("A", "total") for pair in PAIRS
+    ]
     found = optimise(problem(GOALS["spare"]), 1e-4)
     assert (found.rho[1:] >= NOW[1:] - 1e-12).all()
     assert found.rho[0] < 1e-3
     everything = Homogeneous.of(
-        PLAIN, LEVELS, (1, 4, 20), Choices.alike(PAIRS, "all"), GOALS["spare"].aims(PAIRS), -1
+        PLAIN, LEVELS, (1, 4, 20), Choices.alike(PAIRS, "all"), GOALS["spare"].estimands(PAIRS), -1
     )
-    with pytest.raises(SpecError, match="every draw buys something"):
+    with pytest.raises(SpecError, match="every measurement buys something"):
         GOALS["spare"].problem(everything, NOW, NOW)
 
 
@@ -370,8 +384,8 @@ def test_one_draw_is_the_best_of_one() -> None:
     one = Homogeneous.of(
         PLAIN, ("A",), (1,), Choices.alike([("A", "detailed")], "all"), [Estimand("A", "age")], -1
     )
-    goal = Goal("best", (Wish(Estimand("A", "age")),))
-    found = optimise(goal.problem(one, np.ones(1), np.ones(1)))
+    target_set = TargetSet("best", (AccuracyTarget(Estimand("A", "age")),))
+    found = optimise(target_set.problem(one, np.ones(1), np.ones(1)))
     assert found.rho == pytest.approx([1.0])
     assert found.gap <= 1e-9
     assert found.steps == 1

@@ -19,11 +19,12 @@ from das.design.model import Estimand
 from das.design.recursion import Recursion
 from das.errors import InputError, SpecError
 from das.model.areas import Areas
+from das.model.attribute import Attribute
 from das.model.grouping import Grouping
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.model.spine import Spine
 from tests.design.dense import DenseTree, check_gradient, choices
 from tests.estimate.test_information import in_parts
@@ -60,7 +61,7 @@ def areas_over(rng: np.random.Generator, tree: MeasuredSpine, places: int) -> di
     return {HALF: Areas(HALF, np.array([f"a{i}" for i in range(5)]), area, unit)}
 
 
-def aims(schema: Schema, spine: Spine) -> list[Estimand]:
+def estimands(schema: Schema, spine: Spine) -> list[Estimand]:
     names = (*MEASURED[schema.name], *ASKED[schema.name])
     out = [Estimand(lv, q) for lv in spine.levels for q in names]
     out += [Estimand(HALF, q, areas=True) for q in ("total", ASKED[schema.name][0])]
@@ -76,19 +77,19 @@ def both(
     cells: bool,
 ) -> tuple[Recursion, DenseTree]:
     schema, spine = world.schema, world.spine
-    draws = choices(tree, [(lv, q) for lv in spine.levels for q in MEASURED[schema.name]])
-    areas, asked = areas_over(rng, tree, spine.units("L3")), aims(schema, spine)
+    measurements = choices(tree, [(lv, q) for lv in spine.levels for q in MEASURED[schema.name]])
+    areas, asked = areas_over(rng, tree, spine.units("L3")), estimands(schema, spine)
     if not cells:
         return (
-            trees.of_structures(schema, tree, bounds, draws, asked, areas),
-            DenseTree.of(schema, tree, draws, bounds, areas),
+            trees.of_structures(schema, tree, bounds, measurements, asked, areas),
+            DenseTree.of(schema, tree, measurements, bounds, areas),
         )
     lowest = world.truth[spine.levels[-1]]
     allowed = np.zeros((lowest.units, schema.cells), dtype=bool)
     allowed[lowest.unit, lowest.cell] = lowest.count > 0
     return (
-        trees.of_cells(schema, tree, bounds, lowest, draws, asked, areas),
-        DenseTree.of(schema, tree, draws, bounds, areas, allowed),
+        trees.of_cells(schema, tree, bounds, lowest, measurements, asked, areas),
+        DenseTree.of(schema, tree, measurements, bounds, areas, allowed),
     )
 
 
@@ -100,7 +101,7 @@ def both(
 def test_irregular_trees_are_dense_least_squares(
     schema: Schema, known: str | None, cells: bool, seed: int, at: str, bypassed: bool
 ) -> None:
-    """Variances of every level and of areas, and their slopes by draws of every class."""
+    """Variances of every level and of areas, and their slopes by measurements of every class."""
     rng = np.random.default_rng(seed)
     at = "L2" if known == "joint" else at
     spine = random_spine(rng, 4, 3)
@@ -116,8 +117,8 @@ def test_irregular_trees_are_dense_least_squares(
         if "is one unit" not in str(error):
             raise
         return
-    precision = rng.uniform(0.1, 2, len(model.draws.members))
-    found, expected = model.variances(precision), oracle.variances(precision, model.aims)
+    precision = rng.uniform(0.1, 2, len(model.measurements.members))
+    found, expected = model.variances(precision), oracle.variances(precision, model.estimands)
     more = oracle.settles_more()
     assert np.abs(found - expected).max() < (2e-3 if more else 1e-9)
     if more:  # what keeps a little variance does not fall
@@ -140,14 +141,16 @@ def chain(spine_depth: int) -> Spine:
 def test_a_tree_that_is_one_unit_or_none_is_refused(empty: bool) -> None:
     world = random_world(np.random.default_rng(1), PLAIN, chain(3), empty=0.0)
     tree = MeasuredSpine.of(world.spine)
-    draws = choices(tree, [(lv, "detailed") for lv in world.spine.levels])
+    measurements = choices(tree, [(lv, "detailed") for lv in world.spine.levels])
     lowest = (
         world.truth["L2"]
         if not empty
         else Histogram.of(1, PLAIN.cells, *(np.zeros(0, np.int64),) * 3)
     )
     with pytest.raises(InputError, match="one unit, or none"):
-        trees.of_cells(PLAIN, tree, world.bounds(), lowest, draws, [Estimand("L0", "total")], {})
+        trees.of_cells(
+            PLAIN, tree, world.bounds(), lowest, measurements, [Estimand("L0", "total")], {}
+        )
 
 
 def test_cells_that_nothing_tells_apart_are_refused() -> None:
@@ -155,7 +158,7 @@ def test_cells_that_nothing_tells_apart_are_refused() -> None:
     world = random_world(rng, PLAIN, random_spine(rng, 4, 3), empty=0.0)
     tree = MeasuredSpine.of(world.spine)
     model, _ = both(world, tree, world.bounds(), rng, cells=False)
-    lowest = np.array([pair == ("L3", "detailed") for pair in model.draws.pairs])
+    lowest = np.array([pair == ("L3", "detailed") for pair in model.measurements.pairs])
     with pytest.raises(SpecError, match="tells some cells"):
         model.variances(np.where(lowest, 0.0, 1.0))
     assert np.isfinite(model.variances(np.where(lowest, 1e-9, 1.0))).all()
@@ -179,11 +182,13 @@ def test_a_regular_tree_has_the_closed_form(known: str | None) -> None:
     rng = np.random.default_rng(3)
     world = random_world(rng, PLAIN, spine, empty=0.0)
     tree = MeasuredSpine.of(spine)
-    draws = choices(tree, [(lv, q) for lv in spine.levels for q in MEASURED["plain"]])
+    measurements = choices(tree, [(lv, q) for lv in spine.levels for q in MEASURED["plain"]])
     asked = [Estimand(lv, q) for lv in spine.levels for q in ("age", "total", "detailed")]
-    one = trees.of_structures(PLAIN, tree, world.bounds(known), draws, asked, {})
-    other = Homogeneous.of(PLAIN, spine.levels, (1, 2, 6, 12), draws, asked, 1 if known else -1)
-    p = rng.uniform(0.1, 2, len(draws.pairs))
+    one = trees.of_structures(PLAIN, tree, world.bounds(known), measurements, asked, {})
+    other = Homogeneous.of(
+        PLAIN, spine.levels, (1, 2, 6, 12), measurements, asked, 1 if known else -1
+    )
+    p = rng.uniform(0.1, 2, len(measurements.pairs))
     assert np.allclose(one.variances(p), other.variances(p), rtol=1e-11, atol=1e-13)
     weight = rng.uniform(size=len(asked))
     assert np.allclose(one.gradient(p, weight)[1], other.gradient(p, weight)[1], rtol=1e-9)
@@ -193,8 +198,8 @@ def test_areas_where_totals_are_exact_have_no_variance() -> None:
     rng = np.random.default_rng(4)
     world = random_world(rng, PLAIN, random_spine(rng, 4, 3), empty=0.0)
     model, _ = both(world, MeasuredSpine.of(world.spine), world.bounds("L3"), rng, cells=False)
-    p = rng.uniform(0.1, 2, len(model.draws.members))
-    totals = np.array([a.query == "total" for a in model.aims])
+    p = rng.uniform(0.1, 2, len(model.measurements.members))
+    totals = np.array([a.query == "total" for a in model.estimands])
     assert not model.variances(p)[totals].any()
     assert model.variances(p)[~totals].all()
     f, h = model.gradient(p, totals.astype(float))
@@ -221,8 +226,8 @@ def test_modes_one_by_one_are_what_they_are_together(seed: int, known: str | Non
     )
     assert len(apart.parts) > 1
     p, weights = (
-        rng.uniform(0.1, 2, len(model.draws.members)),
-        rng.uniform(size=(2, len(model.aims))),
+        rng.uniform(0.1, 2, len(model.measurements.members)),
+        rng.uniform(size=(2, len(model.estimands))),
     )
     f, rows = model.gradients(p, weights, lambda: None)
     g, others = apart.gradients(p, weights, lambda: None)
@@ -240,18 +245,18 @@ def large(rng: np.random.Generator, room: float = np.inf) -> Recursion:
     )
     world = random_world(rng, schema, random_spine(rng, 4, 5), empty=0.2)
     tree = MeasuredSpine.of(world.spine)
-    draws = choices(
+    measurements = choices(
         tree, [(lv, q) for lv in world.spine.levels for q in ("young", "race", "detailed")]
     )
-    aims = [Estimand(lv, q) for lv in world.spine.levels for q in ("young", "total")]
-    return trees.of_structures(schema, tree, world.bounds(), draws, aims, {}, room)
+    estimands = [Estimand(lv, q) for lv in world.spine.levels for q in ("young", "total")]
+    return trees.of_structures(schema, tree, world.bounds(), measurements, estimands, {}, room)
 
 
 def test_what_a_search_holds_is_foretold() -> None:
     tracemalloc.start()
     try:
         model = large(np.random.default_rng(1))
-        model.gradient(np.full(len(model.draws.members), 0.5), np.ones(len(model.aims)))
+        model.gradient(np.full(len(model.measurements.members), 0.5), np.ones(len(model.estimands)))
         took = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

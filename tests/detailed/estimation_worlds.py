@@ -128,16 +128,16 @@ def measure(made: World, rng: np.random.Generator, scale: float = 1.0) -> None:
     """Draw all measurements, anew."""
     opened = made.opened
     for plan in opened.spec.plans:
-        for shard in opened.shards(plan):
+        for subtree in opened.subtrees(plan):
             ids = opened.regions.ids[plan.at.region]
             some = (
                 np.arange(len(ids), dtype=np.int32)
                 if plan.at.region in ACROSS
-                else opened.regions.of_state(plan.at.region, opened.regions.states[shard - 1])
+                else opened.regions.of_state(plan.at.region, opened.regions.states[subtree - 1])
             )
             found = measured(plan, opened, made.counts(plan, some), ids[some], rng, scale)
             file = measurements.path(
-                run_directory.nmf_folder(opened.folder, opened.name), plan, shard, 0
+                run_directory.nmf_folder(opened.folder, opened.name), plan, subtree, 0
             )
             measurements.write(file, found, plan, opened.codes[plan.level], private=True)
 
@@ -176,7 +176,7 @@ def measured(
 def noise(
     plan: LevelPlan, query: str, size: int, rng: np.random.Generator, scale: float = 1.0
 ) -> NDArray[np.int64]:
-    draw = plan.draw(query)
+    draw = plan.measurement(query)
     cost = float(draw.mechanism.cost(draw.parameter, 1)) / scale**draw.mechanism.power
     last = int((60 / cost) ** (1 / draw.mechanism.power)) + 1
     k = np.arange(-last, last + 1)

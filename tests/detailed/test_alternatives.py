@@ -90,5 +90,5 @@ def test_three_codes_of_race_are_a_third_less_noise() -> None:
     assert round(1 - found[COARSE.at, 3].width, 3) == 0.333
     assert (found[COARSE.at, 8].width, found[COARSE.at, 8].margin) == (1, 11)
     other = replace(COARSE, stability=4)
-    assert found[COARSE.at, 3].margin == other.draw("t2").margin() == 7
-    assert other.draw(FIRST).cost == COARSE.draw(FIRST).cost  # the same budgets
+    assert found[COARSE.at, 3].margin == other.measurement("t2").margin() == 7
+    assert other.measurement(FIRST).cost == COARSE.measurement(FIRST).cost  # the same budgets

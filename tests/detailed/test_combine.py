@@ -29,7 +29,7 @@ def plan_of(at: GroupLevel, **changes: object) -> LevelPlan:
 
 
 def sd(plan: LevelPlan, query: str) -> float:
-    return float(plan.draw(query).variance) ** 0.5
+    return float(plan.measurement(query).variance) ** 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,11 @@ class Law:
 
     @property
     def v1(self) -> float:
-        return self.plan.draw(FIRST).variance
+        return self.plan.measurement(FIRST).variance
 
     @property
     def vs(self) -> float:
-        return self.plan.table.answers[self.size] * self.plan.draw("t2").variance
+        return self.plan.table.answers[self.size] * self.plan.measurement("t2").variance
 
     @property
     def window(self) -> tuple[float, float]:
@@ -124,10 +124,10 @@ def test_totals_from_both_stages_have_the_variance_of_both(size: int, ratio: flo
         sums,
         -1e6,
         1e6,
-        plan.draw(FIRST).variance,
-        k * plan.draw("t2").variance,
+        plan.measurement(FIRST).variance,
+        k * plan.measurement("t2").variance,
     )
-    theirs = k * plan.draw("t2").variance
+    theirs = k * plan.measurement("t2").variance
     assert float(np.var(found.value)) / theirs == pytest.approx(ratio, rel=0.02)
     assert float(found.true[0]) / theirs == pytest.approx(9 / (9 + k), rel=1e-3)
     assert not found.matters.any()
@@ -206,6 +206,6 @@ def test_far_outside_of_its_window_an_estimate_is_that_of_the_second_stage(far: 
 def test_laplacian_noise_leaves_the_first_stage_aside() -> None:
     parameters = persons(mechanism=GEOMETRIC)
     plan = next(p for p in parameters.plans("us") if p.at == COUNTY)
-    assert plan.draw(FIRST).parameter > Fraction(0)
+    assert plan.measurement(FIRST).parameter > Fraction(0)
     found = combined(3.0, 10.0, 0, 20, np.inf, 8.0)
     assert (float(found.value[0]), float(found.work[0]), float(found.true[0])) == (10.0, 8.0, 8.0)

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(eq=False)
-class Made:
+class PublishedEstimates:
     """Regions of a layer with made-up measurements."""
 
     node_size: NDArray[np.int8]
@@ -53,7 +53,7 @@ class Made:
         return len(self.node_size)
 
 
-def made(rng: np.random.Generator, sizes: NDArray[np.int8]) -> Made:
+def made(rng: np.random.Generator, sizes: NDArray[np.int8]) -> PublishedEstimates:
     """Working variances of totals are below those of the sum of the cells, and true ones between
     the two.
     """
@@ -66,7 +66,7 @@ def made(rng: np.random.Generator, sizes: NDArray[np.int8]) -> Made:
             beliefs[r, c] = joint.of_group(
                 cells, v2, cells.sum() + rng.normal(), work, rng.uniform(work, k * v2)
             )
-    return Made(sizes, beliefs)
+    return PublishedEstimates(sizes, beliefs)
 
 
 SUMS, BUNDLES = ((0, (1, 2)),), ((0, 1, 2),)
@@ -77,7 +77,7 @@ COLUMNS = 7
 
 def forest(
     rng: np.random.Generator, bundled: bool
-) -> tuple[list[Made], list[NDArray[np.int64]], Forest]:
+) -> tuple[list[PublishedEstimates], list[NDArray[np.int64]], Forest]:
     parents = [np.array([0, 0, 0]), np.array([0, 0, 1, 2, 2])]
     layers = []
     for n in (1, 3, 5):
@@ -96,7 +96,7 @@ def forest(
 
 
 def dense(
-    layers: list[Made], parents: list[NDArray[np.int64]], bundled: bool
+    layers: list[PublishedEstimates], parents: list[NDArray[np.int64]], bundled: bool
 ) -> dict[tuple[int, int, int], tuple[Floats, Floats, Floats]]:
     """All cells of all regions at once: estimates, and covariances."""
     places, start, beliefs = {}, 0, []
@@ -192,9 +192,9 @@ def test_a_tree_that_is_cut_is_the_same(bundled: bool) -> None:
                 np.testing.assert_allclose(a, b, atol=1e-8)
 
 
-def cut_out(layer: Made, rows: list[int]) -> Made:
+def cut_out(layer: PublishedEstimates, rows: list[int]) -> PublishedEstimates:
     beliefs = {(rows.index(r), c): b for (r, c), b in layer.beliefs.items() if r in rows}
-    return Made(layer.node_size[rows], beliefs)
+    return PublishedEstimates(layer.node_size[rows], beliefs)
 
 
 @pytest.mark.parametrize("bundled", [False, True])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from das.detailed.integers import families, nearest, refined, within
+from das.detailed.integers import capped_integers, families, nearest, refined
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -47,7 +47,7 @@ def test_refined_cells_sum_to_coarse_ones() -> None:
 
 
 def test_none_is_above_the_most() -> None:
-    out = within(np.array([9.0, 0.2, -3.0]), np.array([4, 5, 5]), 8)
+    out = capped_integers(np.array([9.0, 0.2, -3.0]), np.array([4, 5, 5]), 8)
     assert out.sum() == 8
     assert (out <= [4, 5, 5]).all()
     assert out[0] == 4

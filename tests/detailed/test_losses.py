@@ -56,7 +56,12 @@ def test_noise_for_eight_groups_would_cost_more() -> None:
     """
     said = replace(PERSONS, race_codes=7)
     assert {p.stability for p in said.plans("us")} == {8}
-    one = [(d.parameter, 9) for p in said.plans("us") for d in p.draws if d.query in (FIRST, "t2")]
+    one = [
+        (d.parameter, 9)
+        for p in said.plans("us")
+        for d in p.measurements
+        if d.query in (FIRST, "t2")
+    ]
     assert Composition.of(one).rho == said.cost("us") * 9 / 8
     assert epsilon(one, TENTH)[0] > losses.loss(said, ("us",), TENTH).epsilon[1] + 1.5
 
@@ -77,7 +82,7 @@ def test_every_mixture_is_among_the_compositions(groups: tuple[int, int]) -> Non
         )
         only[p.at], tables[p.at] = t, 9 - t
     draws = [
-        (p.draw(q).parameter, n)
+        (p.measurement(q).parameter, n)
         for p in PERSONS.plans("us")
         for q, n in ((ONLY, only[p.at]), (FIRST, tables[p.at]), ("t2", tables[p.at]))
         if n
@@ -130,7 +135,7 @@ def test_where_neither_kind_is_enough_for_nine() -> None:
     (plan,) = world.plans("us")
     (found,) = losses.compositions(world, ("us",))
     draws = ((ONLY, 1), (FIRST, 8), ("t2", 8))
-    assert found == Composition.of([(plan.draw(query).parameter, n) for query, n in draws])
+    assert found == Composition.of([(plan.measurement(query).parameter, n) for query, n in draws])
     assert losses.loss(world, ("us",), TENTH).cost == found.rho == 2
 
 
@@ -164,7 +169,7 @@ def test_one_group_loses_what_enumeration_says(eps: float, at_most: int) -> None
     """
     world = alone(GroupLevel("USA", 2), "4")
     (plan,) = world.plans("us")
-    first, second = plan.draw(FIRST).parameter, plan.draw("t2").parameter
+    first, second = plan.measurement(FIRST).parameter, plan.measurement("t2").parameter
     direct = enumerated(float(first), float(second), eps, lambda count: 1 if count < at_most else 8)
     low, high = delta([(first, 1), (second, 1)], Fraction(eps))
     assert low - 1e-9 <= direct <= high + 1e-9
@@ -183,16 +188,17 @@ def test_two_groups_lose_what_enumeration_says(eps: float) -> None:
     assert sum(n for _, n in found.parts) == 4
     joint, other = np.ones(1), np.ones(1)
     for query in (FIRST, FIRST, "t2", "t2"):
-        _, p, q = outcomes(float(plan.draw(query).parameter))
+        _, p, q = outcomes(float(plan.measurement(query).parameter))
         p, q = p[12:-13], q[12:-13]
         joint, other = np.outer(joint, p).ravel(), np.outer(other, q).ravel()
     direct = np.maximum(0, joint - np.exp(eps) * other).sum()
     low, high = delta(found, Fraction(eps))
     assert low - 2e-3 <= direct <= high + 1e-9  # what lies outside of the enumeration is left out
     assert (
-        delta(Composition.of([(plan.draw(q).parameter, 3) for q in (FIRST, "t2")]), Fraction(eps))[
-            0
-        ]
+        delta(
+            Composition.of([(plan.measurement(q).parameter, 3) for q in (FIRST, "t2")]),
+            Fraction(eps),
+        )[0]
         > direct + 0.02
     )
 
@@ -216,8 +222,8 @@ def test_moves_between_runs() -> None:
     """Of production, where all that Puerto Rico has the states have too, a move costs less than a
     replacement.
     """
-    assert losses.within(PERSONS, "pr", "us")
-    assert not losses.within(PERSONS, "us", "pr")
+    assert losses.is_contained(PERSONS, "pr", "us")
+    assert not losses.is_contained(PERSONS, "us", "pr")
     assert [found.places for found in losses.losses(PERSONS, TENTH)] == [
         ("us",),
         ("us", "us"),

@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from das.detailed.membership import ALARMS, EXCLUDED, membership, told
+from das.detailed.membership import ALARMS, EXCLUDED, disclosures, membership
 from das.detailed.planning import published, sizes
 from das.errors import UserError
 from das.model.mechanisms import GEOMETRIC
@@ -53,7 +53,7 @@ def test_pure_differential_privacy_is_bounded_by_its_epsilon() -> None:
 def test_what_is_seen_excludes_what_would_hardly_be_seen() -> None:
     p = persons(runs=("us",))
     plan = next(plan for plan in p.plans("us") if plan.at == GroupLevel("TRACT", 2))
-    seen = {s.seen: s for s in told(plan, p.chance)}
+    seen = {s.seen: s for s in disclosures(plan, p.chance)}
     assert seen["not published"].most == 30  # of 21, and 1.645 times 5.6
     assert published(plan, p.chance, 30) < 1 - EXCLUDED <= published(plan, p.chance, 31)
     assert seen["total alone"].least == 13
@@ -78,7 +78,7 @@ def test_an_interval_of_sizes_holds_as_often_as_it_says() -> None:
     """
     p = persons(runs=("us",))
     plan = next(plan for plan in p.plans("us") if plan.at == GroupLevel("COUNTY", 2))
-    seen = [s for s in told(plan, p.chance) if s.seen.startswith("table")]
+    seen = [s for s in disclosures(plan, p.chance) if s.seen.startswith("table")]
     for people in np.unique(
         np.concatenate([np.arange(t - 60, t + 60, 7) for t in plan.thresholds])
     ).tolist():
@@ -93,4 +93,4 @@ def test_an_interval_of_sizes_holds_as_often_as_it_says() -> None:
 
 def test_levels_whose_tables_are_known_before_tell_nothing_more() -> None:
     p = households()
-    assert all(told(plan, Fraction(0)) == () for plan in p.plans("us"))
+    assert all(disclosures(plan, Fraction(0)) == () for plan in p.plans("us"))

@@ -111,11 +111,11 @@ def test_margins_of_production_and_what_they_hold(
     """Section 6.1 of the paper has it that [1.96 sigma] holds 95 %: of four of these six it does
     not, or not of necessity.
     """
-    found = planning.StageNoise.of(plan.draw(query), 0.95)
+    found = planning.StageNoise.of(plan.measurement(query), 0.95)
     assert (found.margin, round(found.held, 4)) == (margin, held)
     assert (found.convention, round(found.convention_held, 4)) == (usual, usual_held)
     with mpmath.workdps(25):
-        p = probabilities(plan.draw(query).parameter)
+        p = probabilities(plan.measurement(query).parameter)
         assert float(mpmath.fsum(w for k, w in p.items() if abs(k) <= usual)) == pytest.approx(
             found.convention_held, abs=1e-12
         )
@@ -159,7 +159,7 @@ def test_relative_errors_at_the_thresholds_of_production() -> None:
 def test_thresholds_of_a_target_are_the_smallest_that_meet_it(
     plan: LevelPlan, error: float
 ) -> None:
-    noise = plan.draw("t2")
+    noise = plan.measurement("t2")
     p = probabilities(noise.parameter)
     mean = float(mpmath.fsum(abs(k) * w for k, w in p.items()))
     for cells, least in zip((8, 18, 46), planning.thresholds(plan, error), strict=True):
@@ -169,7 +169,7 @@ def test_thresholds_of_a_target_are_the_smallest_that_meet_it(
 
 
 def test_a_table_of_nobody_has_no_relative_error() -> None:
-    assert planning.relative_error(FINE.draw("t2"), 8, 0) == float("inf")
+    assert planning.relative_error(FINE.measurement("t2"), 8, 0) == float("inf")
 
 
 @settings(max_examples=60, deadline=None)
@@ -179,7 +179,7 @@ def test_the_probabilities_of_sizes_are_those_of_the_noisy_count(
 ) -> None:
     found = planning.sizes(plan, people)
     assert found.sum() == pytest.approx(1, abs=1e-12)
-    p = probabilities(plan.draw(FIRST).parameter)
+    p = probabilities(plan.measurement(FIRST).parameter)
     y = np.array(list(p), dtype=np.int64) + people
     direct = np.bincount(
         plan.size(y), weights=np.array([float(w) for w in p.values()]), minlength=4
@@ -222,7 +222,7 @@ def test_table_6(rho: str, threshold: int) -> None:
     assert planning.suppression(plan, CHANCE) == threshold
     assert planning.suppression(replace(plan, stability=6), CHANCE) != threshold
     with mpmath.workdps(30):
-        p = probabilities(plan.draw("t2").parameter)
+        p = probabilities(plan.measurement("t2").parameter)
         assert mpmath.fsum(w for k, w in p.items() if k <= threshold) >= mpmath.mpf("0.9999")
         assert mpmath.fsum(w for k, w in p.items() if k < threshold) < mpmath.mpf("0.9999")
 
@@ -255,7 +255,7 @@ def test_publication_and_bias_are_sums(plan: LevelPlan, people: int) -> None:
     assert least is not None
     p = {
         k: float(w)
-        for k, w in probabilities(plan.draw("t2").parameter).items()
+        for k, w in probabilities(plan.measurement("t2").parameter).items()
         if people + k > least
     }
     chance = sum(p.values())
@@ -339,7 +339,7 @@ def test_levels_without_a_wish_stay() -> None:
     found = planning.planned(PERSONS, {at: 5}, 0.9)
     old, new = PERSONS.budgets["t2"], found.budgets["t2"]
     assert {k for k in old if old[k] != new[k]} == {at}
-    assert {p.at: p for p in found.plans("us")}[at].draw("t2").margin(0.9) == 5
+    assert {p.at: p for p in found.plans("us")}[at].measurement("t2").margin(0.9) == 5
 
 
 def test_a_level_may_be_added() -> None:
@@ -369,8 +369,8 @@ def test_pure_differential_privacy_is_planned_alike() -> None:
     world = worlds.persons(GEOMETRIC)
     found = planning.planned(world, {GroupLevel("TRACT", 2): 11})
     (new,) = (p for p in found.plans("us") if p.at == GroupLevel("TRACT", 2))
-    assert new.draw("t2").margin() == 11
-    assert replace(new, cost=new.cost * Fraction(99, 100)).draw("t2").margin() > 11
+    assert new.measurement("t2").margin() == 11
+    assert replace(new, cost=new.cost * Fraction(99, 100)).measurement("t2").margin() > 11
     assert planning.suppression(new, CHANCE) > 11
 
 

@@ -56,7 +56,7 @@ def test_probabilities_and_means_are_the_sums(
             mean = mpmath.fsum(k * w for k, w in p.items() if k > x) / above
             assert found.above(x) == pytest.approx(float(above), rel=1e-12)
             assert found.mean_above(x) == pytest.approx(float(mean), rel=1e-12, abs=1e-13)
-            assert found.within(x) == pytest.approx(
+            assert found.probability_within(x) == pytest.approx(
                 float(mpmath.fsum(w for k, w in p.items() if abs(k) <= x)), abs=1e-13
             )
 

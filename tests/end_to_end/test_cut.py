@@ -1,6 +1,5 @@
-"""A run that is cut into a trunk and shards: a release as any other, whatever the partitions and
-whoever does the work.
-"""
+"""A run that is cut into an upper tree and subtrees: a release as any other, whatever the
+partitions and whoever does the work."""
 
 from __future__ import annotations
 
@@ -22,14 +21,14 @@ from das.engine.choice import EngineChoice
 from das.engine.tasks import HandedOver
 from das.files.readers import registry
 from das.files.run import truth
-from das.files.run.board import Board
 from das.files.run.run_directory import file_digest
+from das.files.run.task_store import TaskStore
 from das.jobs.tasks import do
 from das.model.confidential import Confidential
 from das.model.records import Extract, Records
 from das.release import estimating
 from das.release.again import estimate_from
-from das.release.post import open_release
+from das.release.opened import open_release
 from das.stages import Stages
 from das.truth import preparation, prepared
 from das.truth.assessment import evaluate_run
@@ -37,12 +36,12 @@ from tests.commands import Commands
 from tests.engine import certificates
 from tests.worlds import ROOT, Worlds
 
-LARGEST = 16
+LARGEST = 24
 #: So many persons of one kind live in a block of one state: a count that is nothing else, wherever
 #: it turns up.
 CANARY = 100_003
 #: Both methods and both trees; that any method gives the same on any tree is in
-#: tests/estimate/test_shards.py.
+#: tests/estimate/test_subtrees.py.
 CHANGES = {
     "topdown": ("geography.spine=tabulation", "estimation.method=topdown"),
     "informed": ("geography.spine=optimized", "estimation.method=full-information"),
@@ -166,7 +165,7 @@ def test_any_partitions_and_workers_give_the_same(
     changes = CHANGES[made.parent.name.rstrip("0123456789")]
     if "full-information" not in changes[1]:
         pytest.skip("once is enough: the one that has most messages")
-    again = run(worlds, tmp_path / "again", *changes, engine=EngineChoice(workers=2, size=16))
+    again = run(worlds, tmp_path / "again", *changes, engine=EngineChoice(workers=2, size=24))
     assert results(again) == results(made)
 
 
@@ -194,16 +193,16 @@ def test_jobs_in_any_order_make_the_same(plain: Path, worlds: Worlds, tmp_path: 
                 worlds,
                 out,
                 *CHANGES["topdown"],
-                engine=EngineChoice("array", size=32),
+                engine=EngineChoice("array", size=48),
                 resume=bool(stages),
             )
         except HandedOver:
-            board = Board(out)
-            left = [t for s in board.stages() for t in board.left(s)]
+            task_store = TaskStore(out)
+            left = [t for s in task_store.stages() for t in task_store.left(s)]
             stages.append(left[0].stage)
             for task in order.sample(left + left[:1], len(left) + 1):
                 do(out, task.stage, task.partition)
-    assert stages == ["measure", "collect", "branch", "evaluate"]
+    assert stages == ["measure", "collect", "subtrees", "evaluate"]
     assert results(out) == results(plain)
 
 
@@ -227,7 +226,7 @@ def test_a_cluster_that_loses_a_worker_makes_the_same_and_is_told_nothing_of_the
     tls = certificates.write(tmp_path / "tls")
     with clusters.cluster(tls) as workers, clusters.recorded() as frames:
         with clusters.killing(workers, 1) as killed:
-            choice = EngineChoice("dask", scheduler=workers.scheduler_address, tls=tls, size=32)
+            choice = EngineChoice("dask", scheduler=workers.scheduler_address, tls=tls, size=48)
             out = run(worlds, tmp_path / "run", *CHANGES["topdown"], engine=choice)
         quiet = clusters.places(workers, choice, frames, capfdbinary)
         clusters.betray(
@@ -237,7 +236,7 @@ def test_a_cluster_that_loses_a_worker_makes_the_same_and_is_told_nothing_of_the
             .count,
         )
         loud = clusters.places(workers, choice, frames, capfdbinary)
-    for stage in (b"measure", b"collect", b"branch", b"evaluate"):
+    for stage in (b"measure", b"collect", b"subtrees", b"evaluate"):
         assert b"das-%s-0000" % stage in quiet["traffic"]
     assert "Registered to" in quiet["logs"].decode()
     assert {name for name, told in quiet.items() if clusters.tells(told, CANARY)} == set()

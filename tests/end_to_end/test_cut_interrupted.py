@@ -4,7 +4,7 @@ again is said, and counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,25 +17,21 @@ from das import pipeline, spec
 from das.engine.choice import EngineChoice
 from das.engine.tasks import HandedOver
 from das.errors import PrivacyError, ReleaseError, UserError
-from das.files.run import noise_key
-from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, file_digest
+from das.files.run.task_store import TaskStore
 from das.jobs.tasks import do
 from das.noise import answers
-from das.release import by_shard, estimating, verify
-from das.truth import by_shard as truth_by_shard
+from das.release import by_subtree, subtree_merge, verify
+from das.truth import by_subtree as truth_by_subtree
 from das.truth import prepared
 from tests.end_to_end.test_cut import results
+from tests.stopped import Killed, Step, left_over
 from tests.worlds import ROOT, Worlds
 
-ONE_EACH = EngineChoice(size=1)  # a task has one shard
+ONE_EACH = EngineChoice(size=1)  # a task has one subtree
 OTHERS = EngineChoice("array", size=1)
 SEED, FORGETFUL = "run.seed=5", "run.entropy=forgetful"
-
-
-class Killed(BaseException):
-    """As if the process had been: no step of ours catches it."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -71,58 +67,10 @@ def stopped(worlds: Worlds, out: Path, *changes: str, at: Step, **how: Any) -> P
     return out
 
 
-class Step:
-    """Where a run is stopped: before a function is called for the ``n``-th time."""
-
-    def __init__(self, owner: Any, name: str, n: int = 1) -> None:
-        self.owner, self.name, self.left = owner, name, n
-
-    def arm(self, patch: pytest.MonkeyPatch) -> None:
-        real: Callable[..., Any] = getattr(self.owner, self.name)
-
-        def counted(*args: Any, **named: Any) -> Any:
-            self.left -= 1
-            if not self.left:
-                raise Killed
-            return real(*args, **named)
-
-        patch.setattr(self.owner, self.name, counted)
-
-
-def steps() -> list[Step]:
-    """In the order in which a run comes to them; in those of tasks something is done when they
-    come.
-    """
-    return [
-        Step(truth_by_shard, "planned"),
-        Step(LedgerFile, "begin", 3),
-        Step(truth_by_shard, "measure_part", 12),
-        Step(LedgerFile, "acknowledge", 2),
-        Step(LedgerFile, "close"),
-        Step(noise_key, "delete"),
-        Step(truth_by_shard, "seal"),
-        Step(by_shard, "_told", 3),
-        Step(by_shard, "_estimated", 2),
-        Step(by_shard, "_publish", 3),
-        Step(by_shard.microdata, "publish_parts", 2),
-        Step(by_shard.table_columns, "join", 9),
-        Step(estimating, "_described"),
-        Step(truth_by_shard, "tally", 3),
-        Step(truth_by_shard, "write"),
-        Step(RunDirectory, "write_manifest"),
-    ]
-
-
 @pytest.fixture(scope="module")
 def whole(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One that nothing stopped."""
     return go(worlds, tmp_path_factory.mktemp("whole") / "run", SEED)
-
-
-def left_over(out: Path) -> list[str]:
-    """What belongs to a run that is under way."""
-    names = ("work", "confidential/work", "confidential/noise.key", "confidential/claimed")
-    return [n for n in names if (out / n).exists()] + [str(p) for p in out.rglob(".*")]
 
 
 def evaluated(out: Path) -> dict[str, str]:
@@ -139,25 +87,6 @@ def check_same(out: Path, whole: Path) -> None:
     verify.check(out / "release")
 
 
-def test_stopped_at_every_step_it_is_the_same_release(
-    worlds: Worlds, whole: Path, tmp_path: Path
-) -> None:
-    """One run, stopped again and again; what a task has done is not done again."""
-    out = tmp_path / "run"
-    for i, step in enumerate(steps()):
-        stopped(worlds, out, SEED, at=step, resume=i > 0)
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("collect", "branch"):
-            patch.setattr(by_shard, name, lambda _: pytest.fail("it was done"))
-        for name in ("measure", "evaluate"):
-            patch.setattr(truth_by_shard, name, lambda _: pytest.fail("it was done"))
-        go(worlds, out, SEED, resume=True)
-    check_same(out, whole)
-    assert (out / "release" / "ledger.jsonl").read_bytes() == (
-        whole / "release" / "ledger.jsonl"
-    ).read_bytes()
-
-
 # --- what is not as it was left
 # -----------------------------------------------------------------------------------
 
@@ -168,7 +97,7 @@ def test_noise_that_differs_between_two_attempts_stops_the_run(
     """Whoever was told so, and however often it is resumed."""
     with pytest.raises(HandedOver):
         go(worlds, tmp_path, engine=OTHERS)
-    tasks, real = Board(tmp_path).tasks("measure"), answers._noise
+    tasks, real = TaskStore(tmp_path).tasks("measure"), answers._noise
     for task in tasks:
         do(tmp_path, "measure", task.partition)
     monkeypatch.setattr(answers, "_noise", lambda *args: real(*args) + 1)
@@ -191,12 +120,12 @@ def test_what_is_torn_is_made_again(worlds: Worlds, whole: Path, tmp_path: Path)
     out = tmp_path / "run"
     after = {
         "measure": (Step(LedgerFile, "close"), ["confidential/work/sums/00003.npz"]),
-        "collect": (Step(by_shard, "_estimated"), ["work/told/00002.npz"]),
-        "branch": (
-            Step(by_shard, "merge"),
+        "collect": (Step(by_subtree, "_estimated"), ["work/messages/00002.npz"]),
+        "subtrees": (
+            Step(subtree_merge, "merge"),
             ["work/published/00001.npz", "work/tables/P1_Block/00004.csv"],
         ),
-        "evaluate": (Step(truth_by_shard, "write"), ["confidential/work/tallies/00002.npz"]),
+        "evaluate": (Step(truth_by_subtree, "write"), ["confidential/work/tallies/00002.npz"]),
     }
     for i, (stage, (step, paths)) in enumerate(after.items()):
         stopped(worlds, out, SEED, at=step, resume=i > 0)
@@ -243,12 +172,12 @@ def test_a_truth_that_is_altered_while_tasks_are_done_is_not_measured(
     counts = table["count"].to_numpy().copy()
     counts[0] += 1
     pq.write_table(table.set_column(2, "count", pa.array(counts)), path)
-    board = Board(tmp_path.resolve())
-    for task in board.tasks("measure"):
-        if task.shards[0] == 2:
+    task_store = TaskStore(tmp_path.resolve())
+    for task in task_store.tasks("measure"):
+        if task.subtrees[0] == 2:
             with pytest.raises(ReleaseError):
                 do(tmp_path, "measure", task.partition)
-            assert "not those that this run began with" in board.fault(task).what  # type: ignore[union-attr]
+            assert "not those that this run began with" in task_store.fault(task).what  # type: ignore[union-attr]
     with pytest.raises(
         UserError, match="the true counts of persons are not those that this run began with"
     ):
@@ -271,11 +200,11 @@ def cost() -> Fraction:
 def test_noise_that_cannot_be_drawn_again_is_refused_and_counted(
     worlds: Worlds, tmp_path: Path, changes: tuple[str, ...], numbers: tuple[int, int]
 ) -> None:
-    """Each stage whole of which a part is missing: all, while shards are measured; then, of the run
-    that goes on, that of the trunk that was being drawn."""
+    """Each stage whole of which a part is missing: all, while subtrees are measured; then, of the
+    run that goes on, that of the upper tree that was being drawn."""
     out, how, lost = tmp_path / "run", dict[str, Any](), list[tuple[tuple[str, str], Fraction]]()
     for calls, number in zip((6, 14), numbers, strict=True):
-        stopped(worlds, out, *changes, at=Step(truth_by_shard, "measure_part", calls), **how)
+        stopped(worlds, out, *changes, at=Step(truth_by_subtree, "measure_part", calls), **how)
         (out / "confidential" / "noise.key").unlink(missing_ok=True)
         before, entries = results(out), LedgerFile(out / "release" / "ledger.jsonl").entries
         gone = {stage: last for stage, last in entries.last().items() if not entries.whole(stage)}

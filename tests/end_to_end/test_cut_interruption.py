@@ -1,4 +1,4 @@
-"""A run that is cut into shards and stops when its shards are measured, before any of it is
+"""A run that is cut into subtrees and stops when its subtrees are measured, before any of it is
 acknowledged: what going on costs.
 """
 
@@ -15,13 +15,13 @@ import pytest
 from das import pipeline, spec
 from das.errors import UserError
 from das.files.run import truth
-from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile, measured_files
 from das.files.run.run_directory import RunDirectory
+from das.files.run.task_store import TaskStore
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.release import verify
-from das.truth import by_shard, prepared
+from das.truth import by_subtree, prepared
 from tests.worlds import ROOT, Worlds
 
 
@@ -44,7 +44,7 @@ def stopped(chosen: spec.RunSpec, worlds: Worlds, tmp_path: Path) -> Iterator[Ru
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prepared, "LARGEST", 8)
         with patch.context() as inner:
-            inner.setattr(by_shard.Books, "acknowledge", stop)
+            inner.setattr(by_subtree.BudgetBook, "acknowledge", stop)
             with pytest.raises(Stopped):
                 pipeline.run(chosen, tmp_path / "run", paths=[worlds.data("one thousand")])
         run = RunDirectory(tmp_path / "run")
@@ -63,7 +63,7 @@ def test_it_goes_on_with_the_same_noise_for_nothing(
     before = files(stopped)
     path = next(p for name, p in measured_files(stopped.release).items() if "Block" in name)
     path.unlink()  # of a worker that was lost with its disk
-    Board(stopped.root).remove()
+    TaskStore(stopped.root).remove()
     pipeline.run(chosen, stopped.root, resume=True)
     said = verify.statement(stopped.release)
     assert (said.lost, said.total) == (
@@ -75,7 +75,7 @@ def test_it_goes_on_with_the_same_noise_for_nothing(
     assert not list(stopped.root.rglob(".*.tmp"))
 
 
-def test_another_truth_in_a_shard_is_refused_or_all_of_it_is_measured_anew(
+def test_another_truth_in_a_subtree_is_refused_or_all_of_it_is_measured_anew(
     chosen: spec.RunSpec, stopped: RunDirectory
 ) -> None:
     path, before = stopped.truth_of("persons", 2), files(stopped)

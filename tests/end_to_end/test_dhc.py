@@ -1,4 +1,4 @@
-"""A run of the demographic file: what must hold, holds in its files; what it publishes follows from
+"""A run of the DHC: what must hold, holds in its files; what it publishes follows from
 them; what stops it costs nothing.
 """
 
@@ -26,21 +26,15 @@ from das.engine import Silent
 from das.errors import InputError, ReleaseError, SpecError, UserError
 from das.files.parquet import refuse_marked
 from das.files.release import statement
-from das.files.run import noise_key
-from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, tree_digests
-from das.making import dhc as making
 from das.model.dhc import quarters
 from das.release import verify
 from das.release.again import estimate_from
 from das.release.dhc import open_dhc
 from das.release.seal import seal
 from das.spec import DhcSpec, load
-from das.truth import dhc_measuring
 from das.truth.dhc import EarlierRelease, prepare
-from das.truth.revealing import Revealing
 from tests.commands import Commands
-from tests.end_to_end.test_cut_interrupted import Killed, Step
 from tests.release.test_dictionary import check_complete
 from tests.worlds import ROOT, Worlds
 
@@ -179,15 +173,14 @@ def test_the_page_names_files_that_there_are(worlds: Worlds) -> None:
         *re.findall(r'href="([^"#:]+)"', page),
         *re.findall(r"<code>([a-z]+\.[a-z]+)</code>", page),
     }
-    assert named == {"privacy.html", "privacy.json", "dictionary.csv"}
+    assert named == {"privacy.html", "dictionary.csv", "spec.toml"}
     assert all((run / "release" / name).is_file() for name in named)
-    assert "characteristics by US (1), state (" in page
+    assert "<dt>Levels</dt><dd>US (1), State (" in page
 
 
 def test_noise_has_the_scale_of_the_plan(run: Path) -> None:
-    """What was revealed less what was true: of each universe all together, in standard deviations.
-    A scale off by a tenth is found.
-    """
+    """What was measured on demand less what was true: of each universe all together, in standard
+    deviations. A scale off by a tenth is found."""
     from das.files.run import truth
 
     opened = open_dhc(run / "release")
@@ -206,102 +199,16 @@ def test_noise_has_the_scale_of_the_plan(run: Path) -> None:
         assert number < 2000 or abs(1.21 - 1) > 5 * spread + 1e-3  # so it would be found
 
 
-# --- what is paid
-# ------------------------------------------------------------------------------------------------
+# --- what it goes on with
+# ----------------------------------------------------------------------------------------
 
 
-STEPS = [
-    Step(dhc_measuring, "planned"),
-    Step(LedgerFile, "begin", 4),
-    Step(Revealing, "answers", 3),
-    Step(Revealing, "answers", 60),
-    Step(dhc_measuring.revealed, "write", 2),
-    Step(LedgerFile, "acknowledge", 2),
-    Step(LedgerFile, "close"),
-    Step(noise_key, "delete"),
-    Step(dhc_measuring, "seal"),
-    Step(making, "publish"),
-]
-
-
-def watched(patch: pytest.MonkeyPatch, spec: DhcSpec, out: Path) -> set[str]:
-    """The universes of which something was asked: by then, each draw of its level is in the
-    ledger.
-    """
-    answers, seen = Revealing.answers, set[str]()
-
-    def watching(self: Revealing, level: str, *rest: Any) -> Any:
-        entries = LedgerFile(out / "release" / "ledger.jsonl").entries
-        drawn = {(e.universe, e.level, e.query, e.cost) for a in entries.attempts for e in a.events}
-        u = next(u for u in spec.universes if u.name == self._universe)
-        assert {(u.name, level, d.query, d.cost) for d in u.plan.at(level)} <= drawn
-        seen.add(u.name)
-        return answers(self, level, *rest)
-
-    patch.setattr(Revealing, "answers", watching)
-    return seen
-
-
-@pytest.fixture(scope="module")
-def halfway(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was stopped at one step after the other, and finished; a level was in the ledger
-    in full before its first answer.
-    """
-    out = tmp_path_factory.mktemp("stopped") / "run"
-    spec = chosen(worlds, "run.seed=1")
-    with pytest.MonkeyPatch.context() as watch:
-        seen = watched(watch, spec, out)
-        for i, step in enumerate(STEPS):
-            with pytest.MonkeyPatch.context() as patch:
-                step.arm(patch)
-                with pytest.raises(Killed):
-                    pipeline.run(spec, out, paths=[worlds.linked()], resume=i > 0)
-        pipeline.run(spec, out, resume=True)
-    assert seen == {"persons", "units", "households"}
-    return out
-
-
-def test_stopped_at_every_step_it_is_the_same_release_at_the_same_cost(
-    halfway: Path, run: Path
-) -> None:
-    assert tree_digests(halfway / "release") == tree_digests(run / "release")
-    entries = LedgerFile(halfway / "release" / "ledger.jsonl").entries
-    assert entries.closed
-    assert not entries.lost()
-
-
-def test_a_finished_run_is_left_alone(halfway: Path, worlds: Worlds) -> None:
-    assert pipeline.run(chosen(worlds, "run.seed=1"), halfway, resume=True).was_finished
+def test_a_finished_run_is_left_alone(worlds: Worlds, run: Path, tmp_path: Path) -> None:
+    """That one which was stopped is the same: tests/contract/test_interruption.py."""
+    out = worlds.copy(run, tmp_path / "run")
+    assert pipeline.run(chosen(worlds, "run.seed=1"), out, resume=True).was_finished
     with pytest.raises(UserError, match="not the one that this run began with"):
-        pipeline.run(chosen(worlds, "run.seed=1", "budget.persons=2"), halfway, resume=True)
-
-
-def test_a_truth_that_was_altered_in_between_is_refused_or_counted(
-    worlds: Worlds, tmp_path: Path
-) -> None:
-    out, spec = tmp_path / "run", chosen(worlds)
-    with pytest.MonkeyPatch.context() as patch:
-        Step(Revealing, "answers", 3).arm(patch)
-        with pytest.raises(Killed):
-            pipeline.run(spec, out, paths=[worlds.linked()])
-    path = RunDirectory(out).truth_of("persons")
-    table = pq.read_table(path)
-    count = table["count"].to_numpy().copy()
-    count[0] += 1
-    pq.write_table(
-        table.set_column(2, "count", pa.array(count)).replace_schema_metadata(
-            table.schema.metadata
-        ),
-        path,
-    )
-    with pytest.raises(UserError, match="true counts of persons are not those"):
-        pipeline.run(spec, out, resume=True)
-    pipeline.run(spec, out, resume=True, accept_spent=True)
-    said = verify.statement(out / "release")
-    cost = {u.name: u.plan.cost for u in open_dhc(out / "release").spec.universes}
-    assert said.total == sum(cost.values()) + cost["persons"]
-    assert not RunDirectory(out).noise_key.exists()
-    assert LedgerFile(out / "release" / "ledger.jsonl").entries.closed
+        pipeline.run(chosen(worlds, "run.seed=1", "budget.persons=2"), out, resume=True)
 
 
 def test_text_in_another_encoding_is_the_same_input(worlds: Worlds, tmp_path: Path) -> None:
@@ -368,7 +275,7 @@ def test_an_earlier_release_of_other_records_is_refused(worlds: Worlds, tmp_path
         (UserError, SpecError), match=r"must name a redistricting release|the earlier release has"
     ):
         pipeline.run(spec, tmp_path / "run", paths=[worlds.linked()])
-    with pytest.raises(UserError, match="this is a specification of the demographic file"):
+    with pytest.raises(UserError, match="this is a specification of the DHC"):
         pipeline.run(
             load(TEXT, where="c", overrides=[f"constraints.from={worlds.dhc()}"]),
             tmp_path / "run",
@@ -553,7 +460,7 @@ def test_what_comes_in_exactly_and_what_both_releases_cost_is_stated(
         ("persons", "State", "total", "="),
         ("units", "Block", "gqlevels", "="),
     ]
-    assert said.agreeing is not None
+    assert said.invariant_neighbours is not None
     spent = {u: before.totals.get(u, Fraction(0)) for u in ("persons", "housing")}
     both = (
         said.totals["persons"]
@@ -672,13 +579,12 @@ def test_it_is_evaluated_again_from_its_files(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["run", "dhc-2020", "--engine", "array"], "leave --engine"),
         (["run", "dhc-2020", "--set", "budget.rho=1"], "unknown key"),
-        (["plan", "dhc-2020"], "demographic file"),
-        (["check", "dhc-2020", "--data", "x"], "leave --data out"),
+        (["plan", "dhc-2020", "--margin", "State:total=5"], "budget.persons"),
+        (["plan", "dhc-2020", "--optimise", "policy"], "budget.persons"),
+        (["plan", "dhc-2020", "--universe", "houses"], "no universe 'houses'"),
+        (["check", "dhc-2020", "--data", "x"], "constraints.from"),
         (["evaluate", "RUN", "--areas", "x"], "no areas are evaluated"),
-        (["nmf", "summary", "RUN"], "demographic file"),
-        (["nmf", "show", "RUN", "--level", "State"], "demographic file"),
         (["estimate", "--from", "RUN", "--method", "topdown", "--out", "NEW"], "does not change"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A run whose root cannot be shared out among the states: mended, counted in manifest and report,
+"""A run whose root cannot be shared out among the states: repaired, counted in manifest and report,
 and valid.
 """
 
@@ -57,7 +57,7 @@ def test_a_root_that_no_state_can_take_its_share_of(
     pipeline.run(chosen, out, paths=[worlds.data("three thousand")], workers=1)
     certificates = json.loads((out / "manifest.json").read_text())["certificates"]["persons"]
     counted = {
-        level: (c["estimation"]["mended"], c["estimation"]["moved"])
+        level: (c["estimation"]["repaired"], c["estimation"]["moved"])
         for level, c in certificates.items()
     }
     assert counted.pop("State") == (1, MISPLACED)

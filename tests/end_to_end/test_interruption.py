@@ -31,7 +31,7 @@ from das.release.outcome import Outcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork on this system")
 #: At random moments; at each step there is, in tests/truth/test_bookkeeping.py and
-#: tests/end_to_end/test_cut_interrupted.py.
+#: tests/contract/test_interruption.py.
 KILLS = {"keyed": 15, "forgetful": 10}
 RESUMED = 5  # in the midst of measuring
 
@@ -40,10 +40,10 @@ import json, os, signal, sys, time
 from pathlib import Path
 from das.noise import answers
 from das.making import counts
-from das.truth import by_shard, measuring, preparation
+from das.truth import by_subtree, measuring, preparation
 from das import spec
 from das.accounting import guarantee
-from das.accounting.worst import Found
+from das.accounting.worst import WorstLoss
 from das.cli import main
 from das.engine import Silent
 from das.noise import entropy
@@ -53,9 +53,9 @@ from das.stages import Stages
 config, data = sys.argv[1:3]
 prepared = preparation.prepare(spec.parse(Path(config).read_text(), where=config), [Path(data)], Stages(), Silent())
 counts.prepare = lambda *_, **__: prepared
-guarantee.worst_epsilon = lambda found, _: Found(0.0, 0.0, (0,) * len(found))  # epsilon has its own tests; here it is what was drawn that counts
+guarantee.worst_epsilon = lambda found, _: WorstLoss(0.0, 0.0, (0,) * len(found))  # epsilon has its own tests; here it is what was drawn that counts
 privacy._curve = lambda _: ""  # nor is it what a page shows, or how good the counts are
-by_shard.assess_release = lambda spec, *_: {u.name: [] for u in spec.universes}
+by_subtree.assess_release = lambda spec, *_: {u.name: [] for u in spec.universes}
 real_draw, real_noise, real_mark, now, log, nap = measuring.draw, answers._noise, entropy._Keyed.mark, ["", ""], [None], [0.0]
 
 def drawn(truth, level, universe, *rest):
@@ -299,12 +299,18 @@ def stopped(world: tuple[Path, Path], out: Path, *changes: str) -> Path:
     real = nmf.write
 
     def write(
-        root: Path, level: str, schema: Any, spine: Any, measurements: Any, shard: int, **more: Any
+        root: Path,
+        level: str,
+        schema: Any,
+        spine: Any,
+        measurements: Any,
+        subtree: int,
+        **more: Any,
     ) -> dict[str, str]:
         if level == "Tract":
             next(iter(measurements))
             raise Stopped
-        return real(root, level, schema, spine, measurements, shard, **more)
+        return real(root, level, schema, spine, measurements, subtree, **more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nmf, "write", write)

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from das import pipeline, read_microdata
 from das.errors import InputError, SpecError
 from das.geography.invariants import crossing, exact_bounds
+from das.model.attribute import Attribute
 from das.model.grouping import Grouping
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.model.spine import Spine
 from das.release import verify
 from das.spec import parse
@@ -146,7 +147,7 @@ FAULTS = {
     "dwelling": (
         'name = "mine"',
         'name = "mine"\ndwelling = "work"',
-        "beside bounds on dwellings only totals",
+        "with bounds on dwellings only totals",
     ),
 }
 
@@ -236,7 +237,7 @@ def test_contradictions_and_crossings_are_refused() -> None:
             SPINE,
             [("Root", half, np.array([[1, 2]])), ("Mid", b, np.zeros((2, 2), dtype=int))],
         )
-    with pytest.raises(InputError, match="contradicts each other"):
+    with pytest.raises(InputError, match="contradict each other"):
         exact_bounds(
             SCHEMA, SPINE, [("Root", half, np.array([[1, 2]])), ("Root", total, np.array([[4]]))]
         )

@@ -23,7 +23,8 @@ from das.files.run.ledger import measurements
 from das.files.run.run_directory import nmf_folder
 from das.model.histogram import Histogram
 from das.model.spine import Spine
-from das.release.post import Opened, estimate, open_release
+from das.release.opened import OpenedRelease, open_release
+from das.release.post import estimate
 from tests.worlds import Worlds
 
 
@@ -43,7 +44,7 @@ def as_published(release: Path, universe: str, out: Path) -> Path:
     return out
 
 
-def estimates(opened: Opened, universe: str, method: str) -> Mapping[str, Histogram]:
+def estimates(opened: OpenedRelease, universe: str, method: str) -> Mapping[str, Histogram]:
     text = opened.spec.dump()
     opened = opened.changed(
         specification.of_release(text, where="", overrides=[f"estimation.method={method}"])

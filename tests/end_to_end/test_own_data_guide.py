@@ -32,7 +32,21 @@ VILLAGES = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, draw = tmp_path_factory.mktemp("own"), random.Random(1)
-    people, households = (h.split(",") for h in HEADERS)
+    people, listed, households = (h.split(",") for h in HEADERS)
+    write(
+        folder / "places.csv",
+        listed,
+        [
+            {
+                "region": v[0],
+                "district": v[:2],
+                "village": v,
+                "village_name": f"Village {v}",
+                "seat": "East" if v[2] == "a" else "West",
+            }
+            for v in [*VILLAGES, "S2d"]
+        ],
+    )
     write(
         folder / "people.csv",
         people,
@@ -101,9 +115,15 @@ def said(folder: Path) -> dict[str, str]:
 
 
 def test_every_command_is_followed(said: dict[str, str]) -> None:
-    assert [len(b) for b in COMMANDS] == [3, 7, 3]
+    assert [len(b) for b in COMMANDS] == [3, 2, 7, 3]
     assert len(TOML) == 3
-    assert len(HEADERS) == 2
+    assert len(HEADERS) == 3
+
+
+def test_an_empty_village_is_published_too(folder: Path, said: dict[str, str]) -> None:
+    table = pd.read_csv(folder / "runs" / "placed" / "release" / "tables" / "T0_Village.csv")
+    assert table["GEOCODE"].tolist() == [*VILLAGES, "S2d"]
+    assert "Village S2d" in table["NAME"].tolist()
 
 
 def test_the_draft_finds_what_the_guide_writes_by_hand(folder: Path, said: dict[str, str]) -> None:

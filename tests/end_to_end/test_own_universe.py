@@ -19,10 +19,11 @@ from das.cli import main
 from das.errors import InputError, SpecError, UserError
 from das.files.release.areas import read as read_areas
 from das.files.release.spine import read as read_spine
+from das.model.attribute import Attribute
 from das.model.kinds import KINDS, RecordKind
 from das.model.microdata_form import BUILD, CodedColumn, MicrodataForm
 from das.model.publications import Publication
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.model.tabulation import Tabulation
 from das.release import again as from_release
 from das.release import verify
@@ -250,7 +251,7 @@ def test_a_universe_that_is_declared_needs_nothing_else(
     text = CONFIG.format(folder=tables).replace('letter = "HH"\n', "")
     text = text.replace('[universes.households.rounding]\nchain = ["size"]\n', "")
     spec = parse(text, where="office.toml")
-    assert (spec.universe("households").chain, spec.universe("households").margins) == (
+    assert (spec.universe("households").chain, spec.universe("households").marginals) == (
         ("size",),
         False,
     )

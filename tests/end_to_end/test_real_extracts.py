@@ -10,7 +10,7 @@ import pytest
 
 from das import pipeline, spec
 from das.files.microdata import reading as microdata_reading
-from das.release.post import open_release
+from das.release.opened import open_release
 
 FILES = {
     "pl94-2020": "pl94_2020/ri_2018_e2e_prototype",

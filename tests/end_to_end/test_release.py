@@ -18,6 +18,7 @@ from das.engine import Silent, executor
 from das.files.run import errors_csv
 from das.release import post
 from das.release.again import estimate_from
+from das.release.opened import open_release
 from das.spec import RunSpec
 from das.truth import assessment
 from tests.end_to_end import independent as free
@@ -85,7 +86,7 @@ def test_the_microdata_give_the_histogram_of_every_level(seeded: Path) -> None:
     """All 2,016 cells of all levels, as estimation hands them on: of the measured blocks, added up
     the published spine.
     """
-    opened = post.open_release(seeded / "release")
+    opened = open_release(seeded / "release")
     with executor(1) as pool:
         released = post.estimate(opened, opened.spec.persons, pool, Silent())
     blocks = opened.tree(opened.spec.persons).published(
@@ -247,10 +248,7 @@ def test_a_seeded_run_repeats_bit_for_bit_with_two_processes(
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "NOT PRIVATE" in done.stdout
-    told = (
-        "das: note: published worse than measured",
-        "das: note: persons: total at State took 32.35 % of rho and bought nothing",
-    )
+    told = "das: note: persons: total at State took 32.35 % of rho and bought nothing"
     said = [line for line in done.stderr.splitlines() if not line.startswith(told)]
     assert said == []  # not a terminal: no display
     assert free.digests(tmp_path / "run" / "release") == free.digests(small / "release")

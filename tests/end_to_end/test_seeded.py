@@ -235,7 +235,7 @@ def test_frames_and_outcomes_say_it(das: Das, folder: Path, tmp_path: Path) -> N
         assert list(seeded.columns) == [*private.columns, COLUMN]
         assert set(seeded[COLUMN]) == {CELL}
     made = estimate_from(folder / "run-seeded" / "release", tmp_path / "again")
-    assert "private=False" in repr(made)
+    assert repr(made).startswith("NOT PRIVATE")
 
 
 def test_an_epsilon_is_called_what_it_would_be(das: Das) -> None:

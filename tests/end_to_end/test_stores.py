@@ -14,8 +14,8 @@ from das import pipeline, spec
 from das.engine import Silent
 from das.errors import PrivacyError, StoreError, UserError
 from das.files import store as store_module
-from das.files.run.carrier import Carrier, Record
 from das.files.run.run_directory import RunDirectory
+from das.files.run.store_sync import StoreSync, SyncRecord
 from das.files.store import Store
 from das.jobs import storing
 from das.release.verify import statement
@@ -58,7 +58,7 @@ def finished(worlds: Worlds, out: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def carried(worlds: Worlds, s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that is cut into shards, in `release/a/run` and `confidential/a`."""
+    """A run that is cut into subtrees, in `release/a/run` and `confidential/a`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prepared, "LARGEST", 8)
         return run(
@@ -157,14 +157,14 @@ def test_a_connection_that_is_cut_costs_nothing_but_the_rest(
     bucket, line, out = s3.bucket(f"line-{after}"), Line(s3.port), tmp_path / "run"
     url = s3.url(f"{bucket}/x", line.port)
     monkeypatch.setattr(Store, "check", lambda self: line.cut_after(None))
-    begin = Record.begin
+    begin = SyncRecord.begin
 
-    def cut(self: Record, store: Store) -> None:
+    def cut(self: SyncRecord, store: Store) -> None:
         if not self.claimed:
             line.cut_after(after)
         begin(self, store)
 
-    monkeypatch.setattr(Record, "begin", cut)
+    monkeypatch.setattr(SyncRecord, "begin", cut)
     with pytest.raises(StoreError, match="cannot be"):
         run(worlds, out, store=url)
     assert line.cuts
@@ -176,7 +176,7 @@ def test_a_connection_that_is_cut_costs_nothing_but_the_rest(
     monkeypatch.setattr(
         Store, "put", lambda self, name, path: (put.append(name), send(self, name, path))[1]
     )
-    before = set(Record(RunDirectory(out)).of(url))
+    before = set(SyncRecord(RunDirectory(out)).of(url))
     run(worlds, out, resume=True, store=url)
     assert s3.objects(f"{bucket}/x") == release
     assert sorted(put) == sorted(release.keys() - before)
@@ -218,11 +218,11 @@ def test_a_finished_run_is_carried_later_and_again_for_nothing(
         ({"store": "s3://nowhere/x"}, "nothing can be written there"),
         (
             {"store": "s3://release/new", "confidential_store": "s3://release/new"},
-            "confidential would lie in the store of the release",
+            "confidential files would be in the release's store",
         ),
         (
             {"store": "s3://release/new", "confidential_store": "s3://release/new/in"},
-            "confidential would lie in the store of the release",
+            "confidential files would be in the release's store",
         ),
         ({"store": "s3://release/a/run"}, "there is something else"),
         ({"confidential_store": "RUN/release/x"}, "lies in the folder of the run"),
@@ -254,12 +254,12 @@ def test_a_noise_key_is_never_carried(tmp_path: Path, worlds: Worlds) -> None:
     out = finished(worlds, tmp_path / "run")
     directory = RunDirectory(out)
     directory.noise_key.write_bytes(b"K" * 32)
-    with Carrier.of(directory, f"file://{tmp_path}/a", f"file://{tmp_path}/b") as carrier:
-        carrier.finish(Silent())
+    with StoreSync.of(directory, f"file://{tmp_path}/a", f"file://{tmp_path}/b") as sync:
+        sync.finish(Silent())
         (directory.release / "noise.key").symlink_to(directory.noise_key)
-        with pytest.raises(PrivacyError, match="never carried"):
-            carrier.released()
+        with pytest.raises(PrivacyError, match="never copied"):
+            sync.released()
         (directory.release / "noise.key").rename(directory.release / "other")
-        with pytest.raises(PrivacyError, match="no file of what is carried"):
-            carrier.released()
+        with pytest.raises(PrivacyError, match="does not belong to the store"):
+            sync.released()
     assert b"K" * 32 not in {**files(tmp_path / "a"), **files(tmp_path / "b")}.values()

@@ -13,8 +13,8 @@ import pytest
 import das
 from das.files.release import statement
 from das.jobs.comparing import compare_two
+from das.release.opened import open_release
 from das.release.page import exact_queries
-from das.release.post import open_release
 from das.release.table_noise import TableNoise
 from das.tables import of as tables_of
 from das.truth.assessment import truth_of

@@ -20,7 +20,7 @@ SECRET = "271828182845"
 
 
 def tasks(run: Path, names: Iterable[str], stage: str = "dummy") -> list[Task]:
-    """One shard each; the later, the lighter."""
+    """One subtree each; the later, the lighter."""
     named = list(names)
     return [Task(run, stage, n, (i + 1, i + 1), float(len(named) - i)) for i, n in enumerate(named)]
 
@@ -48,7 +48,7 @@ def count(task: Task) -> Answer:
 
 def brief(task: Task) -> Answer:
     """What depends on the task alone."""
-    return {"shards": task.shards}
+    return {"subtrees": task.subtrees}
 
 
 def die_once(task: Task) -> Answer:
@@ -68,7 +68,7 @@ def die(task: Task) -> Answer:
 def fail(task: Task) -> Answer:
     """Errors of each kind, with the secret in their words."""
     if task.partition == "input":
-        raise InputError(f"the count is {SECRET}", where="line 3", remedy="mend it")
+        raise InputError(f"the count is {SECRET}", where="line 3", remedy="repair it")
     if task.partition == "infeasible":
         raise InfeasibleError(SECRET)
     if task.partition == "bug":

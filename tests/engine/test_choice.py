@@ -40,7 +40,7 @@ def test_without_certificates_this_machine_alone(host: str) -> None:
     ],
 )
 def test_another_machine_without_certificates_is_refused(host: str) -> None:
-    with pytest.raises(UserError, match="this machine alone"):
+    with pytest.raises(UserError, match="only for this machine"):
         EngineChoice("dask", scheduler=f"tcp://{host}:8786")
 
 

@@ -25,8 +25,8 @@ import pytest
 from das.engine.choice import EngineChoice
 from das.engine.tasks import Fault, Work
 from das.errors import DasError, InputError, UserError
-from das.files.run.board import Board
 from das.files.run.staged import attempt, opened, perform
+from das.files.run.task_store import TaskStore
 from tests.engine import certificates
 from tests.engine.stages import (
     SECRET,
@@ -92,7 +92,7 @@ def test_each_task_is_done_once_and_answers_as_it_does_here(
 ) -> None:
     told = Told()
     found = perform(engine, brief, tasks(tmp_path, "abcdef"), told)
-    assert found == {t.partition: {"shards": list(t.shards)} for t in tasks(tmp_path, "abcdef")}
+    assert found == {t.partition: {"subtrees": list(t.subtrees)} for t in tasks(tmp_path, "abcdef")}
     assert told.stages == [("dummy", 21, 21)]
     assert set(perform(engine, count, tasks(tmp_path, "xyz", "next"), Told())) == set("xyz")
     assert times(tmp_path) == Counter("xyz")
@@ -128,7 +128,7 @@ def test_workers_that_saw_the_truth_begin_anew_when_the_run_ends(
     before = workers(cluster)["marked0"]
     with DaskEngine(cluster.scheduler_address, tls) as engine:
         perform(engine, dumps, tasks(tmp_path, "a"), Told(), confidential=True)
-    assert Board(tmp_path).answers("dummy") == {"a": {"dumps": False}}
+    assert TaskStore(tmp_path).answers("dummy") == {"a": {"dumps": False}}
     assert workers(cluster)["marked0"] != before
 
 
@@ -203,12 +203,11 @@ def test_a_task_that_kills_its_workers_is_given_up(
 def test_a_task_that_both_workers_do_has_one_answer_or_is_an_alarm(
     engine: DaskEngine, tmp_path: Path, work: Work, faults: int
 ) -> None:
-    """Twice on each, side by side: on the board is one answer; of work that is not deterministic,
-    all others are refused.
-    """
+    """Twice on each, side by side: on the task store is one answer; of work that is not
+    deterministic, all others are refused."""
     (task,) = tasks(tmp_path, "a")
-    board = Board(tmp_path)
-    board.plan([task], confidential=True)
+    task_store = TaskStore(tmp_path)
+    task_store.plan([task], confidential=True)
     client = engine._client
     call = pickle.dumps(dask.Call(partial(attempt, work), task, True, dask.versions()))
     futures = [
@@ -222,7 +221,7 @@ def test_a_task_that_both_workers_do_has_one_answer_or_is_an_alarm(
     assert bool(refused) == bool(faults)
     answers = [f for f in found if not isinstance(f, Fault)]
     assert answers
-    assert all(a == board.answer(task) for a in answers)
+    assert all(a == task_store.answer(task) for a in answers)
 
 
 @pytest.fixture

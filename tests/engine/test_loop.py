@@ -15,7 +15,7 @@ from pathlib import Path
 from das.engine.progress import Silent
 from das.engine.tasks import HandedOver
 from das.files.run.array import ArrayEngine
-from das.files.run.board import Board
+from das.files.run.task_store import TaskStore
 from das.files.run.staged import perform
 from das.jobs import tasks as jobs
 from tests.engine.stages import note, tasks
@@ -32,10 +32,10 @@ if command == "run":
                 perform(engine, note, tasks(out, "ab", stage), Silent(), confidential=True)
     except HandedOver:
         sys.exit(0)
-    Board(out).remove()
+    TaskStore(out).remove()
 elif command == "tasks":
-    board = Board(Path(words[0]))
-    for task in (t for s in board.stages() for t in board.left(s)):
+    task_store = TaskStore(Path(words[0]))
+    for task in (t for s in task_store.stages() for t in task_store.left(s)):
         print(task)
 else:
     jobs.do(Path(words[0]), *words[1:])

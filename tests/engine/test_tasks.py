@@ -24,7 +24,7 @@ def test_a_task_is_small_and_travels() -> None:
 
 
 @pytest.mark.parametrize(
-    "stage, partition, shards, weight",
+    "stage, partition, subtrees, weight",
     [
         ("a/b", "p", (1, 1), 1),
         ("s", "..", (1, 1), 1),
@@ -39,10 +39,10 @@ def test_a_task_is_small_and_travels() -> None:
     ],
 )
 def test_a_task_that_could_not_be_one_is_refused(
-    stage: str, partition: str, shards: tuple[int, int], weight: float
+    stage: str, partition: str, subtrees: tuple[int, int], weight: float
 ) -> None:
     with pytest.raises(ValueError):
-        Task(Path("run"), stage, partition, shards, weight)
+        Task(Path("run"), stage, partition, subtrees, weight)
 
 
 def test_the_largest_is_first_and_equals_keep_their_order() -> None:
@@ -56,7 +56,7 @@ def test_the_largest_is_first_and_equals_keep_their_order() -> None:
 def test_an_answer_is_what_json_makes_of_it() -> None:
     """So every engine gives the same, in the same process or not."""
     (task,) = tasks(Path("r"), ["p"])
-    assert outcome(brief, task) == {"shards": [1, 1]}
+    assert outcome(brief, task) == {"subtrees": [1, 1]}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_an_error_of_ours_arrives_with_its_class_and_words() -> None:
     found = pickle.loads(pickle.dumps(outcome(fail, task)))
     with pytest.raises(InputError) as raised:
         answer_of(task, found)
-    assert str(raised.value) == f"line 3: the count is {SECRET}\n  what to do: mend it"
+    assert str(raised.value) == f"line 3: the count is {SECRET}\n  what to do: repair it"
     assert raised.value.exit_code == 2
 
 

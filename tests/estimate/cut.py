@@ -1,5 +1,5 @@
-"""A world cut into a trunk and shards, each of which knows no more than its own, and its walks:
-what they tell each other goes through a file."""
+"""A world cut into an upper tree and subtrees, each of which knows no more than its own, and its
+walks: what they tell each other goes through a file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.engine import InProcess
-from das.estimate import spreads
-from das.estimate.collapse import collapse
+from das.estimate import dispersion
 from das.estimate.descent import topdown
 from das.estimate.estimator import Estimator
 from das.estimate.family import Family
 from das.estimate.information import Information
-from das.estimate.pooled import Estate, Pooled
+from das.estimate.pooled import DescendantMeasurements, PooledSource
 from das.estimate.unbiased import Unbiased
-from das.geography.known import Invariants, told_to
+from das.estimate.upward_pass import upward_pass
+from das.geography.known import Invariants, lowest_level_for
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.limits import Limits
@@ -33,7 +33,7 @@ from das.model.schema import Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.rounding import Margin
+from das.rounding import Marginal
 
 Ints = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
@@ -67,8 +67,8 @@ class Noted(Estimator):
             self.notes.append(sha256(x.tobytes() + family.cell.tobytes()).hexdigest())
         return said
 
-    def margins(self, family: Family) -> tuple[Margin, ...]:
-        return self.inner.margins(family)
+    def marginals(self, family: Family) -> tuple[Marginal, ...]:
+        return self.inner.marginals(family)
 
     def part(self, level: str, start: int, stop: int) -> Estimator:
         return Noted(self.inner.part(level, start, stop), self.notes)
@@ -117,13 +117,13 @@ class Tree:
         given, notes, unbiased = (self.spine, self.bounds, self.universe), Noted(method), {}
         source: MeasurementSource = self.source
         if informed:
-            known = collapse(self.source, *given)
+            known = upward_pass(self.source, *given)
             unbiased = {
                 (level, q.name): (value, error) for level, q, value, error in known.unbiased()
             }
             notes = Noted(known.estimator(method))
         else:
-            source = Pooled.of(
+            source = PooledSource.of(
                 self.source, self.spine, self.bounds, self.universe.schema, self.measured
             )
         release = topdown(source, *given, notes, housing_prior=housing_prior)
@@ -134,7 +134,7 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A tree cut at ``level``; ``units`` of it are those of each shard."""
+    """A tree cut at ``level``; ``units`` of it are those of each subtree."""
 
     whole: Tree
     level: str
@@ -146,23 +146,25 @@ class Cut:
 
     @cached_property
     def end(self) -> str:
-        """Down to where the trunk's tree goes."""
+        """Down to where the upper tree's tree goes."""
         k = self.whole.known
         totals = [level for level, q, _ in k.counts if q.name == "total"] + (
             [k.joint[0]] if k.joint else []
         )
-        return told_to(self.whole.spine.levels, self.level, totals, limited=k.limits is not None)
+        return lowest_level_for(
+            self.whole.spine.levels, self.level, totals, limited=k.limits is not None
+        )
 
     @cached_property
     def kept(self) -> list[list[Ints]]:
-        """Of each shard by level the numbers of its units in the whole tree."""
+        """Of each subtree by level the numbers of its units in the whole tree."""
         return [self.whole.spine.kept(self.level, units) for units in self.units]
 
     @cached_property
-    def shards(self) -> list[Tree]:
-        return [self._shard(i) for i in range(len(self.units))]
+    def subtrees(self) -> list[Tree]:
+        return [self._subtree(i) for i in range(len(self.units))]
 
-    def _shard(self, number: int) -> Tree:
+    def _subtree(self, number: int) -> Tree:
         whole, kept = self.whole, self.kept[number]
         spine, depth = (
             whole.spine.restricted(self.level, self.units[number]),
@@ -192,8 +194,8 @@ class Cut:
         return Tree(spine, source, Invariants(limits, counts, joint), whole.universe, measured)
 
     @cached_property
-    def trunk(self) -> Tree:
-        """Of what shards tell, and what is measured and known of its own levels."""
+    def upper_tree(self) -> Tree:
+        """Of what subtrees tell, and what is measured and known of its own levels."""
         whole = self.whole
         here = whole.spine.truncated(self.level).levels
         joint = whole.known.joint
@@ -206,26 +208,28 @@ class Cut:
             Invariants.of_arrays(
                 self.schema, filed(s.known.up(self.schema, s.spine, self.end).to_arrays())
             )
-            for s in self.shards
+            for s in self.subtrees
         ]
         units = [kept[whole.spine.index(self.end)] for kept in self.kept]
         source = Measurements({key: m for key, m in whole.source.held.items() if key[0] in here})
         return Tree(
             whole.spine.truncated(self.end),
             source,
-            own.with_shards(told, units),
+            own.with_subtrees(told, units),
             whole.universe,
             whole.measured,
         )
 
     def walk(self, method: Estimator, *, informed: bool, housing_prior: bool = False) -> Walked:
-        """The trunk, and then each shard."""
+        """The upper tree, and then each subtree."""
         notes: list[str] = []
         above, walks, unbiased = (
             self._informed(method, notes) if informed else self._pooled(method, notes)
         )
-        trunk, universe = self.trunk, self.whole.universe
-        release = topdown(above[0], trunk.spine, trunk.bounds, universe, above[1], to=self.level)
+        upper_tree, universe = self.upper_tree, self.whole.universe
+        release = topdown(
+            above[0], upper_tree.spine, upper_tree.bounds, universe, above[1], to=self.level
+        )
         solves = _solves({}, release)
         published = [
             {self.level: _rows(release.histograms[self.level], units)} for units in self.units
@@ -243,15 +247,15 @@ class Cut:
                 housing_prior=prior or False,
                 published=given,
             )
-            for s, (source, own), given in zip(self.shards, walks, published, strict=True)
+            for s, (source, own), given in zip(self.subtrees, walks, published, strict=True)
         ]
         histograms = dict(release.histograms)
         for depth in range(self.depth + 1, len(self.whole.spine)):
             level = self.whole.spine.levels[depth]
             every = Histogram.concatenate([r.histograms[level] for r in below])
             histograms[level] = _rows(every, self._order(depth))
-        for shard in below:
-            _solves(solves, shard)
+        for subtree in below:
+            _solves(solves, subtree)
         return Walked(histograms, notes, unbiased, prior, solves)
 
     @property
@@ -259,23 +263,25 @@ class Cut:
         return self.whole.spine.index(self.level)
 
     def _order(self, depth: int) -> Ints:
-        """Sorts units of all shards, one after the other, as the whole tree has them."""
+        """Sorts units of all subtrees, one after the other, as the whole tree has them."""
         return np.argsort(np.concatenate([kept[depth] for kept in self.kept]))
 
     def _informed(self, method: Estimator, notes: list[str]) -> tuple[Walk, list[Walk], Estimates]:
-        """Sources and estimators of trunk and shards, and the unbiased estimates."""
+        """Sources and estimators of upper tree and subtrees, and the unbiased estimates."""
         universe = self.whole.universe
-        said = [collapse(s.source, s.spine, s.bounds, universe, to=self.level) for s in self.shards]
+        said = [
+            upward_pass(s.source, s.spine, s.bounds, universe, to=self.level) for s in self.subtrees
+        ]
         up = [Information.of_arrays(filed(known.below(self.level).to_arrays())) for known in said]
         leaves = [Information.of_arrays(filed(known.leaves.to_arrays())) for known in said]
         said = [
-            collapse(s.source, s.spine, s.bounds, universe, leaves=known, to=self.level)
-            for s, known in zip(self.shards, leaves, strict=True)
+            upward_pass(s.source, s.spine, s.bounds, universe, leaves=known, to=self.level)
+            for s, known in zip(self.subtrees, leaves, strict=True)
         ]
-        known = collapse(
-            self.trunk.source,
-            self.trunk.spine.truncated(self.level),
-            self.trunk.bounds,
+        known = upward_pass(
+            self.upper_tree.source,
+            self.upper_tree.spine.truncated(self.level),
+            self.upper_tree.bounds,
             universe,
             told=Information.concatenate(up).rows(self._order(self.depth)),
         )
@@ -292,25 +298,33 @@ class Cut:
             unbiased[level, query.name] = values, errors
         walks: list[Walk] = [
             (s.source, Noted(part.estimator(method), notes))
-            for s, part in zip(self.shards, said, strict=True)
+            for s, part in zip(self.subtrees, said, strict=True)
         ]
-        return (self.trunk.source, Noted(known.estimator(method), notes)), walks, unbiased
+        return (self.upper_tree.source, Noted(known.estimator(method), notes)), walks, unbiased
 
     def _pooled(self, method: Estimator, notes: list[str]) -> tuple[Walk, list[Walk], Estimates]:
-        own, schema, t = Noted(method, notes), self.schema, self.trunk
+        own, schema, t = Noted(method, notes), self.schema, self.upper_tree
         handed = [
-            Estate.of(s.source, s.spine, s.bounds, schema, self.level, s.measured)
-            for s in self.shards
+            DescendantMeasurements.of(s.source, s.spine, s.bounds, schema, self.level, s.measured)
+            for s in self.subtrees
         ]
-        estate = Estate.gathered(
-            [Estate.of_arrays(filed(e.to_arrays())) for e in handed], self.units
+        handed_up = DescendantMeasurements.gathered(
+            [DescendantMeasurements.of_arrays(filed(e.to_arrays())) for e in handed], self.units
         )
-        source = Pooled.of(
-            t.source, t.spine.truncated(self.level), t.bounds, schema, t.measured, estate=estate
+        source = PooledSource.of(
+            t.source,
+            t.spine.truncated(self.level),
+            t.bounds,
+            schema,
+            t.measured,
+            handed_up=handed_up,
         )
         walks: list[Walk] = [
-            (Pooled.of(s.source, s.spine, s.bounds, schema, s.measured, under=self.level), own)
-            for s in self.shards
+            (
+                PooledSource.of(s.source, s.spine, s.bounds, schema, s.measured, under=self.level),
+                own,
+            )
+            for s in self.subtrees
         ]
         return (source, own), walks, {}
 
@@ -322,11 +336,11 @@ class Cut:
         """
         universe, (*_, up, lowest) = self.whole.universe, self.whole.spine.levels
         looks, out = [], []
-        for s, (source, own), given in zip(self.shards, walks, published, strict=True):
+        for s, (source, own), given in zip(self.subtrees, walks, published, strict=True):
             done = topdown(source, s.spine, s.bounds, universe, own, published=given, to=up)
             _solves(solves, done)
             parents = done.histograms[up]
-            seen = spreads.look(
+            seen = dispersion.sample(
                 source,
                 s.spine,
                 s.bounds[lowest],
@@ -335,9 +349,9 @@ class Cut:
                 InProcess(),
                 lowest=self.whole.spine.units(lowest),
             )
-            looks.append(spreads.Seen.of_arrays(filed(seen.to_arrays())))
+            looks.append(dispersion.DispersionSample.of_arrays(filed(seen.to_arrays())))
             out.append({up: parents})
-        return out, spreads.found(universe, self.whole.source.queries(lowest), looks)
+        return out, dispersion.prior_of(universe, self.whole.source.queries(lowest), looks)
 
 
 def _solves(solves: dict[str, int], release: Release) -> dict[str, int]:

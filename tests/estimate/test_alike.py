@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from das.estimate import information as full
 from das.estimate import informed
 from das.estimate.batch import estimated, families
-from das.estimate.collapse import collapse
+from das.estimate.contrasts import Contrasts
 from das.estimate.information import alike
 from das.estimate.least_squares import Asking, LeastSquares
-from das.estimate.modes import Modes
+from das.estimate.upward_pass import upward_pass
 from das.fold import only
 from das.model.measurement import Measurement, Measurements
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.solve import Kinds
 from tests.estimate.world import World, passes, random_world
@@ -63,21 +63,23 @@ def test_what_a_kind_says_is_what_each_of_it_says(seed: int) -> None:
     source = Measurements({**held, ("L2", "detailed"): lost_cells})
     bounds = here.bounds()["L2"].dense()
     queries = {q: PL94.query(q) for q in QUERIES}
-    modes = Modes.of(PL94, queries.values())
-    found = full.own(source, "L2", modes, queries, bounds, 0, units)
+    contrasts = Contrasts.of(PL94, queries.values())
+    found = full.own(source, "L2", contrasts, queries, bounds, 0, units)
     assert len(found.precision) < units / 2
     each = found.rows(np.arange(units))
-    precision, rhs = np.zeros_like(each.precision), np.zeros((units, modes.schema.cells))
+    precision, rhs = np.zeros_like(each.precision), np.zeros((units, contrasts.schema.cells))
     for name, query in queries.items():
         m = source.read("L2", name, 0, units)
-        precision += (1 / m.variance)[:, None, None, None] * modes.query(query)
+        precision += (1 / m.variance)[:, None, None, None] * contrasts.query(query)
         rhs += np.where(np.isfinite(m.variance)[:, None], m.values / m.variance[:, None], 0)[
             :, query.index
         ]
-    inside = np.repeat(full.support(modes, bounds), modes.schema.cells // modes.d, axis=1)
+    inside = np.repeat(
+        full.support(contrasts, bounds), contrasts.schema.cells // contrasts.d, axis=1
+    )
     np.testing.assert_allclose(each.precision, precision, rtol=1e-12)
     np.testing.assert_allclose(
-        each.rhs.reshape(units, -1), rhs[:, modes.order] * inside, rtol=1e-12
+        each.rhs.reshape(units, -1), rhs[:, contrasts.order] * inside, rtol=1e-12
     )
     assert lost.any()
     assert only(parent).any()
@@ -86,7 +88,7 @@ def test_what_a_kind_says_is_what_each_of_it_says(seed: int) -> None:
         np.testing.assert_array_equal(
             by_kind.rows(np.arange(units)).precision, one_by_one.precision
         )
-        above = [full.sum_up(modes, i, parent, 12) for i in (by_kind, one_by_one)]
+        above = [full.sum_up(contrasts, i, parent, 12) for i in (by_kind, one_by_one)]
         for name, array in above[0].to_arrays().items():
             np.testing.assert_array_equal(array, above[1].to_arrays()[name], err_msg=name)
 
@@ -108,12 +110,12 @@ def test_siblings_alike_have_one_matrix_and_are_estimated_as_each_by_itself(
     here = world(rng, facilities=0.0)
     bounds = here.bounds()
     source = here.measured(rng, QUERIES, lambda _, q: VARIANCE[q])
-    known = collapse(source, here.spine, bounds, here.universe())
+    known = upward_pass(source, here.spine, bounds, here.universe())
     method = known.estimator(passes(here.spine, [QUERIES]))
 
     def tracts() -> tuple[NDArray[np.float64], list[Any]]:
         """What is estimated, and the matrices that the solver is given: those of totals, of
-        margins, of cells.
+        marginals, of cells.
         """
         (family,) = families(
             source, PL94, "L1", here.truth["L0"], here.spine.children("L1"), bounds["L1"].dense()
@@ -127,9 +129,9 @@ def test_siblings_alike_have_one_matrix_and_are_estimated_as_each_by_itself(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(LeastSquares, "solve", seen)
             x = estimated([family], part)[0].x
-        said = part.margins(family)
+        said = part.marginals(family)
         assert said
-        assert said == part.margins(family) == method.part("L1", 0, 12).margins(family)
+        assert said == part.marginals(family) == method.part("L1", 0, 12).marginals(family)
         return x, given
 
     x, grams = tracts()

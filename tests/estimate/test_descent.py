@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.estimate.passes import Passes
+from das.model.attribute import Attribute
 from das.model.constraint import JointTotals
 from das.model.histogram import Histogram
+from das.model.redistricting import E2E_1940, PL94
 from das.model.release import Release
-from das.model.schema import E2E_1940, PL94, Attribute, Schema
+from das.model.schema import Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
 from tests.estimate.world import PLAIN, SMALL, World, memory, random_spine, random_world
@@ -145,7 +147,7 @@ def test_joint_totals_are_met_whatever_the_noise(seed: int, schema: Schema, nois
         )
         assert (held[:, 1:] >= there[:, 1:]).all(), lv  # every facility holds somebody,
         assert not held[there == 0].any(), lv  # and nobody is where there is none
-    assert (estimation.mended, estimation.worst_residual <= 1e-3 or estimation.inaccurate) == (
+    assert (estimation.repaired, estimation.worst_residual <= 1e-3 or estimation.inaccurate) == (
         0,
         True,
     )

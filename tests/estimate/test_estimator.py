@@ -59,7 +59,7 @@ def measured(w: World, variance: float = 4.0, noise: float = 1.0) -> Measurement
 def test_whatever_it_says_the_release_meets_every_bound(
     estimator: Estimator, total_level: str | None, seed: int
 ) -> None:
-    """``Release`` checks sums, structural zeros, facilities and totals: rounding and mending are
+    """``Release`` checks sums, structural zeros, facilities and totals: rounding and repairing are
     not the estimator's.
     """
     w = world(seed)

@@ -17,15 +17,17 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import chi2
 
 from das.estimate import information as full
-from das.estimate.collapse import Collapsed, collapse
-from das.estimate.modes import Modes
+from das.estimate.contrasts import Contrasts
 from das.estimate.unbiased import Unbiased, answers, descend
+from das.estimate.upward_pass import SubtreeEstimates, upward_pass
+from das.model.attribute import Attribute
 from das.model.grouping import Grouping
 from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.query import Query
-from das.model.schema import PL94, Attribute, Schema
+from das.model.redistricting import PL94
+from das.model.schema import Schema
 from das.model.spine import Spine
 from das.noise import discrete_gaussian
 from das.noise.entropy import seeded
@@ -68,13 +70,13 @@ def queries(schema: Schema, *more: str) -> list[Query]:
 # ---------------------------------------------------------------------------------------------
 
 
-def matrix(modes: Modes, operator: Array) -> Array:
+def matrix(contrasts: Contrasts, operator: Array) -> Array:
     """An operator as a matrix over the cells: the sum of its blocks, each times its projection."""
-    k = modes.schema.cells
+    k = contrasts.schema.cells
     projections = []
-    for kind in modes.kinds:
+    for kind in contrasts.kinds:
         p: Array = np.eye(1)
-        for n, contrast in zip(modes.sizes, kind, strict=True):
+        for n, contrast in zip(contrasts.sizes, kind, strict=True):
             mean = np.full((n, n), 1 / n)
             p = np.kron(p, np.eye(n) - mean if contrast else mean)
         projections.append(p)
@@ -82,66 +84,68 @@ def matrix(modes: Modes, operator: Array) -> Array:
         (np.kron(b, p) for b, p in zip(operator, projections, strict=True)), np.zeros((k, k))
     )
     out = np.empty((k, k))
-    out[np.ix_(modes.order, modes.order)] = in_order
+    out[np.ix_(contrasts.order, contrasts.order)] = in_order
     return out
 
 
-def random_operator(modes: Modes, rng: np.random.Generator) -> Array:
-    """Symmetric and definite, different on every mode."""
-    root = rng.normal(size=(len(modes.kinds), modes.d, modes.d))
-    return root @ np.swapaxes(root, -1, -2) + np.eye(modes.d)
+def random_operator(contrasts: Contrasts, rng: np.random.Generator) -> Array:
+    """Symmetric and definite, different on every contrast."""
+    root = rng.normal(size=(len(contrasts.kinds), contrasts.d, contrasts.d))
+    return root @ np.swapaxes(root, -1, -2) + np.eye(contrasts.d)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
 def test_a_query_is_its_dense_gram_matrix(schema: Schema) -> None:
-    modes = Modes.of(schema, queries(schema, *ASKED[schema.name]))
+    contrasts = Contrasts.of(schema, queries(schema, *ASKED[schema.name]))
     for query in queries(schema, *ASKED[schema.name]):
         q = dense(schema, query)
-        assert np.allclose(matrix(modes, modes.query(query)), q.T @ q), query.name
-        assert np.array_equal(modes.answers(query).ravel(), query.index[modes.order])
+        assert np.allclose(matrix(contrasts, contrasts.query(query)), q.T @ q), query.name
+        assert np.array_equal(contrasts.answers(query).ravel(), query.index[contrasts.order])
 
 
 def test_axes_are_dense_where_a_grouping_a_dwelling_or_a_structural_zero_needs_them() -> None:
-    assert Modes.of(SMALL, queries(SMALL)).plain == (2,)  # home dwells; home x age has a zero
-    assert Modes.of(PLAIN, queries(PLAIN)).plain == (0, 1)
-    assert Modes.of(GROUPED, queries(GROUPED)).plain == (1,)  # race is grouped, home dwells
-    assert Modes.of(GROUPED, [GROUPED.query("detailed")]).plain == (0, 1)
-    modes = Modes.of(PL94, [PL94.query("detailed")])
-    assert (modes.d, modes.sizes) == (16, (2, 63))
+    assert Contrasts.of(SMALL, queries(SMALL)).plain == (2,)  # home dwells; home x age has a zero
+    assert Contrasts.of(PLAIN, queries(PLAIN)).plain == (0, 1)
+    assert Contrasts.of(GROUPED, queries(GROUPED)).plain == (1,)  # race is grouped, home dwells
+    assert Contrasts.of(GROUPED, [GROUPED.query("detailed")]).plain == (0, 1)
+    contrasts = Contrasts.of(PL94, [PL94.query("detailed")])
+    assert (contrasts.d, contrasts.sizes) == (16, (2, 63))
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
 def test_apply_and_on_cells_are_those_of_the_matrix(schema: Schema) -> None:
     rng = np.random.default_rng(1)
-    modes = Modes.of(schema, queries(schema))
-    operator = random_operator(modes, rng)
+    contrasts = Contrasts.of(schema, queries(schema))
+    operator = random_operator(contrasts, rng)
     x = rng.normal(size=(3, schema.cells))
-    whole = matrix(modes, operator)
-    tensor = x[:, modes.order].reshape(3, modes.d, *modes.sizes)
-    assert np.allclose(modes.apply(operator, tensor).reshape(3, -1)[:, modes.place], x @ whole)
+    whole = matrix(contrasts, operator)
+    tensor = x[:, contrasts.order].reshape(3, contrasts.d, *contrasts.sizes)
+    assert np.allclose(
+        contrasts.apply(operator, tensor).reshape(3, -1)[:, contrasts.place], x @ whole
+    )
     cell = np.sort(rng.choice(schema.cells, max(1, schema.cells * 2 // 3), replace=False))
-    assert np.allclose(modes.on_cells(operator, cell), whole[np.ix_(cell, cell)])
+    assert np.allclose(contrasts.on_cells(operator, cell), whole[np.ix_(cell, cell)])
     both = np.stack([operator, 2 * operator])
     assert np.allclose(
-        modes.on_cells(both, cell), np.stack([1, 2])[:, None, None] * whole[np.ix_(cell, cell)]
+        contrasts.on_cells(both, cell), np.stack([1, 2])[:, None, None] * whole[np.ix_(cell, cell)]
     )
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
 def test_the_inverse_is_that_of_the_matrix_on_the_support(schema: Schema) -> None:
     rng = np.random.default_rng(2)
-    modes = Modes.of(schema, queries(schema))
-    operator = random_operator(modes, rng)
+    contrasts = Contrasts.of(schema, queries(schema))
+    operator = random_operator(contrasts, rng)
     for support in (
-        np.ones(modes.d, dtype=bool),
-        np.arange(modes.d) % 2 == 0,
-        np.zeros(modes.d, dtype=bool),
+        np.ones(contrasts.d, dtype=bool),
+        np.arange(contrasts.d) % 2 == 0,
+        np.zeros(contrasts.d, dtype=bool),
     ):
-        inverse = matrix(modes, modes.inverse(operator, support))
-        per_cell = np.repeat(support, modes.schema.cells // modes.d)[modes.place]
+        inverse = matrix(contrasts, contrasts.inverse(operator, support))
+        per_cell = np.repeat(support, contrasts.schema.cells // contrasts.d)[contrasts.place]
         cell = np.flatnonzero(per_cell)
         assert np.allclose(
-            inverse[np.ix_(cell, cell)] @ matrix(modes, operator)[np.ix_(cell, cell)],
+            inverse[np.ix_(cell, cell)] @ matrix(contrasts, operator)[np.ix_(cell, cell)],
             np.eye(len(cell)),
         )
         assert not inverse[~per_cell].any()
@@ -156,31 +160,31 @@ def test_the_inverse_is_that_of_the_matrix_on_the_support(schema: Schema) -> Non
 class Passes:
     """All that the two passes say, by level."""
 
-    known: Collapsed
+    known: SubtreeEstimates
     unbiased: Mapping[str, Unbiased]
 
     @property
-    def modes(self) -> Modes:
-        return self.known.modes
+    def contrasts(self) -> Contrasts:
+        return self.known.contrasts
 
 
 def passes(world: World, held: Held, bounds: Mapping[str, LevelBounds]) -> Passes:
     """Up the tree and down; and one step further, to its lowest level."""
     source, spine = memory(held), world.spine
-    known = collapse(source, spine, bounds, world.universe())
+    known = upward_pass(source, spine, bounds, world.universe())
     unbiased = dict(known.down())
     above, lowest = spine.levels[-2:]
     leaves = full.own(
         source,
         lowest,
-        known.modes,
+        known.contrasts,
         known.queries[lowest],
         bounds[lowest].dense(),
         0,
         spine.units(lowest),
     )
     unbiased[lowest] = descend(
-        known.modes, leaves, spine.parent[-1], unbiased[above], known.below(above)
+        known.contrasts, leaves, spine.parent[-1], unbiased[above], known.below(above)
     )
     return Passes(known, unbiased)
 
@@ -284,7 +288,7 @@ def gls(world: World, held: Held, bounds: Mapping[str, LevelBounds]) -> DenseGls
 def compare(world: World, found: Passes, oracle: DenseGls, *, mean: float, error: float) -> None:
     for level in world.spine.levels:
         for query in queries(world.schema, *ASKED[world.schema.name]):
-            value, deviation = answers(found.modes, found.unbiased[level], query)
+            value, deviation = answers(found.contrasts, found.unbiased[level], query)
             expected, of_oracle = oracle.answers(level, query)
             assert np.abs(value - expected).max() < mean, (level, query.name)
             assert np.abs(deviation - of_oracle).max() < error, (level, query.name)
@@ -358,7 +362,7 @@ def test_irregular_trees_are_dense_generalised_least_squares(
     found, oracle = passes(world, held, bounds), gls(world, held, bounds)
     for level in spine.levels:
         for query in queries(schema, *ASKED[schema.name]):
-            value, deviation = answers(found.modes, found.unbiased[level], query)
+            value, deviation = answers(found.contrasts, found.unbiased[level], query)
             expected, of_oracle = oracle.answers(level, query)
             assert np.abs(value - expected).max() < close * (1 + np.abs(expected).max()), (
                 level,
@@ -376,7 +380,7 @@ def test_known_totals_are_equations(schema: Schema, level: str) -> None:
     found = passes(world, held, bounds)
     # a known total is a measurement of variance 1e-4: a standard error of 0.01 in place of none
     compare(world, found, gls(world, held, bounds), mean=0.01, error=0.012)
-    value, deviation = answers(found.modes, found.unbiased[level], schema.query("total"))
+    value, deviation = answers(found.contrasts, found.unbiased[level], schema.query("total"))
     assert np.abs(value[:, 0] - world.truth[level].totals()).max() < 0.01
     assert deviation.max() < 0.011
 
@@ -402,14 +406,14 @@ def test_a_known_total_of_three_hundred_million_comes_out_as_it_is_known(level: 
         passes(w, measured(w, np.random.default_rng(1)), w.bounds(level)) for w in (small, large)
     ]
     for lv in small.spine.levels[: small.spine.levels.index(level) + 1]:
-        value, _ = answers(found[1].modes, found[1].unbiased[lv], PLAIN.query("total"))
+        value, _ = answers(found[1].contrasts, found[1].unbiased[lv], PLAIN.query("total"))
         assert np.abs(value[:, 0] - large.truth[lv].totals()).max() < 1e-5
     for lv in small.spine.levels:
         moved = large.truth[lv].answer(PLAIN.query("detailed")) - small.truth[lv].answer(
             PLAIN.query("detailed")
         )
         (one, error), (other, _) = (
-            answers(f.modes, f.unbiased[lv], PLAIN.query("detailed")) for f in found
+            answers(f.contrasts, f.unbiased[lv], PLAIN.query("detailed")) for f in found
         )
         assert (np.abs(other - moved - one) <= 0.05 + 0.02 * error).all(), lv
 
@@ -425,7 +429,7 @@ def test_where_a_support_is_empty_nothing_is_said_and_nothing_spoilt() -> None:
     found = passes(world, held, bounds)
     compare(world, found, gls(world, held, bounds), mean=1e-4, error=1e-5)
     value, deviation = answers(
-        found.modes, found.unbiased[world.spine.levels[-1]], SMALL.query("detailed")
+        found.contrasts, found.unbiased[world.spine.levels[-1]], SMALL.query("detailed")
     )
     assert not value[nobody].any()
     assert not deviation[nobody].any()
@@ -441,7 +445,7 @@ def test_an_only_child_knows_what_its_parent_knows() -> None:
     world = random_world(rng, GROUPED, spine, empty=0.0)
     found = passes(world, measured(world, rng), world.bounds())
     for query in queries(GROUPED):
-        above, below = (answers(found.modes, found.unbiased[lv], query) for lv in spine.levels)
+        above, below = (answers(found.contrasts, found.unbiased[lv], query) for lv in spine.levels)
         assert np.allclose(above[0], below[0], atol=1e-5)
         assert np.allclose(above[1], below[1], atol=1e-5)
 
@@ -464,7 +468,7 @@ def test_more_measurements_never_make_an_answer_less_sure() -> None:
     found = passes(world, held, bounds)
     for level in world.spine.levels:
         for name in MEASURED["small"]:
-            _, deviation = answers(found.modes, found.unbiased[level], SMALL.query(name))
+            _, deviation = answers(found.contrasts, found.unbiased[level], SMALL.query(name))
             alone = np.sqrt(held[level, name][1])[:, None]
             assert (deviation <= alone + 1e-6).all()
             assert (deviation < 0.99 * alone).any()
@@ -500,7 +504,7 @@ def test_standard_errors_are_those_of_repeated_noise_and_a_tenth_less_would_be_n
             for ((lv, name), x), e in zip(exact.items(), np.split(noise, size[:-1]), strict=True)
         }
         found = passes(world, held, bounds)
-        return answers(found.modes, found.unbiased[level], query)
+        return answers(found.contrasts, found.unbiased[level], query)
 
     value, deviation = estimated(np.zeros(size[-1], dtype=np.int64))
     uncertain = deviation > 1e-6

@@ -11,12 +11,13 @@ import pytest
 
 from das.errors import PrivacyError
 from das.estimate.batch import estimated, families
-from das.estimate.collapse import collapse
+from das.estimate.upward_pass import upward_pass
 from das.geography import bounds as geography
-from das.model.budget import Draw, Neighbours, Plan
+from das.model.budget import Neighbours, PlannedMeasurement
 from das.model.kinds import PERSONS
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.model.schema import PL94
+from das.model.plan import Plan
+from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.model.universe import Universe
 from tests.estimate.world import memory, passes, random_spine, random_world
@@ -33,7 +34,7 @@ def test_a_root_without_a_known_total_keeps_the_unbiased_one(seed: int) -> None:
     world = random_world(rng, PL94, spine, size=2000.0, facilities=0.3, empty=0.0)
     bounds = world.bounds()
     source = world.measured(rng, QUERIES, lambda level, q: VARIANCE[q])
-    known = collapse(source, spine, bounds, world.universe())
+    known = upward_pass(source, spine, bounds, world.universe())
     value, error = next(
         (v, e) for level, q, v, e in known.unbiased() if (level, q.name) == ("L0", "total")
     )
@@ -64,7 +65,7 @@ def test_large_counts_are_not_drawn_towards_zero() -> None:
                 answers = query.answer(x)
                 noise = np.rint(rng.normal(size=answers.shape) * 5000**0.5).astype(np.int64)
                 held[level, name] = (answers + noise, np.full(len(answers), 5000.0))
-        known = collapse(memory(held), spine, bounds, Universe(PERSONS, PL94))
+        known = upward_pass(memory(held), spine, bounds, Universe(PERSONS, PL94))
         value, error = next(
             (v, e) for level, q, v, e in known.unbiased() if (level, q.name) == ("US", "detailed")
         )
@@ -73,6 +74,6 @@ def test_large_counts_are_not_drawn_towards_zero() -> None:
 
 
 def test_a_plan_cannot_charge_less_than_its_noise_costs() -> None:
-    dear = Draw("US", "total", DISCRETE_GAUSSIAN, Fraction(1), Fraction(1, 100))
+    dear = PlannedMeasurement("US", "total", DISCRETE_GAUSSIAN, Fraction(1), Fraction(1, 100))
     with pytest.raises(PrivacyError, match="does not cost 1/100"):
         Plan(Neighbours.BOUNDED, (dear,))

@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from das.engine import executor
 from das.errors import InfeasibleError, InputError
+from das.estimate.fixed_counts import FixedCounts
 from das.estimate.outer import OuterStep, RefinedFamily, refined
-from das.estimate.tied import Tied
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.sparse_measurement import (
-    Recorded,
+    RecordingSource,
     SparseMeasurement,
     SparseMeasurements,
     SparseSource,
 )
 from das.model.spine import Spine
 from das.model.strategy import OuterPass
-from das.solve import Layered, children_qp
+from das.solve import LayeredGram, children_qp
 from tests.solve.oracle_qp import Problem, clarabel_qp
 
 Ints = NDArray[np.int64]
@@ -49,7 +49,7 @@ SCHEMA = Schema.of(
     ],
     dwelling="place",
 )
-TIE = "class * adult"
+FIXED_QUERY = "class * adult"
 OUTER = (
     OuterPass(
         ("adult", "class * sex", "ages", "ages * place * sex"),
@@ -84,12 +84,12 @@ def people(seed: int, size: int = 900) -> tuple[Histogram, NDArray[np.bool_]]:
     return Histogram.of(BLOCKS, SCHEMA.cells, unit, cell, np.ones(size, dtype=np.int64)), able
 
 
-def tied(truth: Histogram, able: NDArray[np.bool_] | None) -> Tied:
-    counts = truth.sparse(SCHEMA.query(TIE))
-    answers = SCHEMA.query(TIE).answers
-    return Tied.of(
+def fixed_counts(truth: Histogram, able: NDArray[np.bool_] | None) -> FixedCounts:
+    counts = truth.sparse(SCHEMA.query(FIXED_QUERY))
+    answers = SCHEMA.query(FIXED_QUERY).answers
+    return FixedCounts.of(
         SCHEMA,
-        TIE,
+        FIXED_QUERY,
         Histogram.of(BLOCKS, answers, counts.at // answers, counts.at % answers, counts.count),
         TREE,
         able,
@@ -125,11 +125,11 @@ def measured(
 
 
 def check(found: dict[str, Histogram], truth: Histogram, able: NDArray[np.bool_] | None) -> None:
-    tie = SCHEMA.query(TIE)
+    fixed_query = SCHEMA.query(FIXED_QUERY)
     for depth, level in enumerate(TREE.levels):
         h = found[level]
         assert SCHEMA.possible[h.cell].all()
-        assert np.array_equal(h.answer(tie), truth.upward(TREE)[level].answer(tie))
+        assert np.array_equal(h.answer(fixed_query), truth.upward(TREE)[level].answer(fixed_query))
         if depth:
             above = TREE.levels[depth - 1]
             assert h.up(TREE.parent[depth], TREE.units(above)).same_as(found[above])
@@ -146,11 +146,11 @@ def test_what_is_published_adds_up_and_is_possible(
     truth, able = people(seed)
     if not facilities:
         able = None
-    found, certificates = refined(
-        measured(truth, seed + 1, sigma, unasked), TREE, SCHEMA, OUTER, tied(truth, able)
+    found = refined(
+        measured(truth, seed + 1, sigma, unasked), TREE, SCHEMA, OUTER, fixed_counts(truth, able)
     )
-    check(found, truth, able)
-    for c in certificates.values():
+    check(dict(found.counts), truth, able)
+    for c in found.certificates.values():
         assert c.estimation.inaccurate == 0
         assert c.estimation.worst_gap <= 1e-6
 
@@ -166,9 +166,13 @@ def test_without_noise_the_truth_comes_back(facilities: bool) -> None:
         kept = np.isin(cell // 24, (0, 1, 3))
         truth = Histogram.of(BLOCKS, SCHEMA.cells, unit[kept], cell[kept], truth.count[kept])
         able[:, [2, 4]] = False
-    found, _ = refined(
-        measured(truth, 4, 0.0), TREE, SCHEMA, OUTER, tied(truth, able if facilities else None)
-    )
+    found = refined(
+        measured(truth, 4, 0.0),
+        TREE,
+        SCHEMA,
+        OUTER,
+        fixed_counts(truth, able if facilities else None),
+    ).counts
     for level, h in truth.upward(TREE).items():
         assert found[level].same_as(h)
 
@@ -176,30 +180,35 @@ def test_without_noise_the_truth_comes_back(facilities: bool) -> None:
 def test_what_was_asked_is_all_that_is_needed_and_workers_change_nothing() -> None:
     truth, able = people(5, 300)
     source = measured(truth, 6)
-    recorded = Recorded(source)
-    found, _ = refined(recorded, TREE, SCHEMA, OUTER, tied(truth, able))
+    recorded = RecordingSource(source)
+    found = refined(recorded, TREE, SCHEMA, OUTER, fixed_counts(truth, able)).counts
     revealed = SparseMeasurements.of(m for level in TREE.levels for m in recorded.of(level))
     share = len(revealed.held["Block", "detailed"].at) / len(source.held["Block", "detailed"].at)
     assert 0 < share < 0.2
     with executor(2) as pool:
-        again, _ = refined(revealed, TREE, SCHEMA, OUTER, tied(truth, able), pool)
+        again = refined(revealed, TREE, SCHEMA, OUTER, fixed_counts(truth, able), pool).counts
     for level in TREE.levels:
         assert again[level].same_as(found[level])
 
 
 def test_nobody_is_asked_for_where_nobody_can_be() -> None:
-    """Neither in cells that the parent does not have, nor in those of tied counts that are 0, nor
+    """Neither in cells that the parent does not have, nor in those of fixed counts that are 0, nor
     of only children.
     """
     truth, able = people(7, 200)
-    recorded = Recorded(measured(truth, 8))
-    found, _ = refined(recorded, TREE, SCHEMA, OUTER, tied(truth, able))
-    tie, alone = SCHEMA.query(TIE), np.diff(TREE.children("Tract")) == 1
+    recorded = RecordingSource(measured(truth, 8))
+    found = refined(recorded, TREE, SCHEMA, OUTER, fixed_counts(truth, able)).counts
+    fixed_query, alone = SCHEMA.query(FIXED_QUERY), np.diff(TREE.children("Tract")) == 1
     for m in recorded.of("Tract"):
         query, parent = SCHEMA.query(m.query), TREE.parent[2][m.unit]
         if m.query == "detailed":
             assert found["County"].dense()[parent, m.cell].min() > 0
-            assert truth.upward(TREE)["Tract"].answer(tie)[m.unit, tie.index[m.cell]].min() > 0
+            assert (
+                truth.upward(TREE)["Tract"]
+                .answer(fixed_query)[m.unit, fixed_query.index[m.cell]]
+                .min()
+                > 0
+            )
         assert (found["County"].answer(query)[parent, m.cell] > 0).all()
         assert not alone[parent].any()
 
@@ -210,7 +219,7 @@ def test_nobody_is_asked_for_where_nobody_can_be() -> None:
 
 def steps(seed: int) -> tuple[OuterStep, SparseSource, list[RefinedFamily]]:
     truth, able = people(seed)
-    source, fixed = measured(truth, seed + 1), tied(truth, able)
+    source, fixed = measured(truth, seed + 1), fixed_counts(truth, able)
     above = by_kind(source, fixed)
     step = OuterStep(
         source,
@@ -218,7 +227,7 @@ def steps(seed: int) -> tuple[OuterStep, SparseSource, list[RefinedFamily]]:
         SCHEMA,
         "Tract",
         OUTER[0],
-        SCHEMA.query(TIE),
+        SCHEMA.query(FIXED_QUERY),
         fixed,
         above,
         fixed.counts["Tract"],
@@ -226,11 +235,11 @@ def steps(seed: int) -> tuple[OuterStep, SparseSource, list[RefinedFamily]]:
     return step, source, [f for families in step.tasks() for f in families]
 
 
-def by_kind(source: SparseSource, fixed: Tied) -> Histogram:
+def by_kind(source: SparseSource, fixed: FixedCounts) -> Histogram:
     """The counties, each cell by its kind."""
     above: Histogram | None = None
     for level in ("State", "County"):
-        known, last = fixed.counts[level], SCHEMA.query(TIE)
+        known, last = fixed.counts[level], SCHEMA.query(FIXED_QUERY)
         for p in OUTER:
             step = OuterStep(source, TREE, SCHEMA, level, p, last, fixed, above, known)
             known = Histogram.concatenate(
@@ -297,7 +306,7 @@ def estimate_of(family: RefinedFamily) -> NDArray[np.float64]:
         bounds = family.known[:, groups].astype(float)
         assert family.parent is not None
         found = children_qp(
-            Layered(list(family.index), family.weight),
+            LayeredGram(list(family.index), family.weight),
             family.rhs,
             family.parent[family.free].astype(float),
             groups=group,
@@ -309,36 +318,36 @@ def estimate_of(family: RefinedFamily) -> NDArray[np.float64]:
     return x
 
 
-# --- what is tied
+# --- what is held fixed
 # ----------------------------------------------------------------------------------------------
 
 
 def test_kinds_are_the_sets_of_types_that_blocks_have() -> None:
     truth, able = people(13)
-    fixed = tied(truth, able)
-    group = np.array(SCHEMA.query(TIE).groupings[0].index)
+    fixed = fixed_counts(truth, able)
+    group = np.array(SCHEMA.query(FIXED_QUERY).groupings[0].index)
     for kind in fixed.able:
         (g,) = set(group[kind])
         here = able[:, group == g]
         assert kind[group == g].all() or (here == kind[group == g]).all(axis=1).any()
     assert len({tuple(k) for k in fixed.able}) == fixed.kinds
-    back = fixed.without_kinds(fixed.counts["Block"], SCHEMA.query(TIE).answers)
-    assert np.array_equal(back.dense(), truth.answer(SCHEMA.query(TIE)))
+    back = fixed.without_kinds(fixed.counts["Block"], SCHEMA.query(FIXED_QUERY).answers)
+    assert np.array_equal(back.dense(), truth.answer(SCHEMA.query(FIXED_QUERY)))
 
 
 def test_who_has_no_facility_may_be_in_any_of_the_class() -> None:
     truth, able = people(14)
     able[:, 1:] = False
-    found, _ = refined(measured(truth, 15), TREE, SCHEMA, OUTER, tied(truth, able))
+    found = refined(measured(truth, 15), TREE, SCHEMA, OUTER, fixed_counts(truth, able)).counts
     check(found, truth, None)
 
 
 def test_what_cannot_be_tied() -> None:
     truth, able = people(16)
     with pytest.raises(InputError, match="are not those of"):
-        Tied.of(SCHEMA, TIE, truth, TREE)
+        FixedCounts.of(SCHEMA, FIXED_QUERY, truth, TREE)
     with pytest.raises(InputError, match="an array"):
-        tied(truth, able[:, :4])
+        fixed_counts(truth, able[:, :4])
     none = Schema.of(
         "none",
         {"place": ["home", "ship"], "age": 4},
@@ -363,7 +372,7 @@ def test_what_cannot_be_tied() -> None:
             TREE,
             none,
             (OuterPass(("detailed",), ("detailed",)),),
-            Tied.of(none, "place", counts, TREE),
+            FixedCounts.of(none, "place", counts, TREE),
         )
 
 
@@ -371,6 +380,8 @@ def test_noise_that_is_less_gives_errors_that_are_less() -> None:
     truth, able = people(17, 3000)
     errors = []
     for sigma in (1.0, 10.0):
-        found, _ = refined(measured(truth, 18, sigma), TREE, SCHEMA, OUTER, tied(truth, able))
+        found = refined(
+            measured(truth, 18, sigma), TREE, SCHEMA, OUTER, fixed_counts(truth, able)
+        ).counts
         errors.append(np.abs(found["Tract"].dense() - truth.upward(TREE)["Tract"].dense()).mean())
     assert errors[0] < 0.5 * errors[1]

@@ -20,13 +20,13 @@ from das.estimate.batch import estimated, families
 from das.estimate.family import Family
 from das.estimate.least_squares import normal_equations
 from das.estimate.passes import Passes
-from das.estimate.pooled import Pooled
+from das.estimate.pooled import PooledSource
 from das.model.constraint import JointTotals
 from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.spine import Spine
-from das.release.post import open_release
+from das.release.opened import open_release
 from tests.estimate.world import SMALL, Held, World, memory, random_spine, random_world
 from tests.oracles import dense
 from tests.solve.oracle_qp import Problem, clarabel_qp
@@ -152,7 +152,7 @@ def test_the_top_of_a_chain_says_all_that_its_chain_was_asked(
     w = world(seed, random_spine(rng, 4, 2))
     bounds = w.bounds(total_level) if bounded else free(w, total_level)
     held = measured(w, rng)
-    source = Pooled.of(memory(held), w.spine, bounds, SMALL)
+    source = PooledSource.of(memory(held), w.spine, bounds, SMALL)
     for units in heads(w.spine, bounds):
         gram, rhs = stacked(held, units)
         level, unit = units[0]
@@ -167,7 +167,7 @@ def test_the_top_of_a_chain_says_all_that_its_chain_was_asked(
 def test_a_unit_of_no_chain_is_read_as_it_was_measured() -> None:
     w = world(1, TREE)
     held = measured(w, np.random.default_rng(1), lost=0.0)
-    source = Pooled.of(memory(held), TREE, free(w), SMALL)
+    source = PooledSource.of(memory(held), TREE, free(w), SMALL)
     apart = {"L2": [1], "L3": [1, 2], "L4": [1, 2]}
     for level, units in apart.items():
         for unit in units:
@@ -183,10 +183,10 @@ def test_queries_of_one_level_of_a_chain_are_inherited() -> None:
     """L2 was asked home and detailed, its only child race and detailed: of the race of a unit with
     two children nothing is known."""
     w = world(2, TREE)
-    source = Pooled.of(
+    source = PooledSource.of(
         memory(measured(w, np.random.default_rng(2), lost=0.0)), TREE, free(w), SMALL
     )
-    assert isinstance(source, Pooled)
+    assert isinstance(source, PooledSource)
     assert source.queries("L0") == ("total", "home", "age * race", "detailed")
     assert source.inherited("L2") == ("race", "total")
     assert np.isfinite(source.read("L2", "race", 0, 2).variance).tolist() == [True, False]
@@ -198,23 +198,27 @@ def test_queries_of_one_level_of_a_chain_are_inherited() -> None:
 def test_a_part_says_the_same_and_carries_no_more_than_it_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Heirs in several batches of their level."""
+    """Descendants in several batches of their level."""
     spine = tree([0] * 6, list(range(6)), [0, 1, 2, 3, 4, 4, 5])
     w = world(3, spine)
     monkeypatch.setattr(Spine.batches, "__defaults__", (45,))
-    source = Pooled.of(memory(measured(w, np.random.default_rng(3))), spine, free(w), SMALL)
-    assert isinstance(source, Pooled)
-    assert [h.heir.tolist() for h in source.heirs["L1"] if h.level == "L3"] == [[0, 1], [2, 3], [6]]
+    source = PooledSource.of(memory(measured(w, np.random.default_rng(3))), spine, free(w), SMALL)
+    assert isinstance(source, PooledSource)
+    assert [h.descendant.tolist() for h in source.descendants["L1"] if h.level == "L3"] == [
+        [0, 1],
+        [2, 3],
+        [6],
+    ]
     for start, stop in ((0, 2), (1, 4), (4, 5), (5, 6)):
         part = pickle.loads(pickle.dumps(source.part("L1", start, stop)))
         assert set(part.queries("L1")) <= set(source.queries("L1"))
         for name in part.queries("L1"):
             assert part.read("L1", name, start, stop) == source.read("L1", name, start, stop)
     alone = source.part("L1", 4, 5)
-    assert isinstance(alone, Pooled)
-    assert [h.level for h in alone.heirs["L1"]] == ["L2"]
-    assert isinstance(alone.heirs["L1"][0].source, Measurements)
-    assert {len(m.values) for m in alone.heirs["L1"][0].source.held.values()} == {1}
+    assert isinstance(alone, PooledSource)
+    assert [h.level for h in alone.descendants["L1"]] == ["L2"]
+    assert isinstance(alone.descendants["L1"][0].source, Measurements)
+    assert {len(m.values) for m in alone.descendants["L1"][0].source.held.values()} == {1}
 
 
 def test_of_siblings_that_may_hold_nobody_none_is_in_the_way() -> None:
@@ -223,7 +227,7 @@ def test_of_siblings_that_may_hold_nobody_none_is_in_the_way() -> None:
     w = world(4, spine)
     bounds = free(w)
     source = memory(measured(w, np.random.default_rng(4), lost=0.0))
-    assert [h.heir.tolist() for h in _heirs(source, spine, bounds, "L0")] == []
+    assert [h.descendant.tolist() for h in _descendants(source, spine, bounds, "L0")] == []
     level = bounds["L1"]
     limits = level.limits.some(slice(None))
     upper = np.where([[True], [False]], 0, limits[1])
@@ -234,16 +238,16 @@ def test_of_siblings_that_may_hold_nobody_none_is_in_the_way() -> None:
         replace(level, joint=JointTotals(np.array([1, 0]), np.array([5, 0]))),
     ):
         assert [
-            (h.level, h.heir.tolist())
-            for h in _heirs(source, spine, {**bounds, "L1": nobody}, "L0")
+            (h.level, h.descendant.tolist())
+            for h in _descendants(source, spine, {**bounds, "L1": nobody}, "L0")
         ] == [("L1", [1]), ("L2", [2])]
 
 
-def _heirs(
+def _descendants(
     source: MeasurementSource, spine: Spine, bounds: Mapping[str, LevelBounds], level: str
 ) -> tuple:
-    found = Pooled.of(source, spine, bounds, SMALL)
-    return found.heirs.get(level, ()) if isinstance(found, Pooled) else ()
+    found = PooledSource.of(source, spine, bounds, SMALL)
+    return found.descendants.get(level, ()) if isinstance(found, PooledSource) else ()
 
 
 class Unread:
@@ -263,12 +267,12 @@ def test_on_a_spine_that_bypasses_only_children_nothing_changes() -> None:
     w = world(5, TREE)
     bypassed = MeasuredSpine.bypassed(TREE, np.arange(4))
     source = Unread()
-    assert Pooled.of(source, TREE, free(w), SMALL, bypassed.measured) is source
-    assert Pooled.of(source, TREE, free(w), SMALL) is not source
+    assert PooledSource.of(source, TREE, free(w), SMALL, bypassed.measured) is source
+    assert PooledSource.of(source, TREE, free(w), SMALL) is not source
     held = measured(w, np.random.default_rng(5), lost=0.0)
     for (level, _), (values, variance) in held.items():
         values[~bypassed.measured(level)], variance[~bypassed.measured(level)] = 0, np.inf
-    pooled = Pooled.of(memory(held), TREE, free(w), SMALL)
+    pooled = PooledSource.of(memory(held), TREE, free(w), SMALL)
     for (level, name), (values, variance) in held.items():
         m = pooled.read(level, name, 0, len(values))
         assert m.values.dtype == np.int64
@@ -306,7 +310,7 @@ def test_a_family_with_an_only_childs_parent_in_it_is_its_least_squares() -> Non
         }
     )
     passes = Passes({"L1": (("total", "detailed"),), "L2": (("home", "detailed"),)}, accuracy=1e-9)
-    found = family(Pooled.of(source, spine, free(w), SMALL), w, "L1")
+    found = family(PooledSource.of(source, spine, free(w), SMALL), w, "L1")
     assert found.inherited == ("home",)
     x = estimated([found], passes)[0].x
     cell = found.cell
@@ -335,7 +339,7 @@ def test_a_total_that_the_only_child_has_first_the_root_has_first() -> None:
         noise = np.rint(rng.normal(0, 20, (1, SMALL.cells))).astype(np.int64)
         held[level, "detailed"] = w.truth[level].dense() + noise, np.array([400.0])
     held["L1", "total"] = np.array([[true]]), np.array([900.0])
-    root = family(Pooled.of(memory(held), spine, free(w), SMALL), w, "L0")
+    root = family(PooledSource.of(memory(held), spine, free(w), SMALL), w, "L0")
     assert root.inherited == ("total",)
     one, both = (("detailed",),), (("total",), ("detailed",))
     first = estimated([root], Passes({"L0": one, "L1": both}))[0].x.sum()
@@ -359,7 +363,7 @@ def test_a_level_that_is_not_measured_is_estimated_by_its_only_child() -> None:
     passes = Passes(dict.fromkeys(("L1", "L2"), (("detailed",),)))
     with pytest.raises(InputError, match="no query to estimate it by"):
         w.descend(source, free(w), passes)
-    release, *_ = w.descend(Pooled.of(source, spine, free(w), SMALL), free(w), passes)
+    release, *_ = w.descend(PooledSource.of(source, spine, free(w), SMALL), free(w), passes)
     assert release.histograms["L0"].same_as(w.truth["L0"])
 
 
@@ -404,7 +408,7 @@ def test_it_ends_in_a_release_on_any_tree(seed: int, total_level: str | None, ch
         level: ((names[0],), names[1:]) for level, names in zip(w.spine.levels, ASKED, strict=True)
     }
     release, estimation, _ = w.descend(
-        Pooled.of(memory(held), w.spine, bounds, SMALL), bounds, Passes(passes), chain=chain
+        PooledSource.of(memory(held), w.spine, bounds, SMALL), bounds, Passes(passes), chain=chain
     )
     assert estimation.worst_residual <= 1e-3 or estimation.inaccurate
     for units in heads(w.spine, bounds):
@@ -420,7 +424,7 @@ def test_an_only_child_that_is_known_well_decides() -> None:
     variance = {"L0": 900.0, "L1": 1e-6}
     source = w.measured(rng, ["total", "detailed"], lambda level, _: variance.get(level, 25.0))
     passes = [["total"], ["detailed"]]
-    pooled, *_ = w.descend(Pooled.of(source, TREE, free(w), SMALL), free(w), passes)
+    pooled, *_ = w.descend(PooledSource.of(source, TREE, free(w), SMALL), free(w), passes)
     assert pooled.histograms["L1"].same_as(w.truth["L1"])
     alone, *_ = w.descend(source, free(w), passes)
     assert np.abs(alone.histograms["L1"].dense() - w.truth["L1"].dense()).max() > 3
@@ -437,10 +441,10 @@ def test_a_run_of_one_state_is_estimated_by_what_was_asked_of_nation_and_state(
     )
     universe = opened.after.universes[0]
     source, tree_ = opened.source(universe), opened.tree(universe)
-    pooled = Pooled.of(
+    pooled = PooledSource.of(
         source, tree_.spine, opened.bounds(universe), universe.schema, tree_.measured
     )
-    assert isinstance(pooled, Pooled)
+    assert isinstance(pooled, PooledSource)
     assert pooled.inherited("US") == ("total",)
     part = pickle.loads(pickle.dumps(pooled.part("US", 0, 1)))
     for name in source.queries("US"):

@@ -14,15 +14,16 @@ from das.errors import InputError
 from das.estimate import prior as priors
 from das.estimate.batch import families
 from das.estimate.descent import topdown
+from das.estimate.dispersion import DispersionSample, nested_queries, query_spreads
 from das.estimate.family import Family
 from das.estimate.least_squares import normal_equations
 from das.estimate.prior import add_prior, as_kinds
-from das.estimate.spreads import Seen, nested_queries, spreads
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS
 from das.model.prior import Dispersion, HousingPrior, QuerySpreads
+from das.model.redistricting import E2E_1940, PL94
 from das.model.release import Release
-from das.model.schema import E2E_1940, PL94, Schema
+from das.model.schema import Schema
 from das.model.universe import Universe
 from das.solve import Kinds
 from tests.estimate.world import PLAIN, SMALL, World, memory, passes, random_spine, random_world
@@ -212,14 +213,16 @@ def test_matrices_of_all_children_are_of_one_form() -> None:
 # -----------------------------------------------------------------------------------------------
 
 
-def simulated(rng: np.random.Generator, n: int, ab: tuple[float, float], answer: int = 0) -> Seen:
+def simulated(
+    rng: np.random.Generator, n: int, ab: tuple[float, float], answer: int = 0
+) -> DispersionSample:
     mean, free, noise = (
         rng.gamma(1.0, 25.0, n) + 0.05,
         rng.uniform(0.3, 1.0, n),
         rng.uniform(20.0, 300.0, n),
     )
     variance = free * (ab[0] * mean + ab[1] * mean**2) + noise
-    return Seen(
+    return DispersionSample(
         np.zeros(n, dtype=np.int8),
         np.full(n, answer),
         mean,
@@ -236,7 +239,7 @@ def test_the_fit_finds_what_was_simulated(ab: tuple[float, float]) -> None:
         [
             (s.linear, s.quadratic)
             for s in (
-                spreads("total", simulated(np.random.default_rng(i), 4000, ab)).common
+                query_spreads("total", simulated(np.random.default_rng(i), 4000, ab)).common
                 for i in range(20)
             )
         ]
@@ -252,7 +255,7 @@ def test_the_fit_finds_what_was_simulated(ab: tuple[float, float]) -> None:
 
 def test_another_truth_is_told_apart() -> None:
     a, b = (
-        spreads("total", simulated(np.random.default_rng(3), 20_000, ab)).common
+        query_spreads("total", simulated(np.random.default_rng(3), 20_000, ab)).common
         for ab in ((3.0, 0.1), (3.0, 0.15))
     )
     assert b.quadratic - a.quadratic > 0.03
@@ -263,7 +266,7 @@ def test_a_few_barracks_do_not_move_the_fit() -> None:
     seen = simulated(rng, 20_000, (3.0, 0.1))
     odd = seen.off.copy()
     odd[rng.choice(len(odd), 40, replace=False)] += 2000.0
-    clean, dirty = (spreads("total", s).common for s in (seen, replace(seen, off=odd)))
+    clean, dirty = (query_spreads("total", s).common for s in (seen, replace(seen, off=odd)))
     at = 25.0
     variance = [s.linear * at + s.quadratic * at**2 for s in (clean, dirty)]
     assert variance[1] < 1.15 * variance[0]  # unclipped squares: 80 times
@@ -276,7 +279,7 @@ def test_an_answer_stands_by_itself_where_enough_is_known_of_it() -> None:
         simulated(rng, 8000, (4.0, 0.5), 1),
         simulated(rng, 30, (9.0, 0.9), 2),
     ]
-    found = spreads("race", Seen.concatenate(parts))
+    found = query_spreads("race", DispersionSample.concatenate(parts))
     assert set(found.own) == {0, 1}
     assert found.own[1].quadratic > 5 * found.own[0].quadratic
     variance = found.variance(np.array([1, 0, 2]), np.full((1, 3), 10.0))[0]
@@ -285,8 +288,8 @@ def test_an_answer_stands_by_itself_where_enough_is_known_of_it() -> None:
 
 
 def test_where_nothing_spreads_there_is_still_a_variance() -> None:
-    none = Seen.nothing()
-    assert spreads("total", none).common.linear > 0
+    none = DispersionSample.nothing()
+    assert query_spreads("total", none).common.linear > 0
     with pytest.raises(InputError, match="no variances come of 0"):
         Dispersion(0.0, 0.0)
 

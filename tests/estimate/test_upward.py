@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from das.estimate.upward import Upward
-from das.model.sparse_measurement import Recorded, SparseMeasurement, SparseMeasurements
+from das.model.sparse_measurement import RecordingSource, SparseMeasurement, SparseMeasurements
 from das.model.spine import Spine
 
 Q = "q"
@@ -110,7 +110,7 @@ def test_an_only_child_is_one_more_measurement_and_nothing_else_is_looked_at(
     shape: list[list[int]], seed: int
 ) -> None:
     spine = tree(shape)
-    said = Recorded(measured(spine, np.random.default_rng(seed), 3))
+    said = RecordingSource(measured(spine, np.random.default_rng(seed), 3))
     upward = Upward(said, spine)
     rng = np.random.default_rng(seed)
     for level in spine.levels:
@@ -136,6 +136,6 @@ def test_an_only_child_is_one_more_measurement_and_nothing_else_is_looked_at(
 
 def test_a_unit_with_two_children_asks_of_nobody_else() -> None:
     spine = tree([[2, 2], [2, 2]])
-    said = Recorded(measured(spine, np.random.default_rng(1), 3))
+    said = RecordingSource(measured(spine, np.random.default_rng(1), 3))
     Upward(said, spine).answers("County", Q, np.array([0]), np.array([1]))
     assert [len(m.at) for level in spine.levels for m in said.of(level)] == [0, 1, 0, 0]

@@ -12,11 +12,12 @@ from das.errors import InputError
 from das.evaluate import CLASSES, Headline, Published, headline, tally_queries
 from das.evaluate.spread import NONE, Spread
 from das.model.answers import SparseAnswers
+from das.model.attribute import Attribute
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.model.spine import Spine
 
 TOY = Schema(

@@ -1,4 +1,4 @@
-"""Errors of the demographic file, held against slow code that looks at each person and household by
+"""Errors of the DHC, held against slow code that looks at each person and household by
 itself.
 
 Figures are counted again from linked persons: of a household by who lives in it, not by its cell.

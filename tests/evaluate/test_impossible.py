@@ -3,9 +3,11 @@
 import numpy as np
 
 from das.evaluate import impossible
+from das.model.attribute import Attribute
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING, PERSONS
-from das.model.schema import H1, Attribute, Schema
+from das.model.redistricting import H1
+from das.model.schema import Schema
 from das.model.universe import Universe
 
 HOME = Schema(

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from das.evaluate import TableTallies, Whole, tally_tables
 from das.evaluate.tables import SIZES
 from das.model.areas import Areas
+from das.model.attribute import Attribute
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.tables import published
 
 TOY = Schema("toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "old"))))

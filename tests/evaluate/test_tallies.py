@@ -1,4 +1,5 @@
-"""A run that is counted in parts, a trunk and shards, and added up, is the run counted at once."""
+"""A run that is counted in parts, an upper tree and subtrees, and added up, is the run counted at
+once."""
 
 from __future__ import annotations
 
@@ -14,18 +15,20 @@ import pytest
 from das.evaluate import Published, Tallies, Whole
 from das.files.run import tallies as tallies_file
 from das.model.areas import Areas
+from das.model.attribute import Attribute
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING, PERSONS
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement, Measurements
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.model.schema import H1, Attribute, Schema
-from das.model.shards import Shards
+from das.model.redistricting import H1
+from das.model.schema import Schema
 from das.model.spine import Spine
+from das.model.subtrees import Subtrees
 from das.model.universe import Universe
 from das.tables import of as tables_of
-from das.truth.assessment import Compared, Measured, Piece, over_tree, tally
+from das.truth.assessment import Comparand, Measured, Piece, over_tree, tally
 from das.truth.histogram import upward
 
 HOME = Schema(
@@ -114,14 +117,14 @@ class World:
             if tree is not None:
                 measured = self.measured(u, tree.spine, *over_tree(tree, truth, published))
             compared.append(
-                Compared(u, truth, published, measured, self.whole[u.name], tables_of(u))
+                Comparand(u, truth, published, measured, self.whole[u.name], tables_of(u))
             )
         return Piece(tuple(levels), compared, True, self.areas_of(range(start, stop)))
 
-    def trunk(self, shards: Shards) -> Piece:
-        """Its counts are sums of what lies below, which a trunk does not have."""
-        levels, compared = shards.levels(self.spine, 0), []
-        spine = shards.trunk_of(self.tree, self.spine).spine
+    def upper_tree(self, subtrees: Subtrees) -> Piece:
+        """Its counts are sums of what lies below, which an upper tree does not have."""
+        levels, compared = subtrees.levels(self.spine, 0), []
+        spine = subtrees.upper_tree_of(self.tree, self.spine).spine
         for u in self.all().universes:
             m = u.measured
             assert m is not None
@@ -130,7 +133,7 @@ class World:
                 for x in (u.truth, u.published, m.truth, m.against.histograms)
             ]
             measured = self.measured(u.universe, spine, above[2], above[3])
-            compared.append(Compared(u.universe, above[0], above[1], measured, u.whole, u.tables))
+            compared.append(Comparand(u.universe, above[0], above[1], measured, u.whole, u.tables))
         return Piece(levels, compared, False)
 
     def measured(self, u: Universe, spine: Spine, truth: Any, counts: Any) -> Measured:
@@ -148,14 +151,14 @@ class World:
             else []
         )
 
-    def pieces(self, shards: Shards) -> Iterator[Piece]:
-        yield self.trunk(shards)
-        bounds = shards.lowest(self.spine).tolist()
+    def pieces(self, subtrees: Subtrees) -> Iterator[Piece]:
+        yield self.upper_tree(subtrees)
+        bounds = subtrees.lowest(self.spine).tolist()
         for i, (start, stop) in enumerate(pairwise(bounds), 1):
             lived_in = ((self.tree.place >= start) & (self.tree.place < stop)).any()
-            tree = shards.shard_of(self.tree, self.spine, i) if lived_in else None
+            tree = subtrees.subtree_of(self.tree, self.spine, i) if lived_in else None
             yield self.piece(
-                shards.levels(self.spine, i), shards.shard(self.spine, i), tree, start, stop
+                subtrees.levels(self.spine, i), subtrees.subtree(self.spine, i), tree, start, stop
             )
 
     def rows(self, found: Tallies) -> list[dict[str, Any]]:
@@ -245,10 +248,10 @@ def test_parts_add_up_to_the_whole(tmp_path: Path, seed: int, largest: int, own:
     are put together.
     """
     here = world(seed, own)
-    shards = Shards.of(here.spine, [here.tree], largest=largest)
-    assert len(shards) > 1
+    subtrees = Subtrees.of(here.spine, [here.tree], largest=largest)
+    assert len(subtrees) > 1
     whole, parts = here.rows(Tallies.merged([tally(here.all())])), []
-    for number, piece in enumerate(here.pieces(shards)):
+    for number, piece in enumerate(here.pieces(subtrees)):
         tallies_file.write(tmp_path / f"{number}.npz", tally(piece))
         parts.append(tallies_file.read(tmp_path / f"{number}.npz", Tallies))
     cut = len(parts) // 2
@@ -272,10 +275,10 @@ def test_the_worlds_have_few_families_and_many() -> None:
     whole = {q.level: q.published for u in tally(piece.all()).universes for q in u.queries}
     assert whole["B"].units is not None
     assert whole["D"].units is None
-    shards = Shards.of(piece.spine, [piece.tree], largest=6)
+    subtrees = Subtrees.of(piece.spine, [piece.tree], largest=6)
     assert any(
         q.published.units
-        for p in piece.pieces(shards)
+        for p in piece.pieces(subtrees)
         for u in tally(p).universes
         for q in u.queries
         if q.level == "D"

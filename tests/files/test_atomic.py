@@ -25,7 +25,7 @@ from das.model.constraint import Constraint
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS
 from das.model.measurement import Measurement
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.tables import published

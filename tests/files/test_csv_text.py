@@ -21,7 +21,7 @@ from das.files.release import table_export, tables
 from das.model.codes import encoded
 from das.model.error_rows import ErrorRow
 from das.model.histogram import Histogram
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.release.dictionary import DictionaryLine, written
 from das.tables import published
 from tests.commands import Commands

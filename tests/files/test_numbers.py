@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +52,14 @@ def test_a_column_is_read_as_arrow_reads_it(values: np.ndarray, cut: int) -> Non
         assert np.array_equal(found, column.to_numpy(), equal_nan=values.dtype.kind == "f")
 
 
+@given(nps.arrays(np.bool_, st.integers(0, 40)))
+def test_a_mask_chooses_the_rows_that_it_says(chosen: np.ndarray) -> None:
+    mask = numbers.mask(chosen)
+    mask.validate(full=True)
+    rows = numbers.column(np.arange(len(chosen)))
+    assert rows.filter(mask).to_pylist() == np.flatnonzero(chosen).tolist()
+
+
 def test_strides_are_followed() -> None:
     assert numbers.column(np.arange(12).reshape(3, 4)[:, 1]).to_pylist() == [1, 5, 9]
 
@@ -90,3 +99,14 @@ codes.codes(codes.repeated("x", 2))
 sys.exit("pandas" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_ordinary_run_has_no_need_of_pandas(tmp_path: Path) -> None:
+    code = """
+import sys
+from das.cli import main
+main(["run", "pl94-2010", "--quiet", "--out", sys.argv[1]], standalone_mode=False)
+sys.exit("pandas" in sys.modules)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "run")]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0

@@ -90,7 +90,7 @@ def shares(tree: MeasuredSpine, of_levels: Sequence[Fraction]) -> dict[str, Frac
     out = {}
     for depth, level in enumerate(tree.spine.levels):
         for unit_class, units in tree.classes(level).items():
-            held = chains.held(tree.spine.levels, level, unit_class)
+            held = chains.measured_levels(tree.spine.levels, level, unit_class)
             share = sum((of_levels[tree.spine.index(lv)] for lv in held), Fraction(0))
             for code in tree.spine.codes[depth][units].tolist():
                 out["" if level == "US" else code.decode()] = share

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from das.errors import InputError
 from das.geography.bounds import MOST_IN_A_STRUCTURE, NO_LIMIT, bounds, lowest
 from das.model import limits
+from das.model.attribute import Attribute
 from das.model.constraint import JointTotals
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.limits import Limits
+from das.model.redistricting import PL94
 from das.model.release import Release
-from das.model.schema import PL94, Attribute, Schema
+from das.model.schema import Schema
 from das.model.spine import Spine
 from tests.oracles import can_be_shared_out
 from tests.strategies import spines

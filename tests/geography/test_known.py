@@ -1,4 +1,5 @@
-"""Bounds of a trunk and of its shards are those of the whole tree, made of what each knows."""
+"""Bounds of an upper tree and of its subtrees are those of the whole tree, made of what each
+knows."""
 
 from __future__ import annotations
 
@@ -8,48 +9,49 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.geography.known import Invariants, told_to
+from das.geography.known import Invariants, lowest_level_for
 from das.model.constraint import JointTotals
 from das.model.level_bounds import LevelBounds
 from das.model.limits import Limits
-from das.model.schema import PL94, Schema
+from das.model.redistricting import PL94
+from das.model.schema import Schema
 from das.model.spine import Spine
 from tests.estimate.cut import filed
-from tests.estimate.test_shards import KINDS, random_cut
+from tests.estimate.test_subtrees import KINDS, random_cut
 from tests.estimate.world import PLAIN, SMALL
 
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.sampled_from([SMALL, PLAIN]), st.sampled_from(KINDS))
-def test_trunk_and_shards_have_the_bounds_of_the_whole_tree(
+def test_upper_tree_and_subtrees_have_the_bounds_of_the_whole_tree(
     seed: int, schema: Schema, kind: str
 ) -> None:
-    """Each array of them, reach among these; of a shard's units below the trunk."""
+    """Each array of them, reach among these; of a subtree's units below the upper tree."""
     _, cut = random_cut(np.random.default_rng(seed), schema, 3, kind)
     whole, spine = cut.whole.bounds, cut.whole.spine
-    for level in cut.trunk.spine.levels:
-        assert cut.trunk.bounds[level] == whole[level], level
-    for shard, kept in zip(cut.shards, cut.kept, strict=True):
+    for level in cut.upper_tree.spine.levels:
+        assert cut.upper_tree.bounds[level] == whole[level], level
+    for subtree, kept in zip(cut.subtrees, cut.kept, strict=True):
         for level, units in list(zip(spine.levels, kept, strict=True))[cut.depth + 1 :]:
-            assert LevelBounds.of(shard.bounds[level].dense()) == LevelBounds.of(
+            assert LevelBounds.of(subtree.bounds[level].dense()) == LevelBounds.of(
                 whole[level].some(units)
             ), level
 
 
-def test_totals_below_a_trunk_count_where_dwellings_have_limits() -> None:
+def test_totals_below_a_upper_tree_count_where_dwellings_have_limits() -> None:
     """A county whose one tract has its people in a prison, the other its own in houses: beyond what
     the sums say, nobody else fits in either."""
     codes = tuple(map(np.array, (["0"], ["1"], ["10", "11"])))
     spine = Spine(("State", "County", "Tract"), codes, tuple(map(np.array, ([0], [0], [0, 0]))))
     limits = Limits.of(np.array([[0, 0, 1], [0, 0, 0]]), np.array([[50, 0, 99], [90, 0, 0]]))
     known = Invariants(limits, (("Tract", SMALL.query("total"), np.array([[9], [20]])),))
-    assert told_to(spine.levels, "County", ["Tract"], limited=True) == "Tract"
-    assert told_to(spine.levels, "County", ["Tract"], limited=False) == "County"
-    assert told_to(spine.levels, "County", ["State"], limited=True) == "County"
+    assert lowest_level_for(spine.levels, "County", ["Tract"], limited=True) == "Tract"
+    assert lowest_level_for(spine.levels, "County", ["Tract"], limited=False) == "County"
+    assert lowest_level_for(spine.levels, "County", ["State"], limited=True) == "County"
     whole = known.bounds(SMALL, spine)
     assert whole["County"].reach is not None
     with pytest.raises(
-        InputError, match="totals of 'Tract' beside bounds on dwellings say more than their sums"
+        InputError, match="totals of 'Tract' with bounds on dwellings say more than their sums"
     ):
         known.up(SMALL, spine, "County")
     assert known.up(SMALL, spine, "Tract") == known

@@ -23,7 +23,7 @@ from das.geography.geocodes import Geocodes
 from das.geography.optimized import Rule
 from das.model.codes import encoded
 from das.model.records import Blocks
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from tests.geography.blocks import BARE, LEVELS, by_block, geography, measured, row, shares
 
 #: Shares of the levels in the production run of persons, times 4099.

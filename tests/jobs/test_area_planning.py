@@ -19,10 +19,11 @@ from das.fold import Tiers
 from das.jobs.area_planning import planned, weights
 from das.model.areas import Areas, off_spine
 from das.model.codes import text
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.release.area_counts import counts
 from das.release.area_statistics import statistics
-from das.release.post import open_release
+from das.release.opened import open_release
+from das.release.own_replicates import OwnReplicates
 from tests.commands import Commands, Das
 from tests.estimate.world import random_spine
 from tests.worlds import Worlds
@@ -65,7 +66,8 @@ def test_the_estimate_is_what_the_release_then_states(worlds: Worlds, places: Pa
     release = open_release(
         worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release"
     )
-    said = counts(release, found.areas, statistics(release, ["total"])).columns[0]
+    source = OwnReplicates.of(release)
+    said = counts(source, found.areas, statistics(source, ["total"])).columns[0]
     at = {s.name: s for s in found.spines}
     assert np.allclose(
         at[now].estimate, said.error, rtol=1e-5, atol=1e-5

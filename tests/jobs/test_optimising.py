@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import das
-from das.design.goal import Goal, Wish
 from das.design.model import Estimand
+from das.design.target_set import AccuracyTarget, TargetSet
 from das.engine import Silent
 from das.errors import UserError
 from das.jobs import optimising
 from das.jobs.optimising import Ground, Optimum, optimum
-from das.release.post import open_release
+from das.release.opened import open_release
 from das.spec import RunSpec, parse
 from tests.worlds import Worlds
 
@@ -40,9 +40,9 @@ POLICY = (
     + [("Block", q) for q in ("total", "votingage * hispanic * cenrace")]
 )
 WISHES = (
-    Wish(Estimand("County", "total")),
-    Wish(Estimand("Tract", "votingage")),
-    Wish(Estimand("Block", "total")),
+    AccuracyTarget(Estimand("County", "total")),
+    AccuracyTarget(Estimand("Tract", "votingage")),
+    AccuracyTarget(Estimand("Block", "total")),
 )
 
 
@@ -60,7 +60,7 @@ def check(found: Optimum, rho: Fraction) -> None:
     fractions.
     """
     assert found.plan.cost == rho
-    if found.goal.objective == "least":
+    if found.target_set.objective == "least":
         assert found.value == pytest.approx(float(rho / found.now.cost))
         for row in (*found.rows, *found.guarded):
             assert row.limit is None or row.then <= row.limit * (1 + 1e-9)
@@ -81,16 +81,16 @@ def test_a_plan_costs_exactly_its_total(
     """
     monkeypatch.setitem(optimising.GAPS, "tree", (5e-3, 300))
     s, ground = over_data(worlds, f"geography.spine={spine}")
-    for goal, rho in (
-        (Goal("best", WISHES), None),
-        (Goal("best", WISHES, guard={"Tract": 1.0}), Fraction(22, 7)),
+    for target_set, rho in (
+        (TargetSet("best", WISHES), None),
+        (TargetSet("best", WISHES, guard={"Tract": 1.0}), Fraction(22, 7)),
     ):
-        found = optimum(s.persons, goal, ground, rho)
+        found = optimum(s.persons, target_set, ground, rho)
         check(found, rho or s.persons.plan.cost)
         assert all(
             np.isfinite(r.then) and r.then < 1e4 for r in (*found.rows, *found.guarded)
         )  # all cells are told apart
-    least = optimum(s.persons, Goal("least", WISHES), ground)
+    least = optimum(s.persons, TargetSet("least", WISHES), ground)
     check(least, least.plan.cost)
     assert least.value <= 1
 
@@ -103,14 +103,16 @@ def test_what_is_kept_and_held_is_to_the_last_digit() -> None:
         tuple((d.level, d.query) for d in s.persons.plan.plain if d.level == "Block"),
     )
     for objective in ("best", "spare", "least"):
-        found = optimum(s.persons, Goal(objective, WISHES, keep=(keep,), hold=hold), ground)
+        found = optimum(s.persons, TargetSet(objective, WISHES, keep=(keep,), hold=hold), ground)
         check(found, found.plan.cost)
         now, then = ({(d.level, d.query): d.cost for d in p.plain} for p in (found.now, found.plan))
         assert then[keep] >= now[keep]
         assert all(then[pair] == now[pair] for pair in hold)
         if objective == "spare":
-            assert all(then[pair] >= cost for pair, cost in now.items() if pair not in found.idle)
-            assert ("State", "total") in found.idle
+            assert all(
+                then[pair] >= cost for pair, cost in now.items() if pair not in found.redundant
+            )
+            assert ("State", "total") in found.redundant
 
 
 def test_records_that_are_added_or_removed_are_half_as_costly() -> None:
@@ -119,17 +121,19 @@ def test_records_that_are_added_or_removed_are_half_as_costly() -> None:
     for neighbours in ("bounded", "unbounded"):
         s = spec(f"budget.neighbours={neighbours}")
         ground = optimising.of_units(s, s.persons, NATION)
-        found.append(optimum(s.persons, Goal("best", WISHES), ground))
+        found.append(optimum(s.persons, TargetSet("best", WISHES), ground))
         draw = next(d for d in s.persons.plan.plain if (d.level, d.query) == ("US", "detailed"))
-        j = ground.draws.pairs.index(("US", "detailed"))
+        j = ground.measurements.pairs.index(("US", "detailed"))
         rho = np.array([float(d.cost) for d in s.persons.plan.plain])
-        assert ground.draws.precision(rho)[j] == pytest.approx(1 / draw.variance)
+        assert ground.measurements.precision(rho)[j] == pytest.approx(1 / draw.variance)
     one, other = found
     assert other.value == pytest.approx(one.value, rel=1e-3)
     for a, b in zip(one.rows, other.rows, strict=True):
         assert b.now == pytest.approx(a.now / np.sqrt(2))
     limit = optimum(
-        s.persons, Goal("best", (Wish(Estimand("Tract", "total"), sd=1.0), *WISHES)), ground
+        s.persons,
+        TargetSet("best", (AccuracyTarget(Estimand("Tract", "total"), sd=1.0), *WISHES)),
+        ground,
     )
     assert limit.rows[0].then <= 1.001
 
@@ -153,7 +157,7 @@ def test_a_lowest_level_without_a_query_that_tells_all_apart_is_refused() -> Non
     keys = ['budget.queries.Block={total="1/2", votingage="1/2"}', TABULATION]
     s = spec(*keys)
     with pytest.raises(UserError, match="no query tells every cell apart"):
-        optimum(s.persons, Goal("best", WISHES), optimising.of_units(s, s.persons, NATION))
+        optimum(s.persons, TargetSet("best", WISHES), optimising.of_units(s, s.persons, NATION))
 
 
 def test_so_is_the_level_of_units_whose_only_children_are_bypassed(worlds: Worlds) -> None:
@@ -163,39 +167,45 @@ def test_so_is_the_level_of_units_whose_only_children_are_bypassed(worlds: World
         "geography.spine=optimized",
     )
     with pytest.raises(UserError, match="Block_Group: no query tells every cell apart"):
-        optimum(s.persons, Goal("best", WISHES), ground)
+        optimum(s.persons, TargetSet("best", WISHES), ground)
 
 
 def test_areas_are_known_by_their_kind(worlds: Worlds) -> None:
     s, ground = over_data(worlds, TABULATION)
-    place = Wish(Estimand("Place", "total", areas=True))
-    found = optimum(s.persons, Goal("best", (place, *WISHES)), ground)
+    place = AccuracyTarget(Estimand("Place", "total", areas=True))
+    found = optimum(s.persons, TargetSet("best", (place, *WISHES)), ground)
     check(found, s.persons.plan.cost)
     assert found.rows[0].then < found.rows[0].now
     with pytest.raises(UserError, match="no areas 'Plaza'"):
-        optimum(s.persons, Goal("best", (Wish(Estimand("Plaza", "total", areas=True)),)), ground)
-    some = Wish(Estimand("Place", "total", areas=True, says="1 to 500 persons"))
+        optimum(
+            s.persons,
+            TargetSet("best", (AccuracyTarget(Estimand("Plaza", "total", areas=True)),)),
+            ground,
+        )
+    some = AccuracyTarget(Estimand("Place", "total", areas=True, says="1 to 500 persons"))
     with pytest.raises(UserError, match="not known before they are counted"):
-        optimum(s.persons, Goal("best", (some,)), ground)
+        optimum(s.persons, TargetSet("best", (some,)), ground)
     numbers = optimising.of_units(s, s.persons, NATION)
     with pytest.raises(UserError, match="areas need real blocks"):
-        optimum(s.persons, Goal("best", (place,)), numbers)
+        optimum(s.persons, TargetSet("best", (place,)), numbers)
 
 
 def test_a_release_predicts_published_counts_and_knows_how_large_areas_are(worlds: Worlds) -> None:
     run = worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand")
     s = spec()
     ground = optimising.of_release(s, "persons", open_release(run / "release"))
-    some = Wish(Estimand("Place", "total", areas=True, says="1 to 500 persons"))
-    found = optimum(s.persons, Goal("best", (some, *WISHES)), ground)
+    some = AccuracyTarget(Estimand("Place", "total", areas=True, says="1 to 500 persons"))
+    found = optimum(s.persons, TargetSet("best", (some, *WISHES)), ground)
     check(found, s.persons.plan.cost)
     for row in found.rows:
         assert row.predicted is not None
         assert 0 < row.predicted[0] <= row.now * (1 + 1e-9)  # fewer cells are known better
     assert "specification" in ground.made_from[0]
-    none = Wish(Estimand("Place", "total", areas=True, says="900,000 to 1,000,000 persons"))
+    none = AccuracyTarget(
+        Estimand("Place", "total", areas=True, says="900,000 to 1,000,000 persons")
+    )
     with pytest.raises(UserError, match="no area of Place has 900,000 to 1,000,000 persons"):
-        optimum(s.persons, Goal("best", (none,)), ground)
+        optimum(s.persons, TargetSet("best", (none,)), ground)
 
 
 TABLE = """
@@ -254,7 +264,13 @@ def test_a_plan_is_the_same_without_the_persons(tmp_path: Path) -> None:
         ground = optimising.of_data(s, "persons", [path], Silent())
         found = optimum(
             s.persons,
-            Goal("best", (Wish(Estimand("County", "sex")), Wish(Estimand("Block", "total")))),
+            TargetSet(
+                "best",
+                (
+                    AccuracyTarget(Estimand("County", "sex")),
+                    AccuracyTarget(Estimand("Block", "total")),
+                ),
+            ),
             ground,
         )
         made.append(
@@ -377,15 +393,17 @@ def test_rhode_island_is_what_was_computed_independently(
     ground = optimising.of_data(s, "persons", [path], Silent())
     rho = np.array([float(d.cost) for d in s.persons.plan.plain])
     asked = [Estimand(lv, q) for lv in VARIANCES for q in QUERIES]
-    f = ground.model(asked).variances(ground.draws.precision(rho))
+    f = ground.model(asked).variances(ground.measurements.precision(rho))
     assert f == pytest.approx(np.ravel(list(VARIANCES.values())), rel=1e-6)
     monkeypatch.setitem(optimising.GAPS, "tree", (1e-2, 400))
-    found = optimum(s.persons, Goal("least", tuple(Wish(Estimand(*w)) for w in POLICY)), ground)
+    found = optimum(
+        s.persons, TargetSet("least", tuple(AccuracyTarget(Estimand(*w)) for w in POLICY)), ground
+    )
     check(found, found.plan.cost)
     assert found.value == pytest.approx(0.6458, rel=1e-2)
     assert found.bound <= 0.645777 + 1e-6
     assert found.bound >= 0.645777 * 0.99
-    assert ("State", "total") in found.idle
+    assert ("State", "total") in found.redundant
 
 
 # --- what the search reaches, and what it says on the way
@@ -411,8 +429,12 @@ def test_prices_of_the_least_total_are_those_of_a_gap_that_is_reached() -> None:
     """Not the multipliers that a search begins with: what costs something is at its limit."""
     s = spec(TABULATION)
     heard = Heard()
-    goal = Goal("least", tuple(Wish(Estimand(*w)) for w in POLICY), guard={"everything": 1.0})
-    found = optimum(s.persons, goal, optimising.of_units(s, s.persons, NATION), progress=heard)
+    target_set = TargetSet(
+        "least", tuple(AccuracyTarget(Estimand(*w)) for w in POLICY), guard={"everything": 1.0}
+    )
+    found = optimum(
+        s.persons, target_set, optimising.of_units(s, s.persons, NATION), progress=heard
+    )
     rows = (*found.rows, *found.guarded)
     assert found.value - found.bound <= 1e-3 * found.value
     assert sum(r.price for r in rows) == pytest.approx(1)
@@ -428,10 +450,10 @@ def test_prices_of_the_least_total_are_those_of_a_gap_that_is_reached() -> None:
 @pytest.mark.parametrize("guard", [1.5, 5.0])
 def test_guards_above_one_with_blocks_free_are_solved_to_the_gap(guard: float) -> None:
     s = spec(TABULATION)
-    wishes = tuple(Wish(Estimand(*w)) for w in POLICY)
+    targets = tuple(AccuracyTarget(Estimand(*w)) for w in POLICY)
     found = optimum(
         s.persons,
-        Goal("best", wishes, guard={"everything": guard}),
+        TargetSet("best", targets, guard={"everything": guard}),
         optimising.of_units(s, s.persons, NATION),
     )
     check(found, s.persons.plan.cost)

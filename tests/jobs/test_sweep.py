@@ -21,7 +21,7 @@ from das.evaluate.theory import moments
 from das.files.measurements import nmf
 from das.files.run.ledger import measurements
 from das.files.run.run_directory import RunDirectory
-from das.jobs.sweep import Swept, sweep
+from das.jobs.sweep import SweepResult, sweep
 from das.model.error_rows import ErrorRow
 from das.model.measurement import Measurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN
@@ -44,7 +44,7 @@ def data(root: Path, spec: RunSpec) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def swept(spec: RunSpec, data: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Swept:
+def swept(spec: RunSpec, data: list[Path], tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
     """One budget, both methods, twice, in two processes. Nobody changes it."""
     out = tmp_path_factory.mktemp("sweep") / "sweep"
     return sweep(
@@ -59,7 +59,7 @@ def swept(spec: RunSpec, data: list[Path], tmp_path_factory: pytest.TempPathFact
 
 
 def test_the_noise_is_what_theory_says_at_every_level_and_query(
-    spec: RunSpec, data: list[Path], swept: Swept, tmp_path: Path
+    spec: RunSpec, data: list[Path], swept: SweepResult, tmp_path: Path
 ) -> None:
     """Each mean absolute error is within its sampling error of that of its noise, and so are all
     together, which are 100,000 answers and would be ten standard deviations away from noise 3
@@ -93,7 +93,7 @@ def off_by(rows: list[ErrorRow], factor: float) -> float:
     return excess / variance**0.5
 
 
-def test_the_table_is_long_and_the_summary_has_intervals(swept: Swept) -> None:
+def test_the_table_is_long_and_the_summary_has_intervals(swept: SweepResult) -> None:
     table = pd.read_csv(swept.table, dtype={"budget_exact": str})
     assert len(table) == len(swept.rows)
     runs = table[["budget_exact", "method", "repeat"]].drop_duplicates()
@@ -114,7 +114,7 @@ def test_the_table_is_long_and_the_summary_has_intervals(swept: Swept) -> None:
     ] == pytest.approx(means[(*one, "postprocessed", "all")] - noisy[(*one, "nmf", "all")])
 
 
-def test_intervals_of_the_estimates_cover(swept: Swept) -> None:
+def test_intervals_of_the_estimates_cover(swept: SweepResult) -> None:
     rows = [
         r.error
         for r in swept.rows
@@ -125,7 +125,7 @@ def test_intervals_of_the_estimates_cover(swept: Swept) -> None:
     assert 0.86 < np.average([r.coverage for r in many], weights=[r.n for r in many]) < 0.94
 
 
-def test_the_statement_adds_up_every_run(swept: Swept) -> None:
+def test_the_statement_adds_up_every_run(swept: SweepResult) -> None:
     said = json.loads(swept.statement.read_text())
     each = [
         json.loads(
@@ -147,7 +147,7 @@ def test_the_statement_adds_up_every_run(swept: Swept) -> None:
         assert words in swept.page.read_text()
 
 
-def test_methods_share_a_noise_and_repeats_do_not(swept: Swept) -> None:
+def test_methods_share_a_noise_and_repeats_do_not(swept: SweepResult) -> None:
     """The same measurements to the byte, hence the same errors of the noise; a release of its own
     for each, that verifies."""
     runs = swept.table.parent / "runs"
@@ -170,7 +170,7 @@ def test_methods_share_a_noise_and_repeats_do_not(swept: Swept) -> None:
     assert nmf_errors["topdown", 0] == nmf_errors["full-information", 0] != nmf_errors["topdown", 1]
 
 
-def test_methods_are_compared_on_one_noise(swept: Swept) -> None:
+def test_methods_are_compared_on_one_noise(swept: SweepResult) -> None:
     assert swept.paired is not None
     found = pd.read_csv(swept.paired, dtype={"budget_exact": str})
     assert set(found["method"]) == {"full-information"}
@@ -194,7 +194,7 @@ def test_methods_are_compared_on_one_noise(swept: Swept) -> None:
 
 
 def test_a_method_that_joins_a_sweep_takes_its_noise(
-    spec: RunSpec, data: list[Path], swept: Swept, tmp_path: Path
+    spec: RunSpec, data: list[Path], swept: SweepResult, tmp_path: Path
 ) -> None:
     """Resumed with one more method, nothing is measured: neither where a run is finished, nor where
     it was lost and its noise is with the other method's run."""
@@ -228,13 +228,13 @@ def test_a_lost_attempt_goes_with_the_noise_to_the_other_method(
         schema: Schema,
         spine: Spine,
         measurements: Iterable[Measurement],
-        shard: int,
+        subtree: int,
         **more: Any,
     ) -> dict[str, str]:
         if level == "County":
             assert list(measurements)
             raise KeyboardInterrupt
-        return good(root, level, schema, spine, measurements, shard, **more)
+        return good(root, level, schema, spine, measurements, subtree, **more)
 
     monkeypatch.setattr(nmf, "write", torn)
     with pytest.raises(KeyboardInterrupt):
@@ -278,13 +278,13 @@ def test_finished_runs_are_kept_and_others_made_again(
         schema: Schema,
         spine: Spine,
         measurements: Iterable[Measurement],
-        shard: int,
+        subtree: int,
         **more: Any,
     ) -> dict[str, str]:
         if "rho-2" in str(root) and level == "County":
             assert list(measurements)
             raise KeyboardInterrupt
-        return good(root, level, schema, spine, measurements, shard, **more)
+        return good(root, level, schema, spine, measurements, subtree, **more)
 
     monkeypatch.setattr(nmf, "write", torn)
     with pytest.raises(KeyboardInterrupt):
@@ -315,7 +315,7 @@ def test_finished_runs_are_kept_and_others_made_again(
 
 
 def test_a_sweep_of_other_data_or_settings_is_not_resumed(
-    spec: RunSpec, data: list[Path], swept: Swept, tmp_path: Path
+    spec: RunSpec, data: list[Path], swept: SweepResult, tmp_path: Path
 ) -> None:
     out = tmp_path / "copy"
     (out / "runs").mkdir(parents=True)
@@ -335,7 +335,9 @@ def test_methods_that_are_none(spec: RunSpec, tmp_path: Path, methods: tuple[str
     assert not (tmp_path / "s").exists()
 
 
-def test_a_run_that_was_made_stays_counted(spec: RunSpec, data: list[Path], swept: Swept) -> None:
+def test_a_run_that_was_made_stays_counted(
+    spec: RunSpec, data: list[Path], swept: SweepResult
+) -> None:
     """Resumed with a smaller grid, the statement would forget what the other runs have spent."""
     before = swept.statement.read_text()
     for budgets, methods, repeats in (

@@ -121,17 +121,19 @@ def test_a_size_is_how_many_thresholds_are_reached(thresholds: list[int], count:
 
 def test_the_draws_of_a_level_cost_what_it_costs() -> None:
     p = plan()
-    assert [d.query for d in p.draws] == [ONLY, FIRST, "t2"]
-    assert p.draw(ONLY).cost == p.draw(FIRST).cost + p.draw("t2").cost == p.cost
-    assert p.draw(ONLY).parameter == Fraction(9, 1) / (2 * p.cost)
-    assert p.draw(FIRST).parameter == 9 / (2 * p.cost / 10)
-    assert p.draw("t2").parameter == 9 / (2 * p.cost * 9 / 10)
+    assert [d.query for d in p.measurements] == [ONLY, FIRST, "t2"]
+    assert (
+        p.measurement(ONLY).cost == p.measurement(FIRST).cost + p.measurement("t2").cost == p.cost
+    )
+    assert p.measurement(ONLY).parameter == Fraction(9, 1) / (2 * p.cost)
+    assert p.measurement(FIRST).parameter == 9 / (2 * p.cost / 10)
+    assert p.measurement("t2").parameter == 9 / (2 * p.cost * 9 / 10)
     assert p.level == "TRACT detailed"
 
 
 def test_where_the_size_is_known_there_is_one_draw() -> None:
     p = plan(Fraction(0), TENURE, mechanism=GEOMETRIC)
-    assert [(d.query, d.cost, d.parameter) for d in p.draws] == [("t4", p.cost, 9 / p.cost)]
+    assert [(d.query, d.cost, d.parameter) for d in p.measurements] == [("t4", p.cost, 9 / p.cost)]
     assert p.level == "TRACT detailed, t4"
 
 
@@ -188,9 +190,9 @@ def test_records_check_themselves(change: dict[str, object], says: str) -> None:
 
 
 def test_records_are_put_together() -> None:
-    both = GroupRecords.together([records(), records()], ["t2"])
+    both = GroupRecords.joined([records(), records()], ["t2"])
     assert both.cells["t2"].tolist() == [0, 45, 0, 45]
-    assert len(GroupRecords.together([], ["t3", "t4"])) == 0
+    assert len(GroupRecords.joined([], ["t3", "t4"])) == 0
     assert repr(both) == "<GroupRecords: confidential>"
 
 

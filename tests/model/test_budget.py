@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from das.errors import PrivacyError, SpecError
 from das.model.allocation import Allocation
-from das.model.budget import Draw, Neighbours, Plan, UnitPath, total
+from das.model.budget import Neighbours, PlannedMeasurement, UnitPath, total
 from das.model.ledger import Event, Ledger
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
+from das.model.plan import Plan
 from tests.strategies import allocations, fractions
 
 ONE, HALF = Fraction(1), Fraction(1, 2)
@@ -99,9 +100,9 @@ def test_a_plan_costs_its_budget_exactly(
 ) -> None:
     plan = Plan.of(total, mechanism, neighbours, allocation)
     assert plan.cost == total
-    assert sum((d.cost for d in plan.draws), Fraction(0)) == total
+    assert sum((d.cost for d in plan.measurements), Fraction(0)) == total
     moved = {Neighbours.BOUNDED: 2, Neighbours.UNBOUNDED: 1}[neighbours]
-    for d in plan.draws:
+    for d in plan.measurements:
         share = allocation.levels[d.level] * allocation.queries[d.level][d.query]
         assert d.cost == total * share
         # rho = s / (2 sigma^2) and epsilon = s / b, solved for neither: multiplied out
@@ -109,11 +110,11 @@ def test_a_plan_costs_its_budget_exactly(
             assert 2 * d.parameter * d.cost == moved
         else:
             assert d.parameter * d.cost == moved
-    assert [(d.level, d.query) for d in plan.draws] == [
+    assert [(d.level, d.query) for d in plan.measurements] == [
         (lv, q) for lv in allocation.levels for q in allocation.queries[lv]
     ]
     for level in allocation.levels:
-        assert plan.at(level) == tuple(d for d in plan.draws if d.level == level)
+        assert plan.at(level) == tuple(d for d in plan.measurements if d.level == level)
         assert (
             sum((d.cost for d in plan.at(level)), Fraction(0)) == total * allocation.levels[level]
         )
@@ -122,7 +123,9 @@ def test_a_plan_costs_its_budget_exactly(
 
 def test_scales_by_hand() -> None:
     def scales(mechanism: Mechanism, neighbours: Neighbours) -> list[Fraction]:
-        return [d.parameter for d in Plan.of(Fraction(4), mechanism, neighbours, SIMPLE).draws]
+        return [
+            d.parameter for d in Plan.of(Fraction(4), mechanism, neighbours, SIMPLE).measurements
+        ]
 
     assert scales(DISCRETE_GAUSSIAN, Neighbours.BOUNDED) == [HALF, 1, 1]
     assert scales(DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED) == [Fraction(1, 4), HALF, HALF]
@@ -152,7 +155,7 @@ def test_a_ledger_takes_a_whole_plan_and_nothing_more(
 ) -> None:
     plan = Plan.of(total, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, allocation)
     ledger = Ledger(total)
-    for d in plan.draws:
+    for d in plan.measurements:
         ledger.append(event(d.cost))
     assert ledger.cost == total == ledger.budget
     before = ledger.events
@@ -226,8 +229,8 @@ def drawn(
     unit_class: str = "all",
     query: str = "total",
     mechanism: Mechanism = GAUSSIAN,
-) -> Draw:
-    return Draw.priced(level, query, mechanism, BOUNDED, Fraction(cost), unit_class)
+) -> PlannedMeasurement:
+    return PlannedMeasurement.priced(level, query, mechanism, BOUNDED, Fraction(cost), unit_class)
 
 
 IRREGULAR = Plan(
@@ -251,11 +254,11 @@ def costs(plan: Plan) -> list[Fraction]:
 def test_a_plan_costs_what_its_dearest_path_does() -> None:
     assert costs(IRREGULAR) == [10, 10, 3]
     assert IRREGULAR.cost == 10
-    assert sum(d.cost for d in IRREGULAR.draws) == 19  # no record sees them all
+    assert sum(d.cost for d in IRREGULAR.measurements) == 19  # no record sees them all
     assert [d.query for d in IRREGULAR.on(PLAIN)] == ["total", "total", "detailed", "total"]
     assert IRREGULAR.levels == ("State", "Group", "Block")
     dearer = Plan(
-        BOUNDED, (*IRREGULAR.draws, drawn("Group", 9, "poor", "detailed")), IRREGULAR.paths
+        BOUNDED, (*IRREGULAR.measurements, drawn("Group", 9, "poor", "detailed")), IRREGULAR.paths
     )
     assert (dearer.cost, costs(dearer)) == (12, [10, 10, 12])
 
@@ -274,10 +277,10 @@ def test_scaling_keeps_the_paths_and_every_proportion(budget: Fraction) -> None:
     scaled = IRREGULAR.scaled(budget)
     assert (scaled.cost, scaled.paths) == (budget, IRREGULAR.paths)
     assert costs(scaled) == [c * budget / 10 for c in costs(IRREGULAR)]
-    assert [(d.place, d.query) for d in scaled.draws] == [
-        (d.place, d.query) for d in IRREGULAR.draws
+    assert [(d.place, d.query) for d in scaled.measurements] == [
+        (d.place, d.query) for d in IRREGULAR.measurements
     ]
-    assert all(2 * d.parameter * d.cost == 2 for d in scaled.draws)
+    assert all(2 * d.parameter * d.cost == 2 for d in scaled.measurements)
 
 
 @given(
@@ -291,7 +294,7 @@ def test_with_one_class_to_a_level_the_path_is_the_sum(
 ) -> None:
     plan = Plan.of(budget, mechanism, neighbours, allocation)
     assert plan.paths == (tuple((level, "all") for level in allocation.levels),)
-    assert plan.on(plan.paths[0]) == plan.draws
+    assert plan.on(plan.paths[0]) == plan.measurements
     assert all(plan.of_class(level) == plan.at(level) for level in plan.levels)
 
 
@@ -354,7 +357,7 @@ def test_a_bypassed_child_moves_its_share_up_and_no_path_changes() -> None:
     ],
 )
 def test_each_fault_of_paths_is_named(
-    draws: tuple[Draw, ...], paths: tuple[UnitPath, ...], message: str
+    draws: tuple[PlannedMeasurement, ...], paths: tuple[UnitPath, ...], message: str
 ) -> None:
     with pytest.raises(PrivacyError, match=f"(?s){message}"):
         Plan(BOUNDED, draws, paths)
@@ -383,16 +386,18 @@ def test_costs_in_two_currencies_do_not_add_up() -> None:
 
 def test_a_ledger_adds_up_by_path() -> None:
     ledger = Ledger(IRREGULAR.cost, paths=IRREGULAR.paths)
-    for d in IRREGULAR.draws:
+    for d in IRREGULAR.measurements:
         ledger.append(Event.of(d, "persons", 4, 2))
     assert ledger.cost == 10
-    assert [e.unit_class for e in ledger.events] == [d.unit_class for d in IRREGULAR.draws]
+    assert [e.unit_class for e in ledger.events] == [d.unit_class for d in IRREGULAR.measurements]
     ledger.append(Event.of(drawn("Group", 7, "poor"), "persons", 4, 2))  # its path has room
     for full in ("plain", "of one block"):
         with pytest.raises(PrivacyError, match="would spend 101/10 of a budget of 10"):
             ledger.append(
                 Event.of(
-                    Draw.priced("Group", "hhgq", GAUSSIAN, BOUNDED, Fraction(1, 10), full),
+                    PlannedMeasurement.priced(
+                        "Group", "hhgq", GAUSSIAN, BOUNDED, Fraction(1, 10), full
+                    ),
                     "persons",
                     4,
                     2,

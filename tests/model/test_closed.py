@@ -8,6 +8,7 @@ import ast
 import dataclasses
 import importlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,15 @@ import pytest
 
 import das
 from das.files.run.run_directory import RunDirectory
+from das.model.attribute import Attribute
 from das.model.closed import Closed, ClosedRows
 from das.model.confidential import Confidential
 from das.model.error_rows import ErrorRow
 from das.model.histogram import Histogram
 from das.model.records import Blocks, Extract, Records
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.release.outcome import Outcome
-from das.truth.assessment import Assessed
+from das.truth.assessment import AssessmentInput
 
 PACKAGE = Path(das.__file__).parent
 #: Where errors are computed or true counts are held in the open: every dataclass there is closed,
@@ -106,7 +108,10 @@ def test_what_a_run_returns_is_a_line() -> None:
     assert not any(x in repr(outcome) for x in ("98765", "12345", "Block"))
     assert repr(ClosedRows(outcome.rows["persons"])) == "<9000 rows: confidential>"
     assert repr(outcome.rows["persons"][0]) == "<ErrorRow: confidential>"
-    assert "private=True" in repr(outcome)
+    assert "NOT PRIVATE" not in repr(outcome) + outcome._repr_html_()
+    seeded = replace(outcome, private=False)
+    assert repr(seeded).startswith("NOT PRIVATE")
+    assert "NOT PRIVATE" in seeded._repr_html_()
 
 
 def test_true_counts_do_not_print() -> None:
@@ -119,7 +124,9 @@ def test_true_counts_do_not_print() -> None:
     extract = Extract(
         Blocks({"Block": np.array(["1"])}, np.array([[98765, 0]])), Confidential(records), {}, ()
     )
-    held = Assessed(None, {}, {"persons": {"Block": Confidential(h)}}, {"persons": {"Block": h}})  # type: ignore[arg-type]
+    held = AssessmentInput(
+        None, {}, {"persons": {"Block": Confidential(h)}}, {"persons": {"Block": h}}
+    )  # type: ignore[arg-type]
     for value in (records, h, extract, extract.blocks, held, [h], {"a": records}):
         assert "98765" not in repr(value)
         assert len(repr(value)) < 100

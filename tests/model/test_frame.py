@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from das.errors import InputError, SpecError
 from das.geography import tabulation
 from das.model import frame
-from das.model.budget import Neighbours, Plan
+from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.names import Names
+from das.model.plan import Plan
 from das.model.records import Blocks
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -208,14 +209,14 @@ def test_a_plan_shares_its_budget_exactly() -> None:
     plan = Plan.of_rho(
         "1/2", {"A": "1/4", "B": "3/4"}, {"A": ["total"], "B": {"total": "0.1", "sex": "9/10"}}
     )
-    assert [(d.level, d.query, d.cost) for d in plan.draws] == [
+    assert [(d.level, d.query, d.cost) for d in plan.measurements] == [
         ("A", "total", Fraction(1, 8)),
         ("B", "total", Fraction(3, 80)),
         ("B", "sex", Fraction(27, 80)),
     ]
     assert (plan.mechanism, plan.neighbours) == (DISCRETE_GAUSSIAN, Neighbours.BOUNDED)
     same = Plan.of_epsilon(3, ["A", "B", "C"], ["total", "sex"], "unbounded")
-    assert {d.cost for d in same.draws} == {Fraction(1, 2)}
+    assert {d.cost for d in same.measurements} == {Fraction(1, 2)}
     assert (same.mechanism, same.cost) == (GEOMETRIC, 3)
     assert (
         repr(plan)

@@ -47,7 +47,7 @@ def test_shares_of_every_path_sum_to_one_and_only_only_children_are_bypassed(spi
         for depth, level in enumerate(spine.levels):
             unit = above[depth][leaf]
             (unit_class,) = [name for name, where in tree.classes(level).items() if where[unit]]
-            held += chains.held(spine.levels, level, unit_class)
+            held += chains.measured_levels(spine.levels, level, unit_class)
             alone = depth > 0 and (spine.parent[depth] == spine.parent[depth][unit]).sum() == 1
             assert (unit_class == chains.UNMEASURED) == alone == (not tree.measured(level)[unit])
         assert held == list(spine.levels)

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import SpecError
+from das.model.attribute import Attribute
 from das.model.grouping import Grouping
 from das.model.query import Query
-from das.model.schema import E2E_1940, PL94, Attribute, Schema
+from das.model.redistricting import E2E_1940, PL94
+from das.model.schema import Schema
 from tests.oracles import dense
 from tests.strategies import queries, schemas
 

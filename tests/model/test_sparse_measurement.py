@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.model.answers import SparseAnswers
 from das.model.sparse_measurement import (
-    Recorded,
+    RecordingSource,
     SparseMeasurement,
     SparseMeasurements,
     SparseSource,
@@ -51,11 +51,11 @@ class Oracle:
 
 @given(st.lists(st.lists(st.sampled_from(MEASURED), max_size=9), max_size=5))
 def test_what_was_recorded_is_what_was_said_and_nothing_else(requests: list[list[int]]) -> None:
-    recorded: SparseSource = Recorded(Oracle())
+    recorded: SparseSource = RecordingSource(Oracle())
     for asked in requests:
         at = np.array(asked, dtype=np.int64)
         assert (recorded.answers("L", "q", at // CELLS, at % CELLS) == value(at)).all()
-    assert isinstance(recorded, Recorded)
+    assert isinstance(recorded, RecordingSource)
     kept: SparseSource = SparseMeasurements.of(recorded.of("L"))
     assert kept.queries("L") == ("q", "r")
     assert kept.shape("L", "q") == kept.shape("L", "r") == (UNITS, CELLS)
@@ -68,7 +68,7 @@ def test_what_was_recorded_is_what_was_said_and_nothing_else(requests: list[list
         else:
             with pytest.raises(
                 InputError,
-                match=r"1 of 1 answers were not revealed.*\n.*no other can be known any more",
+                match=r"1 of 1 answers were not measured.*\n.*they can no longer be known",
             ):
                 kept.answers("L", "q", unit, cell)
 
@@ -82,7 +82,9 @@ def test_one_measurement_by_its_parts() -> None:
     assert m.values.tolist() == value(np.array([3, 10, 17])).tolist()
     assert repr(m) == "<SparseMeasurement: 'q' at L, 3 answers of 4 units>"
     assert not m.values.flags.writeable
-    with pytest.raises(InputError, match="2 of 3 answers were not revealed, as answer 4 of unit 0"):
+    with pytest.raises(
+        InputError, match="2 of 3 answers were not measured, such as answer 4 of unit 0"
+    ):
         m.answers(np.array([0, 3, 3]), np.array([4, 2, 4]))
 
 

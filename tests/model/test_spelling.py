@@ -3,7 +3,7 @@
 import pytest
 
 from das.errors import UserError
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.model.spelling import named, product, query
 
 LEVELS = ("US", "State", "County", "Block_Group", "Block", "County_Subdivision")

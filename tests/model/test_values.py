@@ -27,8 +27,8 @@ from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurement
 from das.model.records import Blocks, Extract, Records
+from das.model.redistricting import H1, PL94
 from das.model.release import Release
-from das.model.schema import H1, PL94
 from das.model.solution import Certificate, Solution, Status
 from das.model.source import Source
 from das.model.spine import Spine

@@ -359,13 +359,13 @@ def test_every_label_has_its_own_bits_and_none_those_of_a_chunk() -> None:
     ],
 )
 def test_what_is_no_coordinate_is_refused(positions: NDArray[Any]) -> None:
-    with pytest.raises(InputError, match="noise on request"):
+    with pytest.raises(InputError, match="noise on demand"):
         WIDE.at(positions)
 
 
 @pytest.mark.parametrize("first, last", [(-1, 3), (3, 2), (0, SIZE + 1), (2**64 - 8, 2**64)])
 def test_what_is_no_stretch_is_refused(first: int, last: int) -> None:
-    with pytest.raises(InputError, match="noise on request"):
+    with pytest.raises(InputError, match="noise on demand"):
         WIDE.dense(first, last)
 
 

@@ -16,19 +16,22 @@ from das.model.areas import Areas
 from das.release import area_page
 from das.release.area_counts import AreaCounts, counts
 from das.release.area_statistics import statistics, unasked
-from das.release.post import Opened, open_release
+from das.release.opened import OpenedRelease, open_release
+from das.release.own_replicates import OwnReplicates
 from das.report.area_page import AreaCell, AreaSection, PlanSummary, area_html
 from tests.worlds import Worlds
 
 
 @pytest.fixture(scope="module")
-def opened(worlds: Worlds) -> Opened:
+def opened(worlds: Worlds) -> OpenedRelease:
     return open_release(worlds.run("run.seed=1", data="three thousand") / "release")
 
 
-def of(opened: Opened, units: np.ndarray, area: np.ndarray) -> AreaCounts:  # type: ignore[type-arg]
+def of(opened: OpenedRelease, units: np.ndarray, area: np.ndarray) -> AreaCounts:  # type: ignore[type-arg]
     codes = np.array([f"d{i}" for i in range(int(area.max()) + 1)])
-    return counts(opened, Areas("ward", codes, area, units), statistics(opened, unasked(opened)))
+    source = OwnReplicates.of(opened)
+    areas = Areas("ward", codes, area, units)
+    return counts(source, areas, statistics(source, unasked(source)))
 
 
 def words(page: str) -> str:
@@ -37,13 +40,14 @@ def words(page: str) -> str:
     )
 
 
-def test_a_plan_has_its_ideal_and_its_deviations(opened: Opened) -> None:
+def test_a_plan_has_its_ideal_and_its_deviations(opened: OpenedRelease) -> None:
     n = opened.spine.units("Block")
     found = of(opened, np.arange(n), np.arange(n) % 4)
-    text = words(area_page.page(opened, found))
+    text = words(area_page.page(OwnReplicates.of(opened), found))
     total = found.columns[0].value
     ideal = total.mean()
     assert "NOT PRIVATE" in text
+    assert "Intervals of published counts have not been made for this release" in text
     assert f"Ideal population {ideal:,.1f} (the population of all districts is exact)" in text
     assert (
         f"{total.max() - total.min():,} persons, {100 * (total.max() - total.min()) / ideal:.2f} %"
@@ -66,12 +70,12 @@ def test_a_plan_has_its_ideal_and_its_deviations(opened: Opened) -> None:
     assert "Housing units" in text
 
 
-def test_areas_that_overlap_or_leave_somebody_out_are_no_plan(opened: Opened) -> None:
+def test_areas_that_overlap_or_leave_somebody_out_are_no_plan(opened: OpenedRelease) -> None:
     n = opened.spine.units("Block")
     twice = of(opened, np.append(np.arange(n), 0), np.append(np.arange(n) % 4, 1))
-    assert "Ideal population" not in area_page.page(opened, twice)
+    assert "Ideal population" not in area_page.page(OwnReplicates.of(opened), twice)
     half = of(opened, np.arange(n // 2), np.arange(n // 2) % 4)
-    assert "Ideal population" not in area_page.page(opened, half)
+    assert "Ideal population" not in area_page.page(OwnReplicates.of(opened), half)
 
 
 def test_what_is_wide_outside_exact_or_not_told() -> None:
@@ -94,7 +98,7 @@ def test_what_is_wide_outside_exact_or_not_told() -> None:
     text = words(page)
     assert "1 of 3 intervals are wide" in text
     assert all(
-        t in text for t in ("104: 101 to 107 &#x2691;", "12: 7 to 17 wide", "exact", "not told")
+        t in text for t in ("104: 101 to 107 &#x2691;", "12: 7 to 17 wide", "exact", "no estimate")
     )
     assert "NOT PRIVATE" not in text
 

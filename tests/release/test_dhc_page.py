@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +25,14 @@ from das.model.solution import Certificate, Certificates
 from das.model.spine import Spine
 from das.release import dhc_page
 from das.release.dhc_files import DhcCounts
+from das.report import dhc_lookup
 from das.report.dhc_page import worst
 from das.report.dhc_places import median_age
+from das.report.template import upward
 from das.spec import load
 from tests.dhc_small import PRISON, counted, simulated, tree
 from tests.oracles import gaussian_pmf
-from tests.report.parsed import Page, assert_sound
+from tests.report.parsed import Page, assert_sound, unpack
 from tests.statements import one_draw
 from tests.worlds import ROOT
 
@@ -66,6 +70,14 @@ def written(out: Path, spine: Spine, counts: DhcCounts, **given: object) -> str:
     return (out / "report.html").read_text(encoding="utf-8")
 
 
+def at_the_usual_delta() -> str:
+    """What the page says of the whole guarantee."""
+    document = one_draw(mechanism=DISCRETE_GAUSSIAN)
+    last = list(document.guarantee.values())[-1]
+    (row,) = (e for e in last.epsilon if e.delta == Fraction(1, 10**10))
+    return f"ε = {upward(row.pld[1])} at δ = 1e-10"
+
+
 def rows(page: str) -> dict[str, list[str]]:
     """The table of places, by name."""
     table = page.partition("<h2>Every county</h2>")[2].partition("</table>")[0]
@@ -85,8 +97,57 @@ def test_it_is_whole_and_needs_nothing_from_elsewhere(
     assert written(tmp_path, spine, counts) == page
     text = Page(page).text
     assert one_draw(mechanism=DISCRETE_GAUSSIAN).total == Fraction(1, 4)
-    assert "Measured with ρ = 0.25 (" in text
+    assert "Budget ρ = 0.25 " in text
+    assert re.findall(r"ε = [\d.]+ at δ = 1e-10", text) == [at_the_usual_delta()]
     assert WARNING not in text
+
+
+def test_the_look_up_has_headline_counts_of_every_place(
+    page: str, spine: Spine, counts: DhcCounts
+) -> None:
+    """All levels; classes add up to the totals, and ages are those of the records."""
+    data = json.loads(Page(page).scripts[0])
+    assert [level["name"] for level in data["levels"]] == list(spine.levels)
+    assert data["example"][0] == "County"
+    for level in data["levels"]:
+        n = spine.units(level["name"])
+        of = {
+            (q["records"], q["name"]): unpack(q["published"]).reshape(-1, n).T
+            for q in level["queries"]
+        }
+        for records, parts in (
+            ("persons", ("sex", "age")),
+            ("households", ("tenure", "type")),
+            ("housing units", ("occupancy",)),
+        ):
+            total = of[records, "total"][:, 0].tolist()
+            assert all(of[records, part].sum(axis=1).tolist() == total for part in parts)
+        persons = counts["persons"][level["name"]]
+        assert persons.totals().tolist() == of["persons", "total"][:, 0].tolist()
+        unit = np.repeat(np.arange(n), np.diff(persons.indptr))
+        _, _, age, *_ = np.unravel_index(persons.cell, DHCP.shape)
+        for j, (low, high) in enumerate(pairwise([0, 5, 18, 25, 35, 45, 55, 65, 75, 85, 200])):
+            some = (age >= low) & (age < high)
+            want = np.bincount(unit[some], weights=persons.count[some], minlength=n)
+            assert of["persons", "age"][:, j].tolist() == want.tolist()
+
+
+def test_a_large_level_is_left_to_the_tables(
+    tmp_path: Path, spine: Spine, counts: DhcCounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dhc_lookup, "MOST_UNITS", 5)
+    text = written(tmp_path, spine, counts)
+    assert len(json.loads(Page(text).scripts[0])["levels"]) < len(spine.levels)
+    assert "This page has no room for" in Page(text).text
+
+
+def test_places_of_one_name_are_told_apart() -> None:
+    two = Spine.from_frame(
+        {"State": ["01", "02", "02"], "County": ["01001", "02001", "02002"], "called": list("WWX")},
+        ("US", "State", "County"),
+        {"County": "called"},
+    )
+    assert dhc_page._called(two, "County") == ["W, 01", "W, 02", "X"]
 
 
 def test_numbers_of_places_are_those_of_the_records(

@@ -1,5 +1,5 @@
-"""Replicates of the demographic file: noise of the plan's law, of nobody's key; what is tied is
-tied; intervals are those of the replicates.
+"""Replicates of the DHC: noise of the plan's law, of nobody's key; what is held fixed is
+fixed; intervals are those of the replicates.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from das.model.histogram import Histogram
 from das.release import replicates, verify
 from das.release.dhc import OpenedDhc, open_dhc, tenures
 from das.release.dhc_replicates import DhcReplicates
-from das.release.replicate_source import PAGE, AskedIntervals, PublicNoise
-from das.release.replicates import RedrawnOnRequest, SeededNoise, make
+from das.release.replicate_source import PAGE, IntervalOptions, PublicNoise
+from das.release.replicates import NewNoiseOnDemand, SeededNoise, make
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcEstimation
 from tests.commands import Commands
 from tests.release.test_interval_files import check_dictionary
 from tests.worlds import Worlds
 
 CHOSEN = {"tables": ("P12",), "levels": ("County",)}
-ASKED = AskedIntervals(2, seed=5, coverage=0.9, **CHOSEN)
+ASKED = IntervalOptions(2, seed=5, coverage=0.9, **CHOSEN)
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +77,13 @@ def drawn(run: Path, opened: OpenedDhc) -> list[dict[str, Histogram]]:
 
 def source(
     opened: OpenedDhc, counts: Mapping[str, Histogram], name: str, number: int = 1, seed: int = 5
-) -> RedrawnOnRequest:
+) -> NewNoiseOnDemand:
     levels = counts[name].upward(opened.spine)
     noise = SeededNoise(seed, number)
-    return RedrawnOnRequest(opened.spec.universe(name), opened.spine, levels, noise)
+    return NewNoiseOnDemand(opened.spec.universe(name), opened.spine, levels, noise)
 
 
-def every(of: RedrawnOnRequest, level: str, query: str) -> tuple[np.ndarray, np.ndarray]:
+def every(of: NewNoiseOnDemand, level: str, query: str) -> tuple[np.ndarray, np.ndarray]:
     """All coordinates of a query."""
     units, answers = of.shape(level, query)
     unit, answer = np.divmod(np.arange(units * answers), answers)
@@ -157,7 +157,7 @@ def test_streams_share_no_noise(
     monkeypatch.setattr(replicates, "LIMIT", 460)  # 13 blocks of 35 answers of units
     size, found = 455, []
 
-    def noise(of: RedrawnOnRequest, level: str, query: str, first: int = 0) -> Any:
+    def noise(of: NewNoiseOnDemand, level: str, query: str, first: int = 0) -> Any:
         unit, answer = np.divmod(np.arange(first, first + size), of.shape(level, query)[1])
         true = (
             of.counts[level]
@@ -207,9 +207,12 @@ def test_what_is_tied_is_tied_in_every_replicate(
     for found in drawn[1:]:
         for u in (persons, units):
             assert np.array_equal(
-                found[u.name].sparse(u.schema.query(u.tie)).dense(), opened.tied[u.name].dense()
+                found[u.name].sparse(u.schema.query(u.fixed_query)).dense(),
+                opened.fixed[u.name].dense(),
             )
-        by_tenure = found[HOUSEHOLDS].sparse(households.schema.query(households.tie)).dense()
+        by_tenure = (
+            found[HOUSEHOLDS].sparse(households.schema.query(households.fixed_query)).dense()
+        )
         assert np.array_equal(by_tenure, tenures(found[UNITS]).dense())
         level = np.unravel_index(found[PERSONS].cell, persons.schema.shape)[
             persons.schema.axis("relgq")
@@ -246,8 +249,10 @@ def test_the_method_is_that_of_the_release(
     of = DhcReplicates.of(dataclasses.replace(opened, spec=informed))
     found = of.again(counts, SeededNoise(5, 2))
     assert not found[PERSONS].same_as(drawn[2][PERSONS])
-    tie = opened.spec.universe(PERSONS).schema.query(opened.spec.universe(PERSONS).tie)
-    assert np.array_equal(found[PERSONS].sparse(tie).dense(), opened.tied[PERSONS].dense())
+    fixed_query = opened.spec.universe(PERSONS).schema.query(
+        opened.spec.universe(PERSONS).fixed_query
+    )
+    assert np.array_equal(found[PERSONS].sparse(fixed_query).dense(), opened.fixed[PERSONS].dense())
 
 
 def test_the_files_do_not_follow_the_workers(run: Path, tmp_path: Path) -> None:

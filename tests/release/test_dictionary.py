@@ -116,11 +116,11 @@ def test_words_are_words(release: Path, lines: pd.DataFrame) -> None:
 
 
 def test_it_is_a_function_of_specification_spine_and_what_was_assigned(release: Path) -> None:
-    from das.release.post import open_release
+    from das.release.opened import open_release
 
     opened = open_release(release)
     assigned = {u.name: opened.assigned(u.name) for u in opened.spec.universes}
-    assert dictionary.text(opened.after, opened.spine, assigned, opened.apart) == (
+    assert dictionary.text(opened.after, opened.spine, assigned, opened.own_spine) == (
         release / dictionary.NAME
     ).read_text(encoding="utf-8")
 

@@ -282,7 +282,7 @@ def test_what_was_altered_gets_no_new_seal(run: Path, tmp_path: Path, name: str)
         path.write_text(path.read_text().replace('"begin": ', '"begin":'))
     else:
         path.write_text(path.read_text().replace("[output]", "[output] # altered"))
-    with pytest.raises(ReleaseError, match=r"is not that of which privacy\.json has the digest"):
+    with pytest.raises(ReleaseError, match=r"does not match its digest in privacy\.json"):
         from_release.estimate_from(
             tmp_path / "release", tmp_path / "new", changes=["output.tables=false"]
         )

@@ -16,6 +16,7 @@ from das.model.not_private import WARNING
 from das.release.groups import open_groups
 from das.release.outcome import Outcome
 from das.report.group_figures import ListedLevel, outcomes
+from das.report.template import upward
 from tests.detailed.runs import run_groups
 from tests.report.parsed import Page, assert_sound
 
@@ -115,12 +116,13 @@ def test_it_says_what_is_guaranteed(outcome: Outcome) -> None:
     assert_sound(page_of(outcome))
     privacy = json.loads((outcome.directory.release / "privacy.json").read_text())
     assert WARNING not in said
-    assert (
-        "satisfy zero-concentrated differential privacy with ρ ="
-        f" {'4.944' if 't1' in outcome.tables else '8.8954'}" in said
-    )
+    assert f"Budget ρ = {'4.944' if 't1' in outcome.tables else '8.8954'} " in said
+    every = list(privacy["guarantee"].values())[-1]
+    (row,) = (e for e in every["epsilon"] if e["delta"] == "1e-10")
+    assert re.findall(r"ε = ([\d.]+)", said) == [upward(row["pld"][1])]
+    statement = Page((outcome.directory.release / "privacy.html").read_text("utf-8")).text
     for sentence in privacy["what_this_means"]:
-        assert re.sub(r"\s+", " ", sentence) in said
+        assert re.sub(r"\s+", " ", sentence) in statement
     assert "groups & more" in said
 
 
@@ -128,7 +130,8 @@ def test_it_is_sealed_and_listed_and_needs_no_other_file(outcome: Outcome) -> No
     release, page = outcome.directory.release, page_of(outcome)
     assert "report.html" in json.loads((release / "privacy.json").read_text())["digests"]
     assert "release/report.html" in outcome.directory.read_manifest()["outputs"]
-    assert not re.findall(r'(?:src|href)="(?!#|privacy\.)[^"]*"', page.replace("xlink:", ""))
+    links = re.findall(r'(?:src|href)="(?!#)([^"]*)"', page.replace("xlink:", ""))
+    assert [link for link in links if not (release / link).is_file()] == []
 
 
 def test_a_seeded_page_is_the_same_and_warns(folder: Path, tmp_path: Path) -> None:

@@ -6,21 +6,30 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import zlib
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 import das
 from das.engine import Silent
+from das.errors import ReleaseError, UserError
+from das.files.run.run_directory import RunDirectory
+from das.model.areas import Areas
 from das.model.not_private import COLUMN, WARNING
-from das.release.replicate_source import PAGE, AskedIntervals
+from das.release import area_page
+from das.release.area_counts import counts
+from das.release.area_statistics import statistics
+from das.release.replicate_source import PAGE, IntervalOptions
 from das.release.replicates import make
+from das.release.sources import source_of
 from tests.commands import Commands
 from tests.report.parsed import Page, assert_sound, unpack
 from tests.worlds import Worlds
@@ -41,7 +50,7 @@ def run(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = worlds.copy(
         worlds.run("run.seed=1", data="one thousand"), tmp_path_factory.mktemp("made") / "run"
     )
-    asked = AskedIntervals(4, seed=5, coverage=0.8, rule="t")
+    asked = IntervalOptions(4, seed=5, coverage=0.8, rule="t")
     make(
         out / "release",
         out / "release" / "intervals",
@@ -127,10 +136,47 @@ def test_areas_at_once_have_wider_intervals(run: Path) -> None:
     assert width.max() - width.min() < 1e-9  # one factor for all
 
 
+def test_the_page_of_a_plan_leads_with_what_is_published(run: Path) -> None:
+    opened = source_of(run / "release")
+    n = opened.spine.units("Block")
+    plan = Areas("ward", np.array(["d0", "d1"]), np.arange(n) % 2, np.arange(n))
+    found = counts(opened, plan, statistics(opened, ["P0010001"]), 0.8)
+    (column,) = found.columns
+    told, value = column.replicated.row(0), int(column.value[0])  # type: ignore[union-attr]
+    page = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", area_page.page(opened, found)))
+    page = page.replace("−", "-")
+    assert "Under it is its interval, from 4 replicates of the release" in page
+    interval = f"{int(told['lower']):,} to {int(told['upper']):,}"
+    estimate = f"estimate {round(column.estimate[0]):,}: {column.low[0]:,} to {column.high[0]:,}"
+    assert f"d0 {value:,} {interval} {estimate}" in page
+    ideal = column.value.mean()
+    ends = f"{told['lower'] - ideal:+,.0f} to {told['upper'] - ideal:+,.0f}"
+    assert ends in page
+    assert page.index(ends) < page.index(estimate)
+
+
+def test_intervals_that_are_being_made_are_waited_for(run: Path, tmp_path: Path) -> None:
+    """Not taken away: a live process writes them."""
+    copy = shutil.copytree(run, tmp_path / "run")
+    folder = copy / "release" / "intervals"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["digests"], manifest["rows"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    asked = IntervalOptions(4, seed=5, coverage=0.8, rule="t")
+    with RunDirectory(folder).lock():
+        with pytest.raises(ReleaseError, match="another process is making") as caught:
+            das.read_areas(copy, kind="Place")
+        assert "wait until it has ended" in str(caught.value)
+        with pytest.raises(UserError, match="another process is making"):
+            make(copy / "release", folder, asked, workers=1, resume=False, progress=Silent())
+    with pytest.raises(ReleaseError, match="not finished"):
+        das.read_areas(copy, kind="Place")
+
+
 def test_the_page_is_sound_and_says_what_it_is(text: str) -> None:
     page = assert_sound(text)
     assert WARNING in page.text
-    assert "again on what it published, 4 times" in page.text
+    assert "again on the published counts, 4 times" in page.text
     assert "4 replicates are for trying out" in page.text
     assert "80% interval of published" in page.text
     assert "95% interval from measurements" in page.text
@@ -138,7 +184,7 @@ def test_the_page_is_sound_and_says_what_it_is(text: str) -> None:
 
 
 def test_the_same_page_comes_of_the_same_release(run: Path, text: str, tmp_path: Path) -> None:
-    asked = AskedIntervals(4, seed=5, coverage=0.8, rule="t", tables=("P1",), levels=("County",))
+    asked = IntervalOptions(4, seed=5, coverage=0.8, rule="t", tables=("P1",), levels=("County",))
     make(run / "release", tmp_path / "other", asked, workers=2, resume=False, progress=Silent())
     assert (tmp_path / "other" / PAGE).read_text(encoding="utf-8") == text
 
@@ -178,7 +224,7 @@ def worlds_copy(run: Path, folder: Path) -> Path:
     """Intervals of two tables alone, at two levels."""
     shutil.copytree(run / "release" / "intervals" / "replicates", folder / "some" / "replicates")
     shutil.copy(run / "release" / "intervals" / "manifest.json", folder / "some" / "manifest.json")
-    asked = AskedIntervals(4, 5, 0.9, tables=("P2", "H1"), levels=("Tract", "Block"))
+    asked = IntervalOptions(4, 5, 0.9, tables=("P2", "H1"), levels=("Tract", "Block"))
     make(run / "release", folder / "some", asked, workers=1, resume=True, progress=Silent())
     return folder / "some"
 

@@ -14,16 +14,19 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import binom
 
+from das import read_areas, read_intervals
 from das.cli import main
-from das.estimate.margins import UNKNOWN
-from das.estimate.summed import Summed
+from das.estimate.margins_of_error import UNKNOWN
+from das.estimate.summed import SummedSource
 from das.model.areas import Areas
 from das.model.count_range import count_range
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.release import area_counts, area_statistics
+from das.release.coverage import COVERAGE
 from das.release.intervals import Intervals
-from das.release.post import open_release
+from das.release.opened import open_release
+from das.release.own_replicates import OwnReplicates
 from das.tables import of as tables_of
 from das.truth.assessment import truth_of
 from tests.worlds import Worlds
@@ -56,9 +59,9 @@ def informed(tabulated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(run: Path, *args: object) -> pd.DataFrame:
-    code, out = das("tables", run, "--names", "field", *args)
-    assert code == 0, out
-    return pd.read_csv(io.StringIO(out), dtype={"GEOCODE": str, "GEOID": str})
+    done = CliRunner().invoke(main, [str(a) for a in ("tables", run, "--names", "field", *args)])
+    assert done.exit_code == 0, done.output
+    return pd.read_csv(io.StringIO(done.stdout), dtype={"GEOCODE": str, "GEOID": str})
 
 
 @pytest.mark.parametrize(
@@ -94,9 +97,33 @@ def test_the_ends_stand_after_each_column_and_hold_the_truth_as_often_as_they_sa
     assert covered[units[picked], columns[picked]].sum() >= binom.ppf(1e-4, len(picked), 0.95)
 
 
-def test_of_areas_and_of_nothing_there_is_none(run: Path) -> None:
-    code, out = das("tables", run, "--level", "Place", "--table", "P1", "--margins")
-    assert (code, "das area" in out) == (2, True)
+@pytest.mark.parametrize("coverage", [0.95, 0.8])
+def test_areas_have_the_intervals_of_das_area(run: Path, coverage: float) -> None:
+    """At the one default, and at any other coverage."""
+    asked = () if coverage == COVERAGE else ("--coverage", coverage)
+    table = printed(run, "--level", "Place", "--table", "P1", "--margins", *asked)
+    ours = read_areas(run, kind="Place", statistics=["P1"], coverage=coverage)
+    ours = ours.set_index(["area", "field"])
+    for field in ("P0010001", "P0010003"):
+        low = ours["estimate_low"].xs(field, level="field")[table["GEOCODE"]]
+        high = ours["estimate_high"].xs(field, level="field")[table["GEOCODE"]]
+        assert (low.notna()).any()
+        assert table[f"{field} low"].tolist() == low.tolist()
+        assert table[f"{field} high"].tolist() == high.tolist()
+    one = printed(run, "--name", table["GEOCODE"][1], "--table", "P1", "--margins", *asked)
+    assert one.equals(table[1:2].reset_index(drop=True))
+
+
+def test_a_greater_coverage_has_wider_intervals(run: Path) -> None:
+    wide, narrow = (
+        printed(run, "--level", "Tract", "--table", "P1", "--margins", "--coverage", c)
+        for c in (0.95, 0.5)
+    )
+    assert printed(run, "--level", "Tract", "--table", "P1", "--margins").equals(wide)
+    width = [(f["P0010003 high"] - f["P0010003 low"]).sum() for f in (narrow, wide)]
+    assert 0 < width[0] < width[1]
+    read = read_intervals(run, "P1", "Tract", coverage=0.5).set_index(["geocode", "field"])
+    assert read["low"].xs("P0010003", level="field").tolist() == narrow["P0010003 low"].tolist()
 
 
 def test_formats_names_and_chosen_units(run: Path) -> None:
@@ -247,9 +274,9 @@ def test_intervals_of_areas_keep_to_what_can_be(tabulated: Path) -> None:
     areas = Areas(
         "ward", np.array([f"{i}" for i in range(n)], dtype="S"), np.arange(n), np.arange(n)
     )
-    found = area_counts.counts(
-        release, areas, area_statistics.statistics(release, ["P2", "housing:H1", "hhgq"])
-    )
+    source = OwnReplicates.of(release)
+    asked = area_statistics.statistics(source, ["P2", "housing:H1", "hhgq"])
+    found = area_counts.counts(source, areas, asked)
     bounds = {u.name: release.published_bounds(u)["Block"] for u in release.after.universes}
     certain = 0
     for c in found.columns:
@@ -275,7 +302,7 @@ def test_units_in_the_order_of_the_tree_are_told_as_in_their_own(
     release = open_release(run / "release")
     persons = release.spec.persons
     source, spine = release.noisy(persons), release.spine
-    assert isinstance(source, Summed)
+    assert isinstance(source, SummedSource)
     for level in spine.levels[-3:]:
         every = source.read(level, "total", 0, spine.units(level))
         pieces = list(source.batches(level, 1 << 18))

@@ -29,13 +29,13 @@ from das.files.release import replicates as files
 from das.files.run.run_directory import tree_digests
 from das.model.labels import NOT_COUNTED
 from das.model.not_private import COLUMN
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.release import interval_writing, published_replicates, replicates
 from das.release.interval_writing import parts_of
-from das.release.post import open_release
+from das.release.opened import open_release
 from das.release.published_replicates import PublishedFiles, PublishedReplicates
-from das.release.replicate_source import AskedIntervals
+from das.release.replicate_source import IntervalOptions
 from tests.commands import Commands
 from tests.strategies import spines
 from tests.worlds import Worlds
@@ -112,8 +112,8 @@ def folder(frames: list[pd.DataFrame], tmp_path_factory: pytest.TempPathFactory)
 
 
 def made(folder: Path, out: Path, workers: int = 1, resume: bool = False) -> Path:
-    found = ppmf_replicates.found(folder)
-    asked = AskedIntervals(len(found) - 1, 0, 0.9)
+    found = ppmf_replicates.replicate_files(folder)
+    asked = IntervalOptions(len(found) - 1, 0, 0.9)
     published_replicates.make(found, out, asked, workers=workers, resume=resume, progress=Silent())
     return out
 
@@ -213,7 +213,7 @@ def test_a_tree_in_parts_gives_the_same(
 
 
 def open_spine(out: Path) -> Spine:
-    of = PublishedReplicates.within(out)
+    of = PublishedReplicates.read(out)
     assert of is not None
     return of.spine
 
@@ -241,7 +241,7 @@ def test_a_file_of_other_units_is_found_in_parts(
     out = Path(shutil.copytree(whole, tmp_path / "out"))
     of = PublishedReplicates(fewer, published_replicates._TABLES, True, out)
     with pytest.raises(ReleaseError, match="does not have"):
-        interval_writing.write_intervals(of, out, {}, AskedIntervals(4, 0, 0.9), Silent())
+        interval_writing.write_intervals(of, out, {}, IntervalOptions(4, 0, 0.9), Silent())
 
 
 def exported(release: Path, intervals: Path, to: Path, number: int, mark: str = "") -> None:
@@ -281,7 +281,7 @@ def test_replicates_of_a_run_as_files_give_its_intervals_where_nothing_else_is_p
     replicates.make(
         run / "release",
         of_run,
-        AskedIntervals(3, 5, 0.9),
+        IntervalOptions(3, 5, 0.9),
         workers=1,
         resume=False,
         progress=Silent(),
@@ -312,7 +312,7 @@ def test_lines_that_say_they_are_seeded_are_not_forgotten(
 ) -> None:
     run = worlds.run("run.seed=1", data="one thousand")
     of_run = tmp_path / "of run"
-    asked = AskedIntervals(2, 5, 0.9, levels=("State",))
+    asked = IntervalOptions(2, 5, 0.9, levels=("State",))
     replicates.make(run / "release", of_run, asked, workers=1, resume=False, progress=Silent())
     exported(run / "release", of_run, tmp_path / "files", 2, COLUMN)
     code, text, err = commands.named("intervals")(
@@ -468,7 +468,7 @@ def named(folder: Path, names: Sequence[str]) -> Path:
     ],
 )
 def test_the_number_is_the_last_that_differs(tmp_path: Path, names: tuple[str, ...]) -> None:
-    found = ppmf_replicates.found(named(tmp_path / "d", names))
+    found = ppmf_replicates.replicate_files(named(tmp_path / "d", names))
     assert [files[0].name for files in found] == list(names)
 
 

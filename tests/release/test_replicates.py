@@ -22,19 +22,19 @@ from das.files.run.run_directory import tree_digests
 from das.model.count_range import count_range
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
-from das.model.ways import Ways
+from das.model.unit_classes import UnitClasses
 from das.release import replicates, verify
+from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
-from das.release.post import Opened, open_release
-from das.release.replicate_source import BY_TRUTH, AskedIntervals, PublicNoise
-from das.release.replicates import Redrawn, SeededNoise, make
+from das.release.replicate_source import BY_TRUTH, IntervalOptions, PublicNoise
+from das.release.replicates import NewNoise, SeededNoise, make
 from das.release.seal import seal_intervals
 from das.replicates import ReplicateErrors, interval
 from das.tables import of as tables_of
 from tests.commands import Commands
 from tests.worlds import Worlds
 
-ASKED = AskedIntervals(3, seed=5, coverage=0.9)
+ASKED = IntervalOptions(3, seed=5, coverage=0.9)
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +49,10 @@ def made(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def redrawn(opened: Opened, number: int, seed: int) -> Redrawn:
+def redrawn(opened: OpenedRelease, number: int, seed: int) -> NewNoise:
     u, tree = opened.after.persons, opened.tree(opened.after.persons)
     levels = tree.of_published(opened.published(u)).upward(tree.spine)
-    return Redrawn(opened.run.persons, tree, levels, SeededNoise(seed, number))
+    return NewNoise(opened.run.persons, tree, levels, SeededNoise(seed, number))
 
 
 # --- noise
@@ -126,7 +126,7 @@ def test_what_was_interrupted_goes_on(
         make(
             run / "release",
             out,
-            AskedIntervals(3, 6, 0.9),
+            IntervalOptions(3, 6, 0.9),
             workers=1,
             resume=True,
             progress=Silent(),
@@ -190,7 +190,7 @@ def test_intervals_are_those_of_the_replicates(run: Path, made: Path) -> None:
     assert found > 500
 
 
-def codes_at(opened: Opened, level: str) -> np.ndarray:  # type: ignore[type-arg]
+def codes_at(opened: OpenedRelease, level: str) -> np.ndarray:  # type: ignore[type-arg]
     return np.char.decode(files.codes_of(opened.spine, level))
 
 
@@ -209,7 +209,7 @@ def test_without_noise_there_is_no_width(worlds: Worlds, tmp_path: Path) -> None
     make(
         run / "release",
         tmp_path / "i",
-        AskedIntervals(2, 1, 0.9, levels=("Block",)),
+        IntervalOptions(2, 1, 0.9, levels=("Block",)),
         workers=1,
         resume=False,
         progress=Silent(),
@@ -228,7 +228,7 @@ def test_by_true_value_intervals_are_those_of_the_rule_or_wider(
     make(
         run / "release",
         out,
-        AskedIntervals(3, 5, 0.9, BY_TRUTH),
+        IntervalOptions(3, 5, 0.9, BY_TRUTH),
         workers=1,
         resume=True,
         progress=Silent(),
@@ -266,7 +266,7 @@ def test_by_true_value_intervals_are_those_of_the_rule_or_wider(
 # ---------------------------------------------------------------------------------------
 
 
-def again(run: Path, out: Path, asked: AskedIntervals, resume: bool = False) -> dict[str, int]:
+def again(run: Path, out: Path, asked: IntervalOptions, resume: bool = False) -> dict[str, int]:
     return make(run / "release", out, asked, workers=1, resume=resume, progress=Silent())
 
 
@@ -289,10 +289,10 @@ def test_other_tables_join_those_that_are_there_of_the_same_rule(
     run: Path, made: Path, tmp_path: Path
 ) -> None:
     out = Path(shutil.copytree(made, tmp_path / "intervals"))
-    some = AskedIntervals(3, 5, 0.9, tables=("P5",), levels=("State",))
+    some = IntervalOptions(3, 5, 0.9, tables=("P5",), levels=("State",))
     assert set(again(run, out, some)) == {"P5_State.parquet"}
     assert tree_digests(out) == tree_digests(made)
-    again(run, out, AskedIntervals(3, 5, 0.8, tables=("P5",), levels=("State",)))
+    again(run, out, IntervalOptions(3, 5, 0.8, tables=("P5",), levels=("State",)))
     assert [p.name for p in out.glob("*.parquet")] == ["P5_State.parquet"]  # of another coverage
 
 
@@ -300,7 +300,7 @@ def test_more_replicates_than_are_asked_for_all_count(
     run: Path, made: Path, tmp_path: Path
 ) -> None:
     out = Path(shutil.copytree(made, tmp_path / "intervals"))
-    again(run, out, AskedIntervals(2, 5, 0.9, tables=("P5",), levels=("State",)))
+    again(run, out, IntervalOptions(2, 5, 0.9, tables=("P5",), levels=("State",)))
     assert tree_digests(out) == tree_digests(made)
 
 
@@ -328,7 +328,7 @@ def test_a_manifest_that_says_something_else_is_none(
 @pytest.mark.parametrize("coverage", [0.0, 1.0, 0.9999999999999999, float("nan"), -1.0])
 def test_a_coverage_that_no_interval_has(coverage: float) -> None:
     with pytest.raises(InputError, match="a coverage of"):
-        AskedIntervals(3, 5, coverage)
+        IntervalOptions(3, 5, coverage)
 
 
 # --- the command
@@ -421,7 +421,7 @@ def test_another_release_at_the_same_path_is_another(
     for source in (run, worlds.run("run.seed=2", data="one thousand")):
         shutil.rmtree(there, ignore_errors=True)
         worlds.copy(source, there)
-        asked = AskedIntervals(2, 5, 0.9, tables=("P1",), levels=("County",))
+        asked = IntervalOptions(2, 5, 0.9, tables=("P1",), levels=("County",))
         make(
             there / "release",
             tmp_path / source.name,
@@ -450,7 +450,7 @@ def test_only_what_was_measured_is_drawn_again(run: Path) -> None:
     tree = MeasuredSpine.bypassed(spine, np.arange(spine.units("Block")))
     u = opened.after.persons
     counts = tree.of_published(opened.published(u)).upward(spine)
-    source = Redrawn(opened.run.persons.on(Ways.of(tree)), tree, counts, SeededNoise(1, 1))
+    source = NewNoise(opened.run.persons.on(UnitClasses.of(tree)), tree, counts, SeededNoise(1, 1))
     for level in spine.levels:
         if source.queries(level):
             m = source.read(level, source.queries(level)[0], 0, spine.units(level))
@@ -488,7 +488,7 @@ def test_intervals_that_were_altered_are_found(
     make(
         copy / "release",
         there,
-        AskedIntervals(2, 1, 0.9, levels=("County",)),
+        IntervalOptions(2, 1, 0.9, levels=("County",)),
         workers=1,
         resume=False,
         progress=Silent(),

@@ -21,11 +21,11 @@ from das.model.count_range import count_range
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS
 from das.model.not_private import Private
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release import interval_writing
-from das.release.replicate_source import AskedIntervals, ReleaseSource, ReplicateSource
+from das.release.replicate_source import IntervalOptions, ReleaseSource, ReplicateSource
 from das.release.sources import source_of
 from das.tables import Table
 from das.tables import of as tables_of
@@ -127,7 +127,7 @@ class HeldSource(ReplicateSource):
         return np.array(table.columns) == "P0010003"
 
     def described(
-        self, out: Path, asked: AskedIntervals, tables: Collection[str]
+        self, out: Path, asked: IntervalOptions, tables: Collection[str]
     ) -> Mapping[str, str]:
         return {"note.txt": f"{asked.count} of {', '.join(tables)}"}
 
@@ -159,7 +159,7 @@ class HeldMaker:
 
 
 def made(out: Path, maker: HeldMaker, *, resume: bool = False, workers: int = 1) -> dict[str, int]:
-    asked = AskedIntervals(3, 0, 0.9)
+    asked = IntervalOptions(3, 0, 0.9)
     return interval_writing.make(
         maker, out, asked, workers=workers, resume=resume, progress=Silent()
     )

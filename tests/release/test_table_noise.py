@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from das.model import chains
 from das.model.allocation import Allocation
 from das.model.areas import Areas
-from das.model.budget import Neighbours, Plan
+from das.model.attribute import Attribute
+from das.model.budget import Neighbours
 from das.model.kinds import HOUSING, PERSONS
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import DISCRETE_GAUSSIAN
+from das.model.plan import Plan
 from das.model.query import Query
-from das.model.schema import H1, PL94, Attribute, Schema
+from das.model.redistricting import H1, PL94
+from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import Planned, Universe
 from das.release.table_noise import TableNoise, _answers
@@ -74,7 +77,7 @@ def test_adults_do_not_have_the_noise_of_everybody() -> None:
 
 def test_a_housing_unit_that_is_not_vacant_is_occupied() -> None:
     u = universe(H1, {"detailed": Fraction(1)})
-    of = u.plan.draws[0].variance
+    of = u.plan.measurements[0].variance
     assert variances(u, table("H1"), ["A"], {"A": ("total",)})[0] == pytest.approx(
         [0, of / 2, of / 2]
     )

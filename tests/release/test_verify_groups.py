@@ -111,7 +111,7 @@ def test_releases_as_they_were_written(finished: Path, homes: Path, root: Path) 
         assert (
             said.total == plan.cost == max(opened.spec.parameters.cost(run) for run in ("us", "pr"))
         )
-        assert len(said.ledger) == len(plan.draws)
+        assert len(said.ledger) == len(plan.measurements)
         assert {line.stability for line in said.ledger} == {p.stability for p in opened.spec.plans}
         jsonschema.validate(
             json.loads((release / "privacy.json").read_text(encoding="utf-8")), schema

@@ -121,8 +121,8 @@ def test_the_exact_total_of_a_state_in_two_units_leaves_their_draws_in(finished:
     assert tree.spine.units("State") == 2
     assert "State" in tree.split
     assert {c.constraint for c in said.outside if c.level == "State"} >= {"joint_total"}
-    assert said.agreeing is not None
-    assert said.agreeing["persons"].epsilon == said.guarantee["persons"].epsilon
+    assert said.invariant_neighbours is not None
+    assert said.invariant_neighbours["persons"].epsilon == said.guarantee["persons"].epsilon
 
 
 def test_a_unit_with_another_units_variance_is_noticed(copied: Path) -> None:

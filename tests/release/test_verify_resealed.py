@@ -29,7 +29,7 @@ from das.model.reader_notes import NOTES
 from das.model.readers import READERS
 from das.noise import entropy
 from das.release import dictionary, verify
-from das.release.post import open_release
+from das.release.opened import open_release
 from das.release.seal import seal
 from das.spec import RunSpec
 from das.spec.notes import notes

@@ -73,7 +73,8 @@ def assert_sound(text):
     markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     for address in re.findall(r"""(?:src|href|url\()\s*=?\s*["'(]?([^"')>\s]+)""", markup):
         assert address.startswith("#") or re.fullmatch(
-            r"(\.\./release/)?(report|privacy)\.(html|json)|intervals/index\.html|\.\./report\.html",
+            r"(\.\./release/)?(report|privacy)\.(html|json)|intervals/index\.html|\.\./report\.html"
+            r"|tables/[\w%.-]+\.csv|dictionary\.csv|spec\.toml|ledger\.jsonl|regions\.parquet",
             address,
         ), address
     assert not re.search(

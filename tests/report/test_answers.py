@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from das.errors import InputError
 from das.model.allocation import Allocation
 from das.model.areas import Areas
-from das.model.budget import Neighbours, Plan
+from das.model.attribute import Attribute
+from das.model.budget import Neighbours
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
-from das.model.schema import Attribute, Schema
+from das.model.plan import Plan
+from das.model.schema import Schema
 from das.model.spine import Spine
 from das.report import lookup
 from das.report.answers import UNMEASURED, Answers, PublishedUniverse, gather
@@ -82,7 +84,7 @@ def world(noise=None, mechanism=DISCRETE_GAUSSIAN) -> PublishedUniverse:
     return PublishedUniverse(
         "persons",
         TOY,
-        plan.draws,
+        plan.measurements,
         {"Ward": ward, "Land": ward.up(np.zeros(3, int), 1)},
         noise or Noise(),
         {"Land": ("total",)},

@@ -6,13 +6,12 @@ import pytest
 
 from das.evaluate import compared, summary
 from das.model.allocation import Allocation
-from das.model.budget import Neighbours, Plan
 from das.model.error_rows import ErrorRow, SweepRow
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.not_private import COLUMN
 from das.report.axis import Axis
 from das.report.compare import compare_page
-from das.report.sweep import sweep_page
+from das.report.sweep import SweptAxis, sweep_page
 
 ONE = Fraction(1)
 SHARES = Allocation(
@@ -82,7 +81,7 @@ def test_a_comparison():
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_a_sweep(mechanism, repeats):
     currency = mechanism.currency
-    plan = Plan.of(ONE, mechanism, Neighbours.BOUNDED, SHARES)
+    axis = SweptAxis(currency, ONE, currency, {"persons": ONE})
     rows = [
         SweepRow(Fraction(b), m, i, e)
         for b in (1, 4)
@@ -98,13 +97,13 @@ def test_a_sweep(mechanism, repeats):
     }
     if mechanism is DISCRETE_GAUSSIAN:
         said["epsilon"] = {"delta": "1/10000000000", "zcdp-tight": 39.171}
-    page = sweep_page(summary(rows), "s", plan, said)
+    page = sweep_page({"persons": summary(rows)}, "s", axis, said)
     assert page.count("<svg") == 2
     for words in ("Confidential", "costs add up", f"{currency} = 10", COLUMN, "full-information"):
         assert words in page, words
     assert ("39.18" in page) == ("epsilon at delta" in page) == (mechanism is DISCRETE_GAUSSIAN)
     assert ("averaged over" in page) == (repeats > 1)
-    assert sweep_page(summary(rows), "s", plan, said) == page
+    assert sweep_page({"persons": summary(rows)}, "s", axis, said) == page
 
 
 @pytest.mark.parametrize(

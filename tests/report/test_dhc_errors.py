@@ -1,4 +1,4 @@
-"""The confidential page of the demographic file: every number that it must show, whatever there is
+"""The confidential page of the DHC: every number that it must show, whatever there is
 to show.
 """
 
@@ -15,7 +15,7 @@ from das.model.error_rows import ErrorRow, FigureRow, ImpossibleRow
 from das.report.dhc_errors import against_official, dhc_errors_html, summaries
 from das.report.facts import Facts
 
-FACTS: Facts = {"name": "<run>", "schema": "dhcp", "private": True, "apart": False}
+FACTS: Facts = {"name": "<run>", "schema": "dhcp", "private": True, "own_spine": False}
 
 
 def rows(

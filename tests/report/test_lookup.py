@@ -7,6 +7,7 @@ Needs Playwright (the extra ``browser``) and a Chromium: one of the machine, or 
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -29,6 +30,7 @@ from das.report.template import environment
 BROWSERS = (
     "chromium",
     "chromium-browser",
+    "chromium-headless-shell",
     "google-chrome",
     "google-chrome-stable",
     "microsoft-edge",
@@ -41,6 +43,7 @@ SEEN = """() => {
     title: texts("#lookup-result h3")[0] ?? "",
     says: texts("#lookup-found p, #lookup-result p"),
     choices: texts("#lookup-found button"),
+    totals: texts("#lookup-result .totals dd.big"),
     tables: [...document.querySelectorAll("#lookup-result table")].map(
       (t) => [...t.querySelectorAll("tbody tr")].map((row) => texts("th, td", row))),
   };
@@ -49,7 +52,7 @@ CLEAR = (
     "() => ['found', 'result'].forEach((x) =>"
     " document.getElementById(`lookup-${x}`).replaceChildren())"
 )
-SETTLED = "#lookup-found p, #lookup-result table"
+SETTLED = "#lookup-found p, #lookup-result table, #lookup-result .totals"
 
 Browsed = Callable[[str], Any]
 
@@ -83,7 +86,7 @@ def browsed(browser: Any) -> Iterator[Browsed]:
     def browse(url: str) -> Any:
         page = context.new_page()
         page.goto(url)
-        page.wait_for_selector(SETTLED)
+        page.wait_for_selector(SETTLED, state="attached")
         return page
 
     yield browse
@@ -118,7 +121,7 @@ def typed(page: Any, *words: str) -> list[dict[str, Any]]:
     for text in words:
         level, word = text.split("=") if "=" in text else ("any level", text)
         page.select_option("#lookup-level", label=level)
-        page.wait_for_selector(SETTLED)  # a level that is chosen shows its units
+        page.wait_for_selector(SETTLED, state="attached")  # a level that is chosen shows its units
         page.evaluate(CLEAR)
         page.fill("#lookup-code", word)
         page.press("#lookup-code", "Enter")
@@ -295,6 +298,100 @@ def test_intervals_of_published_counts_stand_beside_them(opened):
     ]
 
 
+def rich(tree: Spine, answers: int = 3) -> Shown:
+    """With intervals, and a second query."""
+    out = []
+    for level in tree.levels:
+        n = tree.units(level)
+        total = np.arange(n)[:, None] * 1000 + 500
+        for name, counts in (("total", total), ("sex", np.repeat(total // answers, answers, 1))):
+            within = np.full(counts.shape, 7)
+            words = tuple(f"{name} {i}" for i in range(counts.shape[1]))
+            margin = np.full(n, 9)
+            noisy = counts + 1
+            one = Answers("persons", level, name, name.title(), words, counts, noisy, margin, False)
+            out.append(replace(one, middle=counts + 2, within=within))
+    return Shown(tree, tuple(out), tree.levels)
+
+
+def test_the_look_up_for_the_public_opens_with_an_example_and_its_totals(browsed, tmp_path):
+    data, left_out = lookup.brief(rich(spine()), ("County", 1))
+    part = environment().get_template("lookup.html")
+    html = part.render(lookup=Markup(data), confidential=False, left_out=left_out)
+    head = '<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8">'
+    (tmp_path / "page.html").write_text(f"{head}<body>{html}</body></html>", "utf-8")
+    page = browsed((tmp_path / "page.html").as_uri())
+    assert page.evaluate(SEEN)["title"] == "Providence County (County 44007)"
+    totals = "[...document.querySelectorAll('.totals dt, .totals dd')].map((x) => x.textContent)"
+    assert page.evaluate(totals) == ["persons", "1,500", "95% interval: 1,495 to 1,509"]
+    heads = (
+        "[...document.querySelectorAll('#lookup-result th[scope=col]')].map((x) => x.textContent)"
+    )
+    said = [h.replace("\u00a0", " ") for h in page.evaluate(heads)]
+    assert said == ["count", "published", "95% interval"]
+    assert page.evaluate(SEEN)["tables"] == [[[f"sex {i}", "500", "495 to 509"] for i in range(3)]]
+    (rhode,) = typed(page, "Rhode")
+    assert rhode["title"] == "Rhode Island (State 44)"
+
+
+def test_the_look_up_for_the_public_takes_no_more_room_than_it_has() -> None:
+    """Totals of every level come first; then what there is room for, the lowest level last."""
+    shown, least = rich(spine(), 60), ("US", 0)
+    everything, none = lookup.brief(shown, least)
+    assert none == []
+    asked = {
+        room: lookup.brief(shown, least, room) for room in range(0, len(everything) + 500, 250)
+    }
+    before: set[tuple[str, str]] = set()
+    for room, (text, left_out) in asked.items():
+        data = json.loads(text)
+        has = {(lv["name"], q["name"]) for lv in data["levels"] for q in lv["queries"]}
+        levels = [lv["name"] for lv in data["levels"]]
+        assert [*levels, *left_out] == list(shown.spine.levels)
+        assert len(text) <= room + 250  # what names the parts
+        assert {(level, "total") for level in levels} <= has
+        if ("Block", "sex") in has:
+            assert len(has) == 8
+        if any(name == "sex" for _, name in has):
+            assert left_out == []
+        assert len(has) >= len(before)
+        before = has
+    assert len(before) == 8
+
+
+def test_what_a_rule_assigned_is_shown_on_demand(opened):
+    """A button shows it and hides it again, and the next place is shown as the last one was."""
+    whole = rich(spine())
+    shown = replace(
+        whole, answers=tuple(replace(a, assigned=a.query == "sex") for a in whole.answers)
+    )
+    page = opened(shown, "#County=44007")
+    assert len(page.evaluate(SEEN)["tables"]) == 1
+    button = "#lookup-result button.assigned"
+    assert page.text_content(button) == "Show 1 table that was assigned by a rule, not counted"
+    page.click(button)
+    page.wait_for_selector(f"{button}[aria-pressed=true]")
+    assert len(page.evaluate(SEEN)["tables"]) == 2
+    (other,) = typed(page, "44005")
+    assert len(other["tables"]) == 2
+    page.click(button)
+    page.wait_for_selector(f"{button}[aria-pressed=false]")
+    assert len(page.evaluate(SEEN)["tables"]) == 1
+
+
+def test_what_a_rule_assigned_has_what_room_is_left() -> None:
+    """The other tables of a place come before it, however large."""
+    counted, ruled = rich(spine(), 60), rich(spine(), 3)
+    few = tuple(replace(a, query="quarters", assigned=True) for a in ruled.answers[1::2])
+    shown = replace(counted, answers=counted.answers + few)
+    for room in range(0, 20_000, 500):
+        data = json.loads(lookup.brief(shown, ("US", 0), room)[0])
+        for level in data["levels"]:
+            has = {q["name"] for q in level["queries"]}
+            assert has in ({"total"}, {"total", "sex"}, {"total", "sex", "quarters"})
+    assert len(has) == 3
+
+
 def test_a_tree_without_names_is_searched_by_code(opened):
     tree = spine()
     (got,) = typed(opened(shown(Spine(tree.levels, tree.codes, tree.parent))), "007")
@@ -352,8 +449,7 @@ def test_the_page_of_a_run_has_the_numbers_of_its_tables(browsed, root, tmp_path
             (got,) = typed(
                 page, f"{level}={row['GEOCODE']}"
             )  # a district may have the code of a county
-            total = next(r for rows in got["tables"] for r in rows if r[0] == "Total")
-            assert total[1] == f"{int(row['P0010001']):,}"
+            assert got["totals"][0] == f"{int(row['P0010001']):,}"
     (nothing,) = typed(page, "Block=")
     assert nothing["says"][0].startswith("The first 25 of ")
 

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from das.accounting.quoted import QuotedLoss
 from das.model.error_rows import ErrorRow
 from das.model.not_private import WARNING, WITHOUT
 from das.model.solution import Certificate
@@ -49,21 +50,12 @@ def facts(**changes):
     return {
         "name": "pl94-2010",
         "schema": "pl94",
-        "apart": False,
+        "own_spine": False,
         "private": True,
         "neighbours": "bounded",
         "mechanism": "discrete-gaussian",
         "rho": "293764/114921",
-        "epsilon": [
-            {
-                "says": "Between any.",
-                "epsilon": [{"method": "zcdp-tight", "delta": "1e-10", "epsilon": 17.1401}],
-            },
-            {
-                "says": "Between some.",
-                "epsilon": [{"method": "zcdp-tight", "delta": "1e-10", "epsilon": 13.1259}],
-            },
-        ],
+        "quoted": QuotedLoss(17.1401, "1e-10", "one record replaced by any other", "why not"),
         "invariants": ["total population of each State"],
         "stages": [
             {"name": "read", "seconds": 2.0, "peak_mb": 310.0},
@@ -90,21 +82,24 @@ def test_it_is_confidential_and_says_why(page):
 
 def test_the_guarantee_in_words(page):
     text = Page(page).text
-    assert "satisfy zero-concentrated differential privacy with ρ = 293764/114921." in text
-    assert "being replaced by any other" in text
-    assert "total population of each State" in text
-    assert "17.15" in text  # rounded up
-    assert all(x in text for x in ("Between any.", "Between some.", "13.13"))
-    assert "would satisfy" not in text
-    other = Page(html([], facts(neighbours="unbounded", invariants=[]))).text
-    assert "being added or removed" in other
-    assert "the run has no invariants" in other
+    assert "Budget ρ = 293764/114921 " in text
+    assert "ε = 17.15 at δ = 1e-10 for one record replaced by any other." in text  # rounded up
+    assert "No later use of these files can raise it. It covers the noise only" in text
+    assert "Published exactly total population of each State " in text
+    assert WITHOUT not in text
+    other = Page(html([], facts(invariants=[]))).text
+    assert "Published exactly nothing " in other
+    assert "It covers the noise only" not in other
 
 
 def test_pure_differential_privacy():
-    given = facts(mechanism="geometric", pure_epsilon="1/4")
+    pure = QuotedLoss(0.25, "0", "one record replaced by any other", "why not")
+    given = facts(mechanism="geometric", pure_epsilon="1/4", quoted=pure)
     del given["rho"]
-    assert "satisfy differential privacy with ε = 1/4." in Page(html([], given)).text
+    text = Page(html([], given)).text
+    assert "ε = 0.25 for one record replaced by any other." in text
+    assert "Budget ε = 1/4 " in text
+    assert "δ" not in text
 
 
 def test_a_seeded_run_is_loudly_not_private(page):
@@ -113,8 +108,8 @@ def test_a_seeded_run_is_loudly_not_private(page):
     assert seeded.index('class="not-private" role="alert"') < seeded.index("<h1>")
     text = Page(seeded).text
     assert WARNING in text
-    assert "would satisfy zero-concentrated" in text
-    assert WITHOUT in text
+    assert f"ε = 17.15 at δ = 1e-10 for one record replaced by any other ({WITHOUT})." in text
+    assert "Without the seed, ε bounds" in text
 
 
 def test_numbers_stand_in_the_tables(page):
@@ -200,7 +195,7 @@ def test_little_is_enough():
         "name": "bare",
         "schema": "toy",
         "private": True,
-        "apart": False,
+        "own_spine": False,
         "neighbours": "bounded",
     }
     assert "No errors were measured" in Page(html([], least)).text
@@ -257,10 +252,10 @@ def test_clock(seconds, shown):
 
 def test_errors_of_units_that_are_not_published_say_so(page):
     """On an optimised spine the tables of errors are of the units that were measured."""
-    apart = html(rows(), facts(apart=True))
+    apart = html(rows(), facts(own_spine=True))
     for says in (
         "per unit of each level of the measured tree",
-        "Persons were measured over an optimised spine",
+        "Persons were measured over an optimized spine",
     ):
         assert says in apart
         assert says not in page

@@ -13,14 +13,17 @@ from das.accounting.document import (
     GaussianStatement,
     GeometricStatement,
     Invariant,
+    Promises,
 )
-from das.accounting.statement import Drawn, Terms, statement
+from das.accounting.fields import decimal
+from das.accounting.quoted import USUAL, quoted
+from das.accounting.statement import LedgerEvents, Terms, statement
 from das.accounting.target import Target
 from das.model.budget import Neighbours
 from das.model.ledger import Event
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
-from das.model.schema import H1, PL94
+from das.model.redistricting import H1, PL94
 from das.report.privacy import approx, bound, privacy_page
 from tests.report.parsed import Page, assert_sound
 
@@ -62,7 +65,7 @@ def said(
             says="the number of persons of every State, exactly",
         )
     ]
-    drawn = Drawn(by, {"persons": events[:1]} if lost else {})
+    drawn = LedgerEvents(by, {"persons": events[:1]} if lost else {})
     out = statement(terms, drawn, outside, "the <source>", private, ["a <b>note</b>"])
     return out.sealed({"spec.toml": "f00d" * 16}, {})
 
@@ -120,6 +123,34 @@ def test_a_seeded_run_is_not_private() -> None:
     assert_sound(html)
 
 
+def test_one_epsilon_is_quoted_before_the_table_of_all() -> None:
+    """At the delta of the target, or of the 2020 Census, or at one that is stated."""
+    usual = "the delta is that of the 2020 Census"
+    aims = {d: said(target=Target(Fraction(9), Fraction(1, 10**d), "exact")) for d in (15, 12)}
+    for data, delta, why in (
+        (said(), "1e-10", usual),
+        (aims[15], "1e-15", "the delta is that of the configured target"),
+        (aims[12], "1e-10", usual),  # what is stated at no other
+    ):
+        assert isinstance(data, GaussianStatement)
+        rows = {decimal(e.delta): e for e in data.guarantee["total"].epsilon}
+        text = Page(privacy_page(data, "x")).text
+        told = f"ε = {bound(rows[delta].pld)} at δ = {delta} for one record of each kind"
+        assert text.count(told) == 1
+        assert text.index(told) < text.index("Quote this one. Why: ") < text.index("ε and δ")
+        assert why in text
+    few = {"total": said().guarantee["total"]}
+    others = tuple(e for e in few["total"].epsilon if e.delta != USUAL)
+    one = Promises.make(
+        neighbours_of={"guarantee": "Between any."},
+        guarantee={"persons": few["total"].make(**{**dict(few["total"]), "epsilon": others})},
+    )
+    got = quoted(one, "unbounded")
+    assert got.epsilon == others[0].pld[1]
+    assert got.change == "one record added or removed (unbounded neighbors)"
+    assert got.why.endswith("the delta is the largest that is stated")
+
+
 def test_what_was_lost_is_told() -> None:
     assert "interrupted" in privacy_page(said(lost=True), "x")
     assert "interrupted" not in privacy_page(said(), "x")
@@ -134,7 +165,9 @@ def test_unbounded_neighbours() -> None:
 def test_a_pure_budget() -> None:
     html = privacy_page(said(GEOMETRIC), "x")
     text = Page(html).text
-    assert "Pure differential privacy with ε = 1" in text
+    assert "ε = 1 for one record of each kind replaced by any other (bounded neighbors)." in text
+    assert "Quote this one." in text
+    assert "Between data sets that agree on what is published exactly, ε = 1." in text
     assert "two-sided geometric" in text
     for never in ("ρ", "δ", "<svg"):
         assert never not in html, never
@@ -193,7 +226,8 @@ def test_the_total_and_the_exact_figures_are_told_for_what_they_are() -> None:
     data = said()
     text = " ".join(Page(privacy_page(data, "x")).text.split())
     assert "one record of each together" in text
-    assert "a change of one record of each: persons, housing units." in text
+    assert "for one record of each kind replaced by any other (bounded neighbors)." in text
+    assert "it counts one record of each kind together" in text
     assert "All records together" not in text
     assert "as long as the exact figures stay what they are" in text
     assert "A change that alters the exact figures shows in them" in text

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -16,11 +17,12 @@ import pytest
 
 from das import pipeline, spec
 from das.files.measurements.frame import read_nmf
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.release import again as from_release
-from das.release.bought import bought
-from das.release.post import open_release
-from das.report import lookup
+from das.release.achieved_precision import achieved_precision
+from das.release.opened import open_release
+from das.report import lookup, privacy, template
+from das.report.public import in_bytes
 from tests.report.parsed import Page, assert_sound, unpack
 from tests.worlds import Worlds
 
@@ -92,7 +94,7 @@ def test_without_javascript_the_look_up_says_where_the_numbers_are(
 def test_the_look_up_comes_first_and_speaks_in_words(public: str, secret: str) -> None:
     for text in (public, secret):
         words = Page(text).text
-        at = [words.index(part) for part in ("Look up a unit", "Schema", "95% interval")]
+        at = [words.index(part) for part in ("Look up a", "ε = ", "Schema")]
         assert at == sorted(at)
         by_name = {
             q["name"]: q
@@ -104,7 +106,6 @@ def test_the_look_up_comes_first_and_speaks_in_words(public: str, secret: str) -
         assert by_name["votingage * hispanic"]["labels"][1] == "Under 18 years, Hispanic or Latino"
         assert by_name["cenrace"]["labels"][6] == "White; Black or African American"
         assert by_name["h1"]["title"] == "Occupancy status"
-    assert "Hispanic origin (persons) hispanic" in Page(public).text
 
 
 def test_words_stand_for_codes_and_decimals_for_fractions(
@@ -132,15 +133,18 @@ def test_the_public_page_shows_nothing_that_the_release_does_not_hold(
 ) -> None:
     for _, _, queries in data_of(public).values():
         for sides in queries.values():
-            assert set(sides) <= {"published", "noisy", "off", "within", "exact"}
+            assert set(sides) <= {"published", "off", "within", "exact"}
     words = Page(public).text
     assert not re.search(r"\berror of|mean absolute|true value of", words)
     assert str(run) not in public
     assert str(json.loads((run / "manifest.json").read_text())["began"]) not in public
 
 
-def test_the_look_up_has_the_numbers_of_the_release(public: str, run: Path) -> None:
-    data = data_of(public)
+@pytest.mark.parametrize("which", ["public", "secret"])
+def test_the_look_up_has_the_numbers_of_the_release(
+    which: str, run: Path, request: pytest.FixtureRequest
+) -> None:
+    data = data_of(request.getfixturevalue(which))
     assert list(data) == ["US", "State", "County", "Tract", "Block_Group", "Block"]
     for level, (codes, _, queries) in data.items():
         p1, p3, h1 = (
@@ -154,17 +158,57 @@ def test_the_look_up_has_the_numbers_of_the_release(public: str, run: Path) -> N
             queries["persons", "cenrace"]["published"][:, 0], p1["P0010003"]
         )  # white alone
         assert np.array_equal(queries["housing units", "h1"]["published"][:, 1], h1["H0010002"])
+        if which == "public":  # noisy counts are in the files
+            assert not any("noisy" in sides for sides in queries.values())
         hispanic = read_nmf(run, level, "hispanic").pivot_table(
             index="geocode", columns="hispanic", values="value"
         )
-        assert np.array_equal(
-            queries["persons", "hispanic"]["noisy"],
-            hispanic.loc[codes][["not-hispanic", "hispanic"]],
-        )
+        if which == "secret":
+            assert np.array_equal(
+                queries["persons", "hispanic"]["noisy"],
+                hispanic.loc[codes][["not-hispanic", "hispanic"]],
+            )
         assert queries["persons", "total"]["exact"] == (level in ("US", "State"))
         assert queries["housing units", "total"][
             "exact"
         ]  # the number of units of every block is invariant
+
+
+def test_the_page_is_called_as_its_place_and_opens_with_the_largest(public: str, run: Path) -> None:
+    page, data = Page(public), json.loads(Page(public).scripts[0])
+    spine = pd.read_parquet(run / "release" / "spine.parquet").set_index("level")["name"]
+    one, two, three = spine["State"]
+    title = f"{one}, {two} and {three}: redistricting data, 2010 Census"
+    assert page.text.strip().startswith(f"{title} {title} ")
+    counts = pd.read_csv(run / "release" / "tables" / "P1_State.csv", dtype={"GEOCODE": str})
+    place = counts.sort_values("P0010001", ascending=False, kind="stable")
+    level, unit = data["example"]
+    assert (level, counts["GEOCODE"][unit]) == ("State", place["GEOCODE"].iloc[0])
+    listed = page.text.split("Persons by state")[1].split("How sure")[0]
+    at = [listed.index(f" {n:,} ") for n in place["P0010001"].head(10)]
+    assert at == sorted(at)
+
+
+def test_epsilon_stands_once_and_is_that_of_the_statement(public: str, run: Path) -> None:
+    said = json.loads((run / "release" / "privacy.json").read_text())
+    (row,) = (e for e in said["guarantee"]["total"]["epsilon"] if e["delta"] == "1e-10")
+    told = re.findall(r"ε = ([\d.]+)", Page(public).text)
+    assert told == [template.upward(row["pld"][1])]
+    assert "one record of each kind replaced by any other (bounded neighbors)" in Page(public).text
+    first = Page((run / "release" / "privacy.html").read_text(encoding="utf-8")).text
+    assert re.search(r"ε = ([\d.]+)", first)[1] == privacy.bound(row["pld"])
+    assert first.index("Quote this one.") < first.index("ε and δ")
+
+
+def test_every_link_leads_to_a_file_and_says_its_size(public: str, run: Path) -> None:
+    page = Page(public)
+    paths = [unquote(r) for r in page.references if "#" not in r]
+    assert [path for path in paths if not (run / "release" / path).is_file()] == []
+    tables = sorted(p.name for p in (run / "release" / "tables").glob("*.csv"))
+    assert sorted(p.removeprefix("tables/") for p in paths if "/" in p) == tables
+    for name in ("tables/P1_Block.csv", "dictionary.csv"):
+        assert in_bytes((run / "release" / name).stat().st_size) in page.text
+    assert {r[1:] for r in page.references if r.startswith("#")} <= set(page.ids)
 
 
 def test_parents_in_the_look_up_are_those_of_the_spine(public: str, run: Path) -> None:
@@ -187,7 +231,7 @@ def test_margins_are_those_that_check_prints_and_intervals_those_of_the_release(
     persons, intervals = release.spec.persons, Intervals(release, release.spec.persons)
     data, words = data_of(public), Page(public).text
     narrower = 0
-    for r in persons.plan.draws:
+    for r in persons.plan.measurements:
         assert f"±{r.margin():,}" in words
         query = PL94.query(r.query)
         if query.answers <= 64:
@@ -246,14 +290,15 @@ def test_the_public_page_is_the_same_from_the_release_alone(run: Path, tmp_path:
 
 
 def test_the_page_says_what_the_budget_buys(public: str, run: Path) -> None:
-    """Of every draw of persons, and which could be left out: state totals are published exactly."""
+    """Of every measurement of persons, and which could be left out: state totals are published
+    exactly."""
     words = Page(public).text
     assert "no estimate would be worse without Total at State (32.4% of the budget)." in words
     section = words.split("Where the budget goes, and what it buys")[1].split(
         "Published worse than measured"
     )[0]
     release = open_release(run / "release")
-    found = bought(release, release.after.persons)
+    found = achieved_precision(release, release.after.persons)
     assert len(found) == len(release.after.persons.noise) == 65
     tract = found["Tract", "total"].deviation
     assert f" {tract:.2f} " in section

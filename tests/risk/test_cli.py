@@ -20,11 +20,11 @@ from das.risk.noise import Noise
 
 RHO1, RHO2 = "0.0992263542254750", "0.2464845096070356"
 TWO = ("--rho1", RHO1, "--rho2", RHO2, "--d", "27")
-Said = Callable[..., tuple[int, str, str]]
+SubtreeMoments = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
+def said(capsys: pytest.CaptureFixture[str]) -> SubtreeMoments:
     def call(*args: object) -> tuple[int, str, str]:
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
@@ -34,13 +34,13 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
     return call
 
 
-def values(said: Said, *args: object) -> Any:
+def values(said: SubtreeMoments, *args: object) -> Any:
     code, out, err = said(*args, "--json")
     assert (code, err) == (0, "")
     return json.loads(out)
 
 
-def test_table_3(said: Said) -> None:
+def test_table_3(said: SubtreeMoments) -> None:
     rows = values(said, "posterior", "--x", 4, "--x", -1, "--rho", RHO1, "--prior", "1/5")
     assert [f"{rows[0][k]:.3f}" for k in ("posterior", "probability")] == ["0.334", "0.073"]
     assert f"{rows[0]['risk']:.2f}" == "1.67"
@@ -49,7 +49,7 @@ def test_table_3(said: Said) -> None:
     assert moved[0]["posterior"] == rows[0]["posterior"]
 
 
-def test_table_4_and_decisions(said: Said) -> None:
+def test_table_4_and_decisions(said: SubtreeMoments) -> None:
     rows = values(said, "marginal", "--rho", RHO1)
     assert [f"{r['marginal_posterior']:.4f}" for r in rows] == [
         "0.5237",
@@ -67,7 +67,7 @@ def test_table_4_and_decisions(said: Said) -> None:
     ]
 
 
-def test_several_levels_and_other_conventions(said: Said) -> None:
+def test_several_levels_and_other_conventions(said: SubtreeMoments) -> None:
     one, two = (
         values(said, "marginal", *("--rho", RHO1) * 1, *extra) for extra in ((), ("--rho", RHO2))
     )
@@ -79,7 +79,7 @@ def test_several_levels_and_other_conventions(said: Said) -> None:
     assert pure[0]["posterior"] == pytest.approx(1 / (1 + np.exp(-1)))
 
 
-def test_the_hierarchy(said: Said) -> None:
+def test_the_hierarchy(said: SubtreeMoments) -> None:
     data = ("hierarchical", "--x1", 2, "--x2", 1, "--y1", -1, *TWO)
     exact = values(said, *data)
     assert f"{exact['posterior']:.5f}" == "0.50329"
@@ -102,7 +102,7 @@ def test_the_hierarchy(said: Said) -> None:
     assert "P[X1 = 1 | D] = 0.50329" in said(*data)[1]
 
 
-def test_changes(said: Said) -> None:
+def test_changes(said: SubtreeMoments) -> None:
     (row,) = values(said, "changes", *TWO)
     assert (f"{100 * row['towards']:.2f}", f"{100 * row['away']:.2f}") == ("0.21", "27.28")
     (row,) = values(said, "changes", *TWO, "--method", "gibbs-unconstrained")
@@ -166,7 +166,7 @@ def finished(config: Path) -> Path:
     return out
 
 
-def test_a_run_reports_on_its_uniques_in_confidence(said: Said, finished: Path) -> None:
+def test_a_run_reports_on_its_uniques_in_confidence(said: SubtreeMoments, finished: Path) -> None:
     before = sorted(p for p in (finished / "release").rglob("*"))
     rows = values(said, finished, "--prior", "1/2")
     kept = finished / "confidential" / "risk" / "uniques.json"
@@ -186,7 +186,9 @@ def test_a_run_reports_on_its_uniques_in_confidence(said: Said, finished: Path) 
     assert "uniques.json" in out
 
 
-def test_what_is_public_is_a_function_of_the_plan(said: Said, finished: Path, config: Path) -> None:
+def test_what_is_public_is_a_function_of_the_plan(
+    said: SubtreeMoments, finished: Path, config: Path
+) -> None:
     """The same from the run, from its configuration, and from a run without its confidential
     part.
     """
@@ -208,7 +210,7 @@ def test_what_is_public_is_a_function_of_the_plan(said: Said, finished: Path, co
         away.rename(hidden)
 
 
-def test_the_paper_s_allocation(said: Said, root: Path) -> None:
+def test_the_paper_s_allocation(said: SubtreeMoments, root: Path) -> None:
     rows = values(said, root / "configs" / "kazan-reiter.toml")
     block = [r for r in rows if r["level"] == "Block" and r["query"] == "detailed"]
     assert [f"{r['marginal_posterior']:.4f}" for r in block] == [
@@ -224,7 +226,7 @@ def test_the_paper_s_allocation(said: Said, root: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("no-such-thing",), "neither a command"),
+        (("no-such-thing",), "not a command"),
         (("marginal",), "give --rho or --epsilon"),
         (("marginal", "--rho", "x"), "not a number"),
         (("posterior", "--x", 1), "one --rho"),
@@ -243,7 +245,11 @@ def test_the_paper_s_allocation(said: Said, root: Path) -> None:
     ],
 )
 def test_mistakes(
-    said: Said, root: Path, args: tuple[object, ...], words: str, monkeypatch: pytest.MonkeyPatch
+    said: SubtreeMoments,
+    root: Path,
+    args: tuple[object, ...],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(root)
     code, out, err = said(*args)

@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from das import risk
 from das.model import chains
 from das.model.allocation import Allocation
-from das.model.budget import Neighbours, Plan
+from das.model.attribute import Attribute
+from das.model.budget import Neighbours
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
-from das.model.schema import Attribute, Schema
+from das.model.plan import Plan
+from das.model.schema import Schema
 from das.model.spine import Spine
 from das.risk.exposure import exposure, ladder, outlook, uniques
 from tests.strategies import histograms, queries, schemas

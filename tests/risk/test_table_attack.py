@@ -21,11 +21,13 @@ from das.cli import main
 from das.errors import InputError
 from das.files.run import errors_csv
 from das.jobs.attacking import attacked
+from das.model.attribute import Attribute
 from das.model.budget import Neighbours
 from das.model.histogram import Histogram
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.not_private import CELL, COLUMN, marked
-from das.model.schema import E2E_1940, PL94, Attribute, Schema
+from das.model.redistricting import E2E_1940, PL94
+from das.model.schema import Schema
 from das.model.spine import Spine
 from das.risk.guarantee import most_often_right
 from das.risk.score import Report, score

@@ -15,7 +15,8 @@ from das.errors import InfeasibleError
 from das.estimate.descent import topdown
 from das.model.constraint import Bounds
 from das.model.estimate import Estimate
-from das.model.schema import E2E_1940, Schema
+from das.model.redistricting import E2E_1940
+from das.model.schema import Schema
 from das.model.solution import Certificate
 from das.rounding import round_estimate
 from tests.estimate.world import PLAIN, SMALL, passes, random_spine, random_world
@@ -118,7 +119,7 @@ def test_what_is_rounded_can_be_shared_out_below(schema: Schema) -> None:
             )
             assert (
                 certificates[level].rounding.widened,
-                certificates[level].estimation.mended,
+                certificates[level].estimation.repaired,
             ) == (0, 0)
             home, low = spine.up("L3", level), all_bounds["L3"].dense()
             held = np.stack(

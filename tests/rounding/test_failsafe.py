@@ -1,4 +1,5 @@
-"""Parents that cannot be shared out: mended with the least change, all the way up, and counted."""
+"""Parents that cannot be shared out: repaired with the least change, all the way up, and
+counted."""
 
 from __future__ import annotations
 
@@ -12,15 +13,16 @@ from scipy.optimize import linprog
 from das.errors import InfeasibleError
 from das.estimate import descent
 from das.geography import bounds as geography
+from das.model.attribute import Attribute
 from das.model.constraint import MOST_GROUPS, Bounds
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.limits import Limits
 from das.model.release import Release
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
-from das.rounding import mend
+from das.rounding import repair
 from tests.estimate.world import SMALL, World, random_spine, random_world
 
 TWELVE = Schema(
@@ -84,12 +86,12 @@ def least_change(y: NDArray[np.int64], low: Bounds) -> float:
 
 def test_with_twelve_kinds_of_dwelling_every_parent_can_be_shared_out() -> None:
     """Too many for their subsets to be listed, but the roundings include what lies below: nothing
-    needs mending.
+    needs repairing.
     """
     assert TWELVE.shape[1] > MOST_GROUPS
     for seed in range(6):
         world, release, estimation, _ = run(seed)
-        assert (estimation.mended, estimation.moved) == (0, 0)
+        assert (estimation.repaired, estimation.moved) == (0, 0)
         assert release.bounds["L1"].reach is None
         assert np.array_equal(release.histograms["L2"].totals(), world.truth["L2"].totals())
 
@@ -102,8 +104,8 @@ def test_without_what_lies_below_parents_are_mended_and_counted(
     """
     monkeypatch.setattr(descent, "descendants", lambda *_: None)
     counted = [run(seed)[2] for seed in range(6)]
-    assert sum(c.mended for c in counted) >= 5
-    assert all(c.moved >= c.mended for c in counted)
+    assert sum(c.repaired for c in counted) >= 5
+    assert all(c.moved >= c.repaired for c in counted)
 
 
 @pytest.mark.parametrize("joint", [False, True], ids=["totals", "joint totals"])
@@ -112,21 +114,21 @@ def test_the_change_is_the_least_and_goes_all_the_way_up(schema: Schema, joint: 
     """Persons of states put into dwellings at random: as near as a linear program comes; sums and
     totals unchanged.
     """
-    mended, together = 0, 0
+    repaired, together = 0, 0
     for seed in range(12):
         world, bounds = full_world(seed, schema, joint=joint)
         together += bounds["L2"].joint is not None
         rng = np.random.default_rng(seed)
         published = shuffled(world, rng)
-        after, certificate = mend(schema, world.spine, bounds, published, "L1")
+        after, certificate = repair(schema, world.spine, bounds, published, "L1")
         where, wanted = world.spine.up("L2", "L1"), []
         for unit in range(world.spine.units("L1")):
             below = bounds["L2"].some(where == unit)
             short = least_change(held(published["L1"], bounds["L1"].dense())[unit], below)
             assert least_change(held(after["L1"], bounds["L1"].dense())[unit], below) == 0
             wanted.append(short)
-        assert (certificate.mended, certificate.moved) == (np.count_nonzero(wanted), sum(wanted))
-        mended += certificate.mended
+        assert (certificate.repaired, certificate.moved) == (np.count_nonzero(wanted), sum(wanted))
+        repaired += certificate.repaired
         for level in ("L0", "L1"):
             change = after[level].dense() - published[level].dense()
             assert (change.sum(axis=1) == 0).all()
@@ -135,10 +137,10 @@ def test_the_change_is_the_least_and_goes_all_the_way_up(schema: Schema, joint: 
         assert apart == 2 * certificate.moved
         up = after["L1"].up(world.spine.parent[1], 1)
         assert up.same_as(after["L0"])
-        again, nothing = mend(schema, world.spine, bounds, after, "L1")
+        again, nothing = repair(schema, world.spine, bounds, after, "L1")
         assert nothing == Certificate()
         assert again["L1"].same_as(after["L1"])
-    assert mended > 5
+    assert repaired > 5
     assert (together > 5) == joint
 
 
@@ -181,15 +183,15 @@ def test_who_moves_keeps_the_other_attributes_where_that_is_possible() -> None:
     """
     spine, bounds = two_states([[0, 0, 3], [0, 0, 3]], [[9, 0, 9], [9, 0, 9]], [6, 6])
     root = cells(hux=8, hoz=4)
-    out, certificate = mend(SMALL, spine, bounds, {"N": root}, "N")
+    out, certificate = repair(SMALL, spine, bounds, {"N": root}, "N")
     assert out["N"].same_as(cells(hux=4, hoz=2, box=4, boz=2))
-    assert certificate == Certificate(mended=1, moved=6)
+    assert certificate == Certificate(repaired=1, moved=6)
 
 
 def test_nobody_moves_without_need() -> None:
     spine, bounds = two_states([[0, 1, 0], [0, 0, 0]], [[9, 9, 0], [9, 0, 9]], [5, 5])
     root = cells(hux=6, aox=2, boy=2)
-    out, certificate = mend(SMALL, spine, bounds, {"N": root}, "N")
+    out, certificate = repair(SMALL, spine, bounds, {"N": root}, "N")
     assert out["N"].same_as(root)
     assert certificate == Certificate()
 
@@ -197,4 +199,4 @@ def test_nobody_moves_without_need() -> None:
 def test_a_root_of_another_total_cannot_be_mended() -> None:
     spine, bounds = two_states([[0, 1, 0], [0, 0, 0]], [[9, 9, 0], [9, 0, 9]], [5, 5])
     with pytest.raises(InfeasibleError, match="N n: its persons cannot be shared out"):
-        mend(SMALL, spine, bounds, {"N": cells(hux=9)}, "N")
+        repair(SMALL, spine, bounds, {"N": cells(hux=9)}, "N")

@@ -1,16 +1,17 @@
-"""Margins that are no chain: the nearest integers lose rare levels, prices keep them."""
+"""Marginals that are no chain: the nearest integers lose rare levels, prices keep them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from das.model.attribute import Attribute
 from das.model.constraint import Bounds
 from das.model.estimate import Estimate
 from das.model.histogram import Histogram
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.model.solution import Certificate
-from das.rounding import Margin, prices, round_estimate
+from das.rounding import Marginal, prices, round_estimate
 
 SIZES = {"sex": 2, "age": 24, "work": 30}
 SCHEMA = Schema(
@@ -41,9 +42,9 @@ def family(children: int, parent: bool) -> tuple[Estimate, Bounds]:
 @pytest.mark.parametrize(("children", "parent"), [(1, False), (3, True)])
 def test_crossed_margins_are_kept_by_floors_and_ceilings(children: int, parent: bool) -> None:
     e, bounds = family(children, parent)
-    margins = [Margin(q, 1.0) for q in QUERIES]
+    marginals = [Marginal(q, 1.0) for q in QUERIES]
     plain, _ = round_estimate(e, bounds, [])
-    priced, _ = round_estimate(e, bounds, [], margins=margins)
+    priced, _ = round_estimate(e, bounds, [], marginals=marginals)
 
     def off(h: Histogram) -> float:
         exact = [np.stack([np.bincount(q.index, weights=row) for row in e.x]) for q in QUERIES]
@@ -62,17 +63,16 @@ def test_crossed_margins_are_kept_by_floors_and_ceilings(children: int, parent: 
 def test_no_price_where_the_noise_is_far_larger(monkeypatch: pytest.MonkeyPatch) -> None:
     e, bounds = family(1, False)
     monkeypatch.setattr(prices, "ROUNDS", 0)
-    plain, _ = round_estimate(e, bounds, [], margins=[Margin(q, 1.0) for q in QUERIES])
+    plain, _ = round_estimate(e, bounds, [], marginals=[Marginal(q, 1.0) for q in QUERIES])
     monkeypatch.undo()
-    coarse, _ = round_estimate(e, bounds, [], margins=[Margin(q, 1e4) for q in QUERIES])
+    coarse, _ = round_estimate(e, bounds, [], marginals=[Marginal(q, 1e4) for q in QUERIES])
     detailed = SCHEMA.query("detailed")
     np.testing.assert_array_equal(coarse.answer(detailed), plain.answer(detailed))
 
 
 def test_margins_that_nest_are_kept_by_the_network() -> None:
-    """Children of whom nothing but margins is known share each cell alike: the nearest integers all
-    go to the largest.
-    """
+    """Children of whom nothing but marginals is known share each cell alike: the nearest integers
+    all go to the largest."""
     share = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
     _, bounds = family(len(share), True)
     parent = RANDOM.poisson(0.5, SCHEMA.cells).astype(np.int64)
@@ -80,7 +80,7 @@ def test_margins_that_nest_are_kept_by_the_network() -> None:
     e = Estimate(0, cell, parent[cell], share[:, None] * parent[cell], Certificate())
     names = ("sex", "sex * age", "work")  # the first two nest; work crosses them
     queries = [SCHEMA.query(name) for name in names]
-    rounded, _ = round_estimate(e, bounds, [], margins=[Margin(q, 1.0) for q in queries])
+    rounded, _ = round_estimate(e, bounds, [], marginals=[Marginal(q, 1.0) for q in queries])
     off = []
     for q in queries:
         exact = np.stack(
@@ -102,7 +102,7 @@ def test_many_children_that_share_alike_do_not_overshoot() -> None:
     cell = np.flatnonzero(parent)
     e = Estimate(0, cell, parent[cell], share[:, None] * parent[cell], Certificate())
     queries = [SCHEMA.query(name) for name in SIZES]
-    rounded, _ = round_estimate(e, bounds, [], margins=[Margin(q, 1.0) for q in queries])
+    rounded, _ = round_estimate(e, bounds, [], marginals=[Marginal(q, 1.0) for q in queries])
     for q in queries:
         exact = np.stack(
             [np.bincount(q.index[cell], weights=row, minlength=q.answers) for row in e.x]

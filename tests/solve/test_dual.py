@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from das.errors import InfeasibleError
 from das.model.solution import Solution, Status
-from das.solve import ChildrenQP, Layered, children_qp, children_qps, dual_problem
+from das.solve import ChildrenQP, LayeredGram, children_qp, children_qps, dual_problem
 from das.solve.dual_gap import Gap
 from das.solve.dual_problem import DualProblem
 from tests.solve.oracle_qp import Problem, clarabel_qp, enumerated_qp, partition
@@ -36,7 +36,7 @@ def layered(
     parts: bool = False,
     asked: bool = True,
     scaled: bool = False,
-) -> tuple[Layered, Problem]:
+) -> tuple[LayeredGram, Problem]:
     """Noisy answers of random partitions, one of them of all cells, to a random truth that meets
     all constraints. Where not ``asked``, some children were not asked some query (but the one of
     all cells)."""
@@ -91,7 +91,7 @@ def layered(
             part[part >= 0], truth.sum(axis=1)[part >= 0], minlength=part.max() + 1
         )
     able = (truth > 0) | (rng.random(truth.shape) < 0.5) if support else None
-    gram = Layered(index, weight)
+    gram = LayeredGram(index, weight)
     return gram, Problem(
         gram.dense(),
         rhs,
@@ -130,6 +130,28 @@ KINDS: dict[str, dict[str, Any]] = {
     "parts": {"parts": True},
     "parts partition": {"parts": True, "rows": "partition"},
 }
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("parts partition", 1133),
+        ("parts partition", 1330),
+        ("parts partition", 374),
+        ("partition", 1178),
+    ],
+)
+def test_narrow_bounds_are_met(kind: str, seed: int) -> None:
+    """Every sum of a partition between bounds that leave a person or less, and the total exact:
+    steps of the multipliers alone went round in circles here."""
+    gram, p = layered(
+        np.random.default_rng([seed, 77]),
+        **({"shared": seed % 3 == 0, "parent": seed % 2 == 0} | KINDS[kind]),
+    )
+    s, best = solve(gram, p), clarabel_qp(p)
+    assert best is not None
+    assert s.status is Status.OPTIMAL, (s.gap, s.residual)
+    check(p, s, best, 1e-6)
 
 
 @pytest.mark.parametrize("parent", [True, False], ids=["parent", "root"])
@@ -247,7 +269,7 @@ def test_medium_queries_leave_the_gap_no_smaller(monkeypatch: pytest.MonkeyPatch
 
 
 def test_one_cell_is_a_projection_onto_a_simplex() -> None:
-    gram = Layered([np.zeros(1, dtype=np.intp)], np.ones((1, 3)))
+    gram = LayeredGram([np.zeros(1, dtype=np.intp)], np.ones((1, 3)))
     x = children_qp(gram, np.array([[10.0], [4.0], [-3.0]]), np.array([8.0])).x
     assert np.allclose(x[:, 0], [7, 1, 0], atol=2e-3)
 
@@ -301,7 +323,7 @@ def test_in_company_each_has_its_own_answer() -> None:
 
 INDEX = [np.array([0, 0, 1, 1]), np.arange(4)]
 GIVEN: dict[str, Any] = {
-    "gram": Layered(INDEX, np.ones((2, 3))),
+    "gram": LayeredGram(INDEX, np.ones((2, 3))),
     "rhs": np.ones((3, 4)),
     "parent": np.array([5.0, 0, 2, 1]),
 }
@@ -330,7 +352,7 @@ def test_a_variable_that_nothing_measures_by_itself_is_refused() -> None:
     weight = np.ones((2, 3))
     weight[1, 2] = 0
     with pytest.raises(ValueError, match=r"child 2, cell 0: .* tells it apart"):
-        children_qp(**GIVEN | {"gram": Layered(INDEX, weight)})
+        children_qp(**GIVEN | {"gram": LayeredGram(INDEX, weight)})
 
 
 @pytest.mark.parametrize(
@@ -338,7 +360,7 @@ def test_a_variable_that_nothing_measures_by_itself_is_refused() -> None:
 )
 def test_weights_that_do_not_fit_are_refused(weight: Array) -> None:
     with pytest.raises(ValueError, match=r"finite|weights"):
-        Layered(INDEX, weight)
+        LayeredGram(INDEX, weight)
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
@@ -347,7 +369,7 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
         children_qp(GIVEN["gram"], np.full((3, 4), np.inf), GIVEN["parent"])
     with pytest.raises(ValueError, match="index"):
-        Layered([np.arange(4), np.arange(3)], np.ones((2, 3)))
+        LayeredGram([np.arange(4), np.arange(3)], np.ones((2, 3)))
 
 
 def test_sums_that_contradict_only_together_are_not_called_optimal() -> None:
@@ -355,7 +377,7 @@ def test_sums_that_contradict_only_together_are_not_called_optimal() -> None:
     rows = np.array([[1.0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
     lower = np.array([[0, 0, 0, 2.0], [0, 0, 0, 0]])
     upper = np.array([[1, 1, 1, 9.0], [9, 9, 9, 9]])
-    gram = Layered([np.arange(3)], np.ones((1, 2)))
+    gram = LayeredGram([np.arange(3)], np.ones((1, 2)))
     s = children_qp(
         gram,
         np.ones((2, 3)),

@@ -1,4 +1,4 @@
-"""The specification of the demographic file: budgets are production's, times what is asked; what
+"""The specification of the DHC: budgets are production's, times what is asked; what
 does not fit is said.
 """
 
@@ -32,15 +32,15 @@ def test_over_the_production_tree_it_costs_what_production_cost() -> None:
     cost = {u.name: u.plan.cost for u in spec.universes}
     assert cost["persons"] == Fraction(24811, 5000)
     assert cost["units"] + cost["households"] == Fraction(15401, 2000)
-    assert spec.universe("persons").plan.draws == strategy.persons().plan().draws
+    assert spec.universe("persons").plan.measurements == strategy.persons().plan().measurements
 
 
 @pytest.mark.parametrize("times", [Fraction(1, 7), Fraction(3)])
 def test_a_budget_times_some_number_is_every_query_times_it(times: Fraction) -> None:
     for name in ("persons", "units", "households"):
         plain, more = of().universe(name).plan, of(f'budget.{name}="{times}"').universe(name).plan
-        assert [(d.level, d.query, d.cost * times) for d in plain.draws] == [
-            (d.level, d.query, d.cost) for d in more.draws
+        assert [(d.level, d.query, d.cost * times) for d in plain.measurements] == [
+            (d.level, d.query, d.cost) for d in more.measurements
         ]
         assert more.cost == plain.cost * times
 
@@ -71,7 +71,9 @@ def test_it_survives_its_dump_which_names_nothing_of_this_machine() -> None:
     again = load(text, where="dumped")
     assert again.dump() == text
     assert again.digest == spec.digest
-    assert [u.plan.draws for u in again.universes] == [u.plan.draws for u in spec.universes]
+    assert [u.plan.measurements for u in again.universes] == [
+        u.plan.measurements for u in spec.universes
+    ]
 
 
 @pytest.mark.parametrize(
@@ -117,5 +119,5 @@ def test_nobody_takes_it_for_another_configuration() -> None:
     with pytest.raises(SpecError, match="there is no publication 'dch'") as raised:
         load(TEXT, where="c", overrides=["run.publication=dch"])
     assert "did you mean 'dhc'" in str(raised.value)
-    with pytest.raises(SpecError, match="demographic file"):
+    with pytest.raises(SpecError, match="the DHC"):
         parse(TEXT, where="c")

@@ -13,7 +13,8 @@ import pytest
 
 from das.accounting.statement import Terms, account
 from das.accounting.zcdp import tight
-from das.model.budget import Neighbours, Plan
+from das.model.budget import Neighbours
+from das.model.plan import Plan
 from das.spec import load, parse
 from das.spec.dhc_relations import RELATIONS, Relation, replaced, sentences
 
@@ -82,12 +83,12 @@ def test_a_release_of_other_terms_is_counted_as_a_replaced_record() -> None:
     text = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
     bounded = parse(text, where="c")
     plans = {u.name: u.plan for u in bounded.universes}
-    assert replaced(account(bounded.terms, {u: p.draws for u, p in plans.items()})) == {
+    assert replaced(account(bounded.terms, {u: p.measurements for u, p in plans.items()})) == {
         u: p.cost for u, p in plans.items()
     }
     pure = Plan.of_epsilon("1/2", {"US": 1}, ["total"], neighbours=Neighbours.UNBOUNDED.value)
     schemas = {"persons": bounded.persons.schema}
     terms = Terms(pure.mechanism, Neighbours.UNBOUNDED, DELTA, ("US",), schemas, {"persons": ()})
-    assert replaced(account(terms, {"persons": pure.draws})) == {
+    assert replaced(account(terms, {"persons": pure.measurements})) == {
         "persons": Fraction(1, 2)
     }  # epsilon 1: rho 1/2

@@ -80,14 +80,18 @@ def test_the_specification_of_a_tabulation_spine_has_no_word_of_them() -> None:
         (
             'levels=["US", "County", "Tract", "Block_Group", "Block"]',
             "geography.levels",
-            "has a level State",
+            "needs a level State",
         ),
         (
             'levels=["US", "State", "Block_Group", "Tract", "Block"]',
             "geography.levels",
-            "ends with Block_Group and Block",
+            "must end with Block_Group and Block",
         ),
-        ('levels=["US", "State", "Block"]', "geography.levels", "ends with Block_Group and Block"),
+        (
+            'levels=["US", "State", "Block"]',
+            "geography.levels",
+            "must end with Block_Group and Block",
+        ),
     ],
 )
 def test_keys_that_mean_nothing_are_refused(key: str, where: str, says: str) -> None:
@@ -101,7 +105,17 @@ def test_keys_that_mean_nothing_are_refused(key: str, where: str, says: str) -> 
     "key", ["fanout=0", "fanout=none", "targets=Place", "geocodes='2020'", "digits={Tract=4}"]
 )
 def test_a_tabulation_spine_has_none_of_them(key: str) -> None:
-    with pytest.raises(SpecError, match="this is for an optimised spine") as refused:
+    with pytest.raises(SpecError, match="this is for an optimized spine") as refused:
         spec(key, spine="tabulation")
     assert f"geography.{key.partition('=')[0]}" in str(refused.value)
     assert 'set geography.spine = "optimized"' in str(refused.value)
+
+
+def test_facilities_are_settled_at_the_tract_on_the_production_tree_alone() -> None:
+    """As ``estimation.method`` and ``constraints.group_quarters`` say, too."""
+    assert spec().settled == {"Block_Group": "Tract"}
+    assert spec(spine="tabulation").settled == {}
+    for change in ("estimation.method=full-information", "constraints.group_quarters=false"):
+        other = parse(CONFIG, where="c", overrides=[change])
+        assert isinstance(other, RunSpec)
+        assert other.settled == {}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from das import tables
 from das.errors import SpecError
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
@@ -150,7 +151,7 @@ def test_a_configuration_becomes_a_plan() -> None:
         Neighbours.BOUNDED,
         Fraction(5, 2),
     )
-    assert [(d.level, d.query, d.cost) for d in plan.draws] == [
+    assert [(d.level, d.query, d.cost) for d in plan.measurements] == [
         ("US", "hhgq", Fraction(5, 24)),
         ("US", "detailed", Fraction(5, 12)),
         ("State", "total", Fraction(5, 24)),
@@ -170,8 +171,8 @@ def test_levels_are_measured_in_the_order_of_the_geography() -> None:
     mixed = change(
         'US = "1/4"\nState = "1/4"\nBlock = "1/2"', 'Block = "1/2"\nUS = "1/4"\nState = "1/4"'
     )
-    assert [d.level for d in read(mixed).persons.plan.draws] == [
-        d.level for d in read().persons.plan.draws
+    assert [d.level for d in read(mixed).persons.plan.measurements] == [
+        d.level for d in read().persons.plan.measurements
     ]
 
 
@@ -214,7 +215,7 @@ def test_a_schema_of_ones_own() -> None:
     assert schema.possible.tolist() == [True, True, False, False, True, False]
     assert spec.persons.plan.mechanism is GEOMETRIC
     assert spec.persons.plan.neighbours is Neighbours.UNBOUNDED
-    assert [d.parameter for d in spec.persons.plan.draws] == [4, 4, 2]
+    assert [d.parameter for d in spec.persons.plan.measurements] == [4, 4, 2]
     assert spec.persons.passes == {"Root": (("grown", "home * grown"),), "Block": (("detailed",),)}
 
 
@@ -243,9 +244,43 @@ def test_labels_of_ones_own() -> None:
     assert french.query("hispanic").title == "Origine"
 
 
+WORDS = """
+[schema.words]
+total = "Ensemble"
+by = "par"
+"""
+
+
+def test_a_table_of_places_goes_with_tables() -> None:
+    with pytest.raises(SpecError, match="'pl94-2010' has all places in its input"):
+        read(BASE, "geography.places=places.csv")
+
+
+def test_headings_in_another_language() -> None:
+    """Of queries and of tables; the specification of the release has them, and a schema is the same
+    in any language."""
+    read_ = read(OWN + WORDS + '[tables.foyers]\ntitle = "Foyers"\nquery = "home"\n')
+    again = parse(read_.dump(), where="again")
+    for spec in (read_, again):
+        schema = spec.persons.schema
+        assert schema == read(OWN).persons.schema
+        assert [schema.query(q).title for q in ("total", "home * grown", "detailed")] == [
+            "Ensemble",
+            "home par grown",
+            "All attributes crossed",
+        ]
+        assert schema.query("total").captions() == ["Ensemble"]
+        (t0,) = (t for t in tables.of(spec.persons) if t.name == "foyers")
+        assert t0.labels[0] == "Ensemble"
+    assert again.digest == read_.digest
+    assert "words" not in read(OWN).dump()
+
+
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
+        ('[schema.words]\nby = " "', "the word for 'by' is empty"),
+        ('[schema.words]\nfrom = "de"', "schema.words.from"),
         ("[schema.labels.x]", "'x' is neither an attribute nor a grouping"),
         ("[schema.labels.home]\nlevels = { nowhere = 'N' }", "no level 'nowhere' to label"),
         ("[schema.labels.grown]\nlevels = { no = 'yes' }", "label of its own"),

@@ -10,7 +10,6 @@ import tomli_w
 
 from das.accounting import epsilon, tight
 from das.errors import SpecError
-from das.pipeline import scaled
 from das.spec import RunSpec, budget_toml, parse
 from tests.spec.test_parse import BASE, UNITS, change
 
@@ -28,7 +27,7 @@ def pairs(spec: RunSpec, factor: Fraction = Fraction(1)) -> list[tuple[Fraction,
     """The persons' draws, all variances times ``factor``: two answers each, as neighbours are
     bounded.
     """
-    return [(d.parameter * factor, 2) for d in spec.persons.plan.draws]
+    return [(d.parameter * factor, 2) for d in spec.persons.plan.measurements]
 
 
 def test_the_exact_calibration_meets_the_target_and_no_more_noise_than_that() -> None:
@@ -107,7 +106,9 @@ def test_what_is_set_last_decides_how_the_total_is_given(overrides, rho, calibra
 
 
 def test_a_sweep_leaves_the_target_behind() -> None:
-    one = scaled(read(TARGET + UNITS), Fraction(9), "nine")
+    spec = read(TARGET + UNITS)
+    changes = ("budget.rho=9", "run.name=nine")
+    one = parse(spec.dump(), where="nine", overrides=changes)
     assert one.persons.plan.cost == 9
     assert one.budget.target is None
     assert one.universe("housing").plan.cost == Fraction(9, 10)

@@ -56,13 +56,13 @@ def test_before_there_is_a_tree_a_plan_is_of_all_conceivable_paths(spec: RunSpec
         assert u.plan.paths == chains.conceivable(LEVELS)
         assert u.plan.cost == other.plan.cost
         assert [(d.level, d.query, d.cost) for d in u.plan.plain] == [
-            (d.level, d.query, d.cost) for d in other.plan.draws
+            (d.level, d.query, d.cost) for d in other.plan.measurements
         ]
         assert [(n.level, n.query, n.parameter) for n in u.noise] == [
             (n.level, n.query, n.parameter) for n in other.noise
         ]
         assert u.passes == other.passes
-    draws = spec.persons.plan.draws
+    draws = spec.persons.plan.measurements
     assert [d.level for d in draws] == sorted((d.level for d in draws), key=LEVELS.index)
     assert list(dict.fromkeys(d.unit_class for d in draws if d.level == "Tract")) == [
         "Tract",
@@ -76,7 +76,9 @@ def test_noise_of_units_by_class_is_that_of_the_published_shares(spec: RunSpec) 
     one group.
     """
     sigma = {
-        d.place: float(d.parameter) ** 0.5 for d in spec.persons.plan.draws if d.query == "total"
+        d.place: float(d.parameter) ** 0.5
+        for d in spec.persons.plan.measurements
+        if d.query == "total"
     }
     for place, known in {
         ("Tract", "Tract"): 2.472,
@@ -100,7 +102,7 @@ def test_on_its_tree_a_plan_has_the_paths_that_there_are_and_costs_the_same(
     for u, before in zip(found.universes, spec.universes, strict=True):
         assert u.plan.paths == tree.paths
         assert u.plan.cost == before.plan.cost
-        assert {d.place for d in u.plan.draws} == {
+        assert {d.place for d in u.plan.measurements} == {
             p for path in tree.paths for p in path if p[1] != chains.UNMEASURED
         }
 
@@ -119,7 +121,7 @@ def test_the_noise_of_a_level_is_that_of_most_of_its_measured_units(spec: RunSpe
     assert list(dict.fromkeys((n.level, n.unit_class) for n in u.noise)) == list(tree.usual)
     rho = sum((n.mechanism.cost(n.parameter, 2) for n in u.noise if n.level == "US"), Fraction(0))
     assert rho == u.plan.cost * Fraction(sum(SHARES[:3]), 4099)
-    assert {d.level for d in u.plan.draws} == {"US", "Tract", "Block"}
+    assert {d.level for d in u.plan.measurements} == {"US", "Tract", "Block"}
     assert u.passes == spec.persons.passes
 
 
@@ -142,4 +144,4 @@ def test_on_the_tabulation_spine_nothing_changes() -> None:
     spec = spec_of("tabulation")
     spine = chain_of(2, 4, 8, 16, 32)
     assert spec.on({u.name: MeasuredSpine.of(spine) for u in spec.universes}) is spec
-    assert {d.unit_class for d in spec.persons.plan.draws} == {ALL}
+    assert {d.unit_class for d in spec.persons.plan.measurements} == {ALL}

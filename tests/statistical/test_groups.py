@@ -16,7 +16,7 @@ from scipy.stats import chi2
 from das.detailed.planning import suppression
 from das.detailed.tails import Tails
 from das.model.adaptive import FIRST, ONLY, LevelPlan
-from das.model.budget import Draw, QueryNoise
+from das.model.budget import PlannedMeasurement, QueryNoise
 from das.model.confidential import Confidential
 from das.model.group_measurement import GroupMeasurement
 from das.model.mechanism import Mechanism
@@ -101,7 +101,7 @@ def noise_of(
     return out
 
 
-def rejects(noise: Counts, draw: Draw, factor: float, level: float) -> bool:
+def rejects(noise: Counts, draw: PlannedMeasurement, factor: float, level: float) -> bool:
     """Whether the counts of values are too far from those that a parameter of ``factor`` times that
     of the draw gives: in bins of about as many, by chi-square."""
     parameter = draw.parameter * Fraction(factor).limit_denominator(10)
@@ -125,7 +125,7 @@ def rejects(noise: Counts, draw: Draw, factor: float, level: float) -> bool:
     return bool(statistic > chi2.ppf(1 - level, len(chance) - 1))
 
 
-def check(noise: Counts, draw: Draw) -> None:
+def check(noise: Counts, draw: PlannedMeasurement) -> None:
     """True at the stated parameter; three tenths less or more are noticed."""
     assert noise.size > 3000
     assert not rejects(noise, draw, 1.0, 1e-5)
@@ -156,24 +156,24 @@ def test_each_stage_has_its_noise(at: tuple[str, int]) -> None:
         plan = plan_of(*at, thresholds)
         found = noise_of(measured(plan), plan)
         size = sum(t < 0 for t in thresholds)
-        check(found["t2", size], plan.draw("t2"))
-        check(found[FIRST, size], plan.draw(FIRST))
+        check(found["t2", size], plan.measurement("t2"))
+        check(found[FIRST, size], plan.measurement(FIRST))
         if plan.at.fine:
-            check(found[ONLY, 0], plan.draw(ONLY))
-            assert plan.draw(ONLY).parameter == Fraction(plan.stability) / (2 * plan.cost)
+            check(found[ONLY, 0], plan.measurement(ONLY))
+            assert plan.measurement(ONLY).parameter == Fraction(plan.stability) / (2 * plan.cost)
         else:
             assert not len(found[ONLY, 0])
-        assert plan.draw(FIRST).parameter * Fraction(1, 10) == plan.draw("t2").parameter * Fraction(
-            9, 10
-        )
+        assert plan.measurement(FIRST).parameter * Fraction(1, 10) == plan.measurement(
+            "t2"
+        ).parameter * Fraction(9, 10)
 
 
 def test_geometric_noise() -> None:
     plan = plan_of("COUNTY", 2, (-(10**6), 10**6, 10**6), GEOMETRIC)
     found = noise_of(measured(plan), plan)
-    assert plan.draw(FIRST).parameter == plan.stability / (plan.cost / 10)
-    check(found["t2", 1], plan.draw("t2"))
-    check(found[FIRST, 1], plan.draw(FIRST))
+    assert plan.measurement(FIRST).parameter == plan.stability / (plan.cost / 10)
+    check(found["t2", 1], plan.measurement("t2"))
+    check(found[FIRST, 1], plan.measurement(FIRST))
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3])
@@ -199,9 +199,9 @@ def test_the_noise_of_a_table_is_that_of_any_size_however_it_was_found() -> None
     plan = plan_of("COUNTY", 2, (-12, 0, 12))
     m = measured(plan, people, regions=12_000)
     found = noise_of(m, plan, people)
-    tails = Tails.of(plan.draw(FIRST))
+    tails = Tails.of(plan.measurement(FIRST))
     for size, (low, high) in enumerate(((-(10**6), -12), (-12, 0), (0, 12), (12, 10**6))):
-        check(found["t2", size], plan.draw("t2"))
+        check(found["t2", size], plan.measurement("t2"))
         share, chance = (m.size == size).mean(), tails.above(low - 1) - tails.above(high - 1)
         assert abs(share - chance) < 5 * (chance * (1 - chance) / len(m.size)) ** 0.5
         assert ((found[FIRST, size] >= low) & (found[FIRST, size] < high)).all()
@@ -223,8 +223,8 @@ def test_households_have_one_stage() -> None:
         for size, of in enumerate(plan.table.sizes):
             _, values = m.of_size(size, plan.table.answers[size])
             noise[name, size] = values - np.bincount(of, people).astype(np.int64)
-            check(noise[name, size], plan.draw(name))
-        assert plan.draw(name).parameter == Fraction(plan.stability) / (2 * plan.cost)
+            check(noise[name, size], plan.measurement(name))
+        assert plan.measurement(name).parameter == Fraction(plan.stability) / (2 * plan.cost)
     some = min(len(noise["t3", 1]), len(noise["t4", 1]))
     uncorrelated(noise["t3", 1][:some], noise["t4", 1][:some])
 
@@ -252,9 +252,9 @@ def test_groups_of_nobody_are_published_as_often_as_is_said(
     assert not published  # no table
     most = suppression(plan, parameters.chance)
     assert most is not None
-    tail = Tails.of(plan.draw("t2")).above(most)
+    tail = Tails.of(plan.measurement("t2")).above(most)
     assert tail <= 1 - Fraction(chance)
-    assert Tails.of(plan.draw("t2")).above(most - 1) > 1 - Fraction(chance)
+    assert Tails.of(plan.measurement("t2")).above(most - 1) > 1 - Fraction(chance)
     assert abs(shown - groups * tail) < 5 * (groups * tail * (1 - tail)) ** 0.5
     if chance != "0.9999":  # of that there are too few to notice it
         for factor in (0.7, 1.3):

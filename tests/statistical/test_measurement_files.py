@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from das import pipeline, spec
 from das.accounting import guarantee
-from das.accounting.worst import Found
+from das.accounting.worst import WorstLoss
 from das.engine import Silent
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.run.run_directory import RunDirectory
@@ -58,7 +58,7 @@ def runs(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counts, "post_process", stop)
         patch.setattr(
-            guarantee, "worst_epsilon", lambda found, _: Found(0.0, 0.0, (0,) * len(found))
+            guarantee, "worst_epsilon", lambda found, _: WorstLoss(0.0, 0.0, (0,) * len(found))
         )  # has its own tests
         for kind in KINDS:
             s = parsed(text, kind)

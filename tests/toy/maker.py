@@ -20,15 +20,15 @@ from das.files.readers.source import source_of
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, MeasuredPart
 from das.files.run.run_directory import RunDirectory
-from das.making.work import Derived, MeasuringRecord, RunInput, Running
+from das.making.work import DerivedOutputs, MeasuringRecord, RunContext, RunInput
 from das.model.not_private import marked
 from das.noise import entropy
 from das.noise.label import ChunkLabel
 from das.noise.samplers import SAMPLERS
 from das.release.seal import seal
 from das.stages import Stages
-from das.truth.bookkeeping import Books, StagePlan
-from das.truth.measuring import noise_for
+from das.truth.bookkeeping import BudgetBook, StagePlan
+from das.truth.run_noise import noise_for
 from tests.toy.public import TABLE
 from tests.toy.specification import LEVEL, ToySpec
 
@@ -56,18 +56,22 @@ class ToyMaker:
     def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
         return choice
 
-    def measure(self, work: Running) -> MeasuringRecord:
+    def measure(self, work: RunContext) -> MeasuringRecord:
         began, directory, stage = datetime.now(UTC), work.directory, ("persons", LEVEL)
         plan = {stage: StagePlan(self.spec.events, (0,))}
-        books = Books.of(self.spec, plan, directory, _digests(directory), work.accept_spent)
-        books.begin(stage)
-        for part in books.missing(stage):
-            source = noise_for([stage], books.entries, self.spec, directory)
+        budget_book = BudgetBook.of(
+            self.spec, plan, directory, _digests(directory), work.accept_spent
+        )
+        budget_book.begin(stage)
+        for part in budget_book.missing(stage):
+            source = noise_for([stage], budget_book.entries, self.spec, directory)
             truth = run_directory.read_json(_truth(directory))
             first, *_, last = [r.encode() for r in self.spec.regions]
             digest = bytes.fromhex(_digests(directory)["persons"]["counts.json"])
             plan_of = self.spec.digest.encode()
-            label = ChunkLabel(*stage, books.number(stage), first, last, plan_of, "toy", digest)
+            label = ChunkLabel(
+                *stage, budget_book.number(stage), first, last, plan_of, "toy", digest
+            )
             mark, noise = source.mark(label), source.chunk(label)
             (draw,) = self.spec.events
             sampler = SAMPLERS[draw.mechanism.name]
@@ -78,18 +82,18 @@ class ToyMaker:
             path = directory.release / TABLE
             atomic.write_text(path, "\n".join(["region,persons", *lines, ""]))
             files = {TABLE: run_directory.file_digest(path)}
-            books.acknowledge([MeasuredPart(*stage, part, mark, files)])
+            budget_book.acknowledge([MeasuredPart(*stage, part, mark, files)])
         name, private = entropy.stated(self.spec.run.entropy, self.spec.run.seed)
-        said = statement(self.spec.terms, books.close(), (), name, private)
+        said = statement(self.spec.terms, budget_book.close(), (), name, private)
         files = LedgerFile(directory.ledger).entries.files()
         privacy = seal(directory.release, said, self.spec.run.name, files)
         return MeasuringRecord(began, name, private, privacy)
 
-    def derive(self, work: Running, measured: MeasuringRecord) -> Derived:
-        return Derived()
+    def derive(self, work: RunContext, measured: MeasuringRecord) -> DerivedOutputs:
+        return DerivedOutputs()
 
     def evaluate(
-        self, work: Running, measured: MeasuringRecord, derived: Derived
+        self, work: RunContext, measured: MeasuringRecord, derived: DerivedOutputs
     ) -> Mapping[str, Any]:
         return {"tables": {TABLE: len(self.spec.regions)}}
 

@@ -14,7 +14,7 @@ from das.files.release import statement
 from das.files.run.run_directory import RunDirectory, read_text
 from das.model.features import FEATURES
 from das.model.ledger import Event
-from das.release.publications import Again
+from das.release.publications import Recomputation
 from das.release.wording import Wording
 from das.spec.parse import load, of_kind
 from tests.toy.specification import ToySpec
@@ -62,7 +62,7 @@ class PublicToy:
 
     def check_published(self, release: Path, wording: Wording) -> None: ...
 
-    def again(self, release: Path, into: RunDirectory, *_: Any) -> Again:
+    def again(self, release: Path, into: RunDirectory, *_: Any) -> Recomputation:
         shutil.copytree(release, into.release, dirs_exist_ok=True)
         spec = self.opened(into.release)
-        return Again(spec.run.name, spec.digest, statement.read(release).private)
+        return Recomputation(spec.run.name, spec.digest, statement.read(release).private)

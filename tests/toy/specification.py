@@ -10,9 +10,10 @@ from typing import ClassVar, Literal
 from das.accounting.changes import Change
 from das.accounting.draws import differing
 from das.accounting.statement import Terms
-from das.model.budget import Draw, Neighbours, Plan
+from das.model.budget import Neighbours, PlannedMeasurement
 from das.model.ledger import Event
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
+from das.model.plan import Plan
 from das.spec.exact import ExactNumber
 from das.spec.parts import Files, Run
 from das.spec.specification import Specification
@@ -42,13 +43,15 @@ class ToySpec(Specification):
     @property
     def universes(self) -> tuple[ToyPersons]:
         noise = MECHANISMS[str(DISCRETE_GAUSSIAN)]
-        draw = Draw.priced(LEVEL, QUERY, noise, Neighbours.UNBOUNDED, self.rho)
+        draw = PlannedMeasurement.priced(LEVEL, QUERY, noise, Neighbours.UNBOUNDED, self.rho)
         return (ToyPersons(Plan(Neighbours.UNBOUNDED, (draw,))),)
 
     @property
     def events(self) -> tuple[Event, ...]:
         (persons,) = self.universes
-        return tuple(Event.of(d, persons.name, len(self.regions), 1) for d in persons.plan.draws)
+        return tuple(
+            Event.of(d, persons.name, len(self.regions), 1) for d in persons.plan.measurements
+        )
 
     @property
     def terms(self) -> Terms:
@@ -64,7 +67,7 @@ class ToySpec(Specification):
             says=("A person is in one region.",),
         )
 
-    def _changes(self, draws: Sequence[Draw]) -> list[Change]:
+    def _changes(self, draws: Sequence[PlannedMeasurement]) -> list[Change]:
         """A person who is somewhere else."""
         moves = [(path, path) for path in self.universes[0].plan.paths]
         return [Change("record", "region", differing(draws, moves))]

@@ -1,6 +1,5 @@
-"""The books of a measuring: whatever stops it, and wherever, the ledger has what was drawn, and a
-replay is the same draw.
-"""
+"""The spending of a measuring: whatever stops it, and wherever, the ledger has what was drawn, and
+a replay is the same draw."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ import pytest
 
 import das
 from das import spec
-from das.accounting.statement import Drawn
+from das.accounting.statement import LedgerEvents
 from das.engine import Silent
 from das.engine.local import LocalEngine
 from das.errors import PrivacyError, ReleaseError, UserError
@@ -30,15 +29,16 @@ from das.files.run.run_directory import RunDirectory
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
-from das.model.ways import Ways
+from das.model.unit_classes import UnitClasses
 from das.noise import answers, entropy
 from das.stages import Stages
-from das.truth import by_shard, measuring
-from das.truth.begun import Begun
-from das.truth.bookkeeping import Books, source_of
-from das.truth.by_shard import begin
-from das.truth.measuring import measure_part, noise_of, planned
+from das.truth import by_subtree, run_noise
+from das.truth.beginning import begin
+from das.truth.bookkeeping import BudgetBook
+from das.truth.measuring import measure_part, planned
 from das.truth.preparation import Prepared, prepare
+from das.truth.resume_state import ResumeState
+from das.truth.run_noise import noise_of, source_of
 from tests.spec.test_parse import BASE, UNITS
 from tests.worlds import Worlds
 
@@ -69,7 +69,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def run(prepared: Prepared, tmp_path: Path) -> RunDirectory:
     """A run that has begun, of which nothing is measured."""
-    return begun(SPEC, prepared, tmp_path / "run")
+    return resume_state(SPEC, prepared, tmp_path / "run")
 
 
 def digests_of(prepared: Prepared) -> dict[str, dict[str, str]]:
@@ -83,7 +83,7 @@ def digests_of(prepared: Prepared) -> dict[str, dict[str, str]]:
     return out
 
 
-def begun(chosen: spec.RunSpec, prepared: Prepared, out: Path) -> RunDirectory:
+def resume_state(chosen: spec.RunSpec, prepared: Prepared, out: Path) -> RunDirectory:
     directory = RunDirectory(out)
     begin(chosen, prepared, directory)
     return directory
@@ -95,31 +95,37 @@ def go(
     chosen: spec.RunSpec = SPEC,
     *,
     accept: bool = False,
-) -> Drawn:
+) -> LedgerEvents:
     """Measure, where the true counts are those of ``prepared``."""
     for name, digests in digests_of(prepared).items():
         path = directory.truth_of(name)
         if run_directory.file_digests(path.parent) != digests:
             truth_file.write(path, prepared.lowest[name])
-    begun = Begun.read(directory)
-    return by_shard._measured(
-        chosen.on(begun.ways), begun, directory, LocalEngine(), 1, Silent(), accept
+    resume_state = ResumeState.read(directory)
+    return by_subtree._measured(
+        chosen.on(resume_state.unit_classes),
+        resume_state,
+        directory,
+        LocalEngine(),
+        1,
+        Silent(),
+        accept,
     )
 
 
-def ways(prepared: Prepared) -> dict[str, Ways]:
-    return {name: Ways.of(tree) for name, tree in prepared.trees.items()}
+def unit_classes(prepared: Prepared) -> dict[str, UnitClasses]:
+    return {name: UnitClasses.of(tree) for name, tree in prepared.trees.items()}
 
 
-def books(
+def budget_book(
     directory: RunDirectory,
     prepared: Prepared,
     chosen: spec.RunSpec = SPEC,
     *,
     accept: bool = False,
-) -> Books:
-    return Books.of(
-        chosen, planned(chosen, ways(prepared)), directory, digests_of(prepared), accept
+) -> BudgetBook:
+    return BudgetBook.of(
+        chosen, planned(chosen, unit_classes(prepared)), directory, digests_of(prepared), accept
     )
 
 
@@ -165,7 +171,7 @@ def altered(prepared: Prepared, universe: str = "persons") -> Prepared:
     return replace(prepared, lowest={**prepared.lowest, universe: Confidential(one)})
 
 
-def lost(drawn: Drawn) -> dict[str, set[str]]:
+def lost(drawn: LedgerEvents) -> dict[str, set[str]]:
     return {u: {e.level for e in events} for u, events in drawn.lost.items() if events}
 
 
@@ -178,9 +184,9 @@ def lost(drawn: Drawn) -> dict[str, set[str]]:
 )  # which is multi-threaded, and forks: the child runs one thread
 def test_a_kill_at_any_step_costs_nothing(prepared: Prepared, tmp_path: Path) -> None:
     """Between every two calls that change what the disk holds: before and after a file gets its
-    name, a part is acknowledged, the books are closed, the key is deleted. What was acknowledged
+    name, a part is acknowledged, the spending are closed, the key is deleted. What was acknowledged
     stays; what follows is the same draw."""
-    began, keys = begun(PERSONS, prepared, tmp_path / "begun"), 0
+    began, keys = resume_state(PERSONS, prepared, tmp_path / "begun"), 0
     for step in count(1):
         run = RunDirectory(Path(shutil.copytree(began.root, tmp_path / f"{step}")))
         if not killed(step, lambda at=run: go(at, prepared, PERSONS)):  # type: ignore[misc]
@@ -212,7 +218,7 @@ def test_a_kill_at_any_step_costs_nothing(prepared: Prepared, tmp_path: Path) ->
                 pytest.MonkeyPatch.context() as patch
             ):  # all of it is what the key of the first attempt makes
                 patch.setattr(
-                    measuring, "noise_of", lambda *_, k=key: entropy.keyed(k.open("for a test"))
+                    run_noise, "noise_of", lambda *_, k=key: entropy.keyed(k.open("for a test"))
                 )
                 u, again = PERSONS.persons, RunDirectory(tmp_path / "again")
                 shutil.rmtree(again.root, ignore_errors=True)
@@ -221,7 +227,7 @@ def test_a_kill_at_any_step_costs_nothing(prepared: Prepared, tmp_path: Path) ->
                     "Block",
                     prepared.measured[u.name]["Block"],
                     prepared.trees[u.name],
-                    measuring.noise_of(SPEC, run),
+                    run_noise.noise_of(SPEC, run),
                     again.release,
                 )
             assert parts.standing((u.name, "Block")) == {0: one}, step
@@ -263,12 +269,12 @@ def test_a_line_that_was_cut_off_within_the_draws_is_written_anew(
 ) -> None:
     """At any place of the lines that are written before the first draw: the same ledger comes of
     it, with one draw of everything."""
-    books(run, prepared)
+    budget_book(run, prepared)
     whole = run.ledger.read_bytes()
     ends = [i for i, b in enumerate(whole) if b == 10]
     for cut in sorted({*ends, *(e + 1 for e in ends), *(e - 30 for e in ends)} - {len(whole)}):
         run.ledger.write_bytes(whole[:cut])
-        books(run, prepared)
+        budget_book(run, prepared)
         assert run.ledger.read_bytes() == whole, cut
     assert not any(go(run, prepared).lost.values())
 
@@ -277,7 +283,7 @@ def test_a_part_that_is_measured_twice_is_one_draw(prepared: Prepared, run: RunD
     """By two workers that know nothing of each other, one of whom is slow: the files are the same,
     and one line is written.
     """
-    open_books = books(run, prepared)
+    open_books = budget_book(run, prepared)
     one = part(run, prepared, "Block")
     files = told(run)
     assert part(run, prepared, "Block") == one
@@ -292,7 +298,7 @@ def test_a_part_that_is_measured_twice_is_one_draw(prepared: Prepared, run: RunD
 def test_a_sampler_that_is_not_the_same_each_time_stops_the_run(
     prepared: Prepared, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_books, real, calls = books(run, prepared), answers._noise, count()
+    open_books, real, calls = budget_book(run, prepared), answers._noise, count()
     open_books.acknowledge([part(run, prepared, "Block")])
     monkeypatch.setattr(answers, "_noise", lambda *a: real(*a) + (next(calls) == 0))
     with pytest.raises(
@@ -307,7 +313,7 @@ def test_a_truth_that_differs_where_it_is_measured_stops_the_run(
     """A worker that reads another truth than the one that the run began with: its stream has
     another name.
     """
-    open_books = books(run, prepared)
+    open_books = budget_book(run, prepared)
     open_books.acknowledge([part(run, prepared, "Block")])
     with pytest.raises(PrivacyError, match="has another stream"):
         open_books.acknowledge([part(run, altered(prepared), "Block")])
@@ -316,8 +322,8 @@ def test_a_truth_that_differs_where_it_is_measured_stops_the_run(
 def test_a_seeded_run_is_resumed_for_nothing_and_has_no_key(
     prepared: Prepared, tmp_path: Path
 ) -> None:
-    run = begun(SEEDED, prepared, tmp_path / "run")
-    open_books = books(run, prepared, SEEDED)
+    run = resume_state(SEEDED, prepared, tmp_path / "run")
+    open_books = budget_book(run, prepared, SEEDED)
     assert not run.noise_key.exists()
     u = SEEDED.universes[0]
     open_books.acknowledge(
@@ -333,22 +339,21 @@ def test_a_seeded_run_is_resumed_for_nothing_and_has_no_key(
         ]
     )
     assert not any(go(run, prepared, SEEDED).lost.values())
-    whole = begun(SEEDED, prepared, tmp_path / "whole")
+    whole = resume_state(SEEDED, prepared, tmp_path / "whole")
     go(whole, prepared, SEEDED)
     assert told(whole) == told(run)
     assert whole.ledger.read_bytes() == run.ledger.read_bytes()
 
 
-# --- shards
+# --- subtrees
 # ----------------------------------------------------------------------------------------------------
 
 
-def test_shards_are_measured_in_any_order_and_are_one_level(
+def test_subtrees_are_measured_in_any_order_and_are_one_level(
     prepared: Prepared, tmp_path: Path
 ) -> None:
-    """The blocks in two shards, each a tree of its own, by whoever comes first; what is missing is
-    known.
-    """
+    """The blocks in two subtrees, each a tree of its own, by whoever comes first; what is missing
+    is known."""
     spine, u = prepared.spine, SEEDED.universes[0]
     half = spine.units("Block") // 2
     cut = {1: (0, half), 2: (half, spine.units("Block"))}
@@ -357,14 +362,20 @@ def test_shards_are_measured_in_any_order_and_are_one_level(
     truth = prepared.measured[u.name]["Block"].open("for a test")
     stage, found = (u.name, "Block"), []
     for order in ((1, 2), (2, 1, 2)):
-        run = begun(SEEDED, prepared, tmp_path / str(order))
-        due = planned(SEEDED, ways(prepared), lambda level: (1, 2) if level == "Block" else (0,))
-        open_books = Books.of(SEEDED, due, run, digests_of(prepared))
+        run = resume_state(SEEDED, prepared, tmp_path / str(order))
+        due = planned(
+            SEEDED, unit_classes(prepared), lambda level: (1, 2) if level == "Block" else (0,)
+        )
+        open_books = BudgetBook.of(SEEDED, due, run, digests_of(prepared))
         for i in order:
             assert i in open_books.missing(stage) or i == order[0]
             rows = Confidential(truth.rows(*cut[i]))
             open_books.acknowledge(
-                [measure_part(u, "Block", rows, of[i], noise_of(SEEDED, run), run.release, shard=i)]
+                [
+                    measure_part(
+                        u, "Block", rows, of[i], noise_of(SEEDED, run), run.release, subtree=i
+                    )
+                ]
             )
         assert open_books.missing(stage) == ()
         for other in SEEDED.universes:
@@ -382,7 +393,7 @@ def test_shards_are_measured_in_any_order_and_are_one_level(
                     open_books.acknowledge(
                         [
                             measure_part(
-                                other, level, h, tree, noise_of(SEEDED, run), run.release, shard=i
+                                other, level, h, tree, noise_of(SEEDED, run), run.release, subtree=i
                             )
                         ]
                     )
@@ -398,7 +409,7 @@ def test_shards_are_measured_in_any_order_and_are_one_level(
 def test_books_are_not_closed_before_every_part_is_there(
     prepared: Prepared, run: RunDirectory
 ) -> None:
-    open_books = books(run, prepared)
+    open_books = budget_book(run, prepared)
     open_books.acknowledge([part(run, prepared, "US")])
     with pytest.raises(PrivacyError, match="persons at State is not measured"):
         open_books.close()
@@ -409,9 +420,9 @@ def test_books_are_not_closed_before_every_part_is_there(
 # ---------------------------------------------------------------------------------------
 
 
-def half_way(run: RunDirectory, prepared: Prepared, chosen: spec.RunSpec = SPEC) -> Books:
+def half_way(run: RunDirectory, prepared: Prepared, chosen: spec.RunSpec = SPEC) -> BudgetBook:
     """The persons of two levels are measured, those of the third were being so."""
-    open_books, u = books(run, prepared, chosen), chosen.universes[0]
+    open_books, u = budget_book(run, prepared, chosen), chosen.universes[0]
     for level in ("US", "State", "Block"):
         open_books.begin((u.name, level))
         found = measure_part(
@@ -510,14 +521,14 @@ def test_a_second_draw_is_asked_for_once(prepared: Prepared, run: RunDirectory) 
     """What was accepted before, and is stopped again, goes on with its own key."""
     half_way(run, prepared)
     run.noise_key.unlink()
-    books(run, prepared, accept=True)
+    budget_book(run, prepared, accept=True)
     assert lost(go(run, prepared)) == {"persons": {"Block"}, "housing": {"US", "State", "Block"}}
 
 
 def test_a_source_that_forgets_loses_the_stage_that_was_being_drawn(
     prepared: Prepared, tmp_path: Path
 ) -> None:
-    run = begun(FORGETFUL, prepared, tmp_path / "run")
+    run = resume_state(FORGETFUL, prepared, tmp_path / "run")
     half_way(run, prepared, FORGETFUL)
     assert not run.noise_key.exists()
     assert [a.key for a in LedgerFile(run.ledger).entries.attempts] == [None] * 3
@@ -538,8 +549,8 @@ def test_noise_that_is_forgotten_is_drawn_once_in_an_attempt_whoever_repeats_the
     """By another process, too: not a bit is drawn a second time. What is counted as a second
     attempt draws again.
     """
-    run = begun(FORGETFUL, prepared, tmp_path / "run")
-    open_books, u = books(run, prepared, FORGETFUL), FORGETFUL.universes[0]
+    run = resume_state(FORGETFUL, prepared, tmp_path / "run")
+    open_books, u = budget_book(run, prepared, FORGETFUL), FORGETFUL.universes[0]
     open_books.begin((u.name, "US"))
 
     def drawn() -> MeasuredPart:
@@ -550,7 +561,8 @@ def test_noise_that_is_forgotten_is_drawn_once_in_an_attempt_whoever_repeats_the
     with monkeypatch.context() as patch:
         patch.setattr(answers, "_noise", lambda *_: pytest.fail("noise was drawn"))
         with pytest.raises(
-            PrivacyError, match=r"(?s)persons at US, part 0: it may have been drawn.*--accept-spent"
+            PrivacyError,
+            match=r"(?s)persons at US, part 0: a lost task may have drawn it.*--accept-spent",
         ):
             drawn()
     assert told(run) == files
@@ -573,21 +585,21 @@ def test_a_part_that_is_not_as_it_was_acknowledged_is_not_gone_on_with(
         go(run, prepared)
 
 
-def test_a_ledger_of_other_shards_is_refused(prepared: Prepared, run: RunDirectory) -> None:
+def test_a_ledger_of_other_subtrees_is_refused(prepared: Prepared, run: RunDirectory) -> None:
     half_way(run, prepared)
-    due = planned(SPEC, ways(prepared), lambda level: (0, 1))
+    due = planned(SPEC, unit_classes(prepared), lambda level: (0, 1))
     with pytest.raises(ReleaseError, match="not what the plan draws"):
-        Books.of(SPEC, due, run, digests_of(prepared))
+        BudgetBook.of(SPEC, due, run, digests_of(prepared))
 
 
 def test_a_plan_beyond_the_budget_is_refused_before_a_key_or_a_line(
     prepared: Prepared, run: RunDirectory
 ) -> None:
-    due = planned(SPEC, ways(prepared))
+    due = planned(SPEC, unit_classes(prepared))
     stage = ("persons", "Block")
     due[stage] = replace(due[stage], events=(*due[stage].events, *due[stage].events))
     with pytest.raises(PrivacyError, match="of a budget of"):
-        Books.of(SPEC, due, run, digests_of(prepared))
+        BudgetBook.of(SPEC, due, run, digests_of(prepared))
     assert not run.ledger.exists()
     assert not run.noise_key.exists()
 
@@ -601,7 +613,7 @@ def test_the_key_is_its_owner_s_alone_and_on_disk_before_the_first_line(
 ) -> None:
     forced: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda d: forced.append(os.readlink(f"/proc/self/fd/{d}")))
-    books(run, prepared)
+    budget_book(run, prepared)
     names = [os.path.relpath(path, run.root) for path in forced]
     names = names[names.index("confidential/.noise.key.tmp") :]
     assert (
@@ -687,16 +699,16 @@ def test_a_task_that_outlives_its_run_draws_nothing_with_a_later_key(
     with the old number under the new key it would make a third draw, and the ledger has two."""
     half_way(run, prepared)
     late, of = LedgerFile(run.ledger).entries, [("persons", "Block")]
-    assert measuring.noise_for(of, late, SPEC, run).key_mark == late.last()[of[0]].key
+    assert run_noise.noise_for(of, late, SPEC, run).key_mark == late.last()[of[0]].key
     run.noise_key.unlink()
-    books(run, prepared, accept=True)
+    budget_book(run, prepared, accept=True)
     now = LedgerFile(run.ledger).entries
     assert (late.number(of[0]), now.number(of[0])) == (1, 2)
     with pytest.raises(
         PrivacyError, match="the run key is not the one that persons at Block is measured by"
     ):
-        measuring.noise_for(of, late, SPEC, run)
-    assert measuring.noise_for(of, now, SPEC, run).key_mark == now.last()[of[0]].key
+        run_noise.noise_for(of, late, SPEC, run)
+    assert run_noise.noise_for(of, now, SPEC, run).key_mark == now.last()[of[0]].key
 
 
 @pytest.mark.parametrize("entropy", ["forgetful", "seeded"])
@@ -704,13 +716,13 @@ def test_other_sources_serve_the_attempts_that_are_theirs(
     entropy: str, prepared: Prepared, tmp_path: Path
 ) -> None:
     chosen = SEEDED if entropy == "seeded" else FORGETFUL
-    run, of = begun(chosen, prepared, tmp_path / "run"), [("persons", "US")]
-    open_books = books(run, prepared, chosen)
+    run, of = resume_state(chosen, prepared, tmp_path / "run"), [("persons", "US")]
+    open_books = budget_book(run, prepared, chosen)
     if entropy == "forgetful":
         with pytest.raises(PrivacyError, match="is measured by"):  # not written down yet
-            measuring.noise_for(of, open_books.entries, chosen, run)
+            run_noise.noise_for(of, open_books.entries, chosen, run)
     open_books.begin(of[0])
-    assert measuring.noise_for(of, open_books.entries, chosen, run).private is (
+    assert run_noise.noise_for(of, open_books.entries, chosen, run).private is (
         entropy == "forgetful"
     )
 
@@ -727,13 +739,13 @@ def test_another_version_of_the_software_is_counted_as_a_second_draw(
     with monkeypatch.context() as later:
         later.setattr(version, "99")
         with pytest.raises(UserError, match=f"begun with das {das.__version__}, and this is 99"):
-            books(run, prepared)
+            budget_book(run, prepared)
         assert LedgerFile(run.ledger).entries == before
-        books(run, prepared, accept=True)
+        budget_book(run, prepared, accept=True)
         now = LedgerFile(run.ledger).entries
         assert [now.number(("persons", level)) for level in ("US", "State", "Block")] == [1, 1, 2]
         assert run_directory.read_json(run.inputs)["version"] == "99"
-        books(run, prepared)  # and goes on by itself
+        budget_book(run, prepared)  # and goes on by itself
         assert LedgerFile(run.ledger).entries == now
     with pytest.raises(UserError, match=f"begun with das 99, and this is {das.__version__}"):
         go(run, prepared)

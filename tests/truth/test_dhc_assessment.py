@@ -1,4 +1,4 @@
-"""What a run of the demographic file leaves in ``confidential/evaluation/``."""
+"""What a run of the DHC leaves in ``confidential/evaluation/``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from das.model.error_rows import FigureRow, ImpossibleRow
 from das.model.measured_spine import MeasuredSpine
 from das.model.not_private import COLUMN
 from das.report.dhc_errors import dhc_errors_html
-from das.truth.dhc_assessment import FIGURES, IMPOSSIBLE, found, write
+from das.truth.dhc_assessment import FIGURES, IMPOSSIBLE, dhc_errors, write
 from tests.dhc_worlds import LEVELS, SIZES, budgeted, counts, on_tree, sealed, tree, world
 
 
@@ -29,7 +29,9 @@ def test_files_hold_what_was_found(tmp_path: Path, private: bool) -> None:
         "households": strategy.households(),
     }
     measured = {name: (over, budgeted(of).plan()) for name, of in plans.items()}
-    errors = found(sealed(counts(mine, mine, spine)), counts(other, other, spine), LEVELS, measured)
+    errors = dhc_errors(
+        sealed(counts(mine, mine, spine)), counts(other, other, spine), LEVELS, measured
+    )
     assert "confidential" in repr(errors)
     assert "confidential" in repr(errors.figures)
     run = RunDirectory(tmp_path / "run")
@@ -65,7 +67,7 @@ def test_errors_of_queries_are_over_the_tree_that_was_measured() -> None:
     over = MeasuredSpine.bypassed(coarser, np.arange(24))
     both = counts(mine, mine, spine), counts(other, other, spine)
     measured = {"units": (over, on_tree(budgeted(strategy.units()), over))}
-    errors = found(sealed(both[0]), both[1], LEVELS, measured)
+    errors = dhc_errors(sealed(both[0]), both[1], LEVELS, measured)
     (row,) = (
         r
         for r in errors.queries["units"]

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from das.accounting import epsilon
 from das.accounting.statement import account
 from das.model.adaptive import FIRST, ONLY, AdaptiveTable, LevelPlan, Parameters, Product
-from das.model.budget import Draw
+from das.model.budget import PlannedMeasurement
 from das.model.mechanisms import GEOMETRIC
 from das.model.population import GroupLevel
 from das.noise.entropy import seeded
@@ -70,7 +70,7 @@ def spec_of(given: Parameters) -> DetailedSpec:
     return configured(run={"name": "x"}, delta=DELTA).on(given)
 
 
-def noise(draw: Draw) -> dict[int, float]:
+def noise(draw: PlannedMeasurement) -> dict[int, float]:
     """The probability of each value, summed by itself."""
     power, scale = (
         (1, float(draw.parameter))
@@ -104,7 +104,7 @@ class Copies:
 def law(plan: LevelPlan, leaves: tuple[int, ...], only: bool = False, loud: bool = True) -> Law:
     """What is published of a group, and how probably: the first stage, the size of the table, its
     answers. ``loud``: the first stage has noise."""
-    each = {d.query: noise(d) for d in plan.draws}
+    each = {d.query: noise(d) for d in plan.measurements}
     rows, chances = [], []
     for first, chance in ({0: 1.0} if only or not loud else each[FIRST]).items():
         width = 1 if only else TABLE.answers[int(plan.size(np.array([sum(leaves) + first]))[0])]
@@ -114,7 +114,11 @@ def law(plan: LevelPlan, leaves: tuple[int, ...], only: bool = False, loud: bool
         )
 
         def given(
-            draw: Draw, size: int, _: object, first: int = first, values: Ints = values
+            draw: PlannedMeasurement,
+            size: int,
+            _: object,
+            first: int = first,
+            values: Ints = values,
         ) -> Ints:
             if draw.query == FIRST:
                 return np.full(size, first)
@@ -219,7 +223,9 @@ def check(given: Parameters, groups: int, plan: LevelPlan | None = None, loud: b
     """
     (stated,) = given.plans("us")
     spec, plan = spec_of(given), plan or stated
-    said = account(spec.terms, {"persons": spec.universes[0].plan.draws}).guarantee["persons"]
+    said = account(spec.terms, {"persons": spec.universes[0].plan.measurements}).guarantee[
+        "persons"
+    ]
     (row,) = [e for e in said.epsilon if e.delta == DELTA]
     alone = int(given.iterations.detailed_only[given.iterations.of(USA)].sum())
     every = enumerated(plan, groups, loud)
@@ -253,7 +259,7 @@ def test_the_loss_is_one_law(base: tuple[int, ...], leaf: int, only: bool) -> No
 def test_the_noise_is_that_of_the_table_of_variances() -> None:
     (plan,) = parameters().plans("us")
     assert plan.stability == 9
-    assert {d.query: d.parameter for d in plan.draws} == {
+    assert {d.query: d.parameter for d in plan.measurements} == {
         ONLY: Fraction(9, 24),
         FIRST: Fraction(3, 2),
         "t2": Fraction(1, 2),
@@ -305,7 +311,7 @@ def test_a_mixture_can_be_worse_than_groups_of_one_kind_alone() -> None:
     of 1e-10.
     """
     (plan,) = parameters("20", Fraction(1, 10), race_codes=3).plans("us")
-    only, first, second = (plan.draw(q).parameter for q in (ONLY, FIRST, "t2"))
+    only, first, second = (plan.measurement(q).parameter for q in (ONLY, FIRST, "t2"))
 
     def of(t: int) -> float:
         drawn = {only: t, first: 4 - t, second: 4 - t}
@@ -314,7 +320,9 @@ def test_a_mixture_can_be_worse_than_groups_of_one_kind_alone() -> None:
     assert of(2) > max(of(0), of(4)) + 0.1
     given = parameters("20", Fraction(1, 10), race_codes=3)
     spec = configured(run={"name": "x"}, delta=Fraction(1, 10**10)).on(given)
-    said = account(spec.terms, {"persons": spec.universes[0].plan.draws}).guarantee["persons"]
+    said = account(spec.terms, {"persons": spec.universes[0].plan.measurements}).guarantee[
+        "persons"
+    ]
     (row,) = [e for e in said.epsilon if e.delta == spec.delta]
     assert row.pld[1] >= of(2)
     assert row.between is not None
@@ -338,7 +346,7 @@ def test_a_record_that_is_replaced_within_a_group_loses_less_than_one_removed_an
             shared = losses(*laws)
             for eps in (0.0, 0.5, 1.0, 2.0, 4.0):
                 assert delta_of(shared, eps) <= delta_of(apart, eps) + 1e-12
-            cells: Mapping[int, Fraction] = {2: plan.draw("t2").parameter}
+            cells: Mapping[int, Fraction] = {2: plan.measurement("t2").parameter}
             for delta in ("1e-6", "1e-3"):
                 assert epsilon_of(shared, float(delta)) <= epsilon([(cells[2], 2)], delta)[1] + 1e-9
 
@@ -351,4 +359,6 @@ def test_geometric_noise_loses_its_epsilon_and_no_more() -> None:
         finite = whole[0][(whole[1] > 1e-12) & np.isfinite(whole[0])]
         assert abs(finite.max() - 36) < 1e-6
     spec = spec_of(given)
-    assert account(spec.terms, {"persons": spec.universes[0].plan.draws}).totals["total"] == 36
+    assert (
+        account(spec.terms, {"persons": spec.universes[0].plan.measurements}).totals["total"] == 36
+    )

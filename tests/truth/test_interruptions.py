@@ -16,30 +16,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from das.accounting.statement import Drawn
+from das.accounting.statement import LedgerEvents
 from das.errors import PrivacyError, UserError
 from das.files.run.ledger import LedgerFile, folder_digest
 from das.files.run.run_directory import RunDirectory, file_digest
 from das.release.dhc import open_dhc
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS
-from das.truth.bookkeeping import Books
+from das.truth.bookkeeping import BudgetBook
 from das.truth.dhc_measuring import MeasuringDhc
 from tests import interruptions
-from tests.end_to_end.test_cut_interrupted import Killed, Step
 from tests.interruptions import Dhc, Fate, Told, endure
+from tests.stopped import Killed, Step
 from tests.worlds import Worlds
 
 NAMES = (
     "redistricting",
     "redistricting, forgetful",
-    "redistricting in shards",
-    "redistricting in shards, forgetful",
+    "redistricting in subtrees",
+    "redistricting in subtrees, forgetful",
     "detailed groups",
     "detailed groups, forgetful",
     "dhc",
 )
 #: Writes of an attempt that nothing stops, about.
-WRITES = {"redistricting": 90, "redistricting in shards": 235, "detailed groups": 400, "dhc": 180}
+WRITES = {"redistricting": 90, "redistricting in subtrees": 235, "detailed groups": 400, "dhc": 180}
 
 
 @pytest.mark.filterwarnings(
@@ -84,12 +84,12 @@ def out(dhc: Dhc, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def go(dhc: Dhc, out: Path, *, accept: bool = False) -> Drawn:
-    """Until the books are closed: what was drawn, and lost."""
-    found: list[Drawn] = []
+def go(dhc: Dhc, out: Path, *, accept: bool = False) -> LedgerEvents:
+    """Until the spending are closed: what was drawn, and lost."""
+    found: list[LedgerEvents] = []
     with pytest.MonkeyPatch.context() as patch:
-        real = Books.close
-        patch.setattr(Books, "close", lambda self: found.append(real(self)))
+        real = BudgetBook.close
+        patch.setattr(BudgetBook, "close", lambda self: found.append(real(self)))
         dhc.measure(out, accept)
     return found[0]
 
@@ -101,7 +101,7 @@ def stopped(dhc: Dhc, out: Path, step: Step, *, accept: bool = False) -> None:
             dhc.measure(out, accept)
 
 
-def lost(drawn: Drawn) -> dict[str, Fraction]:
+def lost(drawn: LedgerEvents) -> dict[str, Fraction]:
     """What was drawn and lost, by universe."""
     return {u: sum((e.cost for e in es), Fraction(0)) for u, es in drawn.lost.items() if es}
 
@@ -121,7 +121,7 @@ def test_a_universe_whose_key_is_lost_while_it_is_written_is_counted_twice_as_a_
     dhc: Dhc, out: Path
 ) -> None:
     """Two of five levels of persons were written, and noise of all five was drawn."""
-    stopped(dhc, out, Step(interruptions.dhc_measuring.revealed, "write", 3))
+    stopped(dhc, out, Step(interruptions.dhc_measuring.on_demand, "write", 3))
     before = measured(out)
     assert len(before) == 2
     RunDirectory(out).noise_key.unlink()
@@ -179,7 +179,7 @@ def test_a_universe_of_which_a_part_was_acknowledged_alone_is_not_asked_again_fo
 
 
 def test_a_key_that_is_lost_when_all_is_measured_costs_nothing(dhc: Dhc, out: Path) -> None:
-    """Households are measured, and the books are not closed."""
+    """Households are measured, and the spending are not closed."""
     stopped(dhc, out, Step(LedgerFile, "close"))
     before = measured(out)
     RunDirectory(out).noise_key.unlink()

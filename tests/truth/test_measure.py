@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from das.errors import PrivacyError, SpecError
 from das.model import chains
 from das.model.allocation import Allocation
-from das.model.budget import Draw, Neighbours, Plan
+from das.model.attribute import Attribute
+from das.model.budget import Neighbours, PlannedMeasurement
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
@@ -26,7 +27,9 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
-from das.model.schema import PL94, Attribute, Schema
+from das.model.plan import Plan
+from das.model.redistricting import PL94
+from das.model.schema import Schema
 from das.model.spine import Spine
 from das.noise.entropy import Entropy, kernel, keyed, seeded, system
 from das.noise.label import ChunkLabel
@@ -357,7 +360,7 @@ def test_the_classes_of_units_and_the_version_of_the_sampler_are_in_the_label(
 ) -> None:
     """Places of two classes with the same noise: which is of which makes another draw."""
     p = places_plan({"age": 1})
-    (d,) = p.draws
+    (d,) = p.measurements
     both = Plan(
         p.neighbours,
         (replace(d, unit_class="x"), replace(d, unit_class="y")),
@@ -508,7 +511,7 @@ def test_the_ledger_says_what_was_measured() -> None:
             d.parameter,
             d.cost,
         )
-        for d in p.draws
+        for d in p.measurements
     ]
 
 
@@ -603,7 +606,9 @@ def test_a_histogram_of_something_else_is_refused_before_any_draw_and_costs_noth
 
 
 def test_units_of_a_class_that_the_plan_does_not_have_are_refused_before_any_draw() -> None:
-    own = Draw.priced("Block", "age", DISCRETE_GAUSSIAN, Neighbours.BOUNDED, HALF, "other")
+    own = PlannedMeasurement.priced(
+        "Block", "age", DISCRETE_GAUSSIAN, Neighbours.BOUNDED, HALF, "other"
+    )
     ledger = Ledger(HALF, paths=((("Block", "other"),),))
     with pytest.raises(PrivacyError, match="no class 'all'"):
         run(Plan(Neighbours.BOUNDED, (own,), ((("Block", "other"),),)), Forbidden(), ledger=ledger)
@@ -627,7 +632,7 @@ def test_each_unit_has_the_noise_of_its_own_class_and_one_without_draws_says_not
     )
     levels = spine.levels
     every = chains.conceivable(levels)
-    classes = {place: chains.held(levels, *place) for path in every for place in path}
+    classes = {place: chains.measured_levels(levels, *place) for path in every for place in path}
     p = Plan.of(Fraction(3), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares, classes, every).along(
         tree.paths
     )

@@ -12,10 +12,10 @@ from das.engine.local import LocalEngine
 from das.errors import PrivacyError
 from das.files.run.run_directory import RunDirectory
 from das.stages import Stages
-from das.truth import by_shard
-from das.truth.begun import Begun
+from das.truth import beginning, by_subtree
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared
+from das.truth.resume_state import ResumeState
 from tests.spec.test_parse import BASE
 from tests.told import Told
 from tests.worlds import Worlds
@@ -50,11 +50,11 @@ def test_a_histogram_of_something_else_leaves_nothing(
         lv for lv in levels if prepared.spine.units(lv) != prepared.spine.units(levels[at])
     )
     run = RunDirectory(tmp_path / "run")
-    by_shard.begin(SPEC, prepared, run)
+    beginning.begin(SPEC, prepared, run)
     wrong = {**truth, levels[at]: truth[other]}
-    monkeypatch.setattr(by_shard, "upward", lambda *_: wrong)
+    monkeypatch.setattr(by_subtree, "upward", lambda *_: wrong)
     with pytest.raises(PrivacyError, match="not one of this level and schema"):
-        by_shard.measure_release(SPEC, Begun.read(run), run, LocalEngine(), 1, Silent())
+        by_subtree.measure_release(SPEC, ResumeState.read(run), run, LocalEngine(), 1, Silent())
     assert not run.ledger.exists()
     assert not run.noise_key.exists()
     assert not list(run.release.glob("nmf*/*/DPQuery"))

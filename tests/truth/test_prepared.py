@@ -84,12 +84,12 @@ def test_states_read_apart_and_at_once_are_the_same(
 def test_of_counts_that_are_not_put_together_any_units_can_be_asked_for(
     states: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of several states at once: a shard may be two small ones."""
+    """Also of several states at once: a subtree may be two small ones."""
     monkeypatch.setattr(prepared, "LARGEST", 0)
     apart, whole = both(states, monkeypatch, "geography.spine=optimized")
-    assert apart.apart is not None
+    assert apart.in_parts is not None
     assert not apart.lowest
-    assert whole.apart is None
+    assert whole.in_parts is None
     n, rng, levels = len(whole.spine.codes[-1]), np.random.default_rng(1), whole.spine.levels
     for u, tree in whole.trees.items():
         h = whole.lowest[u].open("test")
@@ -100,7 +100,7 @@ def test_of_counts_that_are_not_put_together_any_units_can_be_asked_for(
             *np.sort(rng.choice(n, (20, 2), replace=False), axis=1).tolist(),
         ]:
             assert apart.rows(u, a, b).open("test").same_as(h.rows(a, b))
-        put = apart.together()
+        put = apart.whole()
         for levels, other in ((put.truth[u], whole.truth[u]), (put.measured[u], whole.measured[u])):
             assert all(
                 levels[lv].open("test").same_as(other[lv].open("test")) for lv in whole.spine.levels
@@ -120,12 +120,12 @@ def test_what_a_cut_run_takes_is_told_from_its_largest_part(
     """A part adds about a second, which the least takes."""
     monkeypatch.setattr(prepared, "LARGEST", 50)
     apart, whole = both(states, monkeypatch)
-    assert len(apart.shards) > 1
+    assert len(apart.subtrees) > 1
     monkeypatch.setattr(prepared, "LARGEST", 1 << 17)
     spec = parse(TEXT, where="c")
     for of_parts, at_once in zip(sizes_of(spec, apart), sizes_of(spec, whole), strict=True):
         assert of_parts.memory < 1.1 * at_once.memory
-        assert at_once.seconds / 2 < of_parts.seconds < 2 * at_once.seconds + len(apart.shards)
+        assert at_once.seconds / 2 < of_parts.seconds < 2 * at_once.seconds + len(apart.subtrees)
 
 
 def test_a_place_in_two_parts_is_refused(states: Path) -> None:

@@ -1,11 +1,11 @@
-r"""What of the cells some sums of them need: the algebra of :mod:`das.estimate.modes` on a few
+r"""What of the cells some sums of them need: the algebra of :mod:`das.estimate.contrasts` on a few
 directions.
 
-A sum of cells is a tensor :math:`a` ``(d, n_1, ..., n_m)``. Its component in each mode is a sum of
-products :math:`\alpha \otimes u`, with :math:`\alpha` over the dense levels and :math:`u` a unit
-vector over the plain axes, the :math:`u` of one mode orthogonal (the singular vectors of the
+A sum of cells is a tensor :math:`a` ``(d, n_1, ..., n_m)``. Its component in each contrast is a sum
+of products :math:`\alpha \otimes u`, with :math:`\alpha` over the dense levels and :math:`u` a unit
+vector over the plain axes, the :math:`u` of one contrast orthogonal (the singular vectors of the
 component as a matrix; one of them, where the sum is over a set of dense levels times a set of plain
-ones). Every precision and covariance C acts on a mode as :math:`C_m \otimes I`. So
+ones). Every precision and covariance C acts on a contrast as :math:`C_m \otimes I`. So
 
 .. math:: \mathrm{Var}(a'x) = \sum \alpha' C_m \alpha, \qquad a'x = \sum \alpha' (I \otimes u') x,
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.modes import Modes
+from das.estimate.contrasts import Contrasts
 from das.model.query import Query
 
 Array = NDArray[np.float64]
@@ -33,12 +33,12 @@ _NONE = 1e-9
 @dataclass(frozen=True, eq=False)
 class Directions:
     """Direction k: the unit vector ``vector[k]`` over the plain axes ``(directions, n_1 * ... *
-    n_m)``, in mode ``used[mode[k]]``. Column j is the sum of the products p with ``column[p] == j``
-    of ``weight[p]`` ``(products, d)`` and direction ``at[p]``."""
+    n_m)``, in contrast ``used[contrast[k]]``. Column j is the sum of the products p with
+    ``column[p] == j`` of ``weight[p]`` ``(products, d)`` and direction ``at[p]``."""
 
-    modes: Modes
+    contrasts: Contrasts
     used: Ints
-    mode: Ints
+    contrast: Ints
     vector: Array
     columns: int
     column: Ints
@@ -46,44 +46,46 @@ class Directions:
     weight: Array
 
     @staticmethod
-    def of(modes: Modes, columns: NDArray[np.bool_]) -> Directions:
+    def of(contrasts: Contrasts, columns: NDArray[np.bool_]) -> Directions:
         """For sums of cells ``(columns, cells)``."""
-        size = int(np.prod(modes.sizes, dtype=int))
-        c = columns[:, modes.order].reshape(-1, modes.d, *modes.sizes).astype(float)
-        mode, vector, column, weight = [], [], [], []
-        for m, part in enumerate(modes.parts(c)):
-            whole = np.broadcast_to(part, c.shape).reshape(len(c), modes.d, size)
+        size = int(np.prod(contrasts.sizes, dtype=int))
+        c = columns[:, contrasts.order].reshape(-1, contrasts.d, *contrasts.sizes).astype(float)
+        contrast, vector, column, weight = [], [], [], []
+        for m, part in enumerate(contrasts.parts(c)):
+            whole = np.broadcast_to(part, c.shape).reshape(len(c), contrasts.d, size)
             for j in np.flatnonzero(np.abs(whole).max(axis=(1, 2)) > _NONE).tolist():
                 u, s, v = np.linalg.svd(whole[j], full_matrices=False)
                 for r in np.flatnonzero(s > _NONE * s[0]).tolist():
                     sign = np.sign(v[r, np.abs(v[r]).argmax()])
-                    mode.append(m)
+                    contrast.append(m)
                     vector.append(sign * v[r])
                     column.append(j)
                     weight.append(sign * s[r] * u[:, r])
-        found, at = _distinct(np.array(mode, dtype=np.int64), np.array(vector).reshape(-1, size))
-        used, number = np.unique(np.array(mode, dtype=np.int64)[found], return_inverse=True)
+        found, at = _distinct(
+            np.array(contrast, dtype=np.int64), np.array(vector).reshape(-1, size)
+        )
+        used, number = np.unique(np.array(contrast, dtype=np.int64)[found], return_inverse=True)
         return Directions(
-            modes,
+            contrasts,
             used,
             number.astype(np.int64),
             np.array(vector).reshape(-1, size)[found],
             len(columns),
             np.array(column, dtype=np.int64),
             at,
-            np.array(weight).reshape(-1, modes.d),
+            np.array(weight).reshape(-1, contrasts.d),
         )
 
     def __len__(self) -> int:
         return len(self.vector)
 
     def query(self, query: Query) -> Array:
-        """Q'Q on the modes that are used, ``(used, d, d)``."""
-        return self.modes.query(query)[self.used]
+        """Q'Q on the contrasts that are used, ``(used, d, d)``."""
+        return self.contrasts.query(query)[self.used]
 
     def adjoint(self, query: Query, values: Array) -> Array:
         """Q'm on each direction: ``(units, answers) -> (units, d, directions)``."""
-        answer = self.modes.answers(query)
+        answer = self.contrasts.answers(query)
         _, first, group = np.unique(answer[:, 0], return_index=True, return_inverse=True)
         _, place, plain = np.unique(answer[0], return_index=True, return_inverse=True)
         summed = np.zeros((len(place), len(self)))
@@ -104,7 +106,7 @@ class Directions:
         shape = np.broadcast_shapes(operator.shape[:-3], x.shape[:-2])
         out = np.empty((*shape, *x.shape[-2:]))
         for m in range(len(self.used)):
-            here = np.flatnonzero(self.mode == m)
+            here = np.flatnonzero(self.contrast == m)
             out[..., here] = operator[..., m, :, :] @ x[..., here]
         return out
 
@@ -114,9 +116,9 @@ class Directions:
         """
         shape = np.broadcast_shapes(operator.shape[:-3], g.shape[:-2])
         out = np.empty((*shape, *g.shape[-2:]))
-        mode = self.mode[self.at]
+        contrast = self.contrast[self.at]
         for m in range(len(self.used)):
-            here = np.flatnonzero(mode == m)
+            here = np.flatnonzero(contrast == m)
             out[..., here, :] = g[..., here, :] @ np.swapaxes(operator[..., m, :, :], -1, -2)
         return out
 
@@ -132,13 +134,13 @@ class Directions:
         return self.add_up(np.einsum("...pi,...ip->...p", g, x[..., self.at]))
 
 
-def _distinct(mode: Ints, vector: Array) -> tuple[Ints, Ints]:
+def _distinct(contrast: Ints, vector: Array) -> tuple[Ints, Ints]:
     """The first of each direction that is there, and which of these each is."""
     found = np.zeros(0, dtype=np.int64)
-    at = np.zeros(len(mode), dtype=np.int64)
-    for i in range(len(mode)):
+    at = np.zeros(len(contrast), dtype=np.int64)
+    for i in range(len(contrast)):
         like = np.abs(vector[found] - vector[i]).max(axis=1, initial=0.0) < _NONE
-        same = np.flatnonzero((mode[found] == mode[i]) & like)
+        same = np.flatnonzero((contrast[found] == contrast[i]) & like)
         at[i] = same[0] if len(same) else len(found)
         if not len(same):
             found = np.append(found, i)

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.estimate.areas.directions import Array, Directions, Ints
 from das.estimate.areas.pieces import Pieces, pieces
-from das.estimate.areas.subtrees import Below, Lowest, Said, Subtrees, pseudo_inverse
-from das.estimate.margins import MOST
-from das.estimate.modes import Modes
+from das.estimate.areas.subtrees import AreaAlgebra, Below, Lowest, SubtreeMoments, pseudo_inverse
+from das.estimate.contrasts import Contrasts
+from das.estimate.margins_of_error import MOST
 from das.fold import Tiers, top
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
@@ -39,7 +39,7 @@ from das.model.spine import Spine
 
 
 @dataclass(frozen=True, eq=False)
-class Estimated:
+class AreaEstimates:
     """Of areas and columns, ``(areas, columns)``: the unbiased ``value`` and its ``variance``; both
     NaN where nothing measured at the lowest level tells the column."""
 
@@ -57,7 +57,7 @@ def estimates(
     unit: Ints,
     areas: int,
     exact: Mapping[str, Query] | None = None,
-) -> Estimated:
+) -> AreaEstimates:
     """Of sums of cells ``columns`` ``(columns, cells)`` over areas: lowest unit ``unit[i]`` of
     ``spine`` is in area ``area[i]`` of ``areas``, no pair twice. ``exact``: at levels whose bounds
     are exact, the query whose answers these are.
@@ -73,7 +73,7 @@ def estimates(
     spread = np.einsum("npi,npi->np", parts.slope, to.weigh(root.covariance, parts.slope))
     variance[cut[0].area] = np.maximum(parts.rest + to.add_up(spread), 0.0)
     value[:, subtrees.unseen], variance[:, subtrees.unseen] = np.nan, np.nan
-    return Estimated(value, variance)
+    return AreaEstimates(value, variance)
 
 
 def _subtrees(
@@ -83,7 +83,7 @@ def _subtrees(
     schema: Schema,
     columns: NDArray[np.bool_],
     exact: Mapping[str, Query],
-) -> Subtrees:
+) -> AreaAlgebra:
     queries = {level: {q: schema.query(q) for q in source.queries(level)} for level in spine.levels}
     total = schema.query("total")
     known = {
@@ -92,15 +92,15 @@ def _subtrees(
         if bounds[level].total is not None
     }
     every = [*(q for some in queries.values() for q in some.values()), *known.values()]
-    modes = Modes.of(schema, every)
-    if modes.d > MOST:
+    contrasts = Contrasts.of(schema, every)
+    if contrasts.d > MOST:
         raise InputError(
-            f"queries of this schema tell {modes.d:,} combinations of levels apart",
+            f"queries of this schema tell {contrasts.d:,} combinations of levels apart",
             where=f"schema {schema.name}",
             remedy=f"areas are estimated for up to {MOST}",
         )
-    to, tiers = Directions.of(modes, columns), Tiers.of_bounds(spine, bounds)
-    return Subtrees(source, spine, bounds, queries, known, to, tiers)
+    to, tiers = Directions.of(contrasts, columns), Tiers.of_bounds(spine, bounds)
+    return AreaAlgebra(source, spine, bounds, queries, known, to, tiers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,24 +118,28 @@ class _OfPieces:
 class _Cut:
     """The steps of the way up (:mod:`das.fold`): of units, and of what areas have of them."""
 
-    subtrees: Subtrees
+    subtrees: AreaAlgebra
     pieces: list[Pieces]
 
-    def condition(self, tier: int, told: tuple[Below, _OfPieces]) -> tuple[Said, _OfPieces]:
+    def condition(
+        self, tier: int, told: tuple[Below, _OfPieces]
+    ) -> tuple[SubtreeMoments, _OfPieces]:
         return self.subtrees.condition(tier, told[0]), told[1]
 
-    def combine(self, tier: int, known: tuple[Said, _OfPieces]) -> tuple[Below, _OfPieces]:
+    def combine(
+        self, tier: int, known: tuple[SubtreeMoments, _OfPieces]
+    ) -> tuple[Below, _OfPieces]:
         below, here = self.subtrees.combine(tier, known[0]), self.pieces[tier]
         to, above = self.subtrees.directions, self.pieces[tier - 1]
         return below, _of_tier(to, *known, here, above, below)
 
 
-def _root(subtrees: Subtrees, cut: list[Pieces]) -> tuple[Said, _OfPieces]:
+def _root(subtrees: AreaAlgebra, cut: list[Pieces]) -> tuple[SubtreeMoments, _OfPieces]:
     """What the root says, and what is known of the areas given the root."""
     to, last = subtrees.directions, len(cut) - 1
     lowest, below = subtrees.lowest()
     if not last:
-        said = subtrees.ended(0, Said(below.covariance, below.mean, below.chains))
+        said = subtrees.ended(0, SubtreeMoments(below.covariance, below.mean, below.chains))
         nothing = np.zeros((len(cut[0]), to.columns))
         return said, _OfPieces(
             np.broadcast_to(to.weight, (len(cut[0]), *to.weight.shape)), nothing, nothing
@@ -166,7 +170,12 @@ def _of_lowest(
 
 
 def _of_tier(
-    to: Directions, said: Said, parts: _OfPieces, here: Pieces, above: Pieces, below: Below
+    to: Directions,
+    said: SubtreeMoments,
+    parts: _OfPieces,
+    here: Pieces,
+    above: Pieces,
+    below: Below,
 ) -> _OfPieces:
     moved = to.weigh(said.covariance[here.unit], parts.slope)
     y, v, m = (

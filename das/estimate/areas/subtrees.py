@@ -73,7 +73,7 @@ class Lowest:
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class SubtreeMoments:
     """What is known of the units of a tier from themselves and from below: ``covariance`` C
     ``(units, used, d, d)`` and ``mean`` mu ``(units, d, directions)``; those of chains that go on
     are not filled in."""
@@ -95,7 +95,7 @@ class Below:
 
 
 @dataclass
-class Subtrees:
+class AreaAlgebra:
     """``known``: by level, the finest query of which the answers are known. ``unseen``
     ``(columns,)`` becomes True where a column needs what nothing at the lowest level sees."""
 
@@ -119,9 +119,9 @@ class Subtrees:
         one level).
         """
         to, parent = self.directions, self.tiers.parents[-1]
-        shape = (len(to.used), to.modes.d, to.modes.d)
+        shape = (len(to.used), to.contrasts.d, to.contrasts.d)
         n = len(self.tiers.parents[-2]) if len(self.tiers) > 1 else 1
-        covariance, mean = np.zeros((n, *shape)), np.zeros((n, to.modes.d, len(to)))
+        covariance, mean = np.zeros((n, *shape)), np.zeros((n, to.contrasts.d, len(to)))
         answers = sum(q.answers for q in self.queries[self.spine.levels[-1]].values())
         found: list[Lowest] = []
         kinds = 0
@@ -149,7 +149,7 @@ class Subtrees:
         """
         (start, stop), to, level = ends, self.directions, self.spine.levels[-1]
         weight, rhs, whole = self._own(level, start, stop)
-        allowed = inhabited(to.modes, self.bounds[level].rows(start, stop))
+        allowed = inhabited(to.contrasts, self.bounds[level].rows(start, stop))
         rhs[~allowed] = 0.0
         alone = self.tiers.alone[-1][start:stop] | (len(self.tiers) == 1)  # a chain of one
         found, kind = self._kinds(level, weight, allowed, whole, ~alone)
@@ -186,7 +186,7 @@ class Subtrees:
         """Of some units' own measurements the precisions of the queries ``(units, queries)``, the
         right-hand side ``(units, d, directions)``, and whether every cell is measured."""
         weight = np.zeros((stop - start, len(self.queries[level])))
-        rhs = np.zeros((stop - start, self.directions.modes.d, len(self.directions)))
+        rhs = np.zeros((stop - start, self.directions.contrasts.d, len(self.directions)))
         whole = np.zeros(stop - start, dtype=bool)
         for i, (name, query) in enumerate(self.queries[level].items()):
             m = self.source.read(level, name, start, stop)
@@ -201,7 +201,7 @@ class Subtrees:
 
     def _precision(self, level: str, weight: Array) -> Array:
         to = self.directions
-        shape = (len(to.used), to.modes.d, to.modes.d)
+        shape = (len(to.used), to.contrasts.d, to.contrasts.d)
         grams = np.array([to.query(q).ravel() for q in self.queries[level].values()])
         return np.asarray(weight @ grams.reshape(weight.shape[1], int(np.prod(shape)))).reshape(
             -1, *shape
@@ -212,7 +212,9 @@ class Subtrees:
         do not see all of its cells, next to nothing is known of the rest, and columns that need
         this are noted."""
         eye = np.eye(precision.shape[-1])
-        out = self.directions.modes.inverse(precision + eye * ~whole[:, None, None, None], allowed)
+        out = self.directions.contrasts.inverse(
+            precision + eye * ~whole[:, None, None, None], allowed
+        )
         for i in np.flatnonzero(~whole).tolist():
             for m in range(len(self.directions.used)):
                 out[i, m] = self._seen(precision[i, m], allowed[i], m)
@@ -223,7 +225,7 @@ class Subtrees:
         value, vector = np.linalg.eigh(inside)
         none = value <= _NONE * max(float(value[-1]), 1e-300)
         lost = vector[:, none] * allowed[:, None]
-        here = np.flatnonzero(to.mode[to.at] == m)
+        here = np.flatnonzero(to.contrast[to.at] == m)
         self.unseen[to.column[here[(np.abs(to.weight[here] @ lost) > _UNSEEN).any(axis=1)]]] = True
         seen = vector[:, ~none]
         return np.asarray((seen / value[~none]) @ seen.T + _VAGUE * (lost @ lost.T))
@@ -255,7 +257,9 @@ class Subtrees:
         )
 
     def _known(self, depth: int) -> Query:
-        return self.known.get(self.tiers.level[depth], self.directions.modes.schema.query("total"))
+        return self.known.get(
+            self.tiers.level[depth], self.directions.contrasts.schema.query("total")
+        )
 
     def _follows(self, depth: int) -> bool:
         """Whether what is known of a tier follows from what is known of the one below."""
@@ -266,7 +270,7 @@ class Subtrees:
     # --- from a tier to the one above
     # ---------------------------------------------------------------------------
 
-    def combine(self, tier: int, known: Said) -> Below:
+    def combine(self, tier: int, known: SubtreeMoments) -> Below:
         """What the units of a tier, which is not the lowest, say of those above."""
         parent, n = self.tiers.parents[tier], self.tiers.units(tier - 1)
         keep = np.ones(len(parent), dtype=bool)
@@ -277,7 +281,7 @@ class Subtrees:
         np.add.at(mean, parent[keep], known.mean[keep])
         return Below(covariance, mean, known.chains)
 
-    def condition(self, tier: int, told: Below) -> Said:
+    def condition(self, tier: int, told: Below) -> SubtreeMoments:
         """What the units of a tier say: from S, s and the chains below them, and their own
         measurements.
         """
@@ -295,12 +299,12 @@ class Subtrees:
         longer = Chains(
             unit, own[unit] + chains.precision[on], both, allowed, whole[unit] | chains.whole[on]
         )
-        c = np.linalg.solve(np.eye(to.modes.d) + told.covariance @ own, told.covariance)
+        c = np.linalg.solve(np.eye(to.contrasts.d) + told.covariance @ own, told.covariance)
         c = (c + np.swapaxes(c, -1, -2)) / 2
         mean = told.mean + to.apply(c, rhs - to.apply(own, told.mean))
-        return self.ended(tier, Said(c, mean, longer))
+        return self.ended(tier, SubtreeMoments(c, mean, longer))
 
-    def ended(self, depth: int, said: Said) -> Said:
+    def ended(self, depth: int, said: SubtreeMoments) -> SubtreeMoments:
         """The same with the chains that end there, and with what is known."""
         to, chains = self.directions, said.chains
         ends = ~self.tiers.alone[depth][chains.unit]
@@ -312,7 +316,7 @@ class Subtrees:
             gain = self._gains(c[rows], self._known(depth))
             mean[rows] += to.apply(gain, self._point(depth, 0, len(mean))[rows] - mean[rows])
             c[rows] -= gain @ c[rows]
-        return Said(c, mean, chains)
+        return SubtreeMoments(c, mean, chains)
 
 
 def pseudo_inverse(covariance: Array) -> Array:

@@ -57,9 +57,11 @@ class EstimateRows(Frozen):
 class EstimateFile:
     """One part: rows are written as they come. A file without rows is not made."""
 
-    def __init__(self, folder: Path, kind: str, shard: int, *, private: Private, csv: bool) -> None:
+    def __init__(
+        self, folder: Path, kind: str, subtree: int, *, private: Private, csv: bool
+    ) -> None:
         self.path, self.private, self.csv = (
-            folder / kind / f"part-{shard:05d}.parquet",
+            folder / kind / f"part-{subtree:05d}.parquet",
             private,
             csv,
         )
@@ -124,7 +126,7 @@ def place(folder: Path, release: Path) -> Path:
     run = run.parent if (run.parent / "confidential").exists() else run
     if out == run or run in out.parents:
         raise UserError(
-            f"is in {run}, which is complete", where=folder, remedy="choose an --out beside it"
+            f"is in {run}, which is complete", where=folder, remedy="choose an --out next to it"
         )
     for above in out.parents:
         if above.exists() and not above.is_dir():

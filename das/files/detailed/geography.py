@@ -35,7 +35,7 @@ ID_WIDTHS: Mapping[str, int] = {
 NATION = 1
 #: What stands for no place, and for no area.
 NO_PLACE, NO_AREA = 99999, 9999
-REMEDY = "mend these lines, or what config.json says of states and runs, and read the folder again"
+REMEDY = "fix these lines, or the states and runs in config.json, and read the folder again"
 
 Signed = NDArray[np.signedinteger[Any]]
 

@@ -1,7 +1,7 @@
 """Noisy measurements of population groups as files: Parquet, one row for each group that is
 measured.
 
-``nmf/<REGION>-<level>.parquet/DPQuery/<table>/part-<shard>-<batch>.parquet`` has the columns
+``nmf/<REGION>-<level>.parquet/DPQuery/<table>/part-<subtree>-<batch>.parquet`` has the columns
 ``REGION_ID``, ``ITERATION_CODE``, ``TABLE_SIZE`` (of a group with a total alone 0), ``FIRST_STAGE``
 (null where there is none) and ``VALUES``, the answers of a table of that size in the order of
 :class:`das.model.adaptive.AdaptiveTable`. What noise is on each is among the metadata of the file.
@@ -38,8 +38,8 @@ def folder(root: Path, plan: LevelPlan) -> Path:
     return root / f"{name}.parquet" / "DPQuery" / plan.table.name
 
 
-def path(root: Path, plan: LevelPlan, shard: int, batch: int) -> Path:
-    return folder(root, plan) / f"part-{shard:05d}-{batch:05d}.parquet"
+def path(root: Path, plan: LevelPlan, subtree: int, batch: int) -> Path:
+    return folder(root, plan) / f"part-{subtree:05d}-{batch:05d}.parquet"
 
 
 def paths(root: Path, plan: LevelPlan) -> list[Path]:
@@ -63,7 +63,7 @@ def write(
         }
     )
     said = {"regions": ",".join(text(m.regions)), "level": plan.level, "table": plan.table.name}
-    said |= {f"{d.query}: {d.mechanism.symbol}": str(d.parameter) for d in plan.draws}
+    said |= {f"{d.query}: {d.mechanism.symbol}": str(d.parameter) for d in plan.measurements}
     table = table.replace_schema_metadata(said | ({} if private else {COLUMN: WARNING}))
     with atomic.file(file) as draft:
         pq.write_table(table, draft, compression="zstd")
@@ -143,17 +143,17 @@ def each(
 
 
 def part(
-    root: Path, plan: LevelPlan, shard: int, codes: NDArray[np.str_], only: NDArray[np.bool_]
+    root: Path, plan: LevelPlan, subtree: int, codes: NDArray[np.str_], only: NDArray[np.bool_]
 ) -> GroupMeasurement:
-    """All batches of one shard, together.
+    """All batches of one subtree, together.
 
     Raises:
         ReleaseError: there is none; or see :func:`read`.
     """
-    files = sorted(folder(root, plan).glob(f"part-{shard:05d}-*.parquet"))
+    files = sorted(folder(root, plan).glob(f"part-{subtree:05d}-*.parquet"))
     if not files:
         raise ReleaseError(
-            f"there are no measurements of {plan.level}, part {shard}",
+            f"there are no measurements of {plan.level}, part {subtree}",
             where=folder(root, plan),
             remedy=LOST,
         )

@@ -25,7 +25,7 @@ MEMBERS = "race-and-ethnicity-code-to-iteration.txt"
 FILES = (config.FILE, CODES, RACE, ETHNICITY, MEMBERS)
 
 _ITERATION = pattern("[0-9]{4}", "four digits")
-_CODE = pattern("[1-9][0-9]{3}", "four digits, of which the first is not 0")
+_CODE = pattern("[1-9][0-9]{3}", "four digits, the first not 0")
 _TEXT = pattern(r".*\S.*", "a name")
 _FLAG = pattern("True|False|Null", "True, False or Null")
 _OF_CODES = {"RACE_ETH_CODE": _CODE, "RACE_ETH_NAME": _TEXT}
@@ -39,7 +39,7 @@ _OF_ITERATIONS = {
     "COARSE_ONLY": _FLAG,
 }
 
-REMEDY = "mend these lines, and read the folder again"
+REMEDY = "fix these lines, and read the folder again"
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ NULL = b"Null"
 _NULL = np.frombuffer(NULL, np.uint32)[0]  # as four characters are compared at once
 FIRST_CODE = MOST_CODES // 10
 TYPES, TENURES = ("1", "2", "3", "4", "5"), ("1", "2", "3", "4")
-REMEDY = "mend these records, and read the folder again; this message tells of confidential records"
+REMEDY = "fix these records, and read the folder again; this message reveals confidential records"
 
 #: The place of each age among those of the finest table.
 _AGE = (np.searchsorted(AGES[-1], np.arange(OLDEST + 1), side="right") - 1).astype(np.int8)
@@ -60,7 +60,7 @@ def records(
     """
     faults, paths, product = Faults(), files(folder, parameters.product), parameters.product
     parts = [part for path in paths for part in _read(path, parameters, regions, faults)]
-    every = GroupRecords.together(parts, [t.name for t in product.tables])
+    every = GroupRecords.joined(parts, [t.name for t in product.tables])
     inhabited = np.bincount(regions.number[every.block] // 10 ** (geography.WIDTH - 2))
     geography.check_runs(
         np.flatnonzero(inhabited),
@@ -237,7 +237,7 @@ def _code(name: str, known: Sequence[str], *, null: bool = False) -> Field:
         out[given] = n
         return out
 
-    form = "not four digits, of which the first is not 0" + (", nor Null" if null else "")
+    form = "not four digits, the first not 0" + (", nor Null" if null else "")
     return Field(
         name,
         number,

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 from das.errors import InputError, ReleaseError, SpecError
 from das.files.parquet import checked, is_marked, readable
 from das.model.grouping import TOTAL, Grouping
-from das.model.labels import BESIDE
+from das.model.labels import BESIDE, ENGLISH
 from das.model.not_private import CELL, COLUMN
 from das.model.schema import Schema
 from das.model.schemas import SCHEMAS
@@ -192,7 +192,7 @@ def _filter(
 
 def _tidy(frame: pd.DataFrame, level: str, schema: Schema | None) -> pd.DataFrame:
     """One row for each answer."""
-    parts = []
+    parts, total = [], (ENGLISH if schema is None else schema.words).total
     attributes = [
         c for c in frame.columns if c not in _FIXED and not c.startswith(("State", "County"))
     ]
@@ -209,7 +209,7 @@ def _tidy(frame: pd.DataFrame, level: str, schema: Schema | None) -> pd.DataFram
         axes = _axes(first, attributes, schema)
         codes, answers = list(crossed(*(g.groups for g in axes))), prod(shape)
         shown = [g.labels for g in axes if not g.is_total]
-        labels = [BESIDE.join(x) for x in crossed(*shown)] if shown else ["Total"]
+        labels = [BESIDE.join(x) for x in crossed(*shown)] if shown else [total]
         columns: dict[str, object] = {
             "level": level,
             "geocode": np.repeat(rows["geocode"].to_numpy(), answers),

@@ -1,7 +1,7 @@
 """Noisy measurement files: Parquet in the layout of the Bureau's 2020 publication.
 
-``<root>/<Level>.parquet/DPQuery[/State=<code>]/part-<shard>-<batch>.parquet``, one row for each
-unit and query, and ``.../Constraint[/State=<code>]/part-<shard>.parquet``, one for each unit and
+``<root>/<Level>.parquet/DPQuery[/State=<code>]/part-<subtree>-<batch>.parquet``, one row for each
+unit and query, and ``.../Constraint[/State=<code>]/part-<subtree>.parquet``, one for each unit and
 constraint. Columns: ``geocode``; ``query_name`` (``<query>_dpq``, ``<name>_con``); one string
 column for each attribute, holding ``*`` (summed out), ``detailed``, or the name of a grouping;
 ``query_shape`` and ``value`` (lists of integers, C order); ``variance`` (float32) or ``sign``.
@@ -11,8 +11,8 @@ unit no such folder; constraints are given of all units.
 
 Each part appears whole or not at all, and says of itself what it is: who knows which there must be
 (a ledger) knows what is missing. It may be written several times, and by several processes at once,
-if they write the same. It is of one shard (:mod:`das.model.shards`; 0 is the trunk, or all of a
-tree without any), and holds one batch of units, with row groups of one query each, so that one
+if they write the same. It is of one subtree (:mod:`das.model.subtrees`; 0 is the upper tree, or all
+of a tree without any), and holds one batch of units, with row groups of one query each, so that one
 query of one level is read without touching the others. Values are dictionary-encoded: 129 to 256
 different ones take a byte each, which zstd packs to within a tenth of their entropy; fewer or more
 take seven bits or nine, which nothing packs. So a query's rows are cut into two or four row groups
@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from das.files import atomic
+from das.files import atomic, numbers
 from das.files import codes as texts
 from das.files.parquet import marked
 from das.model.codes import text
@@ -56,12 +56,12 @@ def write(
     schema: Schema,
     spine: Spine,
     measurements: Iterable[Measurement],
-    shard: int = 0,
+    subtree: int = 0,
     *,
     private: Private = True,
 ) -> dict[str, str]:
-    """Write all measurements of a level of a shard as they come, of the units that are measured;
-    ``spine`` is that of the shard. Each file says if they are not ``private``. Returns SHA-256 of
+    """Write all measurements of a level of a subtree as they come, of the units that are measured;
+    ``spine`` is that of the subtree. Each file says if they are not ``private``. Returns SHA-256 of
     each part, by its path from ``root``."""
     partition, geocodes = folders(spine, level), texts.column(spine.codes[spine.index(level)])
     out = {}
@@ -71,7 +71,7 @@ def write(
             unit = a + np.flatnonzero(measured[a:b])
             if len(unit):
                 path = Path(
-                    f"{level}.parquet", "DPQuery", where, f"part-{shard:05d}-{number:05d}.parquet"
+                    f"{level}.parquet", "DPQuery", where, f"part-{subtree:05d}-{number:05d}.parquet"
                 )
                 tables = [_rows(m, unit, schema.query(m.query), schema, geocodes) for m in batch]
                 out[path.as_posix()] = _write_part(root / path, tables, private)
@@ -83,11 +83,11 @@ def write_constraints(
     schema: Schema,
     spine: Spine,
     constraints: Sequence[Constraint],
-    shard: int = 0,
+    subtree: int = 0,
     *,
     private: Private = True,
 ) -> None:
-    """Add the constraint rows of the levels they stand at, of the units of a shard. ``private``:
+    """Add the constraint rows of the levels they stand at, of the units of a subtree. ``private``:
     the run is.
     """
     for level in dict.fromkeys(c.level for c in constraints):
@@ -98,7 +98,7 @@ def write_constraints(
                 _constraint_rows(c, a, b, schema.query(c.query), schema, geocodes) for c in here
             ]
             _write_part(
-                root / f"{level}.parquet" / "Constraint" / where / f"part-{shard:05d}.parquet",
+                root / f"{level}.parquet" / "Constraint" / where / f"part-{subtree:05d}.parquet",
                 tables,
                 private,
             )
@@ -144,9 +144,11 @@ def _rows(
     m: Measurement, unit: NDArray[np.intp], query: Query, schema: Schema, geocodes: pa.StringArray
 ) -> pa.Table:
     """Those of some units, counted from the first of the measurement."""
-    columns = describe(geocodes.take(pa.array(m.start + unit)), f"{m.query}_dpq", query, schema)
+    columns = describe(
+        geocodes.take(numbers.column(m.start + unit)), f"{m.query}_dpq", query, schema
+    )
     columns["value"] = lists(m.values[unit])
-    columns["variance"] = pa.array(published_variance(m.variance[unit]))
+    columns["variance"] = numbers.column(published_variance(m.variance[unit]))
     return pa.table(columns)
 
 
@@ -155,7 +157,7 @@ def _constraint_rows(
 ) -> pa.Table:
     columns = describe(geocodes[a:b], f"{c.name}_con", query, schema)
     columns["value"] = lists(c.bound[a:b])
-    columns["sign"] = pa.repeat(c.sign, b - a)
+    columns["sign"] = texts.repeated(c.sign, b - a)
     return pa.table(columns)
 
 
@@ -164,10 +166,10 @@ def describe(
 ) -> dict[str, pa.Array]:
     """The columns of the rows of one query: whose they are, and what was asked."""
     n = len(geocodes)
-    columns = {"geocode": geocodes, "query_name": pa.repeat(name, n)}
+    columns = {"geocode": geocodes, "query_name": texts.repeated(name, n)}
     for attribute, grouping in zip(schema.attributes, query.groupings, strict=True):
         label = "*" if grouping.is_total else "detailed" if grouping.is_detailed else grouping.name
-        columns[attribute.name] = pa.repeat(label, n)
+        columns[attribute.name] = texts.repeated(label, n)
     shape = np.tile(np.array(query.shape, dtype=np.int32), (n, 1))
     columns["query_shape"] = lists(shape)
     return columns
@@ -180,7 +182,7 @@ def lists(values: NDArray[np.generic]) -> pa.ListArray:
         values = values.astype(np.int32, copy=False)
     n, width = values.shape
     offsets = np.arange(n + 1, dtype=np.int32) * np.int32(width)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.ravel()))
+    return pa.ListArray.from_arrays(numbers.column(offsets), numbers.column(values.ravel()))
 
 
 def _write_part(path: Path, tables: Sequence[pa.Table], private: Private) -> str:
@@ -220,13 +222,13 @@ def _rows_of_a_group(table: pa.Table) -> int:
     each.
     """
     rows = max(1, table.num_rows)
-    values = table["value"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    values = numbers.array(table["value"].combine_chunks().flatten())
     width = len(values) // rows
     for parts in (1, 2, 4):
         part = -(-rows // parts)
         if (
             part * width >= 1 << 16
-            and 128 < len(pc.unique(pa.array(values[: part * width]))) <= 256
+            and 128 < len(pc.unique(numbers.column(values[: part * width]))) <= 256
         ):
             return part
     return rows

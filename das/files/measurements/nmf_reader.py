@@ -6,25 +6,31 @@ measured have no rows: their answers are zeros of infinite variance."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import ReleaseError
-from das.files import codes as texts
+from das.files import numbers
 from das.files.measurements.nmf import folders
+from das.files.measurements.nmf_file import (
+    NmfFile,
+    NmfLevelFiles,
+    as_written,
+    known_units,
+    matrix,
+    units_of,
+)
 from das.files.parquet import LOST as _LOST
-from das.files.parquet import batches, metadata, readable, refuse_marked
 from das.files.parquet import columns as _columns
-from das.model.codes import Codes, text
+from das.files.parquet import refuse_marked
+from das.model.codes import Codes
 from das.model.measurement import Measurement
 from das.model.not_private import Private
 from das.model.spine import Spine, order_of, sorted_places
@@ -35,28 +41,28 @@ class NmfReader:
     of each level which units are, ``(units,)``, such as
     :meth:`das.model.measured_spine.MeasuredSpine.measured`; without it all are.
 
-    Of a ``shard`` (0: the trunk), whose own ``spine`` this is then, only the files are looked at
-    that are of it by their names: those of the levels that it is responsible for
-    (:meth:`das.model.shards.Shards.levels`). Files that say they were seeded are refused where they
-    are said to be ``private``."""
+    Of a ``subtree`` (0: the upper tree), whose own ``spine`` this is then, only the files are
+    looked at that are of it by their names: those of the levels that it is responsible for
+    (:meth:`das.model.subtrees.Subtrees.levels`). Files that say they were seeded are refused where
+    they are said to be ``private``."""
 
     def __init__(
         self,
         root: Path,
         spine: Spine,
         measured: Callable[[str], NDArray[np.bool_]] | None = None,
-        shard: int | None = None,
+        subtree: int | None = None,
         *,
         private: Private = False,
     ) -> None:
-        self.root, self.spine, self.shard, self._measured, self.private = (
+        self.root, self.spine, self.subtree, self._measured, self.private = (
             Path(root),
             spine,
-            shard,
+            subtree,
             measured,
             private,
         )
-        self._levels: dict[str, _LevelFiles] = {}
+        self._levels: dict[str, NmfLevelFiles] = {}
 
     def queries(self, level: str) -> tuple[str, ...]:
         """Those that units of a level are measured with: none where none is."""
@@ -88,8 +94,8 @@ class NmfReader:
             names = pc.dictionary_encode(table["query_name"].combine_chunks())
             unit = units_of(table["geocode"], self.spine, level, path)
             for number, name in enumerate(names.dictionary.to_pylist()):
-                rows = np.flatnonzero(names.indices.to_numpy() == number)
-                got = matrix(table["value"].take(pa.array(rows)), path)
+                rows = np.flatnonzero(numbers.array(names.indices) == number)
+                got = matrix(table["value"].take(numbers.column(rows)), path)
                 sign = table["sign"][int(rows[0])].as_py()
                 key = name.removesuffix("_con")
                 if key not in found:
@@ -118,7 +124,7 @@ class NmfReader:
                 )
         return found
 
-    def _level(self, level: str) -> _LevelFiles:
+    def _level(self, level: str) -> NmfLevelFiles:
         if level not in self._levels:
             measured = (
                 np.ones(self.spine.units(level), dtype=bool)
@@ -136,22 +142,22 @@ class NmfReader:
                     where=self.root / f"{level}.parquet" / "DPQuery",
                     remedy=_LOST,
                 )
-            self._levels[level] = _LevelFiles.of(
-                [_File.of(p, self.spine, level) for p in paths], measured
+            self._levels[level] = NmfLevelFiles.of(
+                [NmfFile.of(p, self.spine, level) for p in paths], measured
             )
         return self._levels[level]
 
     def _parts(self, level: str, kind: str) -> list[Path]:
-        """The files of a level, of every shard or of one: ``part-<shard>-<batch>``, of constraints
-        ``part-<shard>``, in the folders of its own states."""
+        """The files of a level, of every subtree or of one: ``part-<subtree>-<batch>``, of
+        constraints ``part-<subtree>``, in the folders of its own states."""
         folder = self.root / f"{level}.parquet" / kind
-        if self.shard is None:
+        if self.subtree is None:
             found = sorted(folder.rglob("*.parquet"))
         else:
             wanted = (
-                f"part-{self.shard:05d}.parquet"
+                f"part-{self.subtree:05d}.parquet"
                 if kind == "Constraint"
-                else f"part-{self.shard:05d}-*.parquet"
+                else f"part-{self.subtree:05d}-*.parquet"
             )
             found = [
                 p
@@ -160,97 +166,6 @@ class NmfReader:
             ]
         for path in found:
             refuse_marked(path, self.private)
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class _LevelFiles:
-    """The files of a level, which of its units are measured ``(units,)``, and the number of answers
-    to each query. Of the runs of units that the files have, by their first units: ``file``
-    ``(runs,)`` whose it is, ``first`` its first unit, and ``reached`` the last of it and of those
-    before it."""
-
-    files: tuple[_File, ...]
-    file: NDArray[np.int64]
-    first: NDArray[np.int64]
-    reached: NDArray[np.int64]
-    measured: NDArray[np.bool_]
-    answers: Mapping[str, int]
-
-    @staticmethod
-    def of(files: Sequence[_File], measured: NDArray[np.bool_]) -> _LevelFiles:
-        files = sorted(files, key=lambda f: f.first)
-        runs = np.array(
-            sorted((*run, i) for i, f in enumerate(files) for run in f.runs), dtype=np.int64
-        ).reshape(-1, 3)
-        return _LevelFiles(
-            tuple(files),
-            runs[:, 2],
-            runs[:, 0],
-            np.maximum.accumulate(runs[:, 1]),
-            measured,
-            _answers(files),
-        )
-
-    def of_units(self, start: int, stop: int) -> tuple[_File, ...]:
-        """Those that may hold some of the units ``start:stop``."""
-        a, b = np.searchsorted(self.reached, start), np.searchsorted(self.first, stop)
-        return tuple(
-            self.files[i] for i in np.unique(self.file[a:b]) if self.files[i].may_hold(start, stop)
-        )
-
-
-@dataclass(frozen=True)
-class _File:
-    """One file of a level: which queries its row groups hold, and the runs of units that it has
-    some of, by the first and last of each. That of a shard has several where its units lie among
-    others in the tree, as in the branches of an optimised spine."""
-
-    path: Path
-    groups: tuple[tuple[str, int], ...]
-    runs: tuple[tuple[int, int], ...]
-
-    @property
-    def first(self) -> int:
-        return self.runs[0][0]
-
-    @property
-    def last(self) -> int:
-        return self.runs[-1][1]
-
-    def may_hold(self, start: int, stop: int) -> bool:
-        """Whether it may hold some of the units ``start:stop``."""
-        return any(first < stop and last >= start for first, last in self.runs)
-
-    @staticmethod
-    def of(path: Path, spine: Spine, level: str) -> _File:
-        with readable(path):
-            meta = metadata(path)
-            groups = tuple(
-                (name.removesuffix("_dpq"), g) for g, name in enumerate(names_of(meta, path))
-            )
-        once = [g for name, g in groups if name == groups[0][0]]
-        unit = np.sort(
-            np.concatenate(
-                [
-                    units_of(rows["geocode"], spine, level, path)
-                    for rows in batches(path, ["geocode"], once)
-                ]
-            )
-        )
-        cuts = (
-            np.flatnonzero(np.diff(unit) > len(unit)) + 1
-        )  # more than there are in the file lie between
-        return _File(
-            path, groups, tuple((int(run[0]), int(run[-1])) for run in np.split(unit, cuts))
-        )
-
-    def groups_of(self, query: str) -> list[int]:
-        found = [g for name, g in self.groups if name == query]
-        if not found:
-            raise ReleaseError(
-                f"query {query!r} is not in this file", where=self.path, remedy=_LOST
-            )
         return found
 
 
@@ -267,7 +182,7 @@ class NmfPart:
     increase: bool
     measured: NDArray[np.bool_]
     answers: Mapping[str, int]
-    files: tuple[_File, ...]
+    files: tuple[NmfFile, ...]
 
     @cached_property
     def _order(self) -> NDArray[np.int64] | None:
@@ -339,87 +254,10 @@ class NmfPart:
         self, path: Path, group: int
     ) -> tuple[NDArray[np.int64], NDArray[np.signedinteger[Any]], NDArray[np.float64]]:
         table = _columns(path, ["geocode", "value", "variance"], group)
-        unit = self.first + _known(
+        unit = self.first + known_units(
             table["geocode"],
             lambda codes: sorted_places(self.codes, self._order, codes),
             self.level,
             path,
         )
-        return (
-            unit,
-            _as_written(table["value"], path),
-            table["variance"].to_numpy().astype(np.float64),
-        )
-
-
-def _answers(files: Sequence[_File]) -> dict[str, int]:
-    """The number of answers to each query, from the shape in its first row."""
-    out: dict[str, int] = {}
-    for file in files:
-        for name, group in file.groups:
-            if name not in out:
-                shape = _columns(file.path, ["query_shape"], group)["query_shape"][:1]
-                out[name] = int(matrix(shape, file.path).prod())
-    return out
-
-
-def names_of(meta: pq.FileMetaData, path: Path) -> Iterator[str]:
-    """The query of each row group, from its statistics: there is one alone."""
-    column = next(
-        (i for i in range(meta.num_columns) if meta.schema.column(i).path == "query_name"), None
-    )
-    if column is None or not meta.num_rows:
-        raise ReleaseError("no column query_name, or no rows", where=path, remedy=_LOST)
-    for g in range(meta.num_row_groups):
-        stats = meta.row_group(g).column(column).statistics
-        if (
-            stats is None
-            or not stats.has_min_max
-            or stats.min != stats.max
-            or not isinstance(stats.min, str)
-        ):
-            raise ReleaseError(
-                f"row group {g} mixes queries, or does not say which it holds",
-                where=path,
-                remedy=_LOST,
-            )
-        yield stats.min
-
-
-def matrix(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
-    """Lists of one length as rows of an array."""
-    return _as_written(column, path).astype(np.int64, copy=False)
-
-
-def _as_written(column: pa.ChunkedArray, path: Path) -> NDArray[np.signedinteger[Any]]:
-    """The same, of numbers as wide as in the file."""
-    try:
-        widths = pc.unique(pc.list_value_length(column)).to_pylist()
-        flat = pc.list_flatten(column)
-    except pa.ArrowException as error:
-        raise ReleaseError(f"values are not lists ({error})", where=path, remedy=_LOST) from None
-    if not pa.types.is_integer(flat.type) or flat.null_count:
-        raise ReleaseError("values are not lists of integers", where=path, remedy=_LOST)
-    if len(widths) != 1 or len(flat) != len(column) * widths[0]:
-        raise ReleaseError("lists of different lengths under one query", where=path, remedy=_LOST)
-    return flat.to_numpy().reshape(len(column), widths[0])
-
-
-def units_of(column: pa.ChunkedArray, spine: Spine, level: str, path: Path) -> NDArray[np.int64]:
-    """Unit numbers of geocodes."""
-    return _known(column, lambda codes: spine.find(level, codes), level, path)
-
-
-def _known(
-    column: pa.ChunkedArray, find: Callable[[Codes], NDArray[np.int64]], level: str, path: Path
-) -> NDArray[np.int64]:
-    """What ``find`` says of geocodes, of which each must be that of a unit."""
-    wanted = texts.codes(column)
-    unit = find(wanted)
-    if (unit < 0).any():
-        raise ReleaseError(
-            f"geocode {str(text(wanted[unit < 0])[0])!r} is not a unit of {level!r}",
-            where=path,
-            remedy=_LOST,
-        )
-    return unit
+        return (unit, as_written(table["value"], path), numbers.array(table["variance"]))

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files import csv_text
+from das.files import csv_text, numbers
 from das.files.microdata.layout import MicrodataLayout, layout, tails
 from das.files.microdata.writing import BATCH, RECORDS, MicrodataPart
 from das.files.parquet import DAMAGE
@@ -203,9 +203,7 @@ def coded(batch: pa.RecordBatch, name: str, where: str) -> tuple[list[str], NDAr
         column = pc.dictionary_encode(column)
     if not pa.types.is_string(column.dictionary.type):
         raise InputError(f"{name} holds {column.dictionary.type}, not text", where=where)
-    return column.dictionary.to_pylist(), column.indices.to_numpy(zero_copy_only=False).astype(
-        np.int64
-    )
+    return column.dictionary.to_pylist(), numbers.integers(column.indices)
 
 
 def cells_of(
@@ -292,7 +290,7 @@ def _entries(batch: pa.RecordBatch, column: CodedColumn, where: str) -> NDArray[
 
 
 def _runs_on(serial: pa.Array, start: int) -> bool:
-    return bool(np.array_equal(serial.to_numpy(), np.arange(start, start + len(serial))))
+    return bool(np.array_equal(numbers.array(serial, -1), np.arange(start, start + len(serial))))
 
 
 class _Units:

@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files import atomic, csv_text
+from das.files import atomic, csv_text, numbers
 from das.files import codes as texts
-from das.files.hashing import Hashed
+from das.files.hashing import HashingWriter
 from das.files.microdata.layout import MicrodataLayout, layout, tails
 from das.microdata import expand, slices
-from das.model.codes import Codes, of_characters
+from das.model.codes import Codes, encoded, of_characters
 from das.model.histogram import Histogram
 from das.model.microdata_form import SERIAL, MicrodataForm
 from das.model.not_private import CELL, COLUMN, WARNING, Private
@@ -105,11 +105,10 @@ def write_form(
 
 @dataclass(frozen=True)
 class MicrodataPart:
-    """A shard of what is published: its number, and of its records the number of the ``first``, of
-    ``records`` in all.
-    """
+    """A subtree of what is published: its number, and of its records the number of the ``first``,
+    of ``records`` in all."""
 
-    shard: int
+    subtree: int
     first: int
     records: int
 
@@ -125,7 +124,7 @@ def write_part(
     build: str = "das",
     private: Private = True,
 ) -> None:
-    """As :func:`write`, of one shard: :func:`publish_parts` puts its files beside those of the
+    """As :func:`write`, of one subtree: :func:`publish_parts` puts its files beside those of the
     others. Raises as it does.
     """
     plan = layout(universe.microdata, codes, build)
@@ -135,7 +134,7 @@ def write_part(
     metadata = _metadata(plan, part.records, private)
     rows = _tables(h, plan, _Places(plan, codes), BATCH, part.first)
     for number, first in enumerate(rows):
-        path = directory / f"part-{part.shard:05d}-{number:05d}.parquet"
+        path = directory / f"part-{part.subtree:05d}-{number:05d}.parquet"
         schema = first.schema.with_metadata(metadata)
         with (
             atomic.file(path) as draft,
@@ -171,7 +170,7 @@ def _write_text(parts: Sequence[Path], path: Path, private: Private) -> None:
 
 def text_digest(folder: Path, private: Private) -> str:
     """SHA-256 of the text file that goes with a folder of microdata."""
-    hashed = Hashed()
+    hashed = HashingWriter()
     _copy_as_text(sorted(folder.glob("*.parquet")), hashed.file, private)
     return hashed.digest
 
@@ -303,17 +302,19 @@ def _table(
     places: _Places,
 ) -> pa.Table:
     rows = len(unit)
-    columns: dict[str, Any] = {SERIAL: pa.array(np.arange(serial, serial + rows, dtype=np.int32))}
+    columns: dict[str, Any] = {
+        SERIAL: numbers.column(np.arange(serial, serial + rows, dtype=np.int32))
+    }
     columns |= places.columns(unit)
     for name, value in plan.constants.items():
-        columns[name] = _coded(np.zeros(rows, dtype=np.int32), pa.array([value]))
+        columns[name] = _coded(np.zeros(rows, dtype=np.int32), texts.repeated(value, 1))
     for c in plan.columns:
-        columns[c.name] = _coded(c.of_cells(cell), pa.array(c.values))
+        columns[c.name] = _coded(c.of_cells(cell), texts.column(encoded(c.values)))
     return pa.table({name: columns[name] for name in plan.order})
 
 
 def _coded(index: NDArray[np.int64], values: pa.Array) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), values)
+    return pa.DictionaryArray.from_arrays(numbers.column(index.astype(np.int32)), values)
 
 
 class _Parts:

@@ -104,7 +104,9 @@ def chosen(blocks: Path | None, kind: str | None, known: Sequence[Areas], spine:
         raise InputError(
             "areas are named by a list of their blocks, or by their kind",
             where="--blocks, --kind",
-            remedy=f"give one of both; this release knows the kinds: {kinds}",
+            remedy=(
+                f"give one of both, or the --name of a place; this release knows the kinds: {kinds}"
+            ),
         )
     if blocks is not None:
         return read(blocks, spine)

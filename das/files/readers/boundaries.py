@@ -20,31 +20,44 @@ Ring = NDArray[np.float64]
 #: Details smaller than this share of the whole extent are left out: less than a point of any
 #: screen.
 DETAIL = 1 / 2000
+#: The word for the column of land area, and how the Census Bureau's files begin its name; it is in
+#: square meters.
+LAND = "land-area"
+LAND_COLUMNS = ("ALAND", "AREALAND")
 
 
 @dataclass(frozen=True, eq=False)
 class Boundaries:
     """``shapes[i]``: the rings of unit ``i``, ``(points, 2)`` each, outer ones anticlockwise and
     holes clockwise; none where the file has no boundary of it. ``column`` is what they were joined
-    by, ``others`` are keys of no unit."""
+    by, ``others`` are keys of no unit. ``sums``: of a column of numbers that was asked for, the sum
+    over the boundaries of each unit, NaN where there is none; ``summed`` is its name."""
 
     shapes: tuple[tuple[Ring, ...], ...]
     column: str
     others: tuple[str, ...]
+    sums: NDArray[np.float64] | None = None
+    summed: str = ""
 
 
 def read(
-    path: Path, geoids: NDArray[np.str_], codes: NDArray[np.str_], column: str | None = None
+    path: Path,
+    geoids: NDArray[np.str_],
+    codes: NDArray[np.str_],
+    column: str | None = None,
+    per: str | None = None,
 ) -> Boundaries:
     """The boundary of each unit, joined by its GEOID or its code, whichever the file has.
 
     ``column`` is that of the file that holds them; without it, the one with the most of them.
+    ``per`` is a column of numbers to add up, or :data:`LAND`, whatever its name is.
 
     Raises:
         UserError: geopandas is not installed, or there is no such column.
         InputError: no file of boundaries, or none of these units in it.
     """
     frame = _frame(path)
+    summed = "" if per is None else _numbers(frame, per, path)
     texts = {str(c): _texts(frame[c], geoids) for c in frame.columns if c != frame.geometry.name}
     if column is not None and column not in texts:
         raise UserError(
@@ -74,8 +87,40 @@ def read(
         rings.setdefault(key, []).extend(_rings(geometry))
     others = tuple(k for k in rings if k not in set(known.tolist()))
     return Boundaries(
-        tuple(tuple(rings.get(k, ()) if k else ()) for k in known.tolist()), best[0], others
+        tuple(tuple(rings.get(k, ()) if k else ()) for k in known.tolist()),
+        best[0],
+        others,
+        _sums(keys, frame[summed].to_numpy(np.float64), known) if summed else None,
+        summed,
     )
+
+
+def _numbers(frame: Any, per: str, path: Path) -> str:
+    """The name of the column of numbers that was asked for. Raises :class:`UserError`."""
+    there = [str(c) for c in frame.columns if frame[c].dtype.kind in "iuf"]
+    beginning = LAND_COLUMNS if per == LAND else (per,)
+    found = [c for c in there if c == per or (per == LAND and c.upper().startswith(beginning))]
+    if not found:
+        raise UserError(
+            "these boundaries have no column of land area (ALAND, ALAND20, ...)"
+            if per == LAND
+            else f"there is no column of numbers {per!r}",
+            where=path,
+            remedy=f"name a column that has it: --per COLUMN, of {', '.join(there)}"
+            if there
+            else "it has no numbers: take boundaries that come with their areas, such as TIGER/Line",
+        )
+    return found[0]
+
+
+def _sums(
+    keys: NDArray[np.str_], values: NDArray[np.float64], known: NDArray[np.str_]
+) -> NDArray[np.float64]:
+    """Of each known key, the sum over its rows: NaN where there is no row, or no number in one."""
+    sums: dict[str, float] = {}
+    for key, value in zip(keys.tolist(), values.tolist(), strict=True):
+        sums[key] = sums.get(key, 0.0) + value
+    return np.array([sums.get(k, np.nan) if k else np.nan for k in known.tolist()])
 
 
 def _frame(path: Path) -> Any:

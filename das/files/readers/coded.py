@@ -29,18 +29,18 @@ BLOCK, HOUSEHOLD, NUMBER = "block", "household", "count"  #: columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Coded(Closed):
+class CodedTexts(Closed):
     """A column of texts: its distinct ``values``, and which of them each row has, ``(rows,)``."""
 
     values: pa.StringArray
     index: NDArray[np.int32]
 
     @staticmethod
-    def of(parts: Sequence[pa.DictionaryArray]) -> Coded:
+    def of(parts: Sequence[pa.DictionaryArray]) -> CodedTexts:
         whole = pa.chunked_array(parts, pa.dictionary(pa.int32(), pa.string())).unify_dictionaries()
         values = whole.chunk(0).dictionary if whole.num_chunks else pa.array([], pa.string())
         index = [part.indices.to_numpy() for part in whole.chunks]
-        return Coded(values, np.concatenate([np.zeros(0, dtype=np.int32), *index]))
+        return CodedTexts(values, np.concatenate([np.zeros(0, dtype=np.int32), *index]))
 
     def __getitem__(self, row: int) -> str:
         return str(self.values[int(self.index[row])].as_py())
@@ -50,7 +50,7 @@ class Coded(Closed):
         """Which rows have no value."""
         return np.asarray(pc.equal(self.values, ""), dtype=bool)[self.index]
 
-    def within(self, known: pa.StringArray) -> Ints:
+    def position_in(self, known: pa.StringArray) -> Ints:
         """Of each row where its value is in ``known``, or -1."""
         at = pc.fill_null(pc.index_in(self.values, value_set=known), -1)
         return np.asarray(at, dtype=np.int64)[self.index]
@@ -64,8 +64,8 @@ class CodedRows(Closed):
 
     member: Member
     schema: Schema
-    block: Coded
-    household: Coded
+    block: CodedTexts
+    household: CodedTexts
     cell: Ints
     count: Ints
 
@@ -107,11 +107,12 @@ def coded_rows(
         CELL: [np.zeros(0, dtype=np.int64)],
         COUNT: [np.zeros(0, dtype=np.int64)],
     }
-    for batch in rows([member], Columns.of(columns, schema, where=""), schema, encoding, progress):
+    meaning = Columns.of(columns, schema, where="")
+    for batch in rows([member], meaning, schema.attributes, encoding, progress):
         for name in (BLOCK, HOUSEHOLD) if linked else (BLOCK,):
             places[name].append(batch.column(name).combine_chunks().dictionary_encode())
         for name, parts in numbers.items():
             parts.append(batch.column(name).to_numpy())
-    block, household = (Coded.of(parts) for parts in places.values())
+    block, household = (CodedTexts.of(parts) for parts in places.values())
     cell, count = (np.concatenate(parts) for parts in numbers.values())
     return CodedRows(member, schema, block, household, cell, count)

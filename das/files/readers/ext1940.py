@@ -43,7 +43,8 @@ from das.files.readers.source import Member, Stream, members, sources
 from das.model.codes import of_characters
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records
-from das.model.schema import E2E_1940, Schema
+from das.model.redistricting import E2E_1940
+from das.model.schema import Schema
 from das.model.source import Source
 from das.model.states import state_names
 

@@ -1,4 +1,4 @@
-"""Linked tables of persons, households and units: the input of the demographic file.
+"""Linked tables of persons, households and units: the input of the DHC.
 
 A folder holds three tables of these names, each as ``.parquet``, ``.csv`` or ``.csv.gz``. Values
 are the codes of the schemas' levels.
@@ -14,7 +14,7 @@ facilities. It lists every block, one without either with a count of 0 =========
 Each may have a column ``count``, of how many records a line stands for; who is linked has a line of
 their own. What a household is follows from its members (:mod:`das.model.dhc.members`); only its
 tenure does not, so the table of households cannot be left out. What else that says is held against
-the members. All that must agree is checked (:mod:`das.files.readers.links`), and nothing is mended.
+the members. All that must agree is checked (:mod:`das.files.readers.links`), and nothing is fixed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files import codes as texts
 from das.files.readers import links
 from das.files.readers.coded import coded_rows
+from das.files.readers.links import LocatedRows
 from das.files.readers.rows import UTF_8, names
 from das.files.readers.source import Member, members, sources
 from das.model.closed import Closed
@@ -68,7 +70,20 @@ class LinkedExtract(Closed, Frozen):
     notes: tuple[str, ...] = NOTES
 
 
-def read(folder: Path, *, encoding: str = UTF_8, progress: Progress = SILENT) -> LinkedExtract:
+@dataclass(frozen=True, eq=False, repr=False)
+class LinkedTables(Closed):
+    """The rows of the three tables, which agree with each other: of ``people``, of ``homes`` with
+    their ``cell`` of ``dhch``, and of ``units``; and the sorted ``codes`` of the blocks."""
+
+    people: LocatedRows
+    homes: LocatedRows
+    units: LocatedRows
+    cell: NDArray[np.int64]
+    codes: Codes
+    sources: tuple[Source, ...]
+
+
+def tables(folder: Path, *, encoding: str = UTF_8, progress: Progress = SILENT) -> LinkedTables:
     """Read the three tables of a folder, and check them against each other. Costs some passes over
     arrays of one number a line.
 
@@ -94,12 +109,20 @@ def read(folder: Path, *, encoding: str = UTF_8, progress: Progress = SILENT) ->
     )
     cell = links.household_cells(persons, households)
     links.check_blocks(persons, households, listed, codes)
+    every = sources(list(found.values()))
+    return LinkedTables(persons, households, listed, cell, codes, every)
+
+
+def read(folder: Path, *, encoding: str = UTF_8, progress: Progress = SILENT) -> LinkedExtract:
+    """The records of a folder, by block. Raises :class:`InputError` as :func:`tables`."""
+    of = tables(folder, encoding=encoding, progress=progress)
+    (persons, units, homes) = (of.people.rows, of.units.rows, of.homes.rows)
     return LinkedExtract(
-        codes,
-        Confidential(Records(DHCP, persons.block, people.cell, people.count)),
-        Confidential(Records(DHCH, households.block, cell, homes.count)),
-        Confidential(Records(TENVACGQ, listed.block, units.cell, units.count)),
-        sources(list(found.values())),
+        of.codes,
+        Confidential(Records(DHCP, of.people.block, persons.cell, persons.count)),
+        Confidential(Records(DHCH, of.homes.block, of.cell, homes.count)),
+        Confidential(Records(TENVACGQ, of.units.block, units.cell, units.count)),
+        of.sources,
     )
 
 

@@ -35,16 +35,16 @@ _OPPOSITE = [LEVEL[r] for r in ("opposite-sex-spouse", "opposite-sex-partner")]
 _QUARTERS = len(TENURES) + len(VACANCIES)  #: the first cell of ``tenvacgq`` that is a facility
 
 
-class Located(NamedTuple):
+class LocatedRows(NamedTuple):
     """Rows, and the number of the block of each, ``(rows,)``."""
 
     rows: CodedRows
     block: Ints
 
 
-def located(rows: CodedRows, blocks: Codes, listed: str) -> Located:
+def located(rows: CodedRows, blocks: Codes, listed: str) -> LocatedRows:
     """``blocks``: those of the file ``listed``. Raises :class:`InputError` for others."""
-    block = rows.block.within(texts.column(blocks))
+    block = rows.block.position_in(texts.column(blocks))
     rows.refuse(
         block < 0,
         f"are in blocks that {listed} does not list",
@@ -52,23 +52,23 @@ def located(rows: CodedRows, blocks: Codes, listed: str) -> Located:
         f"write codes of blocks alike, and list every block in {listed}; an empty one with a count"
         " of 0",
     )
-    return Located(rows, block)
+    return LocatedRows(rows, block)
 
 
-def household_cells(persons: Located, households: Located) -> Ints:
+def household_cells(persons: LocatedRows, households: LocatedRows) -> Ints:
     """The cell of ``dhch`` of each household, ``(households,)``, as its members make it. Raises
     :class:`InputError` for whatever persons and households do not agree in."""
     people, homes = persons.rows, households.rows
     _possible(people, DHCP, people.cell)
-    linked = LinkedPersons(_linked(people, homes), *people.levels().values())
-    _together(persons, households, linked.household)
+    linked = LinkedPersons(linked_household(people, homes), *people.levels().values())
+    _check_same_block(persons, households, linked.household)
     _heads(people, homes, linked)
     told, found = homes.levels(), household_levels(linked, len(homes))
     homes.refuse(
         found[ATTRIBUTE] < 0,
         "are households of members whom no type of household has",
         _household(homes),
-        "mend relationships and ages of its members",
+        "fix the relationships and ages of its members",
     )
     cell = cells_of(found, told[TENURE.name])
     _possible(homes, DHCH, cell)
@@ -76,7 +76,9 @@ def household_cells(persons: Located, households: Located) -> Ints:
     return cell
 
 
-def check_blocks(persons: Located, households: Located, units: Located, blocks: Codes) -> None:
+def check_blocks(
+    persons: LocatedRows, households: LocatedRows, units: LocatedRows, blocks: Codes
+) -> None:
     """Raises :class:`InputError` for a block whose units and facilities are not those of its
     households and persons.
     """
@@ -99,7 +101,7 @@ def check_blocks(persons: Located, households: Located, units: Located, blocks: 
     _check_quarters(persons, units, blocks)
 
 
-def _check_quarters(persons: Located, units: Located, blocks: Codes) -> None:
+def _check_quarters(persons: LocatedRows, units: LocatedRows, blocks: Codes) -> None:
     shape = (len(blocks), len(quarters.TYPES))
     kind = persons.rows.levels()["relgq"] - len(RELATIONSHIPS)
     away, facility = kind >= 0, units.rows.cell >= _QUARTERS
@@ -113,7 +115,7 @@ def _check_quarters(persons: Located, units: Located, blocks: Codes) -> None:
     nowhere = away & (persons.rows.count > 0) & (there[persons.block, kind] == 0)
     persons.rows.refuse(
         nowhere,
-        f"are in a type of group quarters of which {units.rows.name} has no facility in their"
+        f"are in a type of group quarters for which {units.rows.name} has no facility in their"
         " block",
         lambda i: f"block {persons.rows.block[i]!r}",
         "list the facilities of every block",
@@ -136,7 +138,7 @@ def _possible(rows: CodedRows, schema: Schema, cell: Ints) -> None:
         ~schema.possible[cell] & (rows.count > 0),
         f"are of combinations that cannot occur in schema {schema.name!r}",
         lambda i: f"block {rows.block[i]!r}",
-        "mend the data",
+        "fix the data",
     )
 
 
@@ -159,7 +161,7 @@ def _once(homes: CodedRows) -> Ints:
     return row
 
 
-def _linked(people: CodedRows, homes: CodedRows) -> Ints:
+def linked_household(people: CodedRows, homes: CodedRows) -> Ints:
     """The number of the household of each person, or -1 in group quarters."""
     row = _once(homes)
     home, away = ~people.household.empty, people.levels()["relgq"] >= len(RELATIONSHIPS)
@@ -179,7 +181,7 @@ def _linked(people: CodedRows, homes: CodedRows) -> Ints:
         who,
         "give each person in a household a line of their own",
     )
-    number = np.where(home, row[people.household.within(homes.household.values)], -1)
+    number = np.where(home, row[people.household.position_in(homes.household.values)], -1)
     people.refuse(
         home & (number < 0),
         f"are in households that {homes.name} does not list",
@@ -189,7 +191,7 @@ def _linked(people: CodedRows, homes: CodedRows) -> Ints:
     return number
 
 
-def _together(persons: Located, households: Located, number: Ints) -> None:
+def _check_same_block(persons: LocatedRows, households: LocatedRows, number: Ints) -> None:
     """Households have somebody, and are where their members are."""
     people, homes = persons.rows, households.rows
     elsewhere = (number >= 0) & (np.append(households.block, -1)[number] != persons.block)
@@ -204,7 +206,7 @@ def _together(persons: Located, households: Located, number: Ints) -> None:
     )
     homes.refuse(
         _size(number, number >= 0, homes) == 0,
-        f"are households of which {people.name} has nobody",
+        f"are households for which {people.name} has nobody",
         _household(homes),
         "leave out households without persons",
     )
@@ -247,7 +249,7 @@ def _heads(people: CodedRows, homes: CodedRows, linked: LinkedPersons) -> None:
         partner & (same == np.isin(relgq, _OPPOSITE)),
         "are spouses or partners of another sex than their relationship says",
         _person(people),
-        "mend the sex, or the relationship",
+        "fix the sex, or the relationship",
     )
 
 
@@ -265,7 +267,7 @@ def _as_told(homes: CodedRows, told: Mapping[str, Ints], found: Mapping[str, Int
         np.asarray(differ.any(axis=0)),
         "are households that are not what their members make them",
         which,
-        f"mend the members, or leave out columns but {TENURE.name}: they are computed",
+        f"fix the members, or omit all columns except {TENURE.name}: they are computed",
     )
 
 

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files.readers import pl94_common as pl94
-from das.files.readers import pl94_records
+from das.files.readers import pl94_header, pl94_records
 from das.files.readers import sf1_group_quarters as sf1
 from das.files.readers.source import Member, apart, as_integers, by_state, letters, sources
 from das.model.reader_notes import ASSIGNED
@@ -66,6 +66,9 @@ COLUMNS = {
     "SLDU": (156, 3),
     "SLDL": (159, 3),
     "VTD": (162, 6),
+    "SDELM": (184, 5),
+    "SDSEC": (189, 5),
+    "SDUNI": (194, 5),
     "POP100": (319, 9),
     "HU100": (328, 9),
 }
@@ -121,7 +124,7 @@ def _read_state(
             )
     progress.stage(f"read {stusab}: header", None)
     header = read_header(parts["geo2010.pl"], "PLST", stusab)
-    found = pl94.places(header)
+    found = pl94_header.places(header)
     progress.stage(f"read {stusab}", len(SEGMENTS) * len(header.logrecno))
     values = pl94.segments(
         {n: parts[f"{n:05d}2010.pl"] for n in SEGMENTS}, header, SEGMENTS, ",", progress
@@ -151,25 +154,32 @@ def _imputed(people: pl94_records.Counts, housing: NDArray[np.int64]) -> NDArray
     return types
 
 
-def _check(header: pl94.Header, found: pl94.HeaderPlaces, values: NDArray[np.int32]) -> None:
+def _check(
+    header: pl94_header.Header, found: pl94_header.HeaderPlaces, values: NDArray[np.int32]
+) -> None:
     pl94.check_sums(values, pl94.IDENTITIES, CELLS, header.line, f"segments of {header.name}")
     for name, of_header, cell in (
         ("POP100", header.pop100, pl94.POPULATION),
         ("HU100", header.hu100, pl94.HOUSING),
     ):
-        pl94.check_header(header, name, of_header, values[cell], CELLS[cell])
-    pl94.check_levels(values, found, list(pl94.LEVELS)[1:], CELLS, header.name)
+        pl94_header.check_header(header, name, of_header, values[cell], CELLS[cell])
+    pl94_header.check_levels(values, found, list(pl94_header.LEVELS)[1:], CELLS, header.name)
 
 
 # --- the geographic header
 # ----------------------------------------------------------------------------
 
 
-def read_header(member: Member, fileid: str, stusab: str, lines: int = 1 << 14) -> pl94.Header:
+def read_header(
+    member: Member, fileid: str, stusab: str, lines: int = 1 << 14
+) -> pl94_header.Header:
     """The fixed-width header of P.L. 94-171 (``PLST``) or Summary File 1 (``SF1ST``), some lines at
     a time.
     """
-    levels, named = np.array([*pl94.LEVELS, sf1.BLOCK_LEVEL]), np.array(list(pl94.NAMED))
+    levels, named = (
+        np.array([*pl94_header.LEVELS, sf1.BLOCK_LEVEL]),
+        np.array(list(pl94_header.NAMED)),
+    )
     parts, start = [], 0
     places: list[dict[str, NDArray[np.str_]]] = []
     with member.open() as stream:
@@ -194,11 +204,11 @@ def read_header(member: Member, fileid: str, stusab: str, lines: int = 1 << 14) 
             start += len(rows)
             chunk = stream.read(lines * (LINE + len(end)))
     if not parts:
-        raise InputError("the file is empty", where=member.name, remedy=pl94.AGAIN)
+        raise InputError("the file is empty", where=member.name, remedy=pl94_header.AGAIN)
     line = np.concatenate([p[1] for p in parts])
     kept = {n: np.concatenate([p[2][n] for p in parts]) for n in COLUMNS}
     place = {n: np.concatenate([p[n] for p in places]) for n in places[0]}
-    return pl94.Header(
+    return pl94_header.Header(
         name=member.name,
         stusab=stusab,
         logrecno=np.concatenate([p[0] for p in parts]),
@@ -207,7 +217,7 @@ def read_header(member: Member, fileid: str, stusab: str, lines: int = 1 << 14) 
         fields={n: kept[n] for n in pl94.WIDTHS},
         pop100=_integers(kept["POP100"], "POP100", member, line),
         hu100=_integers(kept["HU100"], "HU100", member, line),
-        names=pl94.names_of(place["SUMLEV"], place, place["NAME"]),
+        names=pl94_header.names_of(place["SUMLEV"], place, place["NAME"]),
     )
 
 

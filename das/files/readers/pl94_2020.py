@@ -34,7 +34,7 @@ import pyarrow as pa
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files.readers import pl94_common as pl94
-from das.files.readers import pl94_records
+from das.files.readers import pl94_header, pl94_records
 from das.files.readers import sf1_group_quarters as group_quarters
 from das.files.readers.source import (
     DelimitedFormat,
@@ -80,6 +80,9 @@ POSITIONS = {
     68: "SLDU18",
     73: "SLDL18",
     78: "VTD",
+    81: "SDELM",
+    82: "SDSEC",
+    83: "SDUNI",
     88: "NAME",
     91: "POP100",
     92: "HU100",
@@ -122,7 +125,7 @@ def _read_state(
             )
     progress.stage(f"read {stusab}: header", None)
     header = read_header(parts["geo"], stusab)
-    found = pl94.places(header)
+    found = pl94_header.places(header)
     progress.stage(f"read {stusab}", len(SEGMENTS) * len(header.logrecno))
     values = pl94.segments(
         {n: parts[f"{n:05d}"] for n in SEGMENTS}, header, SEGMENTS, "|", progress
@@ -130,12 +133,12 @@ def _read_state(
     pl94.check_sums(
         values, [*pl94.IDENTITIES, *_GQ_SUMS], pl94.CELLS, header.line, f"segments of {header.name}"
     )
-    pl94.check_header(
+    pl94_header.check_header(
         header, "POP100", header.pop100, values[pl94.POPULATION], pl94.CELLS[pl94.POPULATION]
     )
     whole = np.array_equal(header.logrecno, np.arange(1, len(header.logrecno) + 1))
     levels = ["150", "140", "050", "040"] if whole else ["150", "140"]
-    pl94.check_levels(values, found, levels, pl94.CELLS, header.name)
+    pl94_header.check_levels(values, found, levels, pl94.CELLS, header.name)
     blocks = found.rows["750"]
     types = values[[pl94.GROUP_QUARTERS + i for i in pl94.GQ_LEAVES]][:, blocks].T.astype(np.int64)
     housing = values[pl94.HOUSING : pl94.HOUSING + 3, blocks].astype(np.int64)
@@ -151,7 +154,7 @@ _GQ_SUMS = [
 ]
 
 
-def read_header(member: Member, stusab: str) -> pl94.Header:
+def read_header(member: Member, stusab: str) -> pl94_header.Header:
     """The pipe-delimited geographic header."""
     kinds: dict[str, pa.DataType | None] = {}
     for position in range(1, FIELDS + 1):
@@ -170,7 +173,7 @@ def read_header(member: Member, stusab: str) -> pl94.Header:
         )
         of_level, of_named = (
             pa.compute.and_(whole, pa.compute.is_in(batch.column("SUMLEV"), pa.array(list(levels))))
-            for levels in (pl94.LEVELS, pl94.NAMED)
+            for levels in (pl94_header.LEVELS, pl94_header.NAMED)
         )
         named.append(batch.filter(of_named))
         lines.append(np.flatnonzero(of_level.to_numpy(zero_copy_only=False)) + start)
@@ -182,14 +185,14 @@ def read_header(member: Member, stusab: str) -> pl94.Header:
         raise InputError(
             "has no state, county, tract, block group or block",
             where=member.name,
-            remedy=pl94.AGAIN,
+            remedy=pl94_header.AGAIN,
         )
     widths = {"SUMLEV": 3, **pl94.WIDTHS}
     fields = {
         n: fixed_width(table.column(n).chunk(0), w, f"{n} of {member.name}")
         for n, w in widths.items()
     }
-    return pl94.Header(
+    return pl94_header.Header(
         name=member.name,
         stusab=stusab,
         logrecno=np.concatenate(records),
@@ -211,4 +214,4 @@ def _names(table: pa.Table, member: Member) -> dict[str, Names]:
         for n, w in widths.items()
     }
     name = np.array([n.decode("latin-1") for n in table.column("NAME").to_pylist()])
-    return pl94.names_of(field.pop("SUMLEV"), field, name)
+    return pl94_header.names_of(field.pop("SUMLEV"), field, name)

@@ -18,18 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files.readers.pl94_common import AGAIN, LEAVES, LEVELS, WIDTHS, Header, HeaderPlaces
+from das.files.readers.pl94_common import LEAVES, WIDTHS
+from das.files.readers.pl94_header import AGAIN, LEVELS, Header, HeaderPlaces
 from das.files.readers.source import points
 from das.model.codes import Codes, characters, encoded, of_characters
 from das.model.confidential import Confidential
 from das.model.kinds import HOUSING
 from das.model.names import Names, merged
 from das.model.records import Blocks, Extract, Records
-from das.model.schema import CENRACE, H1, PL94, Schema
+from das.model.redistricting import CENRACE, H1, PL94
+from das.model.schema import Schema
 from das.model.source import Source
 
 #: Fields that some headers leave empty.
-DISTRICTS = ("CD", "SLDU", "SLDL", "VTD")
+DISTRICTS = ("CD", "SLDU", "SLDL", "VTD", "SDELM", "SDSEC", "SDUNI")
 #: Fields of blocks whose codes stand in the header as they are.
 RAW = {"Place": "PLACE", "AIAN": "AIANHH"} | {f: f for f in DISTRICTS}
 HALF = PL94.cells // 8  #: cells of one type of dwelling: voting age x Hispanic x race

@@ -21,7 +21,7 @@ race            CENRACE                                 01 to 63
 RTYPE (3 housing unit, 5 group quarters), where present, must agree with the dwelling. Lines that
 begin with ``#`` before the names are metadata. Records are counted batch by batch; the file may be
 larger than memory, which grows with the number of distinct pairs of a block and a cell of
-:data:`das.model.schema.PL94`.
+:data:`das.model.redistricting.PL94`.
 
 Whoever holds such a file for the truth reads it with :mod:`das.files.readers.ppmf`. What is
 published is no secret, and is counted here without. Sources: 2010 Demonstration Data Products file
@@ -39,10 +39,10 @@ from numpy.typing import NDArray
 
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
-from das.files.readers import pl94_common as pl94
+from das.files.readers import pl94_header
 from das.files.readers.source import DelimitedFormat, Member, batches, members
 from das.model.codes import Codes, of_characters
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 
 ColumnArrays = Mapping[str, NDArray[np.int64]]
 
@@ -279,6 +279,7 @@ def fields(places: NDArray[np.int64]) -> dict[str, Codes]:
     digits = (places[:, None] // 10 ** np.arange(14, -1, -1) % 10 + ord("0")).astype(np.uint8)
     digits = np.insert(digits, 11, digits[:, 11], axis=1)
     fields = {
-        level.field: of_characters(digits[:, : level.width]) for level in pl94.LEVELS.values()
+        level.field: of_characters(digits[:, : level.width])
+        for level in pl94_header.LEVELS.values()
     }
     return fields | {"Tract_Group": of_characters(digits[:, :9])}

@@ -26,12 +26,12 @@ from das.files.readers.source import Member
 Series = Mapping[str, Sequence[Member]]  #: by name of the entry
 _ENDINGS = (".csv", ".txt", ".psv", ".gz", ".zip")
 _EXPECTED = (
-    "0 is the published microdata, 1, 2, ... are its replicates: name files or folders alike but"
-    " for that number (ppmf0.csv, ppmf1.csv, ...), in a folder of their own"
+    "0 is the published microdata, 1, 2, ... are its replicates: names of files or folders must"
+    " differ only in that number (ppmf0.csv, ppmf1.csv, ...), in a folder of their own"
 )
 
 
-def found(folder: Path, most: int | None = None) -> tuple[tuple[Member, ...], ...]:
+def replicate_files(folder: Path, most: int | None = None) -> tuple[tuple[Member, ...], ...]:
     """The persons' files of the release and of its replicates, of all or of the first ``most``, by
     number. The columns of each are there.
 

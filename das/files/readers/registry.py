@@ -28,12 +28,13 @@ def read(
     *,
     columns: Mapping[str, Any] | None = None,
     encoding: str = "utf-8",
+    places: Path | None = None,
     progress: Progress = SILENT,
 ) -> Extract:
     """Read the input of a run: all ``paths`` (files, archives or folders) together are one extract.
 
-    ``columns`` says what the columns of a ``table`` mean, ``encoding`` that of its text; the other
-    formats say so themselves. Each file or state is a stage of ``progress``, in records, or in
+    ``columns`` says what the columns of a ``table`` mean, ``encoding`` that of its text, and
+    ``places`` is a table of all places; the other formats say so themselves. Each file or state is a stage of ``progress``, in records, or in
     bytes where those are known."""
     module = _module(reader)
     if columns and reader != TABLE:
@@ -41,7 +42,8 @@ def read(
             f"reader {reader!r} takes no columns", where="data.columns", remedy="delete the table"
         )
     paths = [Path(p) for p in paths]
-    options = {"columns": columns, "encoding": encoding} if reader == TABLE else {}
+    own = {"columns": columns, "encoding": encoding, "places": places}
+    options = own if reader == TABLE else {}
     extract: Extract = module.read(paths, schema, progress=progress, **options)
     _check_possible(extract.persons, extract.blocks)
     return extract
@@ -97,5 +99,5 @@ def _check_possible(records: Confidential[Records], blocks: Blocks) -> None:
             f"{int(persons.count[impossible].sum())} records are of combinations that cannot occur"
             f" in schema {persons.schema.name!r}; this is the first place of one",
             where=place,
-            remedy="mend the data, or use a schema that allows the combination",
+            remedy="fix the data, or use a schema that allows the combination",
         )

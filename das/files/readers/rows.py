@@ -30,8 +30,8 @@ from das.files.readers.source import (
     not_in,
     refuse_encoding,
 )
+from das.model.attribute import Attribute
 from das.model.columns import Columns
-from das.model.schema import Attribute, Schema
 
 UTF_8 = "utf-8"
 CELL, COUNT, UNITS = "das:cell", "das:count", "das:units"  #: names that no level of a geography has
@@ -40,11 +40,15 @@ MOST = 10**12  #: records, or units, of one row: what they add up to is a number
 
 
 def rows(
-    used: Sequence[Member], meaning: Columns, schema: Schema, encoding: str, progress: Progress
+    used: Sequence[Member],
+    meaning: Columns,
+    attributes: Sequence[Attribute],
+    encoding: str,
+    progress: Progress,
 ) -> Iterator[pa.Table]:
     """A table for each batch, in order of the rows: a column for each place, named by its level,
-    ``CELL`` and ``COUNT``, and where there are such ``UNITS`` and names of places (``NAME`` and the
-    level).
+    ``CELL`` over the ``attributes`` and ``COUNT``, and where there are such ``UNITS`` and names of
+    places (``NAME`` and the level).
 
     Raises :class:`InputError` with the first place of what is wrong; for values that are missing at
     the end, when all are counted."""
@@ -52,7 +56,7 @@ def rows(
     for member in used:
         progress.stage(f"read {member.base}", None)
         for before, batch in _batches(member, meaning, encoding):
-            yield _encode(batch, meaning, schema, absent.at(member, before))
+            yield _encode(batch, meaning, attributes, absent.at(member, before))
             progress.advance(len(batch))
     absent.refuse()
 
@@ -217,7 +221,7 @@ def _check_names(given: Sequence[str], meaning: Columns, member: Member) -> None
         raise InputError("two columns have the same name", where=f"{member.name}, line 1")
     for name in [*meaning.texts, *meaning.numbers]:
         if name not in given:
-            mend = (
+            repair = (
                 f"say in [{meaning.where}] which is which"
                 if meaning.where
                 else "is it another table?"
@@ -225,26 +229,18 @@ def _check_names(given: Sequence[str], meaning: Columns, member: Member) -> None
             raise InputError(
                 f"has no column {name!r}",
                 where=member.name,
-                remedy=f"its columns are {', '.join(map(repr, given[:30]))}; {mend}",
+                remedy=f"its columns are {', '.join(map(repr, given[:30]))}; {repair}",
             )
 
 
-def _encode(batch: pa.RecordBatch, meaning: Columns, schema: Schema, here: _Absent) -> pa.Table:
+def _encode(
+    batch: pa.RecordBatch, meaning: Columns, attributes: Sequence[Attribute], here: _Absent
+) -> pa.Table:
     """Geographic codes, cells, counts and housing units of one batch."""
-    out: dict[str, pa.Array] = {}
-    above: pa.Array | None = None
     here.rows += len(batch)
-    for level, name in meaning.places.items():
-        column = batch.column(name)
-        if level in meaning.geography:
-            here.note(name, pc.equal(pc.binary_length(column), 0))
-            if meaning.within_parent and above is not None:
-                column = pc.binary_join_element_wise(above, column, "-")
-            above = column
-        out[level] = column
-    out |= {NAME + level: batch.column(name) for level, name in meaning.names.items()}
+    out = _place(batch, meaning, here)
     cell = np.zeros(len(batch), dtype=np.int64)
-    for attribute in schema.attributes:
+    for attribute in attributes:
         column = batch.column(meaning.attributes[attribute.name])
         cell = cell * len(attribute.levels) + _levels(column, attribute, meaning, here)
     out[CELL] = pa.array(cell)
@@ -269,6 +265,21 @@ def _encode(batch: pa.RecordBatch, meaning: Columns, schema: Schema, here: _Abse
                 f"it must not be larger than {MOST:,}",
             )
     return pa.table(out)
+
+
+def _place(batch: pa.RecordBatch, meaning: Columns, here: _Absent) -> dict[str, pa.Array]:
+    """Geographic codes, areas and names."""
+    out: dict[str, pa.Array] = {}
+    above: pa.Array | None = None
+    for level, name in meaning.places.items():
+        column = batch.column(name)
+        if level in meaning.geography:
+            here.note(name, pc.equal(pc.binary_length(column), 0))
+            if meaning.within_parent and above is not None:
+                column = pc.binary_join_element_wise(above, column, "-")
+            above = column
+        out[level] = column
+    return out | {NAME + level: batch.column(name) for level, name in meaning.names.items()}
 
 
 def _levels(

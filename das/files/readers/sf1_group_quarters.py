@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.files.readers import pl94_common as pl94
-from das.files.readers.pl94_common import AGAIN, Header
+from das.files.readers import pl94_header
+from das.files.readers.pl94_header import AGAIN, Header
 from das.files.readers.pl94_records import HALF, Counts
 from das.files.readers.source import Member
 
@@ -45,7 +46,7 @@ def counts(
     ``header`` is Summary File 1's own. Raises unless it has the same blocks with the same
     ``population``."""
     level = BLOCK_LEVEL if (header.sumlev == BLOCK_LEVEL).any() else "750"
-    found = pl94.places(header, level)
+    found = pl94_header.places(header, level)
     values = np.empty((len(P42), len(header.line)), dtype=np.int32)
     pl94.segment(member, header, COLUMNS, P42, fileid="SF1ST", number=6, delimiter=",", out=values)
     pl94.check_sums(values, pl94.GQ_SUMS, P42, header.line, member.name)
@@ -63,7 +64,7 @@ def counts(
             where=f"{header.name}, line {header.line[rows[bad]] + 1}",
             remedy=AGAIN,
         )
-    pl94.check_levels(values, found, list(pl94.LEVELS)[1:], P42, member.name)
+    pl94_header.check_levels(values, found, list(pl94_header.LEVELS)[1:], P42, member.name)
     return values[:, rows][pl94.GQ_LEAVES].T.astype(np.int64)
 
 

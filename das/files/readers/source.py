@@ -286,7 +286,7 @@ def refuse_encoding(member: Member, encoding: str) -> None:
         raise InputError(
             f"is UTF-16, not {encoding}",
             where=member.name,
-            remedy='say encoding = "utf-16" beside the path in the configuration',
+            remedy='say encoding = "utf-16" next to the path in the configuration',
         )
 
 

@@ -8,6 +8,7 @@ Counting goes batch by batch."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from numpy.typing import NDArray
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError, SpecError
 from das.files import codes as texts
-from das.files.readers.rows import CELL, COUNT, NAME, UNITS, UTF_8, rows
-from das.files.readers.source import members, sources
+from das.files.readers.rows import CELL, COUNT, NAME, UNITS, UTF_8, names, rows
+from das.files.readers.source import Member, members, sources
 from das.model.columns import Columns
 from das.model.confidential import Confidential
 from das.model.names import Names
@@ -38,14 +39,57 @@ def read(
     *,
     columns: Mapping[str, Any] | None = None,
     encoding: str = UTF_8,
+    places: Path | None = None,
     progress: Progress = SILENT,
 ) -> Extract:
     """Read all tables among ``paths``; together they are one extract. Units of housing are not
-    records here.
-    """
+    records here. ``places`` is a table of all places, each of the lowest level with the columns of
+    the levels above it, and of areas, names and housing units where ``columns`` has such: then
+    records need the code of the lowest level alone.
+
+    Raises :class:`InputError` for a place of records that ``places`` does not list."""
     meaning = Columns.of(columns, schema)
+    if places is not None:
+        return _placed(paths, schema, meaning, encoding, places, progress)
     counted, read_from = _counted(paths, schema, meaning, encoding, progress)
     return _extract(counted, meaning, schema, read_from)
+
+
+def _placed(
+    paths: Sequence[Path],
+    schema: Schema,
+    meaning: Columns,
+    encoding: str,
+    places: Path,
+    progress: Progress,
+) -> Extract:
+    """The places are those of their own table, also those where nobody is."""
+    if not places.is_file():
+        raise InputError(
+            "there is no such table of places",
+            where="geography.places",
+            remedy=f"name the file as seen from here: {places}",
+        )
+    of_places = replace(meaning, attributes={}, count=None, codes={}, missing={})
+    listed, more = _counted([places], None, of_places, encoding, progress)
+    blocks, codes = _blocks(listed, of_places)
+    of_records = replace(meaning, areas={}, names={}, housing_units=None)
+    counted, read_from = _counted(paths, schema, of_records, encoding, progress, lowest=True)
+    block = _joined(counted, of_records, blocks, _Listed(f"those of {places.name}", places.name))
+    records = _some(counted, block)
+    if meaning.housing_units:
+        at = pc.index_in(listed.column(list(meaning.geography)[-1]), value_set=codes)
+        units = at.to_numpy().astype(np.int64), listed.column(UNITS).to_numpy()
+        blocks = replace(blocks, structures=_structures(schema, codes, units, records))
+    return Extract(blocks, Confidential(Records(schema, *records)), {}, (*read_from, *more))
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """Where places are listed, in words, and which file that is."""
+
+    of: str = "those of the persons"
+    file: str = "the persons' table"
 
 
 def read_beside(
@@ -66,18 +110,27 @@ def read_beside(
     meaning = Columns.of(columns, schema, where)
     if meaning.housing_units or meaning.areas or meaning.names:
         raise SpecError(
-            "housing units, areas and names are told by the persons' table",
+            "housing units, areas and names come from the persons' table",
             where=where,
             remedy="delete the key",
         )
     counted, read_from = _counted(paths, schema, meaning, encoding, progress)
-    block = _joined(counted, meaning, blocks)
+    block = _joined(counted, meaning, blocks, _Listed())
+    return Confidential(Records(schema, *_some(counted, block))), read_from
+
+
+def _some(
+    counted: pa.Table, block: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Place, cell and number of the records that there are."""
     cell, count = counted.column(CELL).to_numpy(), counted.column(COUNT).to_numpy()
     some = count > 0
-    return Confidential(Records(schema, block[some], cell[some], count[some])), read_from
+    return block[some], cell[some], count[some]
 
 
-def _joined(counted: pa.Table, meaning: Columns, blocks: Blocks) -> NDArray[np.int64]:
+def _joined(
+    counted: pa.Table, meaning: Columns, blocks: Blocks, listed: _Listed
+) -> NDArray[np.int64]:
     """The number of each row's place."""
     lowest = list(meaning.geography)[-1]
     where = f"{meaning.where}.geography"
@@ -100,22 +153,22 @@ def _joined(counted: pa.Table, meaning: Columns, blocks: Blocks) -> NDArray[np.i
         lost = pc.unique(counted.column(lowest).filter(pc.is_null(block)))
         places = len(pc.unique(counted.column(lowest)))
         raise InputError(
-            f"{len(lost)} of {places} places of {lowest} are not among those of the persons, such"
-            f" as {lost[0].as_py()!r}; theirs are such as {codes[0].decode()!r}",
+            f"{len(lost)} of {places} places of {lowest} are not among {listed.of}, such as"
+            f" {lost[0].as_py()!r}; theirs are such as {codes[0].decode()!r}",
             where=where,
             remedy=(
                 "write the codes alike, with data.columns.unique_within_parent and every level in"
-                " both or in neither; or list every place in the persons' table, empty ones with a"
-                " count of 0"
+                f" both or in neither; or list every place in {listed.file}"
+                + (", empty ones with a count of 0" if listed == _Listed() else "")
             ),
         )
     at = block.to_numpy().astype(np.int64)
-    for level in meaning.geography:
+    for level in [lv for lv in meaning.geography if lv in counted.column_names]:
         here = texts.codes(counted.column(level))
         if len(bad := np.flatnonzero(here != blocks.fields[level][at])):
             raise InputError(
                 f"{lowest} {codes[at[bad[0]]].decode()!r} is in {level} {here[bad[0]].decode()!r},"
-                f" and in the persons' table in {blocks.fields[level][at[bad[0]]].decode()!r}",
+                f" and in {listed.file} in {blocks.fields[level][at[bad[0]]].decode()!r}",
                 where=where,
                 remedy="use the same codes in both tables",
             )
@@ -123,9 +176,16 @@ def _joined(counted: pa.Table, meaning: Columns, blocks: Blocks) -> NDArray[np.i
 
 
 def _counted(
-    paths: Sequence[Path], schema: Schema, meaning: Columns, encoding: str, progress: Progress
+    paths: Sequence[Path],
+    schema: Schema | None,
+    meaning: Columns,
+    encoding: str,
+    progress: Progress,
+    *,
+    lowest: bool = False,
 ) -> tuple[pa.Table, tuple[Source, ...]]:
-    """Counts by place and cell, and the files that they are from."""
+    """Counts by place and cell, and the files that they are from; without a ``schema`` all are of
+    one cell. ``lowest``: of the levels of places only the last must be there."""
     used = [
         m for p in paths for m in members(Path(p)) if m.base.endswith(SUFFIXES) or m.path == Path(p)
     ]
@@ -135,6 +195,8 @@ def _counted(
             where="data.path",
             remedy=f"name at least one file ({', '.join(SUFFIXES)})",
         )
+    if lowest and not meaning.within_parent:
+        meaning = _with_levels(meaning, used, encoding)
     keys = [
         *meaning.places,
         *(NAME + level for level in meaning.names),
@@ -143,7 +205,8 @@ def _counted(
     ]
     parts: list[pa.Table] = []
     merged = waiting = 0
-    for batch in rows(used, meaning, schema, encoding, progress):
+    attributes = () if schema is None else schema.attributes
+    for batch in rows(used, meaning, attributes, encoding, progress):
         parts.append(_group(batch, keys))
         waiting += len(parts[-1])
         if waiting > max(merged, MERGE):
@@ -154,6 +217,14 @@ def _counted(
     return _group(pa.concat_tables(parts), keys), sources(used)
 
 
+def _with_levels(meaning: Columns, used: Sequence[Member], encoding: str) -> Columns:
+    """Without the levels above the last whose columns some file does not have."""
+    there = [set(names(member, encoding)) for member in used]
+    *above, last = meaning.geography.items()
+    kept = [(lv, column) for lv, column in above if all(column in n for n in there)]
+    return replace(meaning, geography=dict([*kept, last]))
+
+
 def _group(table: pa.Table, keys: list[str]) -> pa.Table:
     return table.group_by(keys).aggregate([(COUNT, "sum")]).rename_columns([*keys, COUNT])
 
@@ -161,24 +232,25 @@ def _group(table: pa.Table, keys: list[str]) -> pa.Table:
 def _extract(
     table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple[Source, ...]
 ) -> Extract:
+    blocks, codes = _blocks(table, meaning)
+    lowest = list(meaning.geography)[-1]
+    block = pc.index_in(table.column(lowest), value_set=codes).to_numpy().astype(np.int64)
+    records = _some(table, block)
+    if meaning.housing_units:
+        units = block, table.column(UNITS).to_numpy()
+        blocks = replace(blocks, structures=_structures(schema, codes, units, records))
+    return Extract(blocks, Confidential(Records(schema, *records)), {}, read_from)
+
+
+def _blocks(table: pa.Table, meaning: Columns) -> tuple[Blocks, pa.Array]:
+    """The places of a table, without structures, in the order of their codes; and these."""
     lowest = list(meaning.geography)[-1]
     places = table.select(list(meaning.places)).group_by(list(meaning.places)).aggregate([])
     _check_parents(places, meaning, lowest)
     places = places.sort_by(lowest)
-    codes = places.column(lowest).combine_chunks()
-    block = pc.index_in(table.column(lowest), value_set=codes).to_numpy().astype(np.int64)
-    cell, count = table.column(CELL).to_numpy(), table.column(COUNT).to_numpy()
-    structures = None
-    if meaning.housing_units:
-        structures = _structures(table, schema, block, codes)
-    some = count > 0
     fields = {level: texts.codes(places.column(level)) for level in meaning.places}
-    return Extract(
-        Blocks(fields, structures, _names(table, meaning)),
-        Confidential(Records(schema, block[some], cell[some], count[some])),
-        {},
-        read_from,
-    )
+    codes = places.column(lowest).combine_chunks()
+    return Blocks(fields, None, _names(table, meaning)), codes
 
 
 def _names(table: pa.Table, meaning: Columns) -> dict[str, Names]:
@@ -230,26 +302,27 @@ def _check_parents(places: pa.Table, meaning: Columns, lowest: str) -> None:
 
 
 def _structures(
-    table: pa.Table, schema: Schema, block: NDArray[np.int64], codes: pa.Array
+    schema: Schema,
+    codes: pa.Array,
+    units: tuple[NDArray[np.int64], NDArray[np.int64]],
+    records: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.int64]:
-    """Housing units from their column, and 1 facility of each type that somebody lives in."""
+    """Housing units as rows give them, each with its place, and 1 facility of each type that
+    somebody lives in.
+    """
     assert schema.dwelling is not None
-    given, cell, some = (
-        table.column(UNITS).to_numpy(),
-        table.column(CELL).to_numpy(),
-        table.column(COUNT).to_numpy() > 0,
-    )
+    (at, given), (block, cell, _) = units, records
     out = np.zeros((len(codes), len(schema.attribute(schema.dwelling).levels)), dtype=np.int64)
-    out[block[some], schema.level_of(schema.dwelling)[cell[some]]] = 1
+    out[block, schema.level_of(schema.dwelling)[cell]] = 1
     home = out[:, 0].astype(bool)
-    out[block, 0] = given
+    out[at, 0] = given
     for wrong, what in (
-        (out[block, 0] != given, "has two different numbers of housing units"),
-        (home[block] & (given == 0), "has people in households, but no housing unit"),
+        (out[at, 0] != given, "has two different numbers of housing units"),
+        (home[at] & (given == 0), "has people in households, but no housing unit"),
     ):
         if wrong.any():
             raise InputError(
-                f"{codes[int(block[np.flatnonzero(wrong)[0]])].as_py()!r} {what}",
+                f"{codes[int(at[np.flatnonzero(wrong)[0]])].as_py()!r} {what}",
                 where="data.columns.housing_units",
             )
     return out

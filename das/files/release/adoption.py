@@ -44,9 +44,7 @@ def check_taken(release: Path, taken: Mapping[str, str], said: Document) -> None
     for name, digest in taken.items():
         if said.digests.get(name) != digest:
             raise ReleaseError(
-                "is not that of which privacy.json has the digest",
-                where=release / name,
-                remedy=ALTERED,
+                "does not match its digest in privacy.json", where=release / name, remedy=ALTERED
             )
     for name in said.digests:
         if (name in _COPIED or name.startswith("nmf")) and name not in taken:

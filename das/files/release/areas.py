@@ -1,8 +1,8 @@
 """Areas off the spine as a Parquet file: those of a release, or those that an evaluation was given.
 
 One row for each unit of each area: ``kind``, ``area`` (its code), ``name``, ``geocode`` (of the
-lowest level). Rows stand by kind, and in it by shard (:mod:`das.files.release.cut`): an area may be
-in several."""
+lowest level). Rows stand by kind, and in it by subtree (:mod:`das.files.release.cut`): an area may
+be in several."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
 from das.files import codes as texts
-from das.files import parquet
+from das.files import numbers, parquet
 from das.files.release import cut
 from das.model.areas import Areas
 from das.model.codes import Codes, encoded
-from das.model.shards import Shards
 from das.model.spine import Spine
+from das.model.subtrees import Subtrees
 
 #: Its name in a release, and in the evaluation of a run.
 NAME = "areas.parquet"
@@ -30,31 +30,37 @@ COLUMNS = ("kind", "area", "name", "geocode")
 SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
 
 
-def write(path: Path, kinds: Sequence[Areas], spine: Spine, shards: Shards | None = None) -> None:
-    """Of the units of ``spine``. Without ``shards`` it is in one piece."""
+def write(
+    path: Path, kinds: Sequence[Areas], spine: Spine, subtrees: Subtrees | None = None
+) -> None:
+    """Of the units of ``spine``. Without ``subtrees`` it is in one piece."""
     cut.write(
         path,
         SCHEMA,
-        _tables(kinds, spine, shards or Shards.none(spine)),
-        shards,
+        _tables(kinds, spine, subtrees or Subtrees.none(spine)),
+        subtrees,
         use_dictionary=list(COLUMNS[:3]),
         column_encoding={"geocode": "DELTA_BYTE_ARRAY"},
     )
 
 
-def _tables(kinds: Sequence[Areas], spine: Spine, shards: Shards) -> Iterator[tuple[int, pa.Table]]:
-    starts = shards.lowest(spine) if len(shards) else None
+def _tables(
+    kinds: Sequence[Areas], spine: Spine, subtrees: Subtrees
+) -> Iterator[tuple[int, pa.Table]]:
+    starts = subtrees.lowest(spine) if len(subtrees) else None
     for k in kinds:
         home = np.zeros(len(k.unit), dtype=np.int64)
         if starts is not None:
             home = np.searchsorted(starts, k.unit, side="right")
         order, called = np.argsort(home, kind="stable"), encoded(k.called)
-        for shard, start, stop in cut.pieces(home[order]):
+        for subtree, start, stop in cut.pieces(home[order]):
             here = order[start:stop]
             places = k.codes[k.area[here]], called[k.area[here]], spine.codes[-1][k.unit[here]]
             yield (
-                shard,
-                pa.table([pa.repeat(k.kind, len(here)), *map(texts.column, places)], schema=SCHEMA),
+                subtree,
+                pa.table(
+                    [texts.repeated(k.kind, len(here)), *map(texts.column, places)], schema=SCHEMA
+                ),
             )
 
 
@@ -63,15 +69,15 @@ def read(path: Path, spine: Spine) -> tuple[Areas, ...]:
     return _read(path, spine) if path.exists() else ()
 
 
-def read_shard(path: Path, shard: int, spine: Spine) -> tuple[Areas, ...]:
-    """Of a shard, whose own ``spine`` this is, what lies in areas, and these; of a file that is not
-    cut, all rows are looked at."""
+def read_subtree(path: Path, subtree: int, spine: Spine) -> tuple[Areas, ...]:
+    """Of a subtree, whose own ``spine`` this is, what lies in areas, and these; of a file that is
+    not cut, all rows are looked at."""
     if not path.exists():
         return ()
-    said = cut.said(path)
+    said = cut.row_groups(path)
     if said is not None and said.of(0):
-        raise ReleaseError("it has areas of no shard", where=path, remedy=REMEDY)
-    return _read(path, spine, None if said is None else said.of(shard), some=said is None)
+        raise ReleaseError("it has areas of no subtree", where=path, remedy=REMEDY)
+    return _read(path, spine, None if said is None else said.of(subtree), some=said is None)
 
 
 def _read(
@@ -90,7 +96,7 @@ def _read(
                 remedy=REMEDY,
             )
         if there.any():
-            found.setdefault(kind, _Kind()).add(rows.filter(pa.array(there)), unit[there])
+            found.setdefault(kind, _Kind()).add(rows.filter(numbers.mask(there)), unit[there])
     try:
         return tuple(rows.areas(kind.decode()) for kind, rows in found.items())
     except InputError as error:
@@ -113,10 +119,10 @@ class _Kind:
 
     def add(self, rows: pa.Table, unit: NDArray[np.int64]) -> None:
         codes = rows["area"].combine_chunks().dictionary_encode()
-        number = codes.indices.to_numpy().astype(np.int64)
+        number = numbers.integers(codes.indices)
         _, first = np.unique(number, return_index=True)
         self.codes.append(texts.codes(codes.dictionary))
-        self.names.append(texts.texts(rows["name"].take(pa.array(first))))
+        self.names.append(texts.texts(rows["name"].take(numbers.column(first))))
         self.area.append(number + self.known)
         self.unit.append(unit)
         self.known += len(first)

@@ -1,10 +1,10 @@
-"""Parquet files whose row groups are cut at the borders of shards, so that one shard is read
+"""Parquet files whose row groups are cut at the borders of subtrees, so that one subtree is read
 without the others.
 
 The footer says which: under ``das:shards`` an object with ``level`` and ``starts``
-(:class:`das.model.shards.Shards`), and ``groups``, the number of the shard that each row group is
-of, 0 for the trunk. To a reader of Parquet it is one table. A file that does not say so is all
-trunk."""
+(:class:`das.model.subtrees.Subtrees`), and ``groups``, the number of the subtree that each row
+group is of, 0 for the upper tree. To a reader of Parquet it is one table. A file that does not say
+so is all upper tree."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
-from das.files import atomic, parquet
+from das.files import atomic, numbers, parquet
 from das.files import codes as texts
 from das.model.codes import Codes
-from das.model.shards import Shards
 from das.model.spine import Spine
+from das.model.subtrees import Subtrees
 
 KEY = "das:shards"
 #: The most rows of a row group.
@@ -37,46 +37,46 @@ ROWS = 1 << 16
 class RowGroups:
     """What a file says of its row groups; ``more`` is what a kind of files says besides."""
 
-    shards: Shards
+    subtrees: Subtrees
     groups: tuple[int, ...]
     rows: tuple[int, ...]
     more: Mapping[str, Any]
 
-    def of(self, shard: int) -> list[int]:
-        """The row groups of a shard, or of the trunk."""
-        return [g for g, home in enumerate(self.groups) if home == shard]
+    def of(self, subtree: int) -> list[int]:
+        """The row groups of a subtree, or of the upper tree."""
+        return [g for g, home in enumerate(self.groups) if home == subtree]
 
 
 def write(
     path: Path,
     schema: pa.Schema,
     tables: Iterable[tuple[int, pa.Table]],
-    shards: Shards | None,
+    subtrees: Subtrees | None,
     more: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> None:
-    """Each table, of a shard, as row groups of its own."""
+    """Each table, of a subtree, as row groups of its own."""
     groups: list[int] = []
     rows: list[int] = []
     with (
         atomic.file(path) as draft,
         pq.ParquetWriter(draft, schema, compression="zstd", **options) as writer,
     ):
-        for shard, table in tables:
+        for subtree, table in tables:
             writer.write_table(table, row_group_size=max(1, len(table)))
-            groups.append(shard)
+            groups.append(subtree)
             rows.append(len(table))
-        if shards is not None and len(shards):
+        if subtrees is not None and len(subtrees):
             said = {
-                "level": shards.level,
-                "starts": shards.starts.tolist(),
+                "level": subtrees.level,
+                "starts": subtrees.starts.tolist(),
                 "groups": groups,
                 "rows": rows,
             }
             writer.add_key_value_metadata({KEY: json.dumps(said | dict(more or {}))})
 
 
-def said(path: Path) -> RowGroups | None:
+def row_groups(path: Path) -> RowGroups | None:
     """What the file says; nothing where it is not cut. Raises :class:`ReleaseError` where it is cut
     otherwise.
     """
@@ -86,18 +86,24 @@ def said(path: Path) -> RowGroups | None:
         return None
     try:
         given = json.loads(text)
-        shards = Shards(given.pop("level"), np.array(given.pop("starts"), dtype=np.int64))
+        subtrees = Subtrees(given.pop("level"), np.array(given.pop("starts"), dtype=np.int64))
         groups, rows = tuple(given.pop("groups")), tuple(given.pop("rows"))
     except (ValueError, KeyError, TypeError, AttributeError, InputError) as error:
         raise ReleaseError(
-            f"what it says of its shards is not readable ({error})", where=path, remedy=parquet.LOST
+            f"what it says of its subtrees is not readable ({error})",
+            where=path,
+            remedy=parquet.LOST,
         ) from None
     there = tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups))
-    if rows != there or len(groups) != len(rows) or not set(groups) <= set(range(len(shards) + 1)):
+    if (
+        rows != there
+        or len(groups) != len(rows)
+        or not set(groups) <= set(range(len(subtrees) + 1))
+    ):
         raise ReleaseError(
             "its row groups are not those that it says", where=path, remedy=parquet.LOST
         )
-    return RowGroups(shards, groups, rows, given)
+    return RowGroups(subtrees, groups, rows, given)
 
 
 def runs(home: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
@@ -109,23 +115,23 @@ def runs(home: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
 
 def pieces(home: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
     """The same, none longer than a row group."""
-    for shard, a, b in runs(home):
+    for subtree, a, b in runs(home):
         for start in range(a, b, ROWS):
-            yield shard, start, min(start + ROWS, b)
+            yield subtree, start, min(start + ROWS, b)
 
 
 def slices(
     spine: Spine, level: str, home: NDArray[np.int64]
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Row groups of a tree, level by level: shard, depth, and the units ``start, stop``. ``home``
-    is the shard of each unit of ``level``, ``(units,)``."""
+    """Row groups of a tree, level by level: subtree, depth, and the units ``start, stop``. ``home``
+    is the subtree of each unit of ``level``, ``(units,)``."""
     below = spine.index(level) + 1
     for depth, parent in enumerate(spine.parent):
         home = home if depth < below else home[parent]
-        for shard, start, stop in pieces(
+        for subtree, start, stop in pieces(
             np.zeros(len(parent), dtype=np.int64) if depth < below else home
         ):
-            yield shard, depth, start, stop
+            yield subtree, depth, start, stop
 
 
 def runs_of(name: str, tables: Iterable[pa.Table]) -> Iterator[tuple[bytes, pa.Table]]:
@@ -142,4 +148,4 @@ def runs_of(name: str, tables: Iterable[pa.Table]) -> Iterator[tuple[bytes, pa.T
 def same(column: pa.ChunkedArray) -> tuple[Codes, NDArray[np.int64]]:
     """Runs of equal texts: each text, and how long its run is."""
     found = pc.run_end_encode(column.combine_chunks())
-    return texts.codes(found.values), np.diff(found.run_ends.to_numpy(), prepend=0).astype(np.int64)
+    return texts.codes(found.values), np.diff(numbers.integers(found.run_ends), prepend=0)

@@ -1,5 +1,5 @@
 """Unbiased estimates of a full-information release:
-``estimates/<Level>.parquet/part-<shard>.parquet``, 0 being the trunk.
+``estimates/<Level>.parquet/part-<subtree>.parquet``, 0 being the upper tree.
 
 One row for each unit and query, columns as in the noisy measurement files, but ``value`` is the
 best linear unbiased estimate from all measurements (before non-negativity and rounding) and
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import ReleaseError
-from das.files import atomic, parquet
+from das.files import atomic, numbers, parquet
 from das.files import codes as texts
 from das.files.measurements.nmf import describe
 from das.files.parquet import LOST, marked
@@ -45,11 +45,11 @@ def write(
     schema: Schema,
     spine: Spine,
     answers: Iterable[tuple[Query, Array, Array]],
-    shard: int = 0,
+    subtree: int = 0,
     *,
     private: Private = True,
 ) -> None:
-    """Those of a level of a shard, whose own ``spine`` this is; the file says if they are not
+    """Those of a level of a subtree, whose own ``spine`` this is; the file says if they are not
     ``private``. One row group for each query: ``(query, values, standard errors)``, arrays
     ``(units, answers)``."""
     geocodes = texts.column(spine.codes[spine.index(level)])
@@ -57,7 +57,7 @@ def write(
     if (first := next(tables, None)) is None:
         return
     with (
-        atomic.file(folder / f"{level}.parquet" / f"part-{shard:05d}.parquet") as draft,
+        atomic.file(folder / f"{level}.parquet" / f"part-{subtree:05d}.parquet") as draft,
         pq.ParquetWriter(draft, marked(first.schema, private), compression="zstd") as writer,
     ):
         for table in chain([first], tables):
@@ -79,15 +79,17 @@ def _table(
 def _lists(values: NDArray[np.floating]) -> pa.ListArray:
     n, width = values.shape
     offsets = np.arange(n + 1, dtype=np.int64) * width
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values.ravel()))
+    return pa.ListArray.from_arrays(
+        numbers.column(offsets.astype(np.int32)), numbers.column(values.ravel())
+    )
 
 
 class EstimateReader:
     """Estimates of one folder, one query of one part held at a time: of all units of a spine, or of
-    those of a ``shard`` (0: the trunk), whose own ``spine`` this is then."""
+    those of a ``subtree`` (0: the upper tree), whose own ``spine`` this is then."""
 
-    def __init__(self, folder: Path, spine: Spine, shard: int | None = None) -> None:
-        self._folder, self._spine, self._shard = folder, spine, shard
+    def __init__(self, folder: Path, spine: Spine, subtree: int | None = None) -> None:
+        self._folder, self._spine, self._subtree = folder, spine, subtree
         self._parts: dict[str, tuple[_Part, ...]] = {}
         self._held: tuple[tuple[Path, str], tuple[Array, NDArray[np.float32]]] | None = None
 
@@ -123,7 +125,9 @@ class EstimateReader:
         """The parts of a level, which have each of its units once."""
         if level not in self._parts:
             folder = self._folder / f"{level}.parquet"
-            wanted = "part-*.parquet" if self._shard is None else f"part-{self._shard:05d}.parquet"
+            wanted = (
+                "part-*.parquet" if self._subtree is None else f"part-{self._subtree:05d}.parquet"
+            )
             parts = tuple(
                 _Part.of(path, self._spine, level) for path in sorted(folder.glob(wanted))
             )
@@ -188,7 +192,7 @@ class _Part:
             len(self.unit),
         )
         value, error = (
-            table[c].combine_chunks().flatten().to_numpy() for c in ("value", "standard_error")
+            numbers.array(table[c].combine_chunks().flatten()) for c in ("value", "standard_error")
         )
         same = np.array_equal(texts.codes(table["geocode"]), self.codes)
         if not same or len({len(value), len(error), len(value) // units * units}) > 1:

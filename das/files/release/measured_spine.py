@@ -5,9 +5,9 @@ As the spine of a release (:mod:`das.files.release.spine`), with two columns mor
 ``measured_with``, the class of a unit (``County to Tract``: with the shares of these levels;
 ``unmeasured``: its parent has its share; ``measured``: nobody says with which shares, as in
 measurements of another publisher, where ``unmeasured`` says no more than that), and ``place``, of
-the lowest units the geocode of the published spine. A shard's units follow each other in the
+the lowest units the geocode of the published spine. A subtree's units follow each other in the
 published spine, not in this: it has a row group for each run of them. The footer says besides
-whether the ``shares`` are known and, of each unit at the level of the shards, the number of the
+whether the ``shares`` are known and, of each unit at the level of the subtrees, the number of the
 published one that it lies in (``place``)."""
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
 from das.files import codes as texts
+from das.files import numbers
 from das.files.release import cut
 from das.files.release import spine as spine_file
 from das.model import chains
-from das.model.measured_spine import MeasuredSpine, MeasuredTrunk
-from das.model.shards import Shards
+from das.model.codes import encoded
+from das.model.measured_spine import MeasuredSpine, MeasuredUpperTree
 from das.model.spine import Spine
+from das.model.subtrees import Subtrees
 
 NAME = "spine.parquet"
 #: Beside those of the published spine.
@@ -35,18 +37,20 @@ COLUMNS = ("measured_with", "place")
 SCHEMA = pa.schema([(name, pa.string()) for name in (*spine_file.COLUMNS, *COLUMNS)])
 
 
-def write(path: Path, tree: MeasuredSpine, published: Spine, shards: Shards | None = None) -> None:
-    """Nothing where the tree is the published one. Without ``shards`` it is all trunk."""
+def write(
+    path: Path, tree: MeasuredSpine, published: Spine, subtrees: Subtrees | None = None
+) -> None:
+    """Nothing where the tree is the published one. Without ``subtrees`` it is all upper tree."""
     if tree.alike:
         return
-    shards = shards or Shards.none(published)
-    home, more = np.zeros(tree.spine.units(shards.level), dtype=np.int64), {}
-    if len(shards):
-        place = tree.within(shards.level, published)
-        home = np.searchsorted(shards.starts, place, side="right")
+    subtrees = subtrees or Subtrees.none(published)
+    home, more = np.zeros(tree.spine.units(subtrees.level), dtype=np.int64), {}
+    if len(subtrees):
+        place = tree.home_units(subtrees.level, published)
+        home = np.searchsorted(subtrees.starts, place, side="right")
         more = {"shares": tree.shares, "place": place.tolist()}
         if (home == 0).any():
-            raise ValueError(f"a unit of {shards.level} lies in several shards")
+            raise ValueError(f"a unit of {subtrees.level} lies in several subtrees")
     names, lowest = tree.spine.levels, len(tree.spine) - 1
 
     def beside(depth: int, a: int, b: int) -> Sequence[pa.Array]:
@@ -58,8 +62,8 @@ def write(path: Path, tree: MeasuredSpine, published: Spine, shards: Shards | No
     cut.write(
         path,
         SCHEMA,
-        spine_file.tables(tree.spine, shards.level, home, SCHEMA, beside),
-        shards,
+        spine_file.tables(tree.spine, subtrees.level, home, SCHEMA, beside),
+        subtrees,
         more,
         use_dictionary=[*spine_file.FEW, "measured_with"],
         column_encoding=dict.fromkeys((*spine_file.SORTED, "place"), "DELTA_BYTE_ARRAY"),
@@ -77,58 +81,59 @@ def read(path: Path, published: Spine) -> MeasuredSpine:
     return _checked(path, found, spine_file.tree(path, found.levels), published)
 
 
-def read_trunk(path: Path, trunk: Spine, levels: Sequence[str]) -> MeasuredTrunk:
-    """The upper levels of the tree, of all ``levels``; those of the published ``trunk`` where there
-    is no file.
-    """
+def read_upper_tree(path: Path, upper_tree: Spine, levels: Sequence[str]) -> MeasuredUpperTree:
+    """The upper levels of the tree, of all ``levels``; those of the published ``upper_tree`` where
+    there is no file."""
     if not path.exists():
-        return MeasuredTrunk(trunk, np.arange(len(trunk.codes[-1])), (), True, tuple(levels))
+        return MeasuredUpperTree(
+            upper_tree, np.arange(len(upper_tree.codes[-1])), (), True, tuple(levels)
+        )
     said = _said(path)
-    found, spine = _trunk(path, said, trunk)
+    found, spine = _upper_tree(path, said, upper_tree)
     given = said.more.get("place")
     place = np.array(
         given if isinstance(given, list) and all(type(x) is int for x in given) else [],
         dtype=np.int64,
     )
     if len(place) != len(spine.codes[-1]) or not (
-        0 <= place.min() <= place.max() < len(trunk.codes[-1])
+        0 <= place.min() <= place.max() < len(upper_tree.codes[-1])
     ):
         raise _strange(path)
-    return MeasuredTrunk(spine, place, found.last(path, levels), found.shares, tuple(levels))
+    return MeasuredUpperTree(spine, place, found.last(path, levels), found.shares, tuple(levels))
 
 
-def read_shard(path: Path, shard: int, published: Spine) -> MeasuredSpine:
-    """A shard of the tree, from 1, with what is above it, over that shard of the ``published``
+def read_subtree(path: Path, subtree: int, published: Spine) -> MeasuredSpine:
+    """A subtree of the tree, from 1, with what is above it, over that subtree of the ``published``
     spine, whose lowest units ``place`` numbers; the latter itself where there is no file. Only its
-    row groups and those of the trunk are read."""
+    row groups and those of the upper tree are read."""
     if not path.exists():
         return MeasuredSpine.of(published)
     said = _said(path)
-    above, trunk = _trunk(path, said, published.truncated(said.shards.level))
-    found = _TreeRows.of(path, published, said.of(shard))
+    above, upper_tree = _upper_tree(path, said, published.truncated(said.subtrees.level))
+    found = _TreeRows.of(path, published, said.of(subtree))
     if not found.levels:
-        raise ReleaseError(f"shard {shard} has no unit", where=path, remedy=spine_file.REMEDY)
-    units = np.unique(next(iter(found.levels.values())).numbers(trunk.codes[-1]))
-    kept = trunk.kept(said.shards.level, units)
+        raise ReleaseError(f"subtree {subtree} has no unit", where=path, remedy=spine_file.REMEDY)
+    units = np.unique(next(iter(found.levels.values())).numbers(upper_tree.codes[-1]))
+    kept = upper_tree.kept(said.subtrees.level, units)
     upper = [x[here] for x, here in zip(above.last(path, published.levels), kept, strict=True)]
-    spine = spine_file.tree(path, found.levels, trunk.restricted(said.shards.level, units))
+    spine = spine_file.tree(path, found.levels, upper_tree.restricted(said.subtrees.level, units))
     return _checked(path, found, spine, published, upper, above.shares)
 
 
 def _said(path: Path) -> cut.RowGroups:
-    if (said := cut.said(path)) is None:
+    if (said := cut.row_groups(path)) is None:
         raise ReleaseError(
-            "it is not cut into shards, as the release's spine.parquet is",
+            "it is not cut into subtrees, as the release's spine.parquet is",
             where=path,
             remedy=spine_file.REMEDY,
         )
     return said
 
 
-def _trunk(path: Path, said: cut.RowGroups, published: Spine) -> tuple[_TreeRows, Spine]:
+def _upper_tree(path: Path, said: cut.RowGroups, published: Spine) -> tuple[_TreeRows, Spine]:
     found = _TreeRows.of(path, published, said.of(0))
     found.shares = said.more.get("shares") is True
-    if tuple(found.levels) != published.levels or published.levels[-1] != said.shards.level:
+    if tuple(found.levels) != published.levels or published.levels[-1] != said.subtrees.level:
         raise _strange(path)
     return found, spine_file.tree(path, found.levels)
 
@@ -152,7 +157,7 @@ class _TreeRows:
             for level, rows in spine_file.by_level(path, (*spine_file.COLUMNS, *COLUMNS), groups):
                 kinds = rows["measured_with"].combine_chunks().dictionary_encode()
                 classes.setdefault(level, []).append(
-                    (kinds.dictionary.to_pylist(), kinds.indices.to_numpy())
+                    (kinds.dictionary.to_pylist(), numbers.array(kinds.indices))
                 )
                 if level == published.levels[-1]:
                     places.append(published.find(level, texts.codes(rows["place"])))
@@ -215,8 +220,7 @@ def _strange(path: Path) -> ReleaseError:
 def _classes(levels: Sequence[str], depth: int, last: NDArray[np.int8], shares: bool) -> pa.Array:
     """The names of the classes of some units."""
     if not shares:
-        return pa.array(np.where(last == depth, chains.MEASURED, chains.UNMEASURED), pa.string())
+        names = encoded([chains.MEASURED, chains.UNMEASURED])
+        return texts.column(names[(last != depth).astype(np.int64)])
     kinds = [chains.name(levels, depth, end) for end in range(depth - 1, len(levels))]
-    return pa.DictionaryArray.from_arrays(
-        pa.array(np.maximum(last, depth - 1) - (depth - 1)), pa.array(kinds)
-    ).cast(pa.string())
+    return texts.column(encoded(kinds)[np.maximum(last, depth - 1) - (depth - 1)])

@@ -37,6 +37,8 @@ COUNT = "count"
 #: The most rows of a row group, of which those of some units are found by their first and last
 #: GEOID.
 GROUP = 1 << 17
+#: Of intervals that are not there yet: what to say, and what to do.
+BEING_MADE = ("another process is making these intervals", "wait until it has ended")
 _REMEDY = "take the folder away, and make the replicates again"
 
 
@@ -80,6 +82,8 @@ def check(folder: Path) -> None:
         raise ReleaseError(
             f"says that there are {number!r} replicates", where=folder / MANIFEST, remedy=_REMEDY
         )
+    if not isinstance(said, dict) and run_directory.RunDirectory(folder).is_locked():
+        raise ReleaseError(BEING_MADE[0], where=folder, remedy=BEING_MADE[1])
     if not isinstance(said, dict):
         raise ReleaseError(
             "intervals were begun here, and not finished",
@@ -90,9 +94,7 @@ def check(folder: Path) -> None:
     for name in sorted({*said, *found}):
         if said.get(name) != found.get(name):
             raise ReleaseError(
-                "is not that of which manifest.json has the digest",
-                where=folder / name,
-                remedy=_REMEDY,
+                "does not match its digest in manifest.json", where=folder / name, remedy=_REMEDY
             )
 
 

@@ -69,7 +69,7 @@ def sign(release: Path, key: Path) -> Path:
             f"ssh-keygen could not sign with it ({_last(done.stderr)})",
             where=key,
             remedy=(
-                "give a private key of which you know the passphrase, or the public half of one in"
+                "give a private key whose passphrase you know, or the public half of one in"
                 " ssh-agent"
             ),
         )
@@ -80,7 +80,8 @@ def sign(release: Path, key: Path) -> Path:
 
 def refuse_signed(
     release: Path,
-    remedy: str = f"write elsewhere with --out; or delete {SIGNATURE}, and sign the release again afterwards",
+    remedy: str = f"write elsewhere with --out; or delete {SIGNATURE}, and sign the release"
+    f" again afterwards",
 ) -> None:
     """Raises :class:`UserError` for a release that is signed: what changes it would break the
     signature.

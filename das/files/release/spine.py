@@ -2,7 +2,7 @@
 geocode), ``name`` and ``geoid`` (the Bureau's standard identifier), the last two empty where there
 is none.
 
-Row groups are those of the trunk, then level by level those of the shards
+Row groups are those of the upper tree, then level by level those of the subtrees
 (:mod:`das.files.release.cut`): each is read by itself, and the whole a row group at a time, without
 an object for a place."""
 
@@ -24,8 +24,8 @@ from das.files import parquet
 from das.files.release import cut
 from das.model.codes import Codes, encoded
 from das.model.names import blank, geoids
-from das.model.shards import Shards
 from das.model.spine import Spine, places
+from das.model.subtrees import Subtrees
 
 REMEDY = parquet.LOST
 COLUMNS = ("level", "geocode", "parent", "name", "geoid")
@@ -36,15 +36,16 @@ FEW, SORTED = ("level", "parent", "name"), ("geocode", "geoid")
 Beside = Callable[[int, int, int], Sequence[pa.Array]]
 
 
-def write(path: Path, spine: Spine, shards: Shards | None = None) -> None:
-    """One row for each unit, level by level, root first. Without ``shards`` it is all trunk."""
-    shards = shards or Shards.none(spine)
-    home = np.repeat(np.arange(1, len(shards) + 1), np.diff(shards.starts))
+def write(path: Path, spine: Spine, subtrees: Subtrees | None = None) -> None:
+    """One row for each unit, level by level, root first. Without ``subtrees`` it is all upper
+    tree."""
+    subtrees = subtrees or Subtrees.none(spine)
+    home = np.repeat(np.arange(1, len(subtrees) + 1), np.diff(subtrees.starts))
     cut.write(
         path,
         SCHEMA,
-        tables(spine, shards.level, home),
-        shards,
+        tables(spine, subtrees.level, home),
+        subtrees,
         use_dictionary=list(FEW),
         column_encoding=dict.fromkeys(SORTED, "DELTA_BYTE_ARRAY"),
     )
@@ -57,10 +58,11 @@ def tables(
     schema: pa.Schema = SCHEMA,
     beside: Beside = lambda *_: (),
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Row groups, each with its shard: ``home`` is that of each unit of ``level``. ``beside`` gives
-    of a depth and the units ``start, stop`` the columns that stand beside those of the spine."""
+    """Row groups, each with its subtree: ``home`` is that of each unit of ``level``. ``beside``
+    gives of a depth and the units ``start, stop`` the columns that stand beside those of the
+    spine."""
     standard = cache(spine.geoids)
-    for shard, depth, a, b in cut.slices(spine, level, home):
+    for subtree, depth, a, b in cut.slices(spine, level, home):
         name = spine.levels[depth]
         above = spine.codes[depth - 1][spine.parent[depth][a:b]] if depth else np.array([b""])
         places = (
@@ -70,9 +72,10 @@ def tables(
             standard(name)[a:b],
         )
         yield (
-            shard,
+            subtree,
             pa.table(
-                [pa.repeat(name, b - a), *map(texts.column, places), *beside(depth, a, b)], schema
+                [texts.repeated(name, b - a), *map(texts.column, places), *beside(depth, a, b)],
+                schema,
             ),
         )
 
@@ -85,41 +88,46 @@ def read(path: Path) -> Spine:
     return tree(path, collected(path, by_level(path, COLUMNS)))
 
 
-def read_shards(path: Path) -> Shards:
-    """How the file is cut; one that does not say so is all trunk."""
-    said = cut.said(path)
-    return Shards.none(read(path)) if said is None else said.shards
+def read_subtrees(path: Path) -> Subtrees:
+    """How the file is cut; one that does not say so is all upper tree."""
+    said = cut.row_groups(path)
+    return Subtrees.none(read(path)) if said is None else said.subtrees
 
 
 def read_sizes(path: Path) -> list[int]:
-    """How many rows each shard has."""
-    if (said := cut.said(path)) is None:
+    """How many rows each subtree has."""
+    if (said := cut.row_groups(path)) is None:
         return []
-    return [sum(said.rows[g] for g in said.of(i)) for i in range(1, len(said.shards) + 1)]
+    return [sum(said.rows[g] for g in said.of(i)) for i in range(1, len(said.subtrees) + 1)]
 
 
-def read_trunk(path: Path) -> Spine:
-    """The levels down to that of the shards."""
-    return _trunk(path, cut.said(path))
+def read_upper_tree(path: Path) -> Spine:
+    """The levels down to that of the subtrees."""
+    return _upper_tree(path, cut.row_groups(path))
 
 
-def read_shard(path: Path, shard: int) -> Spine:
-    """A shard, from 1, with what is above it: only its row groups and those of the trunk are
+def read_subtree(path: Path, subtree: int) -> Spine:
+    """A subtree, from 1, with what is above it: only its row groups and those of the upper tree are
     read.
     """
-    if (said := cut.said(path)) is None:
-        raise ValueError("the spine is not cut: it is all trunk")
-    upper = said.shards.shard(_trunk(path, said), shard)
-    return tree(path, collected(path, by_level(path, COLUMNS, said.of(shard))), upper)
+    if (said := cut.row_groups(path)) is None:
+        raise ValueError("the spine is not cut: it is all upper tree")
+    upper = said.subtrees.subtree(_upper_tree(path, said), subtree)
+    return tree(path, collected(path, by_level(path, COLUMNS, said.of(subtree))), upper)
 
 
-def _trunk(path: Path, said: cut.RowGroups | None) -> Spine:
+def _upper_tree(path: Path, said: cut.RowGroups | None) -> Spine:
     if said is None:
         return read(path)
-    trunk, shards = tree(path, collected(path, by_level(path, COLUMNS, said.of(0)))), said.shards
-    if trunk.levels[-1] != shards.level or len(trunk.codes[-1]) != shards.starts[-1]:
-        raise ReleaseError("its shards are not those of its trunk", where=path, remedy=REMEDY)
-    return trunk
+    upper_tree, subtrees = (
+        tree(path, collected(path, by_level(path, COLUMNS, said.of(0)))),
+        said.subtrees,
+    )
+    if upper_tree.levels[-1] != subtrees.level or len(upper_tree.codes[-1]) != subtrees.starts[-1]:
+        raise ReleaseError(
+            "its subtrees are not those of its upper tree", where=path, remedy=REMEDY
+        )
+    return upper_tree
 
 
 def by_level(
@@ -205,7 +213,7 @@ class LevelRows:
 
     def check_geoids(self, whole: bool) -> None:
         """All units of a level have one, or none has: where the codes of all are standard ones.
-        Units of one shard may also have none, as those of another may have other codes."""
+        Units of one subtree may also have none, as those of another may have other codes."""
         if not self.standard:
             return
         standard = len({c.dtype for c in self.codes}) == 1 and all(

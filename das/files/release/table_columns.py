@@ -36,7 +36,7 @@ class LineColumns:
         found = identifiers(spine, level)
         return LineColumns((GEOCODE, *found), quoting(map(texts.column, found.values())))
 
-    def together(self, other: LineColumns) -> LineColumns:
+    def union(self, other: LineColumns) -> LineColumns:
         """Those of units of both."""
         columns = tuple(c for c in (GEOCODE, GEOID, NAME) if c in {*self.columns, *other.columns})
         return LineColumns(columns, "needed" if "needed" in (self.quotes, other.quotes) else "none")

@@ -145,7 +145,7 @@ def write(
                 " levels"
             ),
         )
-    label = {f: _head(f, x, names) for f, x in zip(table.columns, table.labels, strict=True)}
+    label = {f: _head(f, x, names) for f, x in zip(table.columns, table.unique_labels, strict=True)}
     label |= {f + end: head + end for f, head in label.items() for end in (LOW, HIGH)}
     heads = [label.get(c, c) for c in first.column_names]
     writer = {"csv": _csv, "parquet": _parquet, "json": _json, "md": _markdown}[form]
@@ -196,7 +196,9 @@ def _parquet(
     level.
     """
     first = next(parts)
-    about = {f: {"field": f, "label": x} for f, x in zip(table.columns, table.labels, strict=True)}
+    about = {
+        f: {"field": f, "label": x} for f, x in zip(table.columns, table.unique_labels, strict=True)
+    }
     fields = [
         pa.field(h, c.type, metadata=about.get(c.name, {}))
         for h, c in zip(heads, first.schema, strict=True)
@@ -216,7 +218,9 @@ def _json(
     """One object: the table with its columns, and one object for each unit under the names
     ``heads``.
     """
-    columns = [{"field": f, "label": x} for f, x in zip(table.columns, table.labels, strict=True)]
+    columns = [
+        {"field": f, "label": x} for f, x in zip(table.columns, table.unique_labels, strict=True)
+    ]
     about = marked(
         {"table": table.name, "title": table.title, "level": level, "columns": columns},
         COLUMN not in heads,

@@ -59,7 +59,8 @@ class PlaceColumns:
 
     def wanted(self, prefixes: Sequence[str], names: Sequence[str]) -> NDArray[np.bool_]:
         """Those whose code or GEOID begins with one of ``prefixes`` and whose name has one of
-        ``names`` in it, whatever its case and accents. An empty list wants all."""
+        ``names`` in it, whatever its case and accents, or whose code or GEOID is one of them. An
+        empty list wants all."""
         codes = [t for t in (self.codes, self.beside.get(GEOID)) if t is not None]
         out = np.full(len(self.codes), not prefixes)
         for prefix in prefixes:
@@ -69,9 +70,9 @@ class PlaceColumns:
             called = (
                 plain(text(self.beside[NAME])) if NAME in self.beside else np.full(len(out), "")
             )
-            out &= np.any(
-                [np.strings.find(called, plain(np.array([n]))[0]) >= 0 for n in names], axis=0
-            )
+            said = [np.strings.find(called, plain(np.array([n]))[0]) >= 0 for n in names]
+            said += [known == n.encode() for n in names for known in codes]
+            out &= np.any(said, axis=0)
         return out
 
     def identified(

@@ -18,9 +18,9 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files import atomic, csv_text
+from das.files import atomic, csv_text, numbers
 from das.files import codes as texts
-from das.files.hashing import Hashed
+from das.files.hashing import HashingWriter
 from das.model.codes import Codes, encoded
 from das.model.histogram import Histogram
 from das.model.labels import NOT_COUNTED
@@ -94,7 +94,7 @@ def file_name(table: Table, level: str) -> str:
 
 def digest(table: Table, spine: Spine, level: str, h: Histogram, *, private: Private) -> str:
     """SHA-256 of the file that :func:`write` makes of one table of a level of a release."""
-    hashed, beside = Hashed(), identifiers(spine, level)
+    hashed, beside = HashingWriter(), identifiers(spine, level)
     places = {
         name: texts.column(code)
         for name, code in {GEOCODE: spine.codes[spine.index(level)], **beside}.items()
@@ -147,8 +147,8 @@ def write_lines(
     for start in range(0, h.units, units):
         stop = min(start + units, h.units)
         values = np.ascontiguousarray(table.values(h.rows(start, stop)).T)
-        columns = [*(t[start:stop] for t in places.values()), *map(pa.array, values)]
-        columns += [pa.repeat(cell, stop - start) for cell in mark.values()]
+        columns = [*(t[start:stop] for t in places.values()), *map(numbers.column, values)]
+        columns += [texts.repeated(cell, stop - start) for cell in mark.values()]
         csv_text.write_table(pa.table(columns, names=names), file, options)
 
 

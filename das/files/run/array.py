@@ -1,5 +1,5 @@
 """An engine that does nothing itself: others do the tasks, with ``das task``, and it reads the
-board.
+task store.
 
 They may be an array job of Slurm, a Job of Kubernetes, or a loop in a shell, on any machine that
 has the folder of the run."""
@@ -12,9 +12,9 @@ from time import sleep
 from types import TracebackType
 
 from das.engine.tasks import Answer, HandedOver, Task, Work
-from das.files.run.board import Board
+from das.files.run.task_store import TaskStore
 
-#: Seconds between two looks at the board.
+#: Seconds between two looks at the task store.
 POLL = 5.0
 
 
@@ -50,12 +50,12 @@ class ArrayEngine:
         left = list(tasks)
         while True:
             for task in list(left):
-                board = Board(task.run)
-                if (answer := board.answer(task)) is not None:
+                task_store = TaskStore(task.run)
+                if (answer := task_store.answer(task)) is not None:
                     left.remove(task)
                     yield task, answer
-                elif (fault := board.fault(task)) is not None:
-                    board.forget_fault(task)
+                elif (fault := task_store.fault(task)) is not None:
+                    task_store.forget_fault(task)
                     raise (fault.bare(task) if confidential else fault).error(task)
             if not left:
                 return

@@ -24,7 +24,8 @@ def check_inputs(directory: RunDirectory, paths: Sequence[Path]) -> None:
         raise UserError(
             f"the input is not the one that this run began with: {lost[0]} is not there as it was",
             where=directory.root,
-            remedy="resume with what the run began with, or start another in a new folder",
+            remedy="resume with the inputs that the run began with, or start another run in a"
+            " new folder",
         )
 
 

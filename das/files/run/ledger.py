@@ -9,9 +9,9 @@ the next step:
   before does not stand.
 * ``draw``: one for every draw of the stage. Only when all of them are on disk is any noise of it
   drawn.
-* ``part``: the part of a stage that is of one shard (:mod:`das.model.shards`) is measured, and its
-  files are on disk, with these digests. ``stream`` tells draws apart: equal in a replay, different
-  in any other (:mod:`das.noise.entropy`).
+* ``part``: the part of a stage that is of one subtree (:mod:`das.model.subtrees`) is measured, and
+  its files are on disk, with these digests. ``stream`` tells draws apart: equal in a replay,
+  different in any other (:mod:`das.noise.entropy`).
 * ``parts``: a list of such parts that are measured together. A line is there whole or not at all,
   and so are they.
 * ``done``, the last: every stage has all its parts.
@@ -44,7 +44,7 @@ from das.model.mechanisms import MECHANISMS
 #: A level of a universe.
 StageKey = tuple[str, str]
 
-#: Folders of a level's measurements: drawn whole, or revealed on request.
+#: Folders of a level's measurements: drawn whole, or on demand.
 _MEASURED = ("DPQuery", "Revealed")
 #: The folder of intervals in a release.
 INTERVALS = INTERVALS_LIST.partition("/")[0]
@@ -52,19 +52,19 @@ INTERVALS = INTERVALS_LIST.partition("/")[0]
 
 @dataclass(frozen=True)
 class MeasuredPart:
-    """What was measured of a stage for one shard: ``files`` has the SHA-256 of each file, by its
+    """What was measured of a stage for one subtree: ``files`` has the SHA-256 of each file, by its
     path in the release.
     """
 
     universe: str
     level: str
-    shard: int
+    subtree: int
     stream: str
     files: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if type(self.shard) is not int or self.shard < 0 or not isinstance(self.stream, str):
-            raise ValueError("a part of no shard")
+        if type(self.subtree) is not int or self.subtree < 0 or not isinstance(self.stream, str):
+            raise ValueError("a part of no subtree")
         if odd := [path for path, sha256 in self.files.items() if len(bytes.fromhex(sha256)) != 32]:
             raise ValueError(f"no digest of {odd[0]}")
 
@@ -116,7 +116,7 @@ class Entries:
         return sum(a.stage == stage for a in self.attempts)
 
     def standing(self, stage: StageKey) -> dict[int, MeasuredPart]:
-        """The parts of a stage that are measured, by shard, whichever attempt they are from."""
+        """The parts of a stage that are measured, by subtree, whichever attempt they are from."""
         out: dict[int, MeasuredPart] = {}
         for a in (a for a in self.attempts if a.stage == stage):
             out = (out if not a.anew else {}) | a.measured
@@ -197,7 +197,7 @@ class LedgerFile:
             {
                 "universe": p.universe,
                 "level": p.level,
-                "shard": p.shard,
+                "shard": p.subtree,
                 "stream": p.stream,
                 "files": dict(p.files),
             }
@@ -269,7 +269,7 @@ def _apply(entry: Mapping[str, Any], out: Entries) -> None:
                 p["universe"], p["level"], p["shard"], p["stream"], dict(p["files"])
             )
             _is_there(out, part)
-            out.last()[part.stage].measured[part.shard] = part
+            out.last()[part.stage].measured[part.subtree] = part
     elif kind == "done":
         out.closed = True
     else:
@@ -279,11 +279,11 @@ def _apply(entry: Mapping[str, Any], out: Entries) -> None:
 def _is_there(entries: Entries, part: MeasuredPart) -> bool:
     """Whether a part of the last attempt at its stage has been measured before. Raises
     :class:`PrivacyError` where it has, and was another."""
-    before = entries.last()[part.stage].measured.get(part.shard)
+    before = entries.last()[part.stage].measured.get(part.subtree)
     if before is not None and before != part:
         what = "has another stream" if before.stream != part.stream else "has other files"
         raise PrivacyError(
-            f"{part.universe} at {part.level}, part {part.shard}, was measured twice, and {what}"
+            f"{part.universe} at {part.level}, part {part.subtree}, was measured twice, and {what}"
             " the second time: it is not the draw that is in the ledger",
             where="ledger",
             remedy=(

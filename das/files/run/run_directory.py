@@ -19,7 +19,9 @@ from das.files.release.plain import refuse_pipes
 from das.model.kinds import PERSONS, kind_of
 
 #: What is in the folder of a sweep.
-SWEEP = ("runs", "sweep.csv", "summary.csv", "paired.csv", "sweep.html", "privacy.json")
+SWEEP = ("runs", "sweep.html", "privacy.json")
+#: And how its tables begin, of every universe.
+SWEEP_TABLES = ("sweep", "summary", "paired")
 
 
 #: The most bytes of a text that is read whole; /dev/zero has more.
@@ -81,7 +83,7 @@ class RunDirectory:
         return self.inputs.exists()
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Hold the folder for this process alone: two that measured at once would both spend its
         budget. The system lets go when the process ends, whatever ends it."""
         folder = os.open(self.root, os.O_RDONLY)
@@ -97,6 +99,17 @@ class RunDirectory:
             yield
         finally:
             os.close(folder)
+
+    def is_locked(self) -> bool:
+        """Whether a process of this machine is at work in the folder."""
+        folder = os.open(self.root, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(folder)
+        return False
 
     @contextmanager
     def whole_or_nothing(self) -> Iterator[None]:
@@ -127,9 +140,9 @@ class RunDirectory:
         shutil.rmtree(self.root, ignore_errors=True)
 
     @property
-    def begun(self) -> Path:
+    def resume_state(self) -> Path:
         """What a run of counts keeps of its input beside its counts."""
-        return self.confidential / "begun.json"
+        return self.confidential / "resume.json"
 
     @property
     def whole(self) -> Path:
@@ -137,16 +150,16 @@ class RunDirectory:
         return self.confidential / "work" / "whole.npz"
 
     def truth_of(self, universe: str, part: int = 0) -> Path:
-        """The true counts of the lowest units of a shard, or of all of a run that is not cut."""
+        """The true counts of the lowest units of a subtree, or of all of a run that is not cut."""
         return self.confidential / "truth" / f"{universe}.parquet" / f"part-{part:05d}.parquet"
 
-    def sums_of(self, shard: int) -> Path:
-        """True counts of what a shard holds of the trunk."""
-        return self.confidential / "work" / "sums" / f"{shard:05d}.npz"
+    def sums_of(self, subtree: int) -> Path:
+        """True counts of what a subtree holds of the upper tree."""
+        return self.confidential / "work" / "sums" / f"{subtree:05d}.npz"
 
-    def tallies_of(self, shard: int) -> Path:
-        """What was counted of the errors of a shard."""
-        return self.confidential / "work" / "tallies" / f"{shard:05d}.npz"
+    def tallies_of(self, subtree: int) -> Path:
+        """What was counted of the errors of a subtree."""
+        return self.confidential / "work" / "tallies" / f"{subtree:05d}.npz"
 
     def nmf(self, universe: str) -> Path:
         return nmf_folder(self.release, universe)
@@ -164,15 +177,15 @@ class RunDirectory:
         return {str(p.relative_to(self.root)): file_digest(p) for p in files}
 
     def write_manifest(self, value: Mapping[str, Any]) -> None:
-        """Its owner's alone: digests of the input, and of what is confidential, could confirm a
-        guess.
-        """
+        """Its owner's alone: digests of the input, and of the truth, could confirm a guess."""
         atomic.write_json(self.manifest, value, 0o600)
 
+    def bytes_of_truth(self) -> int:
+        """The size of all confidential files."""
+        return sum(p.stat().st_size for p in self.confidential.rglob("*") if p.is_file())
+
     def has_truth(self) -> bool:
-        """A run that has ended has the truth in its confidential part; a release, and an estimate
-        from one, has not.
-        """
+        """Whether it has the truth: a run that measured has; a release and an estimate have not."""
         return (self.confidential / "truth").is_dir()
 
     def require_truth(self) -> None:
@@ -251,7 +264,12 @@ def check_sweep(out: Path, grid: set[str]) -> None:
         refuse_inside_release(out)
         refuse_to_resume(out)
     if not out.is_dir() or any(
-        p.name not in SWEEP and not p.name.startswith(".") for p in out.iterdir()
+        not (
+            p.name in SWEEP
+            or p.name.startswith(".")
+            or (p.suffix == ".csv" and p.name.startswith(SWEEP_TABLES))
+        )
+        for p in out.iterdir()
     ):
         raise UserError(
             "is no sweep: there are other things in it",
@@ -322,6 +340,15 @@ def release_of(path: Path) -> Path:
     return release
 
 
+def release_above(path: Path) -> Path | None:
+    """The release that ``path`` is, has, or lies in; ``None`` where there is none."""
+    path = path.resolve()
+    return next(
+        (p for p in (path / "release", path, *path.parents[:4]) if (p / "spec.toml").is_file()),
+        None,
+    )
+
+
 def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(
@@ -331,11 +358,11 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ReleaseError(
             f"cannot be read ({getattr(error, 'strerror', None) or error})",
             where=path,
-            remedy="is this the folder of a finished run?",
+            remedy="name the folder of a finished run",
         ) from None
     if not isinstance(value, dict):
         raise ReleaseError(
-            "is not a JSON object", where=path, remedy="is this the folder of a finished run?"
+            "is not a JSON object", where=path, remedy="name the folder of a finished run"
         )
     return value
 

@@ -1,6 +1,5 @@
-"""A stage of a run as tasks: given to an engine, noted on the board of the run, and gone on with
-after a kill.
-"""
+"""A stage of a run as tasks: given to an engine, noted on the task store of the run, and gone on
+with after a kill."""
 
 from __future__ import annotations
 
@@ -16,26 +15,26 @@ from das.engine.tasks import Answer, Engine, Fault, Task, Work
 from das.files import atomic
 from das.files.run import made
 from das.files.run.array import ArrayEngine
-from das.files.run.board import Board
+from das.files.run.task_store import TaskStore
 
 
 def attempt(work: Work, task: Task) -> Answer:
-    """In the process that performs a task: do it, and note on the board of its run what came of it.
-    When its stage is over, its answer is what it was.
+    """In the process that performs a task: do it, and note on the task store of its run what came
+    of it. When its stage is over, its answer is what it was.
 
     Raises:
         UserError: its run is over.
     """
-    board, began = Board(task.run), perf_counter()
-    if board.is_over(task.stage) and (known := board.answer(task)) is not None:
+    task_store, began = TaskStore(task.run), perf_counter()
+    if task_store.is_over(task.stage) and (known := task_store.answer(task)) is not None:
         return known
-    with atomic.attempt(partial(board.refuse_late, task)):
-        board.begin(task)
+    with atomic.attempt(partial(task_store.refuse_late, task)):
+        task_store.begin(task)
         try:
             answer: Answer = json.loads(json.dumps(work(task), allow_nan=False))
-            board.write(task, answer, perf_counter() - began)
+            task_store.write(task, answer, perf_counter() - began)
         except Exception as error:
-            board.fail(task, Fault.from_error(error))
+            task_store.fail(task, Fault.from_error(error))
             raise
     return answer
 
@@ -64,22 +63,22 @@ def perform(
     given = list(tasks)
     if not given:
         return {}
-    board, stage = Board(given[0].run), given[0].stage
-    planned = board.plan(given, confidential=confidential)
-    board.refuse_alarms()
+    task_store, stage = TaskStore(given[0].run), given[0].stage
+    planned = task_store.plan(given, confidential=confidential)
+    task_store.refuse_alarms()
     found = {
         partition: a
-        for partition, a in board.answers(stage).items()
-        if made.is_whole(board.root, a)
+        for partition, a in task_store.answers(stage).items()
+        if made.is_whole(task_store.root, a)
     }
     left = [t for t in planned if t.partition not in found]
     progress.stage(stage, round(sum(t.weight for t in left)))
     for task, answer in engine.answers(partial(attempt, work), left, confidential=confidential):
         found[task.partition] = answer
         progress.advance(round(task.weight))
-    board.end(stage)
-    board.refuse_alarms()
-    atomic.clear_drafts(board.root)
+    task_store.end(stage)
+    task_store.refuse_alarms()
+    atomic.clear_drafts(task_store.root)
     return {t.partition: found[t.partition] for t in planned}
 
 

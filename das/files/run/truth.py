@@ -1,5 +1,5 @@
-"""The true histogram of the lowest level, kept in ``confidential/``: a file for each shard, or one
-for all of a run that is not cut. Tasks read it, and a run can be evaluated again."""
+"""The true histogram of the lowest level, kept in ``confidential/``: a file for each subtree, or
+one for all of a run that is not cut. Tasks read it, and a run can be evaluated again."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from das.errors import InputError, ReleaseError
-from das.files import atomic
+from das.files import atomic, numbers
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
+
+_COLUMNS = ("unit", "cell", "count")
 
 
 def write(path: Path, truth: Confidential[Histogram]) -> None:
     h = truth.open("to keep it in the confidential part of the run")
-    table = pa.table({"unit": h.unit, "cell": h.cell, "count": h.count})
+    table = pa.table({c: numbers.column(getattr(h, c)) for c in _COLUMNS})
     table = table.replace_schema_metadata({"units": str(h.units), "cells": str(h.cells)})
     with atomic.file(path, 0o600) as draft:
         pq.write_table(table, draft, compression="zstd")
 
 
 def read(path: Path) -> Confidential[Histogram]:
-    """Of a shard, or of all shards in a folder."""
+    """Of a subtree, or of all subtrees in a folder."""
     if path.is_dir():
         parts = [read(p).open("parts of one whole") for p in sorted(path.glob("part-*.parquet"))]
         if parts:
             return Confidential(Histogram.concatenate(parts))
     try:
-        table = pq.read_table(path)
+        table = pq.ParquetFile(path).read()
         meta = table.schema.metadata
         units, cells = int(meta[b"units"]), int(meta[b"cells"])
-        unit, cell, count = (
-            table[c].to_numpy().astype(np.int64) for c in ("unit", "cell", "count")
-        )
+        unit, cell, count = (numbers.array(table[c]).astype(np.int64) for c in _COLUMNS)
         return Confidential(Histogram.of(units, cells, unit, cell, count))
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError, InputError) as error:
         raise ReleaseError(

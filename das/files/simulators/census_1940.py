@@ -25,10 +25,10 @@ from das.files.simulators.people import (
     choose,
     choose_by_row,
     generator,
+    rank_in_group,
     skewed,
     spread,
     state_sizes,
-    within,
 )
 from das.model.states import State
 
@@ -147,7 +147,7 @@ def write(directory: Path, *, seed: int, states: int = 3, persons: int = 12_000)
         writing(directory),
         atomic.file(path) as part,
         part.open("wb") as raw,
-        gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as out,
+        gzip.GzipFile("", "wb", compresslevel=9, fileobj=raw, mtime=0) as out,
     ):
         for state, size in sizes:
             serial += _state(out, state, generator(seed, 1940, int(state.fips)), size, serial)
@@ -161,7 +161,7 @@ def _state(
     districts = max(6, round(persons / PERSONS_PER_DISTRICT))
     counties = max(2, min(200, round(districts**0.5 / 1.5)))
     in_county = spread(rng, districts, skewed(rng, counties, 0.8))
-    county, number = np.repeat(np.arange(counties), in_county), within(in_county)
+    county, number = np.repeat(np.arange(counties), in_county), rank_in_group(in_county)
     homes = _homes(rng, districts, persons)
     at = homes.district
     h = _h_records(rng, homes, serial) | {
@@ -242,7 +242,7 @@ def _p_records(rng: np.random.Generator, homes: _Homes, county: Ints, serial: in
     mixture.
     """
     home = np.repeat(np.arange(len(homes.size)), homes.size)
-    kind, number = homes.kind[home], within(homes.size)
+    kind, number = homes.kind[home], rank_in_group(homes.size)
     mixture = (
         _RACE
         * skewed(rng, (len(county), 6), 0.9)
@@ -322,5 +322,5 @@ def _interleave(h: Bytes, p: Bytes, size: Ints) -> bytes:
     home = np.repeat(np.arange(len(h)), size)
     out = np.empty(h.size + p.size, dtype=np.uint8)
     out[start[:, None] + np.arange(narrow)] = h
-    out[(start[home] + narrow + within(size) * wide)[:, None] + np.arange(wide)] = p
+    out[(start[home] + narrow + rank_in_group(size) * wide)[:, None] + np.arange(wide)] = p
     return out.tobytes()

@@ -33,7 +33,7 @@ from das.model.dhc.members import ADULT, HEADS, LinkedPersons, household_cells
 from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENURES, TENVACGQ, THREE
 from das.model.histogram import Histogram
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 
 _RACES = len(PL94.attribute("cenrace").levels)
 

@@ -39,7 +39,8 @@ from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING
-from das.model.schema import H1, PL94, Schema
+from das.model.redistricting import H1, PL94
+from das.model.schema import Schema
 
 NAMES = ("persons.parquet", "households.parquet", "units.parquet")
 #: Formats that tell which units are occupied, and the facilities of each block.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from das.files.simulators.dhc_shares import BEYOND, COMPOSITION
-from das.files.simulators.people import Floats, Ints, choose_by_row, within
+from das.files.simulators.people import Floats, Ints, choose_by_row, rank_in_group
 
 _ROUNDS = 24
 _MOST = (
@@ -35,7 +35,7 @@ def compositions(rng: np.random.Generator, adults: Ints, minors: Ints, homes: In
     16 rounds on, shares by size in blocks of a thousand stay as they are after 64, to a quarter per
     cent."""
     block = np.repeat(np.arange(len(homes)), homes)
-    place, of = within(homes), homes[block]
+    place, of = rank_in_group(homes), homes[block]
     a, m = (total[block] // of for total in (adults, minors))
     a += place < (adults % np.maximum(homes, 1))[block]
     m += (

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from das.files.simulators import dhc_shares as shares
 from das.files.simulators.dhc_households import Compositions
-from das.files.simulators.people import Floats, Ints, choose_by_row, within
+from das.files.simulators.people import Floats, Ints, choose_by_row, rank_in_group
 from das.model.dhc.members import ADULT, HEADS, LEVEL, OWN, PARENTS, PARTNERS
 from das.model.dhc.persons import DHCP, OLDEST
 
@@ -37,7 +37,7 @@ def draw_members(rng: np.random.Generator, homes: Compositions) -> SimulatedMemb
     a, m = homes.adults, homes.minors
     couple = _couples(rng, a, m)
     head_age, head_male = _heads(rng, a, m, couple)
-    household, place = np.repeat(np.arange(len(a)), a + m), within(a + m)
+    household, place = np.repeat(np.arange(len(a)), a + m), rank_in_group(a + m)
     adult = place < a[household]
     relgq = _roles(rng, household, place, adult, couple, head_age)
     male = rng.random(len(household)) < _MALE[relgq]

@@ -41,7 +41,7 @@ def write(folder: Path, parameters: Parameters) -> None:
                 else:
                     out.write(_rows(at, parameters, regions, *found))
         for at, parts in across.items():
-            out.write(_rows(at, parameters, regions, *_together(parts)))
+            out.write(_rows(at, parameters, regions, *_concatenated(parts)))
 
 
 def _counted(
@@ -67,10 +67,10 @@ def _counted(
             out[at].append(
                 np.unique(group + member[first + np.arange(len(first))], return_counts=True)
             )
-    return {at: _together(parts) for at, parts in out.items() if parts}
+    return {at: _concatenated(parts) for at, parts in out.items() if parts}
 
 
-def _together(parts: list[CountedGroups]) -> CountedGroups:
+def _concatenated(parts: list[CountedGroups]) -> CountedGroups:
     group, at = np.unique(
         np.concatenate([np.zeros(0, dtype=np.int64), *(g for g, _ in parts)]), return_inverse=True
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from das.files.simulators.people import Ints, SimulatedBlocks, skewed, within
+from das.files.simulators.people import Ints, SimulatedBlocks, rank_in_group, skewed
 from das.files.simulators.totals import RACES, StateTotals, share_out
 
 BLOCKS_PER_TOWN, BLOCKS_PER_VTD = 200, 46
@@ -28,7 +28,7 @@ _RESERVATION, _NO_AREA = 10, 9999
 def draw_state(rng: np.random.Generator, totals: StateTotals) -> SimulatedBlocks:
     """The blocks of a state in the order of their codes."""
     in_county = share_out(totals.tracts, totals.persons, least=1)
-    t_county, t_number = np.repeat(np.arange(len(in_county)), in_county), within(in_county)
+    t_county, t_number = np.repeat(np.arange(len(in_county)), in_county), rank_in_group(in_county)
     t_water = (
         (t_number == in_county[t_county] - 1)
         & (in_county[t_county] >= WATER_FROM)
@@ -40,7 +40,7 @@ def draw_state(rng: np.random.Generator, totals: StateTotals) -> SimulatedBlocks
 
     g_tract = np.repeat(np.arange(len(t_code)), t_groups)
     g_water, g_county = t_water[g_tract], t_county[g_tract]
-    g_digit = np.where(g_water, 0, within(t_groups) + 1)
+    g_digit = np.where(g_water, 0, rank_in_group(t_groups) + 1)
     crowd = (totals.persons / np.bincount(g_county))[g_county]  # persons a block group
     rural = (totals.persons.astype(float) ** -0.25)[g_county]
     weight = skewed(rng, len(g_tract), 0.7) * crowd * rural * np.where(g_water, 0.1, 1.0)
@@ -50,7 +50,7 @@ def draw_state(rng: np.random.Generator, totals: StateTotals) -> SimulatedBlocks
         np.bincount(g_county),
         2 + np.minimum(28, np.round(1.5 * in_county**0.5).astype(np.int64)),
     )
-    g_cousub = (np.cumsum(parts) - parts)[g_county] + within(size) * parts[g_county] // size[
+    g_cousub = (np.cumsum(parts) - parts)[g_county] + rank_in_group(size) * parts[g_county] // size[
         g_county
     ]
     group = np.repeat(np.arange(len(g_tract)), g_blocks)
@@ -65,7 +65,7 @@ def draw_state(rng: np.random.Generator, totals: StateTotals) -> SimulatedBlocks
         _towns(rng, n),
         t_code[tract],
         digit,
-        1000 * digit + within(g_blocks) + (digit == 0),
+        1000 * digit + rank_in_group(g_blocks) + (digit == 0),
         _areas(rng, totals, np.bincount(county)),
         g_water[group] | (rng.random(n) < WATER),
         totals.county[county],
@@ -81,7 +81,7 @@ def _voting_districts(blocks: Ints) -> tuple[Ints, Ints]:
     """
     number = np.maximum(1, blocks // BLOCKS_PER_VTD)
     county = np.repeat(np.arange(len(blocks)), blocks)
-    inside = within(blocks) * number[county] // blocks[county]
+    inside = rank_in_group(blocks) * number[county] // blocks[county]
     return (np.cumsum(number) - number)[county] + inside, inside + 1
 
 

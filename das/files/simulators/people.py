@@ -85,7 +85,7 @@ def choose_by_row(rng: np.random.Generator, weights: Floats, row: Ints) -> Ints:
     return np.clip(found, 0, width - 1).astype(np.int64)
 
 
-def within(counts: Ints) -> Ints:
+def rank_in_group(counts: Ints) -> Ints:
     """0, 1, 2, ... in each group, for groups of the given sizes."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
@@ -162,7 +162,7 @@ def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> Sim
     groups = max(6, round(blocks / np.clip(blocks**0.5 / 4, 5, 31)))
     counties = max(2, min(150, round((groups / 2.6) ** 0.5)))
     tracts = spread(rng, max(counties, round(groups / 2.6)), skewed(rng, counties, 0.9))
-    number, wet = within(tracts), np.arange(0, counties, 2)
+    number, wet = rank_in_group(tracts), np.arange(0, counties, 2)
     t_county = np.concatenate([np.repeat(np.arange(counties), tracts), wet])
     t_code = np.concatenate([100 * (number + 1) + 2 * (number % 5 == 4), np.full(len(wet), 990000)])
     t_groups = 1 + choose(rng, np.array([0.12, 0.3, 0.3, 0.18, 0.07, 0.03]), len(t_code))
@@ -172,7 +172,7 @@ def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> Sim
 
     g_tract = np.repeat(np.arange(len(t_code)), t_groups)
     g_water = t_code[g_tract] == 990000
-    g_digit = np.where(g_water, 0, within(t_groups) + 1)
+    g_digit = np.where(g_water, 0, rank_in_group(t_groups) + 1)
     g_blocks = np.ones(len(g_tract), dtype=np.int64)
     g_blocks[~g_water] = np.minimum(
         spread(rng, blocks, skewed(rng, int((~g_water).sum()), 0.6)), 998
@@ -181,7 +181,7 @@ def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> Sim
     g_county = t_county[g_tract]
     size = np.bincount(g_county)
     parts = 1 + choose(rng, np.ones(4), counties)
-    g_cousub = 4 * g_county + within(size) * parts[g_county] // size[g_county]
+    g_cousub = 4 * g_county + rank_in_group(size) * parts[g_county] // size[g_county]
 
     group = np.repeat(np.arange(len(g_tract)), g_blocks)
     tract = g_tract[group]
@@ -194,7 +194,7 @@ def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> Sim
         _runs(rng, n),
         t_code[tract],
         g_digit[group],
-        1000 * g_digit[group] + within(g_blocks) + (g_digit[group] == 0),
+        1000 * g_digit[group] + rank_in_group(g_blocks) + (g_digit[group] == 0),
         _reservations(rng, n, reservations),
         g_water[group] | (rng.random(n) < 0.055),
         1 + 2 * t_county[tract],
@@ -238,7 +238,7 @@ class Population:
 
 def draw_population(rng: np.random.Generator, at: SimulatedBlocks, persons: int) -> Population:
     lived_in, quiet, facility = _uses(rng, at)
-    kind = 1 + within(np.array([len(facility)])) % 7
+    kind = 1 + rank_in_group(np.array([len(facility)])) % 7
     inmates = np.zeros(len(at), dtype=np.int64)
     inmates[facility] = spread(
         rng, round(0.028 * persons), skewed(rng, len(facility), 0.9) * FACILITY_SIZE[kind]

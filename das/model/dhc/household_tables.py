@@ -186,114 +186,96 @@ def _types_by_age() -> TableLines:
 # ---------------------------------------------------------------------------------------------
 
 
+_BY_HOUSEHOLDER = (
+    line("Family households", _FAMILY, by(HHAGE)),
+    line("Nonfamily households", _NONFAMILY, by(HHAGE)),
+)
+_FAMILIES = total(_FAMILY, _married_or_other(_own(ages=True)))
+_BY_SIZE = (
+    line("Family households", _FAMILY, _sized(2)),
+    line("Nonfamily households", _NONFAMILY, _sized(1)),
+)
+_GENERATIONS = (("1", "Multigenerational household"), ("0", "Not multigenerational household"))
+_TYPES = (
+    line("Family households", _FAMILY, _married_or_other()),
+    line("Nonfamily households", _NONFAMILY, _alone_or_not()),
+)
+#: Title and lines of each, by its name.
+_TABLES: dict[str, tuple[str, TableLines]] = {
+    "P16": ("Household type", total({}, _TYPES)),
+    "P19": (
+        ("Households by presence of people 65 years and over, household size, and household type"),
+        _presence(65),
+    ),
+    "P20": ("Households by type and presence of own children under 18 years", _by_own_children()),
+    "P21": ("Households by presence of people under 18 years by household type", _minors()),
+    "PCT1": (
+        "Hispanic or Latino origin of householder by race of householder",
+        total({}, by(HISP, by(RACE))),
+    ),
+    "PCT2": ("Household size by household type by presence of own children", _by_size_and_type()),
+    "PCT3": ("Household type by age of householder", total({}, _BY_HOUSEHOLDER)),
+    "PCT4": ("Household type by presence of people 60 years and over", _seniors()),
+    "PCT5": (
+        ("Households by presence of people 60 years and over, household size, and household type"),
+        _presence(60),
+    ),
+    "PCT6": (
+        ("Households by presence of people 75 years and over, household size, and household type"),
+        _presence(75),
+    ),
+    "PCT7": ("Household type by household size", total({}, _BY_SIZE)),
+    "PCT10": ("Family type by presence and age of own children", _FAMILIES),
+    "PCT14": (
+        "Presence of multigenerational households",
+        total({}, tuple(line(label, {"multig": (code,)}) for code, label in _GENERATIONS)),
+    ),
+    "PCT15": ("Coupled households by type", _couples()),
+    "PCT16": (
+        "Nonfamily households by sex of householder by living alone by age of householder",
+        total(_NONFAMILY, _sexes(_alone_or_not(by(_SENIOR)))),
+    ),
+    "H4": ("Tenure", total({}, by(TENURE))),
+    "H6": ("Race of householder", total({}, by(RACE))),
+    "H7": (
+        "Hispanic or Latino origin of householder by race of householder",
+        total({}, by(HISP, by(RACE))),
+    ),
+    "H9": ("Household size", total({}, _sized(1))),
+    "H10": ("Tenure by race of householder", total({}, by(_OWNED, by(RACE)))),
+    "H11": ("Tenure by Hispanic or Latino origin of householder", total({}, by(_OWNED, by(HISP)))),
+    "H12": ("Tenure by household size", total({}, by(_OWNED, _sized(1)))),
+    "H13": ("Tenure by age of householder", total({}, by(_OWNED, by(HHAGE)))),
+    "H14": (
+        "Tenure by household type by age of householder",
+        total({}, by(_OWNED, _types_by_age())),
+    ),
+    "H15": (
+        (
+            "Tenure by presence of people under 18 years, excluding householders, spouses, and"
+            " unmarried partners"
+        ),
+        total({}, by(_OWNED, _own(name="children"))),
+    ),
+    "HCT1": (
+        "Tenure by Hispanic or Latino origin of householder by race of householder",
+        total({}, by(_OWNED, by(HISP, by(RACE)))),
+    ),
+    "HCT2": ("Tenure by presence and age of own children", total({}, by(_OWNED, _own(ages=True)))),
+    "HCT3": (
+        (
+            "Tenure by presence and age of people under 18 years, excluding householders,"
+            " spouses, and unmarried partners"
+        ),
+        total({}, by(_OWNED, _own(ages=True, name="children"))),
+    ),
+}
+
+
 def household_tables() -> tuple[Tabulation, ...]:
     """Those that are sums of cells of :data:`das.model.dhc.households.DHCH`."""
-    either = (
-        line("Family households", _FAMILY, by(HHAGE)),
-        line("Nonfamily households", _NONFAMILY, by(HHAGE)),
-    )
-    of_families = total(_FAMILY, _married_or_other(_own(ages=True)))
-    sized = (
-        line("Family households", _FAMILY, _sized(2)),
-        line("Nonfamily households", _NONFAMILY, _sized(1)),
-    )
-    generations = (("1", "Multigenerational household"), ("0", "Not multigenerational household"))
-    types = (
-        line("Family households", _FAMILY, _married_or_other()),
-        line("Nonfamily households", _NONFAMILY, _alone_or_not()),
-    )
-    lines: dict[str, tuple[str, TableLines]] = {
-        "P16": ("Household type", total({}, types)),
-        "P19": (
-            (
-                "Households by presence of people 65 years and over, household size, and household"
-                " type"
-            ),
-            _presence(65),
-        ),
-        "P20": (
-            "Households by type and presence of own children under 18 years",
-            _by_own_children(),
-        ),
-        "P21": ("Households by presence of people under 18 years by household type", _minors()),
-        "PCT1": (
-            "Hispanic or Latino origin of householder by race of householder",
-            total({}, by(HISP, by(RACE))),
-        ),
-        "PCT2": (
-            "Household size by household type by presence of own children",
-            _by_size_and_type(),
-        ),
-        "PCT3": ("Household type by age of householder", total({}, either)),
-        "PCT4": ("Household type by presence of people 60 years and over", _seniors()),
-        "PCT5": (
-            (
-                "Households by presence of people 60 years and over, household size, and household"
-                " type"
-            ),
-            _presence(60),
-        ),
-        "PCT6": (
-            (
-                "Households by presence of people 75 years and over, household size, and household"
-                " type"
-            ),
-            _presence(75),
-        ),
-        "PCT7": ("Household type by household size", total({}, sized)),
-        "PCT10": ("Family type by presence and age of own children", of_families),
-        "PCT14": (
-            "Presence of multigenerational households",
-            total({}, tuple(line(label, {"multig": (code,)}) for code, label in generations)),
-        ),
-        "PCT15": ("Coupled households by type", _couples()),
-        "PCT16": (
-            "Nonfamily households by sex of householder by living alone by age of householder",
-            total(_NONFAMILY, _sexes(_alone_or_not(by(_SENIOR)))),
-        ),
-        "H4": ("Tenure", total({}, by(TENURE))),
-        "H6": ("Race of householder", total({}, by(RACE))),
-        "H7": (
-            "Hispanic or Latino origin of householder by race of householder",
-            total({}, by(HISP, by(RACE))),
-        ),
-        "H9": ("Household size", total({}, _sized(1))),
-        "H10": ("Tenure by race of householder", total({}, by(_OWNED, by(RACE)))),
-        "H11": (
-            "Tenure by Hispanic or Latino origin of householder",
-            total({}, by(_OWNED, by(HISP))),
-        ),
-        "H12": ("Tenure by household size", total({}, by(_OWNED, _sized(1)))),
-        "H13": ("Tenure by age of householder", total({}, by(_OWNED, by(HHAGE)))),
-        "H14": (
-            "Tenure by household type by age of householder",
-            total({}, by(_OWNED, _types_by_age())),
-        ),
-        "H15": (
-            (
-                "Tenure by presence of people under 18 years, excluding householders, spouses, and"
-                " unmarried partners"
-            ),
-            total({}, by(_OWNED, _own(name="children"))),
-        ),
-        "HCT1": (
-            "Tenure by Hispanic or Latino origin of householder by race of householder",
-            total({}, by(_OWNED, by(HISP, by(RACE)))),
-        ),
-        "HCT2": (
-            "Tenure by presence and age of own children",
-            total({}, by(_OWNED, _own(ages=True))),
-        ),
-        "HCT3": (
-            (
-                "Tenure by presence and age of people under 18 years, excluding householders,"
-                " spouses, and unmarried partners"
-            ),
-            total({}, by(_OWNED, _own(ages=True, name="children"))),
-        ),
-    }
     return tuple(
-        Tabulation(name, title, columns=columns(of)) for name, (title, of) in lines.items()
+        Tabulation(name, title, columns=columns(of)) for name, (title, of) in _TABLES.items()
     )
 
 

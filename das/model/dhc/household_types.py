@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from das.model.attribute import Attribute
 from das.model.grouping import Grouping
-from das.model.schema import Attribute
 
 ATTRIBUTE = "hhtype_dhch"
 
@@ -185,7 +185,7 @@ def _sized(name: str, title: str, *, generations: bool, ranges: bool) -> Groupin
             [couple, *([f"mg{multig}"] if generations else []), f"own{own}", f"size{size}"]
         )
 
-    def said(found: tuple[str, int, int, int]) -> str:
+    def label(found: tuple[str, int, int, int]) -> str:
         couple, multig, own, size = found
         children = f"own children {RANGES[own]}" if ranges else "own children under 18 years"
         return ", ".join(
@@ -198,7 +198,7 @@ def _sized(name: str, title: str, *, generations: bool, ranges: bool) -> Groupin
         )
 
     found = sorted({key(t) for t in TYPES}, key=lambda k: (_COUPLES.index(k[0]), *k[1:]))
-    return _of(name, title, {code(k): said(k) for k in found}, lambda t: code(key(t)))
+    return _of(name, title, {code(k): label(k) for k in found}, lambda t: code(key(t)))
 
 
 def _of_fields() -> tuple[Grouping, ...]:
@@ -229,81 +229,70 @@ def _of_fields() -> tuple[Grouping, ...]:
     )
 
 
-def _of_several() -> tuple[Grouping, ...]:
-    order = (1, 0, 2, 3)
-    by_ages = {
-        f"{p} {own}": f"{_PARTNERS[p]}, own children: {RANGES[own]}"
-        for p in _PARTNERS
-        for own in order
-    }
-    by_presence = {
-        f"{p} {own}": f"{_PARTNERS[p]}, {'no ' if not own else ''}own children"
-        for p in ("married", "cohabiting", "none")
-        for own in (1, 0)
-    }
-    kinds = {
-        "married": "Married couple family",
-        "other-family": "Other family",
-        "alone": "Living alone",
-        "nonfamily": "Nonfamily, not living alone",
-    }
-    sizes = {
-        f"{kind} {n}": f"{said}, {persons(n)}"
-        for kind, said in (("family", "Family"), ("nonfamily", "Nonfamily"))
-        for n in range(1 if kind == "nonfamily" else 2, 8)
-    }
-    return (
-        _of(
-            "partner_type_detailed_own_child_status",
-            "Couple and ages of own children",
-            by_ages,
-            lambda t: f"{_partner(t)} {t.own}",
-        ),
-        _of(
-            "partner_type_own_child_status",
-            "Couple and own children",
-            by_presence,
-            lambda t: f"{_partner(t)} {min(t.own, 1)}",
-        ),
-        _sized(
-            "DetailedCoupleTypeMultGenDetOwnChildSize",
-            "Couple, generations, ages of own children, size",
-            generations=True,
-            ranges=True,
-        ),
-        _sized(
-            "DetailedCoupleTypeMultGenOwnChildSize",
-            "Couple, generations, own children, size",
-            generations=True,
-            ranges=False,
-        ),
-        _sized(
-            "DetailedCoupleTypeDetOwnChildSize",
-            "Couple, ages of own children, size",
-            generations=False,
-            ranges=True,
-        ),
-        _of(
-            "family_nonfamily_size",
-            "Family or nonfamily by size",
-            sizes,
-            lambda t: f"{'family' if t.relatives else 'nonfamily'} {t.size}",
-        ),
-        _of(
-            "p16",
-            "Household type in four groups",
-            kinds,
-            lambda t: (
-                "married"
-                if t.married
-                else "other-family"
-                if t.relatives
-                else "alone"
-                if t.alone
-                else "nonfamily"
-            ),
-        ),
-    )
+def _kind(t: HouseholdType) -> str:
+    if t.married:
+        return "married"
+    return "other-family" if t.relatives else "alone" if t.alone else "nonfamily"
 
 
-GROUPINGS = (*_of_fields(), *_of_several())
+_BY_AGES = {
+    f"{p} {own}": f"{_PARTNERS[p]}, own children: {RANGES[own]}"
+    for p in _PARTNERS
+    for own in (1, 0, 2, 3)
+}
+_BY_PRESENCE = {
+    f"{p} {own}": f"{_PARTNERS[p]}, {'no ' if not own else ''}own children"
+    for p in ("married", "cohabiting", "none")
+    for own in (1, 0)
+}
+_KINDS = {
+    "married": "Married couple family",
+    "other-family": "Other family",
+    "alone": "Living alone",
+    "nonfamily": "Nonfamily, not living alone",
+}
+_SIZES = {
+    f"{kind} {n}": f"{said}, {persons(n)}"
+    for kind, said in (("family", "Family"), ("nonfamily", "Nonfamily"))
+    for n in range(1 if kind == "nonfamily" else 2, 8)
+}
+_OF_SEVERAL = (
+    _of(
+        "partner_type_detailed_own_child_status",
+        "Couple and ages of own children",
+        _BY_AGES,
+        lambda t: f"{_partner(t)} {t.own}",
+    ),
+    _of(
+        "partner_type_own_child_status",
+        "Couple and own children",
+        _BY_PRESENCE,
+        lambda t: f"{_partner(t)} {min(t.own, 1)}",
+    ),
+    _sized(
+        "DetailedCoupleTypeMultGenDetOwnChildSize",
+        "Couple, generations, ages of own children, size",
+        generations=True,
+        ranges=True,
+    ),
+    _sized(
+        "DetailedCoupleTypeMultGenOwnChildSize",
+        "Couple, generations, own children, size",
+        generations=True,
+        ranges=False,
+    ),
+    _sized(
+        "DetailedCoupleTypeDetOwnChildSize",
+        "Couple, ages of own children, size",
+        generations=False,
+        ranges=True,
+    ),
+    _of(
+        "family_nonfamily_size",
+        "Family or nonfamily by size",
+        _SIZES,
+        lambda t: f"{'family' if t.relatives else 'nonfamily'} {t.size}",
+    ),
+    _of("p16", "Household type in four groups", _KINDS, _kind),
+)
+GROUPINGS = (*_of_fields(), *_OF_SEVERAL)

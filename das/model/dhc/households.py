@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from das.model.attribute import Attribute
 from das.model.dhc.household_types import GROUPINGS, HHTYPE
 from das.model.dhc.persons import HISPANIC, OLDEST, RACE7, SEX, spans, years
 from das.model.dhc.units import TENURE3, TENURE3_LABELS
 from das.model.grouping import Grouping
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 from das.model.tabulation import Where
 
 _SPANS = spans((15, 25, 35, 45, 55, 60, 65, 75, 85))

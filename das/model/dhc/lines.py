@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from das.model.attribute import Attribute
 from das.model.dhc.persons import ages, years
 from das.model.grouping import Grouping
-from das.model.schema import Attribute
 from das.model.tabulation import LabelledWhere, Where
 
 #: A label, the condition, and the lines below it, whose conditions come beside it or, on the same

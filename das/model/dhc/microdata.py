@@ -159,7 +159,8 @@ _MULTG: Says = {
 _CHILDREN: Says = {"1": RANGES[1], "2": RANGES[2], "3": RANGES[3], "4": RANGES[0]}
 
 
-def _hht(t: HouseholdType, female: bool) -> str:
+def hht(t: HouseholdType, female: bool) -> str:
+    """Household or family type, as files code it."""
     if t.married:
         return "1"
     if t.relatives:
@@ -167,7 +168,8 @@ def _hht(t: HouseholdType, female: bool) -> str:
     return str((4 if t.alone else 5) + 2 * female)
 
 
-def _hht2(t: HouseholdType, female: bool) -> str:
+def hht2(t: HouseholdType, female: bool) -> str:
+    """Household type with cohabiting couples."""
     if t.married or t.cohabiting:
         return f"{(1 if t.married else 3) + (not t.own):02d}"
     return (
@@ -191,8 +193,8 @@ _OF_TYPE: Mapping[str, tuple[Callable[[HouseholdType], str], Says]] = {
     "PAC": (lambda t: str(t.children or 4), _CHILDREN),
 }
 _OF_SEX_AND_TYPE: Mapping[str, tuple[Callable[[HouseholdType, bool], str], Says]] = {
-    "HHT": (_hht, _HHT),
-    "HHT2": (_hht2, _HHT2),
+    "HHT": (hht, _HHT),
+    "HHT2": (hht2, _HHT2),
     "UPART": (_upart, _UPART),
 }
 

@@ -9,7 +9,8 @@ from das.model.dhc import quarters
 from das.model.dhc.lines import TableLine, TableLines, by, by_age, columns, line, total
 from das.model.dhc.persons import HISPANIC, OLDEST, P12, RACE7, RELATIONSHIPS, SEX, ages, spans
 from das.model.publications import ADULTS, by_origin_and_race, by_race
-from das.model.schema import CENRACE, PL94, RACES
+from das.model.redistricting import CENRACE, PL94
+from das.model.schema import RACES
 from das.model.tabulation import LabelledWhere, Tabulation, Where
 
 _HOME: Where = {"gqlevels": ("household",)}
@@ -59,60 +60,31 @@ def _tallied_by_origin() -> tuple[LabelledWhere, ...]:
 # ------------------------------------------------------------------------------------
 
 
+#: Those that are told apart by age; and all members but householders and other nonrelatives.
+_YOUNG = ("biological-child", "adopted-child", "stepchild", "grandchild")
+_MEMBERS = (
+    *("opposite-sex-spouse", "same-sex-spouse", "opposite-sex-partner", "same-sex-partner"),
+    *_YOUNG,
+    *("sibling", "parent", "parent-in-law", "child-in-law", "other-relative", "foster-child"),
+)
+
+
 def _relationship() -> TableLines:
-    def child(label: str, code: str) -> TableLine:
-        return _who(label, code, below=(line("Under 18 years", _MINOR),))
-
-    def householder(sex: str, label: str) -> TableLine:
-        either = (
-            _who("Living alone", "householder-alone"),
-            _who("Not living alone", "householder"),
-        )
-        return line(f"{label} householder", {"sex": (sex,)}, either)
-
-    say = RELATIONSHIPS
+    alone = "householder-alone"
+    either = (_who("Living alone", alone), _who("Not living alone", "householder"))
+    sexes = tuple(
+        line(f"{label} householder", {"sex": (sex,)}, either)
+        for sex, label in zip(SEX.levels, SEX.labels, strict=True)
+    )
+    minor = (line("Under 18 years", _MINOR),)
+    members = (_who(RELATIONSHIPS[x], x, below=minor if x in _YOUNG else ()) for x in _MEMBERS)
+    home = (
+        _who("Householder", alone, "householder", below=sexes),
+        *members,
+        _who("Other nonrelatives", "roommate", "other-nonrelative"),
+    )
     return total(
-        {},
-        (
-            line(
-                "In households",
-                _HOME,
-                (
-                    _who(
-                        "Householder",
-                        "householder-alone",
-                        "householder",
-                        below=(householder("male", "Male"), householder("female", "Female")),
-                    ),
-                    *(
-                        _who(say[x], x)
-                        for x in (
-                            "opposite-sex-spouse",
-                            "same-sex-spouse",
-                            "opposite-sex-partner",
-                            "same-sex-partner",
-                        )
-                    ),
-                    *(
-                        child(say[x], x)
-                        for x in ("biological-child", "adopted-child", "stepchild", "grandchild")
-                    ),
-                    *(
-                        _who(say[x], x)
-                        for x in (
-                            "sibling",
-                            "parent",
-                            "parent-in-law",
-                            "child-in-law",
-                            "other-relative",
-                            "foster-child",
-                        )
-                    ),
-                    _who("Other nonrelatives", "roommate", "other-nonrelative"),
-                ),
-            ),
-            line("In group quarters", _AWAY, _by_major()),
-        ),
+        {}, (line("In households", _HOME, home), line("In group quarters", _AWAY, _by_major()))
     )
 
 
@@ -240,76 +212,71 @@ _SINGLE = (*spans(range(101), last=100)[:-1], (100, 104), (105, 109), (110, OLDE
 _GRANDCHILD: Where = {"relgq": ("grandchild",), **_MINOR}
 
 
+_BY_SEX_AND_AGE = by(SEX, by_age(P12))
+_BY_RELATIONSHIP = columns(_relationship())
+_BY_QUARTERS = columns(_by_quarters(types=False))
+#: Title and columns of each, by its name.
+_TABLES: dict[str, tuple[str, tuple[LabelledWhere, ...]]] = {
+    "P1": ("Total population", columns(total({}))),
+    "P3": ("Race", columns(total({}, by(RACE7)))),
+    "P4": ("Hispanic or Latino", columns(total({}, by(HISPANIC)))),
+    "P5": ("Hispanic or Latino origin by race", columns(total({}, by(HISPANIC, by(RACE7))))),
+    "P6": ("Race (races tallied)", _sum("Total races tallied", _tallied({}))),
+    "P7": ("Hispanic or Latino origin by race (races tallied)", _tallied_by_origin()),
+    "P8": ("Race", by_race({})),
+    "P9": ("Hispanic or Latino, and not Hispanic or Latino by race", by_origin_and_race({})),
+    "P10": ("Race for the population 18 years and over", by_race(ADULTS)),
+    "P11": (
+        (
+            "Hispanic or Latino, and not Hispanic or Latino by race for the population 18 years"
+            " and over"
+        ),
+        by_origin_and_race(ADULTS),
+    ),
+    "P12": ("Sex by age for selected age categories", columns(total({}, _BY_SEX_AND_AGE))),
+    "P14": (
+        "Sex by age for the population under 20 years",
+        columns(total({"age": ages(0, 19)}, by(SEX, by_age(spans(range(20), last=19))))),
+    ),
+    "P15": (
+        "Population in households by age",
+        columns(
+            total(
+                _HOME,
+                (line("Under 18 years", _MINOR), line("18 years and over", {"age": ages(18)})),
+            )
+        ),
+    ),
+    "P17": ("Household type (including living alone) by relationship", _BY_RELATIONSHIP),
+    "P18": ("Group quarters population by sex by age by major group quarters type", _BY_QUARTERS),
+    "PCT8": ("Relationship by age for the population under 18 years", columns(_under_18())),
+    "PCT9": (
+        (
+            "Household type (including living alone) by relationship for the population 65"
+            " years and over"
+        ),
+        columns(_over_65()),
+    ),
+    "PCT11": (
+        ("Grandchildren under 18 years living with a grandparent householder by age of grandchild"),
+        columns(total(_GRANDCHILD, by_age(spans((0, 3, 5, 6, 12), last=17)))),
+    ),
+    "PCT12": ("Sex by single-year age", columns(total({}, by(SEX, by_age(_SINGLE))))),
+    "PCT13": (
+        "Sex by age for the population in households",
+        columns(total(_HOME, _BY_SEX_AND_AGE)),
+    ),
+    "PCT17": ("Household type (including living alone) by relationship", _BY_RELATIONSHIP),
+    "PCT18": ("Group quarters population by sex by age by major group quarters type", _BY_QUARTERS),
+    "PCT19": (
+        "Group quarters population by sex by age by group quarters type",
+        columns(_by_quarters(types=True)),
+    ),
+    "H8": ("Total population in occupied housing units", columns(total(_HOME))),
+}
+
+
 def person_tables() -> tuple[Tabulation, ...]:
     """Those that are sums of cells of :data:`das.model.dhc.persons.DHCP`."""
-    by_sex_and_age, relationship = by(SEX, by_age(P12)), columns(_relationship())
-    of_quarters = columns(_by_quarters(types=False))
-    lines: dict[str, tuple[str, tuple[LabelledWhere, ...]]] = {
-        "P1": ("Total population", columns(total({}))),
-        "P3": ("Race", columns(total({}, by(RACE7)))),
-        "P4": ("Hispanic or Latino", columns(total({}, by(HISPANIC)))),
-        "P5": ("Hispanic or Latino origin by race", columns(total({}, by(HISPANIC, by(RACE7))))),
-        "P6": ("Race (races tallied)", _sum("Total races tallied", _tallied({}))),
-        "P7": ("Hispanic or Latino origin by race (races tallied)", _tallied_by_origin()),
-        "P8": ("Race", by_race({})),
-        "P9": ("Hispanic or Latino, and not Hispanic or Latino by race", by_origin_and_race({})),
-        "P10": ("Race for the population 18 years and over", by_race(ADULTS)),
-        "P11": (
-            (
-                "Hispanic or Latino, and not Hispanic or Latino by race for the population 18 years"
-                " and over"
-            ),
-            by_origin_and_race(ADULTS),
-        ),
-        "P12": ("Sex by age for selected age categories", columns(total({}, by_sex_and_age))),
-        "P14": (
-            "Sex by age for the population under 20 years",
-            columns(total({"age": ages(0, 19)}, by(SEX, by_age(spans(range(20), last=19))))),
-        ),
-        "P15": (
-            "Population in households by age",
-            columns(
-                total(
-                    _HOME,
-                    (line("Under 18 years", _MINOR), line("18 years and over", {"age": ages(18)})),
-                )
-            ),
-        ),
-        "P17": ("Household type (including living alone) by relationship", relationship),
-        "P18": (
-            "Group quarters population by sex by age by major group quarters type",
-            of_quarters,
-        ),
-        "PCT8": ("Relationship by age for the population under 18 years", columns(_under_18())),
-        "PCT9": (
-            (
-                "Household type (including living alone) by relationship for the population 65"
-                " years and over"
-            ),
-            columns(_over_65()),
-        ),
-        "PCT11": (
-            (
-                "Grandchildren under 18 years living with a grandparent householder by age of"
-                " grandchild"
-            ),
-            columns(total(_GRANDCHILD, by_age(spans((0, 3, 5, 6, 12), last=17)))),
-        ),
-        "PCT12": ("Sex by single-year age", columns(total({}, by(SEX, by_age(_SINGLE))))),
-        "PCT13": (
-            "Sex by age for the population in households",
-            columns(total(_HOME, by_sex_and_age)),
-        ),
-        "PCT17": ("Household type (including living alone) by relationship", relationship),
-        "PCT18": (
-            "Group quarters population by sex by age by major group quarters type",
-            of_quarters,
-        ),
-        "PCT19": (
-            "Group quarters population by sex by age by group quarters type",
-            columns(_by_quarters(types=True)),
-        ),
-        "H8": ("Total population in occupied housing units", columns(total(_HOME))),
-    }
-    found = [Tabulation(name, title, columns=of) for name, (title, of) in lines.items()]
+    found = [Tabulation(name, title, columns=of) for name, (title, of) in _TABLES.items()]
     return (*found[:-1], *_counties(), found[-1])

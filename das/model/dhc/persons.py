@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from das.model.attribute import Attribute
 from das.model.dhc import quarters
 from das.model.grouping import Grouping
-from das.model.schema import PL94, RACES, Attribute, Schema
+from das.model.redistricting import PL94
+from das.model.schema import RACES, Schema
 
 #: Of persons in households. Levels 0 to 17 of ``relgq``.
 RELATIONSHIPS = {
@@ -100,69 +102,67 @@ _AGES = (
 )
 
 
-def _relgq() -> tuple[Attribute, tuple[Grouping, ...]]:
-    """The attribute, and its groupings but those of :mod:`das.model.dhc.quarters`."""
-    home, away = tuple(RELATIONSHIPS), quarters.LEVELS
-    relgq = Attribute(
-        "relgq",
-        (*home, *away),
-        "Relationship or group quarters",
-        (*RELATIONSHIPS.values(), *quarters.LABELS),
-    )
-    institutional = quarters.levels("correctional", "juvenile", "nursing", "other-institutional")
+_HOME, _AWAY = tuple(RELATIONSHIPS), quarters.LEVELS
+_RELGQ = Attribute(
+    "relgq",
+    (*_HOME, *_AWAY),
+    "Relationship or group quarters",
+    (*RELATIONSHIPS.values(), *quarters.LABELS),
+)
+_INSTITUTIONAL = quarters.levels("correctional", "juvenile", "nursing", "other-institutional")
 
-    def of(name: str, title: str, groups: Mapping[str, tuple[str, Sequence[str]]]) -> Grouping:
-        members = {code: levels for code, (_, levels) in groups.items()}
-        grouping = Grouping.of(name, relgq.name, relgq.levels, members, name)
-        return grouping.labelled(title, {code: label for code, (label, _) in groups.items()}, name)
 
-    each = {level: (label, (level,)) for level, label in RELATIONSHIPS.items()}
-    seven = zip(quarters.HHGQ.levels[1:], quarters.HHGQ.labels[1:], strict=True)
-    return relgq, (
-        of(
-            "relgq_4_groups",
-            "Householders, others in households, group quarters in two classes",
-            {
-                "householder": ("Householder", home[:2]),
-                "other-household-member": ("Other household member", home[2:]),
-                "institutional": ("Institutional group quarters", institutional),
-                "noninstitutional": (
-                    "Noninstitutional group quarters",
-                    [x for x in away if x not in institutional],
-                ),
+def _of_relgq(name: str, title: str, groups: Mapping[str, tuple[str, Sequence[str]]]) -> Grouping:
+    members = {code: levels for code, (_, levels) in groups.items()}
+    grouping = Grouping.of(name, _RELGQ.name, _RELGQ.levels, members, name)
+    return grouping.labelled(title, {code: label for code, (label, _) in groups.items()}, name)
+
+
+_EACH = {level: (label, (level,)) for level, label in RELATIONSHIPS.items()}
+_SEVEN = zip(quarters.HHGQ.levels[1:], quarters.HHGQ.labels[1:], strict=True)
+#: Its groupings but those of :mod:`das.model.dhc.quarters`.
+_OF_RELGQ = (
+    _of_relgq(
+        "relgq_4_groups",
+        "Householders, others in households, group quarters in two classes",
+        {
+            "householder": ("Householder", _HOME[:2]),
+            "other-household-member": ("Other household member", _HOME[2:]),
+            "institutional": ("Institutional group quarters", _INSTITUTIONAL),
+            "noninstitutional": (
+                "Noninstitutional group quarters",
+                [x for x in _AWAY if x not in _INSTITUTIONAL],
+            ),
+        },
+    ),
+    _of_relgq(
+        "gq_constr_groups",
+        "Group quarters by the ages that they can have",
+        {
+            "household": ("Household", _HOME),
+            **{
+                " ".join(codes): ("Types " + ", ".join(codes), [f"gq-{c}" for c in codes])
+                for codes in (
+                    ("405",),
+                    ("101", "102", "103", "104", "105"),
+                    ("501", "801", "802", "900", "901", "997"),
+                    ("106", "404", "601", "602"),
+                    ("201", "202", "203", "301", "401", "402", "403", "701"),
+                )
             },
-        ),
-        of(
-            "gq_constr_groups",
-            "Group quarters by the ages that they can have",
-            {
-                "household": ("Household", home),
-                **{
-                    " ".join(codes): ("Types " + ", ".join(codes), [f"gq-{c}" for c in codes])
-                    for codes in (
-                        ("405",),
-                        ("101", "102", "103", "104", "105"),
-                        ("501", "801", "802", "900", "901", "997"),
-                        ("106", "404", "601", "602"),
-                        ("201", "202", "203", "301", "401", "402", "403", "701"),
-                    )
-                },
-            },
-        ),
-        of(
-            "popSehsdTargetsRelship",
-            "Relationship",
-            each | {"group-quarters": ("Group quarters", away)},
-        ),
-        of(
-            "relship_and_eight_level_GQ",
-            "Relationship or group quarters in seven classes",
-            each | {hhgq: (label, quarters.levels(hhgq)) for hhgq, label in seven},
-        ),
-    )
-
-
-_RELGQ, _OF_RELGQ = _relgq()
+        },
+    ),
+    _of_relgq(
+        "popSehsdTargetsRelship",
+        "Relationship",
+        _EACH | {"group-quarters": ("Group quarters", _AWAY)},
+    ),
+    _of_relgq(
+        "relship_and_eight_level_GQ",
+        "Relationship or group quarters in seven classes",
+        _EACH | {hhgq: (label, quarters.levels(hhgq)) for hhgq, label in _SEVEN},
+    ),
+)
 
 _NUMBER = [c.count("+") for c in CENRACE.levels]
 #: One race each, or several.

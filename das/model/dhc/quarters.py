@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from das.model.grouping import Grouping
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 
 
 class QuartersType(NamedTuple):

@@ -82,7 +82,7 @@ _UNITS = (OuterPass(("tenvacgq",), ("tenvacgq",)),)
 #: The query of each whose answers are exact in every block. Of persons it has the redistricting
 #: cells, in their order; of units occupied ones, vacant ones, and facilities by type; of households
 #: the tenures that units have as ``tenure_3lev``, with a group more of units without a household.
-PERSONS_TIE, UNITS_TIE, HOUSEHOLDS_TIE = (
+PERSONS_FIXED, UNITS_FIXED, HOUSEHOLDS_FIXED = (
     "hhgq8lev * votingage * hispanic * cenrace",
     "occupancy_gqlevels",
     TENURE.name,

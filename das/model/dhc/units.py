@@ -4,9 +4,10 @@ cells.
 
 from __future__ import annotations
 
+from das.model.attribute import Attribute
 from das.model.dhc import quarters
 from das.model.grouping import Grouping
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 
 #: Of an occupied unit.
 TENURES = {

@@ -1,4 +1,4 @@
-"""A release of the demographic file, held against its plan and against what must hold of its
+"""A release of the DHC, held against its plan and against what must hold of its
 counts.
 
 Of the measurements every unit of every level has a row for each query, with the noise that is
@@ -67,7 +67,7 @@ def check_counts(opened: OpenedDhc, said: Statement) -> None:
     _check_known(opened, said)
     counts = dhc_files.read_counts(opened.folder, opened.spine)
     where = opened.folder / "microdata"
-    exact = {**opened.tied, HOUSEHOLDS: tenures(counts[UNITS])}
+    exact = {**opened.fixed, HOUSEHOLDS: tenures(counts[UNITS])}
     for u in opened.spec.universes:
         h = counts[u.name]
         if not u.schema.possible[h.cell].all():
@@ -79,7 +79,7 @@ def check_counts(opened: OpenedDhc, said: Statement) -> None:
         if len(odd := _differing(u, h, exact[u.name])):
             code = opened.spine.code(opened.spine.levels[-1], int(odd[0]))
             raise ReleaseError(
-                f"{u.name}: {len(odd):,} blocks have not the counts that are tied, as {code}",
+                f"{u.name}: {len(odd):,} blocks have not the counts that are held fixed, as {code}",
                 where=where,
                 remedy=ALTERED,
             )
@@ -97,8 +97,8 @@ def check_counts(opened: OpenedDhc, said: Statement) -> None:
 
 
 def _differing(u: DhcUniverse, h: Histogram, exact: Histogram) -> Ints:
-    """The lowest units whose answers to the query that is tied are others."""
-    query = u.schema.query(u.tie)
+    """The lowest units whose answers to the query that is held fixed are others."""
+    query = u.schema.query(u.fixed_query)
     found = Histogram.of(h.units, query.answers, h.unit, query.at(h.cell), h.count)
     if found.same_as(exact):
         return np.zeros(0, dtype=np.int64)
@@ -111,7 +111,7 @@ def _differing(u: DhcUniverse, h: Histogram, exact: Histogram) -> Ints:
 
 def _check_known(opened: OpenedDhc, said: Statement) -> None:
     """What is published exactly stands in the files of constraints, and is the counts that are
-    tied.
+    fixed.
     """
     units = opened.spec.universe(UNITS)
     root = opened.source(units).root
@@ -126,11 +126,11 @@ def _check_known(opened: OpenedDhc, said: Statement) -> None:
         )
     ((level, query),) = opened.spec.exact[UNITS]
     found = NmfReader(root, opened.spine).constraints(level)
-    dense = opened.tied[UNITS].dense()
+    dense = opened.fixed[UNITS].dense()
     exact = np.concatenate([dense[:, :2].sum(axis=1, keepdims=True), dense[:, 2:]], axis=1)
     if set(found) != {query} or not np.array_equal(found[query][1], exact):
         raise ReleaseError(
-            "the housing units and facilities that are listed are not those that are tied",
+            "the housing units and facilities that are listed are not those that are held fixed",
             where=root,
             remedy=ALTERED,
         )

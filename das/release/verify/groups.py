@@ -27,7 +27,7 @@ def check_files(opened: OpenedGroups) -> None:
 def _check_level(opened: OpenedGroups, plan: LevelPlan) -> None:
     root = run_directory.nmf_folder(opened.folder, opened.name)
     found, regions = Counter[str](), list[bytes]()
-    noise = {f"{d.query}: {d.mechanism.symbol}": str(d.parameter) for d in plan.draws}
+    noise = {f"{d.query}: {d.mechanism.symbol}": str(d.parameter) for d in plan.measurements}
     for path, m in zip(measurements.paths(root, plan), opened.measured(plan), strict=True):
         if measurements.noise(path) != noise:
             raise ReleaseError("its noise is not that of the plan", where=path, remedy=ALTERED)

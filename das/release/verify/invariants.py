@@ -47,7 +47,7 @@ def _of(u: Universe, spec: RunSpec, tree: MeasuredSpine, published: Spine) -> It
                 says=says[end],
             )
     for level, query in u.exact.counts:
-        whole = tree.within(level, published)
+        whole = tree.home_units(level, published)
         name = query if len(np.unique(whole)) == len(whole) else "joint_total"
         yield Invariant.make(
             universe=u.name,

@@ -26,7 +26,7 @@ from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release import dhc_files
 from das.release.dhc import OpenedDhc
-from das.release.post import Opened, published_known
+from das.release.opened import OpenedRelease, published_known
 from das.release.wording import Wording
 from das.tables import Table
 
@@ -36,7 +36,7 @@ _DHC_FOLDERS = ("persons", "units")
 _BATCH = 1 << 20
 
 
-def check_published(opened: Opened, wording: Wording) -> None:
+def check_published(opened: OpenedRelease, wording: Wording) -> None:
     """Of a release of redistricting counts, or of one's own universes. Raises :class:`ReleaseError`
     at the first fault.
     """
@@ -76,7 +76,7 @@ def check_published_dhc(opened: OpenedDhc, wording: Wording) -> None:
     )
 
 
-def _counted(opened: Opened, u: Universe) -> dict[str, Histogram]:
+def _counted(opened: OpenedRelease, u: Universe) -> dict[str, Histogram]:
     """What the microdata of a universe say, by level."""
     folder = opened.folder / MICRODATA / u.kind.folder
     try:
@@ -86,7 +86,7 @@ def _counted(opened: Opened, u: Universe) -> dict[str, Histogram]:
 
 
 def _check_exact(
-    opened: Opened, u: Universe, lowest: Histogram, counts: Mapping[str, Histogram]
+    opened: OpenedRelease, u: Universe, lowest: Histogram, counts: Mapping[str, Histogram]
 ) -> None:
     """In every unit the counts are what is published exactly of it."""
     where, tree, spine = opened.folder / MICRODATA / u.kind.folder, opened.tree(u), opened.spine

@@ -28,10 +28,20 @@ def check_seal(release: Path, said: Statement) -> None:
     _check_parts(release, parts)
     if not privacy_statement.as_written(release, said):
         raise ReleaseError(
-            "says what was stated, but not in the text that das writes",
+            "has the right content, but not the exact text that das writes",
             where=release / NAME,
             remedy=ALTERED,
         )
+
+
+def _check_intervals(release: Path, said: Stated) -> None:
+    """Those that are there are of this release."""
+    if (release / INTERVALS).exists():
+        replicates.check(release / INTERVALS)
+        if run_directory.read_json(release / INTERVALS_LIST).get("release") != identity(said):
+            raise ReleaseError(
+                "these are intervals of another release", where=release / INTERVALS, remedy=ALTERED
+            )
 
 
 def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None = None) -> None:
@@ -39,12 +49,7 @@ def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None =
     digests of files that are known.
     """
     require_plain(release)
-    if (release / INTERVALS).exists():
-        replicates.check(release / INTERVALS)
-        if run_directory.read_json(release / INTERVALS_LIST).get("release") != identity(said):
-            raise ReleaseError(
-                "these are intervals of another release", where=release / INTERVALS, remedy=ALTERED
-            )
+    _check_intervals(release, said)
     found = digests(release, parts) | {NAME: own_digest(said)}
     if (release / PAGE).is_file():
         found[PAGE] = run_directory.file_digest(release / PAGE)
@@ -52,21 +57,20 @@ def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None =
         listed, here = said.digests.get(name), found.get(name)
         if here is None:
             raise ReleaseError(
-                f"there is no {name}, of which the statement has the digest",
+                f"there is no {name}, although the statement has its digest",
                 where=release,
                 remedy=ALTERED,
             )
         if listed is None:
             raise ReleaseError(
-                f"{name} is in the release, and not in its statement",
+                f"{name} is in the release, but not in its statement",
                 where=release,
                 remedy=(
-                    "take the folder away, and make the intervals with `das intervals`, which seals"
+                    "remove the folder, and make the intervals with `das intervals`, which seals"
                     " them"
                     if name == INTERVALS_LIST
                     else (
-                        "finish an interrupted run with --resume; take away what was added; or"
-                        f" {ALTERED}"
+                        f"finish an interrupted run with --resume; remove added files; or {ALTERED}"
                     )
                 ),
             )

@@ -16,18 +16,19 @@ from das.accounting.document import (
     Line,
     Statement,
 )
-from das.errors import ReleaseError
+from das.errors import ReleaseError, UserError
 from das.files.release import statement as privacy_statement
 from das.files.release.plain import require_plain
+from das.files.run import run_directory
 from das.model.mechanisms import MECHANISMS
 from das.noise import entropy
 from das.release import dictionary
 from das.release.publications import Specified, publication_of
-from das.release.verify.books import check_books, check_marks, check_source, drawn
 from das.release.verify.differences import differences
 from das.release.verify.measured import check_files
 from das.release.verify.place import place
 from das.release.verify.sealed import check_seal
+from das.release.verify.spending import check_marks, check_source, check_spending, drawn
 from das.release.verify.written import check_page, check_says
 from das.release.wording import Wording
 
@@ -51,7 +52,7 @@ def check(release: Path) -> Sequence[Line | ForeignLine]:
         check_files(release, MECHANISMS[said.mechanism], said.measured)
         return said.measured
     lines = publication_of(release).check_measured(release, said)
-    check_books(release, said)
+    check_spending(release, said)
     return lines
 
 
@@ -65,6 +66,28 @@ def statement(release: Path, *, other_version: bool = False) -> Statement:
 def verified(release: Path, *, other_version: bool = False) -> Wording:
     """The same; with what was left out, if anything was."""
     require_plain(release)
+    said = privacy_statement.read_ours(release)
+    try:
+        return _verified(release, other_version)
+    except UserError as error:
+        raise _with_specification(release, said, error) from None
+
+
+def _with_specification(release: Path, said: Statement, error: UserError) -> UserError:
+    """A refusal that names an altered specification, too: most of what is computed again follows
+    from it, so what differs first can be in a file that is as it was published."""
+    path = release / "spec.toml"
+    if path.name in str(error) or run_directory.file_digest(path) == said.digests.get(path.name):
+        return error
+    return type(error)(
+        f"{error.what}. Its spec.toml is not the file whose digest is in {NAME}, and can be the"
+        " cause",
+        where=error.where,
+        remedy=ALTERED,
+    )
+
+
+def _verified(release: Path, other_version: bool) -> Wording:
     spec, made = drawn(release)
     of = publication_of(release)
     name, private = entropy.stated(spec.run.entropy, spec.run.seed)
@@ -85,7 +108,7 @@ def verified(release: Path, *, other_version: bool = False) -> Wording:
 def _check_again(
     release: Path,
     spec: Specified,
-    made: stated.Drawn,
+    made: stated.LedgerEvents,
     wording: Wording,
     outside: Sequence[Invariant],
     notes: Sequence[str],

@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from das.estimate.areas.directions import Directions
-from das.estimate.areas.estimates import Estimated, estimates
+from das.estimate.areas.estimates import AreaEstimates, estimates
 from das.estimate.areas.pieces import pieces
 from das.estimate.areas.variance import variances
-from das.estimate.modes import Modes
+from das.estimate.contrasts import Contrasts
 from das.fold import Tiers
 from das.geography.invariants import exact_bounds
 from das.model.level_bounds import LevelBounds
@@ -87,7 +87,7 @@ def gls(
     bounds: Mapping[str, LevelBounds],
     equations: Known | None,
     rows: Array,
-) -> Estimated:
+) -> AreaEstimates:
     """Values and variances of linear functions of all lowest cells; NaN where nothing determines
     them.
     """
@@ -124,7 +124,7 @@ def gls(
         if equations is None
         else np.zeros(len(rows), bool)
     )
-    return Estimated(np.where(open_, np.nan, rows @ mean), np.where(open_, np.nan, spread))
+    return AreaEstimates(np.where(open_, np.nan, rows @ mean), np.where(open_, np.nan, spread))
 
 
 def compare(
@@ -134,7 +134,7 @@ def compare(
     equations: Known | None,
     rng: np.random.Generator,
     exact: Mapping[str, Query] | None = None,
-) -> Estimated:
+) -> AreaEstimates:
     columns, areas = asked(world.schema, rng), member(world, rng)
     area, unit = np.nonzero(areas)
     found = estimates(
@@ -263,26 +263,26 @@ def test_the_total_has_the_variance_that_precisions_alone_say(level: str | None)
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
 def test_directions_take_a_column_apart_and_a_query_along(schema: Schema) -> None:
     rng = np.random.default_rng(3)
-    modes = Modes.of(schema, queries(schema))
+    contrasts = Contrasts.of(schema, queries(schema))
     columns = asked(schema, rng)
-    to = Directions.of(modes, columns)
-    again = np.zeros((len(columns), modes.d, schema.cells // modes.d))
+    to = Directions.of(contrasts, columns)
+    again = np.zeros((len(columns), contrasts.d, schema.cells // contrasts.d))
     for p, j in enumerate(to.column):
         again[j] += to.weight[p][:, None] * to.vector[to.at[p]]
-    assert np.allclose(again.reshape(len(columns), -1)[:, modes.place], columns)
+    assert np.allclose(again.reshape(len(columns), -1)[:, contrasts.place], columns)
     for query in queries(schema):
         values = rng.normal(size=(3, query.answers))
-        whole = (values @ dense(schema, query))[:, modes.order].reshape(3, modes.d, -1)
+        whole = (values @ dense(schema, query))[:, contrasts.order].reshape(3, contrasts.d, -1)
         assert np.allclose(to.adjoint(query, values), whole @ to.vector.T)
 
 
 def test_the_total_needs_one_direction_and_like_columns_share_theirs() -> None:
-    modes = Modes.of(PLAIN, queries(PLAIN))
+    contrasts = Contrasts.of(PLAIN, queries(PLAIN))
     total = np.ones((1, PLAIN.cells), dtype=bool)
-    assert len(Directions.of(modes, total)) == 1
+    assert len(Directions.of(contrasts, total)) == 1
     race = np.array([PLAIN.query("race").index == i for i in (1, 1, 1)])
     assert (
-        len(Directions.of(modes, np.vstack([total, race])))
-        == len(Directions.of(modes, race[:1]))
+        len(Directions.of(contrasts, np.vstack([total, race])))
+        == len(Directions.of(contrasts, race[:1]))
         == 2
     )

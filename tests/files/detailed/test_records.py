@@ -227,17 +227,13 @@ PERSON_FAULTS = [
         "is in block 010010000010009, which GRF-C.txt does not have",
     ),
     ("|1000|Null", "|Null|Null", "QRACE1 is not four digits"),
-    ("|1000|Null", "|0100|Null", "QRACE1 is not four digits, of which the first is not 0"),
+    ("|1000|Null", "|0100|Null", "QRACE1 is not four digits, the first not 0"),
     (
         "|1000|Null",
         "|1001|Null",
         "QRACE1 is a code that race-and-ethnicity-codes.txt does not have",
     ),
-    (
-        "|1000|Null",
-        "|1000|null",
-        "QRACE2 is not four digits, of which the first is not 0, nor Null",
-    ),
+    ("|1000|Null", "|1000|null", "QRACE2 is not four digits, the first not 0, nor Null"),
     (
         "|1000|Null",
         "|1000|1001",
@@ -399,7 +395,7 @@ def test_a_large_file_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
     pieces = list(records.batches(folder / PEOPLE, p, regions))
     assert len(pieces) > 20
     assert max(map(len, pieces)) < 50
-    assert equal(GroupRecords.together(pieces, ["t2"]), whole)
+    assert equal(GroupRecords.joined(pieces, ["t2"]), whole)
 
 
 def test_after_the_first_fault_nothing_is_given(

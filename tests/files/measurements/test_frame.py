@@ -18,7 +18,7 @@ from das.files.measurements.frame import summary
 from das.files.measurements.nmf import write
 from das.files.measurements.nmf_reader import NmfReader
 from das.model.measurement import Measurement
-from das.model.schema import CENRACE, PL94
+from das.model.redistricting import CENRACE, PL94
 from das.model.spine import Spine
 
 SPINE = Spine(

@@ -22,7 +22,7 @@ from das.errors import ReleaseError
 from das.files.measurements.nmf import write, write_constraints
 from das.files.measurements.nmf_reader import NmfReader
 from das.model.allocation import Allocation
-from das.model.budget import Neighbours, Plan
+from das.model.budget import Neighbours
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram
@@ -30,9 +30,11 @@ from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.model.schema import PL94, Schema
-from das.model.shards import Shards
+from das.model.plan import Plan
+from das.model.redistricting import PL94
+from das.model.schema import Schema
 from das.model.spine import Spine
+from das.model.subtrees import Subtrees
 from das.noise import entropy
 from das.truth.measure import measure
 
@@ -413,19 +415,19 @@ def test_a_failure_leaves_whole_parts_and_writing_again_writes_the_same_bytes(
     assert {p: p.read_bytes() for p in left} == left
 
 
-def test_parts_of_shards_lie_beside_each_other_and_are_read_as_one(tmp_path: Path) -> None:
-    """Each shard is a tree of its own, which knows nothing of the others."""
+def test_parts_of_subtrees_lie_beside_each_other_and_are_read_as_one(tmp_path: Path) -> None:
+    """Each subtree is a tree of its own, which knows nothing of the others."""
     bound = np.arange(8)[:, None]
-    for shard, (state, a, b) in enumerate([(0, 0, 3), (1, 3, 4), (2, 4, 8)], 1):
+    for subtree, (state, a, b) in enumerate([(0, 0, 3), (1, 3, 4), (2, 4, 8)], 1):
         only = Spine(
             SPINE.levels,
             (SPINE.codes[0], SPINE.codes[1][state : state + 1], SPINE.codes[2][a:b]),
             (*(np.zeros(1, dtype=np.int64),) * 2, np.zeros(b - a, dtype=np.int64)),
         )
         pieces = [replace(m.rows(a, b), start=0) for m in measured("Block")]
-        write(tmp_path, "Block", PL94, only, pieces, shard)
+        write(tmp_path, "Block", PL94, only, pieces, subtree)
         write_constraints(
-            tmp_path, PL94, only, [Constraint("total", "Block", "total", "=", bound[a:b])], shard
+            tmp_path, PL94, only, [Constraint("total", "Block", "total", "=", bound[a:b])], subtree
         )
     assert [p.name for p in parts(tmp_path)] == [f"part-{i:05d}-00000.parquet" for i in (1, 2, 3)]
     assert [p.name for p in parts(tmp_path, kind="Constraint")] == [
@@ -657,7 +659,7 @@ def test_constraints_that_are_not_whole(
 
 
 def test_other_schemas_have_their_own_columns(tmp_path: Path) -> None:
-    from das.model.schema import H1
+    from das.model.redistricting import H1
 
     schema: Schema = H1
     write(
@@ -677,24 +679,24 @@ def test_other_schemas_have_their_own_columns(tmp_path: Path) -> None:
     ]
 
 
-def test_a_shard_is_read_from_its_own_files(tmp_path: Path) -> None:
-    """The trunk and the shards together have what the whole has; nobody opens the files of
+def test_a_subtree_is_read_from_its_own_files(tmp_path: Path) -> None:
+    """The upper tree and the subtrees together have what the whole has; nobody opens the files of
     another.
     """
-    shards, root = Shards("State", np.array([0, 1, 3])), tmp_path / "nmf"
+    subtrees, root = Subtrees("State", np.array([0, 1, 3])), tmp_path / "nmf"
     bound = np.arange(SPINE.units("Block"))[:, None]
-    for i, spine in shards.parts(SPINE):
-        for level in shards.levels(SPINE, i):
-            write(root, level, PL94, spine, of_codes(spine, level), shard=i)
+    for i, spine in subtrees.parts(SPINE):
+        for level in subtrees.levels(SPINE, i):
+            write(root, level, PL94, spine, of_codes(spine, level), subtree=i)
             if level == "Block":
                 here = bound[SPINE.find(level, spine.codes[-1])]
                 write_constraints(
-                    root, PL94, spine, [Constraint("known", level, "total", "=", here)], shard=i
+                    root, PL94, spine, [Constraint("known", level, "total", "=", here)], subtree=i
                 )
     whole = NmfReader(root, SPINE)
-    for i, spine in shards.parts(SPINE):
-        part = NmfReader(root, spine, shard=i)
-        for level in shards.levels(SPINE, i):
+    for i, spine in subtrees.parts(SPINE):
+        part = NmfReader(root, spine, subtree=i)
+        for level in subtrees.levels(SPINE, i):
             assert part.queries(level) == whole.queries(level) == ("total", "votingage")
             for query in part.queries(level):
                 got, n = part.read(level, query, 0, spine.units(level)), SPINE.units(level)
@@ -705,17 +707,17 @@ def test_a_shard_is_read_from_its_own_files(tmp_path: Path) -> None:
                 )
             assert part.constraints(level).keys() == ({"known"} if level == "Block" else set())
     assert np.array_equal(whole.constraints("Block")["known"][1], bound)
-    last = shards.shard(SPINE, 2)
+    last = subtrees.subtree(SPINE, 2)
     assert np.array_equal(
-        NmfReader(root, last, shard=2).constraints("Block")["known"][1], bound[3:]
+        NmfReader(root, last, subtree=2).constraints("Block")["known"][1], bound[3:]
     )
     for path in root.rglob("part-00001*.parquet"):
         path.write_bytes(b"")
-    assert len(NmfReader(root, last, shard=2).read("Block", "total", 0, 5).values) == 5
+    assert len(NmfReader(root, last, subtree=2).read("Block", "total", 0, 5).values) == 5
     with pytest.raises(ReleaseError, match="not a readable"):
         NmfReader(root, SPINE).read("Block", "total", 0, 8)
     with pytest.raises(ReleaseError, match="no measurements of level 'State'"):
-        NmfReader(root, last, shard=2).queries("State")
+        NmfReader(root, last, subtree=2).queries("State")
 
 
 def of_codes(spine: Spine, level: str) -> list[Measurement]:
@@ -755,7 +757,7 @@ def test_files_of_any_units_are_found(tmp_path: Path, start: int, stop: int) -> 
     assert held <= {int(f.path.stem[5:]) for f in reader.part("Block", start, stop).files}
 
 
-def test_a_shard_in_two_branches_is_not_looked_at_for_what_lies_between(tmp_path: Path) -> None:
+def test_a_subtree_in_two_branches_is_not_looked_at_for_what_lies_between(tmp_path: Path) -> None:
     codes = np.array([f"{i:03d}" for i in range(200)])
     spine = Spine(
         ("US", "Block"),
@@ -774,11 +776,11 @@ def test_a_shard_in_two_branches_is_not_looked_at_for_what_lies_between(tmp_path
             PL94,
             part,
             [Measurement("Block", "total", 0, values[units], np.ones(20))],
-            shard=i,
+            subtree=i,
         )
     measured = np.isin(np.arange(200) % 100 // 10, (2, 4, 6, 8))
     reader = NmfReader(tmp_path, spine, {"Block": measured}.__getitem__)
-    for start, stop, shards in (
+    for start, stop, subtrees in (
         (0, 200, [1, 2, 3, 4]),
         (20, 30, [1]),
         (45, 61, [2, 3]),
@@ -786,6 +788,6 @@ def test_a_shard_in_two_branches_is_not_looked_at_for_what_lies_between(tmp_path
         (130, 140, []),
     ):
         part = reader.part("Block", start, stop)
-        assert [int(f.path.stem[5:10]) for f in part.files] == shards
+        assert [int(f.path.stem[5:10]) for f in part.files] == subtrees
         got = part.read("Block", "total", start, stop)
         assert np.array_equal(got.values[:, 0], np.where(measured, np.arange(200), 0)[start:stop])

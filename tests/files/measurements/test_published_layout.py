@@ -22,7 +22,7 @@ from das.errors import SpecError, UserError
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.measurements.published_layout import convert, is_published
 from das.files.release import spine as spine_file
-from das.release.post import open_release
+from das.release.opened import open_release
 from tests.told import Told
 from tests.worlds import Worlds
 

@@ -20,7 +20,7 @@ from das.files.readers import ext1940
 from das.model.codes import text as as_text
 from das.model.confidential import Confidential
 from das.model.records import Extract
-from das.model.schema import E2E_1940, PL94
+from das.model.redistricting import E2E_1940, PL94
 from tests.told import Told
 
 CELLS = E2E_1940.cells

@@ -31,7 +31,8 @@ from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.records import Records
-from das.model.schema import PL94, Schema
+from das.model.redistricting import PL94
+from das.model.schema import Schema
 
 #: Out of order, and two without anybody, of which one has a vacant unit.
 CODES = ["30", "10", "20", "50", "40"]
@@ -336,7 +337,7 @@ def household_of_nobody(f: Frames) -> tuple[Frames, str]:
     return (
         f,
         place("households", last)
-        + rf"1 of {last + 1} rows are households of which persons\.csv has nobody; the first:"
+        + rf"1 of {last + 1} rows are households for which persons\.csv has nobody; the first:"
         r" .*'x9'",
     )
 
@@ -511,7 +512,7 @@ def no_facility(f: Frames) -> tuple[Frames, str]:
     block = f["units"]["block"].iloc[row]
     n = int(((f["persons"]["relgq"] == "gq-501") & (f["persons"]["block"] == block)).sum())
     said = (
-        rf"{n} of 200 rows are in a type of group quarters of which units\.csv has no facility in"
+        rf"{n} of 200 rows are in a type of group quarters for which units\.csv has no facility in"
         rf" their block; the first: block '{block}'"
     )
     return change(f, "units", row, count=0), said

@@ -21,11 +21,15 @@ from hypothesis import strategies as st
 from das.errors import InputError, UserError
 from das.files.readers import pl94_2010, pl94_common, source
 from das.files.readers.registry import read
+from das.model.areas import off_spine
+from das.model.attribute import Attribute
 from das.model.codes import text as as_text
 from das.model.histogram import Histogram
 from das.model.records import Extract
-from das.model.schema import CENRACE, H1, PL94, Attribute, Schema
+from das.model.redistricting import CENRACE, H1, PL94
+from das.model.schema import Schema
 from tests.told import Told
+from tests.worlds import Worlds
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
@@ -683,3 +687,34 @@ def test_names_of_places_come_from_the_header(tmp_path: Path) -> None:
     }
     assert names["Place"].codes.tolist() == [b"9855555"]
     assert {x for n in names.values() for x in n.names.tolist()} == {"Cañon Ñandú"}
+
+
+def test_school_districts_are_areas(worlds: Worlds, tmp_path: Path) -> None:
+    """The header's columns 184, 189 and 194, five digits each: here a unified district of each
+    county, and an elementary one in a part."""
+    given, changed = worlds.data("one of three"), tmp_path / "nj2010.pl.zip"
+    with zipfile.ZipFile(given) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            lines = old.read(name).decode("latin-1").splitlines(keepends=True)
+            if "geo" in name:
+                lines = [
+                    line[:183]
+                    + ("00012" if line[29:32] == "001" else "99999")
+                    + "99999"
+                    + f"00{line[29:32]}"
+                    + line[198:]
+                    for line in lines
+                ]
+            new.writestr(name, "".join(lines).encode("latin-1"))
+    fields = read("pl94-2010", [changed], PL94).blocks.fields
+    assert "SDSEC" not in fields
+    county = as_text(fields["County"])
+    assert len(set(county)) > 1
+    assert [f"{c[:2]}00{c[2:]}" for c in county] == [
+        f"{c[:2]}{s}" for c, s in zip(county, as_text(fields["SDUNI"]), strict=True)
+    ]
+    unit = np.arange(len(county))
+    every = {a.kind: a for a in off_spine(fields, ("State", "County"), unit, len(unit))}
+    assert as_text(every["SDELM"].codes).tolist() == ["3400012"]
+    assert (every["SDUNI"].geoids == every["SDUNI"].codes).all()
+    assert "SDUNI" not in read("pl94-2010", [given], PL94).blocks.fields

@@ -22,7 +22,7 @@ from das.files.readers.registry import read
 from das.model.codes import text as as_text
 from das.model.histogram import Histogram
 from das.model.records import Extract
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 RACES = [len(c) for n in range(1, 7) for c in combinations(range(6), n)]

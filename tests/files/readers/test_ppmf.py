@@ -20,7 +20,8 @@ from das.files.readers import ppmf_persons
 from das.files.readers.registry import read
 from das.model.codes import text as as_text
 from das.model.records import Extract
-from das.model.schema import PL94, Schema
+from das.model.redistricting import PL94
+from das.model.schema import Schema
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 Person = tuple[str, int, int, int, int]  # block, dwelling, adult, Hispanic, race

@@ -22,7 +22,8 @@ from das.files.readers.sf1_group_quarters import apportion, assign
 from das.files.simulators import census_2010 as simulate_2010
 from das.model.codes import text as as_text
 from das.model.histogram import Histogram
-from das.model.schema import PL94, Schema
+from das.model.redistricting import PL94
+from das.model.schema import Schema
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 

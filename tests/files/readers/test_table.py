@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from das.errors import InputError, SpecError, UserError
 from das.files.readers import rows, table
 from das.files.readers.registry import read
+from das.model.attribute import Attribute
 from das.model.codes import text as as_text
 from das.model.records import Extract
-from das.model.schema import Attribute, Schema
+from das.model.schema import Schema
 
 SCHEMA = Schema(
     "small",
@@ -311,13 +312,13 @@ def test_an_area_is_made_of_whole_places(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     rows = "A,A1,household,f,65+,east\nA,A2,household,f,65+,\nB,B1,household,m,65+,east\n"
     path.write_text(HEAD.replace("\n", ",seat\n") + rows)
-    e = reading(path, areas={"Seat": "seat"})
-    assert as_text(e.blocks.fields["Seat"]).tolist() == ["east", "", "east"]  # blank: in none
+    e = reading(path, areas={"WorkerSlot": "seat"})
+    assert as_text(e.blocks.fields["WorkerSlot"]).tolist() == ["east", "", "east"]  # blank: in none
     path.write_text(path.read_text() + "B,B1,household,m,65+,west\n")
     with pytest.raises(
         InputError, match=r"Block 'B1' is in Seat '\w+' and in Seat '\w+'\n.*whole places"
     ):
-        reading(path, areas={"Seat": "seat"})
+        reading(path, areas={"WorkerSlot": "seat"})
     with pytest.raises(SpecError, match="'Region' is a level already"):
         reading(path, areas={"Region": "seat"})
 
@@ -358,7 +359,7 @@ def test_a_text_in_another_encoding(tmp_path: Path, encoding: str) -> None:
         ("codes", {"sex": "f"}),
         ("missing", ["sex"]),
         ("unique_within_parent", "yes"),
-        ("areas", {"Seat": 1}),
+        ("areas", {"WorkerSlot": 1}),
     ],
 )
 def test_a_key_of_another_kind_is_refused(tmp_path: Path, key: str, value: object) -> None:
@@ -376,12 +377,93 @@ def test_names_of_places_are_a_column(tmp_path: Path) -> None:
     path.write_text(
         "r,b,seat,called,votes,home,sex,age\nN,N1,s,Año,South,0,0,0\nN,N2,t,,North,0,0,0\nS,S1,s,B,South,0,0,0\n"
     )
-    columns = {"areas": {"Seat": "seat"}, "names": {"Block": "called", "Seat": "votes"}}
+    columns = {"areas": {"WorkerSlot": "seat"}, "names": {"Block": "called", "WorkerSlot": "votes"}}
     names = reading(path, **columns).blocks.names
     assert names["Block"].at(np.array(["N1", "N2", "S1"])).tolist() == ["Año", "", "B"]
-    assert names["Seat"].at(np.array(["s", "t"])).tolist() == ["South", "North"]
+    assert names["WorkerSlot"].at(np.array(["s", "t"])).tolist() == ["South", "North"]
     path.write_text(path.read_text() + "N,N1,s,Ano,South,0,0,0\n")
     with pytest.raises(InputError, match=r"Block N1 is called 'A.o' and 'A.o'"):
         reading(path, **columns)
     with pytest.raises(SpecError, match=r"'Ward' is neither a level nor a kind of area"):
         reading(path, names={"Ward": "called"})
+
+
+# --- a table of all places
+# -----------------------------------------------------------------------------
+
+PLACES = "r,b,seat,called\nA,A1,east,Aone\nA,A2,west,Atwo\nB,B1,west,Bone\n"
+OF_PLACES = {"areas": {"WorkerSlot": "seat"}, "names": {"Block": "called"}}
+
+
+def placed(tmp_path: Path, people: str, places: str = PLACES, **columns: Any) -> Extract:
+    (tmp_path / "t.csv").write_text(people)
+    (tmp_path / "places.csv").write_text(places)
+    given = {"geography": GEOGRAPHY, **OF_PLACES, **columns}
+    return read(
+        "table", [tmp_path / "t.csv"], SCHEMA, columns=given, places=tmp_path / "places.csv"
+    )
+
+
+def test_places_of_their_own_table_are_those_of_rows_without_persons(tmp_path: Path) -> None:
+    """The same extract as of one table with a line for each empty place; the records need the code
+    of the lowest level alone."""
+    e = placed(tmp_path, "b,home,sex,age\nA1,household,f,0-17\nB1,dormitory,m,18-64\n")
+    lines = [
+        "r,b,seat,called,home,sex,age,n",
+        "A,A1,east,Aone,household,f,0-17,1",
+        "A,A2,west,Atwo,household,f,0-17,0",
+        "B,B1,west,Bone,dormitory,m,18-64,1",
+    ]
+    (tmp_path / "one.csv").write_text("\n".join(lines) + "\n")
+    one = reading(tmp_path / "one.csv", count="n", **OF_PLACES)
+    assert counted(e) == counted(one)
+    assert {k: v.tolist() for k, v in e.blocks.fields.items()} == {
+        k: v.tolist() for k, v in one.blocks.fields.items()
+    }
+    assert e.blocks.fields["Block"].tolist() == [b"A1", b"A2", b"B1"]
+    assert e.blocks.names["Block"].at(np.array(["A1", "A2"])).tolist() == ["Aone", "Atwo"]
+    assert [s.name for s in e.sources] == ["t.csv", "places.csv"]
+
+
+def test_housing_units_of_places(tmp_path: Path) -> None:
+    with_units = "r,b,seat,called,u\nA,A1,east,x,3\nB,B1,west,y,0\n"
+    person = "b,home,sex,age\nA1,household,f,0-17\n"
+    e = placed(tmp_path, person, with_units, housing_units="u")
+    assert e.blocks.structures is not None
+    assert e.blocks.structures[:, 0].tolist() == [3, 0]
+    with pytest.raises(InputError, match="'B1' has people in households, but no housing unit"):
+        placed(tmp_path, person.replace("A1", "B1"), with_units, housing_units="u")
+
+
+@pytest.mark.parametrize(
+    ("people", "places", "message"),
+    [
+        ("b,home,sex,age\nC1,household,f,0-17\n", PLACES, "'C1'.*\n.*every place in places.csv$"),
+        (
+            HEAD + "B,A1,household,f,0-17\n",
+            PLACES,
+            "Block 'A1' is in Region 'B', and in places.csv in 'A'",
+        ),
+        (HEAD + GOOD, "r,b\nA,A1\n", "places.csv: has no column 'seat'"),
+        (HEAD + GOOD, PLACES + "B,A1,east,x\n", "'A1' is in Region"),
+        (HEAD + GOOD, "r,b,seat,called\n", "places.csv: has no records"),
+        ("r,home,sex,age\nA,household,f,0-17\n", PLACES, "t.csv: has no column 'b'"),
+    ],
+)
+def test_places_that_do_not_fit_are_refused(
+    tmp_path: Path, people: str, places: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        placed(tmp_path, people, places)
+
+
+def test_a_table_of_places_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(csv_of(PEOPLE))
+    with pytest.raises(InputError, match="there is no such table of places"):
+        read(
+            "table",
+            [tmp_path / "t.csv"],
+            SCHEMA,
+            columns={"geography": GEOGRAPHY},
+            places=tmp_path / "none.csv",
+        )

@@ -15,9 +15,9 @@ from das.files.readers import area_list
 from das.files.release import areas as file
 from das.files.release import cut
 from das.model.areas import Areas
-from das.model.shards import Shards
 from das.model.spine import Spine
-from tests.model.test_shards import trees
+from das.model.subtrees import Subtrees
+from tests.model.test_subtrees import trees
 
 
 def spine(level, *codes):
@@ -79,8 +79,8 @@ def test_rows_that_stand_twice_are_refused(tmp_path):
 
 @given(trees(), st.integers(0, 1 << 30))
 @settings(max_examples=20)
-def test_a_shard_has_its_part_of_the_areas(tmp_path_factory, tree, seed):
-    """Areas that cross shards, overlap, or have no unit in one; from a file that is cut, and from
+def test_a_subtree_has_its_part_of_the_areas(tmp_path_factory, tree, seed):
+    """Areas that cross subtrees, overlap, or have no unit in one; from a file that is cut, and from
     one that is not.
     """
     rng, n = np.random.default_rng(seed), len(tree.codes[-1])
@@ -92,15 +92,15 @@ def test_a_shard_has_its_part_of_the_areas(tmp_path_factory, tree, seed):
         kinds.append(
             Areas(kind, np.array(["x", "yy", "zzz"]), area, unit, np.array(["one", "", "trois"]))
         )
-    folder, shards = tmp_path_factory.mktemp("areas"), Shards.of(tree, largest=8)
-    file.write(folder / "cut.parquet", kinds, tree, shards)
+    folder, subtrees = tmp_path_factory.mktemp("areas"), Subtrees.of(tree, largest=8)
+    file.write(folder / "cut.parquet", kinds, tree, subtrees)
     file.write(folder / "whole.parquet", kinds, tree)
     assert pd.read_parquet(folder / "cut.parquet").equals(pd.read_parquet(folder / "whole.parquet"))
     assert [
         (a.kind, pairs(a), a.called.tolist()) for a in file.read(folder / "cut.parquet", tree)
     ] == [(a.kind, pairs(a), a.called.tolist()) for a in kinds]
-    bounds = shards.lowest(tree)
-    for i in range(1, len(shards) + 1):
+    bounds = subtrees.lowest(tree)
+    for i in range(1, len(subtrees) + 1):
         here = [
             {(code, u - bounds[i - 1]) for code, u in pairs(a) if bounds[i - 1] <= u < bounds[i]}
             for a in kinds
@@ -108,22 +108,22 @@ def test_a_shard_has_its_part_of_the_areas(tmp_path_factory, tree, seed):
         expected = {a.kind: part for a, part in zip(kinds, here, strict=True) if part}
         names = {"x": "one", "yy": "", "zzz": "trois"}
         for name in ("cut.parquet", "whole.parquet"):
-            got = file.read_shard(folder / name, i, shards.shard(tree, i))
+            got = file.read_subtree(folder / name, i, subtrees.subtree(tree, i))
             assert {a.kind: pairs(a) for a in got} == expected
             assert all(a.called[k] == names[a.code(k)] for a in got for k in range(len(a)))
-    assert file.read_shard(folder / "none.parquet", 1, tree) == ()
+    assert file.read_subtree(folder / "none.parquet", 1, tree) == ()
 
 
-def test_another_shards_row_groups_are_refused(tmp_path):
-    shards, path = Shards("Land", np.array([0, 1])), tmp_path / "areas.parquet"
-    file.write(path, [Areas("Town", np.array(["x"]), np.array([0]), np.array([1]))], TREE, shards)
+def test_another_subtrees_row_groups_are_refused(tmp_path):
+    subtrees, path = Subtrees("Land", np.array([0, 1])), tmp_path / "areas.parquet"
+    file.write(path, [Areas("Town", np.array(["x"]), np.array([0]), np.array([1]))], TREE, subtrees)
     with pytest.raises(ReleaseError, match="b2 is no unit"):
-        file.read_shard(path, 1, spine("Block", "b1"))
+        file.read_subtree(path, 1, spine("Block", "b1"))
     table, key = pq.read_table(path), cut.KEY.encode()
     meta = json.loads(pq.read_metadata(path).metadata[key]) | {"groups": [0]}
     pq.write_table(table.replace_schema_metadata({key: json.dumps(meta)}), path)
-    with pytest.raises(ReleaseError, match="of no shard"):
-        file.read_shard(path, 1, TREE)
+    with pytest.raises(ReleaseError, match="of no subtree"):
+        file.read_subtree(path, 1, TREE)
 
 
 def test_a_list(tmp_path):

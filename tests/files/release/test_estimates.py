@@ -7,7 +7,8 @@ import pytest
 
 from das.errors import ReleaseError
 from das.files.release.estimates import EstimateReader, folder_of, write
-from das.model.schema import Attribute, Schema
+from das.model.attribute import Attribute
+from das.model.schema import Schema
 from das.model.spine import Spine
 
 TOY = Schema("toy", (Attribute("sex", ("male", "female")),))
@@ -72,14 +73,14 @@ WHOLE = Spine(
 
 @pytest.fixture
 def cut(tmp_path):
-    """Two shards, whose units lie among each other, as on an optimised spine."""
-    for shard, units in ((1, [0, 1, 4]), (2, [2, 3, 5])):
+    """Two subtrees, whose units lie among each other, as on an optimised spine."""
+    for subtree, units in ((1, [0, 1, 4]), (2, [2, 3, 5])):
         spine = WHOLE.restricted("C", np.array(units))
-        write(tmp_path, "C", TOY, spine, given(spine), shard)
+        write(tmp_path, "C", TOY, spine, given(spine), subtree)
     return tmp_path
 
 
-def test_the_whole_is_that_of_its_shards(cut):
+def test_the_whole_is_that_of_its_subtrees(cut):
     reader = EstimateReader(cut, WHOLE)
     assert reader.queries("C") == ("total", "sex")
     for (query, value, error), (start, stop) in product(given(WHOLE), combinations(range(7), 2)):
@@ -88,7 +89,7 @@ def test_the_whole_is_that_of_its_shards(cut):
         assert np.array_equal(got[1], error[start:stop].astype(np.float32))
     second = WHOLE.restricted("C", np.array([2, 3, 5]))
     (cut / "C.parquet" / "part-00001.parquet").write_bytes(b"")
-    assert EstimateReader(cut, second, shard=2).read("C", "total", 1, 3)[0].tolist() == [
+    assert EstimateReader(cut, second, subtree=2).read("C", "total", 1, 3)[0].tolist() == [
         [3.0],
         [5.0],
     ]

@@ -22,10 +22,10 @@ from das.files.release import cut
 from das.files.release import measured_spine as tree_file
 from das.model import chains
 from das.model.measured_spine import MeasuredSpine
-from das.model.shards import Shards
 from das.model.spine import Spine
+from das.model.subtrees import Subtrees
 from tests.model.test_measured_spine import spines
-from tests.model.test_shards import measured_over, trees
+from tests.model.test_subtrees import measured_over, trees
 
 LEVELS = ("US", "State", "Tract", "Block")
 
@@ -75,53 +75,55 @@ def test_a_tree_is_read_as_it_was_written(
     ours=st.booleans(),
 )
 @settings(max_examples=20)
-def test_the_whole_is_its_trunk_and_its_shards(
+def test_the_whole_is_its_upper_tree_and_its_subtrees(
     tmp_path_factory: pytest.TempPathFactory, spine: Spine, random: Random, largest: int, ours: bool
 ) -> None:
-    """Cut in shards or not the rows are the same, and what is read of a shard is the whole
+    """Cut in subtrees or not the rows are the same, and what is read of a subtree is the whole
     restricted to it.
     """
     folder, tree = tmp_path_factory.mktemp("tree"), measured_over(spine, random)
     if not ours:
         last = tuple(np.where(x >= d, d, -1).astype(np.int8) for d, x in enumerate(tree.last))
         tree = MeasuredSpine(tree.spine, tree.place, last, shares=False)
-    path, shards = folder / tree_file.NAME, Shards.of(spine, [tree], largest=largest)
-    tree_file.write(path, tree, spine, shards)
+    path, subtrees = folder / tree_file.NAME, Subtrees.of(spine, [tree], largest=largest)
+    tree_file.write(path, tree, spine, subtrees)
     tree_file.write(folder / "whole.parquet", tree, spine)
     assert pd.read_parquet(path).equals(pd.read_parquet(folder / "whole.parquet"))
     whole = tree_file.read(path, spine)
     assert whole == tree_file.read(folder / "whole.parquet", spine) == tree
-    if not len(shards):
+    if not len(subtrees):
         return
-    assert tree_file.read_trunk(path, shards.trunk(spine), spine.levels) == shards.trunk_of(
-        tree, spine
-    )
-    bounds = shards.lowest(spine)
-    for i in range(1, len(shards) + 1):
+    assert tree_file.read_upper_tree(
+        path, subtrees.upper_tree(spine), spine.levels
+    ) == subtrees.upper_tree_of(tree, spine)
+    bounds = subtrees.lowest(spine)
+    for i in range(1, len(subtrees) + 1):
         if ((tree.place >= bounds[i - 1]) & (tree.place < bounds[i])).any():
-            assert tree_file.read_shard(path, i, shards.shard(spine, i)) == shards.shard_of(
-                tree, spine, i
-            )
+            assert tree_file.read_subtree(
+                path, i, subtrees.subtree(spine, i)
+            ) == subtrees.subtree_of(tree, spine, i)
         else:
-            with pytest.raises(ReleaseError, match=f"shard {i} has no unit"):
-                tree_file.read_shard(path, i, shards.shard(spine, i))
+            with pytest.raises(ReleaseError, match=f"subtree {i} has no unit"):
+                tree_file.read_subtree(path, i, subtrees.subtree(spine, i))
 
 
-def test_without_a_file_the_shards_are_those_of_the_published_spine(tmp_path: Path) -> None:
+def test_without_a_file_the_subtrees_are_those_of_the_published_spine(tmp_path: Path) -> None:
     spine = Spine.from_frame({"A": ["a", "b"], "B": ["a1", "b1"]}, ["US", "A", "B"])
-    shards, tree, path = (
-        Shards("A", np.array([0, 1, 2])),
+    subtrees, tree, path = (
+        Subtrees("A", np.array([0, 1, 2])),
         MeasuredSpine.of(spine),
         tmp_path / tree_file.NAME,
     )
-    tree_file.write(path, tree, spine, shards)
+    tree_file.write(path, tree, spine, subtrees)
     assert not path.exists()
-    trunk, part = shards.trunk(spine), shards.shard(spine, 2)
-    assert tree_file.read_trunk(path, trunk, spine.levels) == shards.trunk_of(tree, spine)
-    assert tree_file.read_shard(path, 2, part) == shards.shard_of(tree, spine, 2)
+    upper_tree, part = subtrees.upper_tree(spine), subtrees.subtree(spine, 2)
+    assert tree_file.read_upper_tree(path, upper_tree, spine.levels) == subtrees.upper_tree_of(
+        tree, spine
+    )
+    assert tree_file.read_subtree(path, 2, part) == subtrees.subtree_of(tree, spine, 2)
     tree_file.write(path, MeasuredSpine.bypassed(spine, tree.place), spine)
-    with pytest.raises(ReleaseError, match="not cut into shards"):
-        tree_file.read_shard(path, 2, part)
+    with pytest.raises(ReleaseError, match="not cut into subtrees"):
+        tree_file.read_subtree(path, 2, part)
 
 
 def chain() -> MeasuredSpine:
@@ -172,10 +174,10 @@ def test_a_file_that_is_no_tree_is_refused(
 
 
 @pytest.mark.parametrize("place", [None, [0], [0, 2], [-1, 0], [0, True], ["0", "1"]])
-def test_a_trunk_that_lies_nowhere_is_refused(tmp_path: Path, place: object) -> None:
+def test_a_upper_tree_that_lies_nowhere_is_refused(tmp_path: Path, place: object) -> None:
     spine = Spine.from_frame({"A": ["a", "b"], "B": ["a1", "b1"]}, ["US", "A", "B"])
-    shards, path = Shards("A", np.array([0, 1, 2])), tmp_path / tree_file.NAME
-    tree_file.write(path, MeasuredSpine.bypassed(spine, np.arange(2)), spine, shards)
+    subtrees, path = Subtrees("A", np.array([0, 1, 2])), tmp_path / tree_file.NAME
+    tree_file.write(path, MeasuredSpine.bypassed(spine, np.arange(2)), spine, subtrees)
     table, key = pq.read_table(path), cut.KEY.encode()
     meta = json.loads(pq.read_metadata(path).metadata[key]) | {"place": place}
     with pq.ParquetWriter(path, table.schema.with_metadata({key: json.dumps(meta)})) as writer:
@@ -184,4 +186,4 @@ def test_a_trunk_that_lies_nowhere_is_refused(tmp_path: Path, place: object) -> 
                 table.slice(a, b - a).replace_schema_metadata({key: json.dumps(meta)})
             )
     with pytest.raises(ReleaseError, match="levels and places"):
-        tree_file.read_trunk(path, shards.trunk(spine), spine.levels)
+        tree_file.read_upper_tree(path, subtrees.upper_tree(spine), spine.levels)

@@ -18,9 +18,9 @@ from das.errors import ReleaseError
 from das.files import parquet
 from das.files.release import cut
 from das.files.release import spine as spine_file
-from das.model.shards import Shards
 from das.model.spine import Spine
-from tests.model.test_shards import trees
+from das.model.subtrees import Subtrees
+from tests.model.test_subtrees import trees
 from tests.strategies import spines
 
 
@@ -40,31 +40,31 @@ def test_a_spine_is_read_as_it_was_written(
 
 @given(spine=trees(), largest=st.integers(4, 40))
 @settings(max_examples=20)
-def test_the_whole_is_its_trunk_and_its_shards(
+def test_the_whole_is_its_upper_tree_and_its_subtrees(
     tmp_path_factory: pytest.TempPathFactory, spine: Spine, largest: int
 ) -> None:
-    """Cut in shards or not the rows are the same, and what is read of a shard is the whole
+    """Cut in subtrees or not the rows are the same, and what is read of a subtree is the whole
     restricted to it.
     """
-    folder, shards = tmp_path_factory.mktemp("spine"), Shards.of(spine, largest=largest)
-    spine_file.write(folder / "cut.parquet", spine, shards)
+    folder, subtrees = tmp_path_factory.mktemp("spine"), Subtrees.of(spine, largest=largest)
+    spine_file.write(folder / "cut.parquet", spine, subtrees)
     spine_file.write(folder / "whole.parquet", spine)
     path = folder / "cut.parquet"
     assert pd.read_parquet(path).equals(pd.read_parquet(folder / "whole.parquet"))
     assert spine_file.read(path) == spine == spine_file.read(folder / "whole.parquet")
-    assert spine_file.read_shards(path) == shards
-    assert spine_file.read_trunk(path) == shards.trunk(spine)
-    for i in range(1, len(shards) + 1):
-        assert spine_file.read_shard(path, i) == shards.shard(spine, i)
-    assert len(spine_file.read_shards(folder / "whole.parquet")) == 0
-    assert spine_file.read_trunk(folder / "whole.parquet") == spine
+    assert spine_file.read_subtrees(path) == subtrees
+    assert spine_file.read_upper_tree(path) == subtrees.upper_tree(spine)
+    for i in range(1, len(subtrees) + 1):
+        assert spine_file.read_subtree(path, i) == subtrees.subtree(spine, i)
+    assert len(spine_file.read_subtrees(folder / "whole.parquet")) == 0
+    assert spine_file.read_upper_tree(folder / "whole.parquet") == spine
 
 
-def test_a_shard_is_read_from_its_own_row_groups(
+def test_a_subtree_is_read_from_its_own_row_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spine, path = two_counties(), tmp_path / "spine.parquet"
-    spine_file.write(path, spine, Shards("County", np.array([0, 1, 2])))
+    spine_file.write(path, spine, Subtrees("County", np.array([0, 1, 2])))
     asked = []
     batches = parquet.batches
     monkeypatch.setattr(
@@ -72,7 +72,7 @@ def test_a_shard_is_read_from_its_own_row_groups(
         "batches",
         lambda p, n, groups, **more: asked.append(groups) or batches(p, n, groups, **more),
     )
-    assert spine_file.read_shard(path, 2).geocodes("Block").tolist() == [
+    assert spine_file.read_subtree(path, 2).geocodes("Block").tolist() == [
         "4400900000000001",
         "4400900000000002",
     ]
@@ -99,8 +99,8 @@ def said(**changes: object) -> Callable[[str], str]:
         (None, said(groups=[0, 0, 1, 3]), "row groups are not those"),
         (None, said(groups=[0, 0, 1]), "row groups are not those"),
         (None, said(groups=[0, 1, 0, 2]), "unknown parent"),
-        (None, said(starts=[0, 1, 3]), "not those of its trunk"),
-        (None, said(level="Tract"), "not those of its trunk"),
+        (None, said(starts=[0, 1, 3]), "not those of its upper tree"),
+        (None, said(level="Tract"), "not those of its upper tree"),
         (None, said(starts=[0, 1, 1]), "not readable"),
         (None, said(starts="x"), "not readable"),
         (None, said(groups=None), "not readable"),
@@ -112,9 +112,9 @@ def said(**changes: object) -> Callable[[str], str]:
 def test_a_file_that_is_cut_otherwise_than_it_says_is_refused(
     tmp_path: Path, size: int | None, meta: Callable[[str], str], word: str
 ) -> None:
-    """Its whole is the same, and no shard of it is given out."""
+    """Its whole is the same, and no subtree of it is given out."""
     spine, path = two_counties(), tmp_path / "spine.parquet"
-    spine_file.write(path, spine, Shards("County", np.array([0, 1, 2])))
+    spine_file.write(path, spine, Subtrees("County", np.array([0, 1, 2])))
     key = cut.KEY.encode()
     table = pq.read_table(path).replace_schema_metadata(
         {key: meta(pq.read_metadata(path).metadata[key].decode())}
@@ -126,7 +126,7 @@ def test_a_file_that_is_cut_otherwise_than_it_says_is_refused(
             writer.write_table(table.slice(a, b - a))
     assert spine_file.read(path) == spine
     with pytest.raises(ReleaseError, match=word) as caught:
-        spine_file.read_shard(path, 1)
+        spine_file.read_subtree(path, 1)
     assert str(path) in str(caught.value)
 
 

@@ -11,19 +11,23 @@ import pytest
 
 from das.errors import PrivacyError, ReleaseError
 from das.files.run.ledger import Attempt, LedgerFile, MeasuredPart, from_json, to_json
-from das.model.budget import ALL, Draw, Neighbours
+from das.model.budget import ALL, Neighbours, PlannedMeasurement
 from das.model.ledger import Event
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import MECHANISMS
 
 
 def event(mechanism: Mechanism, unit_class: str = ALL) -> Event:
-    draw = Draw.priced("Block", "total", mechanism, Neighbours.BOUNDED, Fraction(3, 7), unit_class)
+    draw = PlannedMeasurement.priced(
+        "Block", "total", mechanism, Neighbours.BOUNDED, Fraction(3, 7), unit_class
+    )
     return Event.of(draw, "persons", 5, 1)
 
 
-def part(shard: int) -> MeasuredPart:
-    return MeasuredPart("persons", "Block", shard, f"0{shard}", {f"nmf/{shard}": f"{shard}" * 64})
+def part(subtree: int) -> MeasuredPart:
+    return MeasuredPart(
+        "persons", "Block", subtree, f"0{subtree}", {f"nmf/{subtree}": f"{subtree}" * 64}
+    )
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=str)

@@ -112,13 +112,13 @@ def test_one_process_at_a_time_holds_a_run(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     run.create()
     with (
-        run.held(),
+        run.lock(),
         pytest.raises(UserError, match="another process") as caught,
-        RunDirectory(run.root).held(),
+        RunDirectory(run.root).lock(),
     ):
         pass
     assert caught.value.exit_code == 2
-    with run.held():  # it was let go of
+    with run.lock():  # it was let go of
         pass
 
 

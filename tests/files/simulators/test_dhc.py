@@ -29,7 +29,7 @@ from das.model.dhc.household_types import TYPES, HouseholdType
 from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 
 Person = tuple[int, int, int, int]  #: hhgq, adult, hispanic, cenrace
 #: The class of each type of group quarters, and the ages of each level of relgq.

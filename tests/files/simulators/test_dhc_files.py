@@ -26,7 +26,8 @@ from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.records import Records
-from das.model.schema import PL94, Schema
+from das.model.redistricting import PL94
+from das.model.schema import Schema
 
 #: Out of order, as the reader does not have them; the last two blocks are empty land, and a vacant
 #: unit.

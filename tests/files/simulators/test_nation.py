@@ -24,7 +24,7 @@ from das.files.simulators.nation_places import draw_state
 from das.files.simulators.people import generator
 from das.geography import aian
 from das.model.records import Extract
-from das.model.schema import PL94
+from das.model.redistricting import PL94
 from das.model.states import STATES
 from tests.commands import Commands
 

@@ -18,7 +18,8 @@ from das.model.dhc.household_types import COUPLES, TYPES, HouseholdType
 from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP, RELATIONSHIPS, years
 from das.model.dhc.units import TENVACGQ
-from das.model.schema import CENRACE, PL94, Schema
+from das.model.redistricting import CENRACE, PL94
+from das.model.schema import Schema
 from das.model.schemas import SCHEMAS
 
 EVERY = [DHCP, DHCH, TENVACGQ]

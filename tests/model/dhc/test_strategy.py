@@ -17,7 +17,14 @@ from das.errors import SpecError
 from das.model.budget import Neighbours
 from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP
-from das.model.dhc.strategy import HOUSEHOLDS_TIE, LEVELS, UNITS_TENURE, households, persons, units
+from das.model.dhc.strategy import (
+    HOUSEHOLDS_FIXED,
+    LEVELS,
+    UNITS_TENURE,
+    households,
+    persons,
+    units,
+)
 from das.model.dhc.units import TENVACGQ
 from das.model.strategy import OuterPass, Strategy
 
@@ -68,7 +75,7 @@ def test_noise_of_the_cells(name: str) -> None:
         if d.query == "detailed"
     ]
     assert found == SIGMA[name].split()
-    assert all(d.parameter == 1 / OF[name]().rho[d.level][d.query] for d in plan.draws)
+    assert all(d.parameter == 1 / OF[name]().rho[d.level][d.query] for d in plan.measurements)
 
 
 @pytest.mark.parametrize("name", OF)
@@ -76,7 +83,7 @@ def test_the_plan_has_each_cost_exactly(name: str) -> None:
     """Through shares of levels and of queries, as a configuration would say them."""
     strategy = OF[name]()
     plan = strategy.plan()
-    assert {(d.level, d.query): d.cost for d in plan.draws} == {
+    assert {(d.level, d.query): d.cost for d in plan.measurements} == {
         (level, query): rho
         for level, queries in strategy.rho.items()
         for query, rho in queries.items()
@@ -106,7 +113,7 @@ def test_the_last_pass_of_persons_splits_years_alone() -> None:
 
 def test_occupied_units_are_the_households_of_each_tenure() -> None:
     mine, theirs = (
-        DHCH.query(HOUSEHOLDS_TIE).groupings[DHCH.axis(HOUSEHOLDS_TIE)],
+        DHCH.query(HOUSEHOLDS_FIXED).groupings[DHCH.axis(HOUSEHOLDS_FIXED)],
         TENVACGQ.query(UNITS_TENURE).groupings[0],
     )
     assert mine.groups == theirs.groups[:3]

@@ -15,7 +15,8 @@ from das.errors import InputError
 from das.model.dhc.household_tables import household_tables, unit_tables
 from das.model.dhc.person_tables import person_tables
 from das.model.histogram import Histogram
-from das.model.schema import CENRACE, Schema
+from das.model.redistricting import CENRACE
+from das.model.schema import Schema
 from das.model.schemas import SCHEMAS
 from das.model.tabulation import Tabulation
 from das.tables import Table, table

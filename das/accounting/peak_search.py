@@ -1,0 +1,126 @@
+r"""Which nodes of a long sum matter: the integers j where all bump trains are high at once.
+
+Each draw is small at node j unless :math:`j r`, its angle in turns, is within a reach :math:`w` of
+an integer. The j of one train are short intervals around :math:`k/r`; those of all are found by
+intersecting the intervals of one with the bumps of the next, the longest periods (the largest
+variances) first, so that there are never many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+#: About how many bumps are looked at together, and how many nodes are listed together.
+SIZE = 1 << 14
+#: Nodes are below it: floats hold them, and :func:`turns` its word.
+MOST = 1 << 52
+
+
+@dataclass(frozen=True)
+class Band:
+    """The j whose angle of ``rate`` turns per step is within ``width`` turns of a whole one."""
+
+    rate: float
+    width: float
+
+
+def work(bands: Sequence[Band], last: int) -> float:
+    """About how many intervals :func:`nodes` handles at its busiest, and nodes at its end, were the
+    angles independent."""
+    share, most = 1.0, 1.0
+    for b in bands:
+        most = max(most, last * b.rate * share)
+        share *= min(1.0, 2 * b.width)
+    return max(most, last * share)
+
+
+def nodes(bands: Sequence[Band], last: int, first: int = 0) -> Iterator[tuple[Integers, int]]:
+    """The j of ``first``..``last`` inside all ``bands`` (by rising rate), and perhaps a few more:
+    ascending pieces, each with the j up to which it is complete. A piece takes the work of some
+    :data:`SIZE` bumps of a band, or nodes, and may be empty: who counts pieces counts the work.
+
+    Bounds of intervals are computed in floating point: the widths are increased by what that may be
+    off."""
+    guard = 1e-11 + 2.0**-50 * last * max((b.rate for b in bands), default=0.0)
+    useful = [Band(b.rate, b.width + guard) for b in bands if b.width + guard < 0.49]
+    yield from _inside(np.array([first]), np.array([last]), useful)
+    yield np.array([], dtype=np.int64), last
+
+
+def _inside(low: Integers, high: Integers, bands: Sequence[Band]) -> Iterator[tuple[Integers, int]]:
+    """The j of the intervals that are inside all bands, depth first: a run of bumps of the first,
+    then of those of the next within them, until few nodes are left."""
+    if (high - low + 1).sum() <= SIZE:
+        yield _listed(low, high, bands), int(high[-1])
+        return
+    for a, b in _runs(low, high, bands[0].rate if bands else 1.0):
+        if not bands:
+            yield _listed(a, b, bands), int(b[-1])
+            continue
+        inner = _meet(a, b, bands[0])
+        if len(inner[0]):
+            yield from _inside(*inner, bands[1:])
+        else:
+            yield inner[0], int(b[-1])
+
+
+def _listed(low: Integers, high: Integers, bands: Sequence[Band]) -> Integers:
+    """The j of the intervals that are inside all bands."""
+    j = np.repeat(low, high - low + 1) + rank_in_group(high - low + 1)
+    for band in bands:
+        at = j * band.rate
+        j = j[np.abs(at - np.rint(at)) <= band.width]
+    return j
+
+
+def _runs(low: Integers, high: Integers, rate: float) -> Iterator[tuple[Integers, Integers]]:
+    """The intervals, in runs that hold about :data:`SIZE` bumps of ``rate`` each; longer ones are
+    cut.
+    """
+    bumps, span = (high - low) * rate + 1, max(1, int(min(SIZE / rate, MOST)))
+    if bumps.sum() < SIZE:
+        yield low, high
+        return
+    long = bumps > SIZE
+    cut = np.flatnonzero((np.diff(np.cumsum(bumps) // SIZE) > 0) | long[1:] | long[:-1]) + 1
+    for a, b in zip(np.split(low, cut), np.split(high, cut), strict=True):
+        if len(a) > 1:
+            yield a, b
+            continue
+        for first in range(int(a[0]), int(b[0]) + 1, span):
+            yield np.array([first]), np.array([min(first + span - 1, int(b[0]))])
+
+
+def turns(j: Integers, rate: Fraction) -> NDArray[np.float64]:
+    r"""``j * rate`` modulo 1, in [-1/2, 1/2), to :math:`2^{-62}` and the rounding of the result,
+    for j < 2^53.
+
+    The rate is taken to 128 bits. Its upper 64 multiply j modulo 2^64 exactly, in the arithmetic of
+    unsigned integers; the lower 64 add at most j 2^-64, which a float holds to one unit."""
+    upper, lower = divmod(int((rate % 1) * 2**128), 2**64)
+    carry = (j.astype(np.float64) * (lower / 2**64)).astype(np.uint64)
+    return (j.astype(np.uint64) * np.uint64(upper) + carry).view(np.int64) / 2.0**64
+
+
+def _meet(low: Integers, high: Integers, band: Band) -> tuple[Integers, Integers]:
+    """The parts of the intervals inside the bumps of ``band``. Ends of bumps are floats, beyond any
+    integer perhaps, until the ends of intervals hold them: those are no more than :data:`MOST`, and
+    floats hold them exactly."""
+    first = np.ceil(low * band.rate - band.width).astype(np.int64)
+    count = np.maximum(np.floor(high * band.rate + band.width).astype(np.int64) - first + 1, 0)
+    k = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
+    a = np.maximum(np.ceil((k - band.width) / band.rate), np.repeat(low, count))
+    b = np.minimum(np.floor((k + band.width) / band.rate), np.repeat(high, count))
+    there = a <= b
+    return a[there].astype(np.int64), b[there].astype(np.int64)
+
+
+def rank_in_group(count: Integers) -> Integers:
+    """0..n-1 for each n of ``count``, one after another."""
+    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)

@@ -1,0 +1,106 @@
+"""What the budget of a configuration buys, where nothing of it is chosen: the margin of error of
+every query of every level, and what that costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from das.accounting.codec import plain
+from das.accounting.statement import promises
+from das.cli.console import console
+from das.cli.options import warn
+from das.cli.shown import class_of, promises_of
+from das.errors import UserError
+from das.model.not_private import PLANNED, marked
+from das.model.plan import Plan
+from das.model.spelling import named
+from das.release.publications import PublicHalf, require
+from das.spec import Specification
+
+
+def show_margins(
+    of: PublicHalf,
+    given: Specification,
+    universe: str | None,
+    coverages: Sequence[float],
+    requests: Mapping[str, tuple[str, object]],
+    config: Path,
+    as_json: bool,
+) -> None:
+    """Of every universe, or of one. ``requests`` are options that choose, with the feature that
+    each needs: they are refused with the reason of the publication."""
+    for option, (feature, asked) in requests.items():
+        if asked:
+            require(of, feature, option)
+            raise UserError("is of a plan that chooses", where=option, remedy="leave it out")
+    spec = of.resolved(given)
+    names = [u.name for u in spec.universes]
+    wanted = names if universe is None else [named(universe, names, "universe", "--universe")]
+    plans = {u.name: u.plan for u in spec.universes}
+    promise = promises(spec.terms, {name: plan.measurements for name, plan in plans.items()})
+    private = spec.run.private
+    if as_json:
+        rows = [_row(name, plans[name], coverages) for name in wanted]
+        said = {"name": spec.run.name, "universes": rows, **plain(promise)}
+        click.echo(json.dumps(marked(said, private, PLANNED), indent=2))
+        return
+    warn(private, PLANNED)
+    for name in wanted:
+        console().print(_table(spec.run.name, name, plans[name], coverages))
+    neighbours = next(iter(plans.values())).neighbours.value
+    for line in promises_of(promise, neighbours, private):
+        console().print(line, highlight=False)
+    click.echo(f"no optimiser: {of.cannot['optimise']}")
+    click.echo(f"das check {config} prints the exact noise of every query")
+
+
+def _row(name: str, plan: Plan, coverages: Sequence[float]) -> dict[str, Any]:
+    """A plan as data."""
+    currency = plan.mechanism.currency
+    lines = [
+        {
+            "level": d.level,
+            "query": d.query,
+            currency: str(d.cost),
+            "share": float(d.cost / plan.cost),
+            d.mechanism.symbol: str(d.parameter),
+            "margins": {str(c): d.margin(c) for c in coverages},
+        }
+        | class_of(d, plan)
+        for d in plan.measurements
+    ]
+    return {"universe": name, currency: str(plan.cost), "plan": lines}
+
+
+def _table(title: str, name: str, plan: Plan, coverages: Sequence[float]) -> Table:
+    """A line for each level and query, and before them what the level gets."""
+    currency = plan.mechanism.currency
+    says = f"{title}: {name}, {currency} = {float(plan.cost):.6g}, margins of error"
+    table = Table(title=says, title_justify="left")
+    for column in ("level", "query"):
+        table.add_column(column, no_wrap=True)
+    for column in (currency, "share", *(f"{100 * c:g} %" for c in coverages)):
+        table.add_column(column, justify="right")
+    levels: dict[str, Fraction] = {}
+    for d in plan.plain:
+        levels[d.level] = levels.get(d.level, Fraction(0)) + d.cost
+    for level, cost in levels.items():
+        here = [d for d in plan.plain if d.level == level]
+        if len(here) > 1:
+            table.add_row(level, "all", f"{float(cost):.4g}", _share(cost, plan))
+        for d in here:
+            margins = (f"±{d.margin(c):,}" for c in coverages)
+            table.add_row(level, d.query, f"{float(d.cost):.4g}", _share(d.cost, plan), *margins)
+        table.add_section()
+    return table
+
+
+def _share(cost: Fraction, plan: Plan) -> str:
+    return f"{100 * float(cost / plan.cost):.2g} %"

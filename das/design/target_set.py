@@ -1,0 +1,129 @@
+r"""What somebody wants of a plan, and the problem that it is (:mod:`das.design.optimise`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.design.choices import LevelQuery
+from das.design.model import Estimand, Model
+from das.design.problem import Problem
+from das.errors import SpecError
+
+Array = NDArray[np.float64]
+Objective = Literal["best", "least", "spare"]
+
+#: What holds for every level and query that is measured.
+EVERYTHING = "everything"
+#: A measurement that is worth less than this part of what the average one is buys nothing.
+_REDUNDANT = 1e-7
+
+
+@dataclass(frozen=True)
+class AccuracyTarget:
+    """One target: how much it counts, and how wide its standard deviation may be, in persons
+    (``sd``) or as a multiple of what it is now (``ratio``)."""
+
+    estimand: Estimand
+    weight: float = 1.0
+    sd: float | None = None
+    ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class TargetSet:
+    """``best``: of a given total; ``least``: the smallest total that meets all limits, no target
+    worse than now where it says nothing else; ``spare``: what buys nothing is spent anew, every
+    other measurement stays. ``guard``: by level, or for :data:`EVERYTHING`, how many times its
+    present standard deviation no query that is measured may exceed. ``keep``: draws that are not to
+    become smaller; ``hold``: draws that stay what they are."""
+
+    objective: Objective
+    targets: tuple[AccuracyTarget, ...]
+    guard: Mapping[str, float] = field(default_factory=dict)
+    keep: tuple[LevelQuery, ...] = ()
+    hold: tuple[LevelQuery, ...] = ()
+
+    def estimands(self, pairs: Sequence[LevelQuery]) -> tuple[Estimand, ...]:
+        """The targets', then those of every measurement."""
+        wished = [w.estimand for w in self.targets]
+        return (*wished, *(a for a in (Estimand(*pair) for pair in pairs) if a not in wished))
+
+    def problem(self, model: Model, now: Array, start: Array) -> Problem:
+        """``now``: rho of each measurement as it is, ``start``: what the search begins with.
+
+        Raises:
+            SpecError: there is nothing left to make better.
+        """
+        f = model.variances(model.measurements.precision(now))
+        weight, limit = self._asked(model, f)
+        held = np.array([pair in self.hold for pair in model.measurements.pairs])
+        if held.all():
+            raise SpecError(
+                "every measurement is held: there is nothing to share out",
+                where="hold",
+                remedy="hold less",
+            )
+        stays = held | np.array([pair in self.keep for pair in model.measurements.pairs])
+        if self.objective == "spare":
+            stays |= ~redundant(model, now, f)
+            if stays.all():
+                raise SpecError(
+                    "every measurement buys something: there is nothing to spare",
+                    where="objective",
+                    remedy='take "best" or "least"',
+                )
+        kept = np.where(stays, now, 0.0)
+        if self.objective == "least":
+            return Problem(model, weight, limit, kept, held, np.maximum(start, kept))
+        if kept.sum() >= start.sum():
+            raise SpecError(
+                f"the kept measurements take rho = {kept.sum():.4g} of {start.sum():.4g}",
+                where="keep",
+                remedy="keep less, or allow more rho",
+            )
+        return Problem(model, weight, limit, kept, held, start)
+
+    def _asked(self, model: Model, f: Array) -> tuple[Array, Array]:
+        """How much each estimand counts, and the most that its variance may be, now ``f``;
+        ``(estimands,)`` all."""
+        weight, limit = np.zeros(len(model.estimands)), np.full(len(model.estimands), np.inf)
+        for i, target in enumerate(self.targets):
+            as_now = self.objective == "least" and target.sd is None and target.ratio is None
+            ratio = 1.0 if as_now else target.ratio
+            weight[i] = target.weight
+            limit[i] = min(
+                np.inf if target.sd is None else target.sd**2,
+                np.inf if ratio is None else ratio**2 * f[i],
+            )
+        for i, estimand in enumerate(model.estimands):
+            most = self.guard.get(estimand.place, self.guard.get(EVERYTHING))
+            if not estimand.areas and most is not None:
+                limit[i] = min(limit[i], most**2 * f[i])
+        known = f == 0
+        weight[known], limit[known] = 0.0, np.inf
+        if not weight.any():
+            raise SpecError(
+                "every target is published exactly: nothing can be improved",
+                where="target",
+                remedy="name targets that are estimated",
+            )
+        return (
+            np.zeros_like(weight) if self.objective == "least" else weight / weight.sum()
+        ), limit
+
+
+def redundant(model: Model, now: Array, f: Array) -> NDArray[np.bool_]:
+    """The measurements that buy nothing: no variance of any level and query would change without
+    them, ``(measurements,)``."""
+    measurements = model.measurements
+    every = np.array(
+        [not a.areas and v > 0 for a, v in zip(model.estimands, f, strict=True)], dtype=float
+    )
+    _, h = model.gradient(measurements.precision(now), every / max(every.sum(), 1))
+    worth = np.bincount(measurements.of_pair, weights=np.abs(h), minlength=len(measurements.pairs))
+    return worth * now.sum() < _REDUNDANT

@@ -1,0 +1,136 @@
+"""Places of every level and kind of areas, found by what a person calls them: their name, or
+their code or GEOID."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import UserError
+from das.files.release.table_places import PlaceColumns
+from das.files.release.tables import GEOID, NAME
+from das.model.areas import Areas
+from das.model.names import plain
+from das.model.spelling import named
+from das.model.spine import Spine
+
+#: Candidates that a message lists.
+LISTED = 12
+_NONE = ("there is no such place", "type less of the name; `das tables RUN` lists the levels")
+
+
+@dataclass(frozen=True)
+class NamedPlace:
+    """One row of :class:`PlaceColumns`: the ``row`` of a ``level``, or of a kind of areas."""
+
+    level: str
+    row: int
+    code: str
+    name: str
+    geoid: str
+
+    def says(self) -> str:
+        return (
+            f"{self.level} {self.name} ({self.code})" if self.name else f"{self.level} {self.code}"
+        )
+
+
+def every(spine: Spine, areas: Sequence[Areas]) -> dict[str, PlaceColumns]:
+    """All places, by level and then by kind of areas."""
+    out = {level: PlaceColumns.of_level(spine, level) for level in spine.levels}
+    return out | {a.kind: PlaceColumns.of_areas(a) for a in areas}
+
+
+def matches(
+    places: Mapping[str, PlaceColumns], prefixes: Sequence[str], names: Sequence[str]
+) -> list[NamedPlace]:
+    """Of :func:`every` place those that are wanted (:meth:`PlaceColumns.wanted`)."""
+    return [
+        _place(level, here, int(row))
+        for level, here in places.items()
+        for row in np.flatnonzero(here.wanted(prefixes, names))
+    ]
+
+
+def named_places(
+    places: Mapping[str, PlaceColumns], prefixes: Sequence[str], names: Sequence[str]
+) -> list[NamedPlace]:
+    """The one place that each of ``names`` means, all of one level.
+
+    A whole name, code or GEOID goes before a name without its last word ("Narragansett" of
+    "Narragansett town"), and that before any part of a name.
+
+    Raises:
+        UserError: there is none, or several: with the candidates; or they are of several levels.
+    """
+    found = [_meant(name, matches(places, prefixes, [name])) for name in names]
+    if len({p.level for p in found}) > 1:
+        raise UserError(
+            f"these places are of different levels: {_listed(found)}",
+            where="--name",
+            remedy="ask for them one by one",
+        )
+    return found
+
+
+def _meant(name: str, found: Sequence[NamedPlace]) -> NamedPlace:
+    if not found:
+        raise UserError(_NONE[0], where=f"--name {name}", remedy=_NONE[1])
+    wanted = str(plain(np.array([name]))[0])
+    called = [str(n) for n in plain(np.array([p.name for p in found]))]
+    whole = [
+        p for p, n in zip(found, called, strict=True) if n == wanted or name in (p.code, p.geoid)
+    ]
+    short = [p for p, n in zip(found, called, strict=True) if n.rpartition(" ")[0] == wanted]
+    best = whole or short or list(found)
+    if len(best) > 1:
+        raise UserError(
+            f"{len(best):,} places are called so: {_listed(best)}",
+            where=f"--name {name}",
+            remedy=(
+                f"name it by its GEOID, such as --name {best[0].geoid or best[0].code}, or give its"
+                " level or kind as well"
+            ),
+        )
+    return best[0]
+
+
+def areas_called(
+    spine: Spine, known: Sequence[Areas], kind: str | None, names: Sequence[str]
+) -> Areas:
+    """The places that ``names`` mean, units of a level too, as areas; of one ``kind`` or level,
+    where it is given. Raises :class:`UserError` as :func:`named_places`."""
+    places = every(spine, known)
+    if kind is not None:
+        at = named(kind, list(places), "kind of area", "--kind")
+        places = {at: places[at]}
+    found = named_places(places, (), names)
+    level = found[0].level
+    by_kind = {a.kind: a for a in known}
+    areas = by_kind[level] if level in by_kind else Areas.of_level(spine, level)
+    return areas.some(only(places[level], found))
+
+
+def none_found() -> UserError:
+    return UserError(_NONE[0], where="--geocode, --name", remedy=_NONE[1])
+
+
+def only(places: PlaceColumns, chosen: Sequence[NamedPlace]) -> NDArray[np.bool_]:
+    """The rows of the ``chosen`` ones, which are of one level."""
+    out = np.zeros(len(places.codes), dtype=bool)
+    out[[p.row for p in chosen]] = True
+    return out
+
+
+def _listed(found: Sequence[NamedPlace]) -> str:
+    more = f"; and {len(found) - LISTED:,} more" if len(found) > LISTED else ""
+    return "; ".join(p.says() for p in found[:LISTED]) + more
+
+
+def _place(level: str, places: PlaceColumns, row: int) -> NamedPlace:
+    told = (places.codes, places.beside.get(NAME), places.beside.get(GEOID))
+    code, name, geoid = ("" if t is None else str(t[row], "utf-8") for t in told)
+    return NamedPlace(level, row, code, name, geoid)

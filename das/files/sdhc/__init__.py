@@ -1,0 +1,1 @@
+"""Files of the S-DHC: what PHSafe reads and writes."""

@@ -1,0 +1,177 @@
+"""The three CSV files of PHSafe as arrays: columns by position, every value an integer in its
+range.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.files.detailed.faults import Faults
+
+REMEDY = "fix these records, and read the folder again; this message reveals confidential records"
+_MAFID = (100_000_001, 899_999_999)
+
+#: By file the columns, in order, and the values of each: a range, or some numbers.
+Values = tuple[int, int] | frozenset[int]
+LAYOUTS: Mapping[str, Mapping[str, Values | None]] = {
+    "persons.csv": {
+        "RTYPE": frozenset({3, 5}),
+        "MAFID": _MAFID,
+        "QAGE": (0, 115),
+        "CENHISP": (1, 2),
+        "CENRACE": (1, 63),
+        "RELSHIP": (20, 38),
+    },
+    "units.csv": {
+        "RTYPE": frozenset({2, 4}),
+        "MAFID": _MAFID,
+        "FINAL_POP": (0, 99_999),
+        "NPF": frozenset({0, *range(2, 98)}),
+        "HHSPAN": (0, 2),
+        "HHRACE": (0, 63),
+        "TEN": (0, 4),
+        "HHT": (0, 7),
+        "HHT2": (0, 12),
+        "CPLT": (0, 5),
+    },
+    "geo.csv": {
+        "RTYPE": frozenset({2, 4}),
+        "MAFID": _MAFID,
+        "TABBLKST": (1, 78),
+        **dict.fromkeys(
+            (
+                "TABBLKCOU",
+                "TABTRACTCE",
+                "TABBLK",
+                "TABBLKGRPCE",
+                "REGIONCE",
+                "DIVISIONCE",
+                "PLACEFP",
+                "AIANNHCE",
+            )
+        ),
+    },
+}
+_WIDE = {"MAFID": pa.int32(), "FINAL_POP": pa.int32()}
+
+
+@dataclass(frozen=True, eq=False)
+class CsvLines:
+    """CsvLines of a file: which ``line`` each is, and the ``values`` of its columns."""
+
+    file: str
+    line: NDArray[np.int64]
+    values: Mapping[str, NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.values[name]
+
+    def where(self, which: NDArray[Any]) -> CsvLines:
+        """Some of the lines: a mask, or their places."""
+        values = {name: v[which] for name, v in self.values.items()}
+        return CsvLines(self.file, self.line[which], values)
+
+    def note(self, faults: Faults, wrong: NDArray[np.bool_], what: str) -> None:
+        """One fault, at the first line where something is ``wrong``."""
+        if len(found := np.flatnonzero(wrong)):
+            more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+            at = int(self.line[found].min())
+            mafid = int(self["MAFID"][found[np.argmin(self.line[found])]])
+            faults.add(self.file, at, f"MAFID {mafid}: {what}{more}")
+
+
+def read(folder: Path, name: str, faults: Faults) -> CsvLines | None:
+    """A file of a folder. What is wrong with its form, or with a value, is a fault."""
+    layout, path = LAYOUTS[name], folder / name
+    kept = [column for column, values in layout.items() if values is not None]
+    if not _has_columns(path, list(layout), faults):
+        return None
+    try:
+        table = _parsed(path, list(layout), kept, threads=True)
+    except pa.ArrowInvalid:
+        try:
+            table = _parsed(path, list(layout), kept, threads=False)
+        except pa.ArrowInvalid as error:
+            faults.add(name, _row(str(error)), _says(str(error), list(layout)))
+            return None
+    lines = CsvLines(
+        name,
+        np.arange(2, len(table) + 2),
+        {c: table[c].combine_chunks().to_numpy(zero_copy_only=False) for c in kept},
+    )
+    before = len(faults)
+    for column in kept:
+        allowed = layout[column]
+        assert allowed is not None
+        lines.note(faults, _outside(lines[column], allowed), f"{column} {_range(allowed)}")
+    return lines if len(faults) == before else None
+
+
+def _has_columns(path: Path, names: list[str], faults: Faults) -> bool:
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            header = file.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        faults.add(path.name, None, f"is not there, or cannot be read ({error})")
+        return False
+    if (found := len(header.split(","))) != len(names):
+        faults.add(path.name, 1, f"has {found} columns, not the {len(names)} of {','.join(names)}")
+        return False
+    return True
+
+
+def _parsed(path: Path, names: list[str], kept: list[str], *, threads: bool) -> pa.Table:
+    return pacsv.read_csv(
+        path,
+        pacsv.ReadOptions(column_names=names, skip_rows=1, use_threads=threads),
+        pacsv.ParseOptions(delimiter=","),
+        pacsv.ConvertOptions(
+            column_types={n: _WIDE.get(n, pa.int8()) for n in kept},
+            include_columns=kept,
+            null_values=[],
+            check_utf8=False,
+        ),
+    )
+
+
+def _row(error: str) -> int | None:
+    """The line that Arrow names: it counts from 1, without the first line of the file."""
+    found = re.search(r"Row #(\d+)", error)
+    return int(found[1]) if found else None
+
+
+def _says(error: str, names: list[str]) -> str:
+    found = re.search(r"CSV column #(\d+): .*?invalid value '(.*?)'", error)
+    return f"{names[int(found[1])]} is {found[2]!r}, no number" if found else error
+
+
+def _outside(values: NDArray[Any], allowed: Values) -> NDArray[np.bool_]:
+    if isinstance(allowed, tuple):
+        low, high = allowed
+        return np.asarray((values < low) | (values > high))
+    return np.asarray(~np.isin(values, sorted(allowed)))
+
+
+def _range(allowed: Values) -> str:
+    if isinstance(allowed, tuple):
+        return f"is not from {allowed[0]} to {allowed[1]}"
+    low, *_, high = sorted(allowed)
+    return f"is none of {low} to {high}" if len(allowed) > 2 else f"is neither {low} nor {high}"
+
+
+def refuse(faults: Faults, folder: Path) -> None:
+    """Raises :class:`InputError` where there is a fault."""
+    faults.refuse(folder, REMEDY, InputError)

@@ -1,0 +1,215 @@
+"""Persons, units and geography of PHSafe, joined: who lives at which address, in which state.
+
+PHSafe reads whatever joins. Its run stops half-way at a combination that no cell is of, so those
+are always refused here. With ``strict`` all else is refused that makes tables disagree: it is what
+the unit record says of its persons, held against them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.files.detailed.faults import Faults
+from das.files.readers.source import source_of
+from das.files.sdhc import linked
+from das.files.sdhc.columns import LAYOUTS, CsvLines, read, refuse
+from das.model.confidential import Confidential
+from das.model.sdhc.records import Addresses, Residents, SdhcRecords
+from das.model.source import Source
+
+FILES = tuple(LAYOUTS)
+#: Of family members, NPF counts the number.
+FAMILY = np.isin(np.arange(39), [20, 21, 23, *range(25, 34)])
+#: Types of household with own children under 18, and what their couples are.
+OWN = np.isin(np.arange(13), [1, 3, 6, 10])
+_COUPLE = np.array([0, 1, 1, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0])  # by HHT2: married, cohabiting
+_PARTNERS = np.array([0, 1, 1, 2, 2, 0])  # by CPLT
+_UNIT = ("RTYPE", "HHSPAN", "HHRACE", "TEN", "HHT", "HHT2", "CPLT")
+
+
+def records(
+    folder: Path, states: Iterable[str], *, strict: bool
+) -> tuple[Confidential[SdhcRecords], tuple[Source, ...]]:
+    """The records of a folder, PHSafe's or one of linked records, in some ``states`` (all, where none is named), and its files.
+
+    Raises:
+        InputError: with all faults of a step, each with its file and line. Later steps are not
+            taken then.
+    """
+    if not folder.is_dir():
+        raise InputError("is no folder", where=folder, remedy=f"give one with {', '.join(FILES)}")
+    if linked.is_linked(folder):
+        found, sources = linked.records(folder, states)
+        return Confidential(found), sources
+    faults = Faults()
+    read_files = [lines for name in FILES if (lines := read(folder, name, faults)) is not None]
+    refuse(faults, folder)
+    persons, units, geo = read_files
+    found = _joined(persons, units, geo, tuple(states), faults, strict=strict)
+    refuse(faults, folder)
+    return Confidential(found), tuple(source_of(folder / name) for name in FILES)
+
+
+def _joined(
+    persons: CsvLines,
+    units: CsvLines,
+    geo: CsvLines,
+    states: tuple[str, ...],
+    faults: Faults,
+    *,
+    strict: bool,
+) -> SdhcRecords:
+    if strict:
+        _check_links(persons, units, geo, faults)
+    if states:
+        geo = geo.where(np.isin(geo["TABBLKST"], [int(s) for s in states]))
+    geo = geo.where(np.argsort(geo["MAFID"], kind="stable"))
+    units = units.where(_at(geo["MAFID"], units["MAFID"]) >= 0)
+    units = units.where(np.argsort(units["MAFID"], kind="stable"))
+    for lines in (geo, units):
+        lines.note(faults, _again(lines["MAFID"]), "this address is there twice")
+    known = tuple(f"{s:02d}" for s in np.unique(geo["TABBLKST"]))
+    place = _at(geo["MAFID"], units["MAFID"])
+    state = np.searchsorted(np.array([int(s) for s in known]), geo["TABBLKST"][place])
+    tabulated = geo["RTYPE"][place] == 2
+    persons, address = _settled(persons, units)
+    _check_cells(persons, units, address, tabulated, faults)
+    if strict:
+        _check_households(persons, units, address, geo["RTYPE"][place], faults)
+    if not known:
+        where = f" in the states {', '.join(states)}" if states else ""
+        faults.add("geo.csv", None, f"has no address{where}")
+    inside = np.where(tabulated, state, -1).astype(np.int8)
+    return SdhcRecords(
+        Addresses(known, units["MAFID"], inside, *(units[name] for name in _UNIT)),
+        Residents(
+            address.astype(np.int32),
+            *(persons[n] for n in ("RTYPE", "QAGE", "CENHISP", "CENRACE", "RELSHIP")),
+        ),
+    )
+
+
+def _settled(persons: CsvLines, units: CsvLines) -> tuple[CsvLines, NDArray[np.int64]]:
+    """Those who live in one of the sorted units, in the order of these, and the places of theirs."""
+    address = _at(units["MAFID"], persons["MAFID"])
+    persons, address = persons.where(address >= 0), address[address >= 0]
+    if (np.diff(address) < 0).any():
+        order = np.argsort(address, kind="stable")
+        persons, address = persons.where(order), address[order]
+    return persons, address
+
+
+def _at(known: NDArray[np.int32], wanted: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Where each number is among the sorted ``known``, or -1."""
+    if not len(known):
+        return np.full(len(wanted), -1)
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[place] == wanted, place, -1)
+
+
+def _again(mafid: NDArray[np.int32]) -> NDArray[np.bool_]:
+    return np.concatenate([[False], mafid[1:] == mafid[:-1]])[: len(mafid)]
+
+
+def _check_links(persons: CsvLines, units: CsvLines, geo: CsvLines, faults: Faults) -> None:
+    """An address is in units and in the geography; a person has one."""
+    for lines, others, where in (
+        (persons, units, "units.csv"),
+        (units, geo, "geo.csv"),
+        (geo, units, "units.csv"),
+    ):
+        lost = _at(np.sort(others["MAFID"]), lines["MAFID"]) < 0
+        lines.note(faults, lost, f"{where} does not have this address")
+
+
+def _check_cells(
+    persons: CsvLines,
+    units: CsvLines,
+    address: NDArray[np.int64],
+    tabulated: NDArray[np.bool_],
+    faults: Faults,
+) -> None:
+    """Every person who is tabulated is in a cell of every table that counts everybody."""
+    home = (persons["RTYPE"] == 3) & tabulated[address]
+    hht2, cplt = units["HHT2"][address], units["CPLT"][address]
+    persons.note(faults, home & (hht2 == 0), "lives in a household, and HHT2 of its unit is 00")
+    persons.note(
+        faults,
+        home & (_COUPLE[hht2] > 0) & (_PARTNERS[cplt] != _COUPLE[hht2]),
+        "HHT2 of the unit is that of a couple, and CPLT is not of such a couple",
+    )
+    persons.note(
+        faults,
+        home & (units["TEN"][address] == 0),
+        "lives in a household, and TEN of its unit is 0",
+    )
+    own = home & (persons["QAGE"] < 18) & np.isin(persons["RELSHIP"], [25, 26, 27])
+    persons.note(
+        faults,
+        own & ~OWN[hht2],
+        "is an own child under 18, and HHT2 of the unit says that there is none",
+    )
+
+
+def _check_households(
+    persons: CsvLines,
+    units: CsvLines,
+    address: NDArray[np.int64],
+    geo_rtype: NDArray[np.int8],
+    faults: Faults,
+) -> None:
+    """What the unit record says of its persons is so."""
+    many, home = len(units), units["RTYPE"] == 2
+    units.note(faults, units["RTYPE"] != geo_rtype, "RTYPE is another in geo.csv")
+    persons.note(
+        faults, persons["RTYPE"] != np.where(home, 3, 5)[address], "RTYPE does not fit its unit's"
+    )
+
+    def count(which: NDArray[np.bool_]) -> NDArray[np.int64]:
+        return np.bincount(address[which], minlength=many)
+
+    size, heads = count(persons["RTYPE"] == 3), count(persons["RELSHIP"] == 20)
+    lived = size > 0
+    units.note(faults, home & lived & (heads == 0), "has no householder")
+    units.note(faults, heads > 1, "has more than one householder")
+    units.note(
+        faults, home & (units["FINAL_POP"] != size), "FINAL_POP is not the number of persons"
+    )
+    for name in ("TEN", "HHT", "HHT2", "HHRACE", "HHSPAN"):
+        wrong = home & ((units[name] > 0) != lived)
+        units.note(faults, wrong, f"{name} is 0 if nobody lives there, and only then")
+    _check_family(persons, units, address, count, faults)
+
+
+def _check_family(
+    persons: CsvLines,
+    units: CsvLines,
+    address: NDArray[np.int64],
+    count: Callable[[NDArray[np.bool_]], NDArray[np.int64]],
+    faults: Faults,
+) -> None:
+    """The householder, the family and its children. ``count``: of some persons, by unit."""
+    home = units["RTYPE"] == 2
+    own = count((persons["QAGE"] < 18) & np.isin(persons["RELSHIP"], [25, 26, 27]))
+    units.note(
+        faults, home & OWN[units["HHT2"]] & (own == 0), "HHT2 says own children: there are none"
+    )
+    family = count(FAMILY[persons["RELSHIP"]])
+    units.note(
+        faults,
+        home & (units["NPF"] != np.where(family > 1, family, 0)),
+        "NPF is not the number of family members",
+    )
+    units.note(
+        faults,
+        home & ((units["HHT"] == 1) != (_COUPLE[units["HHT2"]] == 1)),
+        "HHT and HHT2 disagree on whether it is a married couple",
+    )
+    head = persons["RELSHIP"] == 20
+    for of_unit, of_person in (("HHRACE", "CENRACE"), ("HHSPAN", "CENHISP")):
+        wrong = head & home[address] & (units[of_unit][address] != persons[of_person])
+        persons.note(faults, wrong, f"is the householder, and {of_unit} of the unit is another")

@@ -1,0 +1,62 @@
+"""What a run of the DHC rests on, simulated: a redistricting release of the extract that comes with
+the package, and linked records with its counts. For a first look without data of one's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from das import pipeline, spec
+from das.engine.choice import EngineChoice
+from das.engine.progress import Progress
+from das.files import packaged
+from das.files.run.run_directory import RunDirectory
+from das.files.simulators import dhc_files
+
+#: The packaged configuration of the redistricting release.
+CONFIG = "pl94-2010"
+#: Of the simulated records: everybody gets the same.
+SEED = 1
+
+
+@dataclass(frozen=True)
+class SimulatedInput:
+    """Two folders beside that of the run: a ``redistricting`` run, and ``linked`` records."""
+
+    redistricting: Path
+    linked: Path
+
+    @staticmethod
+    def beside(out: Path) -> SimulatedInput:
+        return SimulatedInput(
+            out.with_name(f"{out.name}-redistricting"), out.with_name(f"{out.name}-linked")
+        )
+
+    @property
+    def release(self) -> Path:
+        return self.redistricting / "release"
+
+    def make(
+        self, seed: int | None, workers: int, progress: Progress, *, release: bool = True
+    ) -> None:
+        """What is not there yet; ``seed`` is that of the noise, where the run has one. Without
+        ``release``: the linked records alone.
+
+        Raises:
+            UserError: a folder has something else in it.
+        """
+        changes = [] if seed is None else [f"run.seed={seed}"]
+        text, folder = packaged.configuration(Path(CONFIG))
+        chosen = spec.parse(text, where=CONFIG, overrides=changes, folder=folder)
+        run = RunDirectory(self.redistricting)
+        if release and not run.manifest.exists():
+            pipeline.run(
+                chosen,
+                run.root,
+                engine=EngineChoice(workers=workers),
+                progress=progress,
+                resume=run.can_go_on(),
+            )
+        if not self.linked.exists():
+            paths = [Path(p) for p in chosen.data.path]
+            dhc_files.simulate(paths, self.linked, seed=SEED, progress=progress)

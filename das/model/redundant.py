@@ -1,0 +1,120 @@
+r"""Draws that buy nothing: what they measure is published exactly.
+
+**Which.** Let every place v of level L publish :math:`Q x_v` without noise. The measurement of
+query q at level :math:`\ell` is *redundant* in a unit u if
+
+1. u is a disjoint union of places of L: :math:`\ell` is L or above, and u has no part of a place of
+   L without the rest;
+2. of the cells that can occur, all that are in one answer of Q are in one of q: :math:`q = A Q` but
+   for structural zeros.
+
+**Why.** Then :math:`q x_u = A \sum_{v \subseteq u} Q x_v` is known, and the measurement :math:`m =
+q x_u + z` tells the noise z, which depends on nothing else: given what is exact, m has one
+distribution whatever the histograms are. In least squares it adds the same constant for every x
+that keeps the exact counts.
+
+**Why no others.** Exact counts of a universe nest, so of those of L and below the finest says all
+that is known of u. If it has an answer with two cells that can occur in different answers of q, or
+knows of u only together with other units, then one person more in one of them and one less in the
+other changes nothing that is exact, and the mean of m. Bounds by buildings leave room for such a
+pair, but in single units.
+
+The same measurements drop out of the guarantee between neighbours that agree on what is exact
+(:mod:`das.accounting.invariant_neighbours`, which leaves structural zeros aside). Of an exact count
+that is no total, the unbiased estimates of full information make no use; they do of a redundant
+measurement. No published count does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache, partial
+
+import numpy as np
+
+from das.model.budget import PlannedMeasurement
+from das.model.measured_spine import MeasuredSpine
+from das.model.schema import Schema
+from das.model.spine import Spine
+from das.model.unit_classes import UnitClasses
+from das.model.universe import Planned
+
+
+@dataclass(frozen=True)
+class RedundantMeasurement:
+    """A ``measurement`` whose answers follow from what is ``known``, level and query of exact
+    counts; its ``share`` of the budget.
+
+    ``everywhere``: in every unit that it measures. Otherwise places of the known level may be in
+    two units, and it is redundant in ``units`` of the ``of`` units that it measures; both ``None``
+    as long as there is no tree."""
+
+    measurement: PlannedMeasurement
+    known: tuple[str, str]
+    share: Fraction
+    everywhere: bool = True
+    units: int | None = None
+    of: int | None = None
+
+    def on(self, tree: MeasuredSpine, published: Spine) -> RedundantMeasurement:
+        """The same where the tree is known, and the places whose counts are published."""
+        here = tree.classes(self.measurement.level)[self.measurement.unit_class]
+        whole = tree.whole(self.measurement.level, self.known[0], published)[here]
+        return replace(self, everywhere=bool(whole.all()), units=int(whole.sum()), of=len(whole))
+
+
+#: Each with its universe.
+RedundantMeasurements = Sequence[tuple[Planned, RedundantMeasurement]]
+
+
+def redundant(
+    universe: Planned, levels: Sequence[str], split: Collection[str] = ()
+) -> tuple[RedundantMeasurement, ...]:
+    """The measurements of a universe's plan that buy nothing, or may in some units: where at the
+    levels ``split`` a place may be in two units. ``levels`` are all of the tree, root first."""
+    parts = set(split) - {levels[-1]}  # the lowest units are whole
+    is_known = cache(partial(follows, universe.schema))  # classes are asked the same
+    found = []
+    for measurement in universe.plan.measurements:
+        known = [
+            (lv, q)
+            for lv, q in universe.exact.counts
+            if levels.index(lv) >= levels.index(measurement.level)
+            and is_known(measurement.query, q)
+        ]
+        if known:
+            whole = [at for at in known if at[0] not in parts or measurement.level not in parts]
+            share = measurement.cost / universe.plan.cost
+            found.append(
+                RedundantMeasurement(
+                    measurement, (whole or known)[0], share, everywhere=bool(whole)
+                )
+            )
+    return tuple(found)
+
+
+def redundant_on(
+    universe: Planned, tree: MeasuredSpine, published: Spine
+) -> tuple[RedundantMeasurement, ...]:
+    """As :func:`redundant`, where the tree is known that the universe is measured over: of each
+    level and query that is redundant in some unit the measurements of all classes."""
+    found = [
+        i.on(tree, published)
+        for i in redundant(universe.on(UnitClasses.of(tree)), tree.spine.levels, tree.split)
+    ]
+    some = {(i.measurement.level, i.measurement.query) for i in found if i.units}
+    return tuple(i for i in found if (i.measurement.level, i.measurement.query) in some)
+
+
+def follows(schema: Schema, query: str, known: str) -> bool:
+    """Whether each answer of ``query`` is a sum of answers of ``known``, for records that can
+    occur.
+
+    >>> from das.model.redistricting import PL94
+    >>> follows(PL94, "total", "hispanic"), follows(PL94, "hispanic", "total")
+    (True, False)
+    """
+    coarse, fine = (schema.query(q).index[schema.possible] for q in (query, known))
+    pairs = np.unique(fine * schema.query(query).answers + coarse)
+    return len(pairs) == len(np.unique(fine))

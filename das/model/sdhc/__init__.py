@@ -1,0 +1,1 @@
+"""The Supplemental DHC: what its tables count, its records, and what its queries cost."""

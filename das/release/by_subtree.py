@@ -1,0 +1,382 @@
+"""After measurement, of a release that is cut into an upper tree and subtrees
+(:mod:`das.model.subtrees`): from files to files, subtree by subtree.
+
+    collect (each subtree) -> upper tree -> [disperse (each subtree)] -> subtrees (each subtree) ->
+    merge
+
+``collect`` says of the upper tree's lowest units what is known below them: bounds, and with full
+information (or of only children) what the measurements say; of that, what the lowest units say of
+those above them is nearly all of the work, and kept for the subtree's estimation. The upper tree is
+estimated from what it was told and its own measurements. Each subtree goes on from its units of the
+upper tree down to the lowest level, and writes what is published of it; the upper tree's counts of
+the published tree are their sums. Only with a prior is something asked in between, for its numbers
+are found from all subtrees (``look``).
+
+No more is in memory than a subtree and the upper tree. Like :mod:`das.release.post`, nothing here
+can see the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das import tables
+from das.engine import InProcess, Progress
+from das.engine.tasks import Answer, Task
+from das.errors import PrivacyError
+from das.estimate import dispersion
+from das.estimate.descent import topdown
+from das.estimate.estimator import Estimator
+from das.estimate.information import Information
+from das.estimate.passes import Passes
+from das.estimate.pooled import DescendantMeasurements, PooledSource
+from das.estimate.unbiased import Unbiased
+from das.estimate.upward_pass import SubtreeEstimates, upward_pass
+from das.files import atomic, messages
+from das.files.messages import named, parted
+from das.files.microdata import reading as microdata_reading
+from das.files.microdata import writing as microdata
+from das.files.release.table_columns import LineColumns
+from das.files.run import made
+from das.geography.known import Invariants
+from das.model.histogram import Histogram
+from das.model.measurement import MeasurementSource
+from das.model.prior import HousingPrior
+from das.model.release import Release
+from das.model.spine import places
+from das.model.universe import Universe
+from das.release.opened import OpenedRelease, open_part
+from das.release.post import on_published, structures, write_estimates
+from das.release.residuals import residual_sums
+from das.release.subtree_merge import _write_lines
+from das.release.subtree_prior import stored_prior
+from das.release.work_files import Messages, WorkFiles, subtrees_of
+
+
+def is_informed(opened: OpenedRelease) -> bool:
+    return opened.after.method == "full-information"
+
+
+# --- collect
+# -------------------------------------------------------------------------------------------------
+
+
+def collect(task: Task) -> Answer:
+    """What the subtrees of a partition say of the upper tree's lowest units; and which columns of
+    places their tables have."""
+    work, columns, written = WorkFiles(task.run), [], list[Path]()
+    for subtree in subtrees_of(task):
+        opened, found, leaves = open_part(work.release, subtree), Messages(), Messages()
+        for u in opened.after.universes:
+            said, below = _told(opened, u)
+            found |= named(u.name, said)
+            leaves |= named(u.name, below)
+        messages.write(work.messages(subtree), found)
+        written.append(work.messages(subtree))
+        if leaves:
+            messages.write(work.leaves(subtree), leaves)
+            written.append(work.leaves(subtree))
+        columns.append(
+            {level: asdict(LineColumns.of(opened.spine, level)) for level in opened.spine.levels}
+        )
+    return {"columns": columns} | made.of(work.root, written)
+
+
+def _told(opened: OpenedRelease, u: Universe) -> tuple[Messages, Messages]:
+    """For the upper tree; and for estimating the same subtree."""
+    tree, level = opened.tree(u), opened.cut.level
+    known, depth = opened.known(u), tree.spine.index(level)
+    out: Messages = {
+        "codes": tree.spine.codes[depth],
+        "lowest": np.array(len(tree.spine.codes[-1])),
+    }
+    out |= named("known", known.up(u.schema, tree.spine, level).to_arrays())
+    bounds, source = known.bounds(u.schema, tree.spine), opened.source(u)
+    if is_informed(opened):
+        found = upward_pass(source, tree.spine, bounds, u, to=level)
+        return out | named("information", found.below(level).to_arrays()), found.leaves.to_arrays()
+    handed_up = DescendantMeasurements.of(
+        source, tree.spine, bounds, u.schema, level, tree.measured
+    )
+    return out | named("descendants", handed_up.to_arrays()), {}
+
+
+def write_columns(work: WorkFiles, answers: Sequence[Answer]) -> None:
+    """Write down which columns of places the tables of each level have: those that those of some
+    subtree have.
+    """
+    found: dict[str, LineColumns] = {}
+    for level, said in (
+        (lv, LineColumns(**c))
+        for a in answers
+        for subtree in a["columns"]
+        for lv, c in subtree.items()
+    ):
+        found[level] = found.get(level, said).union(said)
+    atomic.write_json(work.columns(), {level: asdict(c) for level, c in found.items()})
+
+
+# --- upper tree
+# ---------------------------------------------------------------------------------------------------
+
+
+def upper_tree(
+    work: WorkFiles, opened: OpenedRelease, pool: Executor, progress: Progress
+) -> dict[str, Release]:
+    """Estimate and round the upper tree; write down what its subtrees go on from. ``opened`` is the
+    upper tree of the release. Returns what it is, by universe."""
+    told = [messages.read(work.messages(i)) for i in range(1, len(opened.cut) + 1)]
+    out, releases, facilities = Messages(), {}, np.zeros(len(told), dtype=np.int64)
+    for u in opened.after.universes:
+        of_u = [parted(arrays, u.name) for arrays in told]
+        tree, level = opened.tree(u), opened.cut.level
+        codes = tree.spine.codes[tree.spine.index(level)]
+        units = [places(codes, arrays["codes"]) for arrays in of_u]
+        known = opened.known(u).with_subtrees(
+            [Invariants.of_arrays(u.schema, parted(a, "known")) for a in of_u], units
+        )
+        result, unbiased = _estimated(work, opened, u, known, of_u, units, pool, progress)
+        releases[u.name], h = result, result.histograms[level]
+        out |= named(u.name, {"codes": codes, **named("counts", h.to_arrays())})
+        if unbiased is not None:
+            out |= named(u.name, named("unbiased", unbiased.to_arrays()))
+        if u is opened.after.persons and u.schema.dwelling is not None and known.limits is not None:
+            lower = known.limits.some(slice(None))[0][:, 1:].sum(axis=1)
+            facilities = np.array([lower[here].sum() for here in units])
+        records = np.array([h.totals()[here].sum() for here in units])
+        if u.microdata.facilities:
+            records = records + facilities
+        out |= named(
+            u.name,
+            {
+                "first": np.concatenate([[0], np.cumsum(records)]),
+                "lowest": np.sum([a["lowest"] for a in of_u]),
+            },
+        )
+    messages.write(work.upper_tree(), out)
+    return releases
+
+
+def _estimated(
+    work: WorkFiles,
+    opened: OpenedRelease,
+    u: Universe,
+    known: Invariants,
+    told: Sequence[Messages],
+    units: Sequence[NDArray[np.int64]],
+    pool: Executor,
+    progress: Progress,
+) -> tuple[Release, Unbiased | None]:
+    """The upper tree of one universe; with full information also what all measurements say of its
+    lowest units."""
+    tree, source, after = opened.tree(u), opened.source(u), opened.after
+    bounds, method = known.bounds(u.schema, tree.spine), Passes(u.passes, after.tolerance)
+    if not is_informed(opened):
+        handed_up = DescendantMeasurements.gathered(
+            [DescendantMeasurements.of_arrays(parted(a, "descendants")) for a in told], units
+        )
+        pooled = PooledSource.of(
+            source, tree.spine, bounds, u.schema, tree.measured, handed_up=handed_up
+        )
+        return topdown(pooled, tree.spine, bounds, u, method, pool, progress), None
+    below = Information.concatenate([Information.of_arrays(parted(a, "information")) for a in told])
+    order = np.argsort(np.concatenate(units))
+    found = upward_pass(
+        source,
+        tree.spine,
+        bounds,
+        u,
+        pool,
+        progress,
+        told=below.rows(order),
+        asked=opened.queries_by_level(u),
+    )
+    result = topdown(
+        source, tree.spine, bounds, u, found.estimator(method, after.tolerance), pool, progress
+    )
+    write_estimates(found, u, work.release, private=after.private)
+    *_, (_, lowest) = found.down()
+    return result, lowest
+
+
+# --- subtrees
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """What estimating one universe of a subtree goes on from, of its units of the upper tree:
+    ``first`` is the number of its first record, of all ``records``; the tree has ``lowest`` units.
+    ``leaves``: :meth:`WorkFiles.leaves`."""
+
+    counts: Histogram
+    first: int
+    records: int
+    lowest: int
+    unbiased: Unbiased | None
+    leaves: Path
+
+    @staticmethod
+    def of(work: WorkFiles, opened: OpenedRelease, u: Universe, subtree: int) -> _Given:
+        arrays, spine = parted(messages.read(work.upper_tree()), u.name), opened.tree(u).spine
+        at = places(arrays["codes"], spine.codes[spine.index(opened.cut.level)])
+        unbiased = parted(arrays, "unbiased")
+        first = arrays["first"]
+        return _Given(
+            Histogram.of_arrays(parted(arrays, "counts")).some(at),
+            int(first[subtree - 1]),
+            int(first[-1]),
+            int(arrays["lowest"]),
+            Unbiased.of_arrays(unbiased).rows(at) if unbiased else None,
+            work.leaves(subtree),
+        )
+
+
+def disperse(task: Task) -> Answer:
+    """What the subtrees of a partition see of the spreads of a prior at the lowest level
+    (:mod:`das.estimate.dispersion`).
+    """
+    work = WorkFiles(task.run)
+    for subtree in subtrees_of(task):
+        opened = open_part(work.release, subtree)
+        u, (above, lowest) = opened.after.persons, opened.spine.levels[-2:]
+        given = _Given.of(work, opened, u, subtree)
+        result = _descended(opened, u, given, to=above)[0]
+        bounds, source = opened.known(u).bounds(u.schema, opened.tree(u).spine), opened.source(u)
+        seen = dispersion.sample(
+            source,
+            opened.tree(u).spine,
+            bounds[lowest],
+            u,
+            result.histograms[above],
+            InProcess(),
+            lowest=given.lowest,
+        )
+        messages.write(work.seen(subtree), seen.to_arrays())
+    return made.of(work.root, map(work.seen, subtrees_of(task)))
+
+
+def estimate_subtrees(task: Task) -> Answer:
+    """Estimate and round the subtrees of a partition, and write what is published of them."""
+    work, said, written = WorkFiles(task.run), [], list[Path]()
+    for subtree in subtrees_of(task):
+        opened = open_part(work.release, subtree)
+        counts, sums, found = Messages(), Messages(), []
+        for u in opened.after.universes:
+            given = _Given.of(work, opened, u, subtree)
+            result, known = _descended(opened, u, given, stored_prior(work, opened, u))
+            if known is not None:
+                write_estimates(
+                    known,
+                    u,
+                    work.release,
+                    given.unbiased,
+                    subtree=subtree,
+                    private=opened.after.private,
+                )
+            published = _publish(work, opened, u, result, given, subtree)
+            counts |= named(u.name, published[opened.spine.levels[-1]].to_arrays())
+            sums |= named(u.name, published[opened.cut.level].to_arrays())
+            own = {level: result.histograms[level] for level in opened.levels}
+            found.append(
+                {
+                    "universe": u.name,
+                    "certificates": {lv: asdict(result.certificates[lv]) for lv in opened.levels},
+                    "residuals": [asdict(r) for r in residual_sums(u, opened.source(u), own)],
+                }
+            )
+        messages.write(work.published(subtree), counts)
+        messages.write(work.sums(subtree), sums)
+        said.append(found)
+        written += _made(work, opened, subtree)
+    return {"subtrees": said} | made.of(work.root, written)
+
+
+def _made(work: WorkFiles, opened: OpenedRelease, subtree: int) -> list[Path]:
+    """What estimating leaves of a subtree."""
+    out = [work.published(subtree), work.sums(subtree)]
+    for u in opened.after.universes:
+        out.append(work.microdata(u, subtree))
+        if opened.after.tables:
+            out += [
+                work.rows(t.name, level, subtree)
+                for t in tables.of(u, opened.assigned(u.name))
+                for level in opened.levels
+            ]
+    return out
+
+
+def _descended(
+    opened: OpenedRelease,
+    u: Universe,
+    given: _Given,
+    prior: HousingPrior | None = None,
+    to: str | None = None,
+) -> tuple[Release, SubtreeEstimates | None]:
+    """The descent below the upper tree; with full information also what is known of its levels."""
+    tree, after, level = opened.tree(u), opened.after, opened.cut.level
+    source: MeasurementSource = opened.source(u)
+    bounds, known = opened.known(u).bounds(u.schema, tree.spine), None
+    method: Estimator = Passes(u.passes, after.tolerance)
+    if is_informed(opened):
+        leaves = Information.of_arrays(parted(messages.read(given.leaves), u.name))
+        known = upward_pass(
+            source, tree.spine, bounds, u, leaves=leaves, to=level, asked=opened.queries_by_level(u)
+        )
+        method = known.estimator(method, after.tolerance)
+    else:
+        source = PooledSource.of(source, tree.spine, bounds, u.schema, tree.measured, under=level)
+    result = topdown(
+        source,
+        tree.spine,
+        bounds,
+        u,
+        method,
+        housing_prior=prior or False,
+        published={level: given.counts},
+        to=to,
+    )
+    return result, known
+
+
+def _publish(
+    work: WorkFiles,
+    opened: OpenedRelease,
+    u: Universe,
+    result: Release,
+    given: _Given,
+    subtree: int,
+) -> Mapping[str, Histogram]:
+    """Write a subtree's microdata and lines of tables. Returns what was published, level by level
+    of the published spine."""
+    spine, after = opened.spine, opened.after
+    histograms, codes = on_published(opened, u, result), spine.codes[-1]
+    folder, lowest = work.microdata(u, subtree), histograms[spine.levels[-1]]
+    part = microdata.MicrodataPart(subtree, given.first, given.records)
+    facilities = structures(opened) if u.microdata.facilities else None
+    microdata.write_part(
+        folder,
+        part,
+        lowest,
+        codes,
+        u,
+        structures=facilities,
+        build=after.name,
+        private=after.private,
+    )
+    if not microdata_reading.read(folder, u, codes, part).same_as(lowest):
+        raise PrivacyError(
+            "the microdata do not tabulate to the histogram that they were made from", where=folder
+        )
+    if after.tables:
+        _write_lines(work, opened, u, histograms, subtree)
+    return histograms
+
+
+# --- merge
+# ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,92 @@
+"""``release/report.html`` of the S-DHC, from what a release is known by. Nothing here can see the
+truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from das.accounting.document import OwnStatement
+from das.files import atomic
+from das.files.release import listing
+from das.model.sdhc.published import TITLES, CellEstimate
+from das.model.sdhc.sensitivity import PHSAFE, untruncated
+from das.model.sdhc.tables import EXCESS, ITERATIONS
+from das.release.sdhc import OpenedSdhc
+from das.report.facts import decimal, group_facts
+from das.report.public import PublicFrame
+from das.report.sdhc_page import ShownCell, ShownNoise, sdhc_html
+from das.version import __version__
+
+NAME = "report.html"
+FILES = {
+    "tables": "the published tables, with intervals",
+    "estimates": "what the Bureau's model makes of the measurements",
+    "measurements": "every noisy measurement, in the layout of PHSafe",
+    "dictionary.csv": "what every column and code means",
+    "ledger.jsonl": "every draw of noise: das account verify computes its cost again",
+}
+
+
+def write(
+    opened: OpenedSdhc,
+    privacy: OwnStatement,
+    found: Sequence[CellEstimate],
+    rows: Mapping[str, int],
+    measured: Mapping[str, int],
+) -> None:
+    """Write the page beside the tables, with the estimates of the nation."""
+    spec = opened.spec
+    what = f"tables PH1 to PH8 of {len(spec.sdhc.states)} states ({spec.sdhc.mode})"
+    title = "persons and households (S-DHC)"
+    frame = PublicFrame(
+        spec.run.name, title, spec.run.name, __version__, (), listing.listed(opened.folder, FILES)
+    )
+    shown = {f"{t}: {words}": _cells(found, t) for t, words in TITLES.items()}
+    page = sdhc_html(
+        group_facts(spec.run.name, what, privacy),
+        frame,
+        {title: cells for title, cells in shown.items() if cells},
+        _noise(opened),
+        _thresholds(opened, found),
+        rows or measured,
+    )
+    atomic.write_text(opened.folder / NAME, page)
+
+
+def _cells(found: Sequence[CellEstimate], table: str) -> list[ShownCell]:
+    """Of the nation: of tables with iterations the totals."""
+    here = [c for c in found if c.region == "1" and c.cell.table == table]
+    several = len({c.cell.iteration for c in here}) > 1
+    return [
+        ShownCell(ITERATIONS[c.cell.iteration], c.cell.label, c.value, c.low, c.high)
+        for c in here
+        if not several or c.cell.cell == 1
+    ]
+
+
+def _noise(opened: OpenedSdhc) -> list[ShownNoise]:
+    return [
+        ShownNoise(e.level, e.query, e.answers, decimal(e.cost), e.variance**0.5, e.margin(0.9))
+        for e in opened.events
+    ]
+
+
+def _thresholds(opened: OpenedSdhc, found: Sequence[CellEstimate]) -> str:
+    """How many persons of an address are counted, and how many are left out."""
+    spec, part = opened.spec, opened.spec.sdhc
+    if part.mode == PHSAFE:
+        each = ", ".join(f"{t} {n}" for t, n in spec.tau.items())
+        return (
+            f"Tables count so many persons of one address at most: {each}. Others are left out, and"
+            " nobody has counted them: true totals are larger than intervals here allow for."
+        )
+    out = (
+        f"Tables count {part.most.persons} persons of one address at most, and {part.most.children}"
+        " children in PH3 and PH6. Others are left out."
+    )
+    if untruncated(part.mode, part.relation):
+        out += " PH1 for all counts everybody."
+    left = [c for c in found if c.region == "1" and c.cell.table == EXCESS and c.cell.cell == 1]
+    if left and left[0].high is not None:
+        out += f" Persons left out of the other tables: {left[0].low:,.0f} to {left[0].high:,.0f}."
+    return out

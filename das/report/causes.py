@@ -1,0 +1,25 @@
+"""Why a count is published worse than it was measured, and what to do: a line for people each."""
+
+from __future__ import annotations
+
+from das.model.labels import level_inside
+
+#: Of places on the production tree that hold one type of facility: who is in them is settled above.
+REMEDY_FACILITIES = 'set estimation.method = "full-information"'
+REMEDY = 'hold it in estimation.passes, or set estimation.method = "full-information"'
+
+
+def cause(level: str, above: str | None) -> str:
+    """In words. ``above`` is the level above ``level``, where units of ``level`` in the measured
+    tree have the facilities of one type of all of it, and are estimated after it."""
+    if above is not None:
+        return (
+            f"{level_inside(level)}s of one type of facility were settled at the"
+            f" {level_inside(above)}, from noisier counts"
+        )
+    return "counts must agree with all levels and be 0 or more; over few places, chance adds to it"
+
+
+def remedy(above: str | None) -> str:
+    """What avoids it; ``above`` as of :func:`cause`."""
+    return REMEDY if above is None else REMEDY_FACILITIES

@@ -1,0 +1,57 @@
+"""The look-up of the DHC's page: headline counts of every place, of all that its tables have.
+
+A function of published values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.spine import Spine
+from das.report import lookup
+from das.report.answers import Answers, Shown
+
+#: Units of the largest level that is looked up.
+MOST_UNITS = 100_000
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class HeadlineCounts:
+    """Counts of one level: of a ``universe`` in classes that have ``labels``, ``(units, classes)``.
+    A total has the query ``total``."""
+
+    universe: str
+    query: str
+    title: str
+    labels: tuple[str, ...]
+    counts: Ints
+
+
+def looked_up(spine: Spine) -> tuple[str, ...]:
+    """The levels that are looked up, from the root down."""
+    small = [spine.units(level) <= MOST_UNITS for level in spine.levels]
+    return spine.levels[: small.index(False) if False in small else len(small)]
+
+
+def dhc_lookup(
+    spine: Spine, counts: Mapping[str, list[HeadlineCounts]], example: str
+) -> tuple[str, list[str]]:
+    """The data of the look-up, opened at the largest unit of the level ``example``, and the levels
+    that it leaves out. ``counts`` are those of each level of :func:`looked_up`."""
+    n = len(counts)
+    part = Spine(spine.levels[:n], spine.codes[:n], spine.parent[:n], spine.names[:n])
+    answers = tuple(
+        Answers(h.universe, level, h.query, h.title, h.labels, h.counts, None, None, False)
+        for level, of in counts.items()
+        for h in of
+    )
+    shown = Shown(part, answers, part.levels)
+    first = example if example in part.levels else part.levels[0]
+    most = int(shown.total(shown.universes[0], first).published[:, 0].argmax())
+    data, left_out = lookup.brief(shown, (first, most))
+    return data, [*left_out, *spine.levels[n:]]

@@ -1,0 +1,1 @@
+"""Estimates of the S-DHC from noisy answers: arrays in, arrays out."""

@@ -1,0 +1,167 @@
+r"""Least squares of all answers of the nation and its states, under the identities that hold
+exactly.
+
+Tables that truncate once count the same persons, so that in each region
+
+* each cell for all is the sum of those of A to G (``PH1_num`` for all counts everybody where
+  nothing is left out of it: then ``excess`` of that age is in it, too);
+* ``PH1_num`` and ``PH7`` have equal sums for each iteration, and ``PH2`` that of all;
+* own children of ``PH3`` by type of family are sums of ``PH6`` over ages;
+* ``PH1_denom`` is the sum of ``PH8_denom``;
+
+and the answers of the nation are sums over its states. With N a basis of the answers that the
+identities allow, :math:`y = N u`, a region says of u: precision :math:`J = N^T V^{-1} N` and
+:math:`h = N^T V^{-1} z`, where what is not measured has :math:`V^{-1} = 0`.
+
+All n states have the same noise, so the same J. The sum of n independent Gaussians of precision J
+has precision J/n, and the potential :math:`\sum h / n` (also where J is singular). So the nation is
+
+.. math:: (J_N + J/n)\, u_N = h_N + \tfrac1n \textstyle\sum_s h_s,
+
+with covariance :math:`C_N`, and each state takes an equal part of what the sum changes by:
+:math:`u_s + (u_N - \sum u)/n`, with covariance :math:`C - C/n + C_N/n^2`, as :math:`C (nC)^{-1} =
+1/n`. The tests hold it against one dense system of all regions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.frozen import Frozen
+from das.model.sdhc.measured import MeasuredRegions
+from das.model.sdhc.tables import EXCESS, GROUPS, ITERATIONS, STATE, TABLES, USA, answers, column
+
+Array = NDArray[np.float64]
+#: Directions of less precision, of the largest, are not known.
+_NOTHING = 1e-11
+_SEEN = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class RegionEstimates(Frozen):
+    """Of the ``regions`` of a ``level``: the estimated answers ``(regions, answers)``, the
+    ``covariance`` ``(answers, answers)`` that all of them have, and which answers are ``known``."""
+
+    level: str
+    regions: tuple[str, ...]
+    values: Array
+    covariance: Array
+    known: NDArray[np.bool_]
+
+
+def identities(whole: bool) -> Array:
+    """Each row of answers whose sum is 0. ``whole``: ``PH1_num`` for all leaves nobody out."""
+    rows: list[dict[int, int]] = []
+
+    def row(plus: Sequence[int], minus: Sequence[int]) -> None:
+        rows.append(dict.fromkeys(plus, 1) | dict.fromkeys(minus, -1))
+
+    def cells(table: str, iteration: str) -> list[int]:
+        return [column(table, iteration, c) for c in TABLES[table].cells]
+
+    def beyond(table: str, cell: int) -> list[int]:
+        return [column(EXCESS, "*", cell)] if whole and table == "PH1_num" else []
+
+    for t in TABLES.values():
+        for c in t.cells if t.grouped else ():
+            races = [column(t.name, i, c) for i in GROUPS["A-G"]]
+            row([column(t.name, "*", c)], [*races, *beyond(t.name, c)])
+    for i in ITERATIONS:
+        extra = cells(EXCESS, "*") if whole and i == "*" else []
+        row(cells("PH1_num", i), [*cells("PH7", i), *extra])
+        row(cells("PH1_denom", i), cells("PH8_denom", i))
+    row(cells("PH2", "*"), cells("PH7", "*"))
+    for family in range(4):
+        ages = [column("PH6", "*", 3 + 5 * family + band) for band in range(4)]
+        row([column("PH3", "*", 4 + family)], ages)
+    out = np.zeros((len(rows), len(answers())))
+    for n, found in enumerate(rows):
+        out[n, list(found)] = list(found.values())
+    return out
+
+
+@cache
+def _basis(whole: bool) -> Array:
+    """Columns that span what the identities allow, orthonormal."""
+    constraints = identities(whole)
+    _, singular, directions = np.linalg.svd(constraints)
+    rank = int((singular > 1e-9).sum())
+    out: Array = directions[rank:].T
+    return out
+
+
+def _information(m: MeasuredRegions, basis: Array) -> tuple[Array, Array]:
+    """J, and h of each region ``(regions, directions)``."""
+    weight = np.where(np.isfinite(m.variance), 1 / m.variance, 0.0)
+    return (basis.T * weight) @ basis, (m.values * weight) @ basis
+
+
+def _solved(information: Array) -> tuple[Array, Array]:
+    """The covariance of what is known, and a projection on it."""
+    size, directions = np.linalg.eigh(information)
+    kept = size > _NOTHING * size.max()
+    q = directions[:, kept]
+    return (q / size[kept]) @ q.T, q @ q.T
+
+
+def estimated(levels: Sequence[MeasuredRegions], whole: bool) -> tuple[RegionEstimates, ...]:
+    """Estimates of the nation and of the states, of measurements of one of them or both. ``whole``
+    as in :func:`identities`."""
+    basis, given = _basis(whole), {m.level: m for m in levels}
+    nation, states = given.get(USA), given.get(STATE)
+    if states is None:
+        assert nation is not None
+        j, h = _information(nation, basis)
+        c, seen = _solved(j)
+        return (_estimates(USA, nation.regions, h @ c, c, seen, basis),)
+    j, h = _information(states, basis)
+    n, (c, seen) = len(states.regions), _solved(j)
+    u = h @ c
+    j_n, h_n = j / n, h.sum(axis=0) / n
+    if nation is not None:
+        j_own, h_own = _information(nation, basis)
+        j_n, h_n = j_n + j_own, h_n + h_own[0]
+    c_n, seen_n = _solved(j_n)
+    u_n = h_n @ c_n
+    shift = seen @ (u_n - u.sum(axis=0)) / n
+    within = seen @ c_n @ seen
+    return (
+        _estimates(USA, ("1",), u_n[None, :], c_n, seen_n, basis),
+        _estimates(STATE, states.regions, u + shift, c - c / n + within / n**2, seen, basis),
+    )
+
+
+def _estimates(
+    level: str, regions: tuple[str, ...], u: Array, c: Array, seen: Array, basis: Array
+) -> RegionEstimates:
+    lost = basis - basis @ seen
+    return RegionEstimates(
+        level, regions, u @ basis.T, basis @ c @ basis.T, np.asarray((lost**2).sum(axis=1) < _SEEN)
+    )
+
+
+def non_negative(e: RegionEstimates, most: int = 20_000) -> Array:
+    r"""The estimates nearest to these, in the metric of their covariance C, without a negative
+    answer: :math:`x = z + C\lambda`, with :math:`\lambda \ge 0`, and :math:`x_i = 0` wherever
+    :math:`\lambda_i > 0`; found by going round the answers that are negative (Hildreth). They keep
+    every identity in a region, and not the sum over states."""
+    out = e.values.copy()
+    c = e.covariance
+    can = e.known & (np.diag(c) > 0)
+    for x in out:
+        lam = np.zeros(len(x))
+        for _ in range(most):
+            active = np.flatnonzero(can & ((x < -1e-7) | (lam > 0)))
+            moved = 0.0
+            for i in active:
+                step = max(-lam[i], -x[i] / c[i, i])
+                lam[i] += step
+                x += c[:, i] * step
+                moved = max(moved, abs(step) * c[i, i])
+            if moved < 1e-7:
+                break
+    return np.where(e.known, np.maximum(out, 0.0), out)

@@ -1,0 +1,318 @@
+"""The specification of the Supplemental DHC: mode, relation, thresholds, and a budget for each
+query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator
+
+from das.accounting.changes import Change
+from das.accounting.draws import Differing, differing, record
+from das.accounting.statement import Terms
+from das.errors import SpecError
+from das.model.budget import Neighbours, PlannedMeasurement, through
+from das.model.ledger import Event
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import MECHANISMS
+from das.model.plan import Plan
+from das.model.sdhc.sensitivity import HOUSEHOLD, PERSON, PHSAFE, TIGHT, reach
+from das.model.sdhc.tables import (
+    CHILDREN,
+    REGION_LEVELS,
+    STATE,
+    TABLES,
+    TRUNCATED,
+    USA,
+    columns,
+    queries,
+    query,
+)
+from das.model.states import STATES
+from das.spec.exact import ExactNumber
+from das.spec.parts import Files, Part, Run
+from das.spec.specification import Specification
+
+#: What the ledger calls the levels of regions.
+LEVELS: Mapping[str, str] = {USA: "US", STATE: "State"}
+_KNOWN = frozenset(s.fips for s in STATES)
+#: Thresholds of production.
+PRODUCTION_TAU = {t: 6 if t in CHILDREN else 10 for t in TRUNCATED}
+
+SAYS: Mapping[str, str] = {
+    PERSON: (
+        "The unit of privacy is a person: the record of one person comes to an address, or goes,"
+        " and the unit record of this address changes at will. The list of addresses, with their"
+        " states, is public."
+    ),
+    HOUSEHOLD: (
+        "The unit of privacy is a household: all persons of one address and its unit record are"
+        " replaced by anything. The list of addresses, with their states, is public."
+    ),
+}
+_ALWAYS = (
+    (
+        "Under 'ledger', 'stability' is the squared L2 sensitivity of a query (the L1 sensitivity,"
+        " if the noise is geometric). Several persons of one address can be in one answer, which"
+        " differs by that many."
+    ),
+    (
+        "Each epsilon follows from rho alone. The exact one is not larger: 'pld' is an interval from"
+        " 0 to that bound."
+    ),
+    (
+        "The bits of the noise come from a cryptographic generator: the guarantee is computational,"
+        " as with any such."
+    ),
+    "This is the cost of this release alone. Other releases from the same records add their own.",
+)
+_DIFFER: Mapping[str, str] = {
+    PERSON: "one record of a person added or removed, and the unit record of the address changed",
+    HOUSEHOLD: "all records of one address replaced by any others",
+}
+
+
+class SdhcRun(Run):
+    """``[run]``."""
+
+    publication: Literal["sdhc"] = "sdhc"
+    """The Supplemental DHC."""
+
+
+class SdhcData(Files):
+    """``[data]``."""
+
+    path: tuple[str, ...] = ()
+    """A folder with ``persons.csv``, ``units.csv`` and ``geo.csv`` in PHSafe's format, or one with
+    linked records of the DHC. ``--data`` replaces it."""
+    parameters: str = ""
+    """A ``config.json`` of PHSafe: its budgets, states and definition of privacy replace those of
+    ``[sdhc]``; in the mode ``"phsafe"`` its thresholds do, too."""
+
+
+class SdhcMost(Part):
+    """``[sdhc.most]``: persons of one address that are counted, in the mode ``"tight"``."""
+
+    persons: int = Field(default=18, gt=0, strict=True)
+    """Persons of one address that tables count. The others are left out, and counted as excess."""
+    children: int = Field(default=10, gt=0, strict=True)
+    """Persons under 18 of one address that the tables PH3 and PH6 count."""
+
+
+class SdhcPart(Part):
+    """``[sdhc]``."""
+
+    mode: Literal["tight", "phsafe"] = "tight"
+    """``"tight"``: noise for the tight sensitivity of each query, one truncation for all tables,
+    least squares. ``"phsafe"``: what PHSafe did in 2020."""
+    relation: Literal["person", "household"] = "person"
+    """The unit of privacy. ``"household"`` needs the mode ``"tight"``."""
+    definition: Literal["zcdp", "puredp"] = "zcdp"
+    """Discrete Gaussian noise, with budgets in rho; or two-sided geometric noise, in epsilon."""
+    states: tuple[str, ...] = ()
+    """FIPS codes of the states to tabulate. Absent: those of ``geo.csv``."""
+    delta: ExactNumber = Fraction(1, 10**10)
+    """The privacy statement gives epsilon at this delta."""
+    most: SdhcMost = SdhcMost()
+    """How many persons of one address are counted, in the mode ``"tight"``."""
+    tau: dict[str, int] = Field(default_factory=lambda: dict(PRODUCTION_TAU))
+    """By table, how many persons of one address it counts, in the mode ``"phsafe"``."""
+    budget: dict[str, dict[str, ExactNumber]] = Field(default_factory=dict)
+    """By table, the budget of each query, such as ``"state_A-G"``. 0 or absent: not measured."""
+
+    @field_validator("states")
+    @classmethod
+    def _are_states(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if odd := [s for s in value if s not in _KNOWN]:
+            raise ValueError(f"{odd[0]!r} is none of the 50 states, 11 or 72: give two digits")
+        if len(set(value)) < len(value):
+            raise ValueError("a state is there twice")
+        if "72" in value and len(value) > 1:
+            raise ValueError("72 (Puerto Rico) is not in the nation: run it by itself")
+        return tuple(sorted(value))
+
+    @field_validator("tau")
+    @classmethod
+    def _of_tables(cls, value: dict[str, int]) -> dict[str, int]:
+        if set(value) != set(TRUNCATED) or any(type(n) is not int or n < 1 for n in value.values()):
+            raise ValueError(f"give {', '.join(TRUNCATED)} a positive whole number each")
+        return value
+
+    @field_validator("budget")
+    @classmethod
+    def _of_queries(cls, value: dict[str, dict[str, Fraction]]) -> dict[str, dict[str, Fraction]]:
+        for table, of in value.items():
+            if table not in TABLES:
+                raise ValueError(f"there is no table {table!r}: they are {', '.join(TABLES)}")
+            known = [f"{r}_{g}" for r in REGION_LEVELS for g in TABLES[table].groups]
+            for key, cost in of.items():
+                if key not in known:
+                    raise ValueError(f"{table} has no query {key!r}: they are {', '.join(known)}")
+                if cost < 0:
+                    raise ValueError(f"{table}.{key} is {cost}: give 0 or more")
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class Residence:
+    """What the ledger calls the records, and what is measured of them."""
+
+    name: str
+    plan: Plan
+
+
+class SdhcSpec(Specification):
+    """The configuration of the S-DHC. That of a release names its states."""
+
+    title: ClassVar[str] = "the S-DHC"
+    remedy: ClassVar[str] = "its tables are in tables/, with intervals: read those"
+    of_a_machine: ClassVar[Any] = {"data": True}
+
+    run: SdhcRun
+    data: SdhcData = SdhcData()
+    sdhc: SdhcPart = SdhcPart()
+
+    def checked(self) -> Self:
+        part = self.sdhc
+        if part.mode == PHSAFE and part.relation == HOUSEHOLD:
+            raise SpecError(
+                'sdhc.relation: PHSafe protects a person: say "person", or mode = "tight"'
+            )
+        if not self.data.parameters:
+            self.universes  # noqa: B018  a budget that buys nothing, or none, is refused here
+        return self
+
+    def amended_by(self, given: Mapping[str, Any]) -> SdhcSpec:
+        """With some keys of ``[sdhc]`` replaced, checked. Raises :class:`SpecError`."""
+        part = SdhcPart.model_validate({**self.sdhc.model_dump(), **given})
+        data = self.data.model_copy(update={"parameters": ""})
+        return SdhcSpec(run=self.run, data=data, sdhc=part).checked()  # nothing cached is copied
+
+    def lacks_input(self, paths: Sequence[Any]) -> bool:
+        return not paths and not self.data.path
+
+    @property
+    def mechanism(self) -> Mechanism:
+        pure = self.sdhc.definition == "puredp"
+        return next(m for m in MECHANISMS.values() if m.pure == pure)
+
+    @property
+    def tau(self) -> dict[str, int]:
+        """By table, how many persons of an address it counts."""
+        if self.sdhc.mode == PHSAFE:
+            return dict(self.sdhc.tau)
+        most = self.sdhc.most
+        return {t: most.children if t in CHILDREN else most.persons for t in TRUNCATED}
+
+    @property
+    def name(self) -> str:
+        """What the ledger calls the records: by the unit of privacy."""
+        return f"{self.sdhc.relation}s"
+
+    @property
+    def measurements(self) -> tuple[PlannedMeasurement, ...]:
+        """Of each region level, the queries with a budget."""
+        part, found = self.sdhc, []
+        for level in REGION_LEVELS:
+            for table, group in queries():
+                cost = part.budget.get(table, {}).get(f"{level}_{group}", Fraction(0))
+                to = reach(table, group, self.tau, part.mode, part.relation)
+                if not cost or to is None:
+                    continue
+                found.append(
+                    PlannedMeasurement.priced(
+                        LEVELS[level],
+                        query(table, group),
+                        self.mechanism,
+                        Neighbours.UNBOUNDED,
+                        cost,
+                        stability=to.stability(self.mechanism),
+                    )
+                )
+        return tuple(found)
+
+    @cached_property
+    def universes(self) -> tuple[Residence]:
+        if not (draws := self.measurements):
+            raise SpecError(
+                "sdhc.budget: no query has a budget",
+                remedy="give some, or name PHSafe's config.json: data.parameters",
+            )
+        return (Residence(self.name, Plan(Neighbours.UNBOUNDED, draws)),)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The region levels with a query."""
+        there = {d.level for d in self.measurements}
+        return tuple(r for r in REGION_LEVELS if LEVELS[r] in there)
+
+    def regions(self, level: str) -> tuple[str, ...]:
+        """The regions of a level: of a release, or of a run that has read its input."""
+        return ("1",) if level == USA else self.sdhc.states
+
+    def events(self, level: str) -> tuple[Event, ...]:
+        """What a level draws. ``answers`` are those of one region."""
+        return tuple(
+            Event.of(d, self.name, len(self.regions(level)), len(columns(*d.query.split(" "))))
+            for d in self.measurements
+            if d.level == LEVELS[level]
+        )
+
+    @property
+    def tight_cost(self) -> Fraction:
+        """What the same noise costs by the tight sensitivities, with PHSafe's truncation."""
+        total = Fraction(0)
+        for d in self.measurements:
+            table, group = d.query.split(" ")
+            to = reach(table, group, self.tau, TIGHT)
+            assert to is not None
+            swap = (table, group) == ("PH1_num", "*")  # PHSafe truncates it: one comes, one goes
+            n = 2 if swap else to.stability(self.mechanism)
+            total += d.mechanism.cost(d.parameter, n)
+        return total
+
+    @property
+    def terms(self) -> Terms:
+        part = self.sdhc
+        says: tuple[str, ...] = (SAYS[part.relation], *_ALWAYS)
+        if part.mode == PHSAFE:
+            says += (
+                f"PHSafe pays for more than can happen: the same noise costs"
+                f" {self.mechanism.currency} {float(self.tight_cost):.6g} by tight sensitivities.",
+            )
+        return Terms(
+            self.mechanism,
+            Neighbours.UNBOUNDED,
+            part.delta,
+            tuple(LEVELS.values()),
+            {},
+            {self.name: ()},
+            changed={self.name: self._changes},
+            says=says,
+            differ=_DIFFER[part.relation],
+            neighbouring={self.name: lambda draws: _wide(record(draws, Neighbours.UNBOUNDED))},
+        )
+
+    def _changes(self, draws: Sequence[PlannedMeasurement]) -> list[Change]:
+        """One who moves changes two addresses, whose answers may differ in the same place: twice
+        the sum, and four times the square sum. Twice what PHSafe pays covers that, as
+        8 tau^2 <= 2 (2 tau + 2)^2."""
+        path = through(draws)
+        times = 2 if self.mechanism.pure or self.sdhc.mode == PHSAFE else 4
+        who = self.sdhc.relation
+        return [
+            Change("record", f"one {who} more or less" if who == PERSON else "one household replaced",
+                   _wide(differing(draws, [(path,)]))),
+            Change("record", f"a {who} that moves to another address",
+                   _wide(differing(draws, [(path,) * times]))),
+        ]  # fmt: skip
+
+
+def _wide(found: Differing) -> Differing:
+    """Several persons of one address can be in one answer."""
+    return tuple(replace(moves, wide=True) for moves in found)

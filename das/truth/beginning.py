@@ -1,0 +1,135 @@
+"""A run begins: what it is to measure is written down, subtree by subtree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.files import atomic
+from das.files.measurements import nmf
+from das.files.release import areas as areas_file
+from das.files.release import measured_spine as tree_file
+from das.files.release import spine as spine_file
+from das.files.release.adoption import adopt
+from das.files.run import run_directory, truth
+from das.files.run.run_directory import RunDirectory
+from das.model.confidential import Confidential
+from das.model.constraint import Constraint, summed
+from das.model.histogram import Histogram
+from das.model.not_private import marked
+from das.model.spine import Spine
+from das.model.subtrees import Subtrees
+from das.spec import RunSpec
+from das.truth.prepared import Prepared
+from das.truth.resume_state import ResumeState
+
+
+def begin(
+    spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: RunDirectory | None = None
+) -> None:
+    """Make the folder of a run, and write down what it is to measure, subtree by subtree. What
+    stops it here leaves nothing.
+
+    With a run that has ``measured`` the same, its measurements and its ledger are taken over:
+    nothing is left to draw."""
+    directory.create()
+    with directory.whole_or_nothing():
+        store(prepared, prepared.trees, directory)
+        _write_public(spec, prepared, directory, measured)
+        ResumeState.of(prepared).write(directory, spec.run.private)
+        digests = truth_digests(directory, [u.name for u in spec.universes])
+        taken = {"measured_in": measured.root.name} if measured is not None else {}
+        read = {"inputs": [asdict(s) for s in prepared.sources], "truth": digests}
+        atomic.write_json(directory.inputs, marked(read | taken, spec.run.private))
+
+
+class CountsOfSubtrees(Protocol):
+    """True counts of the lowest units of a tree, and how it is cut."""
+
+    @property
+    def spine(self) -> Spine: ...
+
+    @property
+    def subtrees(self) -> Subtrees: ...
+
+    def rows(self, universe: str, start: int, stop: int) -> Confidential[Histogram]: ...
+
+
+def store(prepared: CountsOfSubtrees, universes: Iterable[str], directory: RunDirectory) -> None:
+    """The true counts of each subtree in a file; of a tree without subtrees those of the upper
+    tree."""
+    ends = prepared.subtrees.lowest(prepared.spine).tolist()
+    parts = list(enumerate(pairwise(ends), 1)) or [(0, (0, len(prepared.spine.codes[-1])))]
+    for name in universes:
+        for i, (a, b) in parts:
+            truth.write(directory.truth_of(name, i), prepared.rows(name, a, b))
+
+
+def _write_public(
+    spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: RunDirectory | None
+) -> None:
+    """What a release rests on, but for its measurements; these, too, where they are
+    ``measured``."""
+    release, spine, subtrees = directory.release, prepared.spine, prepared.subtrees
+    atomic.write_text(release / "spec.toml", spec.dump())
+    spine_file.write(release / "spine.parquet", spine, subtrees)
+    if prepared.areas:
+        areas_file.write(release / areas_file.NAME, prepared.areas, spine, subtrees)
+    if measured is not None:
+        adopt(measured.release, release)
+        return
+    _write_constraints(spec, prepared, directory)
+    for name, tree in prepared.trees.items():
+        tree_file.write(directory.nmf(name) / tree_file.NAME, tree, spine, subtrees)
+
+
+def _write_constraints(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
+    """What is published exactly, part by part; of a tree that is not the published one also the
+    sums of what is of its lowest units (:func:`das.model.constraint.summed`), which the upper tree
+    has from its subtrees."""
+    subtrees, spine, level = prepared.subtrees, prepared.spine, prepared.subtrees.level
+    below, above = subtrees.levels(spine, 1), subtrees.levels(spine, 0)
+    for u in spec.universes:
+        tree, root = prepared.trees[u.name], directory.nmf(u.name)
+        home, told = tree.home_units(level, spine), dict[str, Constraint]()
+        for i in range(1, len(subtrees) + 1):
+            units = np.flatnonzero(
+                (home >= subtrees.units(i).start) & (home < subtrees.units(i).stop)
+            )
+            part = tree.spine.restricted(level, units)
+            own = prepared.stated_of(u.name, tree.spine.kept(level, units), below)
+            sums = [] if tree.alike else list(summed(own, part))
+            kept = [*own, *(c for c in sums if c.level in below)]
+            nmf.write_constraints(root, u.schema, part, kept, i, private=spec.run.private)
+            for c in (c for c in sums if c.level == level):
+                empty = np.zeros((len(home), c.bound.shape[1]), dtype=np.int64)
+                told.setdefault(c.name, replace(c, bound=empty))
+                told[c.name] = replace(c, bound=_put(told[c.name].bound, units, c.bound))
+        own = prepared.stated(u.name, above)
+        at_upper_tree = list(told.values())
+        if len(subtrees):
+            upper_tree = tree.spine.truncated(level)
+            sums = [*at_upper_tree, *summed(at_upper_tree, upper_tree)]
+        else:
+            upper_tree, sums = tree.spine, [] if tree.alike else list(summed(own, tree.spine))
+        nmf.write_constraints(
+            root, u.schema, upper_tree, [*own, *sums], 0, private=spec.run.private
+        )
+
+
+def _put(
+    bound: NDArray[np.int64], units: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    out = bound.copy()
+    out[units] = rows
+    return out
+
+
+def truth_digests(directory: RunDirectory, universes: Sequence[str]) -> dict[str, dict[str, str]]:
+    """What tells the true counts that are measured from any other, by universe."""
+    return {name: run_directory.file_digests(directory.truth_of(name).parent) for name in universes}

@@ -1,0 +1,262 @@
+"""A DHC that is cut into an upper tree and subtrees (:mod:`das.model.subtrees`): measured and
+estimated subtree by subtree, one universe after the other.
+
+    ask (each subtree) -> upper tree -> subtrees (each subtree)
+
+``ask`` says of the upper tree's lowest units what is measured below them
+(:mod:`das.estimate.upward`); the upper tree is estimated with that; each subtree goes on from its
+units of the upper tree down to the lowest level, and writes what it was answered and what it has
+estimated. Whoever estimates asks, so these tasks see the truth, each that of its subtree. An answer
+is a function of its coordinates: what is asked by two of them is the same
+(:mod:`das.noise.coordinates`).
+
+From what was measured the whole tree is estimated in one piece as well, with the same result:
+that is what ``das estimate --from`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.engine import Progress
+from das.engine.tasks import Answer, Engine, Task
+from das.errors import PrivacyError
+from das.estimate.outer import OuterEstimates, RefinedEstimates
+from das.estimate.upward import FromBelow, Upward
+from das.files import messages
+from das.files.messages import named, parted
+from das.files.run import made
+from das.files.run.ledger import LedgerFile, MeasuredPart
+from das.files.run.run_directory import RunDirectory
+from das.files.run.staged import perform
+from das.model.closed import Closed
+from das.model.histogram import Histogram
+from das.model.solution import Certificates
+from das.model.sparse_measurement import RecordingSource
+from das.release.dhc import OpenedDhc, open_dhc
+from das.release.work_files import Messages, WorkFiles, stage_tasks, subtrees_of
+from das.spec.dhc import DhcUniverse
+from das.truth.by_subtree import unaltered
+from das.truth.dhc_measuring import MeasuringDhc, answering, attempt_at, written
+from das.truth.histogram import upward
+from das.truth.on_demand import OnDemandMeasurement
+
+ASK, SUBTREES = "ask", "subtrees-dhc"
+Ints = NDArray[np.int64]
+
+
+def stage(of: str, u: DhcUniverse, attempt: int) -> str:
+    """A stage for the task store: of one universe, and of one attempt at it, for another attempt
+    has other answers."""
+    return f"{of}.{u.name}.{attempt}"
+
+
+def _message(root: Path, name: str, subtree: int) -> Path:
+    return WorkFiles(root).work / name / f"{subtree:05d}.npz"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SubtreeOracle(Closed):
+    """One universe of a subtree: what answers of the levels below the upper tree, and remembers
+    it."""
+
+    opened: OpenedDhc
+    u: DhcUniverse
+    by: OnDemandMeasurement
+    said: RecordingSource
+
+    @staticmethod
+    def of(root: Path, universe: str, subtree: int, attempt: int) -> SubtreeOracle:
+        """Raises :class:`PrivacyError` where this is not the attempt that the ledger has last,
+        :class:`ReleaseError` where the truth is not that which the run goes by."""
+        directory = RunDirectory(root)
+        opened, budget_book = (
+            open_dhc(directory.release, subtree),
+            LedgerFile(directory.ledger).entries,
+        )
+        u = opened.spec.universe(universe)
+        if attempt_at(u, opened.spine.levels, budget_book) != attempt:
+            raise PrivacyError(
+                f"{universe} are measured again: this attempt is given up",
+                where=directory.ledger,
+                remedy="resume the run: it says how to continue",
+            )
+        known = upward(unaltered(directory, universe, subtree), opened.spine)
+        by = answering(opened, u, known, directory, budget_book, _paid_before)
+        return SubtreeOracle(opened, u, by, RecordingSource(by))
+
+    @cached_property
+    def upward(self) -> Upward:
+        return self.opened.upward(self.said)
+
+    def known_below(self) -> Messages:
+        """What is known from below of the units of the upper tree (:class:`FromBelow`)."""
+        level, below, every = self.opened.cut.level, self.opened.levels[0], self.upward
+        queries = every.queries(below)
+        return (
+            {"only": every.only(level)}
+            | named("variance", {q: every.variance_below(level, q) for q in queries})
+            | named(
+                "sums", {q: every.sums_below(level, q) for q in queries if every.sums_all(below, q)}
+            )
+        )
+
+    def requests(self) -> Messages:
+        """What was asked, by level and query."""
+        return {
+            f"{level}:{m.query}": m.at
+            for level in self.opened.levels
+            for m in self.said.of(level)
+            if len(m.at)
+        }
+
+    def ask(self, asked: Mapping[str, Ints]) -> None:
+        """The same once more, so that it is in the files of the subtree."""
+        for name, at in asked.items():
+            level, _, query = name.partition(":")
+            self.said.answers(level, query, *np.divmod(at, self.said.shape(level, query)[1]))
+
+
+def _paid_before(level: str) -> None:
+    """The books are kept by who has sent the task: the ledger has every draw of the attempt
+    (:meth:`MeasuringDhc.pay_below`), or there is no noise for it."""
+    del level
+
+
+def _subtrees(task: Task) -> Iterable[tuple[int, SubtreeOracle]]:
+    _, universe, attempt = task.stage.split(".")
+    return ((i, SubtreeOracle.of(task.run, universe, i, int(attempt))) for i in subtrees_of(task))
+
+
+def ask(task: Task) -> Answer:
+    """What the subtrees of a partition say of the upper tree's lowest units."""
+    out = []
+    for number, subtree in _subtrees(task):
+        out.append(_message(task.run, task.stage, number))
+        messages.write(out[-1], subtree.known_below())
+    return made.of(task.run, out)
+
+
+def estimate_subtrees(task: Task) -> Answer:
+    """Estimate the subtrees of a partition, and write what they were answered. The answer says
+    which parts of the measurements have been written."""
+    directory, parts, said, out = RunDirectory(task.run), list[MeasuredPart](), [], list[Path]()
+    for number, subtree in _subtrees(task):
+        opened, u, lowest = subtree.opened, subtree.u, subtree.opened.spine.levels[-1]
+        given = messages.read(_given(task.run, task.stage, number))
+        subtree.ask(parted(given, "asked"))
+        homes = Histogram.of_arrays(parted(given, "homes")) if u.rests_on else None
+        above = opened.cut.level, Histogram.of_arrays(parted(given, "above"))
+        ties = opened.ties(u, homes, given["kinds"])
+        found = opened.refined(u, subtree.upward, opened.spine, ties, above=above)
+        parts += written(opened, u, subtree.said, subtree.by, directory)
+        said.append({level: asdict(c) for level, c in found.certificates.items()})
+        out.append(_message(task.run, task.stage, number))
+        messages.write(out[-1], found.counts[lowest].to_arrays())
+    out += [directory.release / f for p in parts for f in p.files]
+    return {"parts": [asdict(p) for p in parts], "subtrees": said} | made.of(task.run, out)
+
+
+def _given(root: Path, name: str, subtree: int) -> Path:
+    """What a subtree's estimation goes on from."""
+    return _message(root, f"{name}.given", subtree)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DhcSubtrees(Closed):
+    """The head of a run that is cut (:class:`das.truth.dhc_measuring.BelowUpperTree`)."""
+
+    opened: OpenedDhc
+    measuring: MeasuringDhc
+    root: Path
+    engine: Engine
+    size: int
+    pool: Executor
+    progress: Progress
+
+    def estimated(
+        self, u: DhcUniverse, source: RecordingSource, done: Mapping[str, OuterEstimates]
+    ) -> tuple[OuterEstimates, list[MeasuredPart]]:
+        opened, attempt = self.opened, self.measuring.pay_below(u)
+        tasks = partial(stage_tasks, WorkFiles(self.root), self.size)
+        perform(self.engine, ask, tasks(stage(ASK, u, attempt)), self.progress, confidential=True)
+        lower = _OfSubtrees(opened, self.root, u, attempt)
+        homes = opened.homes(u, done)
+        ties, upper_tree = opened.ties(u, homes), opened.own
+        every = opened.upward(source, upper_tree, lower.known_below())
+        found = opened.refined(u, every, upper_tree, ties, self.pool, self.progress)
+        name = stage(SUBTREES, u, attempt)
+        for subtree in range(1, len(opened.cut) + 1):
+            given = {"kinds": ties.able} | named("above", self._of(found.by_kind, subtree))
+            given |= named("asked", lower.requests(subtree))
+            if homes is not None:
+                given |= named("homes", self._of_lowest(homes, subtree))
+            messages.write(_given(self.root, name, subtree), given)
+        answers = perform(
+            self.engine, estimate_subtrees, tasks(name), self.progress, confidential=True
+        )
+        return self._joined(name, found, list(answers.values())), [
+            MeasuredPart(**part) for a in answers.values() for part in a["parts"]
+        ]
+
+    def _of(self, counts: Histogram, subtree: int) -> Messages:
+        """The rows of a subtree, of the upper tree's lowest units."""
+        units = self.opened.cut.units(subtree)
+        return counts.rows(units.start, units.stop).to_arrays()
+
+    def _of_lowest(self, counts: Histogram, subtree: int) -> Messages:
+        a, b = self.opened.cut.lowest(self.opened.spine)[[subtree - 1, subtree]].tolist()
+        return counts.rows(a, b).to_arrays()
+
+    def _joined(
+        self, name: str, upper_tree: RefinedEstimates, answers: list[Answer]
+    ) -> OuterEstimates:
+        """The whole, from its subtrees."""
+        subtrees = range(1, len(self.opened.cut) + 1)
+        parts = [Histogram.of_arrays(messages.read(_message(self.root, name, i))) for i in subtrees]
+        worst = dict(upper_tree.certificates)
+        for level, c in (p for a in answers for said in a["subtrees"] for p in said.items()):
+            worst[level] = worst.get(level, Certificates()).merge(Certificates.of(c))
+        return OuterEstimates(Histogram.concatenate(parts).upward(self.opened.spine), worst)
+
+
+class _OfSubtrees(Closed):
+    """What the subtrees of a universe tell the upper tree."""
+
+    def __init__(self, opened: OpenedDhc, root: Path, u: DhcUniverse, attempt: int) -> None:
+        self._opened, self._root, self._u, self._attempt = opened, root, u, attempt
+        self._open: dict[int, SubtreeOracle] = {}
+
+    def known_below(self) -> FromBelow:
+        """Joined from the messages of all."""
+        name, number = stage(ASK, self._u, self._attempt), len(self._opened.cut)
+        found = [messages.read(_message(self._root, name, i)) for i in range(1, number + 1)]
+        joined = {key: np.concatenate([f[key] for f in found]) for key in found[0]}
+        variance, sums = parted(joined, "variance"), parted(joined, "sums")
+        return FromBelow(joined["only"], variance, sums, self._answers)
+
+    def requests(self, subtree: int) -> Messages:
+        """What the upper tree has asked of it."""
+        return self._open[subtree].requests() if subtree in self._open else {}
+
+    def _answers(self, query: str, units: Ints, cells: Ints) -> NDArray[Any]:
+        """Of the only children of ``units``, each from its subtree."""
+        cut = self._opened.cut
+        home = np.searchsorted(cut.starts, units, side="right")
+        out = np.zeros(len(units))
+        for subtree in np.unique(home).tolist():
+            here, first = home == subtree, cut.units(subtree).start
+            if subtree not in self._open:
+                self._open[subtree] = SubtreeOracle.of(
+                    self._root, self._u.name, subtree, self._attempt
+                )
+            every = self._open[subtree].upward
+            out[here] = every.answers_of_only(cut.level, query, units[here] - first, cells[here])
+        return out

@@ -1,0 +1,75 @@
+"""The source of the noise of a run: the one that its configuration asks for, and that its ledger
+knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from das.errors import PrivacyError
+from das.files.run import noise_key
+from das.files.run.ledger import Entries, StageKey
+from das.files.run.run_directory import RunDirectory
+from das.noise import entropy
+from das.noise.entropy import Entropy
+from das.spec.parts import Run
+from das.spec.specification import PlannedRecords
+
+
+class Measuring(Protocol):
+    """What a run is to measure: a configuration, or the parameters of population groups."""
+
+    @property
+    def run(self) -> Run: ...
+
+    @property
+    def universes(self) -> Sequence[PlannedRecords]: ...
+
+
+def source_of(spec: Measuring, directory: RunDirectory) -> Entropy | None:
+    """The source that the configuration asks for; a seed makes the run repeatable and not private.
+    None where it follows from a run key, and there is none: before a run has begun, or when it has
+    measured everything."""
+    if spec.run.seed is not None:
+        return entropy.seeded(spec.run.seed)
+    if spec.run.entropy != "keyed":
+        return entropy.kernel() if spec.run.entropy == "kernel" else entropy.system()
+    key = noise_key.read(directory.noise_key)
+    return None if key is None else entropy.keyed(key.open("the noise follows from it"))
+
+
+def new_source(directory: RunDirectory) -> Entropy:
+    return entropy.keyed(noise_key.create(directory.noise_key).open("the noise follows from it"))
+
+
+def noise_of(spec: Measuring, directory: RunDirectory) -> Entropy:
+    """The source of a run whose books are open: whoever measures reads the run key from its
+    file.
+    """
+    source = source_of(spec, directory)
+    if source is None:
+        raise PrivacyError(
+            "there is no run key", where=directory.confidential, remedy="resume the run"
+        )
+    return source
+
+
+def noise_for(
+    stages: Iterable[StageKey], budget_book: Entries, spec: Measuring, directory: RunDirectory
+) -> Entropy:
+    """The same for who measures these ``stages``, as often drawn as these ``budget_book`` say.
+
+    Raises:
+        PrivacyError: the key is not the one that the last attempt at a stage goes by. A task that
+            outlives its run has the number of one attempt, and finds the key of a later one: what
+            follows from both is a draw that no line of the ledger counts.
+    """
+    source, last = noise_of(spec, directory), budget_book.last()
+    for stage in stages:
+        if stage not in last or last[stage].key != source.key_mark:
+            raise PrivacyError(
+                f"the run key is not the one that {stage[0]} at {stage[1]} is measured by",
+                where=directory.ledger,
+                remedy="resume the run: it says what is lost, and how to continue",
+            )
+    return source

@@ -1,0 +1,95 @@
+"""A run of the S-DHC compared with the truth: what is published against everybody, also those whom
+truncation leaves out. For ``confidential/evaluation/errors.csv``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
+from typing import Any
+
+import numpy as np
+
+from das.files import atomic
+from das.files.csv_text import write_rows
+from das.files.run.run_directory import RunDirectory
+from das.model.not_private import marked_rows
+from das.model.sdhc.published import CellEstimate, PublishedCell, published
+from das.model.sdhc.tables import EXCESS, GROUPS, STATE, USA, column
+from das.release.sdhc import OpenedSdhc
+from das.truth.sdhc_run import Ints, everybody
+
+_Key = tuple[str, str, str]
+
+
+def assess(
+    opened: OpenedSdhc, found: Iterable[CellEstimate], directory: RunDirectory
+) -> list[dict[str, Any]]:
+    """Write the errors, and return them: a row for each level, table and group of iterations, of
+    its measurements and of what is published. ``inside``: how many intervals hold the truth."""
+    truth, rows = _regions(opened, everybody(opened.spec, directory)), list[dict[str, Any]]()
+    noisy = [e for m in opened.measured for e in _measured(m.regions, m.values, m.variance)]
+    for source, every in (("measured", noisy), ("published", found)):
+        by: dict[_Key, list[tuple[float, bool | None]]] = {}
+        for e in every:
+            true = _true(truth[e.region], e.cell)
+            if e.cell.table == EXCESS or e.value is None or true is None:
+                continue
+            of = next(g for g, iterations in GROUPS.items() if e.cell.iteration in iterations)
+            inside = None if e.low is None or e.high is None else e.low <= true <= e.high
+            level = USA if e.region == "1" else STATE
+            by.setdefault((level, e.cell.table, of), []).append((e.value - true, inside))
+        rows += [_row(source, key, errors) for key, errors in by.items()]
+    _write(opened, rows, directory)
+    return rows
+
+
+def _write(opened: OpenedSdhc, rows: Sequence[Mapping[str, Any]], directory: RunDirectory) -> None:
+    shown, text = marked_rows(rows, opened.spec.run.private), StringIO()
+    lines = [list(r.values()) for r in shown]
+    write_rows(text, [list(shown[0]) if shown else [], *lines])
+    atomic.write_text(directory.errors_of(opened.spec.name), text.getvalue(), 0o600)
+
+
+def _row(source: str, key: _Key, errors: Sequence[tuple[float, bool | None]]) -> dict[str, Any]:
+    found = np.array([e for e, _ in errors])
+    held = [inside for _, inside in errors if inside is not None]
+    return {
+        "level": key[0],
+        "table": key[1],
+        "iterations": key[2],
+        "source": source,
+        "n": len(found),
+        "mae": round(float(np.abs(found).mean()), 4),
+        "rmse": round(float(np.sqrt((found**2).mean())), 4),
+        "bias": round(float(found.mean()), 4),
+        "inside": round(sum(held) / len(held), 4) if held else "",
+    }
+
+
+def _regions(opened: OpenedSdhc, exact: Ints) -> dict[str, Ints]:
+    states = opened.spec.sdhc.states
+    return {"1": exact.sum(axis=0), **dict(zip(states, exact, strict=True))}
+
+
+def _measured(
+    regions: Sequence[str], values: Ints, variance: np.ndarray[Any, Any]
+) -> Iterator[CellEstimate]:
+    """Published cells as sums of measurements alone."""
+    for cell in published():
+        every = [cell.above, *([cell.below] if cell.below else [])]
+        if not all(np.isfinite(variance[_at(*s, cell.iteration)]).all() for s in every):
+            continue
+        for region, found in zip(regions, values, strict=True):
+            yield CellEstimate(region, cell, _true(found, cell), None, None, None, None)
+
+
+def _at(table: str, cells: Sequence[int], iteration: str) -> list[int]:
+    return [column(table, iteration, c) for c in cells]
+
+
+def _true(found: Ints, cell: PublishedCell) -> float | None:
+    above = float(found[_at(*cell.above, cell.iteration)].sum())
+    if cell.below is None:
+        return above
+    below = float(found[_at(*cell.below, cell.iteration)].sum())
+    return above / below if below > 0 else None

@@ -1,0 +1,175 @@
+"""A run of the S-DHC, as far as it sees the truth: records to true answers, and to noisy ones.
+
+True answers are few (204 of a region), so a run keeps these, and no records. A level of regions is
+a stage of the ledger, in one part."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.accounting.document import OwnStatement
+from das.accounting.statement import statement
+from das.errors import PrivacyError, UserError
+from das.files import atomic
+from das.files.run import run_directory
+from das.files.run.ledger import LedgerFile, MeasuredPart
+from das.files.run.run_directory import RunDirectory
+from das.files.sdhc import measurements
+from das.files.sdhc.records import records
+from das.model.confidential import Confidential
+from das.model.ledger import Event
+from das.model.not_private import marked
+from das.model.sdhc.measured import MeasuredRegions, variances
+from das.model.sdhc.sensitivity import PERSON, PHSAFE
+from das.model.sdhc.tables import TRUNCATED, USA, columns
+from das.noise import entropy
+from das.noise.entropy import Entropy
+from das.noise.label import ChunkLabel, encoded
+from das.noise.samplers import SAMPLERS, VERSION
+from das.release.seal import seal
+from das.spec import SdhcSpec
+from das.spec.sdhc import LEVELS
+from das.truth.bookkeeping import BudgetBook, StagePlan
+from das.truth.run_noise import noise_for
+from das.truth.sdhc_counts import counts
+
+Ints = NDArray[np.int64]
+
+
+def begin(spec: SdhcSpec, folder: Path, directory: RunDirectory) -> SdhcSpec:
+    """Read the records, and make the folder of a run with what it is to measure. Returns the
+    specification with the states that there are."""
+    part = spec.sdhc
+    found, sources = records(folder, part.states, strict=part.mode != PHSAFE)
+    people = found.open("to count them")
+    spec = spec.amended_by({"states": people.addresses.states})
+    truth = counts(people, part.mode, part.relation, spec.tau)
+    whole = counts(people, PHSAFE, PERSON, dict.fromkeys(TRUNCATED, len(people.residents) + 1))
+    for d in spec.measurements:
+        SAMPLERS[d.mechanism.name].refuse(d.parameter)
+    directory.create()
+    with directory.whole_or_nothing():
+        atomic.write_text(directory.release / "spec.toml", spec.dump())
+        kept = {"states": spec.sdhc.states, "answers": truth.tolist(), "whole": whole.tolist()}
+        atomic.write_json(_truth(directory, spec), kept, 0o600)
+        inputs = [asdict(s) for s in sources]
+        atomic.write_json(
+            directory.inputs,
+            marked({"inputs": inputs, "truth": _digests(directory, spec)}, spec.run.private),
+        )
+    return spec
+
+
+def numbers(spec: SdhcSpec, folder: Path) -> dict[str, Any]:
+    """What a curator wants to know of a folder before a run; confidential."""
+    part = spec.sdhc
+    people = records(folder, part.states, strict=part.mode != PHSAFE)[0].open("to count them")
+    total = list(columns("PH7", "*"))
+    kept = counts(people, part.mode, part.relation, spec.tau)[:, total].sum()
+    whole = counts(people, PHSAFE, PERSON, dict.fromkeys(TRUNCATED, len(people.residents) + 1))
+    return {
+        "persons": len(people.residents),
+        "addresses": len(people.addresses),
+        "states": list(people.addresses.states),
+        "left out": int(whole[:, total].sum() - kept),
+    }
+
+
+def check_same(spec: SdhcSpec, directory: RunDirectory) -> None:
+    """Raises :class:`UserError` where the run began with another configuration."""
+    began = run_directory.read_text(directory.release / "spec.toml", "specification")
+    states = tuple(run_directory.read_json(_truth(directory, spec))["states"])
+    asked = spec.sdhc.states
+    if spec.amended_by({"states": states}).dump() != began or (asked and not {*asked} >= {*states}):
+        raise UserError(
+            "the run began with another configuration",
+            where=directory.root,
+            remedy="resume with the one that it began with, or start another run in a new folder",
+        )
+
+
+def measure(spec: SdhcSpec, directory: RunDirectory, accept_spent: bool) -> OwnStatement:
+    """Noisy measurements and their statement; what has been measured, stands."""
+    due = {(spec.name, LEVELS[r]): StagePlan(spec.events(r), (0,)) for r in spec.levels}
+    budget_book = BudgetBook.of(spec, due, directory, _digests(directory, spec), accept_spent)
+    truth = Confidential(true_answers(spec, directory))
+    for level in spec.levels:
+        stage = (spec.name, LEVELS[level])
+        budget_book.begin(stage)
+        if not budget_book.missing(stage):
+            continue
+        source, number = (
+            noise_for([stage], budget_book.entries, spec, directory),
+            budget_book.number(stage),
+        )
+        if source.key_mark is None and not directory.claim(*stage, 0, number):
+            raise PrivacyError(
+                "it may have been drawn, and its noise cannot be drawn again",
+                where=f"{stage[1]} of the S-DHC",
+                remedy="continue with --resume --accept-spent, which charges it a second time",
+            )
+        mark, found = noisy(spec, level, truth, source, number)
+        path = measurements.path(directory.nmf(spec.name), level)
+        measurements.write(path, found, spec.run.private)
+        name = path.relative_to(directory.release).as_posix()
+        digest = {name: run_directory.file_digest(path)}
+        budget_book.acknowledge([MeasuredPart(*stage, 0, mark, digest)])
+    name, private = entropy.stated(spec.run.entropy, spec.run.seed)
+    said = statement(spec.terms, budget_book.close(), (), name, private)
+    return seal(
+        directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files()
+    )
+
+
+def noisy(
+    spec: SdhcSpec, level: str, truth: Confidential[Ints], source: Entropy, number: int = 1
+) -> tuple[str, MeasuredRegions]:
+    """The answers of a level with their noise, and the name of the stream of it. Draws are in the
+    ledger before this is called.
+
+    Each draw adds independent noise to all of its answers, whatever they are: which answers there
+    are follows from the plan and the list of states."""
+    regions, events = spec.regions(level), spec.events(level)
+    exact = truth.open("to add noise to it")
+    values = exact.sum(axis=0, keepdims=True) if level == USA else exact.copy()
+    if len(values) != len(regions):
+        raise PrivacyError("these are not the answers of these regions", where=level)
+    ends = regions[0].encode(), regions[-1].encode()
+    plan = encoded(spec.digest, *(f"{e.query} {e.parameter}" for e in events))
+    label = ChunkLabel(spec.name, LEVELS[level], number, *ends, plan, VERSION, values.tobytes())
+    noise = source.chunk(label)
+    for event in events:
+        at = list(columns(*event.query.split(" ")))
+        values[:, at] += _noise(event, (len(regions), len(at)), noise)
+    variance = variances(events)
+    values[:, ~np.isfinite(variance)] = 0  # what is not measured is not there
+    return source.mark(label), MeasuredRegions(level, regions, values, variance)
+
+
+def _noise(event: Event, shape: tuple[int, int], noise: Entropy) -> Ints:
+    sampler = SAMPLERS[event.mechanism.name]
+    return sampler.sample(event.parameter, shape[0] * shape[1], noise).reshape(shape)
+
+
+def true_answers(spec: SdhcSpec, directory: RunDirectory) -> Ints:
+    """What a run keeps of its records: answers by state."""
+    return np.array(run_directory.read_json(_truth(directory, spec))["answers"], dtype=np.int64)
+
+
+def everybody(spec: SdhcSpec, directory: RunDirectory) -> Ints:
+    """The same without truncation: what a run is compared with, and never measured."""
+    return np.array(run_directory.read_json(_truth(directory, spec))["whole"], dtype=np.int64)
+
+
+def _truth(directory: RunDirectory, spec: SdhcSpec) -> Path:
+    return directory.truth_of(spec.name).with_name("answers.json")
+
+
+def _digests(directory: RunDirectory, spec: SdhcSpec) -> dict[str, dict[str, str]]:
+    path = _truth(directory, spec)
+    return {spec.name: {path.name: run_directory.file_digest(path)}}

@@ -1,0 +1,143 @@
+"""What check, plan and run say of measurements that buy nothing."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from das.cli import redundant
+from das.release.opened import open_release
+from das.spec.redundant import redundant_by_trees
+from tests.commands import Commands, Das
+from tests.worlds import ROOT, Worlds
+
+PLAIN = ("--set", "geography.spine=tabulation")
+TAKES = "persons: total at State takes 32.35 % of rho and buys nothing"
+KNOWN = ": total is published exactly at State"
+SPARE = ". `das plan configs/pl94-2010.toml --optimise TARGETS.toml --spare` spends it anew"
+
+
+@pytest.fixture
+def check(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> Das:
+    monkeypatch.chdir(ROOT)
+    return commands.named("check")
+
+
+def about(said: tuple[int, str, str], word: str = "nothing:") -> list[str]:
+    """The lines on standard output that tell of such draws."""
+    code, out, err = said
+    assert (code, err) == (0, "")
+    return [
+        line
+        for line in out.splitlines()
+        if line.startswith(("persons", "housing", "farms")) and word in line
+    ]
+
+
+def test_check_tells_what_the_state_total_takes_and_what_to_do(check: Das) -> None:
+    assert about(check("configs/pl94-2010.toml", *PLAIN)) == [TAKES + KNOWN + SPARE]
+
+
+def test_plan_tells_it_below_its_tables(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    said = commands.named("plan")("configs/pl94-2010.toml", *PLAIN, "--coverage", "0.95")
+    assert about(said) == [TAKES + KNOWN + SPARE]
+    assert not about(
+        commands.named("plan")("configs/pl94-2010.toml", *PLAIN, "--universe", "housing")
+    )
+
+
+@pytest.mark.parametrize("change", ["constraints.total=US", "budget.queries.State={detailed='1'}"])
+def test_nothing_is_told_where_every_draw_buys_something(check: Das, change: str) -> None:
+    """Only the nation's total is exact, and it is not measured; the states', and they are not
+    measured.
+    """
+    assert (
+        about(
+            check(
+                "configs/pl94-2010.toml",
+                *PLAIN,
+                "--set",
+                change,
+                "--set",
+                "estimation.passes.State=[['*']]",
+            )
+        )
+        == []
+    )
+    out = check(
+        "configs/pl94-2010.toml",
+        *PLAIN,
+        "--set",
+        change,
+        "--set",
+        "estimation.passes.State=[['*']]",
+        "--json",
+    )[1]
+    assert json.loads(out)["redundant"] == []
+
+
+def test_of_several_levels_each_has_a_line_and_the_last_the_remedy(check: Das) -> None:
+    lines = about(check("configs/pl94-2010.toml", *PLAIN, "--set", "constraints.total=County"))
+    assert lines == [
+        f"{TAKES}: total is published exactly at County, and so above it",
+        "persons: total at County takes 8.321 % of rho and buys nothing: total is published exactly"
+        " at County" + SPARE,
+    ]
+
+
+def test_as_json_it_is_exact(check: Das) -> None:
+    (told,) = json.loads(
+        check("configs/pl94-2010.toml", *PLAIN, "--set", "budget.rho=1", "--json")[1]
+    )["redundant"]
+    share = Fraction(1440, 4099) * Fraction(3773, 4097)
+    assert told.pop("share") == pytest.approx(float(share), rel=1e-12)
+    assert told == {
+        "universe": "persons",
+        "level": "State",
+        "query": "total",
+        "rho": str(share),
+        "known": {"level": "State", "query": "total"},
+        "everywhere": True,
+        "units": None,
+        "of": None,
+    }
+
+
+def test_on_an_optimised_spine_it_is_told_where_without_a_tree_and_where_with_one(
+    check: Das,
+) -> None:
+    (line,) = about(check("configs/pl94-2010.toml"), "buys nothing")
+    assert line.startswith(
+        f"{TAKES} in a State that is one unit of the tree{KNOWN}. One that is two units"
+    )
+    assert "--optimise" not in line
+    classes = json.loads(check("configs/pl94-2010.toml", "--json")[1])["redundant"]
+    assert {c.get("class") for c in classes} == {
+        None,
+        *(f"State to {x}" for x in ("County", "Tract", "Block_Group", "Block")),
+    }
+    assert not any(c["everywhere"] for c in classes)
+
+
+def test_with_data_it_is_told_in_how_many_units(check: Das, worlds: Worlds) -> None:
+    """Of the three states two are in two units."""
+    (line,) = about(
+        check("configs/pl94-2010.toml", "--data", worlds.data("shipped")), "buys nothing"
+    )
+    assert (
+        line
+        == f"{TAKES} in 1 of the 5 units that it measures{KNOWN}; the others are parts of places"
+    )
+
+
+def test_a_run_says_what_its_draws_have_bought(worlds: Worlds) -> None:
+    opened = open_release(
+        worlds.run("run.seed=1", "geography.spine=tabulation", data="one thousand") / "release"
+    )
+    lines = redundant.lines(redundant_by_trees(opened.run, opened.trees, opened.spine))
+    assert lines == [TAKES.replace("takes", "took").replace("buys", "bought") + KNOWN]

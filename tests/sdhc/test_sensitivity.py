@@ -1,0 +1,110 @@
+"""Tight sensitivities, by exhaustion: every household of a few kinds of persons, every unit record,
+both relations. No query reaches further than its table says, and nearly all reach that far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from das.model.mechanisms import MECHANISMS
+from das.model.sdhc.records import Addresses, Residents, SdhcRecords
+from das.model.sdhc.sensitivity import HOUSEHOLD, PERSON, TIGHT, reach
+from das.model.sdhc.tables import CHILDREN, EXCESS, TRUNCATED, columns, queries
+from das.truth.sdhc_counts import counts
+
+Ints = NDArray[np.int64]
+GAUSSIAN, GEOMETRIC = MECHANISMS["discrete-gaussian"], MECHANISMS["geometric"]
+#: Age, origin, race, relationship: two ages, two races; families and others.
+PEOPLE = [
+    (40, 1, 1, 20),
+    (40, 1, 2, 21),
+    (5, 1, 1, 25),
+    (5, 2, 2, 25),
+    (3, 1, 1, 30),
+    (40, 1, 1, 34),
+]
+#: HHT, HHT2, CPLT of households with own children, or nobody; race, origin, tenure.
+KINDS = [(1, 1, 1), (5, 3, 3), (3, 6, 5)]
+UNITS = [((0, 0, 0), 0, 0, 0), *product(KINDS, [1, 2], [1], [1]), *product(KINDS, [1, 2], [2], [3])]
+MOST = 100
+
+
+def tallied(
+    relation: str, tau: Mapping[str, int], mafid: int, size: int
+) -> dict[tuple[int, ...], Ints]:
+    """By household, as numbers of kinds of persons, its answers with each unit record. Each is its
+    own state."""
+    homes = [
+        h for n in range(size + 1) for h in combinations_with_replacement(range(len(PEOPLE)), n)
+    ]
+    each = [(h, u) for h in homes for u in UNITS]
+    rows = []
+    for start in range(0, len(each), MOST):
+        some = each[start : start + MOST]
+        units = np.array([[*kind, race, hisp, ten] for _, (kind, race, hisp, ten) in some], np.int8)
+        who = [(i, *PEOPLE[p]) for i, (h, _) in enumerate(some) for p in h]
+        people = np.array(who or np.zeros((0, 5)), np.int64).reshape(-1, 5)
+        one = np.ones(len(some), np.int8)
+        a = Addresses(
+            tuple(map(str, range(len(some)))),
+            np.full(len(some), mafid, np.int32),
+            np.arange(len(some), dtype=np.int8),
+            2 * one, units[:, 4], units[:, 3], units[:, 5], units[:, 0], units[:, 1], units[:, 2],
+        )  # fmt: skip
+        p = people.astype(np.int8)
+        residents = Residents(people[:, 0].astype(np.int32), np.full(len(p), 3, np.int8), *p.T[1:])
+        rows.append(counts(SdhcRecords(a, residents), TIGHT, relation, tau))
+    answers = np.concatenate(rows).reshape(len(homes), len(UNITS), -1)
+    return dict(zip(homes, answers, strict=True))
+
+
+def distances(x: Ints, y: Ints) -> tuple[int, int]:
+    """The largest square sum and sum of differences, of any two rows."""
+    d = np.abs(np.unique(x, axis=0)[:, None] - np.unique(y, axis=0)[None])
+    return int((d**2).sum(axis=2).max()), int(d.sum(axis=2).max())
+
+
+def largest(homes: dict[tuple[int, ...], Ints], at: list[int], relation: str) -> tuple[int, int]:
+    if relation == HOUSEHOLD:
+        every = np.concatenate([a[:, at] for a in homes.values()])
+        return distances(every, every)
+    found = [
+        distances(a[:, at], homes[more][:, at])
+        for h, a in homes.items()
+        for p in range(len(PEOPLE))
+        if (more := tuple(sorted((*h, p)))) in homes
+    ]
+    return max(f for f, _ in found), max(s for _, s in found)
+
+
+@pytest.mark.parametrize("relation", [PERSON, HOUSEHOLD])
+@pytest.mark.parametrize(("tau", "children", "size"), [(1, 1, 3), (2, 2, 4), (2, 1, 3)])
+def test_no_query_reaches_further(relation: str, tau: int, children: int, size: int) -> None:
+    most = {t: children if t in CHILDREN else tau for t in TRUNCATED}
+    worlds = [tallied(relation, most, m, size) for m in (100_000_001, 345_678_901)]
+    loose = []
+    for table, group in queries():
+        if (to := reach(table, group, most, TIGHT, relation)) is None:
+            assert (table, relation) == (EXCESS, HOUSEHOLD)
+            continue
+        found = [largest(w, list(columns(table, group)), relation) for w in worlds]
+        squares, sums = max(f for f, _ in found), max(s for _, s in found)
+        assert squares <= to.stability(GAUSSIAN)
+        assert sums <= to.stability(GEOMETRIC)
+        if squares < to.stability(GAUSSIAN):
+            loose.append((table, group))
+    assert loose == []
+
+
+def test_the_program_pays_for_more() -> None:
+    tau = dict.fromkeys(TRUNCATED, 10)
+    program = reach("PH7", "*", tau, "phsafe")
+    tight = reach("PH7", "*", tau, TIGHT)
+    assert program is not None
+    assert tight is not None
+    assert (program.stability(GAUSSIAN), tight.stability(GAUSSIAN)) == (484, 200)
+    assert (program.stability(GEOMETRIC), tight.stability(GEOMETRIC)) == (22, 20)

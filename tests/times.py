@@ -1,0 +1,62 @@
+"""Where the processor time of the tests goes, by file: ``make test-times``.
+
+Wall clock says little of a machine that others use. What is counted is this process and those that
+it started and that have ended: a run or a fixture that many tests share is counted where it is
+asked for first, so a file can be dearer or cheaper by that from one time to the next."""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter
+from collections.abc import Generator
+
+import pytest
+
+#: How many files and tests are named.
+FILES, TESTS = 40, 20
+
+
+def processor_seconds() -> float:
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+class Times:
+    """Of each test, by its name: told by the process that ran it, summed up by the one that
+    reports.
+    """
+
+    def __init__(self) -> None:
+        self.since = processor_seconds()
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logstart(self) -> None:
+        self.since = processor_seconds()  # what came before is no test: looking for all of them
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """At the end of each part of a test: setting up, calling, tearing down."""
+        report = yield
+        before, self.since = self.since, processor_seconds()
+        report.processor_seconds = self.since - before
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] += report.processor_seconds
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        files: Counter[str] = Counter()
+        for name, seconds in self.seconds.items():
+            files[name.partition("::")[0]] += seconds
+        told = files.total(), len(self.seconds)
+        terminalreporter.section("processor time")
+        terminalreporter.line(f"{told[0] / 60:.1f} minutes of {told[1]} tests, and of them seconds")
+        for most in (files.most_common(FILES), self.seconds.most_common(TESTS)):
+            for name, seconds in most:
+                terminalreporter.line(f"{seconds:8.1f}  {name}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Times(), "processor times")
