@@ -128,7 +128,8 @@ def counts(
     become intervals (:mod:`das.replicates.rules`); ``together``: such that those of all areas hold
     at once. Raises :class:`InputError` for a coverage that is none."""
     check_coverage(coverage)
-    said = partial(_said, source.rests, coverage=coverage, rule=rule, together=together)
+    earlier = source.keeps_earlier_counts
+    said = partial(_said, earlier, coverage=coverage, rule=rule, together=together)
     plain = [a for a in asked if isinstance(a, Statistic)]
     needed = [*plain, *(s for a in asked if isinstance(a, ComputedStatistic) for s in a.counts)]
     found: dict[str, AreaColumn] = {}
@@ -150,12 +151,12 @@ def counts(
     )
 
 
-def _said(rests: bool, value: NDArray[Any], again: NDArray[Any], **how: Any) -> ReplicatedValues:
-    """What replicates say. Where they ``rest`` on counts of an earlier release, a value on which
-    all agree is not covered: it follows from those.
+def _said(earlier: bool, value: NDArray[Any], again: NDArray[Any], **how: Any) -> ReplicatedValues:
+    """What replicates say. Where all keep the counts of an ``earlier`` release, a value on which
+    they agree is not covered: it follows from those counts.
     """
     told = ReplicatedValues.of(value, again, **how)
-    return replace(told, covered=told.errors.second > 0) if rests else told
+    return replace(told, covered=told.errors.second > 0) if earlier else told
 
 
 def _columns(

@@ -43,7 +43,7 @@ class DhcReplicates(ReleaseSource):
             " above the block."
         ),
     )
-    rests_on = True
+    keeps_earlier_counts = True
 
     opened: OpenedDhc
 

@@ -242,7 +242,9 @@ class _Writing:
             if bounds is not None and found[0].units < len(bounds):
                 bounds = bounds.part(first, first + found[0].units)
             exact = self.of.exact(self.universe, table, level)
-            counts = ReplicatedCounts(table, found, above, parent, bounds, exact, self.of.rests)
+            counts = ReplicatedCounts(
+                table, found, above, parent, bounds, exact, self.of.keeps_earlier_counts
+            )
             for start, part in counts.intervals(self.asked.coverage, self.asked.rule):
                 at = first + start
                 writer.add(self.codes[depth][at : at + len(part.value)], part)

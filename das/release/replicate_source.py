@@ -105,7 +105,7 @@ class ReplicateSource:
     #: What must stand beside the intervals, too.
     beside: ClassVar[tuple[str, ...]] = ()
     #: Whether counts of an earlier release are the same in all replicates.
-    rests: ClassVar[bool] = False
+    keeps_earlier_counts: ClassVar[bool] = False
 
     spine: Spine
     tables: tuple[tuple[Universe, Table], ...]

@@ -40,7 +40,7 @@ class ReplicatedCounts(Frozen):
     parent: Ints
     bounds: LevelBounds | None = None
     exact: Mask | None = None  #: columns that are known exactly where there are no bounds
-    rests: bool = False  #: whether counts of an earlier release are the same in all
+    keeps_earlier_counts: bool = False  #: whether counts of an earlier release are the same in all
 
     def intervals(self, coverage: float, rule: str) -> Iterator[tuple[int, CountedIntervals]]:
         """In the order of the units, from which one on. By the rule that holds by true value, the
@@ -57,7 +57,7 @@ class ReplicatedCounts(Frozen):
             if by_truth:
                 made = by_truth.widened(made, self._shown(0, start, stop), able)
                 made = made if limits is None else made.clipped(*limits)
-            basis = bases(spread, ~able, rests=self.rests)
+            basis = bases(spread, ~able, earlier=self.keeps_earlier_counts)
             yield start, CountedIntervals(value, spread, made, basis)
 
     def limits(self, start: int, stop: int) -> tuple[Ints, Ints] | None:

@@ -262,10 +262,12 @@ def interval(
     return whole if within is None else whole.clipped(*within)
 
 
-def bases(errors: ReplicateErrors, certain: NDArray[np.bool_], *, rests: bool) -> NDArray[np.int8]:
-    """Of counts with these errors. ``certain``: where a count is known exactly; ``rests``: the
-    release rests on counts of an earlier one.
+def bases(
+    errors: ReplicateErrors, certain: NDArray[np.bool_], *, earlier: bool
+) -> NDArray[np.int8]:
+    """Of counts with these errors. ``certain``: where a count is known exactly; ``earlier``: all
+    replicates keep the counts of an earlier release.
     """
-    if not rests:
+    if not earlier:
         return np.where(certain, EXACT, REPLICATES).astype(np.int8)
     return np.select([certain, errors.second == 0], [EXACT, NOT_COVERED], GIVEN).astype(np.int8)
