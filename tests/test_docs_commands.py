@@ -59,6 +59,7 @@ GIVEN = {
 #: Said in addition, before what is printed, where the reader may wait, and a test should not.
 SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=false"]
 BRIEF = {
+    "run sdhc-2020": ["--quiet"],
     "run": SMALL,
     "sweep": SMALL,
     "estimate": SMALL[:3],
