@@ -88,14 +88,20 @@ def _meant(name: str, found: Sequence[NamedPlace]) -> NamedPlace:
     best = whole or short or list(found)
     if len(best) > 1:
         raise UserError(
-            f"{len(best):,} places are called so: {_listed(best)}",
+            f"{len(best):,} places have this name: {_listed(best)}",
             where=f"--name {name}",
-            remedy=(
-                f"name it by its GEOID, such as --name {best[0].geoid or best[0].code}, or give its"
-                " level or kind as well"
-            ),
+            remedy=_remedy(best),
         )
     return best[0]
+
+
+def _remedy(best: Sequence[NamedPlace]) -> str:
+    """How to name one of several places: by its GEOID, if no other of them has it."""
+    first = best[0]
+    geoid = first.geoid or first.code
+    if [p.geoid or p.code for p in best].count(geoid) > 1:
+        return f"give its level or kind as well, such as {first.level}"
+    return f"name it by its GEOID, such as --name {geoid}, or give its level or kind as well"
 
 
 def areas_called(
