@@ -1,9 +1,8 @@
-"""The input of the DHC: linked records to histograms over the tree of an earlier
-release.
+"""The input of the DHC: linked records become histograms over the tree of an earlier release.
 
-What is taken over from that release is public. What of the records must agree with it is what is
-published exactly, there and here: the blocks, their housing units, and that there is a facility of
-group quarters where somebody lives in one."""
+Everything taken over from that release is public. The records must agree with it in what both
+releases publish exactly: the blocks, their housing units, and a facility of group quarters in each
+block where somebody lives in one."""
 
 from __future__ import annotations
 
@@ -49,8 +48,8 @@ _NAME = "constraints.from must name a redistricting release of persons and housi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreparedDhc(Closed):
-    """The tree of the earlier release, what is ``fixed`` of persons and units, and by universe the
-    true counts of the lowest units. ``spec`` names the earlier release."""
+    """The tree of the earlier release, the ``fixed`` counts of persons and units, and the true
+    counts of the lowest units by universe. ``spec`` names the earlier release."""
 
     spec: DhcSpec
     spine: Spine
@@ -69,8 +68,7 @@ class PreparedDhc(Closed):
 
     @property
     def stored(self) -> dict[str, int]:
-        """By universe how many cells of lowest units have somebody in them, for the memory and time
-        that they take.
+        """The number of nonempty cells of lowest units, by universe: they decide memory and time.
         """
         return {
             name: len(h.open("how many cells have somebody, for the memory that they take").cell)
@@ -81,7 +79,7 @@ class PreparedDhc(Closed):
 @dataclass(frozen=True, eq=False)
 class EarlierRelease:
     """A redistricting release: its tree from some level down, the published counts of the lowest
-    units, and what a release that rests on it says of it."""
+    units, and what a release that rests on it says about it."""
 
     spine: Spine
     persons: Histogram
@@ -90,12 +88,12 @@ class EarlierRelease:
 
     @staticmethod
     def read(folder: Path, spec: DhcSpec) -> EarlierRelease:
-        """Raises :class:`UserError` for one of other records or that is altered, :class:`SpecError`
-        for one of other levels.
+        """Raises :class:`UserError` if the release has other records or was altered, and
+        :class:`SpecError` if it has other levels.
         """
         said, opened = statement.read(folder), open_release(folder)
         _check_schemas(opened)
-        check_digests(folder, said)  # what is published again must be what was published
+        check_digests(folder, said)  # its counts are published again: they must be unaltered
         if spec.run.private and opened.after.private == UNKNOWN:
             raise UserError(
                 "whether the noise of this release is private is not known: its measurements came"
@@ -146,8 +144,8 @@ class EarlierRelease:
 
 
 def _exact_persons(said: Document, spine: Spine) -> list[tuple[str, str]]:
-    """Level and query of what a release has exactly of persons: of the levels of a tree, whose
-    blocks keep its counts.
+    """Level and query of each exact count of persons in a release, at the levels of the tree, whose
+    blocks keep the release's counts.
     """
     return [
         (c.level, c.query)
@@ -170,8 +168,8 @@ def _check_schemas(opened: OpenedRelease) -> None:
 def prepare(
     spec: DhcSpec, folder: Path, earlier: EarlierRelease, progress: Progress
 ) -> PreparedDhc:
-    """From linked tables in a folder. Raises :class:`InputError` where the records are not of the
-    blocks, housing units and facilities that were published.
+    """Read linked tables from a folder. Raises :class:`InputError` if the records do not have the
+    published blocks, housing units and facilities.
     """
     given, spine = (
         linked.read(folder, encoding=spec.data.encoding, progress=progress),
@@ -219,7 +217,7 @@ def _units_of(given: LinkedExtract, spine: Spine) -> Ints:
 
 
 def _check_homes(units: Ints, earlier: EarlierRelease, spine: Spine) -> None:
-    """Housing units were published exactly: they are the same."""
+    """Raises :class:`InputError` if the housing units, which were published exactly, differ."""
     odd = np.flatnonzero(units != earlier.homes.totals())
     if len(odd):
         lowest, at = spine.levels[-1], int(odd[0])
@@ -233,7 +231,8 @@ def _check_homes(units: Ints, earlier: EarlierRelease, spine: Spine) -> None:
 
 
 def _check_facilities(facilities: Ints, earlier: EarlierRelease, spine: Spine) -> None:
-    """Whoever was published in group quarters of a class is in a block with a facility of it."""
+    """Raises :class:`InputError` if a block was published with persons in a class of group quarters
+    but has no facility of that class."""
     hhgq = PL94.query("hhgq")
     persons = earlier.persons.answer(hhgq)[:, 1:]
     of_type = np.array(TENVACGQ.query("hhgq8lev").groupings[0].index)[-facilities.shape[1] :] - 1
@@ -242,8 +241,8 @@ def _check_facilities(facilities: Ints, earlier: EarlierRelease, spine: Spine) -
     odd = np.flatnonzero(((persons > 0) & (there == 0)).any(axis=1))
     if len(odd):
         raise InputError(
-            f"{len(odd):,} blocks were published with persons in group quarters of a class of which"
-            f" they have no facility, as {spine.code(spine.levels[-1], int(odd[0]))}",
+            f"{len(odd):,} blocks were published with persons in a class of group quarters but have"
+            f" no facility of that class, such as {spine.code(spine.levels[-1], int(odd[0]))}",
             where=UNITS,
             remedy="give the facilities that the earlier release was made of",
         )
