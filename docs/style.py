@@ -130,7 +130,7 @@ def of_code(name: str, source: str) -> Iterator[Flaw]:
             passed |= {id(part) for part in node.values}
         elif not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             continue
-        if id(node) not in passed and " " in (text := _value(node)):
+        if id(node) not in passed and re.search(r"[a-z] ", text := _value(node)):
             yield from _moved(name, node.lineno, text)
 
 
