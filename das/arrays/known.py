@@ -1,5 +1,5 @@
-"""What is public of every level, from two hands: what the measurements know, and what is known
-beside them.
+"""Public facts about every level, from two sources: those that come with the measurements, and
+those that the user gives.
 """
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ def _check_form(given: Mapping[str, LevelBounds], schema: Schema, spine: Spine) 
 def joint_bounds(
     noisy: Noisy, spine: Spine, given: Mapping[str, LevelBounds] | None
 ) -> Mapping[str, LevelBounds]:
-    """The bounds of every level: what the measurements know, and what is ``given`` beside it.
+    """The bounds of every level, from the measurements' public facts and from what is ``given``.
 
     Raises:
-        InputError: bounds of other units or cells, or such as contradict what the measurements
-            know.
+        InputError: bounds of other units or cells, or bounds that contradict the measurements'
+            facts.
         InfeasibleError: no histogram meets both.
     """
     schema = noisy.schema

@@ -1,4 +1,4 @@
-"""What measuring leaves: noisy answers and exact counts, of which every estimate is made."""
+"""What measuring returns: noisy answers and exact counts. Every estimate is made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a data steward asks of statistics by population groups before anything is drawn."""
+"""What a data steward asks about the Detailed DHC before anything is drawn."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def warn(private: Private, warning: str = WARNING) -> None:
 
 
 def warn_of(spec: RunSpec) -> None:
-    """The same of a configuration."""
+    """Warn as :func:`warn` does, for a configuration."""
     warn(spec.run.private, PLANNED)
 
 

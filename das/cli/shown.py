@@ -56,8 +56,8 @@ def worse_lines(rows: Sequence[Headline], settled: Mapping[str, str]) -> list[st
 
 
 def compare_table(rows: Sequence[Comparison], title: str) -> Table:
-    """Noisy measurements beside published counts; with the class of the true count where rows
-    differ in it.
+    """Noisy measurements and published counts side by side; with the class of the true count if
+    rows have several.
     """
     by_size = len({r.bin for r in rows}) > 1
     table = Table(title=title, title_justify="left")

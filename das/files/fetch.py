@@ -1,8 +1,8 @@
-"""Official public files: what there is, where it is, and how to fetch it.
+"""Official public files: which exist, where they are, and how to fetch them.
 
-Downloads go through ``pooch``: into a temporary file beside the target, retried when the connection
-fails, checked, and only then moved under the final name. So a file under its final name is whole,
-and a second call finds it and downloads nothing.
+Downloads go through ``pooch``: into a temporary file in the target's folder, retried when the
+connection fails, checked, and only then moved under the final name. So a file under its final name
+is whole, and a second call finds it and downloads nothing.
 
 Sources: the directory listings of https://www2.census.gov; IPUMS USA for the 1940 file.
 """
@@ -118,13 +118,12 @@ def fetch(
     sha256: Mapping[str, str] | None = None,
     progress: Progress = SILENT,
 ) -> list[Path]:
-    """Download the files called ``names`` into ``directory``; those that are there already are only
-    checked.
+    """Download the files called ``names`` into ``directory``; existing files are only checked.
 
     Parameters
     ----------
     base_url : stands for ``https://www2.census.gov``: a mirror with the same paths.
-    sha256 : expected digests by name, beside those built in.
+    sha256 : expected digests by name, besides those built in.
 
     Returns
     -------

@@ -96,7 +96,8 @@ def _name(path: Path) -> str:
 def _write(
     truth: Path, names: tuple[str, str], rows: Mapping[str, Sequence[object]], private: Private
 ) -> tuple[Path, ...]:
-    """One table for each universe, beside the other errors of the run that holds the truth."""
+    """One table for each universe, in the folder with the other errors of the run that holds the
+    truth."""
     folder = RunDirectory(truth).errors.parent
     out = []
     for universe, found in rows.items():

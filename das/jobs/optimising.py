@@ -86,10 +86,12 @@ class TargetRow:
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """``plan`` costs exactly ``rho``; ``now`` is the plan as it was. ``bound``: what no allocation
-    is below, of the objective ``value``: the total for ``least``, else the geometric mean of the
-    targets' variances beside those of now. ``redundant``: draws of the plan as it was that buy
-    nothing; ``over``: by how much, relatively, the worst standard deviation exceeds its limit."""
+    """``plan`` costs exactly ``rho``; ``now`` is the plan as it was.
+
+    ``value`` is the objective, and ``bound`` a limit that no allocation goes below. The objective
+    is the total for ``least``; otherwise it is the geometric mean of the targets' variances,
+    relative to those of now. ``redundant``: draws of the earlier plan that improve nothing.
+    ``over``: the relative amount by which the worst standard deviation exceeds its limit."""
 
     target_set: TargetSet
     ground: Ground
@@ -123,7 +125,7 @@ class Optimum:
 
 
 def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
-    """A tree of which only the numbers of units are known. Raises :class:`UserError`."""
+    """A tree known only by its numbers of units. Raises :class:`UserError`."""
     levels = spec.geography.levels
     where = "--units"
     if len(units) != len(levels):

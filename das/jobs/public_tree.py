@@ -43,8 +43,8 @@ class PublicTree:
     def read(
         spec: RunSpec, paths: Sequence[Path], progress: Progress, lists: Sequence[Path] = ()
     ) -> PublicTree:
-        """Of an input, without its records; ``lists`` of blocks beside those of the specification.
-        Raises :class:`UserError` where it is not what it should be.
+        """The tree of an input, read without its records; ``lists`` of blocks are added to those of
+        the specification. Raises :class:`UserError` for a faulty input.
         """
         blocks, spine, unit = places(spec, paths, progress)
         return PublicTree(

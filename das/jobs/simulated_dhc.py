@@ -21,7 +21,7 @@ SEED = 1
 
 @dataclass(frozen=True)
 class SimulatedInput:
-    """Two folders beside that of the run: a ``redistricting`` run, and ``linked`` records."""
+    """Two folders next to that of the run: a ``redistricting`` run, and ``linked`` records."""
 
     redistricting: Path
     linked: Path

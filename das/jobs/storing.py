@@ -59,7 +59,7 @@ def pull(url: str, folder: Path, progress: Progress) -> None:
 
 
 def check(release: Path) -> None:
-    """Every file is there of which the seal has the digest, as it has it, and no other. Raises
+    """Check that the release has exactly the files of its seal, with their digests. Raises
     :class:`ReleaseError`.
     """
     said = statement.read(release)

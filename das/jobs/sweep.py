@@ -53,7 +53,7 @@ WARNING = (
     " says, and so do all that share its noise. Publishing several noises adds up their costs: all"
     " of them together cost the total given here, and the measurements of interrupted attempts are"
     " counted in it. Errors depend on the truth: choosing by them which run to publish uses the"
-    " records once more, and no budget here pays for that."
+    " records again, and no budget here pays for that."
 )
 
 

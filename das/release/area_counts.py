@@ -98,7 +98,7 @@ class AreaCounts:
     columns: tuple[AreaColumn, ...]
     computed: tuple[ComputedColumn, ...]
     published: Mapping[str, int]
-    replicates: int = 0  #: of which intervals are
+    replicates: int = 0  #: how many the intervals are made from
 
     def rows(self) -> list[AreaRow]:
         """A row for each area and statistic; after them those of all areas together."""
@@ -214,7 +214,8 @@ def _published(
 def _replicates(
     source: ReleaseSource, u: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> NDArray[np.int64] | None:
-    """The same of each replicate, ``(replicates, areas, columns)``, where the release has any."""
+    """Counts of the areas in each replicate, ``(replicates, areas, columns)``; None if the release
+    has no replicates."""
     found = [_sums(h, areas, cells) for h in source.replicates(u)]
     return np.stack(found) if found else None
 

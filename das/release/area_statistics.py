@@ -65,13 +65,16 @@ class ComputedStatistic:
 
 
 def statistics(source: ReleaseSource, asked: Sequence[str]) -> list[Statistic | ComputedStatistic]:
-    """Statistics by what a person types: a table (``P2``), a column of one (``P0020002``), or a
-    query (``votingage * hispanic``), after the name of its universe and a colon where it is not of
-    persons; or a function of one or two of them, ``share:P0040002/P0040001``
-    (:mod:`das.replicates.area_functions`). Without any: the total of each universe.
+    """Statistics from what a person types.
+
+    Each text is a table (``P2``), a column of a table (``P0020002``) or a query
+    (``votingage * hispanic``). A query of a universe other than persons has the universe's name and
+    a colon before it. A text can also be a function of one or two columns, such as
+    ``share:P0040002/P0040001`` (:mod:`das.replicates.area_functions`). Without any text: the total
+    of each universe.
 
     Raises:
-        UserError: none that there is.
+        UserError: a text names nothing that the release has.
     """
     every = source.universes
     if not asked:

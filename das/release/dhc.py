@@ -2,9 +2,10 @@
 demand, and what follows from these.
 
 Like :mod:`das.release.post`, nothing here can see the truth. Persons have the published
-redistricting counts of every block, and nobody is in a type of group quarters of which the block
-has no facility; units are the published occupied and vacant ones, and the facilities; households
-are the units of each tenure. So units are estimated before households."""
+redistricting counts of every block. Nobody lives in a type of group quarters for which the block
+has no facility. Housing units match the published occupied and vacant units, and the facilities.
+Households of each tenure match the occupied units of that tenure. So units are estimated before
+households."""
 
 from __future__ import annotations
 

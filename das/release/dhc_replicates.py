@@ -36,11 +36,11 @@ class DhcReplicates(ReleaseSource):
 
     beside = (
         (
-            "Given the redistricting counts that were published before, of persons and of occupied"
-            " and vacant units, which all replicates have: the errors of these are in no interval"
-            " here. What they determine has no interval ('not covered'), and what they determine"
-            " in part is held less often than the coverage says, most of all counts of households"
-            " above the block."
+            "All replicates share the redistricting counts that were published before: persons,"
+            " and occupied and vacant units. No interval here covers the errors of these counts."
+            " A count that they determine has no interval ('not covered'). A count that they"
+            " determine in part is in its interval less often than the coverage says. That"
+            " concerns counts of households above the block most of all."
         ),
     )
     keeps_earlier_counts = True

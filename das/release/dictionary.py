@@ -66,8 +66,8 @@ FILES = (
 PRIOR = (
     prior_document.NAME,
     (
-        "what was assumed of the lowest units beside their measurements, and from how many noisy"
-        " answers it was found"
+        "what was assumed about the lowest units besides their measurements, and from how many"
+        " noisy answers it was estimated"
     ),
 )
 SPINE = (
@@ -89,9 +89,9 @@ AREAS = (
     "code of a unit of the lowest level in it",
 )
 CODE = SAYS[PLACE_CODE]
-#: Beside the code, where any unit of the level has them.
+#: Added to the code, if any unit of the level has them.
 PLACES = {GEOID: SPINE[4], PLACE: SPINE[3]}
-#: Columns of noisy measurement files, but for those of the attributes.
+#: Columns of noisy measurement files, except those of the attributes.
 NMF = {
     "geocode": CODE,
     "query_name": "what was asked, followed by _dpq (a measurement) or _con (a constraint)",

@@ -64,9 +64,11 @@ def post_processed(root: Path, workers: int) -> tuple[PublishedEstimates, Stages
 def post_process(
     root: Path, spec: Spec, engine: Engine, choice: EngineChoice, stages: Stages, progress: Progress
 ) -> PublishedEstimates:
-    """Estimate and round the release in the folder ``release`` of ``root``, and write what is
-    published of it: its subtrees by tasks for the ``engine`` of this ``choice``, its upper tree, or
-    all of one without subtrees, here. ``spec`` knows the classes of units that there are."""
+    """Estimate and round the release in the folder ``release`` of ``root``, and write the published
+    files.
+
+    The ``engine`` of this ``choice`` runs the tasks of the subtrees. The upper tree is estimated in
+    this process, and so is a tree without subtrees. ``spec`` has the classes of units."""
     work = WorkFiles(root)
     opened = replace(open_upper_tree(work.release), spec=spec)
     if len(opened.cut):

@@ -1,9 +1,9 @@
-"""Estimates of population groups, with intervals, from a release's folder alone: all its
-measurements, also of groups that its tables leave out.
+"""Estimates for race and ethnic groups, with intervals, from a release's folder alone. They use all
+its measurements, including those of groups that its tables leave out.
 
-Three walks, of which no more than a state and the nation are in memory: each state says what it
-knows of itself; states meet in the nation; and in each state what comes of them goes down. The
-statistics are in :mod:`das.detailed`."""
+There are three passes, and none holds more than one state and the nation in memory. First each
+state summarizes its own measurements; then the nation combines the states; then each state receives
+the results. The statistics are in :mod:`das.detailed`."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ class _RunEstimates:
         return out
 
     def _tables_everywhere(self, usa: Sequence[LevelSource]) -> set[int]:
-        """Iterations of which the nation and every state have a table."""
+        """Iterations that have a table in the nation and in every state."""
         out: set[int] = set()
         for source, plan in zip(usa, self.plans.get(str(self.kinds.nation), ()), strict=True):
             members = self.iterations.of(plan.at)

@@ -21,7 +21,7 @@ from das.tables import Table
 FILES = (
     (
         replicates.MANIFEST,
-        "how the intervals were made, of which release, and the digests of all other files here",
+        "how the intervals were made and from which release, and digests of all other files here",
     ),
     (NAME, "this file"),
     (
@@ -51,8 +51,8 @@ COLUMNS = {
 
 
 def text(of: ReplicateSource, tables: Collection[str], *, paged: bool) -> str:
-    """The file, of intervals of the ``tables`` of these names; beside a page, if it is
-    ``paged``.
+    """The file for intervals of the ``tables`` of these names; ``paged`` says whether a page comes
+    with them.
     """
     private = of.private
     out = [

@@ -88,8 +88,8 @@ class Intervals:
     def _own(
         self, level: str, columns: Masks, batches: Sequence[tuple[int, int]], answers: int
     ) -> Iterator[tuple[Ints, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
-        """From the measurements of each unit: units, and what is told of them. Where they are sums,
-        all units of a level are taken as the tree has them."""
+        """From the measurements of each unit: units, and what we know about them. Where they are
+        sums, all units of a level are taken in the order of the tree."""
         told, source = self._level(level), self._measured
         if not isinstance(source, SummedSource) or len(batches) < 2 or self._joint(level):
             for a, b in batches:
@@ -136,7 +136,7 @@ class Intervals:
         return margins_of_error.whole(wide(self.coverage, self.universe.wide), value, error)
 
     def _informed(self, level: str, columns: Masks) -> dict[int, tuple[str, int]]:
-        """The columns of which ``estimates/`` has the sum: an answer to a query."""
+        """The columns whose sum is in ``estimates/``, as an answer to a query."""
         schema = self.universe.schema
         out: dict[int, tuple[str, int]] = {}
         if not self.release.tree(self.universe).alike:  # they are of the units that were measured

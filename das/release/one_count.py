@@ -28,9 +28,11 @@ LISTED = 20
 
 @dataclass(frozen=True, eq=False)
 class OneCount:
-    """Of the records of a universe those of some answers to ``query``, each so many ``times``
-    ``(answers,)``. ``of`` is what was asked for, as it was written; ``says`` what is counted, in
-    words. ``line`` is the table and its column, where it is one."""
+    """A count of records of one universe: the sum of the answers to ``query``, each taken ``times``
+    over, ``(answers,)``.
+
+    ``of`` is the request as it was written; ``says`` what is counted, in words. ``line`` is the
+    table and its column, where it is one."""
 
     universe: Universe
     query: Query

@@ -60,7 +60,7 @@ class OpenedRelease:
 
     @property
     def cut(self) -> Subtrees:
-        """How the release is cut of which this is a part."""
+        """How the whole release is cut, if this is a part of one."""
         if self.subtrees is None:
             raise ValueError("this is no part of a release")
         return self.subtrees

@@ -62,9 +62,10 @@ class Specified(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Recomputation:
-    """What was made of the measurements of a release once more: the specification's ``name`` and
-    ``digest``; ``said``: what the manifest says of it beside; ``tables`` and ``cost`` as of an
-    outcome."""
+    """A second estimate from the measurements of a release.
+
+    It has the specification's ``name`` and ``digest``, and ``said``, what else the manifest says
+    about it. ``tables`` and ``cost`` are as in an outcome."""
 
     name: str
     digest: str
@@ -84,7 +85,7 @@ class PublicHalf(Protocol):
     cannot: Mapping[str, str]
     #: Files without which nothing can be verified.
     needed: Sequence[str]
-    #: What is computed again when a release is verified, beside its spending; in words.
+    #: What verifying a release computes again besides its spending; in words.
     recounted: str
 
     def resolved(self, spec: Any) -> Specified:
@@ -116,11 +117,11 @@ class PublicHalf(Protocol):
         """Hold the measurements against the statement. Raises :class:`ReleaseError`."""
 
     def check_layout(self, release: Path) -> None:
-        """Nothing lies beside the measurements that nobody reads."""
+        """Check that the folder of the measurements has no unknown file."""
 
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
-        """Hold what lies beside the measurements against what it is made of; what is published
-        exactly.
+        """Check the exact counts that are published with the measurements against their sources,
+        and return them.
         """
 
     def check_published(self, release: Path, wording: Wording) -> None:

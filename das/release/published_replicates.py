@@ -44,7 +44,7 @@ from das.release import interval_writing
 from das.release.replicate_source import IntervalOptions, ReplicateSource, chosen_of
 from das.version import __version__
 
-#: Levels of which the files say the units, root first: the root is all that is in them.
+#: Levels that the files have units of, root first. The root is everything in them.
 LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 PUBLISHED = Universe(PERSONS, PL94)
 _TABLES = tuple((PUBLISHED, table) for table in tables.of(PUBLISHED))

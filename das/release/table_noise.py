@@ -105,8 +105,8 @@ class TableNoise(Frozen):
 def _kinds(
     universe: Universe, tree: MeasuredSpine, published: Spine, exact: KnownQueries, level: str
 ) -> Iterator[tuple[NDArray[np.bool_], list[QueryNoise], list[str]]]:
-    """The units of a level that are measured alike and of which the same is known: which, their
-    noise, exact queries.
+    """The units of a level that were measured alike and have the same exact counts: which units,
+    their noise, exact queries.
     """
     lowest = {
         q: next(lv for lv in reversed(published.levels) if q in exact[lv]) for q in exact[level]

@@ -17,8 +17,8 @@ Messages = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class WorkFiles:
-    """Where the parts of one release lie: its folder, and beside it what they tell each other while
-    they are at work.
+    """Where the parts of one release are: its folder, and the working folder through which parts
+    exchange results.
     """
 
     root: Path
@@ -59,7 +59,7 @@ class WorkFiles:
         return self.work / "published" / f"{subtree:05d}.npz"
 
     def sums(self, subtree: int) -> Path:
-        """The same of its units of the upper tree."""
+        """The file of the subtree's sums for its units of the upper tree."""
         return self.work / "sums" / f"{subtree:05d}.npz"
 
     def microdata(self, u: Universe, subtree: int) -> Path:

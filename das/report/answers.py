@@ -1,4 +1,4 @@
-"""What a page can carry of a release: the answers to small queries at every level, noisy beside
+"""What a page can show of a release: the answers to small queries at every level, noisy and
 published.
 """
 
@@ -160,8 +160,8 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The total of every level, and at the levels ``whole`` what the look-up has beside it; the
-    published answers of the ``areas`` off the spine, whose kind is their level."""
+    """The total of every level, and at the levels ``whole`` the other queries of the look-up.
+    Published answers of the ``areas`` off the spine are included; their kind is their level."""
 
     spine: Spine
     answers: tuple[Answers, ...]

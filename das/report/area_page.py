@@ -116,7 +116,8 @@ def area_html(
     private: Private,
     replicates: int = 0,
 ) -> str:
-    """``name`` is that of the release, which has so many ``replicates``. The same arguments give the same page."""
+    """The page of the areas. ``name`` is the release's; ``replicates`` is how many it has. The same
+    arguments give the same page."""
     page = environment().get_template("areas.html")
     return page.render(
         name=name,

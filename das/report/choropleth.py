@@ -26,10 +26,9 @@ from das.report.template import environment, whole
 BLUES = ("#eff3ff", "#bdd7e7", "#6baed6", "#3182bd", "#08519c")
 BOTH = ("#e66101", "#fdb863", "#f7f7f7", "#b2abd2", "#5e3c99")
 NONE = "#d9d9d9"
-#: What the numbers are, and so how they are printed: whole numbers, per cent, or so many per
-#: square mile.
+#: How the numbers are printed: whole numbers, per cent, or a density per square mile.
 Form = Literal["whole", "percent", "density"]
-#: Units of which the page lists the numbers.
+#: How many units the page lists with their numbers.
 LISTED = 1000
 
 

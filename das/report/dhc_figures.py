@@ -31,7 +31,7 @@ _SAID = 0.07
 
 
 def pyramid(places: PlaceProfiles) -> str:
-    """Of the root, by year of age, with three ages of life beside."""
+    """The age pyramid of the root, by year of age; three stages of life are marked at its side."""
     men, women = _to(places.ages[0], LAST)
     chart = Chart(4.9, 6.1)
     for values, colour in ((-men, MALE), (women, FEMALE)):

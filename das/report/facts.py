@@ -26,7 +26,7 @@ class Stage(TypedDict):
 
 
 class Facts(TypedDict):
-    """What a page says beside the numbers. ``rho`` (discrete Gaussian) or ``pure_epsilon``
+    """What a page says besides the numbers. ``rho`` (discrete Gaussian) or ``pure_epsilon``
     (geometric) is the budget, exact fractions as text; ``guarantee`` is that of another publisher,
     in words."""
 
@@ -98,7 +98,7 @@ def facts(
 
 
 def group_facts(name: str, what: str, privacy: Document) -> Facts:
-    """Of a release of population groups; ``what`` is measured is said in words."""
+    """The facts of a release of the Detailed DHC; ``what`` says in words what is measured."""
     out: Facts = {
         "name": name,
         "schema": what,
@@ -112,8 +112,8 @@ def group_facts(name: str, what: str, privacy: Document) -> Facts:
 
 
 def _promise(out: Facts, privacy: Document) -> None:
-    """The guarantee: of all universes together, or in the words of whoever published the
-    measurements.
+    """The guarantee: that of all universes together, or another publisher's, in that publisher's
+    words.
     """
     if isinstance(privacy, ForeignStatement):
         out["guarantee"] = privacy.guarantee

@@ -21,7 +21,7 @@ from das.report.template import environment
 
 
 def privacy_page(privacy: Stated, name: str) -> str:
-    """One self-contained page, safe to publish beside the statement that it shows. Where noisy
+    """One self-contained page that can be published with the statement that it shows. Where noisy
     measurements came from another publisher there is no ledger, and the page says so."""
     env = environment(approx=approx, bound=bound, parts=parts, decimal=decimal, delta=delta)
     figure = (

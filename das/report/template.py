@@ -16,9 +16,11 @@ from das.report.public import in_bytes
 
 @cache
 def environment(**more: Callable[..., object]) -> jinja2.Environment:
-    """All text that a template is given is escaped, unless it is ``Markup``; a name that it lacks
-    is an error. ``more`` are filters beside ours. There is one environment in a process, so that
-    each template is compiled once."""
+    """An environment that escapes all text given to a template, unless it is ``Markup``; a missing
+    name is an error.
+
+    ``more`` are filters added to ours. There is one environment in a process, so each template is
+    compiled once."""
     out = jinja2.Environment(
         loader=jinja2.PackageLoader("das.report", ""),
         autoescape=True,

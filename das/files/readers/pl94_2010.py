@@ -1,5 +1,5 @@
-"""2010 redistricting (P.L. 94-171) files, with group quarters from Summary File 1 where it lies
-beside them.
+"""2010 redistricting (P.L. 94-171) files, with group quarters from Summary File 1 if that is in the
+same place.
 
 A state is the zip ``{ss}2010.pl.zip``, or its three files: ``{ss}geo2010.pl`` (fixed width, 500
 characters), ``{ss}000012010.pl`` (P1, P2) and ``{ss}000022010.pl`` (P3, P4, H1), comma-separated,
@@ -10,15 +10,16 @@ documentation, chapters 2 and 6.
 **Group quarters.** The 2010 file does not say where people live. Two ways to fill the ``hhgq``
 attribute:
 
-* without Summary File 1, the persons of a block without an occupied housing unit are said to live
-  in group quarters of type 7 (other noninstitutional), and everybody else in households. This is an
-  imputation, and finds far too few (a block with both is all households), all of one type;
-* with ``{ss}2010.sf1.zip`` (or ``{ss}geo2010.sf1`` and ``{ss}000062010.sf1``) among the paths, the
-  published counts by block and type (table P42) are met exactly, and which of the block's people
-  they are is a deterministic rule (:func:`das.files.readers.sf1_group_quarters.assign`).
+* Without Summary File 1, the persons of a block without an occupied housing unit are put in group
+  quarters of type 7 (other noninstitutional). Everybody else is in a household. This is an
+  imputation. It finds far too few residents of group quarters (a block with both is all
+  households), and all have one type.
+* With ``{ss}2010.sf1.zip`` (or ``{ss}geo2010.sf1`` and ``{ss}000062010.sf1``) among the paths, the
+  published counts by block and type (table P42) are met exactly. A deterministic rule decides which
+  of the block's people they are (:func:`das.files.readers.sf1_group_quarters.assign`).
 
-The files have no count of facilities either: a block has 1 facility of each type that somebody
-lives in."""
+The files do not count facilities either: a block gets 1 facility of each type that somebody lives
+in."""
 
 from __future__ import annotations
 

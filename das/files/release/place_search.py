@@ -58,13 +58,14 @@ def matches(
 def named_places(
     places: Mapping[str, PlaceColumns], prefixes: Sequence[str], names: Sequence[str]
 ) -> list[NamedPlace]:
-    """The one place that each of ``names`` means, all of one level.
+    """The one place that each of ``names`` means; all are of one level.
 
-    A whole name, code or GEOID goes before a name without its last word ("Narragansett" of
-    "Narragansett town"), and that before any part of a name.
+    A match of a whole name, code or GEOID comes first. Then comes a name without its last word
+    ("Narragansett" for "Narragansett town"), then any part of a name.
 
     Raises:
-        UserError: there is none, or several: with the candidates; or they are of several levels.
+        UserError: a name matches no place, or several (the message lists them); or the
+            places are of several levels.
     """
     found = [_meant(name, matches(places, prefixes, [name])) for name in names]
     if len({p.level for p in found}) > 1:

@@ -41,8 +41,8 @@ class ReleaseSignature:
 
 
 def sign(release: Path, key: Path) -> Path:
-    """Sign with the key in a file, or with the one of which this is the public half and
-    ``ssh-agent`` has the other.
+    """Sign with the private key in a file. Or the file has the public key, and ``ssh-agent`` the
+    private one.
 
     Raises:
         UserError: no such key, or one that ``ssh-keygen`` cannot use.
@@ -91,11 +91,11 @@ def refuse_signed(
 
 
 def check(release: Path, signers: Path | None) -> ReleaseSignature:
-    """A signature that is there is one of this statement, whoever made it; with a list of
-    ``signers`` there must be one, by one of them.
+    """Check the signature of a release. One that exists must be for this statement, no matter who
+    signed it; with a list of ``signers`` one of them must have signed.
 
     Raises:
-        ReleaseError: it is not; or it is missing, and signers are named.
+        ReleaseError: the signature is not valid; or it is missing, and signers are named.
         UserError: no such list.
     """
     if signers is not None and not signers.is_file():

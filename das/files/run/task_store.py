@@ -1,16 +1,18 @@
 """The task store of a run on disk: which tasks its stages have, which are done, and by whom.
 
 Each stage has a folder ``<stage>/`` with ``plan.json`` (its partitions, their subtrees and
-weights), ``begun/``, ``answers/``, ``faults/`` and ``alarms/`` with a file for each partition, and
-``over`` when the run has gone on from it. It lies in ``confidential/work/`` if the stage sees the
-truth, for answers then tell of it, else in ``work/``. Every file appears whole. Whoever has the
-folder can do a task, on any machine: resume, ``das tasks`` and ``das status`` read nothing else.
+weights). In ``begun/``, ``answers/``, ``faults/`` and ``alarms/`` there is a file for each
+partition; ``over`` appears when the run has moved on. The folder of a stage that sees the truth is
+in ``confidential/work/``, because its answers depend on the truth; otherwise it is in ``work/``.
+Every file appears whole. Anyone who has the folder can do a task, on any machine: resume,
+``das tasks`` and ``das status`` read nothing else.
 
-An answer is a function of the task. Two attempts that answer differently are the alarm that
-something is not deterministic: noise would have been drawn twice. It stops the run, and stays.
+An answer is a function of the task. If two attempts answer differently, something is not
+deterministic: noise would have been drawn twice. This raises an alarm, which stops the run and
+stays.
 
-An attempt that comes when its stage is over, or its run, changes nothing any more: it is not begun,
-and what is under way gives no file its name (:func:`das.files.atomic.attempt`)."""
+An attempt that comes after the end of its stage, or its run, changes nothing. It does not begin,
+and one already under way gives no file its name (:func:`das.files.atomic.attempt`)."""
 
 from __future__ import annotations
 
@@ -215,8 +217,8 @@ class TaskStore:
         self._file(task, "faults").unlink(missing_ok=True)
 
     def refuse_alarms(self) -> None:
-        """Raises :class:`PrivacyError` where two attempts at a task gave different answers, whoever
-        made them, and whoever was told.
+        """Raises :class:`PrivacyError` if two attempts at a task gave different answers, whichever
+        process made them or noticed.
         """
         for path in sorted(p for f in self._folders for p in f.glob("*/alarms/*.json")):
             raise PrivacyError(

@@ -1,9 +1,9 @@
 """A simulated 1940 extract, in exactly the format of EXT1940USCB (IPUMS USA).
 
-One gzip file with an ``H`` line of 159 characters for each household, vacant unit and
-group-quarters facility, and a ``P`` line of 273 characters for each person in it. Nobody in it is
-real. What the 1940 schema needs, and the fields that go with it, is drawn; every other numeric
-field is zero, every other text blank.
+One gzip file has an ``H`` line of 159 characters for each household, vacant unit and group quarters
+facility. It has a ``P`` line of 273 characters for each person. No person is real. The fields that
+the 1940 schema needs are drawn, with the fields that depend on them. Every other numeric field is
+zero, every other text blank.
 
 Source: the record layout of EXT1940USCB (IPUMS USA, DOI 10.18128/D010.V8.0.EXT1940USCB).
 """

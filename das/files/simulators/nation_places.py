@@ -16,8 +16,8 @@ from das.files.simulators.totals import RACES, StateTotals, share_out
 
 BLOCKS_PER_TOWN, BLOCKS_PER_VTD = 200, 46
 MOST_GROUPS, MOST_BLOCKS = 9, 999  #: in a tract, in a block group: what the codes have room for
-WATER_FROM = 12  #: tracts of a county of which one is water, in every other county
-WATER = 0.055  #: share of blocks that are water, beside those in tracts of water
+WATER_FROM = 12  #: a county needs this many tracts to have one of water; every other one has
+WATER = 0.055  #: share of blocks that are water, besides those in tracts of water
 AIAN_FROM = 0.02  #: share of persons in a county that has an area
 #: First code of the areas: of Alaska native villages, Hawaiian home lands, Oklahoma tribal
 #: statistical areas, reservations.

@@ -1,10 +1,10 @@
 """A simulated population: random numbers, the places of a state, and the people in them.
 
-A state is drawn as places first, then people one by one: each draw is a uniform number looked up in
-a cumulative distribution, so that files depend on the seed alone and not on how a library samples a
-binomial. Nobody drawn is real; the shape is: skewed sizes at each level, a third of the blocks
-empty, water, group quarters alone in a block, segregation by county, tract and block, and
-combinations of up to six races."""
+A state is drawn as places first, then people one by one. Each draw is a uniform number looked up in
+a cumulative distribution. So files depend on the seed alone, not on how a library samples a
+binomial. No person drawn is real, but the shape is realistic: sizes are skewed at each level, and a
+third of the blocks are empty. Some blocks have only group quarters. Counties, tracts and blocks are
+segregated, and people combine up to six races."""
 
 from __future__ import annotations
 

@@ -51,9 +51,11 @@ def check_queries(
 
 @dataclass(frozen=True)
 class _Expected:
-    """What the files must hold of one query at one level: ``measured`` of ``units`` units, which
-    are those of a class or, of another publisher's, of the whole level, each with ``answers``
-    answers and a variance from ``least`` to ``most``."""
+    """What the files must hold for one query at one level.
+
+    ``measured`` of ``units`` units must have it, each with ``answers`` answers and a variance from
+    ``least`` to ``most``. The units are those of one class; in another publisher's measurements,
+    all of the level."""
 
     level: str
     query: str

@@ -107,8 +107,8 @@ def check_source(release: Path, name: str, private: bool) -> None:
 
 
 def check_marks(release: Path, private: bool) -> None:
-    """The files of measurements, and of exact counts beside them, say of themselves whether they
-    were seeded, as the specification does."""
+    """Check that the files of measurements, and of exact counts with them, say whether the run was
+    seeded, as the specification does."""
     for path in marked_files(release):
         refuse_marked(path, private)
         if not private and not is_marked(path):
