@@ -91,6 +91,11 @@ class Errors(Closed):
                 row = self._row(level, query, source, i, spread)
                 yield row if noise is None else _beside(row, noise)
 
+    def _of_zeros(self) -> tuple[int, int]:
+        """How many counts of zero were published as positive, and as negative."""
+        zero = self.classes[0]
+        return int(zero.count[zero.value > 0].sum()), int(zero.count[zero.value < 0].sum())
+
     def _row(self, level: str, query: str, source: str, number: int, spread: Spread) -> ErrorRow:
         """That of a class by its number, the one after the last being all of them."""
         u, n = self.unit, spread.n
@@ -100,15 +105,8 @@ class Errors(Closed):
         p50, p90, p95, p99 = (x / u for x in spread.quantiles(_QUANTILES))
         clusters = self.families if self.units is None or self.parents >= FAMILIES else self.units
         found = clusters[number].interval(u)
-        appeared = vanished = zeros = 0
-        if which.start == 0:
-            zero = self.classes[0]
-            appeared, vanished = (
-                int(zero.count[zero.value > 0].sum()),
-                int(zero.count[zero.value < 0].sum()),
-            )
-            zeros = appeared + vanished
-        percent = 100 * (self.percent[which].sum() / u + 2 * zeros) / n
+        appeared, vanished = self._of_zeros() if which.start == 0 else (0, 0)
+        percent = 100 * (self.percent[which].sum() / u + 2 * (appeared + vanished)) / n
         algebraic = 100 * (self.algebraic[which].sum() / u + 2 * (appeared - vanished)) / n
         mean = self.true[which].sum() / n
         real = u > 1

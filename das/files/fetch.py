@@ -188,6 +188,13 @@ def _get(
     return target
 
 
+_MOVED = "open the address in a browser; where the file has moved, download it by hand"
+_UNREACHABLE = (
+    "check the network and proxy settings, or download the file by hand and give its path with"
+    " --data"
+)
+
+
 def _download(
     entry: OfficialFile, directory: Path, url: str, sha256: str | None, progress: Progress
 ) -> None:
@@ -205,13 +212,8 @@ def _download(
             response = error.response
             if response is None or response.status_code >= 500:
                 raise
-            raise InputError(
-                f"the server answers {response.status_code} ({response.reason})",
-                where=url,
-                remedy=(
-                    "open the address in a browser; where the file has moved, download it by hand"
-                ),
-            ) from None
+            answer = f"the server answers {response.status_code} ({response.reason})"
+            raise InputError(answer, where=url, remedy=_MOVED) from None
         _check(Path(output), entry, sha256, url)
 
     store = pooch.create(
@@ -227,10 +229,7 @@ def _download(
         raise InputError(
             f"the download failed after {RETRIES + 1} attempts ({type(error).__name__})",
             where=url,
-            remedy=(
-                "check the network and proxy settings, or download the file by hand and give its"
-                " path with --data"
-            ),
+            remedy=_UNREACHABLE,
         ) from error
     except OSError as error:
         raise InputError(

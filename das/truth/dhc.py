@@ -68,8 +68,7 @@ class PreparedDhc(Closed):
 
     @property
     def stored(self) -> dict[str, int]:
-        """The number of nonempty cells of lowest units, by universe: they decide memory and time.
-        """
+        """The number of nonempty cells of lowest units, by universe: they decide memory and time."""
         return {
             name: len(h.open("how many cells have somebody, for the memory that they take").cell)
             for name, h in self.lowest.items()
@@ -94,37 +93,10 @@ class EarlierRelease:
         said, opened = statement.read(folder), open_release(folder)
         _check_schemas(opened)
         check_digests(folder, said)  # its counts are published again: they must be unaltered
-        if spec.run.private and opened.after.private == UNKNOWN:
-            raise UserError(
-                "whether the noise of this release is private is not known: its measurements came"
-                " without their ledger",
-                where=folder,
-                remedy=(
-                    "name a release that das run made; or, for a trial, set run.seed, which"
-                    " makes this one not private either"
-                ),
-            )
-        if spec.run.private and not opened.after.private:
-            raise UserError(
-                "this release was seeded: its counts are not private, and would be published again",
-                where=folder,
-                remedy=(
-                    "name one that is private; or, for a trial, set run.seed, which makes this"
-                    " one not private either"
-                ),
-            )
+        if spec.run.private:
+            _check_private(opened, folder)
         counts = {u.name: opened.published(u) for u in opened.after.universes}
-        first, whole = spec.lower(opened.spine.levels), opened.spine
-        if (roots := len(whole.codes[first])) > 1:
-            raise SpecError(
-                f"the earlier release has {roots:,} units of {whole.levels[first]}, and a tree has"
-                " one root",
-                where="geography.levels",
-                remedy=f"begin above, such as with {whole.levels[0]}",
-            )
-        spine = Spine(
-            whole.levels[first:], whole.codes[first:], whole.parent[first:], whole.names[first:]
-        )
+        spine = _from(spec.lower(opened.spine.levels), opened.spine)
         digest = run_directory.file_digest(folder / NAME)
         if spec.constraints.digest not in ("", digest):
             raise UserError(
@@ -152,6 +124,38 @@ def _exact_persons(said: Document, spine: Spine) -> list[tuple[str, str]]:
         for c in said.outside
         if c.universe == PEOPLE.name and c.sign == "=" and c.level in spine.levels
     ]
+
+
+def _check_private(opened: OpenedRelease, folder: Path) -> None:
+    """Raises :class:`UserError` for a release whose noise is not private, or may not be."""
+    trial = "or, for a trial, set run.seed, which makes this one not private either"
+    if opened.after.private == UNKNOWN:
+        raise UserError(
+            "whether the noise of this release is private is not known: its measurements came"
+            " without their ledger",
+            where=folder,
+            remedy=f"name a release that das run made; {trial}",
+        )
+    if not opened.after.private:
+        raise UserError(
+            "this release was seeded: its counts are not private, and would be published again",
+            where=folder,
+            remedy=f"name one that is private; {trial}",
+        )
+
+
+def _from(first: int, whole: Spine) -> Spine:
+    """The tree from its level ``first`` down. Raises :class:`SpecError` if it has several roots."""
+    if (roots := len(whole.codes[first])) > 1:
+        raise SpecError(
+            f"the earlier release has {roots:,} units of {whole.levels[first]}, and a tree has one"
+            " root",
+            where="geography.levels",
+            remedy=f"begin above, such as with {whole.levels[0]}",
+        )
+    return Spine(
+        whole.levels[first:], whole.codes[first:], whole.parent[first:], whole.names[first:]
+    )
 
 
 def _check_schemas(opened: OpenedRelease) -> None:

@@ -169,20 +169,15 @@ def _parts(
     some: NDArray[np.int32] | None = None,
 ) -> list[MeasuredPart]:
     """Measure one level in some of its regions, or in all, batch by batch, and write its files."""
-    budget_book, stage, parameters = (
-        LedgerFile(directory.ledger).entries,
-        (opened.name, plan.level),
-        opened.spec.parameters,
-    )
+    budget_book, stage = LedgerFile(directory.ledger).entries, (opened.name, plan.level)
+    parameters = opened.spec.parameters
     if (stands := budget_book.standing(stage).get(subtree)) is not None:
         return [stands]
     ids = opened.regions.ids[plan.at.region]
     ids = ids if some is None else ids[some]
     iterations = parameters.iterations.of(plan.at)
-    number, source = (
-        budget_book.number(stage),
-        noise_for([stage], budget_book, opened.spec, directory),
-    )
+    number = budget_book.number(stage)
+    source = noise_for([stage], budget_book, opened.spec, directory)
     if source.key_mark is None and not directory.claim(*stage, subtree, number):
         raise PrivacyError(
             "a lost task may have drawn it, and its noise cannot be drawn again",

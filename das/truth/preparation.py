@@ -255,24 +255,10 @@ def _constraints(
     """What is published exactly about the units of the tree. These are the only true values that
     leave without noise."""
     lowest = tree.spine.levels[-1]
-    out = []
-    wanted = u.exact
-    low_high = geography.lowest(
-        u.schema,
-        None if structures is None else structures[tree.place],
-        housing_units=wanted.housing_units,
-        group_quarters=wanted.group_quarters,
-    )
-    if low_high is not None:
-        dwelling = str(u.schema.dwelling)
-        says = bounds_in_words(lowest)
-        for name, sign, bound in (("lb", ">=", low_high[0]), ("ub", "<=", low_high[1])):
-            out.append(
-                Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, bound, says[name])
-            )
+    out = _bounds(u, tree, structures)
     known = lowest_counts.open("some counts are invariant")
     there = known if tree.alike else tree.of_published(known)
-    for level, query in wanted.counts:
+    for level, query in u.exact.counts:
         home = tree.spine.up(lowest, level)
         counts = there.up(home, tree.spine.units(level)).answer(u.schema.query(query))
         whole = _wholes(tree, published, level, u.key("constraints"))
@@ -290,17 +276,29 @@ def _constraints(
             joint = np.zeros(published.units(level), dtype=np.int64)
             np.add.at(joint, whole, counts[:, 0])
             counts = joint[whole, None]
-        out.append(
-            Constraint(
-                "joint_total" if split else query,
-                level,
-                query,
-                "=",
-                counts,
-                counts_in_words(u, level, query),
-            )
-        )
+        name, says = "joint_total" if split else query, counts_in_words(u, level, query)
+        out.append(Constraint(name, level, query, "=", counts, says))
     return tuple(out)
+
+
+def _bounds(
+    u: Universe, tree: MeasuredSpine, structures: NDArray[np.int64] | None
+) -> list[Constraint]:
+    """What housing units and facilities, whose numbers are public, say of the lowest units."""
+    low_high = geography.lowest(
+        u.schema,
+        None if structures is None else structures[tree.place],
+        housing_units=u.exact.housing_units,
+        group_quarters=u.exact.group_quarters,
+    )
+    if low_high is None:
+        return []
+    lowest, dwelling = tree.spine.levels[-1], str(u.schema.dwelling)
+    says = bounds_in_words(lowest)
+    return [
+        Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, bound, says[name])
+        for name, sign, bound in (("lb", ">=", low_high[0]), ("ub", "<=", low_high[1]))
+    ]
 
 
 def _wholes(tree: MeasuredSpine, published: Spine, level: str, where: str) -> NDArray[np.int64]:

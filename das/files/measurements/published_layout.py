@@ -303,6 +303,17 @@ def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def _invariant(universe: str, c: Constraint) -> Invariant:
+    return Invariant.make(
+        universe=universe,
+        constraint=c.name,
+        level=c.level,
+        query=c.query,
+        sign=c.sign,
+        says=f"{_SAYS.get(c.name) or _SAYS[c.name[-2:]]} of every {c.level}, as published",
+    )
+
+
 def _privacy(
     universe: str,
     spine: Spine,
@@ -319,17 +330,7 @@ def _privacy(
         entropy="as published",
         mechanism="discrete-gaussian",
         guarantee="that of the publisher of the noisy measurements",
-        outside=[
-            Invariant.make(
-                universe=universe,
-                constraint=c.name,
-                level=c.level,
-                query=c.query,
-                sign=c.sign,
-                says=f"{_SAYS.get(c.name) or _SAYS[c.name[-2:]]} of every {c.level}, as published",
-            )
-            for c in constraints
-        ],
+        outside=[_invariant(universe, c) for c in constraints],
         measured=[
             ForeignLine(
                 universe=universe,

@@ -24,7 +24,7 @@ in."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -171,6 +171,20 @@ def _check(
 # ----------------------------------------------------------------------------
 
 
+def _rows(member: Member, lines: int) -> Iterator[NDArray[np.uint8]]:
+    """The lines of the header as bytes, ``(lines, LINE)``, that many at a time."""
+    start = 0
+    with member.open() as stream:
+        head = stream.read(LINE + 2)
+        end = b"\r\n" if head[LINE:] == b"\r\n" else b"\n"
+        chunk = head + stream.read(lines * (LINE + len(end)) - len(head))
+        while chunk:
+            rows = _cut(chunk, end, member, start)
+            start += len(rows)
+            yield rows
+            chunk = stream.read(lines * (LINE + len(end)))
+
+
 def read_header(
     member: Member, fileid: str, stusab: str, lines: int = 1 << 14
 ) -> pl94_header.Header:
@@ -183,27 +197,19 @@ def read_header(
     )
     parts, start = [], 0
     places: list[dict[str, NDArray[np.str_]]] = []
-    with member.open() as stream:
-        head = stream.read(LINE + 2)
-        end = b"\r\n" if head[LINE:] == b"\r\n" else b"\n"
-        chunk = head + stream.read(lines * (LINE + len(end)) - len(head))
-        while chunk:
-            rows = _cut(chunk, end, member, start)
-            field = {
-                n: letters(rows[:, at - 1 : at - 1 + width]) for n, (at, width) in COLUMNS.items()
-            }
-            line = np.arange(start, start + len(rows))
-            for name, expected in (("FILEID", f"{fileid:6}"), ("STUSAB", stusab)):
-                _check_id(field[name], name, expected, member, line)
-            record = _integers(field["LOGRECNO"], "LOGRECNO", member, line)
-            whole = field["GEOCOMP"] == "00"
-            at = np.flatnonzero(whole & np.isin(field["SUMLEV"], levels))
-            parts.append((record, line[at], {n: v[at] for n, v in field.items()}))
-            at = np.flatnonzero(whole & np.isin(field["SUMLEV"], named))
-            names = letters(rows[at, NAME[0] - 1 : sum(NAME) - 1])
-            places.append({n: field[n][at] for n in ("SUMLEV", *pl94.WIDTHS)} | {"NAME": names})
-            start += len(rows)
-            chunk = stream.read(lines * (LINE + len(end)))
+    for rows in _rows(member, lines):
+        field = {n: letters(rows[:, at - 1 : at - 1 + width]) for n, (at, width) in COLUMNS.items()}
+        line = np.arange(start, start + len(rows))
+        for name, expected in (("FILEID", f"{fileid:6}"), ("STUSAB", stusab)):
+            _check_id(field[name], name, expected, member, line)
+        record = _integers(field["LOGRECNO"], "LOGRECNO", member, line)
+        whole = field["GEOCOMP"] == "00"
+        at = np.flatnonzero(whole & np.isin(field["SUMLEV"], levels))
+        parts.append((record, line[at], {n: v[at] for n, v in field.items()}))
+        at = np.flatnonzero(whole & np.isin(field["SUMLEV"], named))
+        names = letters(rows[at, NAME[0] - 1 : sum(NAME) - 1])
+        places.append({n: field[n][at] for n in ("SUMLEV", *pl94.WIDTHS)} | {"NAME": names})
+        start += len(rows)
     if not parts:
         raise InputError("the file is empty", where=member.name, remedy=pl94_header.AGAIN)
     line = np.concatenate([p[1] for p in parts])

@@ -91,6 +91,15 @@ class _Listed:
     of: str = "those of the persons"
     file: str = "the persons' table"
 
+    @property
+    def remedy(self) -> str:
+        """What to do about a place that is not among them."""
+        return (
+            "write the codes alike, with data.columns.unique_within_parent and every level in both"
+            f" or in neither; or list every place in {self.file}"
+            + (", empty ones with a count of 0" if self == _Listed() else "")
+        )
+
 
 def read_beside(
     paths: Sequence[Path],
@@ -156,11 +165,7 @@ def _joined(
             f"{len(lost)} of {places} places of {lowest} are not among {listed.of}, such as"
             f" {lost[0].as_py()!r}; theirs are such as {codes[0].decode()!r}",
             where=where,
-            remedy=(
-                "write the codes alike, with data.columns.unique_within_parent and every level in"
-                f" both or in neither; or list every place in {listed.file}"
-                + (", empty ones with a count of 0" if listed == _Listed() else "")
-            ),
+            remedy=listed.remedy,
         )
     at = block.to_numpy().astype(np.int64)
     for level in [lv for lv in meaning.geography if lv in counted.column_names]:

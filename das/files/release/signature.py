@@ -127,12 +127,8 @@ def check(release: Path, signers: Path | None) -> ReleaseSignature:
         return ReleaseSignature(True)
     found = _run("-Y", "find-principals", "-f", str(signers), "-s", str(path), data=b"")
     for who in found.stdout.decode(errors="replace").split("\n") if not found.returncode else ():
-        if (
-            who
-            and not _run(
-                "-Y", "verify", "-q", "-f", str(signers), "-I", who, *of, data=data
-            ).returncode
-        ):
+        verify = ("-Y", "verify", "-q", "-f", str(signers), "-I", who, *of)
+        if who and not _run(*verify, data=data).returncode:
             return ReleaseSignature(True, who)
     raise ReleaseError(
         f"it is signed by nobody in {signers}",

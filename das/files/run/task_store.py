@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -260,6 +260,14 @@ class TaskStore:
     # --- how far it is
     # -------------------------------------------------------------------------------------------
 
+    def _at_work(self, tasks: Iterable[Task], opened: datetime) -> Iterator[AtWork]:
+        """Those that somebody has begun since the run was ``opened``: who began before is gone."""
+        for t in tasks:
+            if b := _read(self._file(t, "begun")):
+                began = datetime.fromisoformat(b["began"])
+                if began >= opened:
+                    yield AtWork(t.partition, b["host"], b["process"], began)
+
     def standing(self, stage: str) -> Standing:
         """How far a stage is, now."""
         tasks = self.tasks(stage)
@@ -273,24 +281,8 @@ class TaskStore:
         until = (
             max(lately.values(), default=opened) if len(done) == len(tasks) else datetime.now(UTC)
         )
-        begun = {
-            t.partition: _read(self._file(t, "begun"))
-            for t in tasks
-            if records[t.partition] is None
-        }
-        at_work = [
-            AtWork(p, b["host"], b["process"], datetime.fromisoformat(b["began"]))
-            for p, b in begun.items()
-            if b
-        ]
-        at_work = [
-            a for a in at_work if a.began >= opened
-        ]  # who began before the run last did is gone
-        faults = {
-            t.partition: f
-            for t in tasks
-            if records[t.partition] is None and (f := self.fault(t)) is not None
-        }
+        left = [t for t in tasks if records[t.partition] is None]
+        faults = {t.partition: f for t in left if (f := self.fault(t)) is not None}
         before = sum(w for p, w in weights.items() if p in done and p not in lately)
         return Standing(
             stage,
@@ -303,7 +295,7 @@ class TaskStore:
             ),
             sum(weights[p] for p in done),
             sum(weights.values()),
-            tuple(a for a in at_work if a.partition not in faults),
+            tuple(a for a in self._at_work(left, opened) if a.partition not in faults),
             faults,
             sum(r["seconds"] for r in done.values()),
             max((r["peak_mb"] for r in done.values()), default=0.0),
