@@ -15,8 +15,8 @@ from das.design.choices import Choices
 from das.errors import SpecError
 
 Array = NDArray[np.float64]
-#: A matrix with a trace this many times its least eigenvalue has no inverse, but for rounding
-#: error.
+#: A matrix has no inverse, except for rounding error, if its trace is this many times its least
+#: eigenvalue.
 SINGULAR = 1e14
 #: What is left of a difference of this part of its terms, or less, is rounding error.
 ROUNDING = 1e-13

@@ -43,8 +43,8 @@ _SHRINK = ((0.5, 0.2), (0.1, 0.5), (0.0, 1.5))
 _CENTRED = 10.0
 #: The relative step of the differences that second derivatives are taken from.
 _DIFFERENCE = 1e-5
-#: With a barrier below the gap and limits exceeded by no more than this, steps that bring less than
-#: such a part of the gap; and after so many of them the search ends.
+#: Take a step with a barrier below the gap and limits exceeded by at most ``_NEAR``. It stalls if
+#: it brings less than this part of the gap. After this many stalled steps the search ends.
 _NEAR, _STALLED, _TRIES = 1e-6, 0.1, 3
 #: Halvings of a step.
 _HALVINGS = 20

@@ -97,7 +97,7 @@ class Tree:
     units: Mapping[str, int]
 
     def bytes(self, contrasts: int) -> float:
-        """What a search holds with so many contrasts at once."""
+        """The memory of a search over this many contrasts at once."""
         return held_bytes(int(self.inner.start[-1]), len(self.edge_into), contrasts)
 
     def edges(self, group: Stack) -> slice:
