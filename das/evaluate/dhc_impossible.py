@@ -28,7 +28,7 @@ from das.model.error_rows import ImpossibleRow
 from das.model.histogram import Histogram
 
 REASON = "impossible results are counted in the truth as well, for confidential/ only"
-#: Of which levels areas are counted; the first are counties, of which two conditions speak.
+#: Levels whose areas are counted. The first must be counties, because two conditions concern them.
 LEVELS = ("County", "Tract")
 #: Areas counted at once.
 AREAS = 1024

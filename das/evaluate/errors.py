@@ -23,10 +23,11 @@ _QUANTILES = tuple(Fraction(p, 100) for p in (50, 90, 95, 99))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Errors(Closed):
-    """What a row needs, by class of the true count: the distribution of errors in ``classes``,
-    ``(classes,)`` sums of :math:`|e|/t`, :math:`e/t` and :math:`t` over the positive true counts,
-    and of how many of these nobody is left (``lost``). Errors are whole numbers, ``unit`` of which
-    are a person.
+    """What a row needs, by class of the true count.
+
+    It has the distribution of errors in ``classes``. It has ``(classes,)`` sums of :math:`|e|/t`,
+    :math:`e/t` and :math:`t` over the positive true counts, and the number of these where nobody is
+    left (``lost``). Errors are whole numbers; ``unit`` of them make a person.
 
     ``families`` are sums over families of siblings, of each class and of all; ``parents`` is how
     many families there are. ``units`` are the same over units, and stay only while there are fewer

@@ -47,7 +47,7 @@ def impossible(
 
 
 def of_counts(true: LowestCounts, out: LowestCounts, level: str) -> list[ImpossibleRow]:
-    """The same of what is counted already, in the truth and as published."""
+    """The rows from counts that are made already, in the truth and as published."""
     before, after = _conditions(true, true), _conditions(out, true)
     return [row_of(name, level, *before[name], *after[name]) for name in before]
 

@@ -1,13 +1,18 @@
 r"""Errors of the published tables, column by column, in the measures of the Bureau's Detailed
 Summary Metrics.
 
-For one column and all geographies of a kind, true :math:`t_i`, published :math:`p_i`, :math:`e_i =
-p_i - t_i`: N, MAE :math:`\overline{|e|}`, RMSE :math:`(\overline{e^2})^{1/2}`, CV
-:math:`100\,\mathrm{RMSE}/\bar t`, mean error :math:`\bar e`; MAPE and MALPE are the means of
-:math:`|r_i|` and :math:`r_i`, with the percent difference :math:`r_i = 100\, e_i/t_i`, 0 where both
-are 0, and :math:`100\, e_i/\tfrac12(t_i + p_i) = 200` where only :math:`t_i` is; and how many have
-:math:`2 \le |r_i| \le 5`, :math:`|r_i| > 5`, :math:`|e_i| > 200`. Source: the Bureau's release of
-the program that made its tables (recon_replication, ``metrics/metrics.py``)."""
+Take one column and all geographies of a kind, with true :math:`t_i`, published :math:`p_i` and
+:math:`e_i = p_i - t_i`. The measures are
+
+* N, MAE :math:`\overline{|e|}`, RMSE :math:`(\overline{e^2})^{1/2}`, CV
+  :math:`100\,\mathrm{RMSE}/\bar t`, mean error :math:`\bar e`;
+* MAPE and MALPE, the means of :math:`|r_i|` and :math:`r_i`. The percent difference :math:`r_i` is
+  :math:`100\, e_i/t_i`; it is 0 where both are 0, and :math:`100\, e_i/\tfrac12(t_i + p_i) = 200`
+  where only :math:`t_i` is;
+* the numbers of geographies with :math:`2 \le |r_i| \le 5`, :math:`|r_i| > 5`, :math:`|e_i| > 200`.
+
+Source: the Bureau's release of the program that made its tables (recon_replication,
+``metrics/metrics.py``)."""
 
 from __future__ import annotations
 
@@ -43,10 +48,12 @@ BATCH = 1 << 22
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableSums(Closed):
-    """Sums over ``n`` geographies of a kind for a table: ``sums`` by column and size class of the
-    count, ``by_population`` of the first column by size class of the total, both ``(measures,
-    columns, classes)`` in the order of :func:`_summed`; ``shares`` of each column, which are no
-    number where nobody is in it. Whole numbers are exact up to 2^53."""
+    """Sums over ``n`` geographies of a kind for a table.
+
+    ``sums`` is by column and size class of the count, ``by_population`` for the first column by
+    size class of the total. Both are ``(measures, columns, classes)`` in the order of
+    :func:`_summed`. ``shares`` is that of each column, not a number where nobody is in it. Whole
+    numbers are exact up to 2^53."""
 
     geography: str
     table: str
@@ -140,7 +147,7 @@ class TableSums(Closed):
 
 @dataclass(frozen=True, repr=False)
 class Whole(Closed):
-    """All that was counted: one unit each, of which shares are taken."""
+    """All that was counted, as one unit each; shares are taken of it."""
 
     truth: Confidential[Histogram]
     published: Histogram
