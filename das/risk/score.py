@@ -78,9 +78,10 @@ def score(truth: Histogram, guess: GuessedRecords, parts: Sequence[float] = PART
 
 @dataclass(frozen=True, repr=False)
 class Report(Closed):
-    """An attack on one run. ``variance`` is that of the noise as the intruder knows it; ``allowed``
-    what the guarantee allows beside the baseline: with a success of ``baseline.agreement`` without
-    a record, no more than that with it."""
+    """An attack on one run. ``variance`` is that of the noise as the intruder knows it.
+
+    ``allowed`` is the most success with a record that the guarantee allows, if success without it
+    is ``baseline.agreement``."""
 
     run: str
     budget: str
