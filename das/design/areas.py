@@ -52,7 +52,7 @@ class Scatter:
     times: Array
 
     def of(self, sources: slice) -> Scatter:
-        """What comes of some sources, where these are in order."""
+        """The part for some sources, if these are in order."""
         a, b = np.searchsorted(self.source, [sources.start, sources.stop])
         return Scatter(self.source[a:b], self.target[a:b], self.times[a:b])
 
@@ -104,7 +104,8 @@ class CutNodes:
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """W, P, B and L of the pieces, flat; ``size``: the absolute values of what L is the sum of."""
+    """W, P, B and L of the pieces, flat; ``size``: the sum of the absolute values of the terms of
+    L."""
 
     w: Array
     p: Array
@@ -115,9 +116,8 @@ class Slopes:
 
 @dataclass(frozen=True, eq=False)
 class AreaTargets:
-    """The areas of one kind, and the queries that are asked of them. Arrays of inner nodes and
-    kinds are those of
-    :mod:`das.design.passes`."""
+    """The areas of one kind, and the queries that targets ask for them. Arrays of inner nodes and
+    kinds are those of :mod:`das.design.passes`."""
 
     tree: Tree
     cut: CutNodes
@@ -155,7 +155,7 @@ class AreaTargets:
         )
 
     def part(self, contrasts: slice) -> AreaTargets:
-        """Of some contrasts alone."""
+        """The targets for some contrasts alone."""
         return replace(self, grams=self.grams.part(contrasts), root=self.root.part(contrasts))
 
     def slopes(self, leaf: Array, c: Array, k: Array) -> Slopes:
@@ -249,7 +249,7 @@ def _turned(matrices: Array) -> Array:
 
 
 def cut_nodes(tree: Tree, tiers: Tiers, area: Ints, unit: Ints, areas: int) -> CutNodes:
-    """Of areas that have lowest unit ``unit[i]`` in ``area[i]``."""
+    """The nodes that areas cut; lowest unit ``unit[i]`` is in ``area[i]``."""
     n = len(tree.parent)
     leaf, home = _leaves(tree, tiers)
     some = leaf[unit] != NOBODY
@@ -281,7 +281,7 @@ def cut_nodes(tree: Tree, tiers: Tiers, area: Ints, unit: Ints, areas: int) -> C
 
 
 def _leaves(tree: Tree, tiers: Tiers) -> tuple[Ints, Ints]:
-    """Of each lowest unit -1 - its kind, or NOBODY; and the inner node above it."""
+    """For each lowest unit -1 - its kind, or NOBODY; and the inner node above it."""
     leaf = tree.node[-1]
     home = np.full(len(leaf), -1, dtype=np.int64)
     unit = np.arange(len(leaf))

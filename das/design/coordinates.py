@@ -38,7 +38,7 @@ class Coordinates:
         return Coordinates(schema.cells, np.ones(1))
 
     def part(self, contrasts: slice) -> Coordinates:
-        """With the multiplicities of some contrasts alone."""
+        """The coordinates with the multiplicities of some contrasts alone."""
         return replace(self, multiplicity=self.multiplicity[contrasts])
 
     def label(self, query: Query) -> NDArray[np.intp]:

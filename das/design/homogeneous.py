@@ -63,7 +63,7 @@ class Homogeneous:
         estimands: Sequence[Estimand],
         known: int,
     ) -> Homogeneous:
-        """Of people in households, where the schema has dwellings: hardly anybody lives
+        """A model for people in households, if the schema has dwellings: hardly anybody lives
         elsewhere.
         """
         queries = [schema.query(q) for q in dict.fromkeys(q for _, q in measurements.pairs)]
@@ -88,7 +88,7 @@ class Homogeneous:
 
     @cached_property
     def _measurements(self) -> tuple[NDArray[np.intp], Array]:
-        """Of each class measurement the number of its level, and Q'Q."""
+        """For each class measurement the number of its level, and Q'Q."""
         level = np.array(
             [
                 self.levels.index(self.measurements.places[k][0])
@@ -100,8 +100,8 @@ class Homogeneous:
 
     @cached_property
     def _asked(self) -> tuple[NDArray[np.intp], Array]:
-        """Of each estimand the number of its level, and what of V its variance is: the trace with
-        this.
+        """For each estimand the number of its level, and the matrix whose trace with V is its
+        variance.
         """
         level = np.array([self.levels.index(a.place) for a in self.estimands], dtype=np.intp)
         of = [self._gram(a.query) / self._answers(a.query) for a in self.estimands]
@@ -123,7 +123,7 @@ class Homogeneous:
         )
 
     def _inverse(self, precision: Array) -> Array:
-        """Of each contrast, ``(levels, contrasts, d, d)``."""
+        """The inverse for each contrast, ``(levels, contrasts, d, d)``."""
         level, gram = self._measurements
         own = np.zeros((len(self.levels), *gram.shape[1:]))
         np.add.at(own, level, precision[:, None, None, None] * gram)

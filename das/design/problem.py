@@ -95,7 +95,7 @@ class Problem:
         return float(self.weight[some] @ np.log(f[some]))
 
     def over(self, f: Array) -> Array:
-        """Of each estimand log(f/t), minus infinity where it has no limit or is known exactly."""
+        """For each estimand log(f/t); minus infinity where it has no limit or is known exactly."""
         out = np.full(len(f), -np.inf)
         some = self.limited & (f > 0)
         out[some] = np.log(f[some] / self.limit[some])
@@ -180,8 +180,8 @@ class CertifiedAllocation:
 
 
 class Incumbent:
-    """The best allocation and the best bound of all that were looked at. ``progress`` hears of
-    every look, and of what takes time between two."""
+    """The best allocation and the best bound so far. ``progress`` is called at every evaluation,
+    and during slow work between two."""
 
     def __init__(
         self, problem: Problem, progress: Callable[[CertifiedAllocation], None] | None

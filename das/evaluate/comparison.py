@@ -62,8 +62,8 @@ def summary(rows: Sequence[SweepRow]) -> list[SummaryRow]:
 def paired(rows: Sequence[SweepRow]) -> list[PairedRow]:
     """Every method except the first, compared with the first on the same noise.
 
-    These are differences within the same repeat. So their spread has nothing of what the noise does
-    to both methods."""
+    These are differences within the same repeat. So their spread contains none of the variation
+    that both methods share."""
     first = rows[0].method
     published = [r for r in rows if r.error.source == "postprocessed"]
     against = {

@@ -94,7 +94,7 @@ def query_errors(
 
 
 def _noise(plan: Plan, tree: MeasuredSpine, level: str, query: str) -> Moments | None:
-    """Of an answer of a random one of the units that are measured."""
+    """The distribution of the noise of an answer in a random measured unit."""
     classes, units = tree.classes(level), dict[float, int]()
     for d in plan.at(level):
         if d.query == query and d.unit_class in classes:

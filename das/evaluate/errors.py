@@ -78,9 +78,8 @@ class Errors(Closed):
     def rows(
         self, level: str, query: str, source: str, persons: int, noise: Moments | None
     ) -> Iterator[ErrorRow]:
-        """Row ``all`` and those of the classes that occur; nothing where there is no error.
-        ``persons``: the true total of the level. ``noise``: what the errors should be, where that
-        is known."""
+        """Row ``all`` and a row for each class that occurs; none if there is no error. ``persons``:
+        the true total of the level. ``noise``: the expected errors, where they are known."""
         every = Spread.merged(self.classes)
         if every.n:
             row = self._row(level, query, source, len(CLASSES), every)
@@ -93,7 +92,7 @@ class Errors(Closed):
                 yield row if noise is None else _beside(row, noise)
 
     def _row(self, level: str, query: str, source: str, number: int, spread: Spread) -> ErrorRow:
-        """That of a class by its number, the one after the last being all of them."""
+        """The row of a class by its number; the number after the last class means all of them."""
         u, n = self.unit, spread.n
         name, which = "all", slice(0, number)
         if number < len(CLASSES):

@@ -155,8 +155,8 @@ class Whole(Closed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AreaHistograms(Closed):
-    """What the units of a tree, or of a part of it, hold of the areas of one kind that they lie in,
-    by code.
+    """What the units of a tree, or of a part of it, hold of the areas of one kind that contain
+    them, by code.
     """
 
     kind: str
@@ -166,7 +166,7 @@ class AreaHistograms(Closed):
 
     @staticmethod
     def of(areas: Areas, truth: Confidential[Histogram], published: Histogram) -> AreaHistograms:
-        """``truth`` and ``published`` are of the lowest units."""
+        """Histograms of areas; ``truth`` and ``published`` are those of the lowest units."""
         return AreaHistograms(
             areas.kind, areas.codes, areas.histogram(truth.open(REASON)), areas.histogram(published)
         )
@@ -192,7 +192,7 @@ class TableTallies(Closed):
 
     @staticmethod
     def merged(parts: Sequence[TableTallies]) -> TableTallies:
-        """Of all parts."""
+        """The tallies of all parts."""
         levels = grouped((x for p in parts for x in p.levels), lambda x: (x.geography, x.table))
         areas = grouped((x for p in parts for x in p.areas), lambda x: x.kind)
         return TableTallies(
@@ -222,7 +222,7 @@ def tally_tables(
     whole: Whole,
     areas: Sequence[Areas] = (),
 ) -> TableTallies:
-    """Of each of the ``levels``, and of areas of units of the last of them."""
+    """Tallies of each of the ``levels``, and of areas of units of the last level."""
     sums = [
         TableSums.of(table, level, truth[level].open(REASON), published[level], whole)
         for level in levels
@@ -256,7 +256,7 @@ MEASURES = 10
 
 
 def _summed_of_all(true: Ints, out: Ints) -> NDArray[np.float64]:
-    """Of ``(geographies, columns)``; where both are 0, nothing is counted."""
+    """Sums for arrays ``(geographies, columns)``; where both are 0, nothing is counted."""
     at = np.flatnonzero((true != 0) | (out != 0))
     columns = true.shape[1]
     return _summed(at % columns, true.ravel()[at], (out - true).ravel()[at], _SIZE_FIRST, columns)

@@ -26,7 +26,8 @@ TOGETHER = 16
 
 @dataclass(frozen=True, repr=False)
 class UniverseTallies(Closed):
-    """Of one universe: queries, over what was measured; tables, over what is published."""
+    """Tallies of one universe: queries, over the measured units; tables, over the published
+    ones."""
 
     universe: str
     queries: tuple[QueryTally, ...]
@@ -34,7 +35,7 @@ class UniverseTallies(Closed):
 
     @staticmethod
     def merged(parts: list[UniverseTallies]) -> UniverseTallies:
-        """Of all parts."""
+        """The tallies of all parts."""
         queries = grouped((q for p in parts for q in p.queries), lambda q: (q.level, q.query))
         return UniverseTallies(
             parts[0].universe,

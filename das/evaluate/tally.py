@@ -139,7 +139,7 @@ class ErrorTally:
 
 
 def _sums(total: Ints, size: Ints) -> tuple[ClusterSums, ...]:
-    """Of each class, and of all."""
+    """Sums for each class, and for all."""
     every = (np.column_stack([x, x.sum(axis=1)]) for x in (total, size))
     return ClusterSums.of_each(*every)
 

@@ -142,8 +142,9 @@ def ladder(
     query: str = "detailed",
 ) -> list[ExposureRow]:
     """Persons who are unique in ``query`` in their units of the lowest levels, by n = 2, 3, ...
-    noisy answers: rows for each level that the last of these is of, and each n. Units that are not
-    measured are no rung; one that is measured without ``query`` ends the ladder. Confidential."""
+    noisy answers. There is a row for each n and each level of the last of these answers. Units that
+    are not measured are no rung; a unit that is measured without ``query`` ends the ladder.
+    Confidential."""
     spine, asked, rows = tree.spine, schema.query(query), []
     lowest = truth[spine.levels[-1]].open(REASON)
     unit, answer = uniques(lowest, asked)

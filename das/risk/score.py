@@ -45,7 +45,7 @@ def hits(truth: Histogram, guess: GuessedRecords) -> NDArray[np.bool_]:
 
 
 def score(truth: Histogram, guess: GuessedRecords, parts: Sequence[float] = PARTS) -> Score:
-    """Hold a guess against the truth. Surest first; where equally sure, in the order of units.
+    """Compare a guess with the truth. Surest first; where equally sure, in the order of units.
 
     Raises:
         InputError: nobody to guess, or nothing guessed.

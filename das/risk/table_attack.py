@@ -183,8 +183,8 @@ class _Pairs:
 
 
 def guess(tables: Tables, spine: Spine, variance: float | None) -> GuessedRecords:
-    """The best guess of everybody's record in the units of the lowest level. ``variance`` is that
-    of a published count; 0 takes the tables at face value, ``None`` is the baseline."""
+    """The best guess of everybody's record in the units of the lowest level. ``variance`` is the
+    variance of a published count; 0 takes the tables at face value, ``None`` is the baseline."""
     if variance == 0:
         h = tables.traits
         unit, trait = np.repeat(h.unit, h.count), np.repeat(h.cell, h.count)

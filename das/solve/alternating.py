@@ -200,8 +200,8 @@ class Iteration:
     # --------------------------------------------------------------------------
 
     def _ended(self, ready: Mask, tol: float | None, k: int, ends: dict[int, ProblemEnd]) -> Mask:
-        """Of the problems that are ``ready``, those whose certificate is good, or all; their
-        answers to ``ends``.
+        """End the problems that are ``ready`` and have a good certificate, or all that are ready;
+        their answers go to ``ends``.
         """
         x = self._repaired()
         gap, residual = self._certificate(x)

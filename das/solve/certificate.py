@@ -69,8 +69,8 @@ def half_norm(batch: ProblemBatch, e: Array) -> Array:
 
 
 def balance(batch: ProblemBatch, primal: Array, dual: Array) -> Array:
-    """Of each problem, the size of a residual in persons over that of one in gradients, both in the
-    norm of G. Where G is singular, its missing curvatures count as typical ones."""
+    """For each problem, the size of a residual in persons over that of one in gradients, both in
+    the norm of G. Where G is singular, its missing curvatures count as typical ones."""
     total = batch.layout.entries.total
     above, below = total(primal * batch.gram(primal)), 2 * half_norm(batch, dual)
     if batch.null is not None:

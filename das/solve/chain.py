@@ -36,7 +36,7 @@ class Link:
         return out.T
 
     def home(self, coarse: Link) -> NDArray[np.intp]:
-        """The group of ``coarse`` that each group lies in."""
+        """The group of ``coarse`` that contains each group."""
         out = np.zeros(self.groups, dtype=np.intp)
         out[self.group] = coarse.group
         if not np.array_equal(out[self.group], coarse.group):

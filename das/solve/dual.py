@@ -86,8 +86,8 @@ def solved(p: ChildrenQP, tol: float, limit: int) -> Solution:
 
 
 class _Newton:
-    """The state: multipliers ``y``, potentials ``s`` (-inf where x is 0), how smooth (``answer``),
-    and where sums between bounds are held near (``centre``)."""
+    """The state: multipliers ``y``, potentials ``s`` (-inf where x is 0), the smoothness
+    (``answer``), and the values near which sums between bounds are held (``centre``)."""
 
     def __init__(self, p: DualProblem) -> None:
         self.p, self.gap = p, Gap(p)

@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 
 
 class Gap:
-    """Of one problem."""
+    """The gap of one problem."""
 
     def __init__(self, p: DualProblem) -> None:
         self.p = p

@@ -94,7 +94,7 @@ class Incidence:
 
 
 def of_index(index: Sequence[Index], cells: int) -> list[tuple[csr_array, Index]]:
-    """Of each partition, the answers of several cells as rows ``(answers, cells)``, and the cells
+    """For each partition, the answers of several cells as rows ``(answers, cells)``, and the cells
     that have an answer to themselves."""
     out = []
     for i in index:

@@ -127,7 +127,7 @@ class Arrangement:
 
     @cached_property
     def _cells(self) -> Index:
-        """Of each problem."""
+        """The cells of each problem."""
         cells = np.zeros(self.problems, dtype=np.intp)
         cells[self.problem] = self.cells
         return cells
@@ -217,6 +217,6 @@ class BlockDiagonal:
         )
 
     def some(self, keep: Sequence[Mask]) -> BlockDiagonal:
-        """Of each run, the blocks that are kept."""
+        """For each run, the blocks that are kept."""
         kept = [(m[k], w) for m, w, k in zip(self.stacks, self.width, keep, strict=True) if k.any()]
         return BlockDiagonal([m for m, _ in kept], [w for _, w in kept])
