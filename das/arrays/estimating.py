@@ -175,8 +175,8 @@ def _estimator(
 
 
 def _universe(schema: Schema, known: Mapping[str, LevelBounds]) -> Universe:
-    """With the sums that rounding keeps: the published schemas' own, unless they cross what is
-    known exactly.
+    """The universe, with the sums that rounding keeps: the published schemas' own, unless they
+    cross what is known exactly.
     """
     chain = PERSONS.publication(schema).chain or ()
     if any(b.exact and not _nest(b.group, schema.query(q)) for b in known.values() for q in chain):

@@ -88,7 +88,8 @@ def _limits(schema: Schema, spine: Spine, structures: ArrayLike) -> Limits | Non
 
 
 def _check_form(given: Mapping[str, LevelBounds], schema: Schema, spine: Spine) -> None:
-    """They are of the units of every level, and of the cells of the schema."""
+    """Check that the bounds are those of the units of every level, and of the cells of the
+    schema."""
     expect(given, Mapping, "bounds", "give what das.bounds returns")
     for level in spine.levels:
         if (

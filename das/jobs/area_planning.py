@@ -70,7 +70,7 @@ class LevelShare:
 
 @dataclass(frozen=True, eq=False)
 class AreaPlan:
-    """``shares`` are of the spine that the configuration has."""
+    """``shares`` are those for the spine of the configuration."""
 
     areas: Areas
     spines: tuple[AreasOnSpine, ...]
@@ -80,8 +80,8 @@ class AreaPlan:
 def planned(
     spec: RunSpec, paths: Sequence[Path], universe: str, listed: Path, progress: Progress
 ) -> AreaPlan:
-    """Of the areas of a list of blocks. Raises :class:`UserError` where the list or the input is
-    not what it should be.
+    """The accuracy to expect for the areas of a list of blocks. Raises :class:`UserError` for a
+    faulty list or input.
     """
     world = PublicTree.read(spec, paths, progress)
     areas = area_list.read(listed, world.spine)
@@ -95,7 +95,7 @@ def planned(
 
 
 def _named(areas: Areas) -> str:
-    """As a target: a name with a dot is that of a list."""
+    """The name of areas as a target: a name with a dot is that of a list."""
     return f"{areas.kind}.blocks"
 
 
@@ -213,7 +213,7 @@ class _Noise:
         return out
 
     def precision(self, level: str) -> Array:
-        """Of each unit's total, ``(units,)``."""
+        """The precision of each unit's total, ``(units,)``."""
         each = (
             1 / (self.variance(level, q) * self.u.schema.query(q).answers)
             for q in self.queries(level)

@@ -132,7 +132,7 @@ def _numbers(
     areas: Areas | None,
     options: MapOptions,
 ) -> tuple[NDArray[np.float64], str, str, Form]:
-    """The number of each unit; what is shown, and what is said of it; how the numbers are
+    """The number of each unit; words for what is shown, and a note on it; how the numbers are
     printed."""
     shown, says = f"{count.says} ({count.universe.kind.records})", SAYS[options.show]
     if options.share_of is not None:
@@ -180,8 +180,8 @@ def _density(
 def _share(
     source: ReleaseSource, count: OneCount, level: str, areas: Areas | None, options: MapOptions
 ) -> tuple[NDArray[np.float64], str, str]:
-    """Published counts in per cent of others, no number where these are 0; what is shown, and what
-    is said of it."""
+    """Published counts in per cent of others, not a number where these are 0; words for what is
+    shown, and a note on it."""
     if options.share_of == TOTAL and options.table is None:
         of = chosen(source, options.universe, TOTAL, None, None)
     else:

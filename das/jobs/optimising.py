@@ -1,4 +1,4 @@
-"""The best shares of a budget for what somebody wants of it, with what they rest on
+"""The best shares of a budget for a user's targets, and the assumptions behind them
 (:mod:`das.design`).
 
 Three things can be known of the tree: how many units its levels have; its real units and
@@ -282,8 +282,8 @@ def _digest(tree: MeasuredSpine, bounds: Mapping[str, LevelBounds]) -> str:
 
 
 def _pairs(plan: Plan) -> tuple[LevelQuery, ...]:
-    """The measurements of units without only children; all that are to be shared out are of the
-    discrete Gaussian."""
+    """The measurements of units other than only children. All measurements whose shares are
+    optimized must be discrete Gaussian."""
     if plan.mechanism.currency != "rho":
         raise InputError(
             f"the noise is {plan.mechanism}, whose variance does not fall with its cost",
@@ -305,12 +305,12 @@ def optimum(
     rho: Fraction | None = None,
     progress: Progress = SILENT,
 ) -> Optimum:
-    """Of the plan of ``u`` as the configuration has it, of no tree; ``rho``: another total than its
-    own.
+    """The best shares for the plan of ``u`` as the configuration has it, before it fits a tree;
+    ``rho``: a total other than its own.
 
     Raises:
-        UserError: a target that nothing reaches, limits that contradict the total, a kind of areas
-            that there is not.
+        UserError: a target that nothing reaches, limits that contradict the total, an unknown kind
+            of areas.
     """
     plan = u.plan
     _check_detailed(u, ground.measurements)
@@ -369,7 +369,7 @@ def _precisions(costs: Mapping[LevelQuery, Fraction], measurements: Choices) -> 
 
 
 def _with_areas(target: AccuracyTarget, ground: Ground) -> AccuracyTarget:
-    """With the numbers of the areas that are meant."""
+    """The target with the numbers of the areas that it names."""
     estimand = target.estimand
     if not estimand.areas:
         return target
@@ -409,8 +409,9 @@ def _chosen(
     total: Fraction,
     gap: float,
 ) -> dict[LevelQuery, Fraction]:
-    """Exact costs of what was found: of the total, or of one that just meets the limits. Draws too
-    small for a share of their own are dropped; fewer, where the limits need small draws."""
+    """Exact costs of the allocation that was found: with the given total, or with one that just
+    meets the limits. Draws too small for a share of their own are dropped; fewer are, if the limits
+    need small draws."""
     for floor in (exact.FLOOR, exact.FLOOR // 10, exact.FLOOR // 100, 1):
         chosen = _rounded(u, problem, found, now, total, floor)
         rho = _precisions(chosen, problem.model.measurements)

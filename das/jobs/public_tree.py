@@ -58,7 +58,7 @@ class PublicTree:
         return trees_of(spec, self.blocks, self.spine, self.unit, self.lists)
 
     def structures(self, tree: MeasuredSpine) -> Ints | None:
-        """Of the lowest units of a tree."""
+        """The structures of the lowest units of a tree."""
         given = self.blocks.structures
         if given is None:
             return None
@@ -86,8 +86,8 @@ class PublicTree:
         return geography.bounds(u.schema, tree.spine, limits, total, e.total)
 
     def areas(self) -> dict[str, Areas]:
-        """By kind: the geographic fields that are no level, the published units of each level, and
-        the lists.
+        """Areas by kind: the geographic fields that are not levels, the published units of each
+        level, and the lists.
         """
         units, below = len(self.spine.codes[-1]), self.spine.levels[-1]
         found = {

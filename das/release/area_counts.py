@@ -57,7 +57,7 @@ class AreaColumn:
         return self.high >= 0
 
     def row(self, i: int, areas: Areas, blocks: int) -> AreaRow:
-        """That of area i."""
+        """The row of area i."""
         s, place = self.statistic, (areas.code(i), str(areas.called[i]), blocks)
         told: dict[str, Any] = self.replicated.row(i) if self.replicated else {}
         if self.known[i]:
@@ -89,9 +89,11 @@ class ComputedColumn:
 
 @dataclass(frozen=True, eq=False)
 class AreaCounts:
-    """Of some areas of a release; intervals hold the true count with probability ``coverage``, each
-    by itself, or from replicates for all areas at once, as was asked for. ``published``: of each
-    universe that is asked for, how many records the release has in all."""
+    """Counts of some areas of a release, with intervals.
+
+    Intervals hold the true count with probability ``coverage``, each by itself or, from replicates,
+    all areas at once, as requested. ``published``: the number of records in the release, for each
+    requested universe."""
 
     areas: Areas
     coverage: float
@@ -254,7 +256,7 @@ def _estimated(
 def _of_lowest(
     release: OpenedRelease, u: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> AreaEstimates:
-    """Of the lowest units of the tree that was measured; nobody is in those that are not on it."""
+    """For the lowest units of the measured tree; units that are not on it have nobody."""
     source, bounds, tree = release.source(u), release.bounds(u), release.tree(u)
     area, unit = areas.over(tree)
     exact = known_queries(source, u.schema, bounds)

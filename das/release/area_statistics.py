@@ -25,7 +25,7 @@ VOTING_AGE = tuple(f"P004{number:04d}" for number in (1, 2, 5, 6, 7, 8, 9, 10, 1
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """A sum of cells ``(cells,)`` of one universe; ``field`` is that of a table's column, or a
+    """A sum of cells ``(cells,)`` of one universe. ``field`` is the field of a table's column, or a
     query's name and answer.
     """
 
@@ -60,7 +60,7 @@ class ComputedStatistic:
         return f"{self.function}: {' / '.join(f'{s.label} ({s.field})' for s in self.counts)}"
 
     def of(self, counts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-        """Of each area, or one number."""
+        """A number for each area, or one number."""
         return FUNCTIONS[self.function].function(*(np.asarray(c, dtype=np.float64) for c in counts))
 
 

@@ -74,7 +74,7 @@ class OpenedDhc:
 
     @cached_property
     def facilities(self) -> Ints:
-        """Of every lowest unit, by type, ``(units, 24)``."""
+        """The facilities of every lowest unit, by type, ``(units, 24)``."""
         return self.fixed[UNITS].dense()[:, HOMES:]
 
     def source(self, u: DhcUniverse) -> OnDemandReader:
@@ -127,7 +127,7 @@ class OpenedDhc:
         return self.refined(u, self.upward(source), self.spine, ties, pool, progress)
 
     def homes(self, u: DhcUniverse, done: Mapping[str, OuterEstimates]) -> Histogram | None:
-        """The lowest units' published units of housing, which a universe rests on."""
+        """The lowest units' published housing units, if a universe is estimated from them."""
         return None if u.rests_on is None else done[u.rests_on].counts[self.spine.levels[-1]]
 
     def upward(
@@ -180,7 +180,8 @@ def fixed_units(homes: Histogram, facilities: Ints) -> Histogram:
 def write_public(
     release: Path, spec: DhcSpec, spine: Spine, fixed: Mapping[str, Histogram], subtrees: Subtrees
 ) -> None:
-    """What a release rests on, except its measurements."""
+    """Write the public facts of a release: everything that it depends on except its
+    measurements."""
     atomic.write_text(release / SPEC, spec.dump())
     spine_file.write(release / SPINE, spine, subtrees)
     for name, counts in fixed.items():
@@ -188,8 +189,8 @@ def write_public(
 
 
 def open_dhc(release: Path, part: int | None = None) -> OpenedDhc:
-    """All of it, or a subtree. Raises :class:`ReleaseError` or :class:`SpecError` where the folder
-    is no complete release."""
+    """Open a whole release, or a subtree. Raises :class:`ReleaseError` or :class:`SpecError` if the
+    folder is not a complete release."""
     path = release / SPEC
     given = load(run_directory.read_text(path, "release specification"), where=str(path))
     spec = of_kind(DhcSpec, given, str(path))

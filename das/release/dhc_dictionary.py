@@ -88,7 +88,7 @@ def _lines(universe: str, parts: Iterable[dictionary.LineParts]) -> Iterator[Dic
 
 
 def _measurements(u: DhcUniverse) -> Iterator[dictionary.LineParts]:
-    """Of the queries of a universe, of what was measured on demand of their answers, and of what is
+    """Lines for the queries of a universe, for their answers measured on demand, and for what is
     held fixed."""
     for query in (q for p in u.strategy.outer for q in p.queries):
         yield "query", "", "", query, u.schema.query(query).title

@@ -1,5 +1,5 @@
-"""Everything after measurement, as one piece of work: of a run that goes on, or of a release that
-somebody published.
+"""Everything after measurement, as one piece of work: for a run that continues, or for a release
+that somebody published.
 
 Like ``das.release.post``, nothing here can see the truth.
 """
@@ -79,8 +79,8 @@ def post_process(
 def _whole(
     opened: OpenedRelease, choice: EngineChoice, stages: Stages, progress: Progress
 ) -> PublishedEstimates:
-    """The pool ends with the estimates: its memory is free for what follows, and counted in the
-    record of the stage.
+    """Estimate a release without subtrees. The pool ends with the estimates, so that its memory is
+    free for the next step and counted in the record of the stage.
     """
     results: dict[str, Release] = {}
     out, universes = opened.folder, opened.after.universes
@@ -142,8 +142,8 @@ def _described(
     stages: Stages,
     progress: Progress,
 ) -> PublishedEstimates:
-    """What a release says of itself, in its folder: its dictionary (of a ``spine`` with all its
-    levels), what is worse than measured, its page; and its seal."""
+    """Write what describes a release: its dictionary (for a ``spine`` with all its levels), what is
+    worse than measured, its page, and its seal."""
     out, after = opened.folder, opened.after
     assigned = {u.name: opened.assigned(u.name) for u in after.universes}
     atomic.write_text(

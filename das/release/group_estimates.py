@@ -136,8 +136,8 @@ class _RunEstimates:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Of several names of a region the one that it is estimated under: the lowest, as
-        iterations are the most there.
+        """The order of estimation. A region with several names is estimated under its lowest, which
+        has the most iterations.
         """
         return *reversed(self.chain), *(k for k in self.kinds.beside if self.plans.get(k))
 
@@ -388,7 +388,7 @@ class _StateTree:
         return self.run.regions.of_state(kind, self.state)
 
     def _parent(self, above: str, kind: str) -> Ints:
-        """Of each region the place of the one above among the state's."""
+        """For each region, the index of the region above among those of the state."""
         regions = self.run.regions
         here = regions.state == self.state
         child, first = np.unique(regions.of_block[kind][here], return_index=True)

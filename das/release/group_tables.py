@@ -32,7 +32,7 @@ TABLES, TOTALS_TABLE = "tables", "t1"
 
 @dataclass(frozen=True, eq=False)
 class PublishedTotals:
-    """Of groups their ``count``, ``(groups,)``."""
+    """The ``count`` of each of some groups, ``(groups,)``."""
 
     group: Ints
     count: Ints
@@ -40,8 +40,8 @@ class PublishedTotals:
 
 @dataclass(frozen=True, eq=False)
 class PublishedCells:
-    """Of groups with tables of one ``size`` the ``count`` of each of the ``cells``, ``(groups,
-    cells)``.
+    """For groups with tables of one ``size``: the ``count`` of each of the ``cells``,
+    ``(groups, cells)``.
     """
 
     size: int
@@ -51,7 +51,7 @@ class PublishedCells:
 
 
 def totals(m: GroupMeasurement, plan: LevelPlan, parameters: Parameters) -> PublishedTotals:
-    """Of every group that is published."""
+    """The total of every group that is published."""
     group = np.flatnonzero(m.size != UNMEASURED)
     values = m.values if parameters.negative else np.maximum(m.values, 0)
     count = np.add.reduceat(values, m.indptr[group]) if len(group) else values[:0]
@@ -62,7 +62,7 @@ def totals(m: GroupMeasurement, plan: LevelPlan, parameters: Parameters) -> Publ
 
 
 def cells(m: GroupMeasurement, plan: LevelPlan, parameters: Parameters) -> Iterator[PublishedCells]:
-    """Of every group with a table, size after size."""
+    """The cells of every group with a table, one size after another."""
     table = plan.table
     for size in range(1 if plan.first else 0, len(table.sizes)):
         group, values = m.of_size(size, table.answers[size])
@@ -90,7 +90,7 @@ def rows_of(table: AdaptiveTable, size: int) -> tuple[tuple[tuple[str, ...], ...
 
 @dataclass(eq=False)
 class FoundGroups:
-    """Of a level, how many groups have a table of each size, ``(sizes,)``, and how many are
+    """For a level: how many groups have a table of each size, ``(sizes,)``, and how many are
     published.
     """
 

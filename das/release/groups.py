@@ -114,7 +114,8 @@ class OpenedGroups:
         yield from measurements.each(root, plan, iterations.code[members], only)
 
     def part(self, plan: LevelPlan, subtree: int) -> GroupMeasurement:
-        """All of a level that was measured in one part: of a state, or of what crosses states."""
+        """All measurements of a level from one part: from a state, or from regions that cross
+        states."""
         iterations = self.spec.parameters.iterations
         members = iterations.of(plan.at)
         only = iterations.detailed_only[members] & bool(plan.first)

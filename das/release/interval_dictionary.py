@@ -1,8 +1,8 @@
 """``intervals/dictionary.csv``: what every file of the intervals of a release means, each of its
 columns, and each code in them.
 
-The lines of :mod:`das.release.dictionary`. The dictionary of a release is sealed with it, and says
-nothing of what is added later. Files are named from ``intervals/`` on."""
+The lines of :mod:`das.release.dictionary`. The dictionary of a release is sealed with it, so it
+cannot list later additions. File names start at ``intervals/``."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def begin(out: Path, maker: ReplicateMaker, resume: bool) -> None:
 
 
 def _other(key: str, before: Mapping[str, Any], said: Mapping[str, Any]) -> str:
-    """What a folder is of in place of what is ``said``."""
+    """What a folder belongs to, if that differs from ``said``."""
     then, now = before.get("sources"), said.get("sources")
     if isinstance(then, dict) and isinstance(now, dict):
         changed = [n for n in {**then, **now} if then.get(n) != now.get(n)]

@@ -97,9 +97,10 @@ class IntervalOptions:
 
 @dataclass(frozen=True, eq=False)
 class ReplicateSource:
-    """``tables`` of the counts of some universes over the tree ``spine``. The ``folder`` is that of
-    a release or, where there is none, of intervals. As it stands, every table is of all levels, and
-    nothing is known but the counts and their replicates."""
+    """The ``tables`` of the counts of some universes over the tree ``spine``.
+
+    ``folder`` is that of a release or, if there is none, of intervals. By default every table has
+    all levels, and only the counts and their replicates are known."""
 
     #: More notes that must accompany the intervals.
     beside: ClassVar[tuple[str, ...]] = ()
@@ -127,7 +128,7 @@ class ReplicateSource:
         return {}
 
     def exact(self, u: Universe, table: Table, level: str) -> NDArray[np.bool_] | None:
-        """Of a level without bounds, the columns that are known exactly, ``(columns,)``."""
+        """For a level without bounds: the columns that are known exactly, ``(columns,)``."""
         del u, table, level
         return None
 
@@ -209,16 +210,17 @@ class PublicNoise(Protocol):
     def on_request(
         self, u: PlannedUniverse, spine: Spine, counts: Mapping[str, Histogram]
     ) -> SparseSource:
-        """Those answers are drawn that are asked for."""
+        """A source that draws only the requested answers."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReleaseSource(ReplicateSource):
-    """A release, whose replicates are made, and lie in its own folder of intervals or elsewhere."""
+    """A release whose replicates are made here; they are in its own folder of intervals or
+    elsewhere."""
 
     @property
     def name(self) -> str:
-        """That of the run."""
+        """The name of the run."""
         raise NotImplementedError
 
     @property

@@ -29,10 +29,12 @@ BATCH = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class ReplicatedCounts(Frozen):
-    """Of units of one level that follow each other: the release, the first of ``found``, and its
-    replicates; of the level ``above``, if there is one, the same, and the ``parent`` there of each
-    unit. ``bounds`` of the units say what is certain, and where a count cannot be. Walked some
-    units at a time."""
+    """Counts of consecutive units of one level: those of the release, which are the first of
+    ``found``, and those of its replicates.
+
+    If there is a level ``above``, it has the same counts and each unit's ``parent`` there.
+    ``bounds`` of the units show which counts are certain, and where a count cannot be. Iteration
+    takes some units at a time."""
 
     table: Table
     found: Sequence[Histogram]

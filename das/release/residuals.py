@@ -54,9 +54,11 @@ class Misfit:
 
 @dataclass(frozen=True)
 class ResidualSums:
-    """Of the measured units of a query at a level: how many ``answers``, the sum of squared
-    residuals, the same in variances, and the sum of variances. They add up over parts of a tree;
-    whole numbers are exact up to 2^53."""
+    """Sums over the measured units of a query at a level.
+
+    They are the number of ``answers``, the sum of squared residuals, that sum in units of the
+    variance, and the sum of variances. They add up over parts of a tree; whole numbers are exact up
+    to 2^53."""
 
     universe: str
     level: str
@@ -70,8 +72,8 @@ class ResidualSums:
 def residual_sums(
     universe: Universe, source: MeasurementSource, published: Mapping[str, Histogram]
 ) -> list[ResidualSums]:
-    """Of each query of each level that is ``published``: units as they were measured, of a tree or
-    of a part of it.
+    """Sums for each query of each ``published`` level: units as they were measured, of a tree or of
+    a part of it.
     """
     return [
         _sums(universe, source, level, name, published[level])

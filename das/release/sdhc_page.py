@@ -54,7 +54,7 @@ def write(
 
 
 def _cells(found: Sequence[CellEstimate], table: str) -> list[ShownCell]:
-    """Of the nation: of tables with iterations the totals."""
+    """The cells of the nation; for tables with iterations, the totals."""
     here = [c for c in found if c.region == "1" and c.cell.table == table]
     several = len({c.cell.iteration for c in here}) > 1
     return [

@@ -55,9 +55,11 @@ def titled(query: Query, assigned: Collection[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class PublishedUniverse:
-    """One universe as a release has it. ``exact``: by level, the queries that are published without
-    noise; ``intervals`` of its counts at 95 %; ``assigned``: attributes that were made up by a
-    rule, so that the title of what tells their levels apart says that it is no count."""
+    """One universe as a release has it.
+
+    ``exact``: by level, the queries that are published without noise. ``intervals``: those of its
+    counts at 95 %. ``assigned``: attributes that a rule made up; titles of queries that separate
+    their levels say that these are not counts."""
 
     name: str
     schema: Schema
@@ -294,8 +296,8 @@ def across(
 def _margins(
     noise: Sequence[QueryNoise], level: str, query: str, variance: NDArray[np.float64]
 ) -> Ints:
-    """Of each unit. Where all units have one variance it is that of the noise, whose parameter is
-    exact.
+    """The margins of each unit. If all units have one variance, it is computed from the noise,
+    whose parameter is exact.
     """
     distinct, at = np.unique(variance, return_inverse=True)
     own = next((n for n in noise if (n.level, n.query) == (level, query)), None)

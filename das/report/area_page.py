@@ -1,5 +1,5 @@
-"""The page of some areas: a plan's ideal population and deviations, and counts with what the
-measurements say of them.
+"""The page of some areas: a plan's ideal population and deviations, and counts with the estimates
+from the measurements.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class ComputedLine:
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """Districts by their titles with their populations; ``exact``: the population of all of them is
-    no estimate.
+    """Districts by their titles with their populations. ``exact``: the population of all of them
+    together is not an estimate.
     """
 
     districts: tuple[tuple[str, AreaCell], ...]

@@ -23,5 +23,5 @@ def cause(level: str, above: str | None) -> str:
 
 
 def remedy(above: str | None) -> str:
-    """What avoids it; ``above`` as of :func:`cause`."""
+    """What avoids it; ``above`` is as in :func:`cause`."""
     return REMEDY if above is None else REMEDY_FACILITIES

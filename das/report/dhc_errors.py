@@ -24,8 +24,10 @@ from das.report.template import environment
 
 @dataclass(frozen=True, repr=False)
 class LevelSummary(Closed):
-    """Of the lines of a level that the Bureau has numbers of: how many, the median of our MAE over
-    its, and how many are beyond twice its. ``n`` units here, ``official_n`` there."""
+    """A summary of the lines of a level for which the Bureau has numbers.
+
+    It has their number, the median ratio of our MAE to the Bureau's, and how many ratios exceed
+    two. ``n`` units here, ``official_n`` there."""
 
     level: str
     n: int

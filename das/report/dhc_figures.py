@@ -90,7 +90,8 @@ def _ages_of_life(chart: Chart, by_age: Ints, x: float) -> None:
 
 
 def pyramids(places: PlaceProfiles) -> str:
-    """Of units, in classes of five years as shares of their persons; the outline is the root."""
+    """Age pyramids of units, in classes of five years as shares of their persons; the outline is
+    the root."""
     n = len(places.names) - 1
     columns = n if n <= 5 else 4
     rows = -(-n // columns)

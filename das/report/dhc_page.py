@@ -161,7 +161,8 @@ def dhc_html(
 
 
 def worst(of: Iterable[Certificates]) -> Certificate:
-    """Of some levels together: the worst estimation, with how many roundings were widened."""
+    """The certificate of some levels together: the worst estimation, and the number of widened
+    roundings."""
     out = Certificates()
     for c in of:
         out = out.merge(c)

@@ -1,4 +1,4 @@
-"""What a run says of itself, in the form of the report pages."""
+"""What a run says about itself, in the form of the report pages."""
 
 from __future__ import annotations
 
@@ -49,10 +49,11 @@ class Facts(TypedDict):
 
 @dataclass(frozen=True)
 class ListedMeasurement:
-    """One draw as the page lists it. ``title`` is the query in words; ``share`` is that of the
-    budget of its universe; ``margin`` at 95 %. ``deviation``: the standard deviation of one answer
-    from all measurements together, where it is known; ``nothing``: no estimate would be worse
-    without this draw."""
+    """One draw as the page lists it.
+
+    ``title`` is the query in words; ``share`` is its share of its universe's budget; ``margin`` is
+    at 95 %. ``deviation``: the standard deviation of one answer from all measurements together,
+    where it is known. ``nothing``: no estimate would be worse without this draw."""
 
     universe: str
     level: str

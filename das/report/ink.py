@@ -49,7 +49,7 @@ def short(text: str, lines: int = LINES) -> str:
 
 @dataclass(frozen=True)
 class Look:
-    """How a series is drawn: its colour and the face of its marks, a line and a mark or neither."""
+    """How a series is drawn: its color and the style of its marks, a line and a mark or neither."""
 
     colour: str
     line: str = ""

@@ -192,8 +192,8 @@ def pack(values: Ints) -> str:
 
 
 def _deflated(raw: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
-    """Of noise, runs and frequencies are all there is to find: ``Z_RLE`` is ten times as fast, and
-    as small.
+    """Compress. Noise has nothing to find except runs and frequencies: for it ``Z_RLE`` is ten
+    times as fast and gives the same size.
     """
     packer = zlib.compressobj(6, strategy=strategy)
     return base64.b64encode(packer.compress(raw) + packer.flush()).decode("ascii")

@@ -69,7 +69,7 @@ def parts(spending: Mapping[str, Fraction]) -> Iterator[tuple[str, Fraction, str
 
 
 def _points(rows: Sequence[Epsilons]) -> tuple[tuple[tuple[float, float], ...], ...]:
-    """Of each method, pairs of delta and epsilon."""
+    """For each method, pairs of delta and epsilon."""
     return tuple(
         tuple((float(r.delta), r.pld[1] if key == "pld" else getattr(r, key)) for r in rows)
         for key in METHODS

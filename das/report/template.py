@@ -40,7 +40,7 @@ def environment(**more: Callable[..., object]) -> jinja2.Environment:
 
 
 def figure(value: float | None) -> str:
-    """Three significant digits, thousands apart, no exponent for what a reader meets.
+    """Three significant digits, a separator for thousands, and no exponent for common numbers.
 
     >>> [figure(x) for x in (0, 1234.5, 0.04567, 2.5, None)]
     ['0', '1,234', '0.0457', '2.50', '–']

@@ -16,7 +16,7 @@ def attack_figure(reports: Sequence[Report]) -> FigureData:
         ("attack", lambda r: r.attack.agreement, False),
         ("tables at face value", lambda r: r.face_value.agreement, False),
         ("baseline, without the block's traits", lambda r: r.baseline.agreement, False),
-        ("what the guarantee allows beside it", lambda r: r.allowed, True),
+        ("what the guarantee allows from that baseline", lambda r: r.allowed, True),
     )
     agreement = [
         Curve(name, cost, [of(r) for r in reports], dashed=dashed, points=True)

@@ -21,8 +21,8 @@ FlatMap = Callable[[Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class ProblemBatch:
-    """Problems that all have a parent or have none (``coupled``), all one matrix each or not
-    (``shared``), and all definite ones or not (``null`` is ``None``, or there is one).
+    """Problems of one sort. All have a parent or none has (``coupled``); each has one matrix or not
+    (``shared``); all are definite (``null`` is ``None``) or none is.
 
     ``rhs``, ``support`` (1 or 0; ``None`` where all are 1) and ``diagonal`` of the variables;
     ``lower``, ``upper`` and ``size`` of the rows' sums; ``parent`` of each problem's cells;

@@ -245,8 +245,7 @@ def refuse_full(folder: Path) -> None:
 
 
 def create_private(folder: Path) -> None:
-    """Make a folder whose whole content is confidential: only its owner can read it, and it is not
-    in a release."""
+    """Make a confidential folder: only its owner can read it, and it is not in a release."""
     refuse_inside_release(folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -112,8 +112,8 @@ def _differing(u: DhcUniverse, h: Histogram, exact: Histogram) -> Ints:
 
 
 def _check_known(opened: OpenedDhc, said: Statement) -> None:
-    """What is published exactly stands in the files of constraints, and is the counts that are
-    fixed.
+    """Check that the files of constraints have what is published exactly, and that these are the
+    fixed counts.
     """
     units = opened.spec.universe(UNITS)
     root = opened.source(units).root

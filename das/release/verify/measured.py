@@ -1,4 +1,4 @@
-"""The noisy measurement files, held against the lines of a statement: levels, queries, units,
+"""The noisy measurement files, checked against the lines of a statement: levels, queries, units,
 answers, variances.
 """
 
@@ -87,8 +87,8 @@ class _Expected:
 
 
 def _check_line(said: _Expected, reader: NmfReader, tree: MeasuredSpine) -> None:
-    """Every unit of its class in the tree has the variance of the line, and there are as many as it
-    says.
+    """Check that every unit of its class in the tree has the variance of the line, and that the
+    number of units is right.
     """
     where = f"{reader.root}, {said.level}, {said.query}"
     of_class = np.full(tree.spine.units(said.level), True)

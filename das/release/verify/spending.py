@@ -26,9 +26,9 @@ from das.release.verify.place import place
 
 
 def drawn(release: Path) -> tuple[Specified, stated.LedgerEvents]:
-    """The specification of a release, and the events of its ledger: each draw of the plan once,
-    kept, and what interrupted attempts drew. Raises :class:`ReleaseError` where there is no ledger,
-    or it is not of this plan."""
+    """The specification of a release, and the events of its ledger. Those are each draw of the plan
+    once, kept, and what interrupted attempts drew. Raises :class:`ReleaseError` if there is no
+    ledger, or it does not fit this plan."""
     privacy_statement.read_ours(release)
     _check_is_toml(release / "spec.toml")
     of = publication_of(release)
@@ -85,8 +85,9 @@ def check_spending(release: Path, said: Statement) -> None:
 
 
 def check_source(release: Path, name: str, private: bool) -> None:
-    """Every line of the ledger names the source of the noise that the specification has, and its
-    run key is that of no small seed: a seed that was taken out of the one is still in the other."""
+    """Check that every line of the ledger names the specification's source of noise, and that its
+    run key does not come from a small seed. A seed that was removed from one of the two files is
+    still in the other."""
     path, remedy = release / "ledger.jsonl", f"publish nothing of it; {ALTERED}"
     attempts = LedgerFile(path).entries.attempts
     for a in attempts:
