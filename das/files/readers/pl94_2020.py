@@ -170,12 +170,11 @@ def read_header(member: Member, stusab: str) -> pl94_header.Header:
     records, lines, kept, start = [], [], [], 0
     named: list[pa.RecordBatch] = []
     for batch in batches(member, DelimitedFormat("|", _kinds())):
-        for name, expected in (("FILEID", "PLST"), ("STUSAB", stusab)):
-            pl94.check_id(member, start, name, batch.column(name), expected)
+        for name, fixed in (("FILEID", "PLST"), ("STUSAB", stusab)):
+            pl94.check_id(member, start, name, batch.column(name), fixed)
         records.append(batch.column("LOGRECNO").to_numpy())
-        whole = pa.compute.and_(
-            *(pa.compute.equal(batch.column(n), "00") for n in ("GEOVAR", "GEOCOMP"))
-        )
+        parts = (pa.compute.equal(batch.column(n), "00") for n in ("GEOVAR", "GEOCOMP"))
+        whole = pa.compute.and_(*parts)
         of_level, of_named = (
             pa.compute.and_(whole, pa.compute.is_in(batch.column("SUMLEV"), pa.array(list(levels))))
             for levels in (pl94_header.LEVELS, pl94_header.NAMED)
