@@ -12,7 +12,7 @@ from das.errors import InputError
 from das.model.exact import exact
 
 
-class Number(click.ParamType):
+class NumberParameter(click.ParamType):
     """An exact number: 1/2, 0.099, 1e-3."""
 
     name = "number"
@@ -26,7 +26,7 @@ class Number(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class Prior(Number):
+class PriorParameter(NumberParameter):
     """A probability that is not 0: the risk is a ratio to it."""
 
     def convert(
@@ -40,7 +40,7 @@ class Prior(Number):
         return prior
 
 
-class UpperPrior(click.ParamType):
+class UpperPriorParameter(click.ParamType):
     """The prior of the upper count: uniform, uniform:10, point:25, or weights:3,2,1."""
 
     name = "prior"
@@ -73,4 +73,4 @@ def _unknown() -> NoReturn:
     raise ValueError
 
 
-NUMBER, PRIOR, UPPER_PRIOR = Number(), Prior(), UpperPrior()
+NUMBER, PRIOR, UPPER_PRIOR = (NumberParameter(), PriorParameter(), UpperPriorParameter())
