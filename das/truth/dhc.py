@@ -68,7 +68,8 @@ class PreparedDhc(Closed):
 
     @property
     def stored(self) -> dict[str, int]:
-        """The number of nonempty cells of lowest units, by universe: they decide memory and time.
+        """The number of nonempty cells of lowest units, by universe. It decides how much memory and
+        time a run takes.
         """
         return {
             name: len(h.open("how many cells have somebody, for the memory that they take").cell)
