@@ -1,4 +1,4 @@
-"""Answers to a query of which nearly all are 0, held sparse."""
+"""Sparse answers to a query: nearly all are 0."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Records as population groups see them: where somebody lives, what codes of race and ethnicity
-they wrote, their cell of each table.
+"""Records of the Detailed DHC: where a person lives, the codes of race and ethnicity that they
+reported, and their cell of each table.
 """
 
 from __future__ import annotations

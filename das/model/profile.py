@@ -29,7 +29,7 @@ class ColumnProfile(Frozen):
         return int((self.index < 0).sum())
 
     def common(self, least: int) -> tuple[str, ...]:
-        """The values of at least so many rows."""
+        """The values with at least ``least`` rows."""
         rows = np.bincount(self.index[self.index >= 0], minlength=len(self.values))
         return tuple(v for v, n in zip(self.values, rows, strict=True) if n >= least)
 

@@ -58,7 +58,7 @@ def by_race(of: Where) -> tuple[LabelledWhere, ...]:
 
 
 def by_origin_and_race(of: Where) -> tuple[LabelledWhere, ...]:
-    """The same of those not of Hispanic origin, after the two origins: 73 columns."""
+    """The total, the two origins, and the races of those not of Hispanic origin: 73 columns."""
     hispanic, other = ({**of, "hispanic": (level,)} for level in ("hispanic", "not-hispanic"))
     return (
         ("Total", of),
@@ -191,13 +191,13 @@ def _redistricting_units() -> MicrodataForm:
 
 
 def _e2e_1940_persons() -> MicrodataForm:
-    """The 23 PER columns, and after them ``GQTYPE`` of the UNIT file (000 in a household, else 100
-    x type + 1).
+    """The 23 PER columns, then ``GQTYPE`` of the UNIT file (000 in a household, else 100 x type +
+    1).
 
-    In the 1940 files a person's type of group quarters stands in the unit record that EUID names.
-    This file has no unit records, so EUID is 0 and the type is written beside the person: nothing
-    of the histogram is lost. Codes for what is not measured are those of the 1940 file (QREL 99,
-    QSEX 9, QSPANX 9999, ...)."""
+    In the 1940 files a person's type of group quarters is in the unit record that EUID names. This
+    file has no unit records. So EUID is 0 and the type is in the person's row: the file keeps the
+    whole histogram. Attributes that are not measured have the missing codes of the 1940 file (QREL
+    99, QSEX 9, QSPANX 9999, ...)."""
     s = E2E_1940
     columns = (
         _where_living(s),

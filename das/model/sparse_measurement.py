@@ -1,8 +1,8 @@
-"""Noisy answers of which some were asked for, and who has them.
+"""Sparse measurements, with only the requested noisy answers, and the sources that give them.
 
-Of a schema of a million cells an estimate looks at few answers. A source tells those that it is
-asked for; what it told is a measurement of these alone. *Coordinates* are pairs of a unit of the
-level and an answer of the query, ``cells`` for short: of the query ``detailed`` they are the cells.
+With a million cells, an estimate looks at few answers. A source gives only the requested answers,
+and these make up the measurement. *Coordinates* are pairs of a unit of the level and an answer to
+the query. Answers are called ``cells`` for short; for the query ``detailed`` they are the cells.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class SparseSource(Protocol):
 
     def answers(self, level: str, query: str, units: Ints, cells: Ints) -> Ints:
         """The answers ``(n,)`` at some coordinates: ``cells`` ``(n,)`` of ``units`` ``(n,)``, in
-        any order. Raises
-        :class:`das.errors.DasError` for those that there are not."""
+        any order. Raises :class:`das.errors.DasError` for coordinates that do not exist."""
         ...
 
 
@@ -67,9 +66,10 @@ def places(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseMeasurement(Frozen):
-    """Of the noisy answers ``(units, answers)`` of one query at one level, in C order, the elements
-    ``at`` (increasing) and what they are, ``values`` (int64, may be negative). ``variance``: shape
-    ``(units,)``, infinite where a unit was not measured, and has none."""
+    """Some noisy answers to one query at one level. ``at`` has their indices (increasing) in the
+    array ``(units, answers)`` in C order. ``values`` has the answers (int64, can be negative).
+    ``variance`` ``(units,)`` is infinite for a unit that was not measured; such a unit has no
+    answers."""
 
     level: str
     query: str
@@ -229,8 +229,8 @@ class RecordingSource:
         return values
 
     def of(self, level: str) -> Iterator[SparseMeasurement]:
-        """All that was said of a level, of each of its queries, also of those of which nothing was
-        asked.
+        """All answers given at a level, for each of its queries, even for queries without any
+        request.
         """
         for query in self.queries(level):
             said = [(np.zeros(0, dtype=np.int64),) * 2, *self._said.get((level, query), [])]
