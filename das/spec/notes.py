@@ -1,8 +1,8 @@
-"""What the privacy statement of a run says beside what follows from its ledger: sentences, and what
+"""What the privacy statement of a run says besides the results of its ledger: sentences, and what
 is published exactly.
 
-All of it follows from the specification and the trees, so it is written when the run begins and
-again when it is verified."""
+All of it depends only on the specification and the trees. So it is written when the run begins, and
+again when the release is verified."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def of_the_tree(spec: RunSpec, known: Exact) -> tuple[str, ...]:
     )
     return (
         (
-            "What is measured stands on trees of their own (spine.parquet beside the"
-            f" measurements). They are made of public geography{on}. Nothing else of the records"
+            "The measured trees are not that of the tables (spine.parquet, next to the"
+            f" measurements). They are made of public geography{on}. Nothing else in the records"
             " enters them, and data sets that are called neighbours agree on them."
         ),
     )

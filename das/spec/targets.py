@@ -140,8 +140,8 @@ def target_set_of(
     measured: Sequence[tuple[str, str]],
     where: str,
 ) -> TargetSet:
-    """With the names of the levels and queries that there are. Raises :class:`UserError` for one
-    that there is not.
+    """The targets, with the names of existing levels and queries. Raises :class:`UserError` for a
+    name that does not exist.
     """
     targets = []
     for t in found.target:
