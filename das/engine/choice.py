@@ -89,8 +89,9 @@ class EngineChoice:
         return self.name == DASK and self.tls is None
 
     def _check_address(self) -> None:
-        """Whoever can speak to a scheduler can run code as its workers, who see the truth: so both
-        sides show certificates, but where nobody else can reach it."""
+        """Check the address of the scheduler. Anyone who can connect to a scheduler can run code as
+        its workers, which see the truth. So both sides must show certificates, except where nobody
+        else can reach the scheduler."""
         if self.scheduler is None:
             raise UserError(
                 "an address is missing",

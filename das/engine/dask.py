@@ -290,8 +290,8 @@ def _begin() -> None:
 
 class Call:
     """A call of :func:`perform` that happens where it is unpickled: within a task. So the scheduler
-    needs nothing of ours, and a worker that has not what it takes says so, where a task that it
-    cannot unpickle would end it."""
+    needs none of our code. A worker that lacks our code reports it, while a task that it cannot
+    unpickle would end the worker."""
 
     def __init__(
         self, work: Work, task: Task, confidential: bool, expected: Mapping[str, str]

@@ -116,8 +116,8 @@ class LocalEngine:
     def _spread(
         self, work: Work, waiting: deque[Task], confidential: bool
     ) -> Iterator[tuple[Task, Answer]]:
-        """A worker slot has one task at a time, so that it is known which was lost with a worker,
-        and no other is."""
+        """Perform the waiting tasks, one at a time in each worker slot. So a lost worker loses
+        exactly one task, and it is known which."""
         idle: list[WorkerSlot] = []
         under_way: dict[Future[Answer | Fault], tuple[Task, WorkerSlot]] = {}
         losses: Counter[Task] = Counter()

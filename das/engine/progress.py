@@ -67,7 +67,7 @@ class Pace:
 
 
 def duration(seconds: float) -> str:
-    """Two digits are enough to wait by.
+    """A duration in words. Two digits are enough for somebody who waits.
 
     >>> [duration(s) for s in (0.4, 89, 91, 5400, 7260, 200_000)]
     ['0 s', '89 s', '2 min', '1 h 30 min', '2 h 01 min', '56 h']

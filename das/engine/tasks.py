@@ -1,14 +1,14 @@
-"""What an engine carries: a task says where its input lies and where its output goes, an answer
-what came of it.
+"""What an engine carries: tasks and answers. A task says where its input is and where its output
+goes; an answer says what the result was.
 
-Neither holds data. A task is a stage of a run and a partition of it; whoever performs it reads
-files and writes files. An answer is a small JSON object of paths, digests and counts. So an engine
-may lose a task, do it twice, or show it on a page for operators: what is lost is done again, and
-there is nothing to be seen.
+Neither contains data. A task is a stage of a run and a partition of it. The worker that performs it
+reads and writes files. An answer is a small JSON object of paths, digests and counts. So an engine
+can lose a task, do it twice, or show it on a page for operators: a lost task is done again, and the
+page reveals nothing.
 
-An error is a value too (:class:`Fault`): raised in a worker it would go through the logs of the
-engine. Of a *confidential* task, which has the truth in its memory, no more than the class of an
-error is told, for messages can quote counts."""
+An error is a value, too (:class:`Fault`), because an error raised in a worker would go through the
+logs of the engine. A *confidential* task has the truth in its memory. It reports only the class of
+an error, because messages can quote counts."""
 
 from __future__ import annotations
 

@@ -136,12 +136,12 @@ def refuse_within_import() -> None:
 
 @contextmanager
 def processes(workers: int) -> Iterator[Executor]:
-    """A pool of ``workers`` processes, of which one has been proven to start. Left by an exception,
-    the pool ends at once: work under way is given up.
+    """A pool of ``workers`` processes, after a test that a process can start. If the block raises
+    an exception, the pool ends at once, and unfinished work is given up.
 
     Raises:
         UserError: processes end before they begin.
-        DasError: one is ended from outside.
+        DasError: something outside ended a process.
     """
     context = _Context()
     pool = context.pool(workers)
