@@ -1,12 +1,12 @@
-r"""Measurements of published units, from those of the units that were measured.
+r"""Measurements of published units, added up from those of the measured units.
 
-Where the two are not the same (:mod:`das.model.measured_spine`), a published unit is the disjoint
-union of the fewest units of the measured tree (:class:`das.model.cover.Cover`), each measured by
-itself. The sum of their noisy answers is an unbiased answer of the published unit, with the sum of
-their variances: noise of different units is independent.
+The two can differ (:mod:`das.model.measured_spine`). Then a published unit is a disjoint union of
+the fewest possible units of the measured tree (:class:`das.model.cover.Cover`), each measured by
+itself. The sum of their noisy answers is an unbiased answer for the published unit. Its variance is
+the sum of theirs, because noise of different units is independent.
 
-A block group of the publication that the tree cuts is a sum over blocks here. What the measurements
-of all other units say of it besides is not used: :mod:`das.estimate.areas` does."""
+If the measured tree cuts a published block group, this sums over blocks. It does not use what the
+measurements of all other units say about the block group; :mod:`das.estimate.areas` does."""
 
 from __future__ import annotations
 
