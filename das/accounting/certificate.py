@@ -24,7 +24,7 @@ BITS = 192
 
 
 def log_delta(contour: Contour, eps: Fraction) -> LogDelta:
-    """Proved bounds of ln delta(eps). Raises :class:`UserError` if python-flint is not installed."""
+    """Proved bounds of ln delta(eps). Raises :class:`UserError` if python-flint is missing."""
     flint = _flint()
     before, flint.ctx.prec = flint.ctx.prec, BITS
     try:

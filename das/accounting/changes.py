@@ -137,7 +137,7 @@ def touched(
 def below(
     draws: Iterable[PlannedMeasurement], levels: Sequence[str], top: str
 ) -> list[PlannedMeasurement]:
-    """The draws that a move within a unit of level ``top`` can affect: those at the levels below."""
+    """The draws that a move within a unit of level ``top`` can affect: those at lower levels."""
     lower = set(levels[levels.index(top) + 1 :])
     return [d for d in draws if d.level in lower]
 

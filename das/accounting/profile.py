@@ -79,7 +79,8 @@ class PrivacyProfile:
         return self._contour(abs(eps)).lattice
 
     def epsilon(self, delta: Fraction) -> tuple[float, float]:
-        """An interval that contains epsilon(delta): delta(low) >= delta >= delta(high), by bounds."""
+        """An interval that contains epsilon(delta). Bounds show that delta(low) >= delta >=
+        delta(high)."""
         goal = log_of(delta)
         slack = 4 * UNIT * (1 + log(delta.numerator) + log(delta.denominator))
         root = self._root(goal, bun_steinke(self.composition.rho, delta))

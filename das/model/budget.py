@@ -177,7 +177,7 @@ def _check_once(path: UnitPath) -> None:
                 f"a path has two classes of {level!r}, {classes[level]!r} and {unit_class!r}",
                 where="plan",
                 remedy=(
-                    "where units of a level are measured differently, give every path of the tree"
+                    "where units of a level are measured differently, give the paths of the tree"
                 ),
             )
         classes[level] = unit_class

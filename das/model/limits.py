@@ -101,7 +101,7 @@ def packed(*columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
 
 
 def pieces(units: int, width: int) -> Iterator[slice]:
-    """Small slices of ``units`` rows of ``width`` values, in order; one slice if there is no unit."""
+    """Small slices of ``units`` rows of ``width`` values, in order; one if there is no unit."""
     size = max(1, _MOST_VALUES // max(1, width))
     for start in range(0, max(1, units), size):
         yield slice(start, min(start + size, units))

@@ -1,4 +1,4 @@
-"""What a plan and its account need from a measured tree: its classes of units, but not the units."""
+"""What a plan and its account need from a measured tree: its classes of units, not the units."""
 
 from __future__ import annotations
 
