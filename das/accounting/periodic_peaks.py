@@ -56,7 +56,7 @@ class PeriodicPeaks:
         self._tau, self._most = tau, most
         self._grid = Fraction(
             short(8 * pi * sqrt(float(composition.rho)))
-        )  # its period: all bumps are many steps wide
+        )  # the grid's period: all bumps are many steps wide
         self._found: list[Integers] = []
         self._reached, self._pieces, self._seen, self._lock = -1, 0, 0, Lock()
 

@@ -6,8 +6,8 @@ neighbors, at each level.
 
 the convex dual of the profile (Dong, Roth and Su 2022, proposition 2.12). As P and Q are mirror
 images, :math:`\delta(-\varepsilon) = 1 - e^{-\varepsilon}(1 - \delta(\varepsilon))`. Every epsilon
-gives a lower bound. Delta is a convex function of w, so G is concave:
-from three points :math:`w_1 < w_2 < w_3` of which the middle one is certainly highest,
+gives a lower bound. Delta is a convex function of w, so G is concave. For three points :math:`w_1 <
+w_2 < w_3`, if G is certainly highest at the middle one,
 
 .. math:: f(\alpha) \le G_2 + \max\Bigl((G_2 - G_1) \frac{w_3 - w_2}{w_2 - w_1}, (G_2 - G_3) \frac{w_2 - w_1}{w_3 - w_2}\Bigr),
 

@@ -36,7 +36,7 @@ from das.threads import one_thread
 
 Interval = tuple[float, float]
 
-#: The most compositions to compose exactly, and how far epsilon is raised rather than do so.
+#: The most compositions to compose exactly, and how far epsilon is raised instead.
 SOLVED, RAISED = 12, 1e-7
 #: A raised epsilon is a multiple of this. It hides the last digits of the bounds' slope, which
 #: depend on where arrays lie in memory.

@@ -199,7 +199,7 @@ class Areas(Frozen):
 #: School districts: of elementary schools, of secondary schools, and of both.
 SCHOOLS = ("SDELM", "SDSEC", "SDUNI")
 
-#: How long the GEOIDs of areas are: state and place; state, county and subdivision; state and
+#: The lengths of the GEOIDs of areas: state and place; state, county and subdivision; state and
 #: district.
 GEOID_DIGITS = {
     "Place": 7,
@@ -210,7 +210,7 @@ GEOID_DIGITS = {
     **dict.fromkeys(SCHOOLS, 7),
 }
 
-#: Fields whose codes are unique only in another, whose code stands before theirs.
+#: Fields whose codes are unique only within another field, whose code comes before theirs.
 INSIDE = {
     "Place": "State",
     "CD": "State",

@@ -50,7 +50,7 @@ class Neighbours(Enum):
         return 2 if self is Neighbours.BOUNDED else 1
 
 
-#: The class of the units of a level that are all measured alike.
+#: The class of a level's units if all are measured alike.
 ALL = "all"
 #: The classes that the units above a leaf, and the leaf, belong to: pairs of level and class, root
 #: first.

@@ -9,7 +9,7 @@ from das.errors import SpecError
 
 #: Between the parts of a label.
 BESIDE = ", "
-#: The column, and the words in a title, of what rests on an attribute that was made up by a rule.
+#: The column, and the words in a title, for counts that rest on an attribute assigned by a rule.
 NOT_COUNTED = "NOT COUNTED"
 
 

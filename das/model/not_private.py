@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
-#: Of noise of which nobody says who drew it, and how: measurement files by themselves, and those of
+#: For noise if nobody says who drew it, and how: measurement files by themselves, and those of
 #: another publisher.
 UNKNOWN: Final = "unknown"
 #: Whether an output is private. What is unknown is not called private, and carries no warning that

@@ -119,7 +119,7 @@ _ENUMERATION = (("STATE", 2), ("COUNTY", 4), ("ENUMDIST", 4))
 HEAD = ("SCHEMA_TYPE_CODE", BUILD)
 #: The codes of RTYPE of persons.
 WHERE_LIVING = {"3": "person in a housing unit", "5": "person in group quarters"}
-#: What columns hold that carry no attribute.
+#: The values of columns without an attribute.
 SAYS = {
     GEOCODE: "code of the unit, as in spine.parquet",
     SERIAL: "number of the person, from 0; it means nothing else",
@@ -168,7 +168,7 @@ def _redistricting_persons() -> MicrodataForm:
 
 
 def _redistricting_units() -> MicrodataForm:
-    # cells: 0 vacant, 1 occupied; 2 a group-quarters facility, of which the file tells no type
+    # cells: 0 vacant, 1 occupied; 2 a group-quarters facility, whose type the file does not tell
     columns = (
         CodedColumn(
             "RTYPE",

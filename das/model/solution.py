@@ -14,11 +14,11 @@ from das.model.frozen import Frozen
 
 
 class Status(Enum):
-    OPTIMAL = "optimal"  #: within the tolerance asked for
-    INACCURATE = "inaccurate"  #: feasible to the tolerance, the gap is larger than asked for
-    WIDENED = (
-        "widened"  #: rounding: some value is not the floor or ceiling, none such being feasible
+    OPTIMAL = "optimal"  #: within the requested tolerance
+    INACCURATE = (
+        "inaccurate"  #: feasible within the tolerance, but the gap is larger than requested
     )
+    WIDENED = "widened"  #: rounding: some value is neither the floor nor the ceiling, because no such solution is feasible
 
 
 @dataclass(frozen=True, eq=False)

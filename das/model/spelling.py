@@ -17,7 +17,7 @@ from das.errors import InputError
 from das.model.schema import DETAILED, Schema
 
 SIGN = " * "  #: between the factors of a query
-#: Names that a message lists before it says that there are more.
+#: The most names that a message lists.
 LISTED = 20
 
 

@@ -25,10 +25,10 @@ from das.model.spine import Spine
 
 Ints = NDArray[np.int64]
 
-#: A tree of no more lowest units than this is not cut, nor is a subtree: all of the largest county,
+#: A tree or subtree with at most this many lowest units is not cut: all of the largest county,
 #: the nation's 8 million blocks in a few hundred subtrees.
 LARGEST = 1 << 17
-#: Smaller neighbours are put together up to so many lowest units.
+#: Smaller neighboring units are put together up to this many lowest units.
 TARGET_SIZE = 1 << 15
 
 

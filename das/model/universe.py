@@ -52,15 +52,13 @@ class Universe(Frozen):
         default_factory=dict
     )  #: of each level, for estimation
     chain: tuple[str, ...] = ()  #: of nested queries, fine to coarse, whose sums rounding keeps
-    marginals: bool = (
-        False  #: with no chain, rounding keeps the sums of measured queries in its stead
-    )
+    marginals: bool = False  #: without a chain, rounding keeps the sums of measured queries instead
     objective: str = "nearest"
     exact: Exact = Exact()
     own_tables: tuple[Tabulation, ...] = ()
     noise: tuple[
         QueryNoise, ...
-    ] = ()  #: of what is measured, level by level; where units differ, that of most of them
+    ] = ()  #: of the measurements, level by level; where units differ, the noise of most of them
 
     @property
     def name(self) -> str:

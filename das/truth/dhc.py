@@ -42,7 +42,7 @@ from das.spec.dhc_relations import replaced
 from das.truth import prepared
 from das.truth.histogram import lowest_histogram
 
-#: What to do about another release.
+#: The remedy if the release has other records.
 _NAME = "constraints.from must name a redistricting release of persons and housing units"
 
 
