@@ -184,7 +184,7 @@ class ForeignLine(Section):
 
 
 class NeighboursOf(Section):
-    """Who the neighbours of each guarantee are, in words."""
+    """Who the neighbors of each guarantee are, in words."""
 
     any: str = Field(alias="guarantee")
     invariant_neighbours: str | None = Field(

@@ -85,7 +85,7 @@ class DisclosureBySize:
 
 
 def disclosures(plan: LevelPlan, chance: Fraction) -> tuple[DisclosureBySize, ...]:
-    """Of each size of table, and of a total that is not published."""
+    """The disclosure by each size of table, and by a total that is not published."""
     if not plan.first:
         return ()
     out, last, ends = [], len(plan.thresholds), [0, *plan.thresholds]

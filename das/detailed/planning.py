@@ -218,7 +218,7 @@ def _tables(plan: LevelPlan, coverage: float) -> list[TableSize]:
 def outlooks(
     parameters: Parameters, run: str, coverage: float = COVERAGE
 ) -> tuple[LevelOutlook, ...]:
-    """Of every level of a run, for each table."""
+    """The planning rows of every level of a run, for each table."""
     return tuple(
         LevelOutlook.of(plan, parameters.chance, coverage) for plan in parameters.plans(run)
     )

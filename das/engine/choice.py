@@ -1,4 +1,4 @@
-"""Who performs the tasks of a run, as a person asks for it."""
+"""The user's choice of an engine, which performs the tasks of a run."""
 
 from __future__ import annotations
 

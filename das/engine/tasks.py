@@ -127,7 +127,7 @@ class Fault:
         return cls(kind, of, f"{kind}: {error}", trace="".join(traceback.format_exception(error)))
 
     def bare(self, task: Task) -> Fault:
-        """The same without its words."""
+        """The same fault without its message."""
         return Fault(
             self.kind,
             self.of,

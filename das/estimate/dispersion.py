@@ -252,7 +252,7 @@ def _fit(seen: DispersionSample) -> tuple[Dispersion, Array]:
 
 
 def _least_squares(normal: Array, rhs: Array) -> Array:
-    """Of two unknowns, neither below zero."""
+    """Least squares for two unknowns, neither below zero."""
     both = np.linalg.pinv(normal) @ rhs
     if (both >= 0).all():
         return np.asarray(both)
@@ -329,7 +329,7 @@ def _sample(piece: _Piece) -> DispersionSample:
 
 
 def _seen(family: Family, queries: tuple[str, ...]) -> Iterator[DispersionSample]:
-    """Of a family, by query; nothing of one where nothing can be seen."""
+    """The samples of a family, by query; none if it shows nothing."""
     lives = Households.of(family, queries)
     if lives is None or len(family.cell) > MANY:
         return

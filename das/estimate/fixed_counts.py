@@ -126,7 +126,7 @@ class FixedCounts(Frozen):
         return np.concatenate(found)
 
     def without_kinds(self, h: Histogram, cells: int) -> Histogram:
-        """The same with all kinds added up."""
+        """The counts with all kinds added up."""
         return Histogram.of(h.units, cells, h.unit, h.cell % cells, h.count)
 
 

@@ -50,7 +50,7 @@ class OnlyDescendants:
     source: MeasurementSource
 
     def of_units(self, start: int, stop: int) -> OnlyDescendants:
-        """Those of the units ``start:stop``."""
+        """The measurements of the units ``start:stop``."""
         here = slice(*np.searchsorted(self.unit, [start, stop]).tolist())
         return replace(self, unit=self.unit[here], descendant=self.descendant[here])
 

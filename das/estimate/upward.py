@@ -83,7 +83,7 @@ class Upward:
         return self._variances[key]
 
     def answers(self, level: str, query: str, units: Ints, cells: Ints) -> NDArray[Any]:
-        """Of coordinates the best that is known, ``(n,)``. Raises as the source does."""
+        """The best estimates at some coordinates, ``(n,)``. Raises as the source does."""
         if self.sums_all(level, query):
             return self._table(level, query)[units, cells]
         own = self._source.answers(level, query, units, cells)
@@ -109,7 +109,7 @@ class Upward:
         return np.diff(self._spine.children(below)) == 1
 
     def variance_below(self, level: str, query: str) -> Floats:
-        """Of the sum over the children of each unit, infinite where it is not used."""
+        """The variance of the sum over each unit's children; infinite if it is not used."""
         if (below := self._below(level)) is None:
             return self._from_subtrees.variance[query]
         sums = np.add.reduceat(self.variance(below, query), self._spine.children(below)[:-1])
@@ -122,7 +122,7 @@ class Upward:
         return np.add.reduceat(self._table(below, query), self._spine.children(below)[:-1], axis=0)
 
     def answers_of_only(self, level: str, query: str, units: Ints, cells: Ints) -> NDArray[Any]:
-        """Of the only children of ``units``, ``(n,)``."""
+        """The answers of the only children of ``units``, ``(n,)``."""
         if (below := self._below(level)) is None:
             return self._from_subtrees.answers(query, units, cells)
         return self.answers(below, query, self._spine.children(below)[:-1][units], cells)

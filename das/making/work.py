@@ -95,7 +95,7 @@ class Maker(Protocol):
         """Raises :class:`UserError` if the run in the folder began with something else."""
 
     def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
-        """Who performs the tasks: who was chosen, unless there are none to share out."""
+        """The engine that performs the tasks: the chosen one, unless there is nothing to share."""
 
     def measure(self, work: RunContext) -> MeasuringRecord:
         """Noisy measurements and their statement; what has been measured, stands."""
@@ -118,14 +118,14 @@ SMALL = 1 << 19
 
 
 def worth(choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
-    """The same with one worker, where nobody asked for more and the run is small."""
+    """The same choice, with one worker if the run is small and the user did not ask for more."""
     if choice.automatic and directory.bytes_of_truth() < SMALL:
         return replace(choice, workers=1)
     return choice
 
 
 def performed_where_cut(choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
-    """Of a run over a tree: without subtrees it has no tasks to share out."""
+    """The engine for a run over a tree. Without subtrees it has no tasks to share."""
     choice = worth(choice, directory)
     if spine_file.read_sizes(directory.release / "spine.parquet"):
         return choice
@@ -133,14 +133,14 @@ def performed_where_cut(choice: EngineChoice, directory: RunDirectory) -> Engine
 
 
 class OutlookMaker(Maker, Protocol):
-    """Of a publication that has ``check --data``."""
+    """The maker of a publication that has ``check --data``."""
 
     def outlook(self, stages: Stages, progress: Progress) -> InputOutlook:
         """What the input says of a run on it."""
 
 
 class EvaluatingMaker(Maker, Protocol):
-    """Of a publication that has ``evaluate``."""
+    """The maker of a publication that has ``evaluate``."""
 
     def evaluated(self, directory: RunDirectory, areas: Path | None) -> Mapping[str, Any]:
         """Compare a finished run with the truth again. ``areas``: a list of blocks with the user's

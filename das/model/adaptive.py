@@ -204,12 +204,12 @@ class LevelPlan:
 
     @property
     def tables(self) -> str:
-        """That of the others."""
+        """The class of groups with a table."""
         return f"{TABLES}{OF_RUN[self.run]}"
 
     @cached_property
     def measurements(self) -> tuple[PlannedMeasurement, ...]:
-        """What is drawn of a group: of one with a total alone, and of one with a table."""
+        """The planned measurements of a group with only a total, and of one with a table."""
         if not self.first:
             return (self._measurement(self.table.name, Fraction(1), self.tables),)
         return (
@@ -239,12 +239,13 @@ class LevelPlan:
 
 @dataclass(frozen=True, eq=False)
 class Parameters(Frozen):
-    """Everything that is decided before records are seen.
+    """Everything that is decided before the records are seen.
 
-    ``race_codes`` of each person are read. ``budgets`` and ``thresholds`` are by table and level; a
-    level without a budget is not tabulated. ``first`` is the share of the first stage. Where only a
-    total is measured it is published if it is larger than noise is with probability ``chance``; 0
-    publishes all. ``negative`` counts stay. ``states`` are those of the run ``us``."""
+    ``race_codes`` is the number of codes of race that are read for each person. ``budgets`` and
+    ``thresholds`` are by table and level; a level without a budget is not tabulated. ``first`` is
+    the share of the first stage. A group with only a total is published if the total exceeds what
+    noise stays below with probability ``chance``; 0 publishes all. ``negative``: whether negative
+    counts stay. ``states`` are those of the run ``us``."""
 
     product: Product
     iterations: Iterations
@@ -260,7 +261,7 @@ class Parameters(Frozen):
     names: Mapping[str, str]
 
     def plans(self, run: str) -> tuple[LevelPlan, ...]:
-        """Of every level of a run that has a budget, for each table."""
+        """The plans of every level of a run that has a budget, for each table."""
         return tuple(
             LevelPlan(
                 at,
@@ -277,7 +278,7 @@ class Parameters(Frozen):
         )
 
     def cost(self, run: str) -> Fraction:
-        """Of all levels of a run: in the currency of the mechanism, for neighbours that differ by a
-        record.
+        """The cost of all levels of a run, in the currency of the mechanism, for neighbors that
+        differ by one record added or removed.
         """
         return sum((p.cost for p in self.plans(run)), Fraction(0))

@@ -176,8 +176,8 @@ class Areas(Frozen):
     def joined(
         parts: Sequence[Sequence[Areas]], at: Sequence[NDArray[np.int64]]
     ) -> tuple[Areas, ...]:
-        """Those of several trees over one: unit u of tree i is unit ``at[i][u]`` there. An area of
-        one kind and code that is in several is one."""
+        """The areas of several trees, over their joint tree. Unit u of tree i is its unit
+        ``at[i][u]``. Areas with the same kind and code in several trees become one area."""
         found: dict[str, list[tuple[Areas, NDArray[np.int64]]]] = {}
         for kinds, here in zip(parts, at, strict=True):
             for areas in kinds:

@@ -73,7 +73,7 @@ def _freeze(value: Frozen) -> None:
 
 
 def _kept(value: Any) -> Any:
-    """The same that cannot be written; the very same where nothing could."""
+    """A read-only form of the value; the value itself if it is already read-only."""
     if isinstance(value, np.ndarray) and value.flags.writeable:
         value = value.view()
         value.setflags(write=False)

@@ -51,7 +51,7 @@ class GroupMeasurement(Frozen):
 
     @property
     def region(self) -> NDArray[np.int64]:
-        """Of each group its place among the regions."""
+        """Each group's index among the regions."""
         return np.repeat(np.arange(len(self.regions)), self.iterations)
 
     @property

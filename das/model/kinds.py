@@ -32,9 +32,7 @@ class RecordKind:
     folder: str = ""  #: in its microdata; also part of the key of its noise
     table: str | None = None  #: its table of the configuration, ``""`` for the top level
     letter: str = ""  #: what the names of its tables begin with, where they have none of their own
-    plain: bool = (
-        False  #: its files and folders keep their published names, without the name of the universe
-    )
+    plain: bool = False  #: its files and folders do not contain its name, as published
     serial: bool = False  #: its microdata are numbered
     dwellings: bool = False  #: whether the first universe's records live in its records
     publications: tuple[Publication, ...] = ()

@@ -78,7 +78,7 @@ def level_words(level: str) -> str:
 
 
 def level_inside(level: str) -> str:
-    """The same within a sentence.
+    """The name of a level within a sentence.
 
     >>> level_inside("Block_Group"), level_inside("US")
     ('block group', 'US')

@@ -68,7 +68,7 @@ class Limits(Frozen):
         return self.lower[row], self.upper[row]
 
     def part(self, start: int, stop: int) -> Limits:
-        """Those of the units ``start:stop``, still packed."""
+        """The limits of the units ``start:stop``, still packed."""
         used, row = packed(self.row[start:stop, None])
         return Limits(self.lower[used[:, 0]], self.upper[used[:, 0]], row)
 

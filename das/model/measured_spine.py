@@ -121,7 +121,7 @@ class MeasuredSpine(Frozen):
         return f"<MeasuredSpine: {', '.join(some)}>"
 
     def level_names(self) -> tuple[str, ...]:
-        """Of all levels, also of those that are cut off."""
+        """The names of all levels, even of those that are cut off."""
         return self.spine.levels
 
     @property
@@ -192,8 +192,8 @@ class MeasuredSpine(Frozen):
 
     @cached_property
     def usual(self) -> UnitPath:
-        """Of each level that has measured units the class that most of them have; of two as common
-        the plainer.
+        """The most common class of measured units at each level that has any. If two are equally
+        common, the plainer one.
         """
         out = []
         for level in self.spine.levels:

@@ -137,7 +137,7 @@ class MicrodataForm(Frozen):
 
 
 def labelled(schema: Schema, universe: str, serial: bool) -> MicrodataForm:
-    """That of any schema: ``geocode``, where wanted a serial number, and one column of labels for
+    """The form for any schema: ``geocode``, a serial number if wanted, and one column of labels for
     each attribute.
     """
     columns = tuple(CodedColumn.of(a.name, schema, a.name, a.levels) for a in schema.attributes)

@@ -74,7 +74,7 @@ def blank(number: int) -> NDArray[np.str_]:
 
 
 def shrunk(names: NDArray[np.str_]) -> NDArray[np.str_]:
-    """The same strings, no wider than the longest."""
+    """The same strings, in an array no wider than the longest."""
     width = int(np.strings.str_len(names).max()) if len(names) else 0
     return names.astype(f"<U{max(width, 1)}", copy=False)
 

@@ -58,7 +58,7 @@ class RedundantMeasurement:
     of: int | None = None
 
     def on(self, tree: MeasuredSpine, published: Spine) -> RedundantMeasurement:
-        """The same where the tree is known, and the places whose counts are published."""
+        """The same, given the tree and the places whose counts are published."""
         here = tree.classes(self.measurement.level)[self.measurement.unit_class]
         whole = tree.whole(self.measurement.level, self.known[0], published)[here]
         return replace(self, everywhere=bool(whole.all()), units=int(whole.sum()), of=len(whole))

@@ -15,10 +15,10 @@ from das.model.frozen import Frozen
 
 class Status(Enum):
     OPTIMAL = "optimal"  #: within the requested tolerance
-    INACCURATE = (
-        "inaccurate"  #: feasible within the tolerance, but the gap is larger than requested
+    INACCURATE = "inaccurate"  #: feasible within the tolerance; the gap is larger than requested
+    WIDENED = (
+        "widened"  #: rounding: some value is not the floor or ceiling; with these none is feasible
     )
-    WIDENED = "widened"  #: rounding: some value is neither the floor nor the ceiling, because no such solution is feasible
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,11 +31,11 @@ class SparseSource(Protocol):
         ...
 
     def shape(self, level: str, query: str) -> tuple[int, int]:
-        """Units of the level, and answers of the query."""
+        """The number of units of the level, and of answers to the query."""
         ...
 
     def variance(self, level: str, query: str) -> NDArray[np.float64]:
-        """Of an answer of each unit, ``(units,)``; infinite where it is not measured."""
+        """The variance of one answer of each unit, ``(units,)``; infinite if it is not measured."""
         ...
 
     def answers(self, level: str, query: str, units: Ints, cells: Ints) -> Ints:
@@ -47,8 +47,8 @@ class SparseSource(Protocol):
 def places(
     units: NDArray[np.integer], cells: NDArray[np.integer], shape: tuple[int, int], where: str
 ) -> Ints:
-    """Of coordinates the places in the array ``shape`` in C order, ``(n,)``. Raises
-    :class:`InputError` for what are none.
+    """The indices of coordinates in an array of this ``shape`` in C order, ``(n,)``. Raises
+    :class:`InputError` for coordinates outside it.
     """
     for what, given, most in (("unit", units, shape[0]), ("answer", cells, shape[1])):
         if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) != len(units):
@@ -147,7 +147,7 @@ class SparseMeasurement(Frozen):
         )
 
     def answers(self, units: Ints, cells: Ints) -> Ints:
-        """Those at some coordinates, which must all be known."""
+        """The answers at some coordinates, which must all be known."""
         where = f"{self.level}/{self.query}"
         asked = places(units, cells, self.shape, where)
         found = np.searchsorted(self.at, asked)

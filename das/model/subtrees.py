@@ -86,7 +86,7 @@ class Subtrees(Frozen):
         return spine.levels[depth:] if subtree else spine.levels[:depth]
 
     def units(self, subtree: int) -> slice:
-        """Those of ``level`` that a subtree consists of."""
+        """The units of ``level`` in a subtree."""
         return slice(int(self.starts[subtree - 1]), int(self.starts[subtree]))
 
     def lowest(self, spine: Spine) -> Ints:

@@ -128,5 +128,5 @@ class Planned(Universe):
         return self.plan.measurements
 
     def on(self, tree: UnitClasses) -> Planned:
-        """The same with the classes and paths that a tree has."""
+        """The same universe, with the classes and paths of a tree."""
         return replace(self, plan=self.plan.along(tree.paths), usual=tree.usual)

@@ -181,7 +181,7 @@ class DetailedSpec:
 
     @cached_property
     def plans(self) -> tuple[LevelPlan, ...]:
-        """Of every run and level."""
+        """The plans of every run and level."""
         return tuple(plan for run in self.parameters.runs for plan in self.parameters.plans(run))
 
     @cached_property

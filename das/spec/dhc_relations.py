@@ -109,7 +109,7 @@ def sentences(costs: Costs, earlier: Costs, delta: Fraction) -> tuple[str, ...]:
 
 
 def replaced(account: OwnAccount) -> dict[str, Fraction]:
-    """Of an account, by universe, the rho of one record that is replaced."""
+    """The rho of one replaced record, by universe, from an account."""
     times = 1 if account.neighbours == "bounded" else 2
     pure = MECHANISMS[account.mechanism].currency == EPSILON
     totals = {u: times * cost for u, cost in account.totals.items() if u != "total"}

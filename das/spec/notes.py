@@ -37,7 +37,7 @@ def known_structures(spec: RunSpec) -> Exact:
 
 
 def of_the_tree(spec: RunSpec, known: Exact) -> tuple[str, ...]:
-    """Of trees that are not the published one: they are published, too."""
+    """The note about measured trees that differ from the published one: they are public, too."""
     if spec.geography.spine == "tabulation":
         return ()
     rests = ["which types of facilities are in each"] if known.group_quarters else []
@@ -58,7 +58,7 @@ def of_the_tree(spec: RunSpec, known: Exact) -> tuple[str, ...]:
 
 
 def of_the_budget(spec: RunSpec) -> tuple[str, ...]:
-    """Of shares that were computed from something."""
+    """The notes about shares that were computed from other data."""
     return tuple(
         f"The shares of the budget ({name}) were made from {'; '.join(made)}, as the configuration"
         " says. That no record of this run entered them otherwise than by what is published is its"

@@ -76,7 +76,7 @@ class TargetsFile(Part):
     keep: tuple[str, ...] = ()
     """Draws ``Level:query``, or levels, that are not to become smaller."""
     hold: tuple[str, ...] = ()
-    """Those that stay what they are."""
+    """The measurements that stay as they are."""
 
     @property
     def lists(self) -> tuple[Path, ...]:
@@ -180,7 +180,7 @@ def _draws(
     measured: Sequence[tuple[str, str]],
     where: str,
 ) -> list[tuple[str, str]]:
-    """Those that ``Level:query`` means, or ``Level`` alone."""
+    """The measurements that ``Level:query``, or ``Level`` alone, names."""
     name, colon, asked = text.partition(":")
     level = named(name.strip(), levels, "level", where)
     there = [q for lv, q in measured if lv == level]
