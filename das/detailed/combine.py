@@ -52,9 +52,9 @@ LOG_ROOT = 0.9189385332046727  # of 2 pi, half of it
 
 @dataclass(frozen=True, eq=False)
 class CombinedEstimate(Frozen):
-    """Of groups: the unbiased ``value``; the variance ``work`` that it has far from thresholds, a
-    function of the size of its table alone, which it is weighted by; the unbiased estimate ``true``
-    of its variance; and where a threshold ``matters``."""
+    """The estimates of groups. ``value`` is unbiased. ``work`` is its variance far from thresholds,
+    which depends only on the size of the table and serves as weight. ``true`` is the unbiased
+    estimate of its variance. ``matters``: whether a threshold matters."""
 
     value: Floats
     work: Floats

@@ -28,8 +28,8 @@ CHANCE = 0.95
 
 
 def half_widths(noise: QueryNoise, error: ArrayLike, lean: ArrayLike) -> Floats:
-    """Of estimates with the standard ``error`` in which one draw of ``noise`` has the coefficient
-    ``lean``.
+    """The margins of estimates with the standard ``error``, in which one draw of ``noise`` has the
+    coefficient ``lean``.
     """
     error, lean = np.asarray(error, dtype=np.float64), np.asarray(lean, dtype=np.float64)
     if noise.variance > WIDE:

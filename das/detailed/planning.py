@@ -230,9 +230,9 @@ def planned(
     coverage: float = COVERAGE,
     error: Fraction | None = None,
 ) -> Parameters:
-    """The same with the least budgets whose cells are within ``margins``, of every table of these
-    levels; the others stay. With ``error``, the thresholds of all levels are those from which each
-    table has no larger a mean relative one.
+    """The parameters with the least budgets that keep the cells of every table of these levels
+    within ``margins``. Other budgets stay. With ``error``, the thresholds of all levels are those
+    from which each table has at most this mean relative error.
 
     Raises :class:`SpecError` for a level that has no thresholds, or a margin below 0.
     """

@@ -126,7 +126,7 @@ class Contrasts:
         return self.applied(operator, self.parts(x))
 
     def applied(self, operator: Array, parts: Iterable[Array]) -> Array:
-        """The same, of the component of x in each contrast (:meth:`parts`)."""
+        """The operator applied to x, given the component of x in each contrast (:meth:`parts`)."""
         out: Array | None = None
         for m, part in enumerate(parts):
             flat = part.reshape(*part.shape[: part.ndim - len(self.plain)], -1)

@@ -38,9 +38,9 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class FixedCounts(Frozen):
-    """Of each level's units ``counts`` of the answers to ``query``, by kind: answer a of kind j is
-    ``j * answers + a``. ``able`` ``(kinds, levels)`` says which levels of the attribute ``axis`` a
-    kind can have."""
+    """For each level, ``counts`` has its units' answers to ``query``, by kind: answer a of kind j
+    is ``j * answers + a``. ``able`` ``(kinds, levels)`` says which levels of the attribute ``axis``
+    a kind can have."""
 
     query: str
     axis: int
@@ -102,11 +102,11 @@ class FixedCounts(Frozen):
         return len(self.able)
 
     def possible(self, schema: Schema, known: Histogram, last: Query) -> Ints:
-        """Of a root that has ``known`` of the answers to ``last``, by kind: all cells, by kind,
-        that it may have.
+        """All cells that a root can have, by kind, given its answers ``known`` to ``last``, by
+        kind.
 
         Raises:
-            InfeasibleError: a count in which no cell is possible.
+            InfeasibleError: no cell is possible for some count.
         """
         cells = np.flatnonzero(schema.possible)
         level = cells // int(np.prod(schema.shape[self.axis + 1 :])) % schema.shape[self.axis]

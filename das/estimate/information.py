@@ -114,7 +114,7 @@ class Information(Message):
 
     @staticmethod
     def concatenate(parts: Sequence[Information]) -> Information:
-        """Of units whose totals are not known."""
+        """Joins the information of units whose totals are not known."""
         names = ("precision", "rhs", "support", "whole")
         return Information(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
 

@@ -84,7 +84,7 @@ class FullInformationEstimator(LeastSquaresEstimator):
         return x, problem.certificate
 
     def marginals(self, family: Family) -> tuple[Marginal, ...]:
-        """Those that are held: of an only child, which is its parent, none."""
+        """The marginals that are held. An only child is its parent and holds none."""
         if family.level not in self.information:
             return self.own.marginals(family)
         able = family.able

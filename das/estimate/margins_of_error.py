@@ -65,9 +65,10 @@ _EXACT = ""
 
 @dataclass(frozen=True, eq=False)
 class MarginWeights:
-    """Of all columns, for units of one pattern: ``measured`` by query ``(answers, columns)``,
-    ``exact`` ``(answers, columns)`` of the query that is known, ``error`` the standard error and
-    ``known`` whether anything determines it, ``(columns,)``."""
+    """The weights of all columns, for units of one pattern: ``measured`` by query ``(answers,
+    columns)``, and ``exact`` ``(answers, columns)`` for the query that is known. ``error``
+    ``(columns,)`` is the standard error, and ``known`` says whether anything determines the
+    column."""
 
     measured: Mapping[str, Array]
     exact: Array | None
@@ -199,7 +200,7 @@ class MarginColumns:
         return MarginColumns(contrasts, queries, exact, columns, inside, parts, bases, known)
 
     def weights(self, variance: Mapping[str, float]) -> MarginWeights:
-        """Of all columns, where the queries have these variances."""
+        """The weights of all columns, if the queries have these variances."""
         contrasts, columns = self.contrasts, self.columns
         if contrasts.d > MOST:
             measured_by = {name: (q, variance[name]) for name, q in self.queries.items()}

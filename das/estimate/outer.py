@@ -318,8 +318,9 @@ class OuterStep(Frozen):
         return tuple(index), np.array(weights), rhs
 
     def _answers(self, query: str, start: int, able: Mask, answer: Ints, of: Ints) -> Floats:
-        """Those that are measured of children from ``start`` on, of variables ``of`` an ``answer``
-        each that a child is ``able`` to have; 0 of others, ``(children, answers)``."""
+        """The noisy answers of the children from ``start`` on, ``(children, answers)``. Variable i
+        is in the answer ``of[i]`` of ``answer``. Only answers with a variable that a child is
+        ``able`` to have are requested; the others are 0."""
         asked = np.zeros((len(able), len(answer)), dtype=bool)
         child, at = np.nonzero(able)
         asked[child, of[at]] = True

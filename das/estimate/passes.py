@@ -75,9 +75,9 @@ class Passes(LeastSquaresEstimator):
         return x, problem.certificate
 
     def _of(self, family: Family) -> tuple[tuple[str, ...], ...]:
-        """Those of the level. Queries that only children below it were asked alone come with the
-        last pass; or, where all of the family were asked and some level has them before its last
-        one, first."""
+        """The passes of the family's level. Some queries were measured only for only children below
+        it. They come in the last pass. If they were measured for the whole family, and some level
+        has them before its last pass, they come first."""
         passes = self.passes.get(family.level, ())
         known = {q: np.isfinite(family.answers(q).variance) for q in family.inherited}
         before = {q for each in self.passes.values() for names in each[:-1] for q in names}

@@ -81,8 +81,8 @@ class DescendantMeasurements:
         level: str,
         measured: WhichUnits | None = None,
     ) -> DescendantMeasurements:
-        """That of all units of ``level`` of a subtree, to be handed to the upper tree: of those
-        that have only one child that may hold somebody, and so on."""
+        """The measurements that a subtree passes to the upper tree: those below units of ``level``
+        with only one child that can hold somebody, and so on down."""
         units, held = {}, []
         every = np.arange(spine.units(level))
         for below, unit, descendant in _descendants(
@@ -98,8 +98,8 @@ class DescendantMeasurements:
     def gathered(
         parts: Sequence[DescendantMeasurements], units: Sequence[Ints]
     ) -> DescendantMeasurements:
-        """Of the lowest units of an upper tree, from those of subtrees, whose units have the
-        numbers ``units`` there."""
+        """The measurements for the lowest units of an upper tree, joined from its subtrees.
+        ``units`` are the numbers of each subtree's units there."""
         unit, held = {}, []
         for level in dict.fromkeys(level for p in parts for level in p.unit):
             some = [
@@ -230,13 +230,13 @@ class PooledSource:
         return (h for h in some if len(h.unit))
 
     def _none(self, level: str, query: str, start: int, stop: int) -> Measurement:
-        """Of a query that is inherited."""
+        """An empty measurement, for a query that only descendants were measured with."""
         values = np.zeros((stop - start, self.schema.query(query).answers), dtype=np.int64)
         return Measurement(level, query, start, values, np.full(stop - start, np.inf))
 
 
 def _only_children(spine: Spine, bounds: Mapping[str, LevelBounds]) -> list[Ints]:
-    """Of each level but the lowest, root first: :func:`_only`."""
+    """:func:`_only` for each level except the lowest, root first."""
     return [
         _only(parent, bounds[level], len(above))
         for level, parent, above in zip(
@@ -300,9 +300,7 @@ def _one_by_one(found: Sequence[OnlyDescendants], level: str, query: str) -> Mea
 
 
 def _only(parent: Ints, bounds: LevelBounds, parents: int) -> Ints:
-    """Of each parent the one child that may hold somebody, -1 where several may or none,
-    ``(parents,)``.
-    """
+    """Each parent's one child that can hold somebody, ``(parents,)``; -1 if several can, or none."""
     able = np.flatnonzero(bounds.able)
     alone = able[np.bincount(parent[able], minlength=parents)[parent[able]] == 1]
     out = np.full(parents, -1, dtype=np.int64)

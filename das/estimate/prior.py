@@ -67,12 +67,12 @@ LARGE = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Households:
-    """Those of a family, over the cells of them that its parent has: ``cell`` ``(n,)``, their
-    places among the family's.
+    """The households of a family, over the household cells where its parent has somebody. ``cell``
+    ``(n,)`` are their places among the family's cells.
 
-    ``share`` ``(children,)``: of the parent's housing units; ``mean`` ``(children, n)``: what is
-    expected. Of each of some nested queries ``answer`` has the numbers of its answers,
-    ``(groups,)``, and ``group`` which of these each cell is in, ``(n,)``."""
+    ``share`` ``(children,)`` is each child's share of the parent's housing units, and ``mean``
+    ``(children, n)`` the expected count. For each of some nested queries, ``answer`` has the
+    numbers of its answers, ``(groups,)``, and ``group`` each cell's group, ``(n,)``."""
 
     cell: NDArray[np.intp]
     share: Array

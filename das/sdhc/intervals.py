@@ -30,7 +30,8 @@ Array = NDArray[np.float64]
 
 
 def combined(e: RegionEstimates, most: float) -> list[CellEstimate]:
-    """Of each region and published cell. ``most``: persons of a household that are counted."""
+    """The estimate of each region and published cell. ``most``: how many persons of a household are
+    counted."""
     fitted, out = non_negative(e), []
     for cell in published():
         above = _weights(*cell.above, cell.iteration)

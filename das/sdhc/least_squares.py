@@ -43,8 +43,9 @@ _SEEN = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class RegionEstimates(Frozen):
-    """Of the ``regions`` of a ``level``: the estimated answers ``(regions, answers)``, the
-    ``covariance`` ``(answers, answers)`` that all of them have, and which answers are ``known``."""
+    """The estimates for the ``regions`` of a ``level``: answers ``values`` ``(regions, answers)``,
+    the ``covariance`` ``(answers, answers)`` that all regions share, and which answers are
+    ``known``."""
 
     level: str
     regions: tuple[str, ...]

@@ -28,7 +28,7 @@ DRAWS, CHAINS, BURN = 10_000, 200, 50
 
 
 def means(z: Array, sigma: Array) -> Array:
-    """Of counts that are not negative, not rounded."""
+    """The means of counts that are not negative, not rounded."""
     a = -z / sigma
     out: Array = z + sigma * np.exp(-a * a / 2 - 0.5 * np.log(2 * np.pi) - log_ndtr(-a))
     return out
@@ -41,13 +41,13 @@ def above(z: Array, sigma: Array, log_tail: Array, least: Array | float = 0.0) -
 
 
 def quantiles(z: Array, sigma: Array) -> tuple[Array, Array]:
-    """Those of single counts, exactly."""
+    """The quantiles of single counts, exactly."""
     low, high = (above(z, sigma, np.full(z.shape, np.log1p(-q))) for q in QUANTILES)
     return low, high
 
 
 def sum_quantiles(z: Array, sigma: Array) -> tuple[Array, Array]:
-    """Those of sums of counts along the last axis ``(..., cells)``, from draws."""
+    """The quantiles of sums of counts along the last axis ``(..., cells)``, from draws."""
     rng = np.random.default_rng(SEED)
     total = np.zeros((DRAWS, *z.shape[:-1]))
     for c in range(z.shape[-1]):
