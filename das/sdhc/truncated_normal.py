@@ -1,15 +1,15 @@
-r"""What the Bureau published of noisy answers in 2020: means and quantiles of truncated normal
-distributions, each region and iteration by itself.
+r"""The Bureau's method of 2020 for noisy answers: means and quantiles of truncated normal
+distributions, for each region and iteration by itself.
 
-*Counts.* The count Y has a flat prior on :math:`Y \ge 0`, the measurement Z a normal law: the mean
+*Counts.* The count Y has a flat prior on :math:`Y \ge 0`, and the measurement Z is normal. The mean
 is :math:`Z + \sigma\varphi(a)/(1 - \Phi(a))`, :math:`a = -Z/\sigma`. Sums have the sums of rounded
 means, and quantiles of sums of draws. *Ratios.* Numerators and denominator have a flat prior on a
-cone, :math:`l D \le \sum N \le 10 D`, :math:`N \ge 0`, :math:`D \ge 1`; the mean of the ratio and
-its quantiles are those of draws of a Gibbs sampler, many problems side by side.
+cone, :math:`l D \le \sum N \le 10 D`, :math:`N \ge 0`, :math:`D \ge 1`. The mean of the ratio and
+its quantiles come from draws of a Gibbs sampler, many problems in parallel.
 
-Kept for comparison: a true 0 is published as 0.9 sigma on average, and no interval holds it. Draws
-follow from measurements by a fixed seed, so that they can be made again. They are no noise of the
-release: nothing private depends on them.
+It is here for comparison: it publishes a true 0 as 0.9 sigma on average, and no interval contains
+it. Draws follow from the measurements by a fixed seed, so that they can be repeated. They are not
+noise of the release: no privacy depends on them.
 
 Source: ``SDHC_Model_Based_Estimates`` (R) of the production code."""
 
