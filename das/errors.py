@@ -1,7 +1,7 @@
 """One tree of errors. Each says what is wrong, where, and what to do about it.
 
-The exit code of the command line is an attribute of the class: 2 where the user can fix the
-matter (arguments, configuration, input), 3 where a run failed for another reason.
+The exit code of the command line is an attribute of the class: 2 if the user can fix the problem
+(arguments, configuration, input), 3 if a run failed for another reason.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class DasError(Exception):
 
 
 def bounded(text: str, most: int) -> str:
-    """``text`` with its middle left out where it is longer; control characters but ends of lines as
-    their codes.
+    """``text``, without its middle if it is too long. Control characters, except ends of lines,
+    become their codes.
 
     >>> bounded("abcdefghijklmnopqrstuvwxyz", 11), bounded("a\\x1b[2J", 99)
     ('abcdef[...]vwxyz', 'a\\\\x1b[2J')
@@ -69,6 +69,6 @@ class SolverError(DasError):
 
 
 class StoreError(DasError):
-    """A store that was there, and does not answer as it should. What is in it is whole; what is
-    missing can be carried again.
+    """A store that existed and does not answer as it should. Its content is whole; missing files
+    can be sent again.
     """

@@ -180,8 +180,8 @@ def top(algebra: Up[Subtree, Told], told: Told, last: int) -> Subtree:
 
 
 def down(algebra: Down[Final], above: Final, first: int, last: int) -> Iterator[tuple[int, Final]]:
-    """From the tier ``first``, of which those above are ``above`` in the end, down to ``last``:
-    each tier, and what its units are.
+    """Yields each tier from ``first`` down to ``last``, with the final values of its units.
+    ``above`` are the final values of the tier above ``first``.
     """
     for tier in range(first, last + 1):
         above = algebra.restrict(tier, above)

@@ -30,9 +30,10 @@ def tidy(
     *,
     private: Private = True,
 ) -> pd.DataFrame:
-    """``columns`` are arrays ``(units, answers)`` by name. Before them stand ``level``,
-    ``geocode``, ``name``, ``query``, a column for each attribute with the code of the group (``*``
-    where summed out) and ``label``, what was counted."""
+    """A row for each unit and answer. ``columns`` are arrays ``(units, answers)`` by name. The
+    columns before them are ``level``, ``geocode``, ``name`` and ``query``. Then comes a column for
+    each attribute, with the code of the group (``*`` where summed out), and ``label``, what was
+    counted."""
     depth = spine.index(level)
     codes, names = spine.geocodes(level), spine.names[depth]
     out: dict[str, Any] = {
@@ -57,7 +58,7 @@ def of_table(
     codes: Codes,
     columns: Mapping[str, Any],
 ) -> pd.DataFrame:
-    """A row for each unit, of which these are the ``codes``, and column of a table."""
+    """A row for each unit in ``codes`` and each column of a table."""
     width = len(table.columns)
     out: dict[str, Any] = {"table": table.name, "level": level}
     places = _places(spine, level, codes)

@@ -39,8 +39,8 @@ def expand(
 
 
 def slices(h: Histogram, records: int) -> Iterator[tuple[int, int]]:
-    """Units in order, as many as hold so many ``records`` together (or one unit that alone holds
-    more).
+    """Slices of units in order. Each has as many units as together hold at most ``records``
+    records, or one unit that holds more.
     """
     end = np.cumsum(h.totals())
     first = 0

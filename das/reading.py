@@ -342,7 +342,7 @@ def _folder(path: Path | str) -> Path:
 def _published(
     release: ReleaseSource, table: str | None, level: str | None
 ) -> Iterator[tuple[Table, str, published_tables.TableValues]]:
-    """The published tables of which there are files, as asked for: each with a level."""
+    """The requested published tables that have files, each with a level and its values."""
     every = [t for _, t in release.tables]
     there = {
         t.name: levels

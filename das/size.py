@@ -1,14 +1,14 @@
-r"""The memory and time that a run will take, before it takes them: from the schema, the plan and
-the tree.
+r"""The memory and time that a run will take, estimated beforehand from the schema, the plan and the
+tree.
 
-Memory is what the largest piece of work holds, in bytes: :math:`C` children of one parent with
-:math:`n` cells and :math:`m` answers of queries that are no cells. The arrays of the solver are
-:math:`C \times n`; its matrices :math:`n \times n` up to 2,048 cells, :math:`m \times m` beyond.
-Full information holds for each unit above the lowest level its :math:`2^p` matrices of :math:`d
-\times d`, and matrices of :math:`n \times n` for each parent whatever their number
-(:mod:`das.estimate.contrasts`). :math:`n` counts the cells that the parent has somebody in. The
-factors were fitted to measured runs, and hold within two; the times are of one core, and
-rougher."""
+Memory is what the largest piece of work holds, in bytes. That piece has :math:`C` children of one
+parent, with :math:`n` cells and :math:`m` answers to queries that are not the cells. The arrays of
+the solver are :math:`C \times n`. Its matrices are :math:`n \times n` up to 2,048 cells, and
+:math:`m \times m` beyond. Full information holds :math:`2^p` matrices of :math:`d \times d` for
+each unit above the lowest level. It also holds matrices of :math:`n \times n` for each parent, for
+any number of cells (:mod:`das.estimate.contrasts`). :math:`n` counts the cells where the parent has
+somebody. The factors were fitted to measured runs, and hold within a factor of two. The times are
+for one core, and rougher."""
 
 from __future__ import annotations
 

@@ -151,8 +151,8 @@ class Table:
         return tuple(out)
 
     def full_label(self, j: int) -> str:
-        """The label of column ``j`` where its table is not beside it: with what was made up by a
-        rule.
+        """The label of column ``j`` when shown without its table. It also says which attributes a
+        rule assigned.
         """
         return self.labels[j] + _not_counted(self.assigned)
 
@@ -192,8 +192,8 @@ def _told(attribute: Attribute, masks: Sequence[NDArray[np.bool_]]) -> Grouping:
 
 
 def _answers(first: Sequence[NDArray[np.int64]], box: Box) -> NDArray[np.int64]:
-    """Those whose cells are in a box, none of which cuts a group in two: ``first`` has a level of
-    each group.
+    """The answers whose cells are in a box. The box must not cut a group in two. ``first`` has one
+    level of each group.
     """
     out = np.zeros(1, dtype=np.int64)
     for level, mask in zip(first, box, strict=True):

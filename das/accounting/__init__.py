@@ -1,5 +1,5 @@
-"""What draws cost together: rho, and (epsilon, delta) exactly or by conversion; calibration; the
-privacy statement.
+"""The joint cost of draws: rho, and (epsilon, delta) exactly or by conversion. Also calibration,
+and the privacy statement.
 """
 
 from das.accounting.calibration import calibrate

@@ -2,13 +2,13 @@ r"""The privacy profile of very few draws, from every combination of their value
 
 .. math:: \delta(\varepsilon) = \sum_x P(x) \, (1 - e^{\varepsilon - L(x)})_+
 
-has positive terms alone: nothing cancels. It serves where the losses lie on no lattice to speak of
-and the sum of
-:mod:`das.accounting.contour`, over draws too few to be small together, hardly converges.
+has only positive terms, so nothing cancels. It serves where the losses lie on no useful lattice and
+the sum of :mod:`das.accounting.contour` hardly converges. That happens if the draws are too few to
+be small together.
 
-Values beyond :math:`r_i` are left out, which have a probability of :math:`2 \sum_i n_i e^{-p_i (r_i
-+ 1)^2/2}` at most (:math:`E\, e^{c p X} \le e^{c^2 p/2}`, so :math:`P[X \ge k] \le e^{-p k^2/2}`);
-it is added to the upper end."""
+Values beyond :math:`r_i` are left out. Their probability is at most :math:`2 \sum_i n_i e^{-p_i
+(r_i + 1)^2/2}`, which is added to the upper end. (:math:`E\, e^{c p X} \le e^{c^2 p/2}`, so
+:math:`P[X \ge k] \le e^{-p k^2/2}`.)"""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from das.accounting.tilted_gaussian import Array
 
 #: The most combinations to list.
 MOST = 1_000_000
-#: The most products that go into the distributions of sums of equal draws.
+#: The most products to compute for the distributions of sums of equal draws.
 WORK = 1e9
-#: Sums of fewer nodes are the better way.
+#: With fewer nodes than this, the sum over nodes is better.
 NODES = 1e5
 
 
 class Atoms:
-    """All that matters at epsilons about ``centre``: losses less rho, and their probabilities;
-    ``reaches`` are the r.
+    """Everything that matters at epsilons near ``centre``: the losses minus rho, and their
+    probabilities. ``reaches`` are the r.
     """
 
     lattice = False
 
     @staticmethod
     def of(composition: Composition, centre: Fraction) -> Atoms | None:
-        """Where there are few combinations, and many nodes; and no probability too small for a
-        float.
+        """The atoms, or ``None``. They serve if there are few combinations and many nodes, and no
+        probability is too small for a float.
         """
         at = saddle(composition, float(centre))
         least = at.log_size - at.c * at.width  # about ln delta, at every epsilon covered
@@ -79,8 +79,9 @@ class Atoms:
         return abs(float(eps - self.centre)) <= self.width
 
     def log_delta(self, eps: Fraction) -> LogDelta:
-        """Bounds of ln delta(eps), with a first-order allowance for rounding: ``off`` units of each
-        probability, and those of the loss, which count where 1 - e^(eps - L) is small."""
+        """Bounds of ln delta(eps), with a first-order allowance for rounding: ``_off`` units for
+        each probability, and the rounding of the loss, which counts where 1 - e^(eps - L) is
+        small."""
         start = float(self.composition.rho - eps)
         off_loss = (
             UNIT * (len(self.composition.parts) + 3) * (np.abs(self.losses).max() + abs(start))
@@ -96,5 +97,5 @@ class Atoms:
 
 
 def _log(x: float, units: int) -> float:
-    """ln x, lowered by so many units of its rounding."""
+    """ln x, lowered by ``units`` units of its rounding."""
     return min(0.0, log(x) * (1 + units * UNIT)) if x > 0 else -inf

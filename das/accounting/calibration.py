@@ -68,8 +68,8 @@ def _reached(every: Differing, delta: Fraction, method: Calibration) -> float:
 def _worst_factor(
     every: Differing, target: Fraction, delta: Fraction, method: Calibration
 ) -> float:
-    """About the factor with which the worst of all compositions reaches the target: that of one,
-    until no other is worse.
+    """About the factor with which the worst of all compositions reaches the target. It takes the
+    factor of one composition, until no other is worse.
     """
     (part,), factor, asked = every, 0.0, set()
     at = max(range(len(part.moves)), key=lambda i: part.composition(part.moves[i]).rho)
@@ -94,8 +94,8 @@ def _factor(whole: Composition, target: Fraction, delta: Fraction, method: Calib
 
 
 def _root(excess: Callable[[float], float], start: float) -> float:
-    """A root of a function that falls, if not everywhere, bracketed from ``start`` (that of
-    continuous noise) outwards.
+    """A root of a function that falls, though perhaps not everywhere. The search for a bracket goes
+    outwards from ``start``, the root for continuous noise.
     """
     near, step = (start, excess(start)), 1e-3
     side = 1 if near[1] > 0 else -1

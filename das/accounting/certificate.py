@@ -1,5 +1,5 @@
-r"""The sum of :mod:`das.accounting.contour` once more in ball arithmetic: rounding proved, not
-allowed for.
+r"""The sum of :mod:`das.accounting.contour` in ball arithmetic: it proves bounds on rounding
+instead of allowing for it.
 
 Each draw under the tilt is a theta function, whatever its variance: with :math:`\tau = 2\pi
 i\sigma^2`,
@@ -7,8 +7,8 @@ i\sigma^2`,
 .. math:: \varphi(t) = e^{-\sigma^2 t^2/2 + i c t} \, \frac{\vartheta_3(c + i\sigma^2 t \mid \tau)}{\vartheta_3(c \mid \tau)},
 
 :math:`t/2\pi` the exact rational angle, reduced to [-1/2, 1/2]. Arb (python-flint, the extra
-``certify``) encloses each value in a ball. Which nodes are kept, and the bounds of what is left
-out, are those of the contour."""
+``certify``) encloses each value in a ball. The kept nodes, and the bounds on the terms left out,
+are those of the contour."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ from typing import Any
 from das.accounting.contour import Contour, LogDelta
 from das.errors import UserError
 
-#: Bits of the balls: forty digits beyond what is asked for.
+#: Bits of the balls: forty digits more than the result needs.
 BITS = 192
 
 
 def log_delta(contour: Contour, eps: Fraction) -> LogDelta:
-    """Proved bounds of ln delta(eps). Raises :class:`UserError` where python-flint is not
-    installed.
-    """
+    """Proved bounds of ln delta(eps). Raises :class:`UserError` if python-flint is missing."""
     flint = _flint()
     before, flint.ctx.prec = flint.ctx.prec, BITS
     try:

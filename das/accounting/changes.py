@@ -1,26 +1,26 @@
-r"""What a release tells of one change of one record: of an attribute, or of its place.
+r"""The privacy loss of a single change of one record: of an attribute, or of its place.
 
-A record that keeps its place and changes some attributes leaves every query alone that sums over
-these: the answer that it falls in stays the same. A query that tells two levels of one of them
-apart changes in two answers at most, by 1 each, at every level of the tree. A record that moves
-within a unit of level :math:`L` and keeps its attributes leaves all levels down to :math:`L` alone;
-below, each query changes in one answer of the unit that it left and one of the unit that it came
-to. So either change is the replacement of one record in fewer draws, two answers in each:
+A record that keeps its place and changes some attributes does not change any query that sums over
+these attributes. A query that distinguishes two values of one of them changes in at most two
+answers, by 1 each, at every level of the tree. A record that moves within a unit of level :math:`L`
+and keeps its attributes changes no answer at :math:`L` or above. Below, each query changes in one
+answer of the unit that the record left and in one of the unit that it came to. So either change is
+the replacement of one record in fewer draws, with two answers in each:
 
 .. math:: \rho = \sum_d 2/(2\sigma_d^2) \qquad \text{or, for the geometric mechanism,} \qquad
           \varepsilon = \sum_d 2/b_d,
 
-the sums over the draws that it touches, and exact composition over the same. Under bounded
-neighbours a draw costs just that; under unbounded ones half of it, as a replacement is one removal
-and one addition.
+with sums over the draws that the change touches, and exact composition over the same draws. Between
+bounded neighbors a draw costs just that. Between unbounded neighbors it costs half, because a
+replacement is one removal and one addition.
 
-Between the two lies any replacement within a unit of L, of place and attributes: it leaves
-``total`` alone at L and above, and nothing else. Where totals of L are published exactly it is the
-largest change that agrees with them.
+A replacement within a unit of L, of both place and attributes, lies between the two. The only
+answers that it cannot change are ``total`` at L and above. Where totals at L are published exactly,
+it is the largest change that agrees with them.
 
-The bound is reached if some pair of values is told apart by all groupings of the changed
-attributes, which holds wherever an attribute is measured by two different groupings at most. The
-Bureau's certificates state the same two kinds: by attribute, and "block within" each level."""
+The bound is reached if all groupings of the changed attributes distinguish some pair of values.
+This holds wherever at most two different groupings measure an attribute. The Bureau's certificates
+state the same two kinds: by attribute, and "block within" each level."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from das.accounting.invariant_neighbours import ExactQueries, free
 from das.model.budget import PlannedMeasurement, UnitPath, through
 from das.model.schema import Schema
 
-#: Paths, of the place that a record leaves and the one that it comes to.
+#: The paths of the place that a record leaves and of the place that it comes to.
 Move = tuple[UnitPath, UnitPath]
 
 
@@ -48,7 +48,7 @@ class Change:
 
     @property
     def says(self) -> str:
-        """What differs, in words."""
+        """What changes, in words."""
         same = {"record": "", "attributes": " (same place)", "place": " (same attributes)"}[
             self.kind
         ]
@@ -63,11 +63,15 @@ def changes(
     paths: Sequence[UnitPath] = (),
     split: Collection[str] = (),
 ) -> list[Change]:
-    """The whole record, and that within one unit of each level whose totals are ``exact``; each
-    attribute, each product of attributes that a query names, all of them; then moves, within each
-    level but the lowest, root first. Of moves between several paths, each line is about the worst.
-    Units are those of the tree that is measured: where a place is in two of them, at the levels
-    ``split``, what is exact of it is not of either."""
+    """The changes of one record that a statement lists:
+
+    - the whole record, and the whole record within one unit of each level whose totals are
+      ``exact``;
+    - each attribute, each product of attributes that a query names, and all attributes;
+    - moves within one unit of each level except the lowest, root first.
+
+    With several paths, each line is about the worst pair. Units are those of the measured tree. At
+    the levels ``split`` a place can be in two units; its exact counts are then those of neither."""
     paths = paths or [through(draws)]
     anywhere, nowhere = list(combinations_with_replacement(paths, 2)), [(p, p) for p in paths]
     moving = tuple(a.name for a in schema.attributes if len(a.levels) > 1)
@@ -109,8 +113,8 @@ def changes(
 
 
 def _moves_within(moves: Iterable[Move], levels: Sequence[str], top: str) -> list[Move]:
-    """The moves between places under one unit of level ``top``: they share all classes down to
-    it.
+    """The moves between places in one unit of level ``top``: their paths have the same classes down
+    to that level.
     """
     upper = set(levels[: levels.index(top) + 1])
     return [
@@ -123,7 +127,7 @@ def _moves_within(moves: Iterable[Move], levels: Sequence[str], top: str) -> lis
 def touched(
     draws: Iterable[PlannedMeasurement], schema: Schema, attributes: Sequence[str]
 ) -> list[PlannedMeasurement]:
-    """The draws that a change of these attributes can reach: those whose query does not sum over
+    """The draws that a change of these attributes can affect: those whose query does not sum over
     all of them.
     """
     axes = [schema.axis(a) for a in attributes]
@@ -133,7 +137,7 @@ def touched(
 def below(
     draws: Iterable[PlannedMeasurement], levels: Sequence[str], top: str
 ) -> list[PlannedMeasurement]:
-    """The draws that a move within a unit of level ``top`` can reach: those of the levels below."""
+    """The draws that a move within a unit of level ``top`` can affect: those at lower levels."""
     lower = set(levels[levels.index(top) + 1 :])
     return [d for d in draws if d.level in lower]
 
@@ -141,7 +145,7 @@ def below(
 def _measured_together(
     draws: Iterable[PlannedMeasurement], schema: Schema, moving: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """The attributes of each query that has several, fewest first."""
+    """The attributes of each query that names several, fewest first."""
     queries = {d.query: schema.query(d.query).groupings for d in draws}
     found = {tuple(g.attribute for g in gs if not g.is_total) for gs in queries.values()}
     return sorted(

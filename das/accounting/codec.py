@@ -1,5 +1,5 @@
-"""The text of a privacy statement, the one way back from it, and the JSON Schema that is
-published.
+"""Writes a privacy statement as text, reads that text (only here), and makes its published JSON
+Schema.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ ORDER = (
 
 
 def plain(value: Section) -> dict[str, Any]:
-    """What JSON holds of an account, a statement or a part of one."""
+    """An account, a statement or a part of one, as a JSON value."""
     out = value.model_dump(mode="json", by_alias=True, exclude_none=True)
     return (
         {k: out[k] for k in sorted(out, key=ORDER.index)}
@@ -74,7 +74,7 @@ def text(statement: Stated) -> str:
 
 
 def own_digest(statement: Stated) -> str:
-    """SHA-256 of what a statement says, but for this digest: keys in order, and no spaces."""
+    """SHA-256 of a statement without this digest, with sorted keys and no spaces."""
     value = plain(statement)
     value["digests"].pop(NAME, None)
     said = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -82,8 +82,8 @@ def own_digest(statement: Stated) -> str:
 
 
 def identity(statement: Stated) -> str:
-    """What tells a release from any other, before intervals are added to it and after: the digest
-    of all that it says but for theirs."""
+    """A digest that identifies a release, before and after intervals are added to it. It covers the
+    statement except the digest of the intervals."""
     return own_digest(
         statement.sealed(
             {k: v for k, v in statement.digests.items() if k != INTERVALS_LIST}, statement.software
@@ -92,8 +92,8 @@ def identity(statement: Stated) -> str:
 
 
 def of(value: Mapping[str, Any], where: object = None) -> Document:
-    """The statement that a JSON object is. Raises :class:`ReleaseError` with the place of its first
-    fault.
+    """The statement that a JSON object represents. Raises :class:`ReleaseError` with the place of
+    its first fault.
     """
     said = value.get("format")
     if said is None:
@@ -138,7 +138,7 @@ def _fault(error: ValidationError) -> str:
 
 
 class _Published(GenerateJsonSchema):
-    """What may be left out is never null."""
+    """A field that can be left out is never null."""
 
     def nullable_schema(self, schema: Any) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
@@ -152,9 +152,8 @@ class _Published(GenerateJsonSchema):
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of ``privacy.json``. It tells names and types; that the sums are right
-    is for
-    :mod:`das.release.verify`."""
+    """JSON Schema (2020-12) of ``privacy.json``. It checks names and types;
+    :mod:`das.release.verify` checks the sums."""
     every: TypeAdapter[Any] = TypeAdapter(Document)
     made = every.json_schema(schema_generator=_Published)
     for part in made["$defs"].values():

@@ -1,5 +1,5 @@
-r"""The privacy profile of a composition as a sum along a line of the complex plane, with a bound
-for each error.
+r"""The privacy profile of a composition, as a sum along a line of the complex plane, with a bound
+on each error.
 
 For the loss :math:`L` of :class:`~das.accounting.draws.Composition`, :math:`M(z) = E\, e^{zL}` and
 any :math:`c > 0`,
@@ -9,17 +9,17 @@ any :math:`c > 0`,
           \, dy,
 
 as :math:`1/z(z+1)` is the Laplace transform of :math:`(1 - e^{-u})_+`. At the saddlepoint c the
-terms have the size of the answer, so that nothing cancels and floating point suffices for every
-delta. The sum over :math:`y_j = 2\pi j/T` equals :math:`\sum_m \delta(\varepsilon + mT) e^{cmT}`;
-the terms but m = 0 are positive, known bounds, and below any tolerance as T grows. Where the losses
-lie on :math:`\rho + h\mathbb{Z}` the same sum has :math:`N = T/h` distinct nodes, and the kernel is
-the geometric series instead:
+terms have the size of the answer. So nothing cancels, and floating point suffices for every delta.
+The sum over :math:`y_j = 2\pi j/T` equals :math:`\sum_m \delta(\varepsilon + mT) e^{cmT}`. All
+terms except m = 0 are positive and have known bounds; they fall below any tolerance as T grows.
+Where the losses lie on :math:`\rho + h\mathbb{Z}` the same sum has :math:`N = T/h` distinct nodes,
+and the kernel is the geometric series instead:
 
 .. math:: K(z) = h \left( \frac{1}{1 - e^{-zh}} - \frac{e^{-g}}{1 - e^{-zh-h}} \right), \qquad
           s_0 = \lfloor(\varepsilon - \rho)/h\rfloor + 1, \quad g = \rho + h s_0 - \varepsilon.
 
-Where h is so fine that the recurrences of N nodes cannot be listed, the continuous kernel is summed
-up to a largest y and what lies beyond is bounded. Derivations and proofs:
+Some h are so fine that the recurrences of N nodes cannot be listed. Then the continuous kernel is
+summed up to a largest y, with a bound on the rest. Derivations and proofs:
 ``docs/accounting.md``."""
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from das.accounting.tilted_gaussian import TiltedGaussian
 
 #: Beyond this many intervals in the peak search, losses count as not on a lattice.
 MANY = 6e5
-#: The most nodes to look at; a part of it without a lattice, where more only narrow the bound of
-#: the tail.
+#: The most nodes to look at. Without a lattice a part of it, because more nodes would only narrow
+#: the bound on the tail.
 NODES = 300_000
-#: The part of the sum beyond the largest y, relative to the whole, that is aimed at.
+#: The goal for the part of the sum beyond the largest y, relative to the whole.
 TAIL = 1e-12
 #: One unit of rounding.
 UNIT = 2.0**-53
@@ -59,7 +59,7 @@ class LogDelta:
 
 
 def period(rho: float, centre: float, at: Saddle) -> Fraction:
-    """The T at which aliases are below e^-38 of delta, at every epsilon within the saddle's width
+    """The T with which aliases are below e^-38 of delta, at every epsilon within the saddle's width
     of the centre.
     """
     goal = at.log_size - at.c * at.width - 38
@@ -125,8 +125,8 @@ class Contour:
     # ------------------------------------------------------------------------------
 
     def covers(self, eps: Fraction) -> bool:
-        """The terms at ``eps`` are hardly larger than their sum: one standard deviation at most
-        from the centre.
+        """Whether ``eps`` is at most one standard deviation from the centre. Then the terms are
+        hardly larger than their sum.
         """
         return abs(float(eps - self.centre)) <= self.width
 
@@ -152,8 +152,8 @@ class Contour:
         return [Band(float(t.p / self.period), t.reach(self.tau) / (2 * pi)) for t in self.thetas]
 
     def _last(self, period: Fraction) -> int:
-        """The last node to look for where the lattice is too fine: after as many recurrences of the
-        draw that bounds the tail best as :data:`TAIL` asks for."""
+        """The last node to look for if the lattice is too fine. It lies after as many recurrences
+        as :data:`TAIL` needs, of the draw that bounds the tail best."""
         goal = TAIL / (self.c * (self.c + 1) * self.width)  # of about the integral
         t = float(period)
 
@@ -166,8 +166,8 @@ class Contour:
         return max(1, ceil(min(MOST - 1.0, min(edge(x) for x in self.thetas) * t / (2 * pi))))
 
     def _sieved(self) -> NDArray[np.int64] | None:
-        """The nodes of a lattice; none where they are more than ``most``, or the peak search takes
-        more than :data:`PIECES`."""
+        """The nodes of a lattice. ``None`` if there are more than ``most``, or if the peak search
+        takes more than :data:`PIECES`."""
         pieces, seen = [], 0
         for count, (j, reached) in enumerate(nodes(self._bands(), self.last), 1):
             pieces.append(j)
@@ -196,14 +196,15 @@ class Contour:
     # --------------------------------------------------------------------------------------------
 
     def gap(self, eps: Fraction) -> Fraction:
-        """From eps up to the next loss of the lattice, in (0, h]; 0 where there is none."""
+        """The distance from eps up to the next loss of the lattice, in (0, h]; 0 without a
+        lattice."""
         if not self.lattice:
             return Fraction(0)
         h = self.composition.step
         return h * (floor((eps - self.composition.rho) / h) + 1) - (eps - self.composition.rho)
 
     def exponent(self, eps: Fraction) -> Fraction:
-        """rho (c^2 + c) - c (eps + g), exactly: the scale of the terms, apart from
+        """rho (c^2 + c) - c (eps + g), exactly: the scale of the terms, without
         :meth:`TiltedGaussian.log_moment`.
         """
         c = Fraction(self.c)
@@ -221,13 +222,14 @@ class Contour:
         return h * above / below
 
     def weights(self, j: NDArray[np.int64]) -> NDArray[np.float64]:
-        """2 for a node and its conjugate, 1 for those that are their own."""
+        """2 for a node that stands for its conjugate, too; 1 for a node that is its own
+        conjugate."""
         own = (j == 0) | (2 * j == self.count) if self.lattice else j == 0
         return np.where(own, 1.0, 2.0)
 
     def log_delta(self, eps: Fraction) -> LogDelta:
-        """Bounds of ln delta(eps). All but rounding is proved; the allowance for rounding is a
-        first-order count of the errors of each term, relative to the bound of its modulus."""
+        """Bounds of ln delta(eps). They are proved except for rounding. The allowance for rounding
+        is a first-order count of each term's errors, relative to the bound of its modulus."""
         k, gap = self.kept, self.gap(eps)
         kernel, rounding = self._weighted(gap)
         turn = turns(k.j, (self.composition.rho - eps - gap) / self.period)
@@ -237,8 +239,8 @@ class Contour:
 
     def _weighted(self, gap: Fraction) -> tuple[NDArray[np.complex128], float]:
         """The kernel of each node times its weight (exact: 1 or 2), and the allowance for rounding.
-        Kept for the last gap: without a lattice there is one gap, and on a lattice epsilons that
-        are losses have the same."""
+        They are kept for the last gap. Without a lattice there is only one gap; on a lattice, all
+        epsilons that are losses have the same gap."""
         if self._last_gap is None or self._last_gap[0] != gap:
             k = self.kept
             kernel = self.weights(k.j) * self.kernel(gap, k.j)
@@ -262,8 +264,8 @@ class Contour:
 
     @cached_property
     def dropped(self) -> float:
-        """A bound of the terms left out up to the last node: each kernel is at most that at y = 0
-        and g = h on a lattice (count N), and sum_j 1/|z_j|^2 <= 1/c^2 + T/2c without."""
+        """A bound of the terms left out up to the last node. On a lattice (count N) each kernel is
+        at most the one at y = 0 and g = h. Without a lattice, sum_j 1/|z_j|^2 <= 1/c^2 + T/2c."""
         t = float(self.period)
         if self.lattice:
             most = float(self.count) * abs(self.kernel(self.composition.step, np.array([0]))[0])
@@ -275,10 +277,11 @@ class Contour:
     def beyond(self) -> float:
         r"""A bound of the terms after the last node, where the lattice is too fine.
 
-        With one draw's bound B, of period P and negligible (dropped) farther than its reach from
-        multiples of P, and K recurrences inside: B rises and falls once in a period, so its values
-        at the nodes of one sum to at most I/step + 1, I its integral; over :math:`y^2`, and
-        :math:`\sum_{k > K} (k - 1/2)^{-2} \le 1/K`, or :math:`\pi^2/2` for K = 0."""
+        Let B be one draw's bound, with period P. It is negligible (dropped) farther than its reach
+        from multiples of P. Let K recurrences lie inside, and let I be its integral over a period.
+        B rises and falls once in a period. So its values at the nodes of one period sum to at most
+        I/step + 1. These are divided by :math:`y^2`, and :math:`\sum_{k > K} (k - 1/2)^{-2} \le
+        1/K`, or :math:`\pi^2/2` for K = 0."""
         if self.lattice:
             return 0.0
         t, edge = float(self.period), 2 * pi * self.last / float(self.period)

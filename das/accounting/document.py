@@ -1,9 +1,9 @@
-"""The privacy statement as a document: typed, frozen, of a format with a version.
+"""The privacy statement as a document: typed, frozen, in a format with a version.
 
 ``docs/privacy-statement.md`` says what each field means. A value here says what ``privacy.json``
-says, and :mod:`das.accounting.codec` is the one way to that text and back. Names in the text are
-those of the mechanism: what is ``cost`` here is ``rho`` there, or ``epsilon``. A change of any
-name, type or meaning is another :data:`FORMAT`."""
+says, and only :mod:`das.accounting.codec` writes and reads that text. The text uses the names of
+the mechanism: ``cost`` here is ``rho`` or ``epsilon`` there. A change of any name, type or meaning
+needs another :data:`FORMAT`."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from das.model.budget import ALL, UnitPath
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 
-#: What a statement of this version names as its ``format``.
+#: The ``format`` of a statement of this version.
 FORMAT = "das-privacy-statement/4"
 #: The files of a release that state its privacy: for programs, and for people.
 NAME, PAGE = "privacy.json", "privacy.html"
-#: The signature of :data:`NAME`, where there is one: of what has all digests, so it has none
-#: itself.
+#: The signature of :data:`NAME`, if there is one. It signs the file with all digests, so it has no
+#: digest itself.
 SIGNATURE = f"{NAME}.sig"
-#: What lists the intervals of a release, with the digests of their files, where it has any: they
-#: are made after it.
+#: The list of a release's intervals, with the digests of their files, if it has any. Intervals are
+#: made after the release.
 INTERVALS_LIST = "intervals/manifest.json"
 ALTERED = "the release is altered: get it again from where it was published"
 
 
 class Epsilons(Section):
-    """Epsilon at ``delta``: an interval that holds the exact one (``pld``), and two conversions of
-    rho alone. ``between``: the paths, by universe, of the pair of places between which it is the
-    largest."""
+    """Epsilon at ``delta``: an interval that contains the exact value (``pld``), and two
+    conversions of rho alone. ``between`` names, by universe, the paths of the pair of places
+    between which epsilon is largest."""
 
     delta: Delta
     pld: Annotated[tuple[Loss, Loss], Field(strict=False)]
@@ -56,7 +56,7 @@ class Epsilons(Section):
 
 
 class Promise(Section):
-    """Of one universe, or of all together: its exact cost."""
+    """The exact cost of one universe, or of all together."""
 
     cost: StatedFraction
 
@@ -75,14 +75,14 @@ class Pure(Promise):
 
 
 class Spending(Section):
-    """Where the budget of a universe goes, both ways exactly."""
+    """Where the budget of a universe goes: exact sums by level and by query."""
 
     levels: By[StatedFraction]
     queries: By[StatedFraction]
 
 
 class StatedChange(Section):
-    """What a change of one record costs that alters ``what`` alone."""
+    """The cost of a change of one record that alters only ``what``."""
 
     kind: Literal["record", "attributes", "place"]
     what: str
@@ -104,7 +104,7 @@ class PureChange(StatedChange):
 
 
 class StatedTarget(Section):
-    """The target that the budget was found from."""
+    """The target from which the budget was computed."""
 
     universe: str
     epsilon: Positive
@@ -124,9 +124,9 @@ class Invariant(Section):
 
 
 class StatedPath(Section):
-    """One of the ways from the root of the tree to a lowest unit: of each level the class of units
-    that it leads through. ``places`` is how many lowest units it leads to, and ``share`` their part
-    of all; left out before there is a tree."""
+    """A path from the root of the tree to a lowest unit: at each level, the class of the unit that
+    it goes through. ``places`` is the number of lowest units with this path, and ``share`` their
+    part of all lowest units. Both are left out before there is a tree."""
 
     name: str
     classes: By[str]
@@ -135,9 +135,9 @@ class StatedPath(Section):
 
 
 class Line(Section):
-    """A line of the ledger: noise of one parameter on each of ``answers`` answers of each of
-    ``units`` units, which are those of a class of the level, or all; ``stability``: in how many of
-    them a record can be, where that is more than one."""
+    """A line of the ledger: noise with one parameter on each of ``answers`` answers of each of
+    ``units`` units. These are the level's units of one class, or all its units. ``stability``: the
+    number of these units that can contain one record, if more than one."""
 
     universe: str
     level: str
@@ -172,7 +172,7 @@ class Variance(Section):
 
 
 class ForeignLine(Section):
-    """Measurements of another publisher: ``units`` of ``of_units`` units were measured."""
+    """Measurements by another publisher, who measured ``units`` of ``of_units`` units."""
 
     universe: str
     level: str
@@ -184,7 +184,7 @@ class ForeignLine(Section):
 
 
 class NeighboursOf(Section):
-    """Who the neighbours of each guarantee are, in words."""
+    """Who the neighbors of each guarantee are, in words."""
 
     any: str = Field(alias="guarantee")
     invariant_neighbours: str | None = Field(
@@ -197,8 +197,8 @@ class NeighboursOf(Section):
 
 
 class Promises(Section):
-    """The guarantee between any neighbours and, where there are such, between those that agree on
-    what is exact.
+    """The guarantee between any neighbors and, if there are such, between neighbors that agree on
+    the exact counts.
     """
 
     neighbours_of: NeighboursOf
@@ -209,7 +209,7 @@ class Promises(Section):
 
     @property
     def each(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """Who the neighbours are, in words, and what is promised them by universe, all together
+        """Who the neighbors are, in words, and the guarantee between them by universe, all together
         last: a :class:`Zcdp` or a :class:`Pure`."""
         out: list[tuple[str, Mapping[str, Any]]] = [(self.neighbours_of.any, self.guarantee)]
         if (
@@ -229,8 +229,8 @@ class Promises(Section):
 
 
 class Account(Promises):
-    """What draws cost, before or after they are made: the exact totals of each universe and of all
-    together, where they go, and what single changes cost."""
+    """The cost of draws, before or after they are made: the exact totals of each universe and of
+    all together, where the totals go, and what single changes cost."""
 
     mechanism: str
     neighbours: Literal["bounded", "unbounded"]
@@ -241,8 +241,8 @@ class Account(Promises):
     paths: By[Some[StatedPath]] | None = None
 
     def paths_of(self, universe: str, lines: Iterable[Line]) -> tuple[UnitPath, ...]:
-        """What one record sees in a universe: the stated paths; where there are none, one with all
-        of the ``lines``.
+        """The paths in a universe: those that are stated or, if there are none, one path with all
+        the ``lines``.
         """
         if self.paths is not None and universe in self.paths:
             return tuple(tuple(path.classes.items()) for path in self.paths[universe])
@@ -280,8 +280,9 @@ class GeometricAccount(Account):
 
 
 class Stated(Section):
-    """What every statement has: who drew, and whether it holds (``warning`` is there where it does
-    not); what is exact; SHA-256 of what the release holds, and what its page was written with."""
+    """What every statement has: the source of the noise, and whether it is private (if not, there
+    is a ``warning``); what is exact; SHA-256 of the files of the release; and the software that
+    wrote its page."""
 
     format: Literal["das-privacy-statement/4"]
     private: bool | Literal["unknown"]
@@ -293,13 +294,13 @@ class Stated(Section):
     software: By[str]
 
     def sealed(self, digests: Mapping[str, str], software: Mapping[str, str]) -> Self:
-        """The same with digests, and with what wrote its page."""
+        """The same statement, with digests and with the software that wrote its page."""
         return self.make(**{**dict(self), "digests": digests, "software": software})
 
 
 class Statement(Stated, Account):
-    """Of a release whose noise das drew: its ledger, and what interrupted attempts drew and
-    lost.
+    """The statement of a release whose noise das drew: its ledger, and the draws that interrupted
+    attempts lost.
     """
 
     private: bool
@@ -309,17 +310,17 @@ class Statement(Stated, Account):
     lost: Many[Any] = Field(alias="spent_by_interrupted_attempts")
 
     def assigned_of(self, universe: str) -> Mapping[str, str]:
-        """Attributes of a universe that were made up by a rule, each with a sentence."""
+        """Attributes of a universe whose values a rule assigned, each with a sentence."""
         return self.assigned.get(universe, {})
 
     @property
     def every(self) -> tuple[Line, ...]:
-        """All that was drawn."""
+        """All draws, kept and lost."""
         return (*self.ledger, *self.lost)
 
 
 class GaussianStatement(GaussianAccount, Statement):
-    """With discrete Gaussian noise: costs are rho."""
+    """A statement with discrete Gaussian noise: costs are rho."""
 
     mechanism: Literal["discrete-gaussian"]
     curve: Many[Epsilons]
@@ -328,7 +329,7 @@ class GaussianStatement(GaussianAccount, Statement):
 
 
 class GeometricStatement(GeometricAccount, Statement):
-    """With two-sided geometric noise: costs are epsilon, and delta is 0."""
+    """A statement with two-sided geometric noise: costs are epsilon, and delta is 0."""
 
     mechanism: Literal["geometric"]
     ledger: Some[GeometricLine]
@@ -336,10 +337,10 @@ class GeometricStatement(GeometricAccount, Statement):
 
 
 class ForeignStatement(Stated):
-    """Of a release made from measurements that another publisher drew, or that came without their
-    release: there is no ledger, and no account of them. They are never called private: files that
-    say they were seeded are not, and of others it is unknown. ``says`` is what of their files could
-    not be taken over as it stands."""
+    """The statement of a release made from measurements that another publisher drew, or that came
+    without their release. It has no ledger and no account. It never calls them private: files that
+    say they were seeded are not private, and for others it is unknown. ``says`` lists what could
+    not be taken over from their files unchanged."""
 
     private: Literal[False, "unknown"]
     mechanism: Literal["discrete-gaussian"]
@@ -353,14 +354,14 @@ class ForeignStatement(Stated):
         return {}
 
 
-#: Of noise that das drew.
+#: The account of noise that das drew.
 OwnAccount: TypeAlias = GaussianAccount | GeometricAccount
 OwnStatement: TypeAlias = GaussianStatement | GeometricStatement
 
 
 @dataclass(frozen=True)
 class Forms:
-    """What the noise of one mechanism looks like in a statement, whose names are its symbol and its
+    """The forms of a statement for one mechanism. Their field names are the mechanism's symbol and
     currency.
     """
 
@@ -373,5 +374,5 @@ FORMS: Mapping[Mechanism, Forms] = {
     DISCRETE_GAUSSIAN: Forms(GaussianAccount, GaussianStatement, GaussianLine),
     GEOMETRIC: Forms(GeometricAccount, GeometricStatement, GeometricLine),
 }
-#: What a file may be.
+#: The kinds of statements that a file can have.
 Document: TypeAlias = OwnStatement | ForeignStatement

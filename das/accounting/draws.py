@@ -1,23 +1,24 @@
-r"""What is accounted for: discrete Gaussian draws whose true value differs by one between
-neighbours.
+r"""The draws to account for: discrete Gaussian draws whose true value differs by one between
+neighbors.
 
-A draw from :math:`N_Z(0, \sigma^2)` matters through its precision :math:`p = 1/\sigma^2` alone.
-Under the first of two neighbours it is :math:`X`, under the second :math:`X + 1` or :math:`X - 1`
-(the same by symmetry), so that the privacy loss is affine in :math:`X`,
+A draw from :math:`N_Z(0, \sigma^2)` matters only through its precision :math:`p = 1/\sigma^2`. With
+the first of two neighbors it is :math:`X`. With the second it is :math:`X + 1` or :math:`X - 1`,
+which are the same by symmetry. So the privacy loss is affine in :math:`X`,
 
 .. math:: \ln \frac{P(X)}{P(X - 1)} = \frac{(X - 1)^2 - X^2}{2\sigma^2} = \frac{p}{2} - p X,
 
-and that of a composition is :math:`L = \rho + \sum_i p_i X_i` in distribution, :math:`\rho =
-\frac12\sum_i p_i`.
+and the loss of a composition is :math:`L = \rho + \sum_i p_i X_i` in distribution, with
+:math:`\rho = \frac12\sum_i p_i`.
 
-A query of a plan contributes as many draws as it has answers that change by one: two when a record
-is replaced by another (bounded neighbours), one when it is added or removed. That the record may
-stay in the same answer of some query only takes draws away, and fewer draws never cost more.
+A query of a plan contributes as many draws as it has answers that change by one. These are two if a
+record is replaced by another (bounded neighbors), one if it is added or removed. If the record
+stays in the same answer of some query, there are fewer draws, and fewer draws never cost more.
 
-Where units of a level are measured differently, what differs depends on where the record is: one
-answer of every draw on the path of its place, and where it is replaced one of every draw on the
-path of the other. Each pair of paths is a composition, and what holds for a plan holds for the
-worst of them. Which one that is can change with delta."""
+Where units of a level are measured differently, the difference depends on the place of the record.
+One answer changes in every draw on the path of its place. If another record replaces it, one answer
+also changes in every draw on the path of that record's place. Each pair of paths is a composition,
+and the guarantee of a plan is that of the worst pair. Which pair is worst can change with
+delta."""
 
 from __future__ import annotations
 
@@ -46,23 +47,23 @@ from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.plan import Plan
 
 Exactly = Fraction | int | str
-#: How many answers with noise of a mechanism and parameter differ by 1 between two data sets.
+#: The number of answers that differ by 1 between two data sets, by mechanism and parameter.
 DrawCounts = tuple[tuple[tuple[Mechanism, Fraction], int], ...]
 Draws = Plan | Ledger | Iterable[Event | tuple[Fraction, int]]
 
 
 @dataclass(frozen=True)
 class Composition:
-    """Independent draws, by precision: ``parts`` are pairs (p, n) of distinct precisions and their
-    numbers, the smallest precision first."""
+    """Independent draws, by precision: ``parts`` are pairs (p, n) of a precision and a number of
+    draws, with distinct precisions, smallest first."""
 
     parts: tuple[tuple[Fraction, int], ...]
 
     @staticmethod
     def of(draws: Draws | Composition) -> Composition:
         """The composition of a plan, a ledger, events, or pairs (sigma^2, number of draws); see the
-        module. Raises ``PrivacyError`` for anything that is not one composition, such as a plan of
-        several paths (``compositions``).
+        module. Raises ``PrivacyError`` for anything that is not one composition, such as a plan
+        with several paths (use ``compositions``).
 
         >>> Composition.of([(Fraction(4), 1), (Fraction(2), 1), (Fraction(4), 2)]).parts
         ((Fraction(1, 4), 3), (Fraction(1, 2), 1))
@@ -93,8 +94,8 @@ class Composition:
 
     @staticmethod
     def differing(found: DrawCounts) -> Composition:
-        """The composition of given numbers of draws of each noise. Raises :class:`PrivacyError`
-        for any but the discrete Gaussian's.
+        """The composition of given numbers of draws, by noise. Raises :class:`PrivacyError` for
+        any noise except the discrete Gaussian.
         """
         if other := [m for (m, _), _ in found if m != DISCRETE_GAUSSIAN]:
             remedy = (
@@ -124,11 +125,11 @@ class Composition:
 
     @property
     def counts(self) -> DrawCounts:
-        """The draws, by their noise."""
+        """The numbers of draws, by noise."""
         return tuple(((DISCRETE_GAUSSIAN, 1 / p), n) for p, n in self.parts)
 
     def scaled(self, factor: Fraction) -> Composition:
-        """With every variance times ``factor``. The lattice of the losses stays one."""
+        """The composition with every variance times ``factor``. Losses on a lattice stay on one."""
         return Composition(tuple((p / factor, n) for p, n in self.parts))
 
     def __add__(self, other: Composition) -> Composition:
@@ -139,18 +140,18 @@ class Composition:
 
 @dataclass(frozen=True)
 class Moves:
-    """What differs when one record changes. One answer of each of the draws on a path does, of
-    every path that the change concerns: that of its place or, where it comes to another, those of
-    both. ``moves`` are the changes that are meant, each the numbers of its ``paths``; paths with
-    the same draws are one, which has the first of their ``names``."""
+    """What differs when one record changes: one answer in each draw on every path of the change.
+    The path is that of the record's place; if the record moves, the paths of both places count.
+    ``moves`` lists the changes, each by the numbers of its ``paths``. Paths with the same draws
+    count as one path, which has the first of their ``names``."""
 
     paths: tuple[DrawCounts, ...]
     moves: tuple[tuple[int, ...], ...]
     names: tuple[UnitPath, ...]
     several: bool = (
-        False  #: whether places lie on different paths, though their draws may be the same
+        False  #: whether places lie on different paths, even if these have the same draws
     )
-    #: whether one answer may differ by more than 1, which rho counts as its square
+    #: whether one answer can differ by k > 1, which costs k^2 times as much rho
     wide: bool = False
 
     def __hash__(self) -> int:
@@ -158,11 +159,11 @@ class Moves:
 
     @cached_property
     def _hash(self) -> int:
-        """Of thousands of fractions, and asked for with every delta."""
+        """The hash, kept because it covers thousands of fractions and is needed for every delta."""
         return hash((self.paths, self.moves))
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the hash: that of a text is another in every process."""
+        """The state without the hash, because a text has another hash in every process."""
         return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
     def counts(self, move: Sequence[int]) -> DrawCounts:
@@ -177,17 +178,17 @@ class Moves:
 
     @cached_property
     def rho(self) -> Fraction:
-        """Of the dearest change, whose noise is Gaussian."""
+        """The rho of the dearest change, for Gaussian noise."""
         return dearest_of([Composition.differing(path).rho for path in self.paths], self.moves)[0]
 
     @cached_property
     def cost(self) -> Fraction:
-        """Of the dearest change, in the currency of its noise."""
+        """The cost of the dearest change, in the currency of its noise."""
         each = [sum((m.cost(p, n) for (m, p), n in path), Fraction(0)) for path in self.paths]
         return dearest_of(each, self.moves)[0]
 
     def scaled(self, factor: Fraction) -> Moves:
-        """With every variance times ``factor``."""
+        """The moves with every variance times ``factor``."""
         paths = (
             tuple(((m, parameter * factor), n) for (m, parameter), n in path) for path in self.paths
         )
@@ -195,8 +196,8 @@ class Moves:
 
 
 def dearest_of(each: Sequence[Fraction], moves: Sequence[Sequence[int]]) -> tuple[Fraction, int]:
-    """Of changes, with the costs of their paths: the highest sum, and of which change it is. There
-    may be tens of thousands: they are added up over one denominator."""
+    """The highest cost of a change, given the cost of ``each`` path, and the number of that change.
+    There can be tens of thousands of changes, so costs are added over one denominator."""
     below = lcm(*(cost.denominator for cost in each))
     above = [cost.numerator * (below // cost.denominator) for cost in each]
     spent = [sum(above[i] for i in move) for move in moves]
@@ -204,31 +205,31 @@ def dearest_of(each: Sequence[Fraction], moves: Sequence[Sequence[int]]) -> tupl
     return Fraction(spent[dearest], below), dearest
 
 
-#: One change of a record of each of several kinds.
+#: The possible changes of one record of each of several kinds.
 Differing = tuple[Moves, ...]
 
 
 def count(found: Differing) -> int:
-    """How many compositions there are."""
+    """The number of compositions."""
     return prod(len(part.moves) for part in found)
 
 
 def composed(found: Differing) -> Iterator[tuple[tuple[int, ...], Composition]]:
-    """Every composition, with the numbers of the moves that it is of."""
+    """Every composition, with the numbers of its moves."""
     for at in product(*(range(len(part.moves)) for part in found)):
         parts = (part.composition(part.moves[i]) for part, i in zip(found, at, strict=True))
         yield at, reduce(Composition.__add__, parts, Composition(()))
 
 
 def compositions(draws: Draws | Composition) -> tuple[Composition, ...]:
-    """Of a plan one for each pair of paths (bounded neighbours) or each path (unbounded), without
-    repetition; of anything else the one that there is."""
+    """The distinct compositions of a plan: one for each pair of paths (bounded neighbors) or each
+    path (unbounded). Anything else has one composition."""
     return tuple(dict.fromkeys(c for _, c in composed(changed(draws))))
 
 
 def changed(draws: Draws | Composition) -> Differing:
-    """What differs between neighbours: of a plan, for each pair of its paths or each path; of
-    anything else all of it.
+    """What differs between neighbors. For a plan, this is given for each pair of its paths or each
+    path; for anything else, all of it differs.
     """
     if isinstance(draws, Plan):
         return record(draws.measurements, draws.neighbours, draws.paths)
@@ -238,8 +239,8 @@ def changed(draws: Draws | Composition) -> Differing:
 def record(
     draws: Sequence[PlannedMeasurement], neighbours: Neighbours, paths: Sequence[UnitPath] = ()
 ) -> Differing:
-    """What differs between neighbours: for each pair of paths, or each path. Without ``paths``
-    there is one.
+    """What differs between neighbors, for each pair of paths or each path. Without ``paths`` all
+    draws are on one path.
     """
     return differing(
         draws, combinations_with_replacement(paths or [through(draws)], neighbours.sensitivity)
@@ -249,9 +250,9 @@ def record(
 def differing(
     draws: Iterable[PlannedMeasurement], moves: Iterable[Sequence[UnitPath]]
 ) -> Differing:
-    """For each of ``moves``, the paths of the places that a record leaves and comes to: one answer
-    of each draw on each of these paths differs. Raises :class:`PrivacyError` for a draw on none of
-    them."""
+    """What differs in each of ``moves``. A move gives the paths of the places that a record leaves
+    and comes to: one answer of each draw on each of these paths differs. Raises
+    :class:`PrivacyError` for a draw that is on none of them."""
     every, moves = tuple(draws), tuple(moves)
     paths = list(dict.fromkeys(path for move in moves for path in move))
     check_covered(every, paths)
@@ -265,7 +266,7 @@ def differing(
 
 
 def _counted(draws: Iterable[PlannedMeasurement]) -> DrawCounts:
-    """One answer of each draw, in every unit that a record can be in at once."""
+    """One answer of each draw, in every unit that can contain one record at once."""
     counts: Counter[tuple[Mechanism, Fraction]] = Counter()
     for d in draws:
         counts[d.mechanism, d.parameter] += d.stability
@@ -274,8 +275,8 @@ def _counted(draws: Iterable[PlannedMeasurement]) -> DrawCounts:
 
 def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
     """Epsilon of draws under pure differential privacy: the exact sum of their costs, on the
-    dearest path. Raises :class:`PrivacyError` for noise that is private with a delta above 0 only,
-    whose costs are no epsilon.
+    dearest path. Raises :class:`PrivacyError` for noise that is private only with a delta above 0,
+    because its cost is not an epsilon.
 
     >>> pure(Plan.of_epsilon("1/2", ["State"], ["total"]))
     Fraction(1, 2)
@@ -315,7 +316,8 @@ def all_pure(draws: object) -> TypeGuard[Plan | Ledger | tuple[Event, ...]]:
 
 
 def exact(value: Exactly, name: str) -> Fraction:
-    """``value`` as a fraction. Floats raise ``TypeError``: the guarantee depends on the number."""
+    """``value`` as a fraction. Floats raise ``TypeError``, because the guarantee depends on the
+    exact number."""
     if isinstance(value, bool) or not isinstance(value, Fraction | int | str):
         raise TypeError(
             f"{name} is a {type(value).__name__}: give a Fraction, an int, or a string such as"
@@ -328,7 +330,7 @@ def exact(value: Exactly, name: str) -> Fraction:
 
 
 def _changes(draw: PlannedMeasurement) -> tuple[Mechanism, Fraction, int]:
-    """Its noise, and the answers that change by one: as many as its cost pays for."""
+    """The noise of a draw, and how many answers change by one: as many as its cost pays for."""
     n = draw.cost / draw.mechanism.cost(draw.parameter, 1)
     if n.denominator != 1 or n < 1:
         raise ValueError(

@@ -1,8 +1,7 @@
-"""The fields of a privacy statement: exact numbers as text, and containers that nobody can write
-to.
+"""The fields of a privacy statement: exact numbers as text, and read-only containers.
 
-pydantic checks them, as it does a configuration: of one definition come the check, the text and the
-schema, so that none of them can say what another does not."""
+pydantic checks them, as it checks a configuration. One definition gives the check, the text and the
+schema, so these always agree."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ _POWER = r"1e-[0-9]{1,4}"
 
 
 def decimal(value: Fraction) -> str:
-    """Powers of ten as people write them, other values as they are.
+    """Powers of ten as people write them, other values as exact fractions.
 
     >>> decimal(Fraction(1, 10**10)), decimal(Fraction(1, 3))
     ('1e-10', '1/3')
@@ -79,10 +78,10 @@ Count = Annotated[int, Field(ge=0)]
 Loss = Annotated[FiniteFloat, Field(ge=0)]
 
 T = TypeVar("T")
-#: Arrays, and such as are not empty.
+#: Arrays, and arrays that are not empty.
 Many: TypeAlias = Annotated[tuple[T, ...], Field(strict=False)]
 Some: TypeAlias = Annotated[tuple[T, ...], Field(strict=False, min_length=1)]
-#: Objects whose keys are names; nobody can write to one.
+#: Read-only objects whose keys are names.
 By: TypeAlias = Annotated[
     Mapping[str, T],
     AfterValidator(MappingProxyType),
@@ -92,7 +91,7 @@ BySome: TypeAlias = Annotated[By[T], Field(min_length=1)]
 
 
 class Section(BaseModel):
-    """Any part of a statement: it has its fields and no others, and does not change."""
+    """Any part of a statement. It has exactly its fields, and does not change."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="forbid", populate_by_name=True, defer_build=True
@@ -100,5 +99,5 @@ class Section(BaseModel):
 
     @classmethod
     def make(cls, **fields: Any) -> Self:
-        """From fields by their names here, and not those of the text."""
+        """Make it from fields by their names here, not by their names in the text."""
         return cls(**fields)

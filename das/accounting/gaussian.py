@@ -1,12 +1,12 @@
-r"""The privacy profile of the continuous Gaussian, in floating point: where searches for the
-discrete one start.
+r"""The privacy profile of the continuous Gaussian, in floating point. Searches for the discrete
+profile start from it.
 
 A composition of :math:`\rho` is one Gaussian with :math:`\mu = \sqrt{2\rho}`, and
 
 .. math:: \delta(\varepsilon) = \Phi(\mu/2 - \varepsilon/\mu) - e^{\varepsilon}\Phi(-\mu/2 - \varepsilon/\mu)
 
-(Balle and Wang 2018, theorem 8). The discrete profile is near it, above or below, and no bound
-follows."""
+(Balle and Wang 2018, theorem 8). The discrete profile is near it, above or below, so it gives no
+bound."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from math import erfc, exp, inf, log, log1p, pi, sqrt
 
 from das.accounting.roots import crossing
 
-#: Below it the tail is that of its continued fraction.
+#: Below this value the tail is computed by its continued fraction.
 _FAR = -20.0
 
 
@@ -25,8 +25,8 @@ def log_delta(rho: float, eps: float) -> float:
 
 
 def epsilon(rho: float, goal: float, most: float) -> float:
-    """Where ln delta is ``goal``; 0 where it is lower everywhere, ``most`` where that is too
-    little.
+    """The epsilon at which ln delta is ``goal``: 0 if ln delta is lower everywhere, ``most`` if it
+    is still higher there.
     """
 
     def excess(eps: float) -> float:

@@ -1,4 +1,4 @@
-"""What draws cost, as numbers for a reader: exact totals, and (epsilon, delta) by every method."""
+"""The cost of draws as numbers for a reader: exact totals, and (epsilon, delta) by every method."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from das.model import chains
 from das.model.kinds import PERSONS
 from das.model.mechanism import EPSILON, RHO
 
-#: At which epsilon is stated, beside the delta of the specification.
+#: The deltas at which epsilon is stated, besides the delta of the specification.
 DELTAS = tuple(Fraction(1, 10**k) for k in (5, 10, 15, 20, 30))
 
 
@@ -43,7 +43,7 @@ def combine(parts: Iterable[Differing]) -> Differing:
 def guarantees(
     currency: str, parts: Mapping[str, Differing], delta: Fraction
 ) -> dict[str, Zcdp | Pure]:
-    """The guarantee of each universe by itself and, where there are several, of all together
+    """The guarantee of each universe by itself and, if there are several, of all together
     (``total``).
     """
     deltas = {*DELTAS, delta}
@@ -59,8 +59,8 @@ def guarantee(
     deltas: Iterable[Fraction],
     universes: Sequence[str] = (PERSONS.name,),
 ) -> Zcdp | Pure:
-    """The total, and for zCDP the epsilon at each delta; each of ``found`` is of one of the
-    ``universes``.
+    """The total cost, and for zCDP the epsilon at each delta. Each of ``found`` belongs to one of
+    the ``universes``.
     """
     total = cost(currency, found)
     if currency == EPSILON:
@@ -72,8 +72,8 @@ def guarantee(
 def epsilons(
     found: Differing, delta: Fraction, universes: Sequence[str] = (PERSONS.name,)
 ) -> Epsilons:
-    """Epsilon at ``delta`` by every method; where a universe has several paths, between which it is
-    the largest.
+    """Epsilon at ``delta`` by every method. If a universe has several paths, also names the pair
+    for which epsilon is largest.
     """
     rho, at = cost(RHO, found), worst_epsilon(found, delta)
     return Epsilons.make(
@@ -98,14 +98,14 @@ def _between(
 
 
 def exact_epsilon(found: Differing, delta: Fraction) -> tuple[float, float]:
-    """An interval that holds the exact epsilon at ``delta``, of the worst change."""
+    """An interval that contains the exact epsilon of the worst change at ``delta``."""
     at = worst_epsilon(found, delta)
     return at.low, at.high
 
 
 @lru_cache(maxsize=1024)
 def worst_epsilon(found: Differing, delta: Fraction) -> WorstLoss:
-    """One plan is asked of many times: by the specification's check, the statement, its
-    verification.
+    """The worst epsilon, kept, because several steps need it for the same plan: the check of the
+    specification, the statement, and its verification.
     """
     return profile.worst_epsilon(found, delta)

@@ -1,4 +1,4 @@
-"""What a reader of a privacy statement must know beside its numbers."""
+"""What a reader of a privacy statement must know besides its numbers."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from das.accounting.document import Invariant
 from das.model.budget import Neighbours
 from das.model.kinds import kind_of
 
-#: What holds where only children are bypassed.
+#: Sentences for a spine on which only children are bypassed.
 BYPASSED = (
     (
-        "The tree that was measured is not that of the tables: 'spine.parquet' beside each"
-        " universe's measurements holds it. It follows from public geography and from which places"
-        " have structures, and for persons from which types of facilities they have: it makes these"
-        " facts public, exactly."
+        "The measured tree is not that of the tables; it is in 'spine.parquet', next to each"
+        " universe's measurements. It depends on public geography and on which places have"
+        " structures. For persons it also depends on which types of facilities places have. So it"
+        " makes these facts public, exactly."
     ),
     (
         "A unit with one child is measured with the share of both, and the child is not measured."
-        " So what a record is seen in depends on where it is: each of 'paths' has the classes of"
-        " units from the root to a place. Every path costs the same rho, and not the same epsilon:"
-        " each epsilon is that between the two places where it is largest, which 'between' names."
+        " So the measurements that count a record depend on its place: each of 'paths' has the"
+        " classes of units from the root to a place. Every path costs the same rho, but not the"
+        " same epsilon. Each epsilon is the largest between any two places, which 'between' names."
     ),
     (
-        "Under 'changes' each line holds for the places where it costs most. The statements that"
-        " the Census Bureau published for 2020 by attribute are those of the path without only"
-        " children, which are no upper bounds: elsewhere an attribute costs more."
+        "Under 'changes' each line holds for the places where it costs most. The Census Bureau's"
+        " published statements for 2020 by attribute are for the path without only children. They"
+        " are not upper bounds: elsewhere an attribute costs more."
     ),
     (
-        "A place with land in both branches of the tree is two of its units: 'place within one'"
-        " unit of a level is within one of these."
+        "A place with land in both branches of the tree is two of its units. A change of 'place"
+        " within one' unit of a level stays within one of these."
     ),
 )
 
 
-#: Of neighbours that have one record more or less.
+#: For neighbors that differ by one record added or removed.
 _BOTH = (
     "A record that changes is one record removed and one added: each line under 'changes' in"
     " privacy.json counts both."
 )
-#: Of a record whose change what is published exactly would show.
+#: For a change of a record that the exact counts would show.
 _PRICED = "for it, the lines under 'changes' in privacy.json price the noise, and not what"
-#: What holds of any release.
+#: Sentences for any release.
 _ALWAYS = (
     (
         "Data sets that are called neighbours always agree on the lists of places"
@@ -63,8 +63,8 @@ def meaning(
     *,
     bypassed: bool = False,
 ) -> list[str]:
-    """Sentences: what holds of any release, and what of one with such neighbours, exact counts and
-    universes, persons first; ``bypassed`` where only children are not measured."""
+    """Sentences for any release, then for one with these neighbors, exact counts and universes,
+    persons first. ``bypassed``: whether only children are not measured."""
     out = list(_ALWAYS)
     out += BYPASSED if bypassed else ()
     if neighbours is Neighbours.UNBOUNDED:

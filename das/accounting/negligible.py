@@ -1,25 +1,24 @@
-r"""Draws of a share so small that the sum along the line takes too many recurrences: their part is
-bounded.
+r"""Bounds for draws with so small a share that the sum along the line takes too many recurrences.
 
-Let A be the other draws, B the negligible ones, :math:`l` the loss of B and :math:`f(w) =
-\delta_A(\ln w) = \sup_S P_A(S) - w Q_A(S)`, which is convex, falls, and is at most 1. With :math:`w
-= e^{\varepsilon}`,
+Let A be the other draws, B the negligible ones, and :math:`l` the loss of B. Let :math:`f(w) =
+\delta_A(\ln w) = \sup_S P_A(S) - w Q_A(S)`; it is convex, falls, and is at most 1. With :math:`w =
+e^{\varepsilon}`,
 
 .. math:: \delta_{AB}(\varepsilon) = E_B\, f(w e^{-l}) \ge \delta_A(\varepsilon),
 
-the second as leaving B out is post-processing. For a > 0 let :math:`\tau \ge P_B[l > a]`; the
+the second because leaving B out is post-processing. For a > 0 let :math:`\tau \ge P_B[l > a]`. The
 mirror image has :math:`E_B\, e^{-l} 1[l < -a] = Q_B[l < -a] = P_B[l > a]`, and :math:`E_B\, e^{-l}
 = 1`. On :math:`|l| \le a` the chord from :math:`w_- = w e^{-a}` to :math:`w_+ = w e^{a}` lies above
-f. It falls, and :math:`E_B (w e^{-l} - w_-) 1[|l| \le a] \ge w - w_- - w \tau`: what is left out on
-the right is at most :math:`w\tau`, on the left negative. Beyond, f is at most 1 where l > a, and
-:math:`f(w_-)` where l < -a. Together
+f. It falls, and :math:`E_B (w e^{-l} - w_-) 1[|l| \le a] \ge w - w_- - w \tau`: the part left out
+on the right is at most :math:`w\tau`, and the part on the left is negative. Beyond, f is at most 1
+where l > a, and :math:`f(w_-)` where l < -a. Together
 
 .. math:: \delta_{AB}(\varepsilon) \le (1 - \theta) f(w_-) + \theta f(w_+) + \tau, \qquad
           \theta = \frac{1}{1 + e^{a}} - \frac{\tau}{2 \sinh a},
 
-and so it is with any smaller :math:`\theta \ge 0`. As :math:`P_B[l > a] \le e^{-(a -
-\rho_B)^2/4\rho_B}`, a is some :math:`\sqrt{\rho_B}`; where f is smooth at this distance the bound
-is wider than the truth by :math:`a^2` alone."""
+and the same holds with any smaller :math:`\theta \ge 0`. As :math:`P_B[l > a] \le e^{-(a -
+\rho_B)^2/4\rho_B}`, a is some :math:`\sqrt{\rho_B}`. Where f is smooth at this distance, the bound
+exceeds the truth only in the order of :math:`a^2`."""
 
 from __future__ import annotations
 
@@ -44,8 +43,8 @@ class Bounded(Protocol):
 
 
 def split(composition: Composition) -> tuple[Composition, Composition]:
-    """The others, and the negligible: as many of the least precise draws as cost at most
-    :data:`SHARE` together."""
+    """The other draws, and the negligible ones: as many of the least precise draws as together cost
+    at most :data:`SHARE`."""
     spent, k = Fraction(0), 0
     for p, n in composition.parts:
         spent += n * p / 2
@@ -56,8 +55,9 @@ def split(composition: Composition) -> tuple[Composition, Composition]:
 
 
 class WithNegligible:
-    """Where ``contour``, of all draws, was cut: its interval, and that of ``others`` widened by the
-    ``negligible`` draws; both hold delta, and so does what they have in common."""
+    """The profile where ``contour``, of all draws, was cut. Its interval contains delta, and so
+    does that of ``others``, widened for the ``negligible`` draws. So their intersection contains
+    delta."""
 
     lattice = False
 
@@ -85,8 +85,8 @@ class WithNegligible:
         return LogDelta(low, min(max(others.middle, low), high), high)
 
     def _high(self, eps: Fraction) -> float:
-        """An upper bound of ln of the others' delta; below 0 by delta(-x) = 1 - e^-x (1 -
-        delta(x)).
+        """An upper bound of ln of the others' delta. At negative epsilons it uses delta(-x) = 1 -
+        e^-x (1 - delta(x)).
         """
         at = self._others.log_delta(abs(eps)).high
         return (

@@ -1,6 +1,4 @@
-"""Neighbours on an irregular spine, where two places may lie under different queries and
-variances.
-"""
+"""Neighbors on an irregular spine, where two places can have different queries and variances."""
 
 from __future__ import annotations
 
@@ -14,14 +12,14 @@ from das.accounting.profile import checked_delta, worst_epsilon
 def worst_pair(
     paths: Mapping[str, Draws | Composition], delta: Exactly, *, certify: bool = False
 ) -> tuple[tuple[str, str], tuple[float, float]]:
-    """The pair of paths between which replacing one record costs most, and an interval of that
-    epsilon.
+    """The pair of paths between which replacing one record costs most, and an interval that
+    contains that epsilon.
 
-    A record under path i is one change in each of i's draws; replaced by one under path j, it is
-    that and one change in each of j's, so the loss is the sum of two independent ones. ``paths``
-    holds the draws of one record's place each, every query counted once; a pair may be of one path
-    twice. The upper end of the interval holds for all pairs. Which pair is worst can change with
-    delta.
+    A record on path i counts once in each of i's draws. If a record on path j replaces it, one
+    answer changes in each of i's draws and one in each of j's. So the loss is the sum of two
+    independent losses. Each of ``paths`` has the draws for one record's place, every query counted
+    once. A pair can be the same path twice. The upper end of the interval holds for all pairs.
+    Which pair is worst can change with delta.
 
     >>> from fractions import Fraction
     >>> worst_pair(

@@ -1,9 +1,9 @@
 r"""Which nodes of a long sum matter: the integers j where all bump trains are high at once.
 
 Each draw is small at node j unless :math:`j r`, its angle in turns, is within a reach :math:`w` of
-an integer. The j of one train are short intervals around :math:`k/r`; those of all are found by
-intersecting the intervals of one with the bumps of the next, the longest periods (the largest
-variances) first, so that there are never many."""
+an integer. The j of one train are short intervals around :math:`k/r`. To find the j of all trains,
+the search intersects the intervals of one with the bumps of the next. It takes the longest periods
+(the largest variances) first, so the intervals are always few."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 
-#: About how many bumps are looked at together, and how many nodes are listed together.
+#: About how many bumps, or nodes, are processed together.
 SIZE = 1 << 14
-#: Nodes are below it: floats hold them, and :func:`turns` its word.
+#: Nodes are below this number: floats hold them exactly, and :func:`turns` is accurate.
 MOST = 1 << 52
 
 
 @dataclass(frozen=True)
 class Band:
-    """The j whose angle of ``rate`` turns per step is within ``width`` turns of a whole one."""
+    """The j whose angle, ``rate`` turns per step, is within ``width`` turns of a whole turn."""
 
     rate: float
     width: float
 
 
 def work(bands: Sequence[Band], last: int) -> float:
-    """About how many intervals :func:`nodes` handles at its busiest, and nodes at its end, were the
-    angles independent."""
+    """About how many intervals :func:`nodes` handles at most, or nodes at its end, if the angles
+    were independent."""
     share, most = 1.0, 1.0
     for b in bands:
         most = max(most, last * b.rate * share)
@@ -41,12 +41,13 @@ def work(bands: Sequence[Band], last: int) -> float:
 
 
 def nodes(bands: Sequence[Band], last: int, first: int = 0) -> Iterator[tuple[Integers, int]]:
-    """The j of ``first``..``last`` inside all ``bands`` (by rising rate), and perhaps a few more:
-    ascending pieces, each with the j up to which it is complete. A piece takes the work of some
-    :data:`SIZE` bumps of a band, or nodes, and may be empty: who counts pieces counts the work.
+    """The j of ``first``..``last`` inside all ``bands`` (by rising rate), and perhaps a few more.
+    Yields ascending pieces, each with the j up to which the list is complete. A piece takes the
+    work of some :data:`SIZE` bumps of a band, or nodes, and can be empty: the number of pieces
+    measures the work.
 
-    Bounds of intervals are computed in floating point: the widths are increased by what that may be
-    off."""
+    Bounds of intervals are computed in floating point. The widths include an allowance for its
+    errors."""
     guard = 1e-11 + 2.0**-50 * last * max((b.rate for b in bands), default=0.0)
     useful = [Band(b.rate, b.width + guard) for b in bands if b.width + guard < 0.49]
     yield from _inside(np.array([first]), np.array([last]), useful)
@@ -54,8 +55,8 @@ def nodes(bands: Sequence[Band], last: int, first: int = 0) -> Iterator[tuple[In
 
 
 def _inside(low: Integers, high: Integers, bands: Sequence[Band]) -> Iterator[tuple[Integers, int]]:
-    """The j of the intervals that are inside all bands, depth first: a run of bumps of the first,
-    then of those of the next within them, until few nodes are left."""
+    """The j of the intervals that are inside all bands, depth first: a run of bumps of the first
+    band, then the bumps of the next band within them, until few nodes are left."""
     if (high - low + 1).sum() <= SIZE:
         yield _listed(low, high, bands), int(high[-1])
         return
@@ -80,7 +81,7 @@ def _listed(low: Integers, high: Integers, bands: Sequence[Band]) -> Integers:
 
 
 def _runs(low: Integers, high: Integers, rate: float) -> Iterator[tuple[Integers, Integers]]:
-    """The intervals, in runs that hold about :data:`SIZE` bumps of ``rate`` each; longer ones are
+    """The intervals, in runs with about :data:`SIZE` bumps of ``rate`` each. Longer intervals are
     cut.
     """
     bumps, span = (high - low) * rate + 1, max(1, int(min(SIZE / rate, MOST)))
@@ -109,9 +110,9 @@ def turns(j: Integers, rate: Fraction) -> NDArray[np.float64]:
 
 
 def _meet(low: Integers, high: Integers, band: Band) -> tuple[Integers, Integers]:
-    """The parts of the intervals inside the bumps of ``band``. Ends of bumps are floats, beyond any
-    integer perhaps, until the ends of intervals hold them: those are no more than :data:`MOST`, and
-    floats hold them exactly."""
+    """The parts of the intervals inside the bumps of ``band``. Ends of bumps are floats, and can be
+    larger than any integer type holds. The ends of the intervals then limit them: those are at most
+    :data:`MOST`, and floats hold them exactly."""
     first = np.ceil(low * band.rate - band.width).astype(np.int64)
     count = np.maximum(np.floor(high * band.rate + band.width).astype(np.int64) - first + 1, 0)
     k = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)

@@ -1,14 +1,14 @@
 r"""Where on the line of integration every draw of a composition is near a whole number of turns at
 once.
 
-The bumps of a draw come back every :math:`2\pi\sigma^2`, and those of all draws together hardly
-ever. Which nodes of a sum are near such a place depends on its step, the places do not, and hardly
-on the line: they are sought once for a composition, as far as any sum of it has asked, whatever its
-epsilon and period.
+The bumps of one draw come back every :math:`2\pi\sigma^2`; those of all draws come back together
+hardly ever. The places where they do depend hardly on the line, and not on the step of a sum; only
+the nodes near them do. So one search serves a composition at all epsilons and periods. It goes as
+far as any sum has needed.
 
-They are sought on a grid of step s, with every reach s/2 wider: then the point of the grid that is
-nearest to a place is found. How far one step of the search goes, and where it is given up, follows
-from the composition alone, not from who asked before."""
+The search uses a grid of step s, with every reach s/2 wider, so it finds the grid point nearest to
+each place. How far one step of the search goes, and where it gives up, depends only on the
+composition, not on earlier requests."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from das.accounting.tilted_gaussian import TiltedGaussian
 
 #: The most pieces of work.
 PIECES = 400
-#: One piece goes to here at first, and then to four times where it begins: the peak search allows
-#: for the rounding of its last number.
+#: The first piece ends here, and a later piece at four times its beginning, because the peak search
+#: allows for the rounding of its last number.
 EARLY = 1 << 20
-#: Places are sought for this tau, and for its doubles where more is asked for.
+#: Places are sought for this tau, or for a power of two times it if a sum needs more.
 TAU = 48.0
 
 
 def periodic_peaks(composition: Composition, tau: float, most: int) -> PeriodicPeaks:
-    """The places where the product of bounds is above :math:`e^{-\tau}` on some line, and perhaps
+    """The places where the product of bounds exceeds :math:`e^{-\tau}` on some line, and perhaps
     others.
     """
     return _known(composition, TAU * 2.0 ** max(0, ceil(log2(tau / TAU))), most)
@@ -46,7 +46,8 @@ def _known(composition: Composition, tau: float, most: int) -> PeriodicPeaks:
 
 
 class PeriodicPeaks:
-    """The search is given up after ``most`` points of the grid, or :data:`PIECES` of work."""
+    """The places of one composition, searched on demand. The search gives up after ``most`` points
+    of the grid, or :data:`PIECES` of work."""
 
     def __init__(self, composition: Composition, tau: float, most: int) -> None:
         self._draws = [
@@ -55,7 +56,7 @@ class PeriodicPeaks:
         self._tau, self._most = tau, most
         self._grid = Fraction(
             short(8 * pi * sqrt(float(composition.rho)))
-        )  # its period: all bumps are many steps wide
+        )  # the grid's period: all bumps are many steps wide
         self._found: list[Integers] = []
         self._reached, self._pieces, self._seen, self._lock = -1, 0, 0, Lock()
 
@@ -68,8 +69,8 @@ class PeriodicPeaks:
         ]
 
     def nodes(self, period: Fraction, last: int) -> tuple[Integers, int]:
-        """The j of 0..``last`` near a place, and perhaps others, in a sum of ``period``; and how
-        far they are complete.
+        """The j of 0..``last`` near a place, and perhaps others, in a sum with this ``period``; and
+        up to which j the list is complete.
         """
         scale = float(period / self._grid)
         goal = ceil((last + 1) / scale) + 1
@@ -102,7 +103,7 @@ class PeriodicPeaks:
                 if self._given_up:
                     break
             else:
-                self._pieces -= 1  # the last says no more than that it is the last
+                self._pieces -= 1  # the last piece is empty: it only marks the end
 
     @property
     def _given_up(self) -> bool:

@@ -1,12 +1,12 @@
-r"""What a data steward asks of a plan: what a margin of error costs, what another query costs, what
-is left then.
+r"""A data steward's questions about a plan: what a margin of error costs, what another query costs,
+and what is then left.
 
-A margin of error :math:`m` at coverage :math:`c` is kept by noise :math:`X` with :math:`P[|X| \le
-m] \ge c`. That probability falls as the noise grows, so the cheapest draw that keeps it has the
-widest noise that does: :func:`least_cost` finds it on the exact distribution. The convention of
-SafeTab-P (section 6.1), :math:`m = \lfloor 1.96\,\sigma \rfloor` and so :math:`\rho = 1.9208\,
-s/m^2` at 95 %, is a bound by the continuous normal distribution, and asks for two fifths more
-budget at a margin of 3."""
+Noise :math:`X` keeps a margin of error :math:`m` at coverage :math:`c` if :math:`P[|X| \le m] \ge
+c`. That probability falls as the noise grows. So the cheapest draw that keeps the margin has the
+widest noise that does; :func:`least_cost` finds it on the exact distribution. SafeTab-P (section
+6.1) uses a bound by the continuous normal distribution: :math:`m = \lfloor 1.96\,\sigma \rfloor`,
+and so :math:`\rho = 1.9208\, s/m^2` at 95 %. That needs two fifths more budget at a margin
+of 3."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from das.model.mechanism import Mechanism
 from das.model.plan import Plan
 from das.model.schema import Schema
 
-#: Significant digits of a cost that was found.
+#: Significant digits of a computed cost.
 DIGITS = 4
 
 LevelQuery = tuple[str, str]  #: level and query
@@ -32,7 +32,7 @@ LevelQuery = tuple[str, str]  #: level and query
 
 @dataclass(frozen=True)
 class Option:
-    """A plan to choose, and what it stands for."""
+    """A plan to choose from, with its name and description."""
 
     name: str
     says: str
@@ -46,12 +46,13 @@ def options(
     added: Mapping[LevelQuery, Fraction],
     coverage: float,
 ) -> list[Option]:
-    """The plan as it is, and its alternatives, by what units without only children are measured
-    with: with each draw of ``margins`` as cheap as its margin allows, and the draws of ``added`` at
-    their costs (on top of what it costs, where a query is measured already); the same squeezed into
-    the present total; and, for margins, the present shares scaled until each margin holds.
+    """The plan as it is, and its alternatives, in terms of the draws for units without only
+    children. In the first alternative each draw of ``margins`` is as cheap as its margin allows,
+    and the draws of ``added`` have their costs. (If a query is already measured, the added cost is
+    on top.) The second squeezes this into the present total. For margins, the third scales the
+    present shares until each margin holds.
 
-    Raises :class:`SpecError` for a level or query that there is not.
+    Raises :class:`SpecError` for a level or query that does not exist.
     """
     out = [Option("now", "as the configuration has it", plan)]
     wished = {
@@ -87,7 +88,7 @@ def least_cost(
     mechanism: Mechanism, neighbours: Neighbours, most: int, coverage: float
 ) -> Fraction:
     """The least rho (or epsilon) of a draw whose noise is within ``most`` with probability
-    ``coverage``, rounded up to ``DIGITS`` digits: what people can read, and what keeps the losses
+    ``coverage``, rounded up to ``DIGITS`` digits. People can read these, and they keep the losses
     of a plan on a coarse lattice.
 
     >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
@@ -109,7 +110,7 @@ def least_cost(
 
 
 def rounded_up(cost: Fraction) -> Fraction:
-    """The least number of ``DIGITS`` digits that is no less.
+    """The least number with ``DIGITS`` digits that is not less than ``cost``.
 
     >>> rounded_up(Fraction(1, 3))
     Fraction(1667, 5000)
@@ -130,7 +131,7 @@ def normal_cost(neighbours: Neighbours, most: int, coverage: float) -> float:
 
 
 def _draw(plan: Plan, schema: Schema, level: str, query: str) -> PlannedMeasurement:
-    """The draw of the plan that measures this query there, however it is spelt."""
+    """The draw of the plan that measures this query at this level, in any spelling of the query."""
     groupings = schema.query(query).groupings
     for d in (d for d in plan.plain if d.level == level):
         if schema.query(d.query).groupings == groupings:
@@ -147,8 +148,8 @@ def _draw(plan: Plan, schema: Schema, level: str, query: str) -> PlannedMeasurem
 def _added(
     plan: Plan, schema: Schema, added: Mapping[LevelQuery, Fraction]
 ) -> dict[LevelQuery, Fraction]:
-    """What is to be added, each at a level of the plan; a query that is measured there has the
-    plan's spelling.
+    """The costs to add, each at a level of the plan. A query that is already measured there gets
+    the plan's spelling.
     """
     out: dict[LevelQuery, Fraction] = {}
     for (level, query), cost in added.items():
@@ -180,8 +181,8 @@ def _sum(
 
 
 def repriced(like: Plan, costs: Mapping[LevelQuery, Fraction]) -> Plan:
-    """A plan of these costs, level by level; where units of a level have classes, with these
-    classes and paths.
+    """A plan with these costs, level by level, and with the classes and paths of ``like`` where
+    units of a level have classes.
     """
     levels = dict.fromkeys(d.level for d in like.plain)
     by_level = {

@@ -4,8 +4,8 @@ epsilon(delta).
 .. math:: \delta(\varepsilon) = \sup_S P(S) - e^{\varepsilon} Q(S) = E_P (1 - e^{\varepsilon - L})_+, \qquad
           \varepsilon(\delta) = \inf\{\varepsilon \ge 0: \delta(\varepsilon) \le \delta\}.
 
-P and Q, the outputs on two neighbours, are each other's mirror images, so that both directions
-agree. The method is that of :mod:`das.accounting.contour`."""
+P and Q, the outputs for two neighbors, are mirror images of each other, so both directions agree.
+The method is that of :mod:`das.accounting.contour`."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ from das.model.plan import Plan
 Conversion = Literal["zcdp-tight", "zcdp-bun-steinke"]
 EpsilonMethod = Literal["pld"] | Conversion
 METHODS = ("pld", "zcdp-tight", "zcdp-bun-steinke")
-#: Beyond this rho, losses are too far apart for the sums here, and no epsilon protects anybody:
-#: intervals then run from 0 to the tight conversion.
+#: Beyond this rho, losses are too far apart for the sums here, and no epsilon protects anybody.
+#: Intervals then run from 0 to the tight conversion.
 MOST_RHO = 5000
 #: How much farther a step of Newton's method goes, so that the sign changes.
 BEYOND = 1.01
-#: An end that is farther from the root than this part of it is looked for nearer by.
+#: If an end is farther from the root than this part of the root, the search also tries nearer
+#: points.
 FAR = 1e-11
 
 
@@ -63,7 +64,7 @@ class PrivacyProfile:
         return self._contour(eps).log_delta(eps)
 
     def proved(self, eps: Fraction) -> LogDelta:
-        """The same, by ball arithmetic where asked for."""
+        """Bounds of ln delta(eps), by ball arithmetic if the profile is certified."""
         if not self._certify:
             return self.log_delta(eps)
         from das.accounting.certificate import log_delta
@@ -73,11 +74,13 @@ class PrivacyProfile:
         return log_delta(contour, eps)
 
     def on_lattice(self, eps: Fraction) -> bool:
-        """Whether the losses count as on a lattice there (:data:`das.accounting.contour.MANY`)."""
+        """Whether the losses near eps count as on a lattice
+        (:data:`das.accounting.contour.MANY`)."""
         return self._contour(abs(eps)).lattice
 
     def epsilon(self, delta: Fraction) -> tuple[float, float]:
-        """An interval that holds epsilon(delta): delta(low) >= delta >= delta(high), by bounds."""
+        """An interval that contains epsilon(delta). Bounds show that delta(low) >= delta >=
+        delta(high)."""
         goal = log_of(delta)
         slack = 4 * UNIT * (1 + log(delta.numerator) + log(delta.denominator))
         root = self._root(goal, bun_steinke(self.composition.rho, delta))
@@ -100,7 +103,7 @@ class PrivacyProfile:
         return min(near, key=lambda c: abs(c.centre - eps))
 
     def _made(self, eps: Fraction) -> Contour | Atoms | WithNegligible:
-        """The cheapest way to an interval about ``eps``. A proof takes the sum along the line."""
+        """The cheapest method near ``eps``. A proof always uses the sum along the line."""
         if self._certify:
             return Contour(self.composition, eps)
         if atoms := Atoms.of(self.composition, eps):
@@ -121,9 +124,10 @@ class PrivacyProfile:
         return split(self.composition)[1]
 
     def _root(self, goal: float, most: float) -> float:
-        """epsilon by estimates: from that of continuous noise, a little farther than the slope says
-        until the sign has changed, then by :func:`~das.accounting.roots.crossing`, which never
-        leaves the bracket (profiles of one or two draws have corners)."""
+        """Epsilon, from estimates of delta. It starts from the epsilon of continuous noise, and
+        steps a little farther than the slope says until the sign has changed. Then
+        :func:`~das.accounting.roots.crossing` takes over, which never leaves the bracket: profiles
+        of one or two draws have corners."""
 
         def excess(eps: float) -> float:
             return max(self.log_delta(Fraction(eps)).middle, -1e5) - goal
@@ -140,9 +144,10 @@ class PrivacyProfile:
         return crossing(excess, near, far, absolute=1e-15 * most)
 
     def _outwards(self, root: float, step: float, goal: float) -> float:
-        """The first of root + step, root + 2 step, root + 4 step, ... (and wider after ten) where
-        delta is certainly on the side of the goal that ``step`` leads to. Where the first is, and
-        is far, it may be nearer: at a corner delta falls much faster than ``step`` was made for."""
+        """The first of root + step, root + 2 step, root + 4 step, ... (wider after ten) where delta
+        is certainly on the side of the goal that ``step`` leads to. If the first already is, and is
+        far from the root, nearer points are tried. At a corner delta falls much faster than the
+        slope behind ``step``."""
 
         def beyond(eps: float) -> bool:
             at = self.proved(Fraction(eps))
@@ -213,8 +218,8 @@ def curve(
     *,
     certify: bool = False,
 ) -> list[tuple[float, float]]:
-    """The intervals of :func:`epsilon` at several deltas, in their order; neighbouring ones share
-    their nodes.
+    """The intervals of :func:`epsilon` at several deltas, in the given order. Neighboring deltas
+    share nodes.
     """
     if method != "pld":
         raise ValueError(f"there is no method {method!r}: {', '.join(METHODS)}")
@@ -229,9 +234,9 @@ def curve(
 
 
 def worst_epsilon(found: Differing, delta: Fraction, certify: bool = False) -> WorstLoss:
-    """The interval of :func:`epsilon`, of the worst of several changes, and which that is. To
-    ``certify`` it, each is. An answer that differs by k is no composition of k^2 that differ by 1:
-    rho alone bounds what it costs.
+    """The interval of :func:`epsilon` for the worst of several changes, and which change it is.
+    With ``certify`` each change is certified. An answer that differs by k is not a composition of
+    k^2 answers that differ by 1, so only rho bounds its cost.
     """
 
     def exactly(composition: Composition) -> Interval:
@@ -256,7 +261,7 @@ def _lines(
 
 
 def _around(value: Fraction) -> tuple[float, float]:
-    """The floats next to a number, below and above; the number itself where it is one."""
+    """The floats next to a number, below and above; the number itself if it is a float."""
     near = float(value)
     return (nextafter(near, -inf) if near > value else near), (
         nextafter(near, inf) if near < value else near
@@ -294,8 +299,8 @@ def delta(
     *,
     certify: bool = False,
 ) -> float | tuple[float, float]:
-    """Delta at ``epsilon`` >= 0, by the methods of :func:`epsilon`; give an epsilon on the lattice
-    of the losses as the exact fraction that it is. Below 1e-300 bounds end at 0 and 1e-300.
+    """Delta at ``epsilon`` >= 0, by the methods of :func:`epsilon`. Give an epsilon on the lattice
+    of the losses as an exact fraction. For a delta below 1e-300 the interval is 0 to 1e-300.
 
     >>> low, high = delta([(Fraction(20), 40)], Fraction(10))
     >>> 0 < high - low < 1e-12 * high
@@ -329,8 +334,8 @@ def log_of(x: Fraction) -> float:
 
 
 def _floats(low: float, high: float) -> tuple[float, float]:
-    """Out of logarithms, outwards: exp is off by less than two units, and by what its argument was
-    rounded by.
+    """The numbers with these logarithms, rounded outwards. The error of exp is less than two units,
+    plus the rounding of its argument.
     """
     slack = 8 * UNIT
     least = exp(low - slack * (1 - low)) if low > -690 else 0.0

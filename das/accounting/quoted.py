@@ -1,4 +1,4 @@
-"""The one privacy loss to quote where a release states many: of which neighbors, at which delta,
+"""The one privacy loss to quote from a release that states many: for what neighbors, at what delta,
 and why."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _USUALLY = ("one record added or removed", "one record replaced")
 
 @dataclass(frozen=True)
 class QuotedLoss:
-    """``epsilon`` is an upper end, to be rounded up; ``delta`` is ``"0"`` of a pure guarantee.
-    ``change`` says in words what one change of the input is; ``why`` why this one."""
+    """``epsilon`` is an upper end; round it up. ``delta`` is ``"0"`` for a pure guarantee.
+    ``change`` says in words how neighbors differ; ``why`` says why this loss is quoted."""
 
     epsilon: float
     delta: str
@@ -34,14 +34,14 @@ class QuotedLoss:
 
 
 def _own_words(says: str) -> str | None:
-    """What neighbors differ by, where that is not one record."""
+    """How neighbors differ, in words, if not by one record."""
     found = _DIFFER.match(says)
     return None if found is None or found[1].startswith(_USUALLY) else found[1]
 
 
 def quoted(said: Promises, neighbours: str, target_delta: Fraction | None = None) -> QuotedLoss:
-    """The guarantee for one record of every kind together, between any neighbors; ``target_delta``
-    is the delta that the budget was found for, if one was."""
+    """The guarantee for one record of every kind together, between any neighbors. ``target_delta``
+    is the delta of the configured target, if there is one."""
     every, together = list(said.guarantee.values()), len(said.guarantee) > 1
     usual = f"one record{' of each kind' * together} {CHANGES[neighbours]}"
     change = _own_words(said.neighbours_of.any) or usual

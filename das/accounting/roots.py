@@ -1,6 +1,4 @@
-"""Where a function of one variable changes its sign, between two points of which the signs
-differ.
-"""
+"""Where a function of one variable changes sign, between two points with different signs."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections.abc import Callable
 #: An end of an interval, and the value there.
 End = tuple[float, float]
 
-#: Bisection alone would take as many for 53 bits, or twice as many for any two floats.
+#: Most steps: twice as many as bisection alone would take for 53 bits.
 MOST = 106
 
 
@@ -21,9 +19,9 @@ def crossing(
     absolute: float = 0.0,
     relative: float = 2.0**-51,
 ) -> float:
-    """The better end of an interval that holds a change of sign and is at most ``absolute +
-    relative |x|`` long. The next point is that of inverse quadratic interpolation where the last
-    three are so placed that it cannot leave the interval, the middle elsewhere (Chandrupatla 1997,
+    """The better end of an interval that contains a change of sign and is at most ``absolute +
+    relative |x|`` long. The next point comes from inverse quadratic interpolation if the last three
+    points ensure that it stays in the interval. Otherwise it is the middle (Chandrupatla 1997,
     *Advances in Engineering Software* 28, 145-149).
 
     Raises ``ValueError`` for ends of the same sign.
@@ -48,7 +46,7 @@ def crossing(
 
 
 def _part(a: End, b: End, c: End) -> float:
-    """How much of the way from ``a`` to ``b`` to go; ``c`` is the point before."""
+    """How far to go from ``a`` to ``b``, as a fraction; ``c`` is the point before."""
     (x, u), (y, v), (z, w) = a, b, c
     where, value = (x - y) / (z - y), (u - v) / (w - v)
     if value**2 < where and (1 - value) ** 2 < 1 - where:

@@ -1,8 +1,8 @@
 r"""Where the line of integration crosses the real axis.
 
-Any c > 0 is right. At the minimum of :math:`\ln M(c) - \varepsilon c - \ln c (c + 1)` the terms
+Any c > 0 is correct. At the minimum of :math:`\ln M(c) - \varepsilon c - \ln c (c + 1)` the terms
 have the size of the answer. Variances above 1/4 are Gaussian enough for :math:`\ln M(c) = \rho(c^2
-+ c)`; below, moments are staircases."""
++ c)`. Below 1/4, moments are staircases."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from das.accounting.tilted_gaussian import SMALL, TiltedGaussian
 
 @dataclass(frozen=True)
 class Saddle:
-    """``c``; the square root of the second derivative there, ``width``; and about ln delta,
-    ``log_size``.
+    """``c``; ``width``, the square root of the second derivative at c; and ``log_size``, about ln
+    delta.
     """
 
     c: float
@@ -69,6 +69,6 @@ def _gaussian(rho: float, eps: float) -> float:
 
 
 def short(x: float) -> float:
-    """``x`` upwards to twelve bits: exact rationals made of it stay small."""
+    """``x`` rounded up to twelve bits, so that exact rationals made of it stay small."""
     unit = Fraction(2) ** (floor(log2(x)) - 11)
     return float(ceil(Fraction(x) / unit) * unit)

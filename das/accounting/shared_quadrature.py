@@ -1,16 +1,16 @@
-r"""Nodes that serve very many compositions at once, and the sums of all of these on a line: see
-:mod:`das.accounting.worst`.
+r"""Nodes that serve very many compositions at once, and the sums of all these compositions on a
+line: see :mod:`das.accounting.worst`.
 
-A node is dropped where no composition has a modulus above :math:`e^{-\tau}`. Let :math:`b_i \le 0`
-bound the logarithm of that of path i. A path is *fine* where few nodes have :math:`b_i > -\tau`: as
-:math:`b_i + b_j \le b_i`, these of all fine paths serve every pair with one of them. The other
-pairs have a :math:`\rho_s` of their own, large enough for their nodes to be few. With records of
-several kinds, nodes that serve one kind serve all. What is dropped is at most :math:`e^{-\tau}
-\sum_j 1/|z_j|^2 \le e^{-\tau} (1/c^2 + T/2c)` in sum, times the scale of the dearest composition.
-All terms but one of the periodic sum are positive and need no bound.
+A node is dropped if no composition has a modulus above :math:`e^{-\tau}` there. Let :math:`b_i \le
+0` bound the logarithm of path i's modulus. A path is *fine* if few nodes have :math:`b_i > -\tau`.
+As :math:`b_i + b_j \le b_i`, the nodes of all fine paths serve every pair with a fine path. The
+other pairs have their own :math:`\rho_s`, large enough for few nodes. With records of several
+kinds, nodes that serve one kind serve all. The dropped terms sum to at most :math:`e^{-\tau} \sum_j
+1/|z_j|^2 \le e^{-\tau} (1/c^2 + T/2c)`, times the scale of the dearest composition. All terms of
+the periodic sum except one are positive and need no bound.
 
-**Rows alike.** Very many compositions differ by less than rounding. Of rows that agree to
-:data:`ALIKE` one stands for all, and what that can amount to is added to the bounds."""
+**Rows alike.** Very many compositions differ by less than rounding. One row stands for all rows
+that agree to :data:`ALIKE`, and the bounds include the largest possible difference."""
 
 from __future__ import annotations
 
@@ -32,30 +32,32 @@ from das.accounting.tilted_gaussian import SMALL, TiltedGaussian
 Floats = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 Ints = NDArray[np.int64]
-#: Of each part the number of the move.
+#: The number of the move of each part.
 At = tuple[int, ...]
 
-#: The part of rho that the one more draw costs; times :data:`MORE`, and again, where nodes would be
-#: too many.
+#: The cost of the one more draw, as a part of rho. It is multiplied by :data:`MORE`, repeatedly,
+#: while there would be too many nodes.
 SMOOTH, MORE = Fraction(1, 10**9), 4
 #: The most nodes of a fine path, and of compositions without one.
 FINE, ROUGH = 600, 1_500
-#: Of a path, the widest draws that the peak search intersects; all are asked at what is left.
+#: The number of a path's widest draws that the peak search intersects. All draws are evaluated at
+#: the remaining nodes.
 BANDS = 8
-#: Of more combinations than :data:`MANY`, rows alike count as one: what they may differ by,
-#: relative to the sum, and the most combinations of what is left.
+#: With more combinations than :data:`MANY`, rows alike count as one. :data:`ALIKE` is how much they
+#: can differ, relative to the sum; :data:`COMBINATIONS` limits the remaining combinations.
 MANY, ALIKE, COMBINATIONS = 5_000, 1e-15, 1_000_000
 
-#: Of compositions nearer to the worst than this, the first is named: which is larger is for
-#: rounding to say.
+#: Among compositions nearer to the worst than this, the first is named, because rounding would
+#: decide which is larger.
 NEAR = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class PathDraws:
-    """One of :class:`Moves`, in numbers: ``draws`` ``(paths, precisions)`` how many there are of
-    each of ``precisions``, the smallest first; ``moves`` ``(moves, paths to a move)``, which are
-    the ``numbers`` among all; ``each``, rho of each path, ``rho``, of the dearest move."""
+    """One of :class:`Moves`, as arrays. ``draws`` ``(paths, precisions)`` has the number of draws
+    of each of the ``precisions``, smallest first. ``moves`` ``(moves, paths to a move)`` are the
+    moves with these ``numbers``. ``each`` has the rho of each path; ``rho`` is that of the dearest
+    move, whose number is ``dearest``."""
 
     precisions: tuple[Fraction, ...]
     draws: Floats
@@ -89,13 +91,13 @@ class PathDraws:
 
     @property
     def times(self) -> int:
-        """How many paths there are to a move."""
+        """The number of paths of a move."""
         return self.moves.shape[1]
 
     @cached_property
     def sigma_sq(self) -> Floats:
-        """``(precisions, 1)``; 1 for those that are ``small``, which :class:`TiltedGaussian` sums
-        otherwise.
+        """The variances, ``(precisions, 1)``; 1 for those that are ``small``, which
+        :class:`TiltedGaussian` sums in another way.
         """
         return np.array(
             [1.0 if i in self.small else float(1 / p) for i, p in enumerate(self.precisions)]
@@ -103,12 +105,12 @@ class PathDraws:
 
     @cached_property
     def small(self) -> list[int]:
-        """The draws of so little noise that their bound is 1."""
+        """The draws with so little noise that their bound is 1."""
         return [i for i, p in enumerate(self.precisions) if 1 / p < SMALL]
 
     @cached_property
     def terms(self) -> range:
-        """The k > 0 to sum over (:class:`TiltedGaussian`), for all."""
+        """The k > 0 to sum over for all draws (:class:`TiltedGaussian`)."""
         wide = [p for i, p in enumerate(self.precisions) if i not in self.small]
         return range(1, TiltedGaussian(max(wide, default=Fraction(1)), 1, 0.0)._terms.stop)
 
@@ -125,7 +127,7 @@ class PathDraws:
         return out
 
     def _whole(self, t: Floats, c: float) -> Complex:
-        """The sum over k of :meth:`TiltedGaussian.log_phi`, but for terms below e^-45."""
+        """The sum over k of :meth:`TiltedGaussian.log_phi`, without terms below e^-45."""
         out = np.ones(t.shape, dtype=np.complex128)
         for k in (sign * k for k in self.terms for sign in (1, -1)):
             exponent = -2 * pi * self.sigma_sq * k * (t + pi * k)
@@ -134,16 +136,16 @@ class PathDraws:
         return out
 
     def log_bound(self, t: Floats) -> Floats:
-        """Of every path ``(paths, nodes)``, from :meth:`TiltedGaussian.log_bound` of its draws, at
-        any c."""
+        """The bound of every path ``(paths, nodes)``, from :meth:`TiltedGaussian.log_bound` of its
+        draws; it holds at any c."""
         whole = self._whole(t, 0.0).real + 1e-18
         one = np.minimum(0.0, -self.sigma_sq * t * t / 2 + np.log(whole) - np.log(self.dual(0.5)))
         one[self.small] = 0.0
         return np.asarray(self.draws @ one)
 
     def log_phi(self, t: Floats, c: float) -> tuple[Complex, Floats]:
-        """ln of the characteristic function of every path times its moment, and how many units of
-        2^-53 it may be off.
+        """ln of every path's characteristic function times its moment, and its error in units of
+        2^-53.
         """
         s = self.sigma_sq
         with np.errstate(divide="ignore"):
@@ -161,8 +163,8 @@ class PathDraws:
         return self.draws @ one, np.asarray(self.draws @ off)
 
     def bands(self, path: int, times: int, tau: float, period: Fraction) -> tuple[Band, ...]:
-        r"""Of the widest draws, each with its reach: on :math:`|t| \le \pi` no :math:`|t + 2\pi k|`
-        is less than :math:`|t|`, so that :math:`W(t) \le 2.02\, e^{-\sigma^2 t^2/2}`, and the
+        r"""The bands of the widest draws, each with its reach. On :math:`|t| \le \pi` no :math:`|t
+        + 2\pi k|` is less than :math:`|t|`. So :math:`W(t) \le 2.02\, e^{-\sigma^2 t^2/2}`, and the
         denominator is above 0.98."""
         out = []
         for i in [i for i in np.flatnonzero(self.draws[path]).tolist() if i not in self.small][
@@ -175,9 +177,9 @@ class PathDraws:
 
 @dataclass(frozen=True, eq=False)
 class SharedQuadrature:
-    """The nodes ``j`` of a period that serve some compositions, with the angles of the draws of
-    each part and a bound of the moduli; ``rho`` is that of the dearest of all, ``noise`` that of
-    the one more draw."""
+    """The nodes ``j`` of a period that serve some compositions, with the angles of each part's
+    draws and a bound of the moduli. ``rho`` is that of the dearest composition; ``noise`` is the
+    rho of the one more draw."""
 
     parts: list[PathDraws]
     period: Fraction
@@ -197,7 +199,7 @@ class SharedQuadrature:
         smooth: Fraction,
         near: Sequence[Ints],
     ) -> SharedQuadrature:
-        """Of those that are ``near``, the ones at which some composition matters."""
+        """Keeps those of the ``near`` nodes at which some composition matters."""
         j = np.unique(np.concatenate(near))
         angles = [part.angles(j, period) for part in parts]
         bound = np.zeros(len(j))
@@ -217,8 +219,8 @@ class SharedQuadrature:
 
 
 def of_all(parts: list[PathDraws], period: Fraction, tau: float) -> list[SharedQuadrature]:
-    """Of the compositions with a fine path, and of the others; by the part that has the most
-    rho.
+    """The nodes of the compositions with a fine path, and of the others. The part with the most rho
+    decides which are fine.
     """
     rho, first = (
         sum((part.rho for part in parts), Fraction(0)),
@@ -253,7 +255,7 @@ def of_all(parts: list[PathDraws], period: Fraction, tau: float) -> list[SharedQ
 
 
 def _near(bands: tuple[Band, ...], last: int, most: int) -> Ints | None:
-    """The nodes inside all bands; nothing where they are more than ``most``, or look as if."""
+    """The nodes inside all bands; ``None`` if there are more than ``most``, or seem to be."""
     if work(bands, last) > 100 * most:
         return None
     found, seen = [np.arange(1)], 0
@@ -284,8 +286,8 @@ class LineSums:
         self._thin(rows, size)
 
     def _values(self, part: PathDraws, angles: Floats) -> tuple[Complex, Floats]:
-        """Of every move ``(moves, nodes)``, relative to the scale of the dearest, and how many
-        units they may be off.
+        """The values of every move ``(moves, nodes)``, relative to the scale of the dearest, and
+        their errors in units of rounding.
         """
         c = Fraction(self.c)
         log_phi, off = part.log_phi(angles, self.c)
@@ -301,7 +303,7 @@ class LineSums:
         )
 
     def _thin(self, rows: list[Complex], size: Floats) -> None:
-        """Of rows alike the first."""
+        """Keep the first of each set of rows alike."""
         first = [np.arange(len(values)) for values in rows]
         alike, self._thinned = ALIKE * fsum(size), prod(map(len, rows)) > MANY
         while self._thinned:
@@ -315,7 +317,7 @@ class LineSums:
 
     def highest(self, eps: Fraction, but: Sequence[At]) -> tuple[float, At]:
         values = self._every(eps)
-        for at in () if self._thinned else but:  # a row that stands for others is not left out
+        for at in () if self._thinned else but:  # never leave out a row that stands for others
             if all(i in numbers for i, numbers in zip(at, self._numbers, strict=True)):
                 values[
                     tuple(
@@ -329,7 +331,7 @@ class LineSums:
         return self._log(eps, top + self.error), first
 
     def _every(self, eps: Fraction) -> Floats:
-        """The sum for each combination of rows, apart from the scale."""
+        """The sum for each combination of rows, without the scale."""
         shape = [len(rows) for rows in self._rows]
         turn = turns(self.of.j, -eps / self.of.period)
         head = self._rows[0] * (self.kernel * np.exp(2j * pi * turn))

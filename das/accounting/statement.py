@@ -1,9 +1,8 @@
 """The privacy statement of a release: what was drawn, what it costs, what lies outside.
 
-What it is as a document is in :mod:`das.accounting.document`. All but its words
-(``what_this_means``, ``says``) and its seal (``digests``, ``software``) is a function of the
-ledger, the specification and the entropy source, so that anyone can compute it again
-(:mod:`das.release.verify`)."""
+:mod:`das.accounting.document` defines the document. Apart from its words (``what_this_means``,
+``says``) and its seal (``digests``, ``software``), it is a function of the ledger, the
+specification and the entropy source. So anyone can compute it again (:mod:`das.release.verify`)."""
 
 from __future__ import annotations
 
@@ -57,23 +56,23 @@ from das.model.mechanism import Mechanism
 from das.model.not_private import WARNING
 from das.model.schema import Schema
 
-#: Where the curve of (epsilon, delta) is drawn through.
+#: The deltas of the (epsilon, delta) curve.
 CURVE = tuple(Fraction(1, 10**k) for k in (3, 5, 10, 15, 20, 25, 30))
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What an account needs beside the draws: the levels of the tree, root first; by universe its
-    schema, level and query of each count that is published exactly, and the paths of its plan where
-    there are several: with how many lowest units there are on each, where there is a tree
-    (``places``), and the levels at which a place may be in two units (``split``).
+    """What an account needs besides the draws. ``levels`` are those of the tree, root first. By
+    universe, there are its schema, and the level and query of each ``exact`` count. If its plan has
+    several ``paths``, these are listed, with the levels at which a place can be in two units
+    (``split``). If there is a tree, ``places`` is the number of lowest units on each path.
 
-    Of records that are no cells of a schema there is none, and ``changed`` says what single changes
-    of one there are, by universe; ``says`` what a reader must know beside the numbers, in the place
-    of what holds of any tree. ``relations`` gives sentences on what changes of several records at
-    once cost, of all that was drawn. ``neighbouring`` says what differs between neighbours of which
-    a record may be in units of several classes of a level at once, so that more can than a path
-    has. ``differ`` says in words what they differ by, where it is not one record."""
+    Universes without a schema have no entry in ``schemas``. For them ``changed`` lists the possible
+    changes of one record, by universe, and ``says`` replaces the standard notes to the numbers.
+    ``relations`` gives sentences on the cost of changing several records at once. Some records can
+    be in units of several classes of a level at once, so that more draws differ than one path has.
+    For these, ``neighbouring`` says what differs between neighbors. ``differ`` says in words how
+    neighbors differ, if not by one record."""
 
     mechanism: Mechanism
     neighbours: Neighbours
@@ -98,13 +97,13 @@ class Terms:
     def free(
         self, universe: str, draws: Iterable[PlannedMeasurement], exact: ExactQueries
     ) -> list[PlannedMeasurement]:
-        """The draws that tell neighbours apart which agree on ``exact``."""
+        """The draws that can differ between neighbors that agree on ``exact``."""
         if not exact:
             return list(draws)
         return free(draws, exact, self.schemas[universe], self.levels, self.split.get(universe, ()))
 
     def changes(self, universe: str, draws: Sequence[PlannedMeasurement]) -> Sequence[Change]:
-        """The single changes of a record of a universe that are stated."""
+        """The changes of one record of a universe that the statement lists."""
         if universe in self.changed:
             return self.changed[universe](draws)
         paths, split = self.paths_of(universe, draws), self.split.get(universe, ())
@@ -116,7 +115,7 @@ class Terms:
         return self.paths.get(universe) or (through(draws),)
 
     def differing(self, draws: Mapping[str, Sequence[PlannedMeasurement]]) -> dict[str, Differing]:
-        """By universe what differs between neighbours."""
+        """What differs between neighbors, by universe."""
         return {
             u: self.neighbouring[u](ds)
             if u in self.neighbouring
@@ -127,8 +126,8 @@ class Terms:
 
 @dataclass(frozen=True)
 class LedgerEvents:
-    """Events by universe: those of the release, and those of interrupted attempts, spent for
-    nothing but spent.
+    """Events by universe: those of the release, and those that interrupted attempts lost. The lost
+    events are spent, too.
     """
 
     events: Mapping[str, Sequence[Event]]
@@ -166,7 +165,7 @@ def account(terms: Terms, draws: Mapping[str, Sequence[PlannedMeasurement]]) -> 
 
 
 def _paths(terms: Terms, universes: Iterable[str]) -> dict[str, list[StatedPath]] | None:
-    """The paths of each universe whose units of a level are measured in classes."""
+    """The paths of each universe whose levels have several classes of units."""
     out: dict[str, list[StatedPath]] = {}
     for u in universes:
         paths, places = terms.paths.get(u, ()), terms.places.get(u, {})
@@ -186,8 +185,8 @@ def _paths(terms: Terms, universes: Iterable[str]) -> dict[str, list[StatedPath]
 
 
 def promises(terms: Terms, draws: Mapping[str, Sequence[PlannedMeasurement]]) -> Promises:
-    """The guarantee between neighbours that need not agree on what is published exactly, and
-    between those that do; ``neighbours_of`` says who they are."""
+    """The guarantee between neighbors that need not agree on the exact counts, and between those
+    that do. ``neighbours_of`` says who the neighbors are."""
     words = definitions(terms.neighbours, terms.exact, terms.split, terms.differ)
     invariant_neighbours = {u: terms.free(u, ds, terms.exact[u]) for u, ds in draws.items()}
     of = {ANY: draws, INVARIANT_NEIGHBOURS: invariant_neighbours}
@@ -216,7 +215,7 @@ def _spending(draws: Sequence[PlannedMeasurement], paths: Sequence[UnitPath]) ->
 def _changes(
     terms: Terms, universe: str, draws: Sequence[PlannedMeasurement]
 ) -> list[StatedChange]:
-    """What each change of one record can cost: exactly, and as epsilon at the delta of the
+    """The cost of each change of one record: exactly, and as epsilon at the delta of the
     specification.
     """
     out: list[StatedChange] = []
@@ -244,9 +243,9 @@ def statement(
     notes: Sequence[str] = (),
     assigned: Mapping[str, Mapping[str, str]] | None = None,
 ) -> OwnStatement:
-    """The whole statement but for its seal. ``outside`` are the lines of :func:`invariants`;
-    ``assigned`` are attributes that were not counted, by universe, each with a sentence. All totals
-    are exact sums of kept and lost draws."""
+    """The whole statement except its seal. ``outside`` are the lines of :func:`invariants`.
+    ``assigned`` are attributes whose values the reader assigned, by universe, each with a sentence.
+    All totals are exact sums of kept and lost draws."""
     made_up = {u: dict(attributes) for u, attributes in (assigned or {}).items() if attributes}
     whole = {
         "format": FORMAT,
@@ -282,7 +281,7 @@ def _meaning(terms: Terms, outside: Sequence[Invariant], drawn: LedgerEvents) ->
 
 
 def invariants(constraints: Mapping[str, Sequence[Constraint]]) -> list[Invariant]:
-    """What is published exactly, by universe: a line for each."""
+    """One line for each constraint that is published exactly, by universe."""
     return [
         Invariant.make(
             universe=u, constraint=c.name, level=c.level, query=c.query, sign=c.sign, says=c.says

@@ -1,9 +1,8 @@
-r"""A budget by target: the largest :math:`\rho` of a plan's shape whose :math:`(\varepsilon,
-\delta)` is as wished.
+r"""A budget by target: the largest :math:`\rho` with which a plan of given shape meets a target
+:math:`(\varepsilon, \delta)`.
 
 The shape of a plan is its shares. Scaling every variance by :math:`f` divides every draw's cost,
-and so
-:math:`\rho`, by :math:`f`: choosing a common factor on the noise is choosing :math:`\rho`.
+and so :math:`\rho`, by :math:`f`. To choose a common factor on the noise is to choose :math:`\rho`.
 """
 
 from __future__ import annotations
@@ -19,15 +18,16 @@ from das.accounting.zcdp import tight
 from das.errors import SpecError
 from das.model.plan import Plan
 
-#: Significant digits of a rho that was found: what a person can read, at a loss of less than one in
-#: 10^9.
+#: Significant digits of a computed rho: a person can read them, and they lose less than one part
+#: in 10^9.
 DIGITS = 10
 
 
 @dataclass(frozen=True)
 class Target:
-    """``epsilon`` at ``delta`` for the persons' plan: as composed exactly (``exact``), or by the
-    tight conversion of zCDP (``zcdp-tight``: more noise, and a bound that needs ``rho`` alone)."""
+    """``epsilon`` at ``delta`` for the persons' plan. ``calibration`` is ``exact`` (exact
+    composition) or ``zcdp-tight``, the tight conversion of zCDP: more noise, and a bound that needs
+    only ``rho``."""
 
     epsilon: Fraction
     delta: Fraction
@@ -41,8 +41,8 @@ class Target:
 
     def rho(self, shape: Plan) -> Fraction:
         """The budget at which a plan with the shares of ``shape`` meets the target, rounded down to
-        ``DIGITS`` digits, that is towards more noise. That it does meet it is checked, not
-        inferred."""
+        ``DIGITS`` digits, that is, towards more noise. A check confirms that the rounded budget
+        meets the target."""
         found = shape.cost / calibrate(shape, self.epsilon, self.delta, self.calibration)
         for rho in (_rounded_down(found), found):
             if self.reached(shape.scaled(rho)) <= self.epsilon:

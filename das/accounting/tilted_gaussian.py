@@ -48,7 +48,7 @@ class TiltedGaussian:
 
     @cached_property
     def _terms(self) -> range:
-        """The k to sum over: the first left out is below e^-45 of the whole, for |t| <= pi."""
+        """The k to sum over. The first term left out is below e^-45 of the whole, for |t| <= pi."""
         most = 1
         while 2 * pi * pi * self.sigma_sq * most * (most + 1) < 45:
             most += 1
@@ -74,8 +74,8 @@ class TiltedGaussian:
 
     @cached_property
     def log_moment(self) -> float:
-        r"""n times :math:`\ln(\theta(c)/\theta(0))`, :math:`\theta(c) = \sum_x e^{-p (x - c)^2/2}`:
-        what ln E e^{cL} has beyond the continuous Gaussian."""
+        r"""n times :math:`\ln(\theta(c)/\theta(0))`, with :math:`\theta(c) = \sum_x e^{-p (x -
+        c)^2/2}`: the difference of ln E e^{cL} from the continuous Gaussian's."""
         if not self.small:
             return self.n * (self.log_denominator - log(self._dual(0.0)))
         return self.n * (self._log_theta(self.c) - self._log_theta(0.0))
@@ -88,8 +88,8 @@ class TiltedGaussian:
         )
 
     def _felt(self, most: float) -> list[int]:
-        """Of the terms but the first (k = 0, which is 1) those that are not below e^-45 for every
-        |t| <= ``most``.
+        """The terms that matter: those that exceed e^-45 for some |t| <= ``most``, without the
+        first (k = 0, which is 1).
         """
         s = self.sigma_sq
         return [k for k in self._terms if k and 2 * pi * s * abs(k) * (pi * abs(k) - most) < 45]
@@ -132,7 +132,7 @@ class TiltedGaussian:
 
     @cached_property
     def _reaches(self) -> dict[float, float]:
-        """By tau, those that were asked for."""
+        """Reaches computed so far, by tau."""
         return {}
 
     def reach(self, tau: float) -> float:
@@ -144,9 +144,9 @@ class TiltedGaussian:
         return self._reaches[tau]
 
     def _reach(self, tau: float) -> float:
-        r"""The bound is :math:`e^{-\tau}` where :math:`\sigma^2 t^2/2 = \tau/n + \ln(S(t)/D)`, with
-        D the denominator and S(t) the sum of W's terms over its first, which rises with |t|: put in
-        again and again from t = pi on, t falls to the reach and stays above it."""
+        r"""The bound is :math:`e^{-\tau}` where :math:`\sigma^2 t^2/2 = \tau/n + \ln(S(t)/D)`. Here
+        D is the denominator, and S(t) is the sum of W's terms over its first, which rises with |t|.
+        Iterating this from t = pi, t falls to the reach and stays above it."""
         at = pi
         if self.small:
             return at
@@ -163,9 +163,9 @@ class TiltedGaussian:
 
     @cached_property
     def mass(self) -> float:
-        """An upper bound of the integral over one period, in y, of the bound: of a Gaussian where
-        its other terms are not felt, and else a sum of its values at the nearer ends of 2,000
-        steps, over which it falls."""
+        """An upper bound of the integral of the bound over one period, in y. If the other terms do
+        not matter, it is that of a Gaussian. Otherwise it sums the bound's values at the nearer
+        ends of 2,000 steps, over which the bound falls."""
         end = self.reach(40.0)
         if self.small or self._felt(end):
             held = float(np.exp(self.log_bound(np.linspace(0, end, 2001)[:-1])).sum()) * end / 2000
@@ -174,9 +174,7 @@ class TiltedGaussian:
         return 2 * self.sigma_sq * (held + (pi - end) * exp(-40.0)) * (1 + 1e-9)
 
     def roundings(self, t: Array) -> Array:
-        """How many units of 2^-53, to first order, the value of phi^n at ``t`` may be off, relative
-        to the bound.
-        """
+        """The error of phi^n at ``t``, to first order, in units of 2^-53 of the bound."""
         wide = self.n * (8 + 2 * self.sigma_sq * t * t + 4 * self.c * np.abs(t))
         return wide + self.n * (
             (self.sigma_sq * np.abs(t) + self.c) / 64 + (float(self.p) if self.small else 0.0)

@@ -1,18 +1,18 @@
-r"""The trade-off function of f-differential privacy: the least type II error of a test of
-neighbours, at each level.
+r"""The trade-off function of f-differential privacy: the least type II error of a test between
+neighbors, at each level.
 
 .. math:: f(\alpha) = \max_{\varepsilon \in \mathbb{R}} \; 1 - \delta(\varepsilon) - e^{\varepsilon} \alpha
                     = \max_{w > 0} G(w), \qquad w = e^{\varepsilon},
 
-the convex dual of the profile (Dong, Roth and Su 2022, proposition 2.12), with
-:math:`\delta(-\varepsilon) = 1 - e^{-\varepsilon}(1 - \delta(\varepsilon))` as P and Q are mirror
-images. Every epsilon gives a lower bound. As a function of w, delta is convex, so G is concave:
-from three points :math:`w_1 < w_2 < w_3` of which the middle one is certainly highest,
+the convex dual of the profile (Dong, Roth and Su 2022, proposition 2.12). As P and Q are mirror
+images, :math:`\delta(-\varepsilon) = 1 - e^{-\varepsilon}(1 - \delta(\varepsilon))`. Every epsilon
+gives a lower bound. Delta is a convex function of w, so G is concave. For three points :math:`w_1 <
+w_2 < w_3`, if G is certainly highest at the middle one,
 
 .. math:: f(\alpha) \le G_2 + \max\Bigl((G_2 - G_1) \frac{w_3 - w_2}{w_2 - w_1}, (G_2 - G_3) \frac{w_2 - w_1}{w_3 - w_2}\Bigr),
 
-the chords prolonged. On a lattice G is linear between the losses, so the highest of those between
-:math:`w_1` and :math:`w_3` is the maximum itself.
+by extending the chords. On a lattice G is linear between the losses, so the highest of those
+between :math:`w_1` and :math:`w_3` is the maximum itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIDE = 8
 
 
 def tradeoff(draws: Draws | Composition, alphas: Iterable[Exactly]) -> list[tuple[float, float]]:
-    """Intervals that hold f(alpha), for alphas in [0, 1]; some 1e-13 wide (absolute).
+    """Intervals that contain f(alpha), for alphas in [0, 1]; some 1e-13 wide (absolute).
 
     >>> [(low, high)] = tradeoff([(Fraction(50), 10)], ["0.05"])
     >>> round(low, 6), high - low < 1e-11
@@ -64,9 +64,7 @@ class _Dual:
         return exp(float(eps)) * (float(1 - self.alpha) - delta)
 
     def _line(self, eps: Fraction) -> float:
-        """e^eps alpha, at most e^700: so much less than nothing is left then that no more need be
-        said.
-        """
+        """e^eps alpha, at most e^700: beyond that the bound is far below 0 and useless anyway."""
         return exp(min(float(eps) + log_of(self.alpha), 700.0))
 
 

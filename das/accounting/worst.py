@@ -1,22 +1,22 @@
 r"""The worst of very many compositions, without composing each exactly.
 
-Between places on P paths there are P (P + 1)/2 compositions, and with a record of another kind
-beside, each of these with each of its. All are made up of few parts, the draws on a path. Their
-characteristic functions multiply, so that on one line of the complex plane, at nodes that serve
-them all, the sum of :mod:`das.accounting.contour` is a product of matrices.
+Between places on P paths there are P (P + 1)/2 compositions. A record of another kind combines each
+of these with each of its own. All consist of few parts, the draws on a path. The characteristic
+functions of these parts multiply. So the sum of :mod:`das.accounting.contour`, on one line of the
+complex plane and at nodes that serve all compositions, is a product of matrices.
 
-**One more draw.** So that few nodes serve all, a tiny continuous Gaussian of :math:`\rho_s` is
+**One more draw.** To make few nodes serve all, a tiny continuous Gaussian of :math:`\rho_s` is
 composed with each. Its loss :math:`\eta \sim N(\rho_s, 2\rho_s)` has :math:`E\, e^{z\eta} =
-e^{\rho_s (z^2 + z)}`, which ends the sum, without any bound of a tail, at :math:`y^2 =
-\tau/\rho_s`. Leaving a draw out is post-processing, so that what is summed is for every composition
-an upper bound of its delta; where the profile is smooth it exceeds it by :math:`\rho_s c^2` of it,
-about.
+e^{\rho_s (z^2 + z)}`. This ends the sum at :math:`y^2 = \tau/\rho_s`, and no tail needs a bound.
+Leaving a draw out is post-processing, so the sum is an upper bound on every composition's delta.
+Where the profile is smooth, it exceeds delta by about :math:`\rho_s c^2` of delta.
 
-*What holds.* The composition with the largest bound is composed exactly: the largest epsilon is no
-less than its. Where the bounds of all others have come down to delta at an epsilon, no epsilon is
-larger. Those that have not at the largest epsilon found so far are composed exactly, too, one after
-the other, or the epsilon is raised until they have, or until it is that of the tight conversion of
-the largest rho, above which none is."""
+*What holds.* The composition with the largest bound is composed exactly; the largest epsilon is not
+less than its epsilon. If at some epsilon the bounds of all others are at most delta, no epsilon is
+larger than that. Some bounds may still exceed delta at the largest epsilon so far. Then these
+compositions are composed exactly, too, one after the other, or epsilon is raised until the bounds
+are at most delta. Epsilon is never raised above the tight conversion of the largest rho, which
+bounds every epsilon."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from das.threads import one_thread
 
 Interval = tuple[float, float]
 
-#: The most compositions to compose exactly, and how far epsilon is raised rather than do so.
+#: The most compositions to compose exactly, and how far epsilon is raised instead.
 SOLVED, RAISED = 12, 1e-7
-#: What a raised epsilon is a multiple of: the last digits of the bounds' slope, which follow where
-#: arrays lie in memory, must not show.
+#: A raised epsilon is a multiple of this. It hides the last digits of the bounds' slope, which
+#: depend on where arrays lie in memory.
 GRAIN = 2.0**-32
-#: So few compositions are composed exactly at once.
+#: Up to this many compositions are all composed exactly at once.
 FEW = 3
 
 
 @dataclass(frozen=True)
 class WorstLoss:
-    """An interval that holds the largest epsilon (or delta), and of which composition that is."""
+    """An interval that contains the largest epsilon (or delta), and the composition that has it."""
 
     low: float
     high: float
@@ -58,8 +58,8 @@ class WorstLoss:
 def epsilon(
     found: Differing, delta: Fraction, exactly: Callable[[Composition], Interval]
 ) -> WorstLoss:
-    """The largest epsilon at ``delta`` of one change of each part. ``exactly`` gives the interval
-    of one composition.
+    """The largest epsilon at ``delta`` over all combinations of one change of each part.
+    ``exactly`` gives the interval of one composition.
     """
     if count(found) <= FEW:
         return all_of(found, exactly)
@@ -96,7 +96,7 @@ def epsilon(
 def log_delta(
     found: Differing, eps: Fraction, exactly: Callable[[Composition], Interval]
 ) -> WorstLoss:
-    """The natural logarithm of the largest delta at ``eps``; ``exactly`` gives that of one
+    """The natural logarithm of the largest delta at ``eps``. ``exactly`` gives the interval of one
     composition.
     """
     if count(found) <= FEW:
@@ -112,7 +112,7 @@ def log_delta(
 
 
 def all_of(found: Differing, exactly: Callable[[Composition], Interval]) -> WorstLoss:
-    """The largest, of every composition."""
+    """The largest value, with every composition composed exactly."""
     best, known = _Solved(found, exactly), {}
     for at, composition in composed(found):
         if composition not in known:
@@ -152,7 +152,8 @@ def _bounds(found: Differing) -> _Bounds:
 
 
 class _Bounds:
-    """Upper bounds of delta for all compositions: those with a fine path, and the others."""
+    """Upper bounds on delta for all compositions: for those with a fine path, and for the
+    others."""
 
     def __init__(self, found: Differing) -> None:
         self.parts = [PathDraws.of(part) for part in found]
@@ -162,14 +163,14 @@ class _Bounds:
         self._lines: list[_Line] = []
 
     def highest(self, eps: Fraction, but: Sequence[At] = ()) -> tuple[float, At]:
-        """The largest bound of ln delta(eps), and the first composition that has it, or nearly;
-        without some.
+        """The largest bound of ln delta(eps), and the first composition that has it, or nearly has
+        it. Leaves out the compositions ``but``.
         """
         line = self._line(eps)
         return max((group.highest(eps, but) for group in line.groups), key=lambda found: found[0])
 
     def slope(self, eps: Fraction) -> float:
-        """About how fast ln delta falls."""
+        """The approximate slope of ln delta, as a positive number."""
         return self._line(eps).at.c
 
     def _line(self, eps: Fraction) -> _Line:
@@ -180,7 +181,7 @@ class _Bounds:
         return min(near, key=lambda line: abs(line.centre - eps))
 
     def _made(self, eps: Fraction) -> _Line:
-        """With the nodes of another line, where they serve this one."""
+        """A new line, with the nodes of another line if they serve this one."""
         at = saddle(self._composition, float(eps))
         least = period(float(self.rho), float(eps), at)
         tau = 39 + max(0.0, log(sqrt(2 * pi) * at.width * (at.c + 1)))

@@ -10,8 +10,8 @@ to about twelve digits, with their inverses:
   2022, equation 7), which is the one behind the Bureau's published 17.14 at :math:`\rho =
   293764/114921`, :math:`\delta = 10^{-10}`.
 
-What is minimised is convex in neither, but its derivative has one sign on either side of one
-:math:`\alpha`, where
+The function to minimize is convex in neither case, but its derivative has one sign on either side
+of one :math:`\alpha`, where
 
 .. math:: (\alpha - 1)^2 \rho + \ln \alpha = \ln(1/\delta), \qquad (2\alpha - 1)\rho - \ln\frac{\alpha}{\alpha - 1} = \varepsilon
 
@@ -64,7 +64,7 @@ def tight(rho: Rational, delta: Rational) -> float:
 
 
 def no_more(rho: Rational, delta: Rational) -> float:
-    """:func:`tight`, raised by more than what floating point may take off it."""
+    """:func:`tight`, raised by more than the error of floating point."""
     return tight(rho, delta) * (1 + 1e-9)
 
 
@@ -90,8 +90,8 @@ def tight_delta(rho: Rational, epsilon: Rational) -> float:
 
 
 def _zero(increasing: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function passes 0 between two positive numbers, to the last digits; the nearer of
-    these where it does not.
+    """Where an increasing function passes 0 between two positive numbers, to the last digits. If it
+    does not, the end that is nearer to 0.
     """
     for _ in range(120):
         middle = sqrt(low * high)

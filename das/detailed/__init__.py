@@ -1,1 +1,1 @@
-"""Statistics of population groups: tables that are the finer the larger the group."""
+"""The Detailed DHC: tables of race and ethnic groups that are finer for larger groups."""

@@ -1,18 +1,19 @@
 r"""Other ways to spend the same budget: the share of the first stage, and how many codes of race
 are read.
 
-*The first stage.* It finds the size of a table, and its answer :math:`y_1`, of variance
-:math:`v_1`, is one more count of the group beside the k cells, each of variance :math:`v_2`. Thrown
-away, a total has the variance :math:`k v_2`. Kept, by least squares
+*The first stage.* It decides the size of a table. Its answer :math:`y_1`, with variance
+:math:`v_1`, is one more count of the group, besides the k cells with variance :math:`v_2` each.
+Without it, a total has the variance :math:`k v_2`. With it, by least squares
 
 .. math:: \operatorname{var}(\text{total}) = \frac{v_1\, k v_2}{v_1 + k v_2}, \qquad
           \operatorname{var}(\text{cell}) = v_2 \Bigl(1 - \frac{v_2}{v_1 + k v_2}\Bigr).
 
-These are of a group far from any threshold: near one, what is seen is only such :math:`y_1` as led
-to this table.
+These hold for a group far from any threshold. Near a threshold, only those :math:`y_1` that led to
+this table are seen.
 
-*Codes of race.* Reading r of them, a person is in :math:`h_r \max(2, r) + h_e` groups, and noise is
-the narrower the fewer; what is lost is who wrote down more, and no noise tells how many these are.
+*Codes of race.* With r codes read, a person is in :math:`h_r \max(2, r) + h_e` groups, and fewer
+codes mean less noise. The loss is that further codes are not counted, and the noise does not tell
+how many people report more.
 
 Source: Haney et al. (2024), *SafeTab-P*, section 6.3.1, which sets the share to 0.1 and the codes
 to 8; the estimate from both stages is ours."""
@@ -68,8 +69,9 @@ def _errors(plan: LevelPlan, share: Fraction, cells: int) -> StageErrors:
 
 @dataclass(frozen=True)
 class FewerCodes:
-    """A level of which ``race_codes`` codes are read, at the same budget: its ``stability``, the
-    standard deviation of a cell as a multiple of what it is as planned, and its margin of error."""
+    """A level at the same budget if ``race_codes`` codes are read: its ``stability``, the standard
+    deviation of a cell as a multiple of the planned one (``width``), and its ``margin`` of
+    error."""
 
     at: GroupLevel
     table: str

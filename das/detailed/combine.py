@@ -1,30 +1,30 @@
-r"""The total of a group from both stages, of which the first has decided how large its table is.
+r"""The total of a group from both stages, although the first has decided the size of its table.
 
-Noise of the first stage has variance :math:`v_1`; the sum S of the k answers of the second has
-:math:`v_S = k v_2`. What both say is
+Noise of the first stage has variance :math:`v_1`. The sum S of the k answers of the second has the
+variance :math:`v_S = k v_2`. Together they give
 
 .. math:: T = w X + (1 - w) S, \quad w = \frac{v_S}{v_1 + v_S}, \quad v = \frac{v_1 v_S}{v_1 + v_S}.
 
-*Given the size of the table* X is known to lie between two thresholds, :math:`a \le X < b`. Noise
-that falls as :math:`e^{-x^2/2v_1}` makes an exponential family of what is left, with T sufficient
-and complete for the true total N: it has the density
+*Given the size of the table*, the first answer X is known to lie between two thresholds, :math:`a
+\le X < b`. With noise that falls as :math:`e^{-x^2/2v_1}`, the conditional distributions are an
+exponential family. T is sufficient and complete for the true total N, and has the density
 
 .. math:: f_N(t) \propto \varphi_v(t - N)\, g(t), \quad g(t) = P[a \le X < b \mid T = t], \quad X \mid T = t \sim N(t, v_1 - v).
 
-S knows nothing of thresholds, and is unbiased. So its mean given T is *the* unbiased estimate of
-least variance, given the size of the table (Lehmann and Scheffé), and so has an unbiased estimate
-of its variance, which lies between v and :math:`v_S`:
+S does not depend on the thresholds, and is unbiased. So its mean given T is *the* unbiased estimate
+with least variance, given the size of the table (Lehmann and Scheffé). Its variance lies between v
+and :math:`v_S`, and also has an unbiased estimate:
 
 .. math:: \delta(t) = t + \frac{v_S}{v_1}\bigl(t - E[X \mid t, a \le X < b]\bigr), \qquad
           \hat V(t) = v_S - \Bigl(\frac{v_S}{v_1}\Bigr)^2 \mathrm{Var}[X \mid t, a \le X < b].
 
-Far from a threshold that is T and v, to the last digit: no rule says where the one ends and the
-other begins. Intervals of 95 % are those of :math:`f_N`, inverted: :math:`\{N : 0.025 \le F_N(t)
-\le 0.975\}`.
+Far from a threshold these equal T and v, to the last digit, so no rule is needed for where to
+switch. Intervals at 95 % come from inverting :math:`f_N`: :math:`\{N : 0.025 \le F_N(t) \le
+0.975\}`.
 
-The thresholds are moved down by a half, as X is a whole number, and windows of few whole numbers
-are summed over; the sum of cells is taken for normal. Laplacian noise makes no exponential family:
-there the second stage stands alone."""
+The thresholds are moved down by a half, because X is a whole number, and windows of few whole
+numbers are summed over. The sum of cells is assumed to be normal. Laplacian noise does not give an
+exponential family: there only the second stage is used."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ LOG_ROOT = 0.9189385332046727  # of 2 pi, half of it
 
 @dataclass(frozen=True, eq=False)
 class CombinedEstimate(Frozen):
-    """Of groups: the unbiased ``value``; the variance ``work`` that it has far from thresholds, a
-    function of the size of its table alone, which it is weighted by; the unbiased estimate ``true``
-    of its variance; and where a threshold ``matters``."""
+    """The estimates of groups. ``value`` is unbiased. ``work`` is its variance far from thresholds,
+    which depends only on the size of the table and serves as weight. ``true`` is the unbiased
+    estimate of its variance. ``matters``: whether a threshold matters."""
 
     value: Floats
     work: Floats
@@ -65,9 +65,9 @@ class CombinedEstimate(Frozen):
 def combined(
     first: ArrayLike, sums: ArrayLike, low: ArrayLike, high: ArrayLike, v1: ArrayLike, vs: ArrayLike
 ) -> CombinedEstimate:
-    """From what both stages say, ``first`` and ``sums``, of groups whose first stage is known to be
-    ``low`` or more and below ``high`` (infinite where there is no threshold). ``v1`` is infinite
-    where there is no first stage."""
+    """Combines the answers of both stages, ``first`` and ``sums``. The first stage of each group is
+    known to be ``low`` or more and below ``high`` (infinite if there is no threshold). ``v1`` is
+    infinite if there is no first stage."""
     first, sums, low, high, v1, vs = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (first, sums, low, high, v1, vs))
     )

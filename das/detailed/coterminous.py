@@ -11,7 +11,8 @@ from das.model.population import Regions
 
 
 def same(regions: Regions, kind: str, other: str) -> NDArray[np.int64]:
-    """Of each region of a ``kind`` the one of the ``other`` kind with exactly its blocks, or -1."""
+    """For each region of a ``kind``, the region of the ``other`` kind with exactly its blocks, or
+    -1."""
     one, two = regions.of_block[kind], regions.of_block[other]
     many = len(regions.ids[other])
     out = np.full(len(regions.ids[kind]), -1, dtype=np.int64)
@@ -30,9 +31,9 @@ def same(regions: Regions, kind: str, other: str) -> NDArray[np.int64]:
 def hosts(
     regions: Regions, order: tuple[str, ...], guests: tuple[str, ...]
 ) -> Mapping[str, tuple[NDArray[np.int8], NDArray[np.int64]]]:
-    """Of each type among ``guests`` the host of each of its regions: the place of its type in
-    ``order``, or -1, and its number. Of several the first in the order; hosts are before their
-    guests there, and no guests themselves."""
+    """The host of each region of each type among ``guests``: the place of the host's type in
+    ``order``, or -1, and its number. If there are several hosts, the first in the order. Hosts come
+    before their guests there, and are not guests themselves."""
     out: dict[str, tuple[NDArray[np.int8], NDArray[np.int64]]] = {}
     for guest in guests:
         kind = np.full(len(regions.ids[guest]), -1, dtype=np.int8)

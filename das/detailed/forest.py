@@ -61,7 +61,8 @@ class Above:
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """The lowest regions of a tree of which other trees say all there is (:class:`Above`)."""
+    """The lowest regions of a tree if only other trees have measurements of them
+    (:class:`Above`)."""
 
     measured: NDArray[np.bool_]
     node_size: NDArray[np.int8]

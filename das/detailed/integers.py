@@ -40,7 +40,8 @@ def nearest(values: Floats, total: Ints) -> Ints:
 
 
 def capped_integers(values: Floats, most: Ints, total: int) -> Ints:
-    """The same of one column, with none above ``most``, which has enough."""
+    """Whole numbers with the sum ``total`` for one column, none above ``most``. The sum of ``most``
+    must be at least ``total``."""
     low, high = float((values - most).min()) - 1, float(values.max()) + 1
     for _ in range(60):
         middle = (low + high) / 2

@@ -1,17 +1,17 @@
 r"""Tables that add up: least squares where the members of a family share the cells of a table, or
 several groups of a region.
 
-The *state* of a region is all cells of its tables, of one iteration or of several that belong
-together, with a mean and two matrices of covariance, working and true (:mod:`das.detailed.tree`):
-unknown x, known to be :math:`\mu` with C. What is observed, :math:`Ax = o` with an independent
-error of covariance O, gives by the rules of Kalman, in the form of Joseph for the true one,
+The *state* of a region, x, is all cells of its tables, for one iteration or for several that belong
+together. It has a mean :math:`\mu` and two covariance matrices, the working C and the true
+:math:`C_t` (:mod:`das.detailed.tree`). Let :math:`Ax = o` be observed with an independent error of
+covariance O. Kalman's rules, in Joseph's form for the true covariance, give
 
 .. math:: K = C A^\top (A C A^\top + O)^{-1}, \quad \mu + K(o - A\mu), \quad C - KAC, \quad (I - KA)\,C_t\,(I - KA)^\top + K O_t K^\top.
 
-A family observes :math:`A_p x_p = \sum_c A_c x_c` in its coarsest common cells, and a regional
-group that is the sum of detailed ones :math:`x_R = \sum_d x_d` with no error. The way down is that
-of Rauch, Tung and Striebel. Inverses are of Moore and Penrose, as some of these equations follow
-from others."""
+A family observes :math:`A_p x_p = \sum_c A_c x_c` in its coarsest common cells. A regional group
+that is the sum of detailed ones observes :math:`x_R = \sum_d x_d` without error. The downward pass
+is that of Rauch, Tung and Striebel. Inverses are those of Moore and Penrose, because some of these
+equations follow from others."""
 
 from __future__ import annotations
 
@@ -88,8 +88,9 @@ def exactly(rows: int) -> Belief:
 
 
 def shared(child: Belief, rows: Floats, sums: Belief, final: Belief) -> Belief:
-    """A child where the sum of the family's is ``final``, of which its ``rows`` are its own part;
-    ``sums`` is what the children said together (:func:`das.detailed.tree.shared`)."""
+    """A child, given that the sum of the family's children is ``final``. ``rows`` map the child's
+    cells into that sum. ``sums`` is the sum by the children's own measurements
+    (:func:`das.detailed.tree.shared`)."""
     back = _inverse(sums.work)
     kappa, alpha = child.work @ rows.T @ back, final.work @ back
     rest = np.eye(len(alpha)) - alpha

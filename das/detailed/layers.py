@@ -47,7 +47,8 @@ class LevelSource:
 
     @cached_property
     def v1(self) -> float:
-        """Of the first stage: infinite where it is not used (:mod:`das.detailed.combine`)."""
+        """The variance of the first stage; infinite if it is not used
+        (:mod:`das.detailed.combine`)."""
         draw = self.plan.measurement(FIRST)
         return max(draw.variance, 1e-12) if draw.mechanism.power == 2 else np.inf
 
@@ -83,7 +84,7 @@ class Layer:
         columns: NDArray[np.int32],
         rows: Ints | None = None,
     ) -> Layer:
-        """Of all ``regions`` that the ``sources`` tell of, or of some ``rows`` of them."""
+        """The layer of all ``regions`` of the ``sources``, or of some ``rows`` of them."""
         of, place = np.full(len(columns), -1, dtype=np.int8), np.zeros(len(columns), dtype=np.int64)
         for i, source in enumerate(sources):
             members = iterations.of(source.plan.at)
@@ -113,7 +114,7 @@ class Layer:
 
     @cached_property
     def size(self) -> NDArray[np.int8]:
-        """Of each group's own table."""
+        """The size of each group's own table."""
         out = np.full((len(self), len(self.columns)), NOT_THERE, dtype=np.int8)
         for source, here, group in self.parts():
             out[:, here] = source.measured.size[group]
@@ -121,7 +122,7 @@ class Layer:
 
     @cached_property
     def own(self) -> tuple[KnownTotals, NDArray[np.bool_]]:
-        """What both stages say of each total, and where a threshold matters."""
+        """The estimate of each total from both stages, and where a threshold matters."""
         shape = len(self), len(self.columns)
         out, matters = KnownTotals.nothing(shape), np.zeros(shape, dtype=bool)
         value, work, true = (x.copy() for x in (out.value, out.work, out.true))
@@ -137,7 +138,7 @@ class Layer:
 
     @cached_property
     def total(self) -> KnownTotals:
-        """The same with what is said of the regions' guests."""
+        """The estimates of totals, combined with those of the regions' guests."""
         out, _ = self.own
         value, work, true = (np.array(x) for x in (out.value, out.work, out.true))
         for guest, host, theirs in self.guests:
@@ -151,7 +152,7 @@ class Layer:
 
     @cached_property
     def node_size(self) -> NDArray[np.int8]:
-        """Of the largest table of the region, whichever its name."""
+        """The size of the largest table of each region, including its guests' tables."""
         out = self.size.copy()
         for guest, host, theirs in self.guests:
             out[host] = np.where(

@@ -1,23 +1,24 @@
-r"""What a record of a release by groups loses, exactly.
+r"""The exact privacy loss of a record in a release of the Detailed DHC.
 
-**What differs.** Add or remove a record that is in g groups of a level, :math:`g \le s`. Of a group
-with a total alone one draw differs by 1; of one with a table one of the first stage and, whatever
-size that finds, one cell of the second. The loss of the second stage is the same for every size and
-every answer of the first, so that adaptive composition has the law of independent draws: those of t
-groups with a total alone, and of g - t with a table.
+**What differs.** Add or remove a record that is in g groups of a level, :math:`g \le s`. In a group
+with only a total, one draw differs by 1. In a group with a table, one draw of the first stage
+differs and one cell of the second, for any size of the table. The loss of the second stage is the
+same for every size and every answer of the first. So adaptive composition has the distribution of
+independent draws: those of t groups with only a total, and of g - t with a table.
 
-**Which t there are.** A level that no total-only iteration is of has t = 0. Levels of the same
-iterations (nation and state) have the same t, since a person's iterations do not depend on the
-place. Else all t are composed: rho is the same for each, but of exact epsilon nobody has proved
-which is the largest. Let a be the most groups with a total alone that a person can be in, b the
-most of others, and :math:`n = \min(s, a + b)`. It is enough to compose t of :math:`\max(0, n - b)`
-to :math:`\min(n, a)`, and n - t. For a person is in :math:`t' \le a` of the ones and :math:`u \le
-b` of the others, :math:`t' + u \le n`; with :math:`t = \max(t', n - b)` there are as many of either
-kind at least, and draws that are left out are post-processing.
+**The possible t.** A level without any total-only iteration has t = 0. Levels with the same
+iterations (nation and state) have the same t, because a person's iterations do not depend on the
+place. Otherwise all t are composed. Rho is the same for each t, but nobody has proved which t has
+the largest exact epsilon. Let a be the most groups with only a total that a person can be in, b the
+most other groups, and :math:`n = \min(s, a + b)`. It is enough to compose t from :math:`\max(0, n -
+b)` to :math:`\min(n, a)`, with n - t. *Proof.* A person is in :math:`t' \le a` groups of the first
+kind and :math:`u \le b` of the second, with :math:`t' + u \le n`. With :math:`t = \max(t', n - b)`
+there are at least as many of either kind, and leaving draws out is post-processing. ∎
 
-**Replacing a record.** The loss is the largest where old and new share no group: the draws of both.
-In a group of both the first stage does not differ, and of the second two cells do or none, again
-draws left out. It holds for a record that moves from one run to another, too.
+**Replacing a record.** The loss is largest if the old and the new record share no group: the draws
+of both differ. In a shared group the first stage does not differ, and in the second stage two cells
+differ or none: again, draws are left out. The same holds for a record that moves from one run to
+another.
 
 Source: Haney et al. (2024), *SafeTab-P*, section 4.2 and theorem 2, for rho; the exact composition
 is that of :mod:`das.accounting`."""
@@ -34,7 +35,7 @@ from das.accounting import Composition, delta, epsilon, tight
 from das.model.adaptive import TABLES, TOTALS, LevelPlan, Parameters
 from das.model.mechanism import Mechanism
 
-#: How far an epsilon is raised, so that it holds for all compositions at a glance.
+#: How far an epsilon is raised, so that one test shows that it holds for another composition.
 RAISED = Fraction(1, 10**9)
 
 #: Levels of the same iterations.
@@ -44,10 +45,10 @@ _Drawn = Counter[tuple[Mechanism, Fraction]]
 
 @dataclass(frozen=True)
 class GroupLoss:
-    """What a change of one record costs. ``places`` are the runs that it is of, one if it is added
-    or removed, two if it is replaced; ``epsilon`` is an interval that holds the exact one at
-    ``delta`` of the worst of so many ``compositions``, and ``tight`` what follows from rho alone.
-    Of pure differential privacy all are the cost."""
+    """The cost of a change of one record. ``places`` are the runs of the record: one if it is added
+    or removed, two if it is replaced. ``epsilon`` is an interval that contains the exact epsilon at
+    ``delta`` of the worst composition, and ``compositions`` their number. ``tight`` follows from
+    rho alone. Under pure differential privacy both equal the cost."""
 
     places: tuple[str, ...]
     cost: Fraction
@@ -64,9 +65,9 @@ def loss(
     race_codes: int | None = None,
     ethnic: bool = True,
 ) -> GroupLoss:
-    """Of a record in one run, or replaced by one in the same or another. With ``race_codes``, of a
-    person of whom it is known that so many are written down and, unless ``ethnic``, that the
-    ethnicity is of no iteration: who is in fewer groups."""
+    """The loss of a record in one run, or of a record replaced by one in the same or another run.
+    ``race_codes`` is for a person who is known to have reported that many codes of race. Without
+    ``ethnic``, their ethnicity is known to be in no iteration. Such persons are in fewer groups."""
     cost = sum((_cost(parameters, run, race_codes, ethnic) for run in places), Fraction(0))
     if parameters.mechanism.pure:
         return GroupLoss(tuple(places), cost, at, (float(cost),) * 2, float(cost), 1)
@@ -75,8 +76,9 @@ def loss(
 
 
 def losses(parameters: Parameters, at: Fraction) -> tuple[GroupLoss, ...]:
-    """For each run of a record that is added or removed, and of one that is replaced; and of one
-    that moves from run to run, unless that is no more than a replacement in one of them."""
+    """The losses of a record that is added or removed, and of one that is replaced, for each run.
+    Also of a record that moves from run to run, unless a replacement in one of them costs as
+    much."""
     places = [(run,) * times for run in parameters.runs for times in (1, 2)]
     if len(parameters.runs) == 2 and not any(
         is_contained(parameters, *runs) for runs in (parameters.runs, parameters.runs[::-1])
@@ -91,16 +93,16 @@ def compositions(
     race_codes: int | None = None,
     ethnic: bool = True,
 ) -> tuple[Composition, ...]:
-    """Every set of draws that differ, see the module; each once."""
+    """Every possible set of draws that differ (see the module), each once."""
     choices = [list(part) for run in places for part in _parts(parameters, run, race_codes, ethnic)]
     sums = (sum(chosen, Counter()) for chosen in product(*choices))
     return tuple(dict.fromkeys(Composition.differing(tuple(drawn.items())) for drawn in sums))
 
 
 def worst(every: Sequence[Composition], at: Fraction) -> tuple[float, float]:
-    """An interval that holds the largest epsilon. Of all but the first it is shown that their delta
-    is no more at an epsilon that is a little larger; where it is, the epsilon of that one is
-    found."""
+    """An interval that contains the largest epsilon. It computes the epsilon of the first
+    composition. For each other, it tests whether delta is small enough at a slightly larger
+    epsilon; if not, it computes that epsilon, too."""
     low, high = epsilon(every[0], at)
     for other in every[1:]:
         if not Fraction(delta(other, Fraction(high) + RAISED)[1]) <= at:
@@ -110,8 +112,8 @@ def worst(every: Sequence[Composition], at: Fraction) -> tuple[float, float]:
 
 
 def is_contained(parameters: Parameters, small: str, large: str) -> bool:
-    """Whether each draw of one run is one of the other, too, level by level: then a record loses no
-    more in it.
+    """Whether each draw of one run is also a draw of the other, level by level. Then a record in
+    the first does not lose more.
     """
     mine, other = (by_iterations(parameters, run) for run in (small, large))
     return all(

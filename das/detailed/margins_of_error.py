@@ -1,11 +1,11 @@
-r"""How wide an interval is whose error is mostly one draw of whole numbers.
+r"""The width of an interval if the error is mostly one draw of whole numbers.
 
-One draw of noise of :math:`\sigma = 1.45` is within 2 with probability 92 %, and within 3 with 98
-%: no interval about it holds 95 %. An estimate has the error :math:`c\,(e + \rho Z)`, of one such
-draw e that it leans on and of everything else, which is many draws and normal: :math:`c\,H(\rho)`
-is the least that holds 95 %, with H by sums over e, once for each kind of noise. At :math:`\rho =
-0` that is the margin of the draw, and where others blur it (half a person is enough) it is 1.96
-standard errors."""
+One draw of noise with :math:`\sigma = 1.45` is within 2 with probability 92 %, and within 3 with 98
+%: no interval around it has exactly 95 %. An estimate has the error :math:`c\,(e + \rho Z)`. Here e
+is one such draw, with the most weight. Everything else is many draws, and normal. The least margin
+with 95 % is :math:`c\,H(\rho)`, with H computed by sums over e, once for each kind of noise. At
+:math:`\rho = 0` it is the margin of the draw. Where other draws blur it (half a person is enough),
+it is 1.96 standard errors."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ CHANCE = 0.95
 
 
 def half_widths(noise: QueryNoise, error: ArrayLike, lean: ArrayLike) -> Floats:
-    """Of estimates with the standard ``error`` in which one draw of ``noise`` has the coefficient
-    ``lean``.
+    """The margins of estimates with the standard ``error``, in which one draw of ``noise`` has the
+    coefficient ``lean``.
     """
     error, lean = np.asarray(error, dtype=np.float64), np.asarray(lean, dtype=np.float64)
     if noise.variance > WIDE:

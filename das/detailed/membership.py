@@ -1,20 +1,20 @@
-r"""What a release by groups tells an intruder of one person: whether they are in it, and how large
-a group was.
+r"""What a release of the Detailed DHC reveals to an intruder: whether one person was counted, and
+how large a group was.
 
-*Membership.* The intruder knows all other records, the person's codes and place, and asks whether
-the person was counted; which is the test of two neighbours. Of all tests with false alarms in a
-share :math:`\alpha` of cases the best finds the person in :math:`1 - f(\alpha)`, f the trade-off
-function of what differs (:func:`das.accounting.tradeoff`): the exact one of all levels and both
-stages together, for the intruder sees all of them, and the size of a table tells what the first
-stage does. At even odds the best guess is right with probability :math:`\tfrac12(1 + \delta(0))`.
-Somebody who is known to have written down one code of race is in two groups of a level, and is
-found less often.
+*Membership.* The intruder knows all other records, the person's codes and their place, and asks
+whether the person was counted. This is a test between two neighbors. Let a test have false alarms
+in a share :math:`\alpha` of cases. The best such test finds the person in :math:`1 - f(\alpha)` of
+cases, where f is the trade-off function of the draws that differ (:func:`das.accounting.tradeoff`).
+It is the exact function for all levels and both stages together, because the intruder sees all of
+them. The size of a table reveals nothing beyond the first stage. At even odds the best guess is
+right with probability :math:`\tfrac12(1 + \delta(0))`. A person who is known to have reported one
+code of race is in two groups of a level, and is found less often.
 
-*Sizes.* The size of a table, or that a total is not published, is published too. It follows from
-noisy counts, which are published as well here; a reader of tables alone learns from it that the
-group has few, or many. The numbers n that a reader cannot exclude at a level of 5 % are those of
-which what was seen has a probability of more than that: an exact confidence interval, as larger
-groups have larger tables."""
+*Sizes.* The size of a table is public, too, and so is the fact that a total is not published. It
+follows from noisy counts, which are also published here. A reader of only the tables learns from it
+that the group has few people, or many. A reader cannot exclude a number n at a level of 5 % if,
+with n people, the observed outcome has a probability above 5 %. These n are an exact confidence
+interval, because larger groups have larger tables."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ from das.detailed.planning import published, sizes
 from das.errors import UserError
 from das.model.adaptive import LevelPlan, Parameters
 
-#: How often an intruder may be wrong who names somebody that was not counted.
+#: Rates of false alarms: how often an intruder names somebody who was not counted.
 ALARMS = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 20))
 EXCLUDED = 0.05
 
 
 @dataclass(frozen=True)
 class Membership:
-    """Of a person with so many codes of race (``None``: as many as are read), and an ``ethnic``
-    group or none: how often the best guess at even odds is ``right``, and by rate of false alarms
-    the share of such persons that is ``found``; upper ends of intervals."""
+    """What an intruder can find out about a person with ``race_codes`` codes of race (``None``: as
+    many as are read), and with or without an ``ethnic`` group. ``right``: how often the best guess
+    at even odds is right. ``found``: the share of such persons that is found, by rate of false
+    alarms. All are upper ends of intervals."""
 
     run: str
     race_codes: int | None
@@ -54,8 +55,8 @@ def membership(
     ethnic: bool = True,
     alarms: Sequence[Fraction] = ALARMS,
 ) -> Membership:
-    """Raises :class:`UserError` for pure differential privacy, of whose noise no exact test is
-    worked out here.
+    """Raises :class:`UserError` for pure differential privacy, because the exact test is not worked
+    out here for its noise.
     """
     if parameters.mechanism.pure:
         raise UserError(
@@ -74,8 +75,8 @@ def membership(
 
 @dataclass(frozen=True)
 class DisclosureBySize:
-    """What is ``seen`` of a group at a level, and the numbers of people, ``least`` to ``most``,
-    that it does not exclude; no most where it excludes none."""
+    """What is ``seen`` of a group at a level, and the numbers of people that it does not exclude:
+    ``least`` to ``most``, or without a ``most`` if it excludes no large number."""
 
     level: str
     seen: str
@@ -84,7 +85,7 @@ class DisclosureBySize:
 
 
 def disclosures(plan: LevelPlan, chance: Fraction) -> tuple[DisclosureBySize, ...]:
-    """Of each size of table, and of a total that is not published."""
+    """The disclosure by each size of table, and by a total that is not published."""
     if not plan.first:
         return ()
     out, last, ends = [], len(plan.thresholds), [0, *plan.thresholds]
@@ -122,7 +123,8 @@ def _reaches(plan: LevelPlan, size: int, people: int) -> float:
 
 
 def _first(chance: Callable[[int], float], least: float, start: int) -> int:
-    """The smallest n from ``start`` on of which a chance that grows with n is ``least`` or more."""
+    """The smallest n, from ``start`` on, with a chance of at least ``least``; the chance grows with
+    n."""
     if chance(start) >= least:
         return start
     low, step = start, 1

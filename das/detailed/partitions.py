@@ -25,7 +25,8 @@ class Sum:
 
 
 def sums(iterations: Iterations) -> tuple[Sum, ...]:
-    """Of detailed groups that are measured everywhere, or else of all."""
+    """The sums of detailed groups that are measured everywhere. If these do not cover a regional
+    group, the sums of all that are not ``coarse_only``."""
     ethnic = iterations.kind == Kind.ETHNICITY
     detailed = np.flatnonzero((iterations.level == 2) & ethnic)
     out = []
@@ -39,7 +40,7 @@ def sums(iterations: Iterations) -> tuple[Sum, ...]:
 
 
 def bundles(every: Sequence[Sum]) -> list[list[int]]:
-    """The iterations of sums that have some in common, together."""
+    """The iterations of sums, bundled where sums have iterations in common."""
     out: list[set[int]] = []
     for one in every:
         found = {one.whole, *one.parts}
@@ -51,8 +52,8 @@ def bundles(every: Sequence[Sum]) -> list[list[int]]:
 
 
 def _cover(iterations: Iterations, whole: int, among: NDArray[np.int64]) -> tuple[int, ...]:
-    """Those whose codes lie in those of the whole, if each of its codes is in one of them; else
-    none.
+    """The iterations whose codes all belong to the whole, if each code of the whole is in exactly
+    one of them; otherwise none.
     """
     wanted = _codes(iterations, whole)
     inside = [i for i in among.tolist() if (codes := _codes(iterations, i)) and codes <= wanted]

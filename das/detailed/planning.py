@@ -1,24 +1,25 @@
-r"""What noise means for groups of a size, and what budgets and thresholds a target asks for.
+r"""What noise means for groups of a given size, and the budgets and thresholds that a target needs.
 
-*Margins.* The cells of a table are kept within m with probability c by a level whose budget is
+*Margins.* A level keeps the cells of a table within m with probability c if its budget is
 
 .. math:: r = \frac{s}{1 - \gamma}\, r^*(m, c),
 
-:math:`r^*` the least cost of one draw that does (:func:`das.accounting.planning.least_cost`), on
-the exact distribution. The convention of the paper is :math:`r^* = z^2/2m^2`, z = 1.96 (section
-6.1), and back :math:`m = \lfloor z\sigma \rfloor`. Corollary 2 is right that the first keeps its
-margin (to m of some 2,600: it has 1.92 in the place of 1.9208); the second is not, for the tail
-bound that it rests on holds at whole numbers: :math:`\lfloor 10.99 \rfloor = 10` holds 93.9 %.
+with :math:`r^*` the least cost of one draw that does, on the exact distribution
+(:func:`das.accounting.planning.least_cost`). The convention of the paper is :math:`r^* = z^2/2m^2`,
+z = 1.96 (section 6.1), and conversely :math:`m = \lfloor z\sigma \rfloor`. By corollary 2 both keep
+the margin. For the first this is right (up to an m of some 2,600, as it has 1.92 instead of
+1.9208). For the second it is not, because the tail bound behind it holds at whole numbers:
+:math:`\lfloor 10.99 \rfloor = 10` has 93.9 %.
 
-*Sizes.* A table of k cells of a group of n has a mean relative L1 error of :math:`k\,E|X|/n`: that
+*Sizes.* A table of k cells for a group of n has a mean relative L1 error of :math:`k\,E|X|/n`. It
 is below :math:`\tau` from :math:`n = k\,E|X|/\tau` on. The spreadsheet of the paper, SafeTEx,
-turned targets into thresholds (section 6.3); its formulas are not published, and this one is the
-plainest.
+turned targets into thresholds (section 6.3). Its formulas are not published; this one is the
+simplest.
 
-*Publication.* A group below states whose total is all there is is published where that is larger
-than T, the smallest x with :math:`P[X \le x] \ge p`: of n people, with probability :math:`P[X > T -
-n]`, and then with a mean error of :math:`E[X \mid X > T - n]` (equations 12 and 13; the latter is
-evaluated on the normal distribution there, on the discrete one here).
+*Publication.* Below states, a group with only a total is published if that total is larger than T,
+the smallest x with :math:`P[X \le x] \ge p`. A group of n is published with probability :math:`P[X
+> T - n]`, and then has a mean error of :math:`E[X \mid X > T - n]` (equations 12 and 13). The paper
+evaluates the latter on the normal distribution; here it is evaluated on the discrete one.
 
 Source: Haney et al. (2024), *SafeTab-P*, sections 5.3.2, 6.1 and 6.3.
 """
@@ -99,9 +100,9 @@ def thresholds(plan: LevelPlan, error: float) -> tuple[int, ...]:
 
 
 def sizes(plan: LevelPlan, people: int) -> NDArray[np.float64]:
-    """The probability of each size of the table of a group of so many ``people``: ``(sizes,)``,
-    which sums to 1. Where there is no first stage, ``people`` is what was published of the group
-    before, and nothing is by chance."""
+    """The probability of each table size for a group of ``people`` people: ``(sizes,)``, which sums
+    to 1. Without a first stage, ``people`` is the group's earlier published total, and the size is
+    certain."""
     if not plan.first:
         return np.eye(len(plan.thresholds) + 1)[int(plan.size(np.array([people]))[0])]
     tails = Tails.of(plan.measurement(FIRST))
@@ -121,15 +122,16 @@ def suppression(plan: LevelPlan, chance: Fraction) -> int | None:
 
 
 def published(plan: LevelPlan, chance: Fraction, people: int) -> float:
-    """The probability that a group of so many ``people`` is published, where its total is all that
-    is measured in the second stage.
+    """The probability that a group of ``people`` people is published, if the second stage measures
+    only its total.
     """
     least = suppression(plan, chance)
     return 1.0 if least is None else Tails.of(cells_of(plan)).above(least - people)
 
 
 def published_at_all(plan: LevelPlan, chance: Fraction, people: int) -> float:
-    """The same of a group that may have a table: noise of the two stages is independent."""
+    """The probability that a group is published, if it can have a table. The noise of the two
+    stages is independent."""
     without = float(sizes(plan, people)[0])
     return 1 - without + without * published(plan, chance, people)
 
@@ -163,9 +165,10 @@ class StageNoise:
 
 @dataclass(frozen=True)
 class TableSize:
-    """A table of ``cells`` that a group has from ``threshold`` people on: its mean relative L1
-    ``error`` there, the probability that a group exactly there has it, and the number of people
-    from which one has it with the probability asked for."""
+    """A table of ``cells`` cells, for groups from ``threshold`` people on. ``error``: its mean
+    relative L1 error at the threshold. ``chance``: the probability that a group at the threshold
+    has it. ``surely``: the number of people from which a group has it with the requested
+    probability."""
 
     cells: int
     threshold: int
@@ -215,7 +218,7 @@ def _tables(plan: LevelPlan, coverage: float) -> list[TableSize]:
 def outlooks(
     parameters: Parameters, run: str, coverage: float = COVERAGE
 ) -> tuple[LevelOutlook, ...]:
-    """Of every level of a run, for each table."""
+    """The planning rows of every level of a run, for each table."""
     return tuple(
         LevelOutlook.of(plan, parameters.chance, coverage) for plan in parameters.plans(run)
     )
@@ -227,9 +230,9 @@ def planned(
     coverage: float = COVERAGE,
     error: Fraction | None = None,
 ) -> Parameters:
-    """The same with the least budgets whose cells are within ``margins``, of every table of these
-    levels; the others stay. With ``error``, the thresholds of all levels are those from which each
-    table has no larger a mean relative one.
+    """The parameters with the least budgets that keep the cells of every table of these levels
+    within ``margins``. Other budgets stay. With ``error``, the thresholds of all levels are those
+    from which each table has at most this mean relative error.
 
     Raises :class:`SpecError` for a level that has no thresholds, or a margin below 0.
     """

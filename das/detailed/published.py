@@ -52,8 +52,8 @@ def estimates(
     host: Ints | None = None,
     own: Ints | None = None,
 ) -> Iterator[Estimates]:
-    """Of a layer of the tree, or of guests of it: ``host`` are the rows there of the regions
-    ``own`` here.
+    """The estimates of a layer of the tree, or of its guests. ``host`` has the rows in the tree of
+    the regions ``own`` of the layer.
     """
     own = np.arange(len(layer)) if own is None else own
     host = own if host is None else host

@@ -1,9 +1,9 @@
-r"""How often noise is how large: sums of its probabilities, not of a density that is near them.
+r"""Tail probabilities of noise: sums of the exact probabilities, not of a density near them.
 
-The noise of an answer that costs r has :math:`P[X = x] \propto e^{-r|x|^k}`, of whatever mechanism,
-and is symmetric: all follows from :math:`P[X > x]` at :math:`x \ge 0`, summed from the far end, so
-that small tails are as exact as large ones, to some 1e-13 of themselves. What is left out is below
-1e-300."""
+For any mechanism, the noise of an answer that costs r has :math:`P[X = x] \propto e^{-r|x|^k}` and
+is symmetric. So everything follows from :math:`P[X > x]` at :math:`x \ge 0`. Summing from the far
+end makes small tails as exact as large ones, with a relative error of some 1e-13. The terms left
+out are below 1e-300."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ SMALLEST, MOST = 700.0, 1 << 23
 
 @dataclass(frozen=True, eq=False)
 class Tails(Frozen):
-    """``beyond[x]`` is P[X > x], and ``moment[x]`` the sum of k P[X = k] over k > x, both for x
-    from 0 to where there is nothing beyond."""
+    """The tails of one kind of noise: ``beyond[x]`` is P[X > x], and ``moment[x]`` the sum of k
+    P[X = k] over k > x. Both run from x = 0 to where nothing is left."""
 
     beyond: NDArray[np.float64]
     moment: NDArray[np.float64]
 
     @staticmethod
     def of(noise: QueryNoise) -> Tails:
-        """Of the noise of one answer. Raises :class:`SpecError` for noise so wide that a plan with
-        it means nothing.
+        """The tails of the noise of one answer. Raises :class:`SpecError` for noise so wide that a
+        plan with it is meaningless.
         """
         return _tails(noise.mechanism, noise.parameter)
 
     def above(self, x: int) -> float:
-        """P[X > x], of any whole number.
+        """P[X > x], for any whole number x.
 
         >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
         >>> noise = Tails.of(QueryNoise("", "", DISCRETE_GAUSSIAN, Fraction(625)))

@@ -1,20 +1,21 @@
 r"""Counts that add up, region by region: least squares over a tree, up and down.
 
-A parent is the sum of its children, of each iteration by itself. Independent estimates that are
-unbiased go up and down the tree once (Kalman, Rauch, Tung and Striebel), one number for each region
-and iteration:
+A parent is the sum of its children, for each iteration by itself. Independent unbiased estimates go
+up and down the tree once (Kalman, Rauch, Tung and Striebel), with one number for each region and
+iteration:
 
-*up*, :math:`u = \alpha\,\sum_c u_c + (1-\alpha)\,y` of a parent that was itself measured as y, by
-the inverse of variances; *down*, :math:`\hat x_c = u_c + \kappa_c(\hat x - \sum_c u_c)`,
+*up*, :math:`u = \alpha\,\sum_c u_c + (1-\alpha)\,y` for a parent that was itself measured as y,
+weighted by inverse variances; *down*, :math:`\hat x_c = u_c + \kappa_c(\hat x - \sum_c u_c)`,
 :math:`\kappa_c = p_c / \sum_c p_c`. So children add up to their parent.
 
-Weights are those of *working* variances, which are functions of what is public before any noise is
-looked at, the sizes of tables: with weights that follow the noise, estimates were not unbiased.
-Beside them goes the *true* variance of the same weighted sum (the two differ near thresholds alone,
-:mod:`das.detailed.combine`). It is exact: what meets is independent.
+Weights come from *working* variances. These are functions of the sizes of tables, which are public
+before any noise is used; with weights that depend on the noise, estimates would be biased. The
+*true* variance of the same weighted sum is computed, too (:mod:`das.detailed.combine`). The two
+differ only near thresholds. The true variance is exact, because the combined estimates are
+independent.
 
-All this is of arrays ``(regions, iterations)``. :mod:`das.detailed.joint` does the same where the
-regions of a family share more than a total."""
+All arrays are ``(regions, iterations)``. :mod:`das.detailed.joint` does the same where the regions
+of a family share more than a total."""
 
 from __future__ import annotations
 
@@ -76,8 +77,8 @@ def added(children: KnownTotals, parent: NDArray[np.int64], parents: int) -> Kno
 def shared(
     children: KnownTotals, sums: KnownTotals, final: KnownTotals, parent: NDArray[np.int64]
 ) -> KnownTotals:
-    """What children are, of whom their own subtrees say ``children``, where their parents are
-    ``final``.
+    """The final estimates of children, given the estimates ``children`` from their own subtrees and
+    the ``final`` estimates of their parents.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.where(sums.work > 0, 1 / sums.work, 0.0)

@@ -18,8 +18,8 @@ Ints = NDArray[np.int64]
 
 @dataclass(eq=False)
 class Wholes:
-    """Of each layer the ``totals`` ``(regions, columns)``, and by layer, region and column the
-    cells of the node's ``tables``.
+    """For each layer, the ``totals`` ``(regions, columns)``. By layer, region and column, the cells
+    of the node's ``tables``.
     """
 
     totals: list[Ints] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Wholes:
 
 
 def wholes(forest: Forest, top: Wholes | None = None) -> Wholes:
-    """``top`` is what the roots were given in the tree above."""
+    """The whole numbers of a forest. ``top`` has those of the roots, from the tree above."""
     out = Wholes()
     first = (
         np.maximum(np.rint(np.nan_to_num(forest.final[0].value)), 0).astype(np.int64)

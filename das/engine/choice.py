@@ -1,4 +1,4 @@
-"""Who performs the tasks of a run, as a person asks for it."""
+"""The user's choice of an engine, which performs the tasks of a run."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ def cores() -> int:
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """An engine and what it needs: ``workers`` are processes of this machine, ``scheduler`` is the
-    address of Dask's, ``tls`` a folder with the files ``TLS``; ``wait``: a run with ``array`` stays
-    until others have done its tasks; ``size``: the most lowest units of a partition of several
-    subtrees; ``automatic``: nobody asked for the ``workers``, so a small run has one.
+    """An engine and its options. ``workers``: the number of processes on this machine.
+    ``scheduler``: the address of Dask's scheduler. ``tls``: a folder with the files ``TLS``.
+    ``wait``: a run with ``array`` waits until others have done its tasks. ``size``: the most lowest
+    units of a partition of several subtrees. ``automatic``: the user did not choose ``workers``, so
+    a small run has one.
 
     Raises:
-        UserError: options that do not go together, or an address that would carry code and paths in
-            the clear.
+        UserError: options that do not go together, or an address that would carry code and paths
+            unencrypted.
     """
 
     name: str = LOCAL
@@ -83,14 +84,15 @@ class EngineChoice:
 
     @property
     def open_to_users(self) -> bool:
-        """Whether every user of this machine can run code where the truth is: its scheduler asks
-        nobody who they are.
+        """Whether every user of this machine can run code with access to the truth, because the
+        scheduler does not identify its users.
         """
         return self.name == DASK and self.tls is None
 
     def _check_address(self) -> None:
-        """Whoever can speak to a scheduler can run code as its workers, who see the truth: so both
-        sides show certificates, but where nobody else can reach it."""
+        """Check the address of the scheduler. Anyone who can connect to a scheduler can run code as
+        its workers, which see the truth. So both sides must show certificates, except where nobody
+        else can reach the scheduler."""
         if self.scheduler is None:
             raise UserError(
                 "an address is missing",
@@ -133,8 +135,8 @@ class EngineChoice:
 
 
 def _check_certificates(folder: Path) -> None:
-    """All are there, and the key is its owner's alone: who has it can run code where the truth
-    is.
+    """Check that all files exist, and that only their owner can read the key. Anyone who has the
+    key can run code with access to the truth.
     """
     for name in TLS:
         if not (folder / name).is_file():
@@ -153,8 +155,8 @@ def _check_certificates(folder: Path) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether it is this machine, by its name or number alone: no name is looked up, for another
-    may answer.
+    """Whether a host is this machine, judged only by its name or number. No name is looked up,
+    because another machine could answer.
 
     >>> [
     ...     is_loopback(h)

@@ -1,10 +1,10 @@
 """Tasks on a cluster of Dask: an extra, ``pip install 'topdown-das[dask]'``.
 
-What goes over the wire is a task (paths and names) and an answer (paths, digests, counts), over TLS
-with certificates on both sides. Tasks that see the truth run only on workers that were started with
-the resource ``das-confidential``; these are started anew before anything else is done on them. Dask
-does a task again whose worker died, also one that had ended if its answer had not been fetched:
-that is harmless, and an answer is let go as soon as it is here."""
+Only tasks (paths and names) and answers (paths, digests, counts) go over the network, by TLS with
+certificates on both sides. Tasks that see the truth run only on workers that were started with the
+resource ``das-confidential``. These workers are restarted before they do anything else. If a worker
+dies, Dask repeats its task, and even a finished task if its answer had not been fetched. That is
+harmless, and answers are released as soon as they arrive."""
 
 from __future__ import annotations
 
@@ -167,9 +167,8 @@ class DaskEngine:
         )
 
     def _room(self, confidential: bool, without: float) -> int:
-        """How many tasks can be at work at once. No more are given out, for Dask blames the death
-        of a worker on all that it was to do. ``without`` is for how many seconds there was
-        nobody."""
+        """How many tasks can run at once. No more are sent, because Dask blames the death of a
+        worker on all its waiting tasks. ``without``: for how many seconds there was no worker."""
         workers = self._workers().values()
         room = int(
             sum(w["resources"].get(RESOURCE, 0) if confidential else w["nthreads"] for w in workers)
@@ -188,7 +187,7 @@ class DaskEngine:
         return room
 
     def _workers(self) -> Mapping[str, Mapping[str, Any]]:
-        """All that the scheduler knows, by their address."""
+        """All workers that the scheduler knows, by address."""
         try:
             found: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info(n_workers=-1)[
                 "workers"
@@ -203,7 +202,7 @@ class DaskEngine:
             raise self._gone() from None
 
     def _result(self, future: Any, task: Task, confidential: bool) -> Answer | Fault | None:
-        """What came of a task; ``None`` where all workers died that had it."""
+        """The result of a task; ``None`` if every worker that had it died."""
         try:
             found: Answer | Fault = future.result()
             return found
@@ -227,7 +226,7 @@ class DaskEngine:
         )
 
     def _cleanse(self) -> None:
-        """Workers that have had the truth in their memory have begun anew, without it, when this
+        """Restart the workers that had the truth in their memory, so that none has it when this
         returns.
         """
         if self._stained:
@@ -271,7 +270,7 @@ def _security(tls: Path | None) -> Any:
 
 @cache
 def versions() -> dict[str, str]:
-    """What has to be the same here and there, for one result."""
+    """The versions that client and workers must have in common, so that results are the same."""
     return {"das": __version__, "python": platform.python_version()} | {
         name: version(name) for name in LIBRARIES
     }
@@ -286,8 +285,8 @@ def _begin() -> None:
 
 class Call:
     """A call of :func:`perform` that happens where it is unpickled: within a task. So the scheduler
-    needs nothing of ours, and a worker that has not what it takes says so, where a task that it
-    cannot unpickle would end it."""
+    needs none of our code. A worker that lacks our code reports it, while a task that it cannot
+    unpickle would end the worker."""
 
     def __init__(
         self, work: Work, task: Task, confidential: bool, expected: Mapping[str, str]
@@ -301,7 +300,7 @@ class Call:
 def perform(
     work: Work, task: Task, confidential: bool, expected: Mapping[str, str]
 ) -> Answer | Fault:
-    """In a worker: the task, or why this worker cannot do it."""
+    """In a worker: perform the task, or say why this worker cannot do it."""
     here = platform.node()
     if differs := [
         f"{k} {v} (not {expected[k]})" for k, v in versions().items() if v != expected[k]

@@ -1,4 +1,4 @@
-"""What a person sees of a long piece of work: bars in a terminal, lines where there is none."""
+"""Shows the progress of long work: bars in a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _PaceColumn(ProgressColumn):
 
 
 class Live:
-    """A line for each stage, on stderr; where that is no terminal, what takes long in lines; silent
+    """A line for each stage, on stderr. If stderr is not a terminal, lines for long stages. Silent
     when quiet.
     """
 
@@ -88,9 +88,9 @@ class Live:
 
 
 class Lines:
-    """A line for each stage as it ends, on stderr, and one a minute while it goes on: where there
-    is no terminal, as in a notebook or a log. Not of stages that end within a minute if these are
-    not asked for (``short``)."""
+    """A line for each stage as it ends, on stderr, and one a minute while it runs. For use without
+    a terminal, as in a notebook or a log. Stages shorter than a minute are shown only with
+    ``short``."""
 
     def __init__(self, short: bool = True) -> None:
         self._short = short
@@ -127,7 +127,7 @@ class Lines:
             self._said = now
 
     def finish(self) -> None:
-        """The stage has ended."""
+        """End the stage."""
         if self._stage is not None:
             took = perf_counter() - self._began
             if self._short or took >= EVERY:
@@ -139,15 +139,15 @@ class Lines:
 
 
 def in_notebook() -> bool:
-    """Whether a kernel of Jupyter runs this program: a person looks on."""
+    """Whether a Jupyter kernel runs this program, so that a person is watching."""
     kernel = sys.modules.get("ipykernel.zmqshell")
     shell = kernel and kernel.ZMQInteractiveShell
     return bool(shell and shell.initialized())
 
 
 def display(progress: bool | Progress | None) -> AbstractContextManager[Progress]:
-    """What a caller from Python asks for: nothing, the display that fits where it is, or one of its
-    own; a display in a notebook and nothing elsewhere, where it says nothing (``None``).
+    """The progress display for a caller from Python: none, the one that fits the environment, or
+    the caller's own. ``None`` means a display in a notebook and none elsewhere.
     """
     if progress is None:
         progress = in_notebook()

@@ -1,4 +1,4 @@
-"""Work in this process, or in processes of their own on this machine."""
+"""Work in this process, or in separate processes on this machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class InProcess(Executor):
 
 @contextmanager
 def executor(workers: int) -> Iterator[Executor]:
-    """This process for one worker, else processes of their own (:mod:`das.engine.workers`)."""
+    """This process for one worker, otherwise separate processes (:mod:`das.engine.workers`)."""
     if workers <= 1:
         _load_what_work_needs()
         yield InProcess()
@@ -54,8 +54,8 @@ def executor(workers: int) -> Iterator[Executor]:
 
 
 def _load_what_work_needs() -> None:
-    """A module imports SciPy when it is imported itself: where none of it is loaded, nothing done
-    here will have its threads.
+    """Load SciPy, if the work needs it, before its threads are limited. Modules that need it import
+    it at the top, so if it is not loaded, nothing here will use its threads.
     """
     if "scipy" in sys.modules:
         load()
@@ -76,9 +76,8 @@ def in_order(
 
 
 class LocalEngine:
-    """Tasks in this process for one worker, else in processes of their own. These are of one call
-    of :meth:`answers`: they begin with it and are gone at its end, and what they had in their
-    memory with them."""
+    """Tasks in this process for one worker, otherwise in separate processes. These exist for one
+    call of :meth:`answers`. They end with it, and so does everything in their memory."""
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
@@ -116,8 +115,8 @@ class LocalEngine:
     def _spread(
         self, work: Work, waiting: deque[Task], confidential: bool
     ) -> Iterator[tuple[Task, Answer]]:
-        """A worker slot has one task at a time, so that it is known which was lost with a worker,
-        and no other is."""
+        """Perform the waiting tasks, one at a time in each worker slot. So a lost worker loses
+        exactly one task, and it is known which."""
         idle: list[WorkerSlot] = []
         under_way: dict[Future[Answer | Fault], tuple[Task, WorkerSlot]] = {}
         losses: Counter[Task] = Counter()
@@ -146,8 +145,8 @@ class LocalEngine:
                 yield task, answer_of(task, found)
 
     def _slot(self) -> WorkerSlot:
-        """The first one proves that processes can be started at all; later ones can be killed while
-        they begin, as any.
+        """A new worker slot. The first one proves that processes can be started at all. Later ones
+        can be killed while they begin, as any process can.
         """
         slot = WorkerSlot()
         if not self._proven:
@@ -161,6 +160,6 @@ class LocalEngine:
         return slot.lost()
 
     def _leave(self) -> None:
-        """End all processes, also those that are at work."""
+        """End all processes, even those that are working."""
         while self._slots:
             self._slots.pop().leave()

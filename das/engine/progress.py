@@ -1,4 +1,4 @@
-"""What a long piece of work says while it goes on."""
+"""How long work reports its progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 class Progress(Protocol):
     def stage(self, name: str, total: int | None) -> None:
-        """A new stage begins; ``total`` units of work, or unknown."""
+        """Begin a new stage with ``total`` units of work, or an unknown number."""
         ...
 
     def advance(self, n: int = 1) -> None: ...
@@ -47,7 +47,7 @@ class Pace:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the end, if it goes on so."""
+        """Seconds until the end, at the present rate."""
         return (
             None
             if self.total is None or self.rate is None
@@ -67,7 +67,7 @@ class Pace:
 
 
 def duration(seconds: float) -> str:
-    """Two digits are enough to wait by.
+    """A duration in words. Two digits are enough for somebody who waits.
 
     >>> [duration(s) for s in (0.4, 89, 91, 5400, 7260, 200_000)]
     ['0 s', '89 s', '2 min', '1 h 30 min', '2 h 01 min', '56 h']

@@ -1,9 +1,9 @@
 """The process that workers are forked from, on Linux.
 
-It is started from nothing, loads the modules that are loaded here, and does nothing else but fork.
-Of it a worker gets code alone, in milliseconds instead of a second: no data, and no generator of
-random numbers, for none of ours is kept in a module. The server is that of :mod:`multiprocessing`,
-and ends with this process."""
+It starts as a fresh process, loads the modules that are loaded here, and then only forks. Workers
+forked from it inherit only loaded code, and start in milliseconds instead of a second. They inherit
+no data and no random state, because no module of ours keeps a random generator. The server is that
+of :mod:`multiprocessing`, and ends with this process."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def ensure_running() -> None:
-    """Start the server of this process unless it runs. It finds modules where this process does,
-    and nowhere else; and its linear algebra has no threads, for of these a fork has none. One of
-    pyarrow's allocator, jemalloc, is there, which provides for forks."""
+    """Start the server of this process unless it runs. It finds modules only where this process
+    does. Its linear algebra has no threads, because a fork does not inherit them. It has one thread
+    of pyarrow's allocator, jemalloc, which handles forks."""
     assert sys.platform == "linux"
     ours = sorted(
         name for name in sys.modules if name.startswith("das.") and not name.startswith("das.cli")
@@ -50,9 +50,9 @@ def ensure_running() -> None:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """What is started within ignores Ctrl-C from its first instruction, for that is the parent's to
-    answer. Left to itself, the server would ignore it only after it has loaded all modules, and
-    print where it stood."""
+    """Processes started within this block ignore Ctrl-C from their first instruction, because the
+    parent handles it. By itself, the server would ignore it only after loading all modules, and
+    would print a traceback."""
     if (
         threading.current_thread() is not threading.main_thread()
     ):  # no other thread may set what a signal does
@@ -66,14 +66,15 @@ def _deaf() -> Iterator[None]:
 
 
 def end_with_it() -> None:
-    """In a worker: be killed with the server, which alone can tell the parent that a worker has
-    ended: one that is taken for lost must not write any more."""
+    """In a worker: be killed when the server ends. Only the server can tell the parent that a
+    worker has ended, and a worker that counts as lost must not write any more."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def put(environment: Mapping[str, str]) -> None:
-    """Make it that of this process: a worker's is its parent's of now, not the server's."""
+    """Make this the environment of the process. A worker must have its parent's present
+    environment, not the server's."""
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment)

@@ -1,14 +1,14 @@
-"""What an engine carries: a task says where its input lies and where its output goes, an answer
-what came of it.
+"""What an engine carries: tasks and answers. A task says where its input is and where its output
+goes; an answer says what the result was.
 
-Neither holds data. A task is a stage of a run and a partition of it; whoever performs it reads
-files and writes files. An answer is a small JSON object of paths, digests and counts. So an engine
-may lose a task, do it twice, or show it on a page for operators: what is lost is done again, and
-there is nothing to be seen.
+Neither contains data. A task is a stage of a run and a partition of it. The worker that performs it
+reads and writes files. An answer is a small JSON object of paths, digests and counts. So an engine
+can lose a task, do it twice, or show it on a page for operators: a lost task is done again, and the
+page reveals nothing.
 
-An error is a value too (:class:`Fault`): raised in a worker it would go through the logs of the
-engine. Of a *confidential* task, which has the truth in its memory, no more than the class of an
-error is told, for messages can quote counts."""
+An error is a value, too (:class:`Fault`), because an error raised in a worker would go through the
+logs of the engine. A *confidential* task has the truth in its memory. It reports only the class of
+an error, because messages can quote counts."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """``subtrees`` are the first and the last of the partition, ``weight`` is how much work there
-    is in it: its blocks.
+    """A stage of a run and a partition of it. ``subtrees`` are the first and the last of the
+    partition. ``weight`` measures its work, in blocks.
 
     Raises:
-        ValueError: a name that is no file's name, subtrees that are none, a weight below zero.
+        ValueError: a name that cannot be a file name, impossible subtrees, or a weight below zero.
     """
 
     run: Path
@@ -68,7 +68,7 @@ Work = Callable[[Task], Answer]
 
 
 class Engine(Protocol):
-    """Those who perform tasks, while the context lasts."""
+    """Performs tasks, while its context lasts."""
 
     def __enter__(self) -> Engine: ...
 
@@ -82,20 +82,21 @@ class Engine(Protocol):
     def answers(
         self, work: Work, tasks: Iterable[Task], *, confidential: bool = False
     ) -> Iterator[tuple[Task, Answer]]:
-        """Each task and its answer as it is ready; the largest begins first. A task may be done
-        more than once.
+        """Yields each task with its answer when it is ready; the largest begins first. A task can
+        be done more than once.
 
-        With ``confidential`` it is done where the truth may be, and such a process does nothing
+        With ``confidential`` a task runs only where the truth may be, and its process does nothing
         else afterwards.
 
         Raises:
-            DasError: at once, what a task raised; or a task was lost more than ``AGAIN`` times.
+            DasError: immediately, if a task raised it; or if a task was lost more than ``AGAIN``
+                times.
         """
         ...
 
 
 class HandedOver(DasError):
-    """No error: the run has ended for now, for others to do its tasks. It goes on when these are
+    """Not an error: the run has stopped until others have done its tasks. It resumes when these are
     done.
     """
 
@@ -104,8 +105,8 @@ class HandedOver(DasError):
 
 @dataclass(frozen=True)
 class Fault:
-    """What a task raised: the name of the class, that of the class of :mod:`das.errors` which it is
-    one of, and its words.
+    """What a task raised: the name of its class, the name of its base class in :mod:`das.errors`,
+    and its message.
     """
 
     kind: str
@@ -127,7 +128,7 @@ class Fault:
         return cls(kind, of, f"{kind}: {error}", trace="".join(traceback.format_exception(error)))
 
     def bare(self, task: Task) -> Fault:
-        """The same without its words."""
+        """The same fault without its message."""
         return Fault(
             self.kind,
             self.of,
@@ -137,7 +138,7 @@ class Fault:
         )
 
     def error(self, task: Task) -> DasError:
-        """What is to be raised where the task was given out."""
+        """The error to raise in the process that sent the task."""
         error: DasError = getattr(das.errors, self.of)(
             self.what, where=self.where or task, remedy=self.remedy
         )
@@ -147,8 +148,8 @@ class Fault:
 
 
 def outcome(work: Work, task: Task, confidential: bool = False) -> Answer | Fault:
-    """In the process that performs a task: what came of it. An answer is as JSON has it, whatever
-    the engine.
+    """In the process that performs a task: its answer, or its fault. Every engine gives the answer
+    as JSON would.
     """
     if confidential:
         core_dumps.forbid()
@@ -171,17 +172,17 @@ def answer_of(task: Task, found: Answer | Fault) -> Answer:
 
 
 def largest_first(tasks: Iterable[Task]) -> list[Task]:
-    """So that none begins last that takes longest."""
+    """The tasks by falling weight, so that the longest does not begin last."""
     return sorted(tasks, key=lambda t: -t.weight)
 
 
 def lost(task: Task, times: int, why: str, remedy: str) -> DasError:
-    """The error of a task whose workers have died, every time."""
+    """The error of a task whose workers died every time."""
     return DasError(
         f"its worker was ended in the midst of it, {times} times ({why})", where=task, remedy=remedy
     )
 
 
 def refused(what: str, where: object, remedy: str) -> Fault:
-    """What a worker answers that cannot do the work."""
+    """The answer of a worker that cannot do the work."""
     return Fault(UserError.__name__, UserError.__name__, what, str(where), remedy)

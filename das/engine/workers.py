@@ -1,12 +1,12 @@
-"""Processes that work for this one: started before anything is measured, and ended with it,
-whatever ends it.
+"""Worker processes of this process. They start before anything is measured, and end when it ends,
+for any reason.
 
-A worker is not forked from this process, so it has never had the truth in its memory: on Linux it
-is forked from a server that has nothing but code (:mod:`das.engine.server`); elsewhere, where
-libraries of the system forbid to fork, it is started from nothing.
+A worker is not forked from this process, so it has never had the truth in its memory. On Linux it
+is forked from a server that has only code (:mod:`das.engine.server`). Elsewhere, where system
+libraries do not allow forks, it starts as a fresh process.
 
-Either way a worker imports the main module of the program again, under the name ``__mp_main__``; a
-script that runs at import would there begin everything a second time."""
+Either way a worker imports the main module of the program again, under the name ``__mp_main__``. A
+script that runs at import would begin everything there a second time."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _REMEDY = 'in a script, put what you run under `if __name__ == "__main__":`'
 
 @contextmanager
 def _whole() -> Iterator[None]:
-    """A signal that arrives within is answered at the end. A process whose start was cut short is
-    there, but nobody knows it to end it; it would look for semaphores of a parent that is gone, and
-    print a traceback. (To block signals is no way: a server that is started within would have them
-    blocked for good.)"""
+    """Defers signals to the end of the block. If a start were cut short, nobody would know the new
+    process and end it. It would look for semaphores of a parent that is gone, and print a
+    traceback. (Blocking signals is not an option: a server that starts in the block would have them
+    blocked forever.)"""
     if threading.current_thread() is not threading.main_thread():  # no other thread gets signals
         yield
         return
@@ -78,8 +78,8 @@ class _Worker(StartProcess):
         self.name = _NAME
 
     def start(self) -> None:
-        """A program that was read from standard input has a main module of no file: there is
-        nothing to import.
+        """Start the process. If the program was read from standard input, its main module has no
+        file and nothing to import.
         """
         main = sys.modules["__main__"]
         path = getattr(main, "__file__", None)
@@ -110,16 +110,16 @@ class _Worker(StartProcess):
 
 
 def refuse_within_import() -> None:
-    """In a process that multiprocessing has started, and that is still importing the main module:
-    end it, for what is run here is being run by the program that started it. Nothing is to be read
-    or measured a second time.
+    """Ends a process that multiprocessing has started and that is still importing the main module.
+    The program that started it is already running this code, and nothing must be read or measured a
+    second time.
 
-    The mark is the one by which multiprocessing itself refuses to start processes there. A worker
-    of ours ends quietly, for the pool that waits for it says what is wrong (:func:`processes`);
-    another is told.
+    The check uses the mark by which multiprocessing itself refuses to start processes there. A
+    worker of ours ends quietly, because the pool that waits for it reports the error
+    (:func:`processes`).
 
     Raises:
-        UserError: in a process of somebody else's pool.
+        UserError: in a process of another pool.
     """
     here = multiprocessing.current_process()
     if not getattr(here, "_inheriting", False):
@@ -136,12 +136,12 @@ def refuse_within_import() -> None:
 
 @contextmanager
 def processes(workers: int) -> Iterator[Executor]:
-    """A pool of ``workers`` processes, of which one has been proven to start. Left by an exception,
-    the pool ends at once: work under way is given up.
+    """A pool of ``workers`` processes, after a test that a process can start. If the block raises
+    an exception, the pool ends at once, and unfinished work is given up.
 
     Raises:
         UserError: processes end before they begin.
-        DasError: one is ended from outside.
+        DasError: something outside ended a process.
     """
     context = _Context()
     pool = context.pool(workers)
@@ -163,7 +163,7 @@ def processes(workers: int) -> Iterator[Executor]:
 
 
 def _prove(pool: Executor) -> None:
-    """Wait until a worker of a new pool has begun. Raises :class:`UserError` where it does not."""
+    """Wait until a worker of a new pool has begun. Raises :class:`UserError` if it does not."""
     try:
         pool.submit(_nothing).result()
     except (BrokenProcessPool, EOFError, ConnectionError):
@@ -192,18 +192,17 @@ class WorkerSlot:
             raise
 
     def submit(self, work: Callable[..., Given], *args: object) -> Future[Given] | None:
-        """``None`` where the process has ended."""
+        """Submit a call; ``None`` if the process has ended."""
         try:
             return self._pool.submit(work, *args)
         except BrokenProcessPool:
             return None
 
     def lost(self) -> str:
-        """The process has ended: leave its pool; how it ended, in words.
+        """Leave the pool of a process that has ended, and say in words how it ended.
 
-        The pool's own thread asks for the exit status, too, and the system tells it once: of two
-        that ask at a time, the second one is told 255. So this one asks when the pool's thread has
-        ended."""
+        The pool's own thread also asks for the exit status, and the system gives it only once: a
+        second caller at the same time gets 255. So this asks after the pool's thread has ended."""
         self._pool.shutdown(cancel_futures=True)
         codes = [p.exitcode for p in self._context.made if p.exitcode]
         if not codes:
@@ -211,7 +210,7 @@ class WorkerSlot:
         return f"signal {-codes[0]}" if codes[0] < 0 else f"exit code {codes[0]}"
 
     def leave(self) -> None:
-        """End the process, also in the midst of its work, and wait for its end."""
+        """End the process, even if it is working, and wait for its end."""
         self._context.terminate()
         self._pool.shutdown(cancel_futures=True)
 
@@ -239,15 +238,15 @@ class _Context(StartContext):
 
 
 def load() -> None:
-    """Load what brings threads of its own: only what is loaded can be limited."""
+    """Load the libraries that have threads, because only loaded libraries can be limited."""
     for library in ("numpy", "scipy.linalg"):
         import_module(library)
 
 
 def _begin(environment: Mapping[str, str]) -> None:
-    """In a worker: no core dump, for its tasks can read the truth and the key; the parent's
-    environment; one thread for each library; Ctrl-C is the parent's to answer; the end of the
-    parent, or of the server, is the end."""
+    """Prepare a worker: no core dump, because its tasks can read the truth and the key; the
+    parent's environment; one thread for each library. It ignores Ctrl-C, which the parent handles.
+    It ends when the parent or the server ends."""
     core_dumps.forbid()
     server.end_with_it()
     server.put(environment)
@@ -266,4 +265,4 @@ def _end_with_parent() -> None:
 
 
 def _nothing() -> None:
-    """What a new pool is tried with."""
+    """A task without work, to test a new pool."""

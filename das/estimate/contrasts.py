@@ -1,16 +1,17 @@
-r"""The algebra in which all precisions of a schema live.
+r"""The algebra that contains all precisions of a schema.
 
-Order the attributes as *dense* axes (those with a grouping that is neither total nor detailed, the
-dwelling axis, and the axes of structural zeros), :math:`d` combinations of levels together, and
-*plain* axes of sizes :math:`n_1, \dots, n_m`, on which every query either sums everything or keeps
-everything apart. A query is then :math:`Q'Q = B \otimes F_1 \otimes \dots \otimes F_m` with
-:math:`F_i \in \{11', I\}`. With the projections :math:`P = \tfrac{1}{n} 11'` and :math:`I - P`,
+Order the attributes as *dense* and *plain* axes. Dense axes have a grouping that is neither total
+nor detailed, or they are the dwelling axis or an axis of structural zeros. Together they have
+:math:`d` combinations of levels. On plain axes, of sizes :math:`n_1, \dots, n_m`, every query
+either sums everything or keeps everything apart. A query is then :math:`Q'Q = B \otimes F_1 \otimes
+\dots \otimes F_m` with :math:`F_i \in \{11', I\}`. With the projections :math:`P = \tfrac{1}{n}
+11'` and :math:`I - P`,
 
 .. math:: 11' = n P + 0\,(I - P), \qquad I = P + (I - P),
 
 so every sum of queries is block diagonal over the :math:`2^m` *contrasts* (constant or contrast
-along each plain axis), with one :math:`d \times d` matrix for each: 4 matrices of 16 x 16 in the
-redistricting schema, in place of one of 2,016 x 2,016. Sums, products, inverses and restrictions of
+along each plain axis). Each has one :math:`d \times d` matrix. The redistricting schema has 4
+matrices of 16 x 16 instead of one of 2,016 x 2,016. Sums, products, inverses and restrictions of
 the dense axes to a subset stay in this form.
 
 An operator is an array ``(..., contrasts, d, d)``; a vector over the cells an array ``(..., d, n_1,
@@ -125,7 +126,7 @@ class Contrasts:
         return self.applied(operator, self.parts(x))
 
     def applied(self, operator: Array, parts: Iterable[Array]) -> Array:
-        """The same, of the component of x in each contrast (:meth:`parts`)."""
+        """The operator applied to x, given the component of x in each contrast (:meth:`parts`)."""
         out: Array | None = None
         for m, part in enumerate(parts):
             flat = part.reshape(*part.shape[: part.ndim - len(self.plain)], -1)

@@ -53,27 +53,28 @@ def topdown(
     every bound, with the worst certificates of each level.
 
     ``method`` estimates the families, such as :class:`das.estimate.passes.Passes`. Without a
-    ``pool``, all is done in this process. With ``housing_prior`` the lowest units are taken to
-    share their parent as they share its housing units, more or less (:mod:`das.model.prior`): how
-    much less is found from the measurements, and told by the release; or it is a prior that was
-    found before, of all trees that it is for (:func:`das.estimate.dispersion.prior_of`).
+    ``pool``, everything is done in this process. With ``housing_prior``, the lowest units are
+    assumed to share their parent's persons roughly as they share its housing units
+    (:mod:`das.model.prior`). How roughly is estimated from the measurements, and the release says
+    it. ``housing_prior`` can also be a prior that was found before, for all trees that it serves
+    (:func:`das.estimate.dispersion.prior_of`).
 
-    *An upper tree and subtrees* (:mod:`das.model.subtrees`) give what the whole tree does, bit by
-    bit, for all that is asked of a family is what its parent holds. An upper tree is walked down
-    ``to`` its level, the lowest of all unless it is said; the release is of the levels so far. A
-    subtree goes on from what is ``published`` of its units, by the name of their one level: its
-    release has what it holds of the levels above, and certificates of those below alone. No parent
-    that is ``published`` is repaired any more (:mod:`das.rounding.failsafe`): a walk repairs the
-    level that it ends at, where it knows of totals below. So the ``spine`` and ``bounds`` of an
-    upper tree go down to the lowest level with known totals, if they are of several groups
-    (:func:`das.geography.known.lowest_level_for`); otherwise none has anything to repair below
-    itself.
+    *An upper tree and subtrees* (:mod:`das.model.subtrees`) give the same result as the whole tree,
+    bit by bit. A family depends on the tree above only through its parent's counts. The
+    descent of an upper tree ends at the level ``to`` (by default the lowest). Its release has the
+    levels down to there. A subtree continues from the ``published`` counts of its units, given by
+    the name of their level. Its release has its share of the levels above, and certificates only
+    for the levels below. A ``published`` parent is not repaired again
+    (:mod:`das.rounding.failsafe`). A descent repairs the level at which it ends, if it knows totals
+    below. If known totals are by several groups, an upper tree's ``spine`` and ``bounds`` must
+    reach down to the lowest level with them (:func:`das.geography.known.lowest_level_for`).
+    Otherwise no level below needs a repair.
 
     Raises:
-        InputError: ``method`` is no estimator, or something is not measured that it asks for, or
-            the prior.
-        InfeasibleError: the bounds contradict each other, or what is ``published``.
-        SolverError: an estimate is none (:func:`das.estimate.batch.estimated`).
+        InputError: ``method`` is not an estimator, or a query that it or the prior needs is not
+            measured.
+        InfeasibleError: the bounds contradict each other, or the ``published`` counts.
+        SolverError: an estimate failed (:func:`das.estimate.batch.estimated`).
     """
     _check(method)
     pool, progress = pool or InProcess(), progress or Silent()

@@ -1,28 +1,29 @@
-r"""The numbers of the working prior (:mod:`das.model.prior`), found from the noisy measurements
+r"""The numbers of the working prior (:mod:`das.model.prior`), estimated from the noisy measurements
 themselves.
 
-Let :math:`\hat x_c` be the least squares of a child's own measurements on the cells of households
-that its parent has, with noise of variance :math:`\sigma_A^2` in a group A of cells, and
-:math:`\mu_A = w_c\,p_A` what is expected of it. Given that the children sum to their parent, a
-child that varies by :math:`V_A = a\,\mu_A + b\,\mu_A^2` varies by :math:`(1 - w_c)\,V_A` about
-:math:`\mu_A` (exactly so if variances are in proportion to shares), and with :math:`r = \hat x_{cA}
-- \mu_A`
+Let :math:`\hat x_c` be the least-squares estimate from a child's own measurements, on the household
+cells where its parent has somebody. Let its noise in a group A of cells have the variance
+:math:`\sigma_A^2`, and let :math:`\mu_A = w_c\,p_A` be the expected count. Let a child vary by
+:math:`V_A = a\,\mu_A + b\,\mu_A^2`. Given that the children sum to their parent, it varies by
+:math:`(1 - w_c)\,V_A` about :math:`\mu_A` (exactly, if variances are proportional to shares). With
+:math:`r = \hat x_{cA} - \mu_A`
 
 .. math:: E\,r^2 - \sigma_A^2 = (1 - w_c)(a\,\mu_A + b\,\mu_A^2).
 
-Of each query this is a linear regression over all children and groups. a and b are its least
-squares, not below zero, each square weighed by the inverse of its variance, :math:`T^{-2}` with
-:math:`T = (1 - w_c) V_A + \sigma_A^2`, again until they settle. One answer may be a thousand
-standard deviations off (a barracks counted as housing), so a square counts as at most c T, and all
-are multiplied by what makes this right for normal errors, :math:`1 / E \min(z^2, c)`; c is 9.
+For each query this is a linear regression over all children and groups. a and b are its weighted
+least-squares estimates, not below zero, iterated until they settle. Each square has the inverse of
+its variance as weight, :math:`T^{-2}` with :math:`T = (1 - w_c) V_A + \sigma_A^2`. One answer can
+be a thousand standard deviations off (a barracks counted as housing). So a square counts as at most
+c T, with c = 9. All squares are multiplied by :math:`1 / E \min(z^2, c)`, which makes this correct
+for normal errors.
 
-An answer of a query (a race, say) has numbers of its own if they give its variance at the size
-where half of its people are expected to be within a quarter, by its standard error; the others have
-theirs together.
+An answer of a query (a race, say) has its own numbers if they determine its variance well enough.
+The standard error must be below a quarter of the variance, at the average size where the answer's
+people are expected. The other answers share their numbers.
 
-Noisy measurements, published counts and bounds are all that is used, so this is post-processing,
-and costs nothing; and the same release gives the same numbers. Of a large level every so many
-families are enough."""
+The only inputs are noisy measurements, published counts and bounds. So this is post-processing and
+costs nothing, and the same release gives the same numbers. In a large level a sample of the
+families is enough, one at every so-many-th place."""
 
 from __future__ import annotations
 
@@ -57,21 +58,22 @@ Array = NDArray[np.float64]
 
 #: About so many children are looked at, in so many parts of the level or more.
 _ENOUGH, _PARTS = 1 << 15, 64
-#: The largest square that counts as it is, in variances; and how well an answer must be known to
-#: stand by itself.
+#: The largest square that counts in full, in variances; and how well an answer's variance must be
+#: known for it to have its own numbers.
 _MOST, _KNOWN = 9.0, 0.25
-#: Of several children one may have nearly all housing units: what it holds then says nothing.
+#: A child with a larger share of the housing units says nothing about the spread.
 _ALL = 0.95
 _ROUNDS, _SETTLED = 100, 1e-6
-#: Where nothing is known: a family of three, or of one, comes by chance alone.
+#: The default where nothing is known: families of three, with some spread between places.
 _DEFAULT = Dispersion(3.0, 0.1)
 
 
 @dataclass(frozen=True, eq=False)
 class DispersionSample(Message):
-    """Noisy answers, ``(n,)`` each: of the query number ``query`` (:func:`nested_queries`), which
-    ``answer``, its expected ``mean``, how far it is ``off``, the variance of its ``noise``, and
-    what is left of its variance once the sum of all children is given, ``free``."""
+    """Noisy answers, ``(n,)`` each: the number of the ``query`` (:func:`nested_queries`), which
+    ``answer`` it is, its expected ``mean``, how far it is ``off``, and the variance of its
+    ``noise``. ``free`` is the part of its variance that remains when the sum of all children is
+    given."""
 
     query: NDArray[np.int8]
     answer: NDArray[np.intp]
@@ -158,9 +160,9 @@ def sample(
     *,
     lowest: int | None = None,
 ) -> DispersionSample:
-    """What is seen of the lowest level of a tree, or of a subtree of it; there are ``lowest`` such
-    units in all of the tree, of which every so many families are enough. Which ones, the subtree
-    alone decides. Raises as :func:`find`."""
+    """A sample of noisy answers from the lowest level of a tree, or of a subtree of it. The whole
+    tree has ``lowest`` such units, which decides how many families are skipped. Only the subtree
+    decides which families are sampled. Raises as :func:`find`."""
     measured = source.queries(spine.levels[-1])
     check(universe, measured, bounds)
     queries, units = nested_queries(universe, measured), lowest or spine.units(spine.levels[-1])
@@ -207,8 +209,8 @@ def check(universe: Universe, measured: Sequence[str], bounds: LevelBounds) -> N
 
 
 def query_spreads(query: str, seen: DispersionSample) -> QuerySpreads:
-    """Those of one query: of the answers that are known well enough by themselves, and of the
-    others.
+    """The spreads of one query: its own for each answer that is known well enough, and a common one
+    for the others.
     """
     own: dict[int, Dispersion] = {}
     rest = np.ones(len(seen), dtype=bool)
@@ -232,7 +234,7 @@ def _known(seen: DispersionSample) -> Dispersion | None:
 
 
 def _fit(seen: DispersionSample) -> tuple[Dispersion, Array]:
-    """a and b, and the covariance of their errors; the default where nothing was seen to spread."""
+    """a and b, and the covariance of their errors; the default if nothing is seen to spread."""
     x = np.stack([seen.mean, seen.mean**2], axis=1) * seen.free[:, None]
     scale = np.maximum(x.max(axis=0, initial=0.0), 1e-300)
     ab = np.array([_DEFAULT.linear, _DEFAULT.quadratic])
@@ -250,7 +252,7 @@ def _fit(seen: DispersionSample) -> tuple[Dispersion, Array]:
 
 
 def _least_squares(normal: Array, rhs: Array) -> Array:
-    """Of two unknowns, neither below zero."""
+    """Least squares for two unknowns, neither below zero."""
     both = np.linalg.pinv(normal) @ rhs
     if (both >= 0).all():
         return np.asarray(both)
@@ -274,8 +276,8 @@ _WINSORISED = _winsorised(_MOST)
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """Families of a slice of units, for one worker, of which every ``step``-th is looked at.
-    Published values only.
+    """Families of a slice of units, for one worker, which samples every ``step``-th. It has only
+    published values.
     """
 
     source: MeasurementSource
@@ -327,7 +329,7 @@ def _sample(piece: _Piece) -> DispersionSample:
 
 
 def _seen(family: Family, queries: tuple[str, ...]) -> Iterator[DispersionSample]:
-    """Of a family, by query; nothing of one where nothing can be seen."""
+    """The samples of a family, by query; none if it shows nothing."""
     lives = Households.of(family, queries)
     if lives is None or len(family.cell) > MANY:
         return

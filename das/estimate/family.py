@@ -29,7 +29,7 @@ class NoisyAnswers:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Units ``start:stop`` of a level, of which each query is read when it is first asked for."""
+    """Units ``start:stop`` of a level. Each query is read when it is first needed."""
 
     source: MeasurementSource
     schema: Schema
@@ -39,7 +39,8 @@ class Batch:
     _read: dict[str, NoisyAnswers] = field(default_factory=dict, repr=False)
 
     def answers(self, query: str) -> NoisyAnswers:
-        """Of a level where nothing is measured, such of any query."""
+        """The noisy answers to a query. At a level without measurements, every query has answers
+        that say nothing."""
         if query not in self._read:
             asked = self.schema.query(query)
             if self.source.queries(self.level):

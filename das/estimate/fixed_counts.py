@@ -1,20 +1,21 @@
-r"""Counts that are exact in every unit, and where those whom they count can be.
+r"""Counts that are exact in every unit, and the cells in which the counted persons can be.
 
-Persons of the DHC have in every block the redistricting counts that were published before, and
-households are the occupied units of each tenure. These *fixed* counts are the answers to one query
-of the schema; each level's are the sums of the lowest one's.
+In every block the DHC has the redistricting counts that were published before, and its households
+are the occupied units of each tenure. These *fixed* counts are the answers to one query of the
+schema. Those of each level are the sums of those of the lowest level.
 
-**Kinds.** A fixed count of persons in group quarters of one class may be in such types alone of
-which the block has a facility. Types of one block are not those of another, so children could no
-longer exchange every variable, and what is published above might not fit into the blocks: by the
-theorem of Hall and Rado one would have to hold, for every set S of types of a class, the persons in
-S to the fixed counts of blocks with a facility in S. These sets overlap, and rows that overlap are
-no flow. Instead each fixed count carries its *kind*, the set of types that its block has of the
-class: a cell is counted by kind, at all levels, and has the fixed sum of its kind there. Within one
-fixed count and kind every variable is possible in every child that has somebody of it, so the
-problem is a transportation problem again, for real numbers and for integers; the sum over kinds is
-a histogram that fits into the blocks, and whatever fits is such a sum. Measurements are of cells,
-and see sums over kinds. Most classes have one type in a block, so kinds add few variables."""
+**Kinds.** A fixed count of persons in one class of group quarters can be only in types that the
+block has a facility of. Different blocks have different types. So children could no longer exchange
+every variable, and the counts published above might not fit into the blocks. By the theorem of Hall
+and Rado, one would need a constraint for every set S of types of a class. It would hold the persons
+in S to the fixed counts of blocks with a facility in S. These sets overlap, and overlapping rows
+are not a flow. Instead each fixed count carries its *kind*, the set of types of the class that its
+block has. A cell is counted by kind, at all levels, and the counts of a kind have a fixed sum.
+Within one fixed count and kind, every variable is possible in every child that has somebody in it.
+So the problem is a transportation problem again, for real numbers and for integers. The sum over
+kinds is a histogram that fits into the blocks, and every histogram that fits is such a sum.
+Measurements are of cells, so they measure sums over kinds. Most classes have one type in a block,
+so kinds add few variables."""
 
 from __future__ import annotations
 
@@ -37,9 +38,9 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class FixedCounts(Frozen):
-    """Of each level's units ``counts`` of the answers to ``query``, by kind: answer a of kind j is
-    ``j * answers + a``. ``able`` ``(kinds, levels)`` says which levels of the attribute ``axis`` a
-    kind can have."""
+    """For each level, ``counts`` has its units' answers to ``query``, by kind: answer a of kind j
+    is ``j * answers + a``. ``able`` ``(kinds, levels)`` says which levels of the attribute ``axis``
+    a kind can have."""
 
     query: str
     axis: int
@@ -101,11 +102,11 @@ class FixedCounts(Frozen):
         return len(self.able)
 
     def possible(self, schema: Schema, known: Histogram, last: Query) -> Ints:
-        """Of a root that has ``known`` of the answers to ``last``, by kind: all cells, by kind,
-        that it may have.
+        """All cells that a root can have, by kind, given its answers ``known`` to ``last``, by
+        kind.
 
         Raises:
-            InfeasibleError: a count in which no cell is possible.
+            InfeasibleError: no cell is possible for some count.
         """
         cells = np.flatnonzero(schema.possible)
         level = cells // int(np.prod(schema.shape[self.axis + 1 :])) % schema.shape[self.axis]
@@ -125,7 +126,7 @@ class FixedCounts(Frozen):
         return np.concatenate(found)
 
     def without_kinds(self, h: Histogram, cells: int) -> Histogram:
-        """The same with all kinds added up."""
+        """The counts with all kinds added up."""
         return Histogram.of(h.units, cells, h.unit, h.cell % cells, h.count)
 
 

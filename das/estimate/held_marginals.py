@@ -1,33 +1,34 @@
-r"""The marginals that a plan measures well, estimated before the cells and held from there on.
+r"""The marginals that a plan measures well, estimated before the cells and then held fixed.
 
-Non-negativity biases sums over cells that are mostly empty: their estimates are the positive parts
-of their noise, and a marginal is drawn away from what is known of it (:mod:`das.model.passes`). So,
-between the totals and everything, the marginals are estimated by themselves. A marginal is a query
-:math:`Q` that is measured at the level; :math:`M` are the sums over the coarsest product of
-groupings that tells apart all answers of all such queries and the groups of the bounds, 16 for
-dwellings and voting age. With what the subtree of child :math:`c` says, :math:`x_c \sim (\mu_c,
-C_c)`, the pass is
+Non-negativity biases sums over cells that are mostly empty. The estimates of these cells are the
+positive parts of their noise, and they pull a marginal away from its measurement
+(:mod:`das.model.passes`). So a pass between the totals and everything else estimates the marginals
+by themselves. A marginal is a query :math:`Q` that is measured at the level. :math:`M` are the sums
+over the coarsest product of groupings that separates all answers of all such queries and the groups
+of the bounds. For dwellings and voting age there are 16. Let the subtree of child :math:`c` give
+:math:`x_c \sim (\mu_c, C_c)`. The pass is
 
 .. math:: \min_{y \ge 0} \sum_c (y_c - M\mu_c)'(MC_cM')^{-1}(y_c - M\mu_c), \qquad \sum_c y_c = Mp,
 
-with the bounds and totals. Any such :math:`y` has a table of cells below it, :math:`x_{ck} =
-y_{ca}\,p_k/p_a` for the cells :math:`k` of sum :math:`a`, so the last pass can hold the answers of
+with the bounds and totals. Every such :math:`y` has a table of cells: :math:`x_{ck} =
+y_{ca}\,p_k/p_a` for the cells :math:`k` of sum :math:`a`. So the last pass can hold the answers to
 the queries.
 
-*Which.* Holding a marginal is right where it is known better than its cells say. To hold it loses
-what they say besides: with :math:`V` the variance of the marginal, and :math:`U` that of the sum of
-its cells, a factor :math:`1 + V/U` of the variance. Not to hold it costs the bias. The cells that
-count for :math:`U` are those that somebody is in: the others are near zero, and known to be. So a
-marginal is *precise* if
+*Which.* A marginal should be held if it is known better than from its cells. Holding it loses the
+information in the cells. Let :math:`V` be the variance of the marginal, and :math:`U` that of the
+sum of its cells. Then the variance grows by a factor :math:`1 + V/U`. Not holding it costs the
+bias. Only
+occupied cells count for :math:`U`: the others are known to be near zero. So a marginal is *precise*
+if
 
 .. math:: \operatorname{tr}_{K}(C_c) \ge 8 \operatorname{tr}(QC_cQ'),
 
-with :math:`C_c` given the total; in :math:`\operatorname{tr}_K` a cell counts by how likely it is
-occupied, given what the parent has in it. Then no more than 6 % of a standard error can be lost.
-(:mod:`das.model.passes` asks for sixteen times, of all cells.) Child by child, from public
-variances and the published parent alone.
+with :math:`C_c` given the total. In :math:`\operatorname{tr}_K` a cell counts by the probability
+that it is occupied, given the parent's count in it. Then at most 6 % of a standard error can be
+lost. (:mod:`das.model.passes` requires a factor of sixteen, over all cells.) The test is made child
+by child, from public variances and the published parent alone.
 
-Rounding keeps the answers that are held, too (:mod:`das.rounding.prices`).
+Rounding also keeps the answers that are held (:mod:`das.rounding.prices`).
 """
 
 from __future__ import annotations

@@ -1,45 +1,46 @@
 r"""Full information: what every measurement below a unit says about it.
 
-Measurements of one unit are linear in its histogram :math:`x_u` with known variances: in
-information form, precision :math:`\Lambda_u = \sum_q Q'Q / \mathrm{Var}_q` and right-hand side
-:math:`b_u = \sum_q Q'm_q / \mathrm{Var}_q`. A parent is the sum of its children. Generalised least
-squares over the whole tree is then one fold (:mod:`das.fold`), here in precisions.
+Measurements of one unit are linear in its histogram :math:`x_u`, with known variances. Their
+information form has the precision :math:`\Lambda_u = \sum_q Q'Q / \mathrm{Var}_q` and the
+right-hand side :math:`b_u = \sum_q Q'm_q / \mathrm{Var}_q`. A parent is the sum of its children.
+Generalized least squares over the whole tree is then one fold (:mod:`das.fold`), here in
+precisions.
 
-*Up.* If the subtrees of the children say :math:`x_c \sim (\mu_c, C_c)`, then the children say of
-their parent :math:`x_u \sim (s_u, S_u)`, :math:`s_u = \sum_c \mu_c`, :math:`S_u = \sum_c C_c`, and
-together with its own measurements
+*Up.* Let the children's subtrees give :math:`x_c \sim (\mu_c, C_c)`. Then the children give, for
+their parent, :math:`x_u \sim (s_u, S_u)` with :math:`s_u = \sum_c \mu_c`, :math:`S_u = \sum_c C_c`.
+Together with its own measurements
 
 .. math:: J_u = \Lambda_u + K_u,\quad h_u = b_u + k_u,\quad C_u = J_u^{-1},\quad \mu_u = C_u h_u,
           \qquad K_u = S_u^{-1},\ k_u = K_u s_u.
 
-*Down.* With :math:`\hat x_u` and variance :math:`V_u` of the parent given everything,
+*Down.* With the parent's estimate :math:`\hat x_u` and variance :math:`V_u`, given everything,
 
 .. math:: \hat x_c = \mu_c + C_c (K_u \hat x_u - k_u),\qquad
           V_c = C_c - C_c K_u C_c + C_c K_u V_u K_u C_c .
 
-*An only child* is its parent: :math:`K_u = J_c`, :math:`k_u = h_c`, and down again :math:`\hat x_c
-= \hat x_u`, :math:`V_c = V_u`. So no inverse is taken of what it knows, and it may know nothing: it
+*An only child* is its parent: :math:`K_u = J_c`, :math:`k_u = h_c`, and on the way down :math:`\hat
+x_c = \hat x_u`, :math:`V_c = V_u`. So its precision is not inverted and can be zero: an only child
 need not be measured.
 
 *A known total*, :math:`1'x_c = t_c`, takes :math:`C11'C/1'C1` off :math:`C_c`, and moves
-:math:`\mu_c` along :math:`C1`. Where the totals of all children are known, :math:`S_u 1 = 0`, and
-there is no inverse. But the total of the parent is then known, too, and of all that :math:`K_u`
-says, what it says of vectors that sum to zero is all that counts. For these :math:`K_u = (S_u +
-a11')^{-1}` is the inverse of :math:`S_u`, whatever :math:`a > 0`: if :math:`\delta = Sw` and
-:math:`(S + a11')y = \delta`, then :math:`1'y = 0` (multiply by :math:`1'`), so :math:`Sy = Sw` and
-:math:`\delta'y = w'Sw`.
+:math:`\mu_c` along :math:`C1`. If the totals of all children are known, :math:`S_u 1 = 0`, and
+there is no inverse. But then the total of the parent is also known, and :math:`K_u` matters only
+for vectors that sum to zero. For these :math:`K_u = (S_u + a11')^{-1}` is the inverse of
+:math:`S_u`, for any :math:`a > 0`: if :math:`\delta = Sw` and :math:`(S + a11')y = \delta`, then
+:math:`1'y = 0` (multiply by :math:`1'`), so :math:`Sy = Sw` and :math:`\delta'y = w'Sw`.
 
-*A joint total* of several siblings, a part :math:`s` of the children, :math:`1'\sum_{c \in s} x_c =
-t_s`: the part is a unit between them and their parent, with nothing measured and a known total.
+*A joint total* covers several siblings, a part :math:`s` of the children: :math:`1'\sum_{c \in s}
+x_c = t_s`. The part is a unit between them and their parent, without measurements and with a known
+total.
 
 These are the best linear unbiased estimates from all measurements, before non-negativity. All
-matrices live in the algebra of :mod:`das.estimate.contrasts`, restricted to the dense levels that a
-unit's bounds allow: a block without group quarters has nobody in them, which is public and worth a
+matrices are in the algebra of :mod:`das.estimate.contrasts`, restricted to the dense levels that a
+unit's bounds allow. A block without group quarters has nobody in them, which is public and worth a
 great deal of precision.
 
-Published with the release (``estimates/``), and used in place of each child's own measurements by
-the constrained descent (:mod:`das.estimate.informed`): a child's objective is
-:math:`(x_c - \mu_c)'J_c(x_c - \mu_c)`, which now speaks for its whole subtree.
+The release contains these estimates (``estimates/``). The constrained descent uses them instead of
+each child's own measurements (:mod:`das.estimate.informed`): a child's objective is :math:`(x_c -
+\mu_c)'J_c(x_c - \mu_c)`, which stands for its whole subtree.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ class Information(Message):
         )
 
     def settled(self, only: NDArray[np.bool_]) -> Information:
-        """With next to nothing where nothing is known, but for units that are ``only`` children."""
+        """The same, with a tiny precision where nothing is known, except for units that are
+        ``only`` children."""
         open_ = ~self.whole & ~only
         vague = VAGUE * np.eye(self.precision.shape[-1])
         if self.kind is None:
@@ -112,7 +114,7 @@ class Information(Message):
 
     @staticmethod
     def concatenate(parts: Sequence[Information]) -> Information:
-        """Of units whose totals are not known."""
+        """Joins the information of units whose totals are not known."""
         names = ("precision", "rhs", "support", "whole")
         return Information(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
 
@@ -176,9 +178,9 @@ def own(
 
 
 def alike(support: NDArray[np.bool_], known: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The kind of each unit, of one ``support`` ``(units, d)`` and all numbers ``known`` ``(units,
-    any)`` alike to the last bit, and the first unit of each kind. Units each of a kind of its own
-    are numbered as they stand."""
+    """The kind of each unit, and the first unit of each kind. Units of one kind have the same
+    ``support`` ``(units, d)`` and the same numbers ``known`` ``(units, any)``, to the last bit. If
+    every unit is its own kind, kinds are numbered in the order of the units."""
     row = np.ascontiguousarray(np.concatenate([support, known], axis=1, dtype=np.float64))
     of_bytes = row.view(np.dtype((np.void, row.itemsize * row.shape[1])))[:, 0]
     _, first, kind = np.unique(of_bytes, return_index=True, return_inverse=True)
@@ -206,9 +208,9 @@ def posterior(contrasts: Contrasts, information: Information) -> tuple[Array, Ar
 
 
 def share_of_total(contrasts: Contrasts, covariance: Array) -> tuple[Array, Array]:
-    """Of each unit, what a person more in total is of each dense level's cells, :math:`C1/1'C1` of
-    shape ``(units, d)``, and the variance :math:`1'C1` of its total. Only the constant contrast
-    sums to something."""
+    """How one more person in a unit's total is shared among the cells of each dense level,
+    :math:`C1/1'C1` with shape ``(units, d)``; and the variance :math:`1'C1` of each unit's total.
+    Only the constant contrast has a sum that is not 0."""
     product = covariance[..., 0, :, :].sum(axis=-1)
     variance = product.sum(axis=-1) * float(np.prod(contrasts.sizes))
     known = np.where(variance > 0, variance, 1.0)  # nobody can live there: 0 is nothing's share
@@ -266,10 +268,9 @@ def sum_up(
 
 
 def invertible(covariance: Array, allowed: NDArray[np.bool_] | None = None) -> Array:
-    """S + a11' on the constant contrast, ``(units, d, d)``, where the totals of all children are
-    known; 0 outside of the dense levels ``allowed`` ``(units, d)``. What else is settled by the
-    totals, of units of which some hold these dense levels alone and others those, keeps a little
-    variance."""
+    """S + a11' on the constant contrast, ``(units, d, d)``, if the totals of all children are
+    known; 0 outside the dense levels ``allowed`` ``(units, d)``. If children have different dense
+    levels, the totals can decide more sums than the total. These keep a little variance."""
     size = np.maximum(np.trace(covariance, axis1=1, axis2=2), 1.0)
     out = covariance + size[:, None, None]
     if allowed is not None:

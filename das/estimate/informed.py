@@ -1,19 +1,18 @@
 r"""The constrained descent with full information.
 
-As :mod:`das.estimate.passes`, with one difference: a child is not represented by its own
-measurements but by what its whole subtree says (:mod:`das.estimate.information`), the precision
-:math:`J_c` and right-hand side
-:math:`h_c`:
+It works as :mod:`das.estimate.passes`, with one difference. A child is represented by the estimate
+of its whole subtree instead of its own measurements (:mod:`das.estimate.information`). This
+estimate has the precision :math:`J_c` and the right-hand side :math:`h_c`:
 
 .. math:: \min_{x \ge 0} \sum_c \tfrac12 x_c' J_c x_c - h_c' x_c \quad\text{subject to the same constraints.}
 
-There are three passes, so that non-negativity does not leak into what is known well: first the
-children's totals, measured by :math:`1'\mu_c` with variance :math:`1'C_c 1`; then the marginals
-that are known better than the cells say (:mod:`das.estimate.held_marginals`), with the totals held
-to within the tolerance; then everything, with both held.
+Three passes keep non-negativity from affecting what is known well. The first estimates the
+children's totals, measured by :math:`1'\mu_c` with variance :math:`1'C_c 1`. The second estimates
+the marginals that are known better than from their cells (:mod:`das.estimate.held_marginals`), with
+the totals held to within the tolerance. The third estimates everything, with both held.
 
-Siblings whose subtrees are measured alike have one :math:`J`, and differ in :math:`h` alone: the
-solver is given a matrix of each kind of children, and not of each child."""
+Siblings whose subtrees are measured alike have the same :math:`J`, and differ only in :math:`h`. So
+the solver gets one matrix for each kind of children, not one for each child."""
 
 from __future__ import annotations
 
@@ -85,7 +84,7 @@ class FullInformationEstimator(LeastSquaresEstimator):
         return x, problem.certificate
 
     def marginals(self, family: Family) -> tuple[Marginal, ...]:
-        """Those that are held: of an only child, which is its parent, none."""
+        """The marginals that are held. An only child is its parent and holds none."""
         if family.level not in self.information:
             return self.own.marginals(family)
         able = family.able
@@ -99,7 +98,8 @@ class FullInformationEstimator(LeastSquaresEstimator):
         return tuple(Marginal(h.query, h.deviation) for h in held)
 
     def _alone(self, family: Family) -> Information:
-        """What the subtrees of the children say, but for known totals: it has an inverse."""
+        """The estimates of the children's subtrees, without known totals, so that they have an
+        inverse."""
         return replace(self.information[family.level].rows(family.unit - self.start), total=None)
 
     def part(self, level: str, start: int, stop: int) -> Estimator:
@@ -157,8 +157,9 @@ def _totals(problem: LeastSquares, contrasts: Contrasts, c: Array, mu: Array) ->
 
 
 def _likely(family: Family, contrasts: Contrasts) -> Array:
-    """How many cells of each dense level a child is likely to have somebody in, ``(d,)``, if each
-    of the parent's persons is in any child alike; at the root, all that are possible."""
+    """The expected number of a child's occupied cells in each dense level, ``(d,)``. Each of the
+    parent's persons is assumed to be in any child with equal probability. At the root, all possible
+    cells count."""
     level = contrasts.place[family.cell] // int(np.prod(contrasts.sizes, dtype=int))
     likely = None if family.parent is None else 1.0 - (1.0 - 1.0 / len(family)) ** family.parent
     return np.bincount(level, weights=likely, minlength=contrasts.d).astype(float)

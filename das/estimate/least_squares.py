@@ -81,8 +81,8 @@ class LeastSquares:
         )
 
     def passes(self, passes: Sequence[Sequence[str]]) -> Asking:
-        """The counts after the last of the passes, each of which names its queries; what is assumed
-        of the family beside its measurements comes with the last."""
+        """The counts after the last of the passes. Each pass names its queries. The last pass also
+        uses the family's prior."""
         carried: list[tuple[Query, Array]] = []
         for names in passes:
             answers = [self.family.answers(n) for n in names]
@@ -100,9 +100,10 @@ class LeastSquares:
     def one_pass(
         self, answers: Sequence[NoisyAnswers], carried: Targets, *, last: bool = False
     ) -> Asking:
-        """One pass: over the cells or, where its queries, the earlier ones and the dwelling groups
-        do not tell all cells apart, over those that they do (*atoms*). An atom's count is then
-        shared out as the parent's is, at the root evenly, which changes none of its answers."""
+        """One pass over the cells. Its queries, the earlier ones and the dwelling groups may not
+        separate all cells. Then the pass is over the sets of cells that they separate (*atoms*). An
+        atom's count is shared among its cells as the parent's is; at the root, evenly. This changes
+        none of the answers."""
         atom, first = self._atoms([a.query for a in answers] + [q for q, _ in carried])
         one_cell = self.cell[first]
         group = self.bounds.group[one_cell]
@@ -191,9 +192,9 @@ class LeastSquares:
     ) -> Asking:
         """The solution over variables with the dwelling groups ``group``, within reach.
 
-        There may be hundreds of subsets, of which hardly any binds: rows are added for those alone
+        There can be hundreds of subsets, and hardly any binds. So rows are added only for subsets
         that the solution without them exceeds. The last solution is optimal without the rows left
-        out and meets them, hence optimal."""
+        out, and meets them; hence it is optimal."""
         support = self.bounds.upper[:, group] > 0
         joint = self.bounds.joint
         exceeded = np.zeros(0, dtype=np.intp)
@@ -272,9 +273,7 @@ def normal_equations(measured: Sequence[Indexed]) -> tuple[Array | Partitions | 
 
 
 def _kinds(weights: Array) -> tuple[Array, NDArray[np.intp]]:
-    """The columns of ``weights`` ``(queries, units)`` that there are, and which of them is each
-    unit's.
-    """
+    """The distinct columns of ``weights`` ``(queries, units)``, and which of them each unit has."""
     if (weights == weights[:, :1]).all():
         return weights[:, :1], np.zeros(weights.shape[1], dtype=np.intp)
     kinds, kind = np.unique(weights, axis=1, return_inverse=True)

@@ -1,34 +1,34 @@
 r"""Estimates of sums of cells, with their standard errors, from all of a unit's own measurements
 together.
 
-A unit's measurements are :math:`m_q = Q_q x + z_q`, :math:`\mathrm{Var}\, z_q = \sigma_q^2 I`;
-exactly known are its structural zeros, the dwellings that it does not have, and the answers
-:math:`g = Ex` of one query (its total, or the finest invariant). Write :math:`J = \sum_q
-Q_q'Q_q/\sigma_q^2`, and let the columns of :math:`T` span what :math:`E` leaves free and some query
-sees. With :math:`C = T (T'JT)^{-1} T'` and any :math:`x_0` such that :math:`Ex_0 = g`, the best
-linear unbiased estimate of the sum :math:`c'x`, and its variance, are
+A unit's measurements are :math:`m_q = Q_q x + z_q`, :math:`\mathrm{Var}\, z_q = \sigma_q^2 I`. Its
+structural zeros and the dwellings that it lacks are known exactly. So are the answers :math:`g =
+Ex` to one query (its total, or the finest invariant). Write :math:`J = \sum_q Q_q'Q_q/\sigma_q^2`.
+Let the columns of :math:`T` span the directions that :math:`E` leaves free and some query measures.
+With :math:`C = T (T'JT)^{-1} T'` and any :math:`x_0` such that :math:`Ex_0 = g`, the best linear
+unbiased estimate of the sum :math:`c'x`, and its variance, are
 
 .. math:: c'x_0 + c'C\,\Bigl(\sum_q Q_q'm_q/\sigma_q^2 - Jx_0\Bigr)
           = \sum_q w_q'm_q + w_E'g,\qquad \sum_q \sigma_q^2 |w_q|^2,
 
 with :math:`w_q = Q_qCc/\sigma_q^2`, if :math:`c` is a combination of rows of :math:`E` and of the
 queries; otherwise nothing determines :math:`c'x`. The ranks are those of sums of whole numbers,
-without the variances, which can differ by twenty powers of ten. The weights depend on no count:
-units that are measured with the same variances, and may hold the same dwellings (nearly all of a
-level), share them. Matrices live in the algebra of :mod:`das.estimate.contrasts`.
+without the variances, which can differ by twenty powers of ten. The weights depend on no count.
+Units that are measured with the same variances and can hold the same dwellings (nearly all of a
+level) share their weights. Matrices are in the algebra of :mod:`das.estimate.contrasts`.
 
-What the plan alone says of a whole level, and of areas of many units, without reading any, is in
-:mod:`das.release.table_noise`: never less than this.
+:mod:`das.release.table_noise` computes what the plan alone says about a whole level, and about
+areas of many units, without reading any measurement. Its standard errors are never less than these.
 
 *Intervals.* The true count is a whole number :math:`t`. Rounding the estimate :math:`\hat t`
-changes nothing in :math:`|\hat t - t| < k + 1/2`, so :math:`\mathrm{round}(\hat t) \pm k` with
-:math:`k = \lceil z s - 1/2 \rceil` covers as :math:`\hat t \pm z s` does, or better.
+changes nothing in :math:`|\hat t - t| < k + 1/2`. So :math:`\mathrm{round}(\hat t) \pm k` with
+:math:`k = \lceil z s - 1/2 \rceil` has at least the coverage of :math:`\hat t \pm z s`.
 
-*What is public of the count.* It is somewhere from a to b (:mod:`das.model.count_range`). With P
-the nearest number in there, :math:`|P\hat t - t| \le |\hat t - t|`, as P brings no number farther
-from one in there. So :math:`P\hat t \pm k`, cut at a and b, holds t whenever :math:`\hat t \pm k`
-does; it is never empty, and a single number only where a = b or k =
-0. Cutting :math:`\hat t \pm k` itself would leave nothing of an interval below zero."""
+*The public range of the count* is from a to b (:mod:`das.model.count_range`). Let :math:`Px` be the
+number in that range that is nearest to x. Then :math:`|P\hat t - t| \le |\hat t - t|`, because P
+moves no number away from a number in the range. So :math:`P\hat t \pm k`, cut at a and b, contains
+t whenever :math:`\hat t \pm k` does. It is never empty, and is a single number only if a = b or
+k = 0. Cutting :math:`\hat t \pm k` itself would leave nothing of an interval below zero."""
 
 from __future__ import annotations
 
@@ -65,9 +65,10 @@ _EXACT = ""
 
 @dataclass(frozen=True, eq=False)
 class MarginWeights:
-    """Of all columns, for units of one pattern: ``measured`` by query ``(answers, columns)``,
-    ``exact`` ``(answers, columns)`` of the query that is known, ``error`` the standard error and
-    ``known`` whether anything determines it, ``(columns,)``."""
+    """The weights of all columns, for units of one pattern: ``measured`` by query ``(answers,
+    columns)``, and ``exact`` ``(answers, columns)`` for the query that is known. ``error``
+    ``(columns,)`` is the standard error, and ``known`` says whether anything determines the
+    column."""
 
     measured: Mapping[str, Array]
     exact: Array | None
@@ -95,8 +96,8 @@ class LevelMargins:
         bounds: LevelBounds,
         partition: Query | None = None,
     ) -> LevelMargins:
-        """``partition``: the query of which the bounds' groups are the answers, where these are
-        exact.
+        """The margins of a level. ``partition``: if the bounds are exact, the query whose answers
+        they give.
         """
         queries = {q: schema.query(q) for q in source.queries(name)}
         total = schema.query("total") if bounds.total is not None else None
@@ -119,7 +120,8 @@ class LevelMargins:
     def from_measurements(
         self, held: Mapping[str, Measurement], columns: NDArray[np.bool_], units: Ints
     ) -> tuple[Array, Array]:
-        """The same of any ``units``, from what is ``held`` of them by query."""
+        """Estimates and standard errors for any ``units``, from their measurements ``held``, by
+        query."""
         told_by = [*self.queries.values(), *([self.exact] if self.exact else [])]
         contrasts = Contrasts.of(self.schema, told_by)
         allowed = inhabited(contrasts, self.bounds.some(units))
@@ -198,7 +200,7 @@ class MarginColumns:
         return MarginColumns(contrasts, queries, exact, columns, inside, parts, bases, known)
 
     def weights(self, variance: Mapping[str, float]) -> MarginWeights:
-        """Of all columns, where the queries have these variances."""
+        """The weights of all columns, if the queries have these variances."""
         contrasts, columns = self.contrasts, self.columns
         if contrasts.d > MOST:
             measured_by = {name: (q, variance[name]) for name, q in self.queries.items()}
@@ -248,8 +250,8 @@ def _spanned(seen: Array, fixed: Array) -> tuple[Array, Array]:
 
 
 def _split(gram: Array, scale: Array) -> tuple[Array, Array]:
-    """Orthonormal bases of the null space and of the range; what is nothing beside ``scale`` is
-    null.
+    """Orthonormal bases of the null space and of the range. Directions that are negligible compared
+    with ``scale`` are null.
     """
     value, vector = np.linalg.eigh(gram)
     none = value <= _NONE * np.trace(scale)

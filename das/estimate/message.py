@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """A value of arrays, some of which may be ``None``."""
+    """A value whose fields are arrays. A field can be ``None``."""
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Those that are there, by their names."""
+        """The arrays that are not ``None``, by their names."""
         every = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: array for name, array in every.items() if array is not None}
 

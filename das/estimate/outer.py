@@ -1,30 +1,32 @@
-r"""Outer passes: a level goes to integers several times, ever finer, and each time splits what it
-was rounded to before.
+r"""Outer passes: a level is rounded to integers several times, ever finer, and each pass splits the
+integers of the pass before.
 
-Of a schema of a million cells no family can be estimated at once, and need not be. With :math:`F_0`
-a query whose answers are exact in every unit (published counts, say), and :math:`F_1, F_2, \dots`
-the queries that the passes of a strategy freeze (:mod:`das.model.strategy`), pass i knows of each
-child its integers :math:`f_{i-1,c}` on the answers of :math:`F_{i-1}`, and of the parent its
-integers p on those of :math:`F_i`. It solves
+With a million cells no family can be estimated at once, and none needs to be. Let :math:`F_0` be a
+query whose answers are exact in every unit (published counts, say). Let :math:`F_1, F_2, \dots` be
+the queries that the passes of a strategy freeze (:mod:`das.model.strategy`). Pass i knows each
+child's integers :math:`f_{i-1,c}` on the answers of :math:`F_{i-1}`, and the parent's integers p on
+the answers of :math:`F_i`. It solves
 
 .. math:: \min_{x \ge 0} \sum_{q} \sum_c \frac{1}{\mathrm{Var}_{qc}} \|Q_q x_c - m_{qc}\|^2
           \quad\text{with}\quad \sum_c x_c = p, \quad F_{i-1} x_c = f_{i-1,c},
 
-over the answers x of :math:`F_i` that the parent has, and rounds. Every pass has this one form, the
-first one as well.
+over the answers x of :math:`F_i` where the parent has somebody, and rounds. Every pass has this
+form, even the first.
 
-*Always feasible.* Sums of children and sums of parents are two partitions of the variables (child,
-answer of :math:`F_i`), and within one answer of :math:`F_{i-1}` every child with somebody there may
-hold every variable: a transportation problem whose supplies and demands are integers with equal
-sums, for :math:`F_{i-1} p = \sum_c f_{i-1,c}`. So it has solutions, its vertices are integers, and
-its rounding is a flow (:mod:`das.solve.network`). Where somebody can be of some cells in some
-places alone, *kinds* keep it so (:mod:`das.estimate.fixed_counts`).
+*Always feasible.* The variables are pairs (child, answer of :math:`F_i`). Sums of children and sums
+of parents are two partitions of them. Within one answer of :math:`F_{i-1}`, every child with
+somebody there can hold every variable. So this is a transportation problem. Its supplies and
+demands are integers with equal sums, because :math:`F_{i-1} p = \sum_c f_{i-1,c}`. So it has
+solutions, its vertices are integers, and its rounding is a flow (:mod:`das.solve.network`). Where
+some cells are possible only in some places, *kinds* keep it feasible
+(:mod:`das.estimate.fixed_counts`).
 
-*What is looked at.* A variable exists where the parent has somebody and the child does: only such
-answers are asked for, and no other is drawn (:class:`das.model.sparse_measurement.SparseSource`).
-What is asked for in a pass follows from what was published above and rounded before, so the law of
-everything that is used is that of a full measurement (:mod:`das.noise.coordinates`). A variable
-that is alone in its sum is settled, and asks for nothing.
+*Requests.* A variable exists only where both the parent and the child have somebody. Only such
+answers are requested, and only these are drawn
+(:class:`das.model.sparse_measurement.SparseSource`). A pass's requests depend only on what was
+published above and rounded before. So all used answers have the distribution of a full measurement
+(:mod:`das.noise.coordinates`). A variable that is alone in its sum is determined, and needs no
+request.
 
 An only child is its parent. The root has no parent: its variables are all cells that can occur.
 """
@@ -119,11 +121,11 @@ def refined(
 
 @dataclass(frozen=True, eq=False)
 class RefinedFamily(Frozen):
-    """What one pass solves: over variables ``key`` (kind and answer of the frozen query,
-    increasing), of which the parent has ``parent``; each in the sum ``group``, of which the
-    children have ``known`` ``(children, groups)``. ``index`` of each measured query and of each
-    link of the chain, on the ``free`` variables; ``weight`` and ``rhs`` of the least squares on
-    these. The others are settled by ``known``."""
+    """The problem of one pass. Its variables are ``key`` (kind and answer of the frozen query,
+    increasing), with the parent's counts ``parent``. Each variable is in the sum ``group``, and the
+    children have the sums ``known`` ``(children, groups)``. ``known`` determines all variables that
+    are not ``free``. On the ``free`` ones, ``index`` is that of each measured query, and ``chain``
+    that of each link of the chain. ``weight`` and ``rhs`` are those of the least squares."""
 
     cells: int
     key: Ints
@@ -137,7 +139,7 @@ class RefinedFamily(Frozen):
     chain: tuple[Ints, ...]
 
     def solved(self) -> tuple[Histogram, Certificates]:
-        """Rows of the children."""
+        """The rows of the children, and the certificates."""
         x = self.known[:, self.group]
         worst = Certificates()
         if len(self.free):
@@ -281,9 +283,9 @@ class OuterStep(Frozen):
         measured: Mapping[str, Floats],
     ) -> tuple[tuple[Ints, ...], Floats, Floats]:
         """The index of each query on the free variables, its weights ``(queries, children)``, and
-        the right hand side of the least squares: what was measured less what is settled. Children
-        that were not asked for each variable by itself, or have one in several kinds, are held to
-        the shares of the parent besides, by little."""
+        the right-hand side of the least squares: the measurements minus the determined variables.
+        Some children are not measured for each variable by itself, or have one in several kinds.
+        These are also pulled, weakly, towards the shares of the parent."""
         children = len(known)
         rhs = np.zeros((children, len(free)))
         if not len(free):
@@ -316,8 +318,9 @@ class OuterStep(Frozen):
         return tuple(index), np.array(weights), rhs
 
     def _answers(self, query: str, start: int, able: Mask, answer: Ints, of: Ints) -> Floats:
-        """Those that are measured of children from ``start`` on, of variables ``of`` an ``answer``
-        each that a child is ``able`` to have; 0 of others, ``(children, answers)``."""
+        """The noisy answers of the children from ``start`` on, ``(children, answers)``. Variable i
+        is in the answer ``of[i]`` of ``answer``. Only answers with a variable that a child is
+        ``able`` to have are requested; the others are 0."""
         asked = np.zeros((len(able), len(answer)), dtype=bool)
         child, at = np.nonzero(able)
         asked[child, of[at]] = True

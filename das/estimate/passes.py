@@ -1,9 +1,8 @@
 r"""Top-down estimation by the production passes of 2020.
 
-From the root down, the children of each parent are estimated together by weighted least squares
-under the constraints, given the parent's published integers :math:`p`. A level's queries come in
-passes. Pass
-:math:`i` solves
+Going down from the root, the children of each parent are estimated together. This is a weighted
+least-squares problem under the constraints, given the parent's published integers :math:`p`. A
+level's queries come in passes. Pass :math:`i` solves
 
 .. math:: \min_{x \ge 0} \sum_{q \in \text{pass } i} \sum_c \frac{1}{\mathrm{Var}_{qc}} \|Q_q x_c - m_{qc}\|^2
 
@@ -12,8 +11,8 @@ subject to :math:`\sum_c x_c = p`, the bounds of each child, and for each query 
 smallest feasible :math:`\tau` by a linear program and adds 0.1. Here no program is needed: the
 earlier pass's own solution meets all constraints with :math:`\tau = 0`, so :math:`\tau = 0.1`.
 
-Cells where the parent has nobody are left out; a child that may hold nobody, too; an only child is
-its parent, and was estimated with it: the parent's answers are pooled with its own
+Cells where the parent has nobody are left out, and so are children that can hold nobody. An only
+child is its parent, and was estimated with it: its answers are pooled with the parent's
 (:mod:`das.estimate.pooled`). A pass whose queries only distinguish dwelling groups (the pass of
 totals) is solved on the groups: given group sums :math:`y_{cg}`, :math:`x_{ck} = y_{cg}\,p_k / p_g`
 is feasible with equal answers.
@@ -76,9 +75,9 @@ class Passes(LeastSquaresEstimator):
         return x, problem.certificate
 
     def _of(self, family: Family) -> tuple[tuple[str, ...], ...]:
-        """Those of the level. Queries that only children below it were asked alone come with the
-        last pass; or, where all of the family were asked and some level has them before its last
-        one, first."""
+        """The passes of the family's level. Some queries were measured only for only children below
+        it. They come in the last pass. If they were measured for the whole family, and some level
+        has them before its last pass, they come first."""
         passes = self.passes.get(family.level, ())
         known = {q: np.isfinite(family.answers(q).variance) for q in family.inherited}
         before = {q for each in self.passes.values() for names in each[:-1] for q in names}

@@ -1,25 +1,24 @@
 r"""Measurements of only children, pooled with those of their parents.
 
-An only child has the histogram of its parent. So has the only one of several children that may hold
+An only child has the histogram of its parent. So has the only one of several children that can hold
 somebody: the others' bounds, which are public, say that nobody is there. A *chain* is a unit, its
-only child, the only child of that, and so on. The descent estimates the unit at its top alone;
-those below it are what that is. Their measurements are measurements of the top: of one query, with
-the variances :math:`\sigma_i^2` at the units :math:`i` of the chain that were asked,
+only child, the only child of that, and so on. The descent estimates only the unit at the top of the
+chain; those below it have the same counts. Their measurements are measurements of the top. Let
+:math:`\sigma_i^2` be the variances of one query at the measured units :math:`i` of the chain. Then
 
 .. math:: m = \sigma^2 \sum_i \frac{m_i}{\sigma_i^2}, \qquad \frac1{\sigma^2} = \sum_i \frac1{\sigma_i^2}.
 
-Nothing is lost by it: :math:`\sum_i Q'Q/\sigma_i^2` and :math:`\sum_i Q'm_i/\sigma_i^2`, all that
-least squares asks of them, are :math:`Q'Q/\sigma^2` and :math:`Q'm/\sigma^2`. A query that was
-asked below the top alone is one more of the top.
+This loses nothing. Least squares needs only :math:`\sum_i Q'Q/\sigma_i^2` and :math:`\sum_i
+Q'm_i/\sigma_i^2`, which are :math:`Q'Q/\sigma^2` and :math:`Q'm/\sigma^2`. A query that was
+measured only below the top is one more query of the top.
 
-*An upper tree and subtrees* (:mod:`das.model.subtrees`): a chain may cross the border. Then the
-subtree hands up what its part of the chain was asked (:class:`DescendantMeasurements`), and the
-upper tree, which has the top, adds it to what it has itself, in the same order as in the whole
-tree.
+*An upper tree and subtrees* (:mod:`das.model.subtrees`): a chain can cross the border. Then the
+subtree passes up the measurements of its part of the chain (:class:`DescendantMeasurements`). The
+upper tree, which has the top, adds them to its own, in the same order as in the whole tree.
 
-On an optimised spine a chain has one measured unit already (:mod:`das.model.chains`), and this
-changes nothing. Full information has no need of it: there an only child says of its parent all that
-it knows (:mod:`das.estimate.information`)."""
+On an optimized spine a chain already has one measured unit (:mod:`das.model.chains`), so this
+changes nothing. Full information does not need it: there an only child gives all its information to
+its parent (:mod:`das.estimate.information`)."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ class OnlyDescendants:
     source: MeasurementSource
 
     def of_units(self, start: int, stop: int) -> OnlyDescendants:
-        """Those of the units ``start:stop``."""
+        """The measurements of the units ``start:stop``."""
         here = slice(*np.searchsorted(self.unit, [start, stop]).tolist())
         return replace(self, unit=self.unit[here], descendant=self.descendant[here])
 
@@ -82,8 +81,8 @@ class DescendantMeasurements:
         level: str,
         measured: WhichUnits | None = None,
     ) -> DescendantMeasurements:
-        """That of all units of ``level`` of a subtree, to be handed to the upper tree: of those
-        that have only one child that may hold somebody, and so on."""
+        """The measurements that a subtree passes to the upper tree: those below units of ``level``
+        with only one child that can hold somebody, and so on down."""
         units, held = {}, []
         every = np.arange(spine.units(level))
         for below, unit, descendant in _descendants(
@@ -99,8 +98,8 @@ class DescendantMeasurements:
     def gathered(
         parts: Sequence[DescendantMeasurements], units: Sequence[Ints]
     ) -> DescendantMeasurements:
-        """Of the lowest units of an upper tree, from those of subtrees, whose units have the
-        numbers ``units`` there."""
+        """The measurements for the lowest units of an upper tree, joined from its subtrees.
+        ``units`` are the numbers of each subtree's units there."""
         unit, held = {}, []
         for level in dict.fromkeys(level for p in parts for level in p.unit):
             some = [
@@ -231,13 +230,13 @@ class PooledSource:
         return (h for h in some if len(h.unit))
 
     def _none(self, level: str, query: str, start: int, stop: int) -> Measurement:
-        """Of a query that is inherited."""
+        """An empty measurement, for a query that only descendants were measured with."""
         values = np.zeros((stop - start, self.schema.query(query).answers), dtype=np.int64)
         return Measurement(level, query, start, values, np.full(stop - start, np.inf))
 
 
 def _only_children(spine: Spine, bounds: Mapping[str, LevelBounds]) -> list[Ints]:
-    """Of each level but the lowest, root first: :func:`_only`."""
+    """:func:`_only` for each level except the lowest, root first."""
     return [
         _only(parent, bounds[level], len(above))
         for level, parent, above in zip(
@@ -301,9 +300,7 @@ def _one_by_one(found: Sequence[OnlyDescendants], level: str, query: str) -> Mea
 
 
 def _only(parent: Ints, bounds: LevelBounds, parents: int) -> Ints:
-    """Of each parent the one child that may hold somebody, -1 where several may or none,
-    ``(parents,)``.
-    """
+    """Each parent's one child that can hold somebody, ``(parents,)``; -1 if several can, or none."""
     able = np.flatnonzero(bounds.able)
     alone = able[np.bincount(parent[able], minlength=parents)[parent[able]] == 1]
     out = np.full(parents, -1, dtype=np.int64)

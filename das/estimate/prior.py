@@ -1,11 +1,11 @@
 r"""The working prior of :mod:`das.model.prior` in the least squares of a family of the lowest
 level.
 
-*The model.* Of nested queries, from the total to the cells, each group A of a child's cells has the
-mean :math:`\mu_A = w\,p_A` and a variance :math:`V_A = a\,\mu_A + b\,\mu_A^2`. How many live in a
-child, and of which groups they are, are two things: a large block of one people is no smaller for
-being of one. So the prior says of the total that it is about :math:`\mu_T`, and of the rest that it
-is about in the expected *proportions*, whatever the total:
+*The model.* Take nested queries, from the total to the cells. Each group A of a child's cells has
+the mean :math:`\mu_A = w\,p_A` and a variance :math:`V_A = a\,\mu_A + b\,\mu_A^2`. The number of
+people in a child and their groups are separate: a block is not smaller because all its people are
+in one group. So the prior puts the total near :math:`\mu_T`, and the rest near the expected
+*proportions*, for any total:
 
 .. math:: \frac{(1'x - \mu_T)^2}{V_T} + \min_t\,(x - t\mu)'R\,(x - t\mu), \qquad
           \text{precision } P = \frac{11'}{V_T} + R - \frac{R\mu\mu'R}{\mu'R\mu},
@@ -15,28 +15,28 @@ and the right-hand side is :math:`P\mu = 1\,\mu_T/V_T`. R is the inverse of
 .. math:: \Sigma = \mathrm{diag}(V_k) + \sum_A s_A\,u_A u_A', \qquad u_{A,k} = \mu_k / \mu_A\ (k \in A), \qquad
           s_A = \max\Bigl(0,\; V_A - \sum_{B \subset A} V_B\Bigr)
 
-over the groups A of all queries but the first and the last, B being those of the next finer one:
-what a group's parts do not explain of its spread they have together, in proportion to what is
-expected of them. (Where they explain more, :math:`V_A` is their sum.) By the formula of Sherman and
-Morrison, group by group from fine to coarse, R costs what it takes to write down. P is added to the
-child's own precision.
+over the groups A of all queries except the first and the last, with B the groups of the next finer
+query. The parts of a group may explain less than its whole spread. They share the rest, in
+proportion to their expected counts. (If they explain more, :math:`V_A` is their sum.) The formula
+of Sherman and Morrison is applied group by group, from fine to coarse. So R takes no more work than
+writing it down. P is added to the child's own precision.
 
-*Caution.* Groups and cells are taken to vary four times as much as was found: being drawn towards
-others is a harm that an error by chance is not.
+*Caution.* Groups and cells are assumed to vary four times as much as estimated. To pull a place
+towards others does harm that a random error does not.
 
-*Surprises.* Places differ by more than any variance says: a block of one people among others, one
-with a barracks that counts as housing. Let r be how far a child's own measurements are from
-:math:`\mu_A`, and :math:`\sigma_A^2` the variance of their noise. Beyond what the two together
-explain,
+*Surprises.* Places differ by more than any variance says: a block of one group among others, or one
+with a barracks that counts as housing. Let r be the distance of a child's own measurements from
+:math:`\mu_A`, and :math:`\sigma_A^2` the variance of their noise. If r exceeds what the two
+variances explain,
 
 .. math:: V_A := V_A + \max\bigl(0,\; r^2 - c\,(V_A + \sigma_A^2)\bigr),
 
-so that what is far off is believed (the estimate goes back to its own measurements as r grows). c
-is 9 for the total and the cells, and 4 for groups of people between.
+so that a large deviation is believed (the estimate returns to its own measurements as r grows). c
+is 9 for the total and the cells, and 4 for the groups between.
 
-*Where nothing is assumed.* Cells of group quarters, of which a facility may have five or five
-thousand; children that were not measured in detail, or have no housing unit; families that are too
-large to be solved with a matrix."""
+*No prior* is used for cells of group quarters, because a facility can have five people or five
+thousand. The same holds for children that were not measured in detail or have no housing unit. It
+also holds for families that are too large to be solved with a matrix."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ LARGE = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Households:
-    """Those of a family, over the cells of them that its parent has: ``cell`` ``(n,)``, their
-    places among the family's.
+    """The households of a family, over the household cells where its parent has somebody. ``cell``
+    ``(n,)`` are their places among the family's cells.
 
-    ``share`` ``(children,)``: of the parent's housing units; ``mean`` ``(children, n)``: what is
-    expected. Of each of some nested queries ``answer`` has the numbers of its answers,
-    ``(groups,)``, and ``group`` which of these each cell is in, ``(n,)``."""
+    ``share`` ``(children,)`` is each child's share of the parent's housing units, and ``mean``
+    ``(children, n)`` the expected count. For each of some nested queries, ``answer`` has the
+    numbers of its answers, ``(groups,)``, and ``group`` each cell's group, ``(n,)``."""
 
     cell: NDArray[np.intp]
     share: Array
@@ -82,9 +82,9 @@ class Households:
 
     @staticmethod
     def of(family: Family, queries: Sequence[str]) -> Households | None:
-        """``None`` where nothing is to be shared out among several children. The most that a child
-        may hold in households is the same for every housing unit, so shares of it are those of the
-        units (:mod:`das.geography.bounds`)."""
+        """The households of a family. ``None`` if there is nothing to share out among several
+        children. The upper bound on a child's persons in households is the same for every housing
+        unit. So shares of it are shares of the units (:mod:`das.geography.bounds`)."""
         cell = np.flatnonzero(family.bounds.group[family.cell] == HOUSEHOLDS)
         most = family.bounds.upper[:, HOUSEHOLDS].astype(float)
         if family.parent is None or not len(cell) or (most > 0).sum() < 2:
@@ -159,7 +159,7 @@ def as_kinds(gram: Array | Kinds, children: int) -> Kinds:
 
 
 def in_detail(family: Family) -> NDArray[np.bool_]:
-    """The children of which every cell was measured, ``(children,)``."""
+    """Which children have a measurement of every cell, ``(children,)``."""
     return np.isfinite(family.answers(DETAILED).variance)
 
 

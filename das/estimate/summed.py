@@ -1,12 +1,12 @@
-r"""Measurements of published units, from those of the units that were measured.
+r"""Measurements of published units, added up from those of the measured units.
 
-Where the two are not the same (:mod:`das.model.measured_spine`), a published unit is the disjoint
-union of the fewest units of the measured tree (:class:`das.model.cover.Cover`), each measured by
-itself. The sum of their noisy answers is an unbiased answer of the published unit, with the sum of
-their variances: noise of different units is independent.
+The two can differ (:mod:`das.model.measured_spine`). Then a published unit is a disjoint union of
+the fewest possible units of the measured tree (:class:`das.model.cover.Cover`), each measured by
+itself. The sum of their noisy answers is an unbiased answer for the published unit. Its variance is
+the sum of theirs, because noise of different units is independent.
 
-A block group of the publication that the tree cuts is a sum over blocks here. What the measurements
-of all other units say of it besides is not used: :mod:`das.estimate.areas` does."""
+If the measured tree cuts a published block group, this sums over blocks. It does not use what the
+measurements of all other units say about the block group; :mod:`das.estimate.areas` does."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ class SummedSource:
         return {level: Cover.of(self.tree.spine, home) for level, home in up.items()}
 
     def queries(self, level: str) -> tuple[str, ...]:
-        """Those that some unit can be told of: what is measured at a level that its units are made
-        up of.
+        """The queries with which some unit of the level is measured, at any level of the tree whose
+        units make it up.
         """
         depths = np.unique(self._covers[level].depth).tolist()
         names = (self.source.queries(self.tree.spine.levels[d]) for d in depths)
         return tuple(dict.fromkeys(name for queries in names for name in queries))
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
-        """As :meth:`some`, of the units ``start:stop``."""
+        """The same as :meth:`some`, for the units ``start:stop``."""
         return replace(self.some(level, query, np.arange(start, stop)), start=start)
 
     def batches(self, level: str, answers: int) -> Iterator[Ints]:
-        """All units of a level, in the pieces and in the order in which the tree has them: so each
-        batch of the tree, at ``answers`` a unit, is read once, and not for every piece of the
+        """All units of a level, in pieces and in the order of the measured tree. So each batch of
+        the tree, with ``answers`` answers a unit, is read once, not again for every piece of the
         level."""
         depth, unit = self._covers[level].first(self.published.units(level))
         order = np.lexsort((unit, depth))
@@ -70,9 +70,9 @@ class SummedSource:
         yield from np.split(order, np.flatnonzero(cuts) + 1)
 
     def some(self, level: str, query: str, units: Ints) -> Measurement:
-        """Of some units, in their order. One has an infinite variance where some unit that it is
-        made up of was not asked; one with no unit of the tree in it has nobody, and nothing was
-        measured."""
+        """The summed measurements of some units, in their order. A unit has an infinite variance if
+        some unit of the tree in it was not measured. A unit without any unit of the tree has
+        nobody, and no measurement."""
         cover = self._covers[level].some(units)
         alone = len(cover.unit) == len(units)  # each is one unit of the tree, or some are none
         values: Ints | None = None
@@ -106,7 +106,8 @@ class SummedSource:
         return self
 
     def _runs(self, level: str, query: str, unit: Ints) -> Iterator[Ints]:
-        """Those of ``unit`` that are in one batch, in their order: a batch is read once."""
+        """The indices of ``unit`` in runs of one batch each, in order, so that each batch is read
+        once."""
         answers = self.schema.query(query).answers
         if (level, answers) not in self._slices:
             starts = [start for start, _ in self.tree.spine.batches(level, answers)]
@@ -118,7 +119,7 @@ class SummedSource:
 
 
 def _add(to: NDArray[Any], at: Ints, what: NDArray[Any]) -> None:
-    """``to[at] += what``, where some places may be there twice."""
+    """``to[at] += what``, even if ``at`` has duplicates."""
     if np.bincount(at).max(initial=0) > 1:
         np.add.at(to, at, what)
     else:
@@ -126,7 +127,7 @@ def _add(to: NDArray[Any], at: Ints, what: NDArray[Any]) -> None:
 
 
 def _slice(at: Ints) -> Ints | slice:
-    """The same places as a slice, where they follow each other: nothing is copied."""
+    """The same places as a slice, if they are consecutive, so that nothing is copied."""
     if len(at) and (np.diff(at) == 1).all():
         return slice(int(at[0]), int(at[-1]) + 1)
     return at

@@ -1,33 +1,33 @@
-r"""What is measured below a unit, used for it: of sparse measurements, in the place of those of the
-unit alone.
+r"""Uses sparse measurements below a unit together with the unit's own.
 
-Estimation goes down: a unit's answers :math:`Q h_u` are estimated from its own measurement, and
-those of its descendants are not looked at. But each of them is a measurement of a part of it. In an
-*upward* pass the measurement :math:`m_u` of variance :math:`\sigma_u^2` is replaced by
+Estimation goes down: a unit's answers :math:`Q h_u` are estimated from its own measurement, without
+those of its descendants. But each descendant's measurement is one of a part of the unit. In an
+*upward* pass the measurement :math:`m_u` with variance :math:`\sigma_u^2` is replaced by
 
 .. math:: z_u = v_u \Bigl(\frac{m_u}{\sigma_u^2} + \frac{\sum_c z_c}{\sum_c v_c}\Bigr), \qquad
           \frac1{v_u} = \frac1{\sigma_u^2} + \frac1{\sum_c v_c},
 
-over the children c of u, from the lowest level up (there :math:`z = m`). Whoever then goes down
-with z and v in the place of m and :math:`\sigma^2` has, of one query on a tree without bounds, the
-least squares of all measurements of the tree at once: z is the best linear estimate of :math:`Qh_u`
-from the subtree of u, siblings' subtrees share no noise, and given the parent nothing outside of it
-tells more. (With bounds and several queries it is no longer that exactly; variances are.)
+over the children c of u, from the lowest level up (there :math:`z = m`). The descent then uses z
+and v instead of m and :math:`\sigma^2`. For one query on a tree without bounds, this gives the
+least squares of all measurements of the tree at once. The reasons: z is the best linear estimate of
+:math:`Qh_u` from the subtree of u. Siblings' subtrees share no noise. Given the parent, nothing
+outside its subtree says more. (With bounds and several queries the estimate is only approximately
+that; the variances are exact.)
 
-Two parts of that are done:
+Two parts of this are done:
 
-* an *only child* is its parent, for every query: what is asked of the parent is asked of the child
-  as well, cell by cell. Nothing more is looked at, and nothing that was paid for is wasted;
-* of queries with few answers (``most``), all units: that looks at all their answers, of all levels.
-  Of queries with many it would look at each of their answers in each unit, which is what nobody can
-  store.
+* An *only child* is its parent, for every query. Every request for the parent also requests the
+  child, cell by cell. This requests no further coordinates, and wastes nothing that was paid for.
+* For queries with few answers (``most``), all units are used. This requests all their answers, at
+  all levels. For queries with many answers it would request each answer in each unit, which nobody
+  can store.
 
-The law of what is used is that of a full measurement, as of any that is asked for in an order that
-follows from what was published (:mod:`das.noise.coordinates`).
+The used answers have the distribution of a full measurement, as for any requests that depend only
+on earlier answers (:mod:`das.noise.coordinates`).
 
-Of a tree that is cut (:mod:`das.model.subtrees`) each part goes upward by itself. The upper tree is
-told by its subtrees what they say of its lowest units (:class:`FromBelow`), and asks for nothing
-else below the cut."""
+If a tree is cut (:mod:`das.model.subtrees`), each part goes upward by itself. The subtrees give the
+upper tree their sums for its lowest units (:class:`FromBelow`), and it requests nothing else below
+the cut."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class FromBelow(Frozen):
 
 
 class Upward:
-    """A source of real numbers, with their variances, in the place of the ``source`` of
-    measurements. Of queries with at most ``most`` answers all descendants count, of others only
-    children. All levels have the same queries. ``told``: of an upper tree what its subtrees say of
-    its lowest units."""
+    """A source of real numbers with their variances, to use instead of the ``source`` of
+    measurements. For queries with at most ``most`` answers all descendants count; for other
+    queries, only children alone. All levels have the same queries. ``told``: in an upper tree, what
+    its subtrees say about its lowest units."""
 
     def __init__(
         self, source: SparseSource, spine: Spine, most: int = 0, told: FromBelow | None = None
@@ -83,7 +83,7 @@ class Upward:
         return self._variances[key]
 
     def answers(self, level: str, query: str, units: Ints, cells: Ints) -> NDArray[Any]:
-        """Of coordinates the best that is known, ``(n,)``. Raises as the source does."""
+        """The best estimates at some coordinates, ``(n,)``. Raises as the source does."""
         if self.sums_all(level, query):
             return self._table(level, query)[units, cells]
         own = self._source.answers(level, query, units, cells)
@@ -109,7 +109,7 @@ class Upward:
         return np.diff(self._spine.children(below)) == 1
 
     def variance_below(self, level: str, query: str) -> Floats:
-        """Of the sum over the children of each unit, infinite where it is not used."""
+        """The variance of the sum over each unit's children; infinite if it is not used."""
         if (below := self._below(level)) is None:
             return self._from_subtrees.variance[query]
         sums = np.add.reduceat(self.variance(below, query), self._spine.children(below)[:-1])
@@ -122,7 +122,7 @@ class Upward:
         return np.add.reduceat(self._table(below, query), self._spine.children(below)[:-1], axis=0)
 
     def answers_of_only(self, level: str, query: str, units: Ints, cells: Ints) -> NDArray[Any]:
-        """Of the only children of ``units``, ``(n,)``."""
+        """The answers of the only children of ``units``, ``(n,)``."""
         if (below := self._below(level)) is None:
             return self._from_subtrees.answers(query, units, cells)
         return self.answers(below, query, self._spine.children(below)[:-1][units], cells)

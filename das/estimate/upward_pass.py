@@ -28,9 +28,9 @@ Queries = Mapping[str, Mapping[str, Query]]
 
 @dataclass(frozen=True, eq=False)
 class Gathering:
-    """The steps of the way up: over a tree, or over some families of its lowest units
-    (:meth:`das.fold.Tiers.families`), of whom ``start`` is the first. ``queries`` are those
-    measured at each level; ``bounds`` are of these units alone."""
+    """The steps of the way up, over a tree or over some families of its lowest units
+    (:meth:`das.fold.Tiers.families`). ``start`` is the first of these units. ``queries`` are those
+    measured at each level; ``bounds`` are those of these units."""
 
     contrasts: Contrasts
     tiers: Tiers
@@ -40,8 +40,8 @@ class Gathering:
     start: int = 0
 
     def condition(self, tier: int, told: Information | None) -> Information:
-        """Units by their own measurements and known totals; parts, of which nothing is measured, by
-        their known totals alone.
+        """Condition units on their own measurements and known totals. Parts are not measured, and
+        have only their known totals.
         """
         level, ends = self.tiers.level[tier], (self.start, self.start + self.tiers.units(tier))
         if told is None or level:
@@ -76,10 +76,10 @@ class Gathering:
 
 @dataclass(frozen=True, eq=False)
 class SubtreeEstimates:
-    """What is known of every tier above the lowest level: ``known`` by the subtree of each unit,
-    ``told`` by its children alone; in an upper tree of all of its levels, in a subtree of those
-    that are below the upper tree, and ``told`` of its units of that, too. ``queries`` are those
-    measured at each level."""
+    """The estimates of every tier above the lowest level: ``known`` from each unit's subtree,
+    ``told`` from its children alone. An upper tree has these for all its levels. A subtree has them
+    for the levels below the upper tree, and ``told`` also for its units of the upper tree.
+    ``queries`` are those measured at each level."""
 
     spine: Spine
     contrasts: Contrasts
@@ -90,7 +90,7 @@ class SubtreeEstimates:
 
     @property
     def information(self) -> dict[str, Information]:
-        """What the subtrees of the units of each level say of these."""
+        """The estimates of the units of each level from their subtrees."""
         return {
             self.tiers.level[t]: known for t, known in self.known.items() if self.tiers.level[t]
         }
@@ -207,7 +207,8 @@ def _way(
 
 
 def _check_lowest(way: Gathering, spine: Spine, universe: Universe) -> None:
-    """Refuses a tree of which the lowest units with siblings do not tell their cells apart."""
+    """Raises :class:`InputError` if lowest units with siblings have no measurement of their
+    cells."""
     lowest, cells = spine.levels[-1], universe.schema.cells
     queries = way.queries.get(lowest, {})
     alone = not queries and way.tiers.alone[-1].all()  # its parents are measured for it

@@ -239,7 +239,7 @@ def _derived(root: Path, workers: int) -> tuple[DerivedOutputs, Stages]:
 def _true_answers(
     spec: RunSpec, shown: Shown, known: Mapping[str, TrueHistograms]
 ) -> dict[AnswerKey, NDArray[np.int64]]:
-    """The truth beside everything that the report shows of the release."""
+    """The true answer for every answer of the release that the report shows."""
     schemas = {u.name: u.schema for u in spec.universes}
     true = {
         (u, level): h.open("for the report in confidential/")

@@ -55,7 +55,7 @@ from das.truth.measuring import check_sources
 from das.truth.prepared import TrueHistograms
 from das.version import __version__
 
-_BESIDE = "Mean absolute errors beside those of the Bureau's run, medians"
+_BESIDE = "Mean absolute errors next to those of the Bureau's run, medians"
 
 
 class DhcMaker:
@@ -109,7 +109,8 @@ class DhcMaker:
         return done
 
     def check_same(self, directory: RunDirectory) -> None:
-        """What goes on is what began, but for where things lie on this machine."""
+        """Raises :class:`UserError` if a resumed run began with another configuration. Only the
+        paths on this machine can differ."""
         began = open_dhc(directory.release).spec
         if self.spec.after(began.constraints).dump() != began.dump():
             raise UserError(

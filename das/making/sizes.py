@@ -14,9 +14,9 @@ from das.truth.prepared import Prepared, TrueHistograms
 
 
 def sizes_of(spec: RunSpec, prepared: Prepared) -> list[Size]:
-    """The memory and time that a run on this input takes. Of one that is cut, the memory of its
-    upper tree or of its largest subtree, by which all others are told, and how many cells are there
-    above."""
+    """The memory and time that a run on this input takes. If the tree is cut, the memory is that of
+    the upper tree or of the largest subtree, whichever is larger. The largest subtree stands for
+    all others, and also tells how many cells are occupied in the upper tree."""
     if not len(prepared.subtrees):
         whole = prepared.whole()
         return sizes(

@@ -22,8 +22,8 @@ from das.stages import Stages
 
 @dataclass(frozen=True)
 class RunInput:
-    """What the caller of a run says beside the specification: ``paths`` replace ``data.path``.
-    Without ``ignore_memory`` a run is refused that this machine has not the memory for."""
+    """What the caller of a run gives besides the specification. ``paths`` replace ``data.path``.
+    Without ``ignore_memory``, a run is refused if this machine has too little memory for it."""
 
     paths: Sequence[Path] = ()
     ignore_memory: bool = False
@@ -31,7 +31,7 @@ class RunInput:
 
 @dataclass(frozen=True, eq=False)
 class RunContext:
-    """The folder of a run, who performs its tasks, and what is told of it while it goes on."""
+    """The folder of a run, the engine that performs its tasks, and where it reports progress."""
 
     directory: RunDirectory
     choice: EngineChoice
@@ -79,23 +79,23 @@ class InputOutlook:
 class Maker(Protocol):
     """The half of a publication that sees the truth: one run of it, stage after stage.
 
-    A stage finds in the folder of the run what those before it have left, so that a run goes on
-    from there when it was stopped."""
+    A stage reads the results of earlier stages from the folder of the run. So a run that was
+    stopped resumes from there."""
 
     @property
     def spec(self) -> Specification:
-        """What is to be made; of a run that goes on, what it began with."""
+        """What to make; for a resumed run, the specification that it began with."""
 
     def begin(
         self, directory: RunDirectory, choice: EngineChoice, stages: Stages, progress: Progress
     ) -> None:
-        """Read the input, and write down what is to be measured, whole or not at all."""
+        """Read the input, and write down what the run will measure, all of it or nothing."""
 
     def check_same(self, directory: RunDirectory) -> None:
-        """Raises :class:`UserError` where the run in the folder began with something else."""
+        """Raises :class:`UserError` if the run in the folder began with something else."""
 
     def performed_by(self, choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
-        """Who performs the tasks: who was chosen, unless there are none to share out."""
+        """The engine that performs the tasks: the chosen one, unless there is nothing to share."""
 
     def measure(self, work: RunContext) -> MeasuringRecord:
         """Noisy measurements and their statement; what has been measured, stands."""
@@ -109,7 +109,7 @@ class Maker(Protocol):
         """Hold it against the truth, in ``confidential/``: fields of the outcome."""
 
     def finished(self, directory: RunDirectory) -> Mapping[str, Any]:
-        """The same of a run that had ended, as its files say it."""
+        """The result of a run that had already ended, from its files."""
 
 
 #: Bytes of what is confidential when a run begins, below which other processes take longer to start
@@ -118,14 +118,14 @@ SMALL = 1 << 19
 
 
 def worth(choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
-    """The same with one worker, where nobody asked for more and the run is small."""
+    """The same choice, with one worker if the run is small and the user did not ask for more."""
     if choice.automatic and directory.bytes_of_truth() < SMALL:
         return replace(choice, workers=1)
     return choice
 
 
 def performed_where_cut(choice: EngineChoice, directory: RunDirectory) -> EngineChoice:
-    """Of a run over a tree: without subtrees it has no tasks to share out."""
+    """The engine for a run over a tree. Without subtrees it has no tasks to share."""
     choice = worth(choice, directory)
     if spine_file.read_sizes(directory.release / "spine.parquet"):
         return choice
@@ -133,15 +133,15 @@ def performed_where_cut(choice: EngineChoice, directory: RunDirectory) -> Engine
 
 
 class OutlookMaker(Maker, Protocol):
-    """Of a publication that has ``check --data``."""
+    """The maker of a publication that has ``check --data``."""
 
     def outlook(self, stages: Stages, progress: Progress) -> InputOutlook:
         """What the input says of a run on it."""
 
 
 class EvaluatingMaker(Maker, Protocol):
-    """Of a publication that has ``evaluate``."""
+    """The maker of a publication that has ``evaluate``."""
 
     def evaluated(self, directory: RunDirectory, areas: Path | None) -> Mapping[str, Any]:
-        """Hold a finished run against the truth once more. ``areas``: a list of blocks with areas
-        of the user's own."""
+        """Compare a finished run with the truth again. ``areas``: a list of blocks with the user's
+        own areas."""

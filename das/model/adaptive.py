@@ -1,8 +1,8 @@
-r"""Tables that are the finer the larger the group, and what measuring them costs.
+r"""Tables that are finer for larger groups, and the cost of measuring them.
 
-Each group of a population group level with budget r and stability s is measured in one of three
-ways (variances are of discrete Gaussian noise on every answer, :math:`\gamma` the share of the
-first stage):
+Take a population group level with budget r and stability s. Each of its groups is measured in one
+of three ways. Variances are those of discrete Gaussian noise on every answer, and :math:`\gamma` is
+the share of the first stage:
 
 ======================  =====================================  ==================================
 what                    answers                                :math:`\sigma^2`
@@ -12,17 +12,17 @@ first stage             1, which decides the size of the table  :math:`s / 2\gam
 second stage            the cells of that size                 :math:`s / 2(1-\gamma)r`
 ======================  =====================================  ==================================
 
-Where the size of the table is known from what was published before, there is no first stage, and
-:math:`\gamma = 0`.
+If an earlier publication decides the size of the table, there is no first stage, and :math:`\gamma
+= 0`.
 
-*Privacy.* Add or remove a person. They are in s groups of the level at most, of each in one cell of
-the finest table, so in one answer of whatever size, which changes by 1. In one group the first
-stage costs :math:`\gamma r / s`, and the second, *given any answer of the first*, :math:`(1-\gamma)
-r / s`; composition may be adaptive: :math:`r / s` together, and as much for a total alone. In s
-groups: r. Levels add up. The loss of the second stage is the same for every size of the table, one
-answer that moves by 1, so that exact accounting has s draws of each stage, and no bound is in
-between (:mod:`das.accounting.measurements`). (Geometric noise: read :math:`\varepsilon` for r, and
-scale :math:`s/\varepsilon` for :math:`s/2r`.) ∎
+*Privacy.* Add or remove a person. They are in at most s groups of the level. In each group they are
+in one cell of the finest table. So one answer changes, by 1, in a table of any size. In one group
+the first stage costs :math:`\gamma r / s`. The second stage costs :math:`(1-\gamma) r / s`, *given
+any answer of the first*. Composition may be adaptive, so both together cost :math:`r / s`, as much
+as a total alone. In s groups they cost r. Levels add up. The loss of the second stage is the same
+for every size of the table, because one answer changes by 1. So exact accounting has s draws of
+each stage, and needs no bound in between (:mod:`das.accounting.measurements`). (Geometric noise:
+read :math:`\varepsilon` for r, and scale :math:`s/\varepsilon` for :math:`s/2r`.) ∎
 
 Source: Haney et al. (2024), *SafeTab-P*, algorithms 1 to 3 and section 4.2.
 """
@@ -45,18 +45,18 @@ from das.model.population import REGIONS, GroupLevel, Iterations
 
 #: The queries of a level, as its ledger calls them.
 ONLY, FIRST = "total only", "first stage"
-#: Classes of groups that are measured differently: without a table, and with one; and by the run
-#: that they are of.
+#: Classes of groups that are measured differently: without a table, and with one. Their names also
+#: tell the run.
 TOTALS, TABLES = "totals", "tables"
 OF_RUN: Mapping[str, str] = {"us": "", "pr": " (Puerto Rico)"}
 
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveTable(Frozen):
-    """A table of ``leaves`` finest cells. One of size k has the answers that ``sizes[k]``
-    ``(leaves,)`` sums them to: size 0 has the total alone, and each the sums of the next.
-    ``cells[k]`` says what each answer is, in the columns ``columns``. ``sums`` are published beside
-    them, where they are sums of the answers: the words for each, and which leaves are in it."""
+    """A table of ``leaves`` finest cells. Size k has the answers to which ``sizes[k]``
+    ``(leaves,)`` sums the leaves: size 0 has only the total, and each size sums the answers of the
+    next. ``cells[k]`` says what each answer is, in the columns ``columns``. ``sums`` are also
+    published if they are sums of the answers: the words for each, and which leaves are in it."""
 
     name: str
     columns: tuple[str, ...]
@@ -78,7 +78,7 @@ class AdaptiveTable(Frozen):
 
     @cached_property
     def answers(self) -> tuple[int, ...]:
-        """How many each size has."""
+        """The number of answers of each size."""
         return tuple(int(of.max()) + 1 for of in self.sizes)
 
 
@@ -199,17 +199,17 @@ class LevelPlan:
 
     @property
     def totals(self) -> str:
-        """The class of groups of which a total alone is measured."""
+        """The class of groups for which only a total is measured."""
         return f"{TOTALS}{OF_RUN[self.run]}"
 
     @property
     def tables(self) -> str:
-        """That of the others."""
+        """The class of groups with a table."""
         return f"{TABLES}{OF_RUN[self.run]}"
 
     @cached_property
     def measurements(self) -> tuple[PlannedMeasurement, ...]:
-        """What is drawn of a group: of one with a total alone, and of one with a table."""
+        """The planned measurements of a group with only a total, and of one with a table."""
         if not self.first:
             return (self._measurement(self.table.name, Fraction(1), self.tables),)
         return (
@@ -239,12 +239,13 @@ class LevelPlan:
 
 @dataclass(frozen=True, eq=False)
 class Parameters(Frozen):
-    """Everything that is decided before records are seen.
+    """Everything that is decided before the records are seen.
 
-    ``race_codes`` of each person are read. ``budgets`` and ``thresholds`` are by table and level; a
-    level without a budget is not tabulated. ``first`` is the share of the first stage. Where only a
-    total is measured it is published if it is larger than noise is with probability ``chance``; 0
-    publishes all. ``negative`` counts stay. ``states`` are those of the run ``us``."""
+    ``race_codes`` is the number of codes of race that are read for each person. ``budgets`` and
+    ``thresholds`` are by table and level; a level without a budget is not tabulated. ``first`` is
+    the share of the first stage. A group with only a total is published if the total exceeds what
+    noise stays below with probability ``chance``; 0 publishes all. ``negative``: whether negative
+    counts stay. ``states`` are those of the run ``us``."""
 
     product: Product
     iterations: Iterations
@@ -260,7 +261,7 @@ class Parameters(Frozen):
     names: Mapping[str, str]
 
     def plans(self, run: str) -> tuple[LevelPlan, ...]:
-        """Of every level of a run that has a budget, for each table."""
+        """The plans of every level of a run that has a budget, for each table."""
         return tuple(
             LevelPlan(
                 at,
@@ -277,7 +278,7 @@ class Parameters(Frozen):
         )
 
     def cost(self, run: str) -> Fraction:
-        """Of all levels of a run: in the currency of the mechanism, for neighbours that differ by a
-        record.
+        """The cost of all levels of a run, in the currency of the mechanism, for neighbors that
+        differ by one record added or removed.
         """
         return sum((p.cost for p in self.plans(run)), Fraction(0))

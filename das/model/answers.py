@@ -1,4 +1,4 @@
-"""Answers to a query of which nearly all are 0, held sparse."""
+"""Sparse answers to a query: nearly all are 0."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseAnswers(Closed, Frozen):
-    """Of an array ``(units, answers)``, in C order, the elements ``at`` (increasing) and what they
-    are, ``count``; all others are 0."""
+    """A sparse array ``(units, answers)`` in C order: the indices ``at`` (increasing) of its
+    nonzero elements, and their values ``count``."""
 
     units: int
     answers: int
@@ -25,7 +25,7 @@ class SparseAnswers(Closed, Frozen):
 
     @staticmethod
     def of(dense: Ints) -> SparseAnswers:
-        """Of an array ``(units, answers)``."""
+        """The sparse form of an array ``(units, answers)``."""
         at, (units, answers) = np.flatnonzero(dense), dense.shape
         return SparseAnswers(units, answers, at, dense.ravel()[at])
 
@@ -41,8 +41,8 @@ class SparseAnswers(Closed, Frozen):
         return out.reshape(self.units, self.answers)
 
     def read(self, at: Ints) -> Ints:
-        """The elements ``at`` ``(n,)``, in any order: costs a search for each, and no array of
-        all.
+        """The elements ``at`` ``(n,)``, in any order. It searches for each and needs no dense
+        array.
         """
         if not len(self.at):
             return np.zeros(len(at), dtype=np.int64)
@@ -50,7 +50,7 @@ class SparseAnswers(Closed, Frozen):
         return np.where(self.at[found] == at, self.count[found], 0)
 
     def only(self, units: NDArray[np.bool_]) -> SparseAnswers:
-        """Those of some of the units, ``(units,)``, one below the other."""
+        """The answers of some of the units, given by a mask ``(units,)``, renumbered from 0."""
         if units.all():
             return self
         keep, number = units[self.unit], np.cumsum(units) - 1

@@ -21,9 +21,9 @@ from das.model.spine import Spine
 
 @dataclass(frozen=True, eq=False)
 class Areas(Frozen):
-    """Areas of one kind: unit ``unit[i]`` of the lowest level lies in area ``area[i]``, whose code
-    is ``codes[area[i]]`` and whose name is ``names[area[i]]``, empty where there is none (all,
-    without any argument). An area has one unit at least; a unit may be in several areas, or in
+    """Areas of one kind. Unit ``unit[i]`` of the lowest level lies in area ``area[i]``, whose code
+    is ``codes[area[i]]``. Its name is ``names[area[i]]``, empty if it has none (all are empty
+    without this argument). An area has at least one unit; a unit can be in several areas, or in
     none."""
 
     kind: str
@@ -59,8 +59,8 @@ class Areas(Frozen):
 
     @property
     def geoids(self) -> Codes:
-        """The Bureau's identifier of each area, empty where its code is none: kinds of which TIGER
-        has files, by the number of digits.
+        """The Bureau's identifier of each area. It is empty if the kind has no TIGER files, or the
+        code has not their number of digits.
 
         >>> one = np.zeros(1, dtype=int)
         >>> [
@@ -115,8 +115,8 @@ class Areas(Frozen):
         return Histogram.of(len(self), h.cells, np.repeat(self.area, size), h.cell[at], h.count[at])
 
     def over(self, tree: MeasuredSpine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Area and lowest unit of the tree of each block in an area, but for blocks that are not on
-        the tree.
+        """The area, and the lowest unit of the tree, of each block in an area. Leaves out blocks
+        that are not on the tree.
         """
         unit = tree.numbers(self.unit)
         return self.area[unit >= 0], unit[unit >= 0]
@@ -124,13 +124,13 @@ class Areas(Frozen):
     def noise(
         self, tree: MeasuredSpine, variance: Sequence[NDArray[np.float64]]
     ) -> NDArray[np.float64]:
-        """The variance of each area's total, added up from measured totals of whole units that make
-        it up: of those sums the one with the least noise. ``variance`` is that of the measured
-        total of each unit of the tree that was measured, by level, root first, infinite where it
-        was not. Where the tree has no unit, nobody is.
+        """The variance of each area's total, as the sum of measured totals of whole units that make
+        up the area; of all such sums, the one with the least noise. ``variance`` is that of each
+        unit's measured total in the tree, by level, root first; infinite if the unit was not
+        measured. Where the tree has no unit, nobody lives.
 
-        From the lowest level up, a unit that lies wholly in the area costs the lesser of its own
-        variance and the sum of its parts'."""
+        The computation goes up from the lowest level. A unit that lies wholly in the area costs the
+        lesser of its own variance and the sum of its parts' costs."""
         spine = tree.spine
         area, unit = self.over(tree)
         cost, whole = variance[-1][unit], np.ones(len(unit), dtype=bool)
@@ -176,8 +176,8 @@ class Areas(Frozen):
     def joined(
         parts: Sequence[Sequence[Areas]], at: Sequence[NDArray[np.int64]]
     ) -> tuple[Areas, ...]:
-        """Those of several trees over one: unit u of tree i is unit ``at[i][u]`` there. An area of
-        one kind and code that is in several is one."""
+        """The areas of several trees, over their joint tree. Unit u of tree i is its unit
+        ``at[i][u]``. Areas with the same kind and code in several trees become one area."""
         found: dict[str, list[tuple[Areas, NDArray[np.int64]]]] = {}
         for kinds, here in zip(parts, at, strict=True):
             for areas in kinds:
@@ -199,7 +199,7 @@ class Areas(Frozen):
 #: School districts: of elementary schools, of secondary schools, and of both.
 SCHOOLS = ("SDELM", "SDSEC", "SDUNI")
 
-#: How long the GEOIDs of areas are: state and place; state, county and subdivision; state and
+#: The lengths of the GEOIDs of areas: state and place; state, county and subdivision; state and
 #: district.
 GEOID_DIGITS = {
     "Place": 7,
@@ -210,7 +210,7 @@ GEOID_DIGITS = {
     **dict.fromkeys(SCHOOLS, 7),
 }
 
-#: Fields whose codes are unique only in another, whose code stands before theirs.
+#: Fields whose codes are unique only within another field, whose code comes before theirs.
 INSIDE = {
     "Place": "State",
     "CD": "State",

@@ -83,7 +83,7 @@ class Attribute:
         return Attribute(name, tuple(levels), labels=labels)
 
     def labelled(self, title: str | None, labels: Mapping[str, str], where: str) -> Attribute:
-        """The same with another title and other labels of some levels."""
+        """The same attribute, with another title and other labels for some levels."""
         return replace(
             self,
             title=title or self.title,

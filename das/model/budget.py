@@ -50,7 +50,7 @@ class Neighbours(Enum):
         return 2 if self is Neighbours.BOUNDED else 1
 
 
-#: The class of the units of a level that are all measured alike.
+#: The class of a level's units if all are measured alike.
 ALL = "all"
 #: The classes that the units above a leaf, and the leaf, belong to: pairs of level and class, root
 #: first.
@@ -70,7 +70,8 @@ class QueryNoise:
 
     @property
     def variance(self) -> float:
-        """Of one answer's noise, as published beside it. Public, and not part of the guarantee."""
+        """The variance of one answer's noise, published with the answer. It is public, and not part
+        of the guarantee."""
         return self.mechanism.variance(self.parameter)
 
     def margin(self, coverage: float = 0.95) -> int:
@@ -176,7 +177,7 @@ def _check_once(path: UnitPath) -> None:
                 f"a path has two classes of {level!r}, {classes[level]!r} and {unit_class!r}",
                 where="plan",
                 remedy=(
-                    "where units of a level are measured differently, give the paths that there are"
+                    "where units of a level are measured differently, give the paths of the tree"
                 ),
             )
         classes[level] = unit_class

@@ -1,18 +1,18 @@
-"""Which levels' budget a unit is measured with, where the budget of only children is moved to their
+"""The levels whose budget a unit is measured with, where only children give their budget to their
 parents.
 
-A unit with one child and this child hold the same records, so one measurement of both with the
-budget of both is worth more to the levels below than two. On an optimised spine an only child is
-therefore *bypassed*: its share of the budget goes to its parent, and it keeps none. Of a chain of
-only children all shares meet at the top.
+A unit with one child has the same records as this child. So one measurement with the budget of both
+is worth more to the levels below than two measurements. On an optimized spine an only child is
+therefore *bypassed*: its share of the budget goes to its parent, and it keeps none. In a chain of
+only children all shares go to the top.
 
-So a path from the root to a leaf falls into *chains* of levels that follow each other, and what a
-unit is measured with is one of three: its own level's share (its class is called ``Tract``), those
-of its own and of levels below (``Tract to Block_Group``), or none (:data:`UNMEASURED`).
+So a path from the root to a leaf falls into *chains* of consecutive levels. A unit has one of three
+budgets: its own level's share (its class is called ``Tract``), the shares of its own level and of
+levels below (``Tract to Block_Group``), or none (:data:`UNMEASURED`).
 
-*Every path costs the same.* Each level's share is in the chain that it falls into, and is measured
-by the unit at the top of that: the shares of the classes on a path sum to those of all levels,
-which is 1."""
+*Every path costs the same.* Each level's share belongs to the chain of that level, and the unit at
+the top of the chain is measured with it. So the shares of the classes on a path sum to those of all
+levels, which is 1."""
 
 from __future__ import annotations
 

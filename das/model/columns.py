@@ -135,7 +135,7 @@ def _check_kinds(given: Mapping[str, Any], where: str) -> None:
 
 
 def _check_names(given: Mapping[str, Any], schema: Schema, where: str) -> None:
-    """Levels, areas, names and attributes are those that there are, each once."""
+    """Check that levels, areas, names and attributes exist, and that each is named once."""
     if not given.get("geography"):
         raise SpecError(
             "the reader 'table' needs to know which columns hold the geographic codes",

@@ -1,16 +1,17 @@
 r"""Constraints on the published counts.
 
-All constraints that the pipeline enforces bound sums over the groups of one partition of the cells,
-the *dwelling* groups (household and each type of group quarters), child by child:
+All constraints of the pipeline are bounds on sums over groups of cells, child by child. The groups
+are those of one partition of the cells, the *dwelling* groups (household and each type of group
+quarters):
 
 .. math:: l_{ug} \le \sum_{k \in g} x_{uk} \le h_{ug}, \qquad \sum_k x_{uk} = t_u \text{ at the levels with known totals.}
 
-Facility counts give ``lower`` (each facility holds somebody; a housing unit may be empty) and
-``upper`` (nobody lives where there is no building); known totals are the invariants of the
-publication. Where the spine has several units for one place (a state's American Indian areas, and
-the rest of it), the total is known for these units together only: a *joint* total.
+Facility counts give ``lower`` (each facility holds somebody; a housing unit can be empty) and
+``upper`` (nobody lives where there is no building). Known totals are the invariants of the
+publication. The spine can have several units for one place (a state's American Indian areas, and
+the rest of the state). Then the total is known only for these units together: a *joint* total.
 
-In place of dwelling groups the partition may be the answers of a query that is known exactly, with
+Instead of dwelling groups, the partition can be the answers to a query that is known exactly, with
 equal bounds."""
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Constraint(Frozen):
     query: str
     sign: str
     bound: NDArray[np.int64]
-    says: str = ""  #: what it tells a reader of the release, in words
+    says: str = ""  #: the constraint in words, for a reader of the release
 
     def __post_init__(self) -> None:
         if self.sign not in ("=", "<=", ">="):
@@ -55,8 +56,8 @@ class Constraint(Frozen):
 
 
 def summed(constraints: Iterable[Constraint], spine: Spine) -> Iterator[Constraint]:
-    """Of each constraint of the lowest level what it says of every level above, as sums: nothing
-    new, and all that there is of units that are not measured."""
+    """The sums of each constraint of the lowest level, at every level above. They say nothing new;
+    if a unit is not measured, they are all that is known about it."""
     for given in (c for c in constraints if c.level == spine.levels[-1]):
         bound = given.bound
         for depth in range(len(spine) - 1, 0, -1):
@@ -82,9 +83,9 @@ class JointTotals(Frozen):
 
     @staticmethod
     def of_places(codes: Codes, stated: NDArray[np.int64]) -> JointTotals:
-        """From what each unit states of its whole place. A code is a digit for the part of the
-        place (1 in American Indian areas, 0 elsewhere) and then the place's own, as in the geocodes
-        of the Bureau's spine."""
+        """Joint totals, if each unit states the total of its whole place. A code begins with a
+        digit for the part of the place: 1 in American Indian areas, 0 elsewhere. The place's own
+        code follows, as in the geocodes of the Bureau's spine."""
         place = characters(codes).copy()
         place[:, 0] = 0
         part = np.unique(of_characters(place), return_inverse=True)[1]
@@ -104,8 +105,8 @@ class JointTotals(Frozen):
         return out
 
     def homes(self, parent: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The parent of each part ``(parts,)``, from those of the units. Raises :class:`InputError`
-        if the units of a part have several."""
+        """The parent of each part ``(parts,)``, from the parents of the units. Raises
+        :class:`InputError` if the units of a part have several parents."""
         home = np.zeros(len(self.total), dtype=np.int64)
         home[self.part] = parent
         if (home[self.part] != parent).any():
@@ -113,7 +114,7 @@ class JointTotals(Frozen):
         return home
 
     def check_whole(self, start: int, stop: int) -> None:
-        """Raises :class:`ValueError` if units ``start:stop`` and others are in one part."""
+        """Raises :class:`ValueError` if units ``start:stop`` share a part with other units."""
         if np.isin(self.part, self.part[start:stop]).sum() != stop - start:
             raise ValueError(f"units {start} to {stop} split a part with a joint total")
 
@@ -127,19 +128,21 @@ class JointTotals(Frozen):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Bounds(Frozen):
-    """All constraints of some units of one level, resolved to arrays: what estimation and rounding
-    compute with. Those of a whole level are :class:`das.model.level_bounds.LevelBounds`.
+    """All constraints of some units of one level, as arrays for estimation and rounding. Those of a
+    whole level are :class:`das.model.level_bounds.LevelBounds`.
 
-    ``group``: the dwelling group of each cell, ``(cells,)``. ``lower``, ``upper``: ``(units,
-    groups)``. ``total``: ``(units,)`` where the total of each unit is known, else ``None``;
-    ``joint``: where those of several together are. ``possible``: ``(cells,)``, False at structural
-    zeros. ``reach``: at levels above that of the known totals, where it matters, ``(units,
-    2^groups)``: the most that all descendants with known totals can hold of each *subset* of groups
-    (bit ``g`` of the column number says that group ``g`` is in it). A unit's histogram can be
-    shared out among these descendants if and only if no subset exceeds its reach (max-flow
-    min-cut). It is not listed for more than ``MOST_GROUPS`` groups. ``exact``: the sums of all
-    groups are known, and all that is known below follows from them
-    (:mod:`das.geography.invariants`)."""
+    - ``group``: the dwelling group of each cell, ``(cells,)``.
+    - ``lower``, ``upper``: ``(units, groups)``.
+    - ``total``: ``(units,)`` if the total of each unit is known, else ``None``.
+    - ``joint``: totals of several units together, if these are known.
+    - ``possible``: ``(cells,)``, False at structural zeros.
+    - ``reach``: ``(units, 2^groups)``, at levels above that of the known totals, where it matters.
+      It is the most that all descendants with known totals can hold of each *subset* of groups. Bit
+      ``g`` of the column number says that group ``g`` is in the subset. A unit's histogram can be
+      shared out among these descendants if and only if no subset exceeds its reach (max-flow
+      min-cut). It is not listed for more than ``MOST_GROUPS`` groups.
+    - ``exact``: whether the sums of all groups are known, and decide everything known below
+      (:mod:`das.geography.invariants`)."""
 
     group: NDArray[np.intp]
     lower: NDArray[np.int64]
@@ -167,14 +170,14 @@ class Bounds(Frozen):
         return self.lower.shape[1]
 
     def rows(self, start: int, stop: int) -> Bounds:
-        """Those of the units ``start:stop``, which split no part."""
+        """The bounds of the units ``start:stop``, which must not split a part."""
         if self.joint is not None:
             self.joint.check_whole(start, stop)
         return self.some(slice(start, stop))
 
     def some(self, keep: Keep) -> Bounds:
-        """Those of some units; the others of a part with a joint total, if any, must hold
-        nobody.
+        """The bounds of some units. If they split a part with a joint total, its other units must
+        hold nobody.
         """
         return Bounds(
             self.group,
@@ -188,8 +191,8 @@ class Bounds(Frozen):
         )
 
     def excess(self, held: NDArray[Any]) -> NDArray[np.float64]:
-        """How far sums ``held`` ``(units, groups)`` over each subset of the groups exceed its
-        reach, ``(units, 2^groups)``.
+        """How far the sums of ``held`` ``(units, groups)`` over each subset of the groups exceed
+        its reach, ``(units, 2^groups)``.
         """
         subset = np.arange(1 << self.groups)
         reach = np.full(len(subset), np.inf) if self.reach is None else self.reach
@@ -198,10 +201,10 @@ class Bounds(Frozen):
         )
 
     def by_part(self) -> Bounds:
-        r"""The same with each part with a joint total as one unit.
+        r"""The bounds with each part with a joint total as one unit.
 
-        Among units of which nothing but the total of all is known, any group sums :math:`y_g` with
-        :math:`\sum_u l_{ug} \le y_g \le \sum_u h_{ug}` can be shared out, each group for itself.
+        If only the total of all units of a part is known, each group can be shared out by itself.
+        Any sums :math:`y_g` with :math:`\sum_u l_{ug} \le y_g \le \sum_u h_{ug}` can be.
         """
         if self.joint is None:
             return self
@@ -212,9 +215,9 @@ class Bounds(Frozen):
 def check_feasible(
     bad: NDArray[np.bool_], low: Ints, high: Ints, total: Ints | None, joint: JointTotals | None
 ) -> None:
-    """Of units ``(units,)``: where a lower bound is above the upper one, the sums of the lower
-    bounds of all groups and of the upper ones, and the totals. Raises :class:`InfeasibleError` that
-    names the first unit with no way to meet them."""
+    """Check that some histogram meets the constraints of every unit. All arrays are ``(units,)``.
+    ``bad``: whether a lower bound exceeds an upper one. ``low``, ``high``: the sums of the bounds
+    of all groups. Raises :class:`InfeasibleError` that names the first infeasible unit."""
     if total is not None:
         bad = bad | (low > total) | (high < total)
     if joint is not None:

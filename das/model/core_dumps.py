@@ -4,8 +4,9 @@ A crash can write the memory of a process to disk: into its folder, or through a
 system such as ``systemd-coredump`` or ``apport``, which keeps it for months where administrators
 read it. Two settings prevent that, and one is not enough. The limit ``RLIMIT_CORE`` of 0 stops a
 file, but Linux ignores it where ``core_pattern`` names a program (core(5)). ``PR_SET_DUMPABLE`` of
-0 stops both, and no other process of the same user can attach to the process and read its memory;
-only Linux has it. Neither survives the start of another program, so every worker calls this again.
+0 stops both. It also keeps other processes of the same user from attaching to this one and reading
+its memory. Only Linux has it. Neither survives the start of another program, so every worker calls
+this again.
 """
 
 from __future__ import annotations

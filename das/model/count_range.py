@@ -1,20 +1,21 @@
-r"""The least and the most that a sum of cells can be, by what is public of a unit.
+r"""The least and the most that a sum of cells can be, given the public facts about a unit.
 
-A unit's histogram is whole numbers :math:`x_k \ge 0`, none at structural zeros, with :math:`l_g \le
-\sum_{k \in g} x_k \le h_g` for the groups g of one partition and, where its total is known,
-:math:`\sum_k x_k = t`. For a sum c of cells call A the groups of which some possible cell is in c,
-and W those of which all are. Then the sum is at least, and at most,
+A unit's histogram consists of whole numbers :math:`x_k \ge 0`, with 0 at structural zeros. The
+groups g of one partition have :math:`l_g \le \sum_{k \in g} x_k \le h_g`. If the total is known,
+:math:`\sum_k x_k = t`. Let c be a sum of cells. Let A be the groups with some possible cell in c,
+and W the groups with all possible cells in c. Then the sum is at least, and at most,
 
 .. math:: \max\Bigl(\sum_{g \in W} l_g,\; t - \sum_{g \notin W} h_g\Bigr), \qquad
           \min\Bigl(\sum_{g \in A} h_g,\; t - \sum_{g \notin A} l_g\Bigr),
 
-and both are reached. *Proof* for the most: the cells of g in c hold all of g if g is in A, and
-nothing otherwise, so the sum is :math:`\sum_{g \in A} y_g` with any :math:`l \le y \le h`,
-:math:`\sum y = t`; that is largest with the other groups at their least, unless the groups in A are
-full before. The least is t less the most of the other cells, whose A is the complement of W. ∎
+and both are reached. *Proof* for the most: if g is in A, the cells of g in c can hold all of g;
+otherwise they hold nothing. So the sum is :math:`\sum_{g \in A} y_g` with any :math:`l \le y \le
+h`, :math:`\sum y = t`. It is largest when the other groups are at their least, unless the groups in
+A are full before. The least is t minus the most of the other cells, whose A is the complement of W.
+∎
 
-Where both are the same, the count is *certain*: an impossible combination, an invariant, a place
-where nobody can be."""
+If both are equal, the count is *certain*: an impossible combination, an invariant, a place where
+nobody can be."""
 
 from __future__ import annotations
 
@@ -56,8 +57,8 @@ def count_range(
 def range_of_areas(
     lowest: LevelBounds, spine: Spine, areas: Areas, columns: NDArray[np.bool_]
 ) -> tuple[Ints, Ints]:
-    """The same of areas of the lowest units, ``(areas, columns)`` both: sums of what their units
-    can have.
+    """The least and the most of each column in areas of lowest units, ``(areas, columns)`` both:
+    sums over the areas' units.
     """
     ends = np.zeros((2, len(areas), len(columns)), dtype=np.int64)
     for start, stop in spine.batches(spine.levels[-1], len(columns)):

@@ -45,7 +45,7 @@ class Cover(Frozen):
         return Cover(place[order], level[order], unit[order])
 
     def some(self, places: Ints) -> Cover:
-        """That of some places, numbered as they are given."""
+        """The cover of some places, renumbered in the given order."""
         first, last = (np.searchsorted(self.place, places, side) for side in ("left", "right"))
         count = last - first
         here = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
@@ -53,8 +53,8 @@ class Cover(Frozen):
         return Cover(number, self.depth[here], self.unit[here])
 
     def first(self, places: int) -> tuple[Ints, Ints]:
-        """Of each of ``places`` places the level and the number of its first unit, ``(places,)``
-        each; -1 of one without any."""
+        """The level and the number of the first unit of each of ``places`` places, ``(places,)``
+        each; -1 for a place without units."""
         there, at = np.unique(self.place, return_index=True)
         depth, unit = np.full(places, NOWHERE), np.full(places, NOWHERE)
         depth[there], unit[there] = self.depth[at], self.unit[at]

@@ -119,12 +119,12 @@ class ImpossibleRow(Closed):
 
 @dataclass(frozen=True, repr=False)
 class FigureRow(Closed):
-    """Errors of one line of a figure of the DHC over the ``n`` units of a level: a
-    line of ``figures.csv``.
+    """Errors of one line of a figure of the DHC over the ``n`` units of a level: a line of
+    ``figures.csv``.
 
-    ``mae``, ``rmse``, ``mape`` (in percent) are the Bureau's measures, ``bias`` is the mean of
-    published minus true. Beside them is what the Bureau found of its own run over ``official_n``
-    units, where it says so."""
+    ``mae``, ``rmse``, ``mape`` (in percent) are the Bureau's measures. ``bias`` is the mean of
+    published minus true. The ``official`` columns have the Bureau's own errors over ``official_n``
+    units, where it has published them."""
 
     level: str
     figure: str
@@ -141,10 +141,11 @@ class FigureRow(Closed):
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Closed):
-    """Noisy measurements beside published counts, of one query, level and class of the true count.
+    """Noisy measurements compared with published counts, for one query, level and class of the true
+    count.
 
-    ``ratio`` is the MAE of the published counts over that of the noisy measurements; biases with
-    their intervals at 95 %. ``None`` where there is nothing to compare with."""
+    ``ratio`` is the MAE of the published counts over that of the noisy measurements. Biases have
+    95 % intervals. ``None`` if there is nothing to compare with."""
 
     level: str
     query: str

@@ -10,7 +10,7 @@ _NUMBER = re.compile(
     r"\s*[+-]?(\d+\s*/\s*\d+|\d+(\.\d*)?([eE][+-]?\d{1,4})?|\.\d+([eE][+-]?\d{1,4})?)\s*"
 )
 
-#: Beyond it, and below its inverse, there are no floats to state epsilon in.
+#: Beyond this number, and below its inverse, floats cannot express epsilon.
 LARGEST = Fraction(10**300)
 
 

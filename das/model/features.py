@@ -3,7 +3,7 @@ with a reason for each that it lacks (docs/publications.md)."""
 
 from __future__ import annotations
 
-#: By name, as a message says it.
+#: Features by name, in the words of a message.
 FEATURES = {
     "engine": "a run by Dask or by array jobs (--engine)",
     "store": "copying a run's files to a store (--store)",

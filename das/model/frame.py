@@ -95,7 +95,7 @@ def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def present(values: NDArray[Any], name: str, where: str) -> NDArray[Any]:
-    """The same, if no value is missing."""
+    """The values. Raises :class:`InputError` if one is missing."""
     if (lost := missing(values)).any():
         raise InputError(
             f"{name!r} has no value in {int(lost.sum()):,} of {len(values):,} rows, the first of"

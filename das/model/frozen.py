@@ -18,12 +18,12 @@ V = TypeVar("V")
 
 
 class Frozen:
-    """What a frozen dataclass derives from that holds arrays or mappings.
+    """The base class of frozen dataclasses that hold arrays or mappings.
 
-    When it is made, after its own ``__post_init__``, each array becomes a read-only view (nothing
-    is copied, and whoever made the array can write it still), each mapping a closed one, in tuples
-    too. With ``eq=False`` in the declaration, two of one class are equal if all that is compared in
-    them is, arrays value by value, and they have no hash."""
+    After the instance's own ``__post_init__``, each array becomes a read-only view, and each
+    mapping a closed one, also in tuples. Nothing is copied, so the code that made an array can
+    still write to it. If declared with ``eq=False``, two instances of one class are equal if all
+    their compared fields are equal, arrays value by value. They then have no hash."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -73,7 +73,7 @@ def _freeze(value: Frozen) -> None:
 
 
 def _kept(value: Any) -> Any:
-    """The same that cannot be written; the very same where nothing could."""
+    """A read-only form of the value; the value itself if it is already read-only."""
     if isinstance(value, np.ndarray) and value.flags.writeable:
         value = value.view()
         value.setflags(write=False)

@@ -16,12 +16,12 @@ UNMEASURED = -1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupMeasurement(Frozen):
-    """Group ``g = r * iterations + i`` is that of the r-th of ``regions`` and the i-th iteration of
-    the level.
+    """The measurements of some groups. Group ``g = r * iterations + i`` is the i-th iteration of
+    the level in the r-th of ``regions``.
 
-    ``only`` ``(iterations,)``: those of which a total alone is measured. ``first`` ``(groups,)``:
-    the first stage, 0 where there is none. ``size`` ``(groups,)`` is that of the table of each
-    group, and its answers are ``values[indptr[g] : indptr[g + 1]]``."""
+    ``only`` ``(iterations,)``: whether only a total is measured. ``first`` ``(groups,)``: the first
+    stage, 0 if there is none. ``size`` ``(groups,)`` is the size of each group's table, whose
+    answers are ``values[indptr[g] : indptr[g + 1]]``."""
 
     regions: NDArray[np.bytes_]
     only: NDArray[np.bool_]
@@ -51,7 +51,7 @@ class GroupMeasurement(Frozen):
 
     @property
     def region(self) -> NDArray[np.int64]:
-        """Of each group its place among the regions."""
+        """Each group's index among the regions."""
         return np.repeat(np.arange(len(self.regions)), self.iterations)
 
     @property

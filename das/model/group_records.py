@@ -1,5 +1,5 @@
-"""Records as population groups see them: where somebody lives, what codes of race and ethnicity
-they wrote, their cell of each table.
+"""Records of the Detailed DHC: where a person lives, the codes of race and ethnicity that they
+reported, and their cell of each table.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ LEAVES = {table.name: table.leaves for product in PRODUCTS.values() for table in
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupRecords(Closed, Frozen):
-    """Of each record, ``(n,)``: ``block``, its number among those of a
-    :class:`das.model.population.Regions`; ``codes`` of race ``(n, 8)`` in the order that they were
-    written in, 0 for none; the code of ``ethnicity``; and by table the leaf ``cells[table]`` that
-    it is in."""
+    """For each record, ``(n,)``: ``block``, the number of its block in a
+    :class:`das.model.population.Regions`; ``codes`` of race ``(n, 8)`` in the reported order, 0 for
+    none; the code of ``ethnicity``; and by table its leaf, ``cells[table]``."""
 
     block: NDArray[np.int32]
     codes: NDArray[np.int16]

@@ -1,5 +1,5 @@
-"""Totals of population groups that were published before: they decide the sizes of tables that are
-measured later.
+"""Totals of race and ethnic groups from an earlier publication: they decide the sizes of tables
+that are measured later.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class GroupTotals(Frozen):
             )
 
     def states_without(self, regions: Regions) -> list[str]:
-        """States of which no region has a group: nothing of them would be measured."""
+        """States without a group in any of their regions: nothing would be measured there."""
         within = [
             np.unique(r.astype("S2"))
             for kind, r in self.region.items()

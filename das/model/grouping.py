@@ -45,7 +45,7 @@ class Grouping:
         object.__setattr__(self, "labels", labels)
 
     def labelled(self, title: str | None, labels: Mapping[str, str], where: str) -> Grouping:
-        """The same with another title and other labels of some groups."""
+        """The same grouping, with another title and other labels for some groups."""
         return replace(
             self,
             title=title or self.title,

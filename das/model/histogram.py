@@ -129,8 +129,8 @@ class Histogram(Closed, Frozen):
         return self.sparse(query).dense()
 
     def sparse(self, query: Query) -> SparseAnswers:
-        """The same, sparse. Its cost depends only on the stored counts, with a sort if the query
-        adds cells up.
+        """The answers to a query, sparse. The cost depends only on the stored counts, with a sort
+        if the query adds up cells.
         """
         at = self.unit * query.answers + query.at(self.cell)
         count = self.count

@@ -28,18 +28,18 @@ class RecordKind:
     """
 
     name: str
-    records: str = ""  #: how a reader calls its records
-    folder: str = ""  #: of its microdata; its noise is keyed by it, too
-    table: str | None = None  #: where a configuration speaks of it, ``""`` for its top
+    records: str = ""  #: a reader's name for its records
+    folder: str = ""  #: in its microdata; also part of the key of its noise
+    table: str | None = None  #: its table of the configuration, ``""`` for the top level
     letter: str = ""  #: what the names of its tables begin with, where they have none of their own
-    plain: bool = False  #: files and folders bear its name no more than their own, as published
+    plain: bool = False  #: its files and folders do not contain its name, as published
     serial: bool = False  #: its microdata are numbered
-    dwellings: bool = False  #: its records are those that the first universe's live in
+    dwellings: bool = False  #: whether the first universe's records live in its records
     publications: tuple[Publication, ...] = ()
     late: tuple[
         tuple[str, Callable[[], Publication]], ...
     ] = ()  #: more, by the name of the schema, made when asked for
-    together: str = ""  #: what the total of several universes does not say of its records
+    together: str = ""  #: what the total of several universes does not say about its records
     formerly: str = ""  #: its name in earlier configurations
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ HOUSING = RecordKind(
     ),
 )
 
-#: Those that are declared, by name. Any other follows from its name.
+#: The declared kinds, by name. Any other kind follows from its name.
 KINDS: Mapping[str, RecordKind] = {kind.name: kind for kind in (PERSONS, HOUSING)}
 
 

@@ -9,7 +9,7 @@ from das.errors import SpecError
 
 #: Between the parts of a label.
 BESIDE = ", "
-#: The column, and the words in a title, of what rests on an attribute that was made up by a rule.
+#: The column, and the words in a title, for counts that rest on an attribute assigned by a rule.
 NOT_COUNTED = "NOT COUNTED"
 
 
@@ -78,7 +78,7 @@ def level_words(level: str) -> str:
 
 
 def level_inside(level: str) -> str:
-    """The same within a sentence.
+    """The name of a level within a sentence.
 
     >>> level_inside("Block_Group"), level_inside("US")
     ('block group', 'US')

@@ -17,12 +17,12 @@ from das.model.spine import Spine
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelBounds(Frozen):
-    """:class:`das.model.constraint.Bounds` of a whole level, with the same attributes, but that
-    ``limits`` stands for ``lower`` and ``upper``: packed, for a level may have millions of units.
-    What computes takes :meth:`rows`, batch by batch. ``reach`` is there only above the known
-    totals, dense: 2 kB a unit in eight groups.
+    """:class:`das.model.constraint.Bounds` of a whole level, with the same attributes, except that
+    ``limits`` replaces ``lower`` and ``upper``. They are packed, because a level can have millions
+    of units. Computations take :meth:`rows`, batch by batch. ``reach`` exists only above the known
+    totals, and is dense: 2 kB a unit for eight groups.
 
-    Raises :class:`InfeasibleError` where no histogram meets the constraints of some unit.
+    Raises :class:`InfeasibleError` if no histogram meets the constraints of some unit.
     """
 
     group: NDArray[np.intp]
@@ -65,12 +65,12 @@ class LevelBounds(Frozen):
 
     @property
     def known(self) -> bool:
-        """True if totals are known, of each unit or of several together."""
+        """Whether totals are known, of each unit or of several together."""
         return self.total is not None or self.joint is not None
 
     @property
     def able(self) -> NDArray[np.bool_]:
-        """The units that may hold somebody, ``(units,)``."""
+        """Which units can hold somebody, ``(units,)``."""
         rows: NDArray[np.bool_] = np.any(
             self.limits.upper[:, np.unique(self.group[self.possible])] > 0, axis=1
         )
@@ -80,14 +80,14 @@ class LevelBounds(Frozen):
         return able if self.total is None else able & (self.total > 0)
 
     def rows(self, start: int, stop: int) -> Bounds:
-        """Those of the units ``start:stop``, which split no part."""
+        """The bounds of the units ``start:stop``, which must not split a part."""
         if self.joint is not None:
             self.joint.check_whole(start, stop)
         return self.some(slice(start, stop))
 
     def some(self, keep: Keep) -> Bounds:
-        """Those of some units; the others of a part with a joint total, if any, must hold
-        nobody.
+        """The bounds of some units. If they split a part with a joint total, its other units must
+        hold nobody.
         """
         return Bounds(
             self.group,
@@ -100,11 +100,11 @@ class LevelBounds(Frozen):
         )
 
     def dense(self) -> Bounds:
-        """Those of all units: for levels above the lowest."""
+        """The bounds of all units; for levels above the lowest."""
         return self.rows(0, len(self))
 
     def part(self, start: int, stop: int) -> LevelBounds:
-        """As :meth:`rows`, and still packed."""
+        """The same as :meth:`rows`, but still packed."""
         if self.joint is not None:
             self.joint.check_whole(start, stop)
         here = slice(start, stop)
@@ -122,13 +122,13 @@ class LevelBounds(Frozen):
     def subtree(
         bounds: Mapping[str, LevelBounds], spine: Spine, level: str, unit: int
     ) -> dict[str, LevelBounds]:
-        """Those of a unit of ``level`` and of everything below it, numbered as in
+        """The bounds of a unit of ``level`` and of everything below it, numbered as in
         :meth:`das.model.spine.Spine.subtree`.
         """
         return {here: bounds[here].part(*ends) for here, ends in spine.extent(level, unit).items()}
 
     def by_part(self) -> LevelBounds:
-        """The same with each part with a joint total as one unit
+        """The bounds with each part with a joint total as one unit
         (:meth:`das.model.constraint.Bounds.by_part`).
         """
         if self.joint is None:

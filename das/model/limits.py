@@ -30,10 +30,10 @@ class Limits(Frozen):
     """Bounds ``(units, groups)`` of all units of a level, packed: unit ``u`` has ``lower[row[u]]``
     and ``upper[row[u]]``.
 
-    ``lower``, ``upper``: ``(distinct rows, groups)``; ``row``: ``(units,)`` int32. Those of blocks
-    repeat: a number of housing units, and hardly ever a facility. Eight million blocks, with rows
-    by the ten thousand, take 32 MB and 2 MB of rows in eight groups (6 MB in thirty), where two
-    arrays ``(units, groups)`` take 1 GB (4 GB)."""
+    ``lower``, ``upper``: ``(distinct rows, groups)``; ``row``: ``(units,)`` int32. Bounds of blocks
+    repeat, because a block has some number of housing units and hardly ever a facility. Eight
+    million blocks have some tens of thousands of distinct rows. They take 32 MB, plus 2 MB of rows
+    for eight groups (6 MB for thirty). Two arrays ``(units, groups)`` would take 1 GB (4 GB)."""
 
     lower: Ints
     upper: Ints
@@ -68,13 +68,13 @@ class Limits(Frozen):
         return self.lower[row], self.upper[row]
 
     def part(self, start: int, stop: int) -> Limits:
-        """Those of the units ``start:stop``, still packed."""
+        """The limits of the units ``start:stop``, still packed."""
         used, row = packed(self.row[start:stop, None])
         return Limits(self.lower[used[:, 0]], self.upper[used[:, 0]], row)
 
     def add_up(self, home: NDArray[np.integer[Any]], homes: int) -> Limits:
-        """Sums over the units of each home, ``home`` ``(units,)``, of which each of the ``homes``
-        has one or more.
+        """Sums over the units of each home. ``home`` ``(units,)`` gives each unit's home, and each
+        of the ``homes`` must have a unit.
         """
 
         def summed(bound: Ints) -> Ints:
@@ -101,9 +101,7 @@ def packed(*columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
 
 
 def pieces(units: int, width: int) -> Iterator[slice]:
-    """Slices of ``units`` rows of ``width`` values, in order, each of which is small; one where
-    there is no unit.
-    """
+    """Small slices of ``units`` rows of ``width`` values, in order; one if there is no unit."""
     size = max(1, _MOST_VALUES // max(1, width))
     for start in range(0, max(1, units), size):
         yield slice(start, min(start + size, units))

@@ -92,8 +92,8 @@ class MeasuredSpine(Frozen):
 
     @staticmethod
     def of_measured(spine: Spine, measured: Sequence[NDArray[np.bool_]]) -> MeasuredSpine:
-        """The published spine itself, of which some units are measured, ``(units,)`` of each level:
-        nobody says how.
+        """The published spine itself, if only some of its units are measured. ``measured`` says
+        which, ``(units,)`` for each level, but not with what share.
         """
         if all(here.all() for here in measured):
             return MeasuredSpine.of(spine)
@@ -121,7 +121,7 @@ class MeasuredSpine(Frozen):
         return f"<MeasuredSpine: {', '.join(some)}>"
 
     def level_names(self) -> tuple[str, ...]:
-        """Of all levels, also of those that are cut off."""
+        """The names of all levels, even of those that are cut off."""
         return self.spine.levels
 
     @property
@@ -139,8 +139,8 @@ class MeasuredSpine(Frozen):
         )
 
     def classes(self, level: str) -> Mapping[str, NDArray[np.bool_]]:
-        """The classes of a level's units that there are, each with its units ``(units,)``; of those
-        that are not measured last."""
+        """The classes of a level's units, each with a mask of its units ``(units,)``. The class of
+        units that are not measured is last."""
         depth = self.spine.index(level)
         if self.alike:
             return {ALL: np.ones(len(self.spine.codes[depth]), dtype=bool)}
@@ -192,8 +192,8 @@ class MeasuredSpine(Frozen):
 
     @cached_property
     def usual(self) -> UnitPath:
-        """Of each level that has measured units the class that most of them have; of two as common
-        the plainer.
+        """The most common class of measured units at each level that has any. If two are equally
+        common, the plainer one.
         """
         out = []
         for level in self.spine.levels:
@@ -312,7 +312,7 @@ class MeasuredUpperTree(MeasuredSpine):
 
 
 def _alike(codes: NDArray[np.bytes_]) -> bool:
-    """Whether two of some codes, none of which is there twice, differ in the first digit alone."""
+    """Whether two of these distinct codes differ only in the first digit."""
     digits = characters(codes)
     if digits.shape[1] == 1:
         return len(codes) > 1

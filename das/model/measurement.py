@@ -61,7 +61,8 @@ class Measurement(Frozen):
         )
 
     def rows(self, start: int, stop: int) -> Measurement:
-        """That of the units ``start:stop`` of the level, which must be among its own."""
+        """The measurement of the units ``start:stop`` of the level, which must be among its
+        units."""
         if not self.start <= start <= stop <= self.start + len(self.values):
             raise InputError(
                 f"units {start} to {stop} are not all measured", where=f"{self.level}/{self.query}"

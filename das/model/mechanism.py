@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-#: What budgets are counted in.
+#: The unit of budgets.
 RHO, EPSILON = "rho", "epsilon"
 
 

@@ -4,9 +4,9 @@ r"""The available mechanisms.
 1, :math:`\rho = s/(2\sigma^2)` (Canonne, Kamath and Steinke 2020, theorem 4).
 
 *Two-sided geometric*, pure differential privacy: noise :math:`P[X = x] = \frac{1-q}{1+q} q^{|x|}`,
-:math:`q = e^{-1/b}`. As :math:`|x + 1| - |x| \le 1`, the probability of a value changes by a factor
-of :math:`e^{1/b}` at most where one answer differs by 1, and answers are independent: s of them
-cost :math:`\varepsilon = s/b`."""
+:math:`q = e^{-1/b}`. Let one answer differ by 1. As :math:`|x + 1| - |x| \le 1`, the probability of
+a value changes by a factor of at most :math:`e^{1/b}`. Answers are independent, so s of them cost
+:math:`\varepsilon = s/b`."""
 
 from __future__ import annotations
 

@@ -115,14 +115,15 @@ class CodedColumn(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class MicrodataForm(Frozen):
-    """The columns of a file. Its header is ``before``, those of the place, ``after``; each column
-    is one of the place, the serial number of the record (``EPNUM``), one of ``columns``, one of
-    ``constants``, or the name of the run.
+    """The columns of a file. Its header is ``before``, the columns of the place, then ``after``.
+    Each column is part of the place's code, the serial number of the record (``EPNUM``), or the
+    name of the run; or it is one of ``columns`` or of ``constants``.
 
-    ``geography`` gives name and width of each part of the code of a place, taken from its right
-    end; ``sole`` where a code has no more than these. Places with other codes have one column,
-    ``geocode``. ``says`` are words for columns that carry no attribute. With ``facilities`` each
-    facility of group quarters is a record, too, of no cell of the schema: one past the last."""
+    ``geography`` gives the name and width of each part of a place's code, taken from its right end;
+    ``sole`` says that a code has only these parts. Places with other codes have one column,
+    ``geocode``. ``says`` describes columns without an attribute. With ``facilities`` each facility
+    of group quarters is a record, too. It is in no cell of the schema: its cell is one past the
+    last."""
 
     title: str
     columns: tuple[CodedColumn, ...]
@@ -136,7 +137,7 @@ class MicrodataForm(Frozen):
 
 
 def labelled(schema: Schema, universe: str, serial: bool) -> MicrodataForm:
-    """That of any schema: ``geocode``, where wanted a serial number, and one column of labels for
+    """The form for any schema: ``geocode``, a serial number if wanted, and one column of labels for
     each attribute.
     """
     columns = tuple(CodedColumn.of(a.name, schema, a.name, a.levels) for a in schema.attributes)

@@ -39,8 +39,8 @@ class Names(Frozen):
 
     @staticmethod
     def of(codes: Codes | NDArray[np.str_], names: NDArray[np.str_]) -> Names:
-        """From pairs in any order, of which each code's first one holds. Blanks around a name are
-        cut, and what cannot be printed on one line becomes a blank."""
+        """Names from pairs in any order; the first pair of each code counts. Blanks around a name
+        are cut, and characters that cannot be printed on one line become blanks."""
         unique, first = np.unique(encoded(codes), return_index=True)
         found = (
             np.strings.strip(_printable(names[first])) if len(first) else np.zeros(0, dtype="<U1")
@@ -74,7 +74,7 @@ def blank(number: int) -> NDArray[np.str_]:
 
 
 def shrunk(names: NDArray[np.str_]) -> NDArray[np.str_]:
-    """The same strings, no wider than the longest."""
+    """The same strings, in an array no wider than the longest."""
     width = int(np.strings.str_len(names).max()) if len(names) else 0
     return names.astype(f"<U{max(width, 1)}", copy=False)
 

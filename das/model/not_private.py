@@ -1,20 +1,19 @@
-"""What every output of a seeded run says, decided here and nowhere else.
+"""What every output of a seeded run says, decided only here.
 
-Whoever knows the seed can draw the noise again and subtract it, so that no guarantee holds for
-anything that was computed from it. Outputs carry that in one of four forms, whatever else they are:
+Anyone who knows the seed can draw the noise again and subtract it. So no guarantee holds for
+anything computed from it. Every output says so in one of four forms:
 
-* text and pages begin with a sentence (:data:`WARNING`, or :data:`PLANNED` where nothing was drawn
-  yet);
-* an object (JSON, the privacy statement) has ``"private": false`` and the sentence as ``"warning"``
-  (:func:`marked`);
-* rows (CSV, lists in JSON) have a last column :data:`COLUMN`, which says :data:`CELL` in each
-  (:func:`marked_rows`): a comment line is no CSV, and a row that is cut out, sorted or joined keeps
-  its column;
-* Parquet files that somebody can take from their folder (measurements, fixed counts, microdata) say
-  it in their metadata, under
-  :data:`COLUMN`.
+* Text and pages begin with a sentence: :data:`WARNING`, or :data:`PLANNED` before anything is
+  drawn.
+* An object (JSON, the privacy statement) has ``"private": false`` and the sentence as ``"warning"``
+  (:func:`marked`).
+* Rows (CSV, lists in JSON) have a last column :data:`COLUMN`, with :data:`CELL` in each row
+  (:func:`marked_rows`). A comment line is not CSV, and a row that is cut out, sorted or joined
+  keeps its column.
+* Parquet files that can be copied alone (measurements, fixed counts, microdata) say it in their
+  metadata, under :data:`COLUMN`.
 
-A private output has none of these, and no output but a private one is called fit to be published.
+A private output has none of these, and only a private output is called fit to publish.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
-#: Of noise of which nobody says who drew it, and how: measurement files by themselves, and those of
+#: For noise if nobody says who drew it, and how: measurement files by themselves, and those of
 #: another publisher.
 UNKNOWN: Final = "unknown"
 #: Whether an output is private. What is unknown is not called private, and carries no warning that
@@ -31,11 +30,11 @@ Private: TypeAlias = bool | Literal["unknown"]
 
 COLUMN = "NOT PRIVATE"
 CELL = "seeded"
-#: Of figures that a seed makes void: what they would be.
+#: The heading of figures that a seed makes void.
 WITHOUT = "what it would be without the seed"
 WARNING = (
-    f"{COLUMN}: this run was seeded. Whoever knows the seed can draw its noise again and subtract"
-    " it: no guarantee holds for any output of it. Publish nothing of it."
+    f"{COLUMN}: this run was seeded. Anyone who knows the seed can draw its noise again and"
+    " subtract it, so no guarantee holds for any of its output. Publish none of it."
 )
 PLANNED = (
     f"{COLUMN}: this configuration has a seed, and a run of it protects nobody. Every epsilon here"

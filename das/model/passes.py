@@ -1,24 +1,25 @@
 r"""The passes of a level where nobody names any: a rule from queries and variances alone, hence
 public.
 
-Non-negativity biases sums. Where a unit has nobody in most of its cells, their estimates are the
-positive parts of their noise, and sum to something; a query over them is pulled away from its own
-measurement by up to :math:`z\,\sigma_q^2/\sigma_d` with :math:`z` of 2 or 3. A query that is
-estimated in an earlier pass is free of that. The price: what its cells say of it is lost,
-:math:`n_q \sigma_d^2` against :math:`\sigma_q^2`, with :math:`n_q` cells to an answer. With
-:math:`g = n_q \sigma_d^2 / \sigma_q^2` a pass of its own has :math:`1 + 1/g` times the variance of
-both together. So a query is *precise* if g is at least 16 (3 % of a standard error), where the
-cells are the finest query of the level.
+Non-negativity biases sums. Suppose that nobody is in most of a unit's cells. Their estimates are
+the positive parts of their noise, and sum to more than zero. This pulls a query over them away from
+its own measurement by up to :math:`z\,\sigma_q^2/\sigma_d`, with :math:`z` of 2 or 3. A query that
+is estimated in an earlier pass is free of this bias. The price is that it ignores its cells: they
+have :math:`n_q \sigma_d^2` against :math:`\sigma_q^2`, with :math:`n_q` cells to an answer. With
+:math:`g = n_q \sigma_d^2 / \sigma_q^2`, a separate pass has :math:`1 + 1/g` times the variance of
+both together. So a query is *precise* if g is at least 16 (3 % of a standard error). The cells here
+are those of the finest query of the level.
 
-* The total, where it is precise, has the first pass at every level; unless another query's sum says
-  a quarter as much of it, or more.
-* At the root, all other precise queries have the next pass, together. Further down the sums over
-  the children are given, and the cells that the parent has: the bias is then within the noise, and
-  estimating everything together gains more.
+* The total, if precise, has the first pass at every level, unless another query's sum says at least
+  a quarter as much about it.
+* At the root, all other precise queries have the next pass, together. Further down, the sums over
+  the children are given, and the cells where the parent has somebody. The bias is then within the
+  noise, and estimating everything together gains more.
 * Everything else follows in one pass.
 
-This gives the passes that production chose for redistricting, level by level: totals first but at
-blocks, where the total is nearly all noise, and at the nation, where nothing is precise."""
+This gives the passes that production chose for redistricting, level by level. Totals come first
+except at blocks, where the total is nearly all noise, and at the nation, where nothing is
+precise."""
 
 from __future__ import annotations
 

@@ -1,29 +1,30 @@
-r"""Population groups: who lives somewhere (a region) and is of some race or ethnicity (an
-iteration).
+r"""The groups of the Detailed DHC: people of one race or ethnic group (an iteration) in one place
+(a region).
 
-A person writes down up to eight codes of race, and one of ethnicity. A *characteristic iteration*
-is a group that codes belong to: *Albanian alone*, *European alone or in any combination*, *Costa
-Rican*. With :math:`A(c)` and :math:`C(c)` the iterations "alone" and "in combination" that the race
-code c is of, and :math:`E(q)` those of the ethnicity code q, a person with race codes R is in
+A person reports up to eight codes of race, and one of ethnicity. A *characteristic iteration* is a
+group of codes: *Albanian alone*, *European alone or in any combination*, *Costa Rican*. Let
+:math:`A(c)` and :math:`C(c)` be the iterations "alone" and "in combination" that have the race code
+c. Let :math:`E(q)` be those that have the ethnicity code q. A person with race codes R is in
 
 .. math:: \bigcap_{c \in R} A(c) \;\cup\; \bigcup_{c \in R} C(c) \;\cup\; E(q).
 
-A *population group level* is a type of region and a level of iterations: detailed groups of tracts.
-Each is measured by itself, for all its iterations in all its regions, whether anybody is there or
-not: what is measured is public.
+A *population group level* is a type of region and a level of iterations, such as detailed groups in
+tracts. Each level is measured by itself, for all its iterations in all its regions, even where
+nobody is: the list of measurements is public.
 
-*Stability.* With r codes of race that are read, and at most :math:`h_A`, :math:`h_C`, :math:`h_E`
-iterations of a kind that one code is of, a person is in as many groups of a level as
+*Stability.* Let r codes of race be read. Let one code be in at most :math:`h_A`, :math:`h_C`,
+:math:`h_E` iterations of each kind. Then a person is in at most
 
 .. math:: s = \max\bigl(r h_C,\; h_A + \max_a \min(r h_C, |\textstyle\bigcup_{c \in a} C(c)|)\bigr) + h_E
 
-at most, a ranging over the iterations "alone", and c over the codes of each. For whoever is in none
-of these is in :math:`r h_C` "in combination"; and whoever is in one, a, has codes of a only, and is
-in :math:`h_A` of these, and in those "in combination" that codes of a are of. Where the iterations
-come in pairs, alone and in combination of the same codes, each code in one pair, that is
+groups of a level. Here a ranges over the iterations "alone", and c over the codes of each. *Proof.*
+A person in no iteration "alone" is in at most :math:`r h_C` iterations "in combination". A person
+in an iteration "alone", a, has only codes of a. They are in at most :math:`h_A` iterations "alone",
+and in the iterations "in combination" that have codes of a. ∎ Suppose that iterations come in pairs
+with the same codes, alone and in combination, and each code is in one pair. Then s is
 :math:`\max(2, r) + h_E`, which codes of r different groups attain. The source has :math:`\max(h_A,
-h_C) \max(2, r) + h_E` for all tables: too little where they do not come in pairs, as a person with
-two codes can then be in three groups.
+h_C) \max(2, r) + h_E` for all tables. That is too little if iterations do not come in pairs,
+because a person with two codes can then be in three groups.
 
 Source: Haney et al. (2024), *SafeTab-P*, sections 2.3, 3.2 and 5.2.
 """
@@ -50,20 +51,20 @@ REGIONS: Mapping[str, tuple[str, ...]] = {
     "us": ("USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH"),
     "pr": ("PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"),
 }
-#: Those that have iterations of their own.
+#: Types of regions with their own iterations.
 FINE = frozenset({"USA", "STATE", "PR-STATE"})
-#: Those whose regions cross states.
+#: Types of regions that cross states.
 ACROSS = frozenset({"USA", "AIANNH"})
-#: Levels of iterations that are tabulated, by their numbers.
+#: Tabulated levels of iterations, by their numbers.
 LEVELS: Mapping[int, str] = {1: "regional", 2: "detailed"}
 #: Codes of race and ethnicity have four digits; 0 stands for none.
 MOST_CODES, NO_CODE = 10_000, 0
-#: How many codes of race a person may write down.
+#: The most codes of race that a person can report.
 RACE_CODES = 8
 
 
 class Kind(IntEnum):
-    """What makes somebody one of an iteration: all race codes, one of them, or the ethnicity
+    """Which codes put a person into an iteration: all race codes, one of them, or the ethnicity
     code.
     """
 
@@ -104,18 +105,18 @@ class GroupLevel:
 
     @staticmethod
     def of_run(run: str) -> tuple[GroupLevel, ...]:
-        """All of one run, ``us`` or ``pr``."""
+        """All levels of one run, ``us`` or ``pr``."""
         return tuple(GroupLevel(region, level) for level in LEVELS for region in REGIONS[run])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Iterations(Frozen):
-    """The characteristic iterations, and which codes are of each.
+    """The characteristic iterations, and the codes of each.
 
-    By iteration, ``(iterations,)``: its four digits ``code`` and its ``name``; ``level``, of which
-    0 is never tabulated; ``kind``; ``detailed_only`` (of nations and states alone, and without
-    tables) and ``coarse_only`` (below states alone). By pair, ``(pairs,)``: ``race_code`` is of the
-    iteration ``member``."""
+    By iteration, ``(iterations,)``: ``code``, four digits; ``name``; ``level``, where 0 is never
+    tabulated; ``kind``; ``detailed_only`` (only for nations and states, and without tables) and
+    ``coarse_only`` (only below states). By pair, ``(pairs,)``: the iteration ``member`` has the
+    code ``race_code``."""
 
     code: NDArray[np.str_]
     name: NDArray[np.str_]
@@ -150,12 +151,12 @@ class Iterations(Frozen):
 
     @cached_property
     def tabulated(self) -> NDArray[np.int32]:
-        """The numbers of those of any level."""
+        """The numbers of the iterations that are tabulated at any level."""
         return np.flatnonzero(self.level > 0).astype(np.int32)
 
     def codes_of(self, kind: Kind, among: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Which of the iterations ``among`` that are of a kind each code is of: ``(codes, h)``, as
-        places in ``among``, padded with -1. h is 1 or more."""
+        """The iterations of a kind that have each code: ``(codes, h)``, as places in ``among``,
+        padded with -1. h is 1 or more."""
         place = np.full(len(self), -1, dtype=np.int32)
         place[among] = np.arange(len(among), dtype=np.int32)
         kept = (place[self.member] >= 0) & (self.kind[self.member] == kind)
@@ -170,16 +171,16 @@ class Iterations(Frozen):
         return out
 
     def stability(self, at: GroupLevel, race_codes: int) -> int:
-        """In how many groups of a level a person can be, of whom ``race_codes`` codes of race are
+        """The most groups of a level that a person can be in, if ``race_codes`` codes of race are
         read.
         """
         return self.most(self.of(at), race_codes)
 
     def most(self, among: NDArray[np.int32], race_codes: int, ethnic: bool = True) -> int:
-        """In how many of the iterations ``among`` a person of so many codes of race can be; of
-        ethnicity too, or not.
+        """The most iterations of ``among`` that a person with ``race_codes`` codes of race can be
+        in; ``ethnic`` says whether iterations of ethnicity count, too.
         """
-        if (key := among.tobytes()) not in self._largest:  # with every plan it is asked for again
+        if (key := among.tobytes()) not in self._largest:  # every plan needs it again
             self._largest[key] = self._largest_of(among)
         alone, combined, together, ethnicity = self._largest[key]
         many = race_codes * combined
@@ -187,7 +188,7 @@ class Iterations(Frozen):
         return max(many, single) + ethnic * ethnicity
 
     def _largest_of(self, among: NDArray[np.int32]) -> tuple[int, int, int, int]:
-        """:math:`h_A`, :math:`h_C`, the union that is the largest, and :math:`h_E`."""
+        """:math:`h_A`, :math:`h_C`, the size of the largest union, and :math:`h_E`."""
         alone, combined, ethnic = (self.codes_of(kind, among) for kind in Kind)
         code, place = np.nonzero(alone >= 0)
         besides = combined[code]  # (codes "alone", h): iterations that are a person's, too
@@ -203,25 +204,24 @@ class Iterations(Frozen):
 
 
 def _most(of: NDArray[np.int32]) -> int:
-    """The largest number of iterations that one code is of."""
+    """The largest number of iterations with one code."""
     return int((of >= 0).sum(axis=1).max())
 
 
 def groups_of(
     iterations: Iterations, at: GroupLevel, codes: NDArray[np.int16], ethnicity: NDArray[np.int16]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The iterations that people with some codes are in, at a level: ``indptr`` ``(people + 1,)``
-    and places in
-    :meth:`Iterations.of`, each once, those of one after those of the other.
+    """The iterations, at a level, of people with some codes. Returns ``indptr`` ``(people + 1,)``
+    and places in :meth:`Iterations.of`, person by person, each place once.
 
-    ``codes`` ``(people, up to 8)``, of which 0 is none; ``ethnicity`` ``(people,)``. Costs a few
-    operations a code, so ask of distinct combinations."""
+    ``codes`` ``(people, up to 8)``, where 0 means none; ``ethnicity`` ``(people,)``. It takes a few
+    operations for each code, so give it distinct combinations."""
     among = iterations.of(at)
     alone, combined, ethnic = (iterations.codes_of(kind, among) for kind in Kind)
     given = codes != NO_CODE
     in_all = alone[codes]  # (people, codes, h)
     first = np.argmax(given, axis=1)
-    candidates = in_all[np.arange(len(codes)), first]  # who is in all is in that of the first code
+    candidates = in_all[np.arange(len(codes)), first]  # an iteration of all codes has the first
     held = (in_all[:, :, None, :] == candidates[:, None, :, None]).any(axis=3) | ~given[:, :, None]
     candidates = np.where(held.all(axis=1) & given.any(axis=1)[:, None], candidates, -1)
     in_any = np.where(given[:, :, None], combined[codes], -1)
@@ -235,9 +235,9 @@ def groups_of(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Regions(Frozen):
-    """Where blocks lie: of each type of region the sorted ids ``ids[type]``, and ``of_block[type]``
-    ``(blocks,)``, which of them a block is in, or -1. ``block`` are the blocks' codes, sorted;
-    ``state`` the first two digits of each."""
+    """The regions of blocks. For each type of region, ``ids[type]`` has the sorted ids, and
+    ``of_block[type]`` ``(blocks,)`` the region of each block, or -1. ``block`` has the blocks'
+    codes, sorted; ``state`` has the first two digits of each."""
 
     block: NDArray[np.bytes_]
     ids: Mapping[str, NDArray[np.bytes_]]
@@ -264,12 +264,12 @@ class Regions(Frozen):
         out = np.zeros(len(self.block), dtype=np.int64)
         for digit in characters(
             self.block
-        ).T:  # one after the other: a matrix of them would take 1 GB of a nation
+        ).T:  # one digit after the other: a matrix would take 1 GB for a nation
             out = out * 10 + (digit - ord("0"))
         return out
 
     def find(self, number: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Where blocks are that are given by the numbers of their codes, or -1."""
+        """The places of blocks, given by the numbers of their codes; -1 if there is no block."""
         at = np.searchsorted(self.number, number)
         there = (
             self.number.take(at, mode="clip") == number
@@ -284,7 +284,7 @@ class Regions(Frozen):
 
     @cached_property
     def _in_state(self) -> dict[bytes, slice]:
-        """The blocks of each state: those of one follow each other."""
+        """The blocks of each state, which are consecutive."""
         new = np.append(True, self.state[1:] != self.state[:-1])[: len(self.block)]
         edges = [*np.flatnonzero(new).tolist(), len(self.block)]
         return {bytes(self.state[a]): slice(a, b) for a, b in pairwise(edges)}
@@ -294,7 +294,7 @@ class Regions(Frozen):
         return np.asarray((self.state == b"72") == (run == "pr"))
 
     def of_state(self, kind: str, state: bytes) -> NDArray[np.int32]:
-        """The regions of a type in a state; of one that crosses states those that reach into it."""
+        """The regions of a type that have blocks in a state, even if they cross states."""
         if (known := self._of_state.get((kind, state))) is None:
             found = np.unique(self.of_block[kind][self._in_state.get(state, slice(0))])
             self._of_state[kind, state] = known = found[found >= 0].astype(np.int32)

@@ -17,13 +17,13 @@ PRIORS: tuple[str, ...] = get_args(PriorName)
 
 @dataclass(frozen=True)
 class PostProcessing:
-    """``name`` is the run's; ``private`` says that nobody else can draw its noise again;
-    ``universes``, persons first.
+    """What post-processing needs to know. ``name`` is the run's. ``private`` says whether nobody
+    else can draw its noise again. ``universes`` has persons first.
 
-    ``method`` and ``tolerance`` (persons by which a later pass may move the answers of an earlier
-    one) are those of the estimation; ``prior`` is what is assumed of the lowest units of the
-    persons; ``tables``, ``csv`` and ``report`` say what is written beside the microdata. Of budgets
-    it knows nothing."""
+    ``method`` and ``tolerance`` are those of estimation; a later pass can move the answers of an
+    earlier one by ``tolerance`` persons. ``prior`` names the working prior for the persons' lowest
+    units. ``tables``, ``csv`` and ``report`` say what is written besides the microdata. It has no
+    budgets."""
 
     name: str
     private: Private

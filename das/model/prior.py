@@ -1,12 +1,11 @@
-r"""A working prior of the lowest units: what is assumed of places beside their measurements, in a
+r"""A working prior for the lowest units: assumptions about places besides their measurements, in a
 few numbers.
 
-A child with the share w of its parent's housing units is expected to hold :math:`\mu_A = w\,p_A` of
-the :math:`p_A` persons of a group A that its parent has in households, with variance
-:math:`a\,\mu_A + b\,\mu_A^2`. Were everybody to settle by himself, a would be 1 and b 0; a grows
-with the families that come together, and b is the square of the relative spread from place to
-place. How the numbers are found: :mod:`das.estimate.dispersion`; what is made of them:
-:mod:`das.estimate.prior`."""
+Let a parent have :math:`p_A` persons of a group A in households. A child with the share w of the
+parent's housing units is expected to hold :math:`\mu_A = w\,p_A` of them, with variance
+:math:`a\,\mu_A + b\,\mu_A^2`. If everybody settled alone, a would be 1 and b 0. Families that live
+together raise a, and b is the square of the relative spread from place to place.
+:mod:`das.estimate.dispersion` estimates the numbers; :mod:`das.estimate.prior` uses them."""
 
 from __future__ import annotations
 
@@ -41,9 +40,9 @@ class Dispersion:
 
 @dataclass(frozen=True, eq=False)
 class QuerySpreads(Frozen):
-    """How widely the answers of ``query`` spread among households: by its number each answer of
-    which enough is known to have a spread of its ``own``, the others by the ``common`` one.
-    ``seen``: from how many noisy answers they were found."""
+    """How widely the answers of ``query`` spread among households. Answers about which enough is
+    known have their ``own`` spread, by their numbers; the others have the ``common`` one. ``seen``
+    is the number of noisy answers behind the estimates."""
 
     query: str
     common: Dispersion
@@ -51,7 +50,7 @@ class QuerySpreads(Frozen):
     seen: int = 0
 
     def variance(self, answer: NDArray[np.intp], mean: Array) -> Array:
-        """Of answers ``(n,)`` that are expected to be ``mean`` ``(units, n)``."""
+        """The variance of answers ``(n,)`` with the expected values ``mean`` ``(units, n)``."""
         each = [self.own.get(a, self.common) for a in answer.tolist()]
         linear, quadratic = (
             np.array([s.linear for s in each]),

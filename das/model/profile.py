@@ -29,7 +29,7 @@ class ColumnProfile(Frozen):
         return int((self.index < 0).sum())
 
     def common(self, least: int) -> tuple[str, ...]:
-        """The values of at least so many rows."""
+        """The values with at least ``least`` rows."""
         rows = np.bincount(self.index[self.index >= 0], minlength=len(self.values))
         return tuple(v for v, n in zip(self.values, rows, strict=True) if n >= least)
 
@@ -56,11 +56,11 @@ class InputProfile:
     columns: tuple[ColumnProfile, ...] = field(repr=False)
 
     def at_places(self, places: InputProfile) -> InputProfile:
-        """The same rows with the columns of a table of ``places`` that they do not have: each row
-        has those of its place, which the columns that both have tell.
+        """The same rows, with further columns from a table of ``places``. The columns that both
+        tables have identify each row's place.
 
-        Raises :class:`InputError` where they have none in common, or where these do not tell which
-        place a row is of."""
+        Raises :class:`InputError` if the tables have no column in common, or if these columns do
+        not identify each row's place."""
         mine = {c.name: c for c in self.columns}
         shared = [c for c in places.columns if c.name in mine]
         if not shared:

@@ -58,7 +58,7 @@ def by_race(of: Where) -> tuple[LabelledWhere, ...]:
 
 
 def by_origin_and_race(of: Where) -> tuple[LabelledWhere, ...]:
-    """The same of those not of Hispanic origin, after the two origins: 73 columns."""
+    """The total, the two origins, and the races of those not of Hispanic origin: 73 columns."""
     hispanic, other = ({**of, "hispanic": (level,)} for level in ("hispanic", "not-hispanic"))
     return (
         ("Total", of),
@@ -119,7 +119,7 @@ _ENUMERATION = (("STATE", 2), ("COUNTY", 4), ("ENUMDIST", 4))
 HEAD = ("SCHEMA_TYPE_CODE", BUILD)
 #: The codes of RTYPE of persons.
 WHERE_LIVING = {"3": "person in a housing unit", "5": "person in group quarters"}
-#: What columns hold that carry no attribute.
+#: The values of columns without an attribute.
 SAYS = {
     GEOCODE: "code of the unit, as in spine.parquet",
     SERIAL: "number of the person, from 0; it means nothing else",
@@ -168,7 +168,7 @@ def _redistricting_persons() -> MicrodataForm:
 
 
 def _redistricting_units() -> MicrodataForm:
-    # cells: 0 vacant, 1 occupied; 2 a group-quarters facility, of which the file tells no type
+    # cells: 0 vacant, 1 occupied; 2 a group-quarters facility, whose type the file does not tell
     columns = (
         CodedColumn(
             "RTYPE",
@@ -191,13 +191,13 @@ def _redistricting_units() -> MicrodataForm:
 
 
 def _e2e_1940_persons() -> MicrodataForm:
-    """The 23 PER columns, and after them ``GQTYPE`` of the UNIT file (000 in a household, else 100
-    x type + 1).
+    """The 23 PER columns, then ``GQTYPE`` of the UNIT file (000 in a household, else 100 x type +
+    1).
 
-    In the 1940 files a person's type of group quarters stands in the unit record that EUID names.
-    This file has no unit records, so EUID is 0 and the type is written beside the person: nothing
-    of the histogram is lost. Codes for what is not measured are those of the 1940 file (QREL 99,
-    QSEX 9, QSPANX 9999, ...)."""
+    In the 1940 files a person's type of group quarters is in the unit record that EUID names. This
+    file has no unit records. So EUID is 0 and the type is in the person's row: the file keeps the
+    whole histogram. Attributes that are not measured have the missing codes of the 1940 file (QREL
+    99, QSEX 9, QSPANX 9999, ...)."""
     s = E2E_1940
     columns = (
         _where_living(s),

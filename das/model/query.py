@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from das.model.grouping import DETAILED, Grouping
 from das.model.labels import BESIDE, ENGLISH, HeadingWords
 
-#: The answers of so many cells are worked out once, and those of more when they are asked for.
+#: Up to this many cells, answers are computed once; beyond, only when they are needed.
 FEW_CELLS = 1 << 16
 
 

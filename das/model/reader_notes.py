@@ -1,7 +1,6 @@
-"""What each reader of records says for the privacy statement: sentences that follow from the format
-alone.
+"""Sentences of each reader of records for the privacy statement. They depend only on the format.
 
-They stand here, where no records are, so that who checks a statement can write them again.
+They are here, apart from the records, so that anyone who checks a statement can write them again.
 """
 
 from __future__ import annotations
@@ -10,14 +9,15 @@ from collections.abc import Mapping
 
 _PL94 = (
     (
-        "A person's record is the line that the reader made of the published tables. Its kind of"
-        " dwelling is not in the tables by person: it was assigned from the counts of the block"
-        " (the group quarters of persons from SF1 or P5, or from there being no occupied housing"
-        " unit), so it can depend on other records of the block."
+        "The reader made each person's record from the published tables. These do not give a kind"
+        " of dwelling by person. The reader assigned it from the counts of the block: group"
+        " quarters from SF1 or P5, or because there is no occupied housing unit. So it can depend"
+        " on other records of the block."
     ),
     (
-        "The facilities of group quarters by type are taken to be there where somebody lives in"
-        " them: their bounds say, exactly, whether anybody lives in each type in each block."
+        "A block is taken to have a facility of a type if somebody lives in that type of group"
+        " quarters there. So the bounds say, exactly, whether anybody lives in each type in each"
+        " block."
     ),
 )
 #: By the name of the reader.

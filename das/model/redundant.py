@@ -1,28 +1,28 @@
-r"""Draws that buy nothing: what they measure is published exactly.
+r"""Redundant measurements: the counts that they measure are published exactly.
 
 **Which.** Let every place v of level L publish :math:`Q x_v` without noise. The measurement of
 query q at level :math:`\ell` is *redundant* in a unit u if
 
 1. u is a disjoint union of places of L: :math:`\ell` is L or above, and u has no part of a place of
    L without the rest;
-2. of the cells that can occur, all that are in one answer of Q are in one of q: :math:`q = A Q` but
-   for structural zeros.
+2. all cells that can occur and are in one answer of Q are also in one answer of q: :math:`q = A Q`,
+   except for structural zeros.
 
-**Why.** Then :math:`q x_u = A \sum_{v \subseteq u} Q x_v` is known, and the measurement :math:`m =
-q x_u + z` tells the noise z, which depends on nothing else: given what is exact, m has one
-distribution whatever the histograms are. In least squares it adds the same constant for every x
-that keeps the exact counts.
+**Why.** Then :math:`q x_u = A \sum_{v \subseteq u} Q x_v` is known. So the measurement :math:`m = q
+x_u + z` reveals only the noise z, which depends on nothing else. Given the exact counts, m has one
+distribution for all histograms. In least squares it adds the same constant for every x that keeps
+the exact counts.
 
-**Why no others.** Exact counts of a universe nest, so of those of L and below the finest says all
-that is known of u. If it has an answer with two cells that can occur in different answers of q, or
-knows of u only together with other units, then one person more in one of them and one less in the
-other changes nothing that is exact, and the mean of m. Bounds by buildings leave room for such a
-pair, but in single units.
+**Why no others.** Exact counts of a universe nest. So, among those at L and below, the finest says
+everything known about u. Suppose that one of its answers has two cells that can be in different
+answers of q. Or suppose that it covers u only together with other units. Add one person to one of
+these cells or units and remove one from another. This changes no exact count, but it changes the
+mean of m. Bounds by buildings leave room for such a pair, except in single units.
 
-The same measurements drop out of the guarantee between neighbours that agree on what is exact
-(:mod:`das.accounting.invariant_neighbours`, which leaves structural zeros aside). Of an exact count
-that is no total, the unbiased estimates of full information make no use; they do of a redundant
-measurement. No published count does."""
+The same measurements drop out of the guarantee between neighbors that agree on the exact counts
+(:mod:`das.accounting.invariant_neighbours`, which ignores structural zeros). The unbiased estimates
+of full information do not use an exact count that is not a total, but they use a redundant
+measurement. No published count uses one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RedundantMeasurement:
     of: int | None = None
 
     def on(self, tree: MeasuredSpine, published: Spine) -> RedundantMeasurement:
-        """The same where the tree is known, and the places whose counts are published."""
+        """The same, given the tree and the places whose counts are published."""
         here = tree.classes(self.measurement.level)[self.measurement.unit_class]
         whole = tree.whole(self.measurement.level, self.known[0], published)[here]
         return replace(self, everywhere=bool(whole.all()), units=int(whole.sum()), of=len(whole))

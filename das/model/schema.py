@@ -17,7 +17,7 @@ from das.model.grouping import DETAILED, Grouping
 from das.model.labels import ENGLISH, HeadingWords
 from das.model.query import FEW_CELLS, Query
 
-#: A bit for each is held in memory, and eight bytes for each in a batch.
+#: The most cells. Memory holds a bit for each, and eight bytes for each in a batch.
 MOST_CELLS = 10**9
 
 
@@ -247,7 +247,7 @@ class Schema(Frozen):
 
         Factors may stand in any order; answers are always in C order of the schema.
         """
-        if self.cells > FEW_CELLS:  # its index takes megabytes: whoever asks keeps it
+        if self.cells > FEW_CELLS:  # its index takes megabytes, so the caller keeps it
             return self._spelled(name)
         if name not in self._queries:
             self._queries[name] = self._spelled(name)

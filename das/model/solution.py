@@ -14,10 +14,10 @@ from das.model.frozen import Frozen
 
 
 class Status(Enum):
-    OPTIMAL = "optimal"  #: within the tolerance asked for
-    INACCURATE = "inaccurate"  #: feasible to the tolerance, the gap is larger than asked for
+    OPTIMAL = "optimal"  #: within the requested tolerance
+    INACCURATE = "inaccurate"  #: feasible within the tolerance; the gap is larger than requested
     WIDENED = (
-        "widened"  #: rounding: some value is not the floor or ceiling, none such being feasible
+        "widened"  #: rounding: some value is not the floor or ceiling; with these none is feasible
     )
 
 

@@ -1,8 +1,8 @@
-"""Noisy answers of which some were asked for, and who has them.
+"""Sparse measurements, with only the requested noisy answers, and the sources that give them.
 
-Of a schema of a million cells an estimate looks at few answers. A source tells those that it is
-asked for; what it told is a measurement of these alone. *Coordinates* are pairs of a unit of the
-level and an answer of the query, ``cells`` for short: of the query ``detailed`` they are the cells.
+With a million cells, an estimate looks at few answers. A source gives only the requested answers,
+and these make up the measurement. *Coordinates* are pairs of a unit of the level and an answer to
+the query. Answers are called ``cells`` for short; for the query ``detailed`` they are the cells.
 """
 
 from __future__ import annotations
@@ -31,25 +31,24 @@ class SparseSource(Protocol):
         ...
 
     def shape(self, level: str, query: str) -> tuple[int, int]:
-        """Units of the level, and answers of the query."""
+        """The number of units of the level, and of answers to the query."""
         ...
 
     def variance(self, level: str, query: str) -> NDArray[np.float64]:
-        """Of an answer of each unit, ``(units,)``; infinite where it is not measured."""
+        """The variance of one answer of each unit, ``(units,)``; infinite if it is not measured."""
         ...
 
     def answers(self, level: str, query: str, units: Ints, cells: Ints) -> Ints:
         """The answers ``(n,)`` at some coordinates: ``cells`` ``(n,)`` of ``units`` ``(n,)``, in
-        any order. Raises
-        :class:`das.errors.DasError` for those that there are not."""
+        any order. Raises :class:`das.errors.DasError` for coordinates that do not exist."""
         ...
 
 
 def places(
     units: NDArray[np.integer], cells: NDArray[np.integer], shape: tuple[int, int], where: str
 ) -> Ints:
-    """Of coordinates the places in the array ``shape`` in C order, ``(n,)``. Raises
-    :class:`InputError` for what are none.
+    """The indices of coordinates in an array of this ``shape`` in C order, ``(n,)``. Raises
+    :class:`InputError` for coordinates outside it.
     """
     for what, given, most in (("unit", units, shape[0]), ("answer", cells, shape[1])):
         if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) != len(units):
@@ -67,9 +66,10 @@ def places(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseMeasurement(Frozen):
-    """Of the noisy answers ``(units, answers)`` of one query at one level, in C order, the elements
-    ``at`` (increasing) and what they are, ``values`` (int64, may be negative). ``variance``: shape
-    ``(units,)``, infinite where a unit was not measured, and has none."""
+    """Some noisy answers to one query at one level. ``at`` has their indices (increasing) in the
+    array ``(units, answers)`` in C order. ``values`` has the answers (int64, can be negative).
+    ``variance`` ``(units,)`` is infinite for a unit that was not measured; such a unit has no
+    answers."""
 
     level: str
     query: str
@@ -147,7 +147,7 @@ class SparseMeasurement(Frozen):
         )
 
     def answers(self, units: Ints, cells: Ints) -> Ints:
-        """Those at some coordinates, which must all be known."""
+        """The answers at some coordinates, which must all be known."""
         where = f"{self.level}/{self.query}"
         asked = places(units, cells, self.shape, where)
         found = np.searchsorted(self.at, asked)
@@ -229,8 +229,8 @@ class RecordingSource:
         return values
 
     def of(self, level: str) -> Iterator[SparseMeasurement]:
-        """All that was said of a level, of each of its queries, also of those of which nothing was
-        asked.
+        """All answers given at a level, for each of its queries, even for queries without any
+        request.
         """
         for query in self.queries(level):
             said = [(np.zeros(0, dtype=np.int64),) * 2, *self._said.get((level, query), [])]

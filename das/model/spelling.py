@@ -17,7 +17,7 @@ from das.errors import InputError
 from das.model.schema import DETAILED, Schema
 
 SIGN = " * "  #: between the factors of a query
-#: Names that a message lists before it says that there are more.
+#: The most names that a message lists.
 LISTED = 20
 
 
@@ -48,9 +48,7 @@ def named(wanted: str, known: Sequence[str], what: str, where: object = None) ->
 
 
 def near(wanted: str, known: Sequence[str], what: str) -> str:
-    """Advice: the names that are like ``wanted``, and those that there are, of ``what`` (levels,
-    queries).
-    """
+    """Advice: the names like ``wanted``, then the known names, of ``what`` (levels, queries)."""
     by_key = {key(name): name for name in known}
     like = [by_key[k] for k in get_close_matches(key(wanted), list(by_key), n=3, cutoff=0.7)]
     more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""

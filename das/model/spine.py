@@ -333,8 +333,8 @@ def order_of(codes: Codes) -> NDArray[np.int64] | None:
 
 
 def sorted_places(known: Codes, order: NDArray[np.int64] | None, codes: Codes) -> NDArray[np.int64]:
-    """:func:`places` among codes of which the order is known. A run of them in their order, as
-    files have it, is found at a glance, whatever their number."""
+    """:func:`places` among codes whose order is known. Consecutive codes in their order, as in
+    files, take one comparison, however many they are."""
     if not len(codes):
         return np.zeros(0, dtype=np.int64)
     first = min(int(np.searchsorted(known, codes[0], sorter=order)), len(known) - 1)

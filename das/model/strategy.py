@@ -1,17 +1,16 @@
 r"""Strategies: what is measured at which cost, and the outer passes in which a level is estimated.
 
-An *outer pass* goes all the way to integers, where the passes of :mod:`das.model.passes` are parts
-of one least squares. It estimates the queries of its own by least squares, rounds the sums of a
-chain of nested queries together, and *freezes* the finest of these: whatever a later pass does
-splits the frozen counts. So with :math:`F_1, F_2, \dots` the frozen queries, each a sum of the next
-and the last the cells themselves, pass :math:`i` solves
+An *outer pass* goes all the way to integers, while the passes of :mod:`das.model.passes` are parts
+of one least squares. It estimates its own queries by least squares. It rounds the sums of a chain
+of nested queries together, and *freezes* the finest of these: a later pass only splits the frozen
+counts. Let :math:`F_1, F_2, \dots` be the frozen queries, each a sum of the next, the last being
+the cells themselves. Pass :math:`i` solves
 
 .. math:: \min_{x \ge 0} \sum_{q \in \text{pass } i} \sum_c \rho_q \|Q_q x_c - m_{qc}\|^2
           \quad\text{with}\quad \sum_c x_c = p, \quad F_{i-1} x_c = f_{i-1,c},
 
-and :math:`f_{i,c}` are the integers that :math:`F_i x_c` is rounded to. Once the cells of one
-frozen count are all that a later pass can exchange, it falls into one small problem for each of
-them.
+and :math:`f_{i,c}` are the integers to which :math:`F_i x_c` is rounded. Once a later pass can
+exchange only cells of the same frozen count, it falls into one small problem for each frozen count.
 
 Source: the Bureau's production code of 2020 (``strategies.py``: ``L2_measure_in_pass``,
 ``rounder``, one inner pass to each)."""
@@ -46,12 +45,12 @@ class OuterPass:
 
 @dataclass(frozen=True)
 class Strategy(Frozen):
-    """Of records with the attributes of ``schema``: ``rho[level][query]`` of each answer at each
+    """A strategy for records with the attributes of ``schema``: ``rho[level][query]`` at each
     level, root first, and the ``outer`` passes, the same at all levels.
 
-    Raises :class:`SpecError` for queries that the schema does not have, a query that is measured
-    and not in one pass, or the other way round, a chain that does not nest, and passes that do not
-    end with the cells."""
+    Raises :class:`SpecError` for queries that the schema lacks, a chain that does not nest, and
+    passes that do not end with the cells. Also raises it if a query is measured but not in exactly
+    one pass, or in a pass but not measured."""
 
     schema: Schema
     rho: Mapping[str, Mapping[str, Fraction]]

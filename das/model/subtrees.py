@@ -1,13 +1,13 @@
-"""A tree cut into an upper tree and subtrees, each of which fits a small machine.
+"""A tree cut into an upper tree and subtrees, so that each part fits a small machine.
 
-The *upper tree* is the tree from its root down to one level. A *subtree* is some units of that
-level, which follow each other and have one parent, with everything below them; it is responsible
-for the levels below the upper tree. Subtrees are a function of the geography alone, so whatever is
-made subtree by subtree (files, sums, noise) is the same for any number of workers and any way to
-share out the work. A tree that is small enough has no subtree: it is all upper tree.
+The *upper tree* is the tree from its root down to one level. A *subtree* is some consecutive units
+of that level with one parent, and everything below them. It is responsible for the levels below the
+upper tree. Subtrees depend only on the geography. So everything made subtree by subtree (files,
+sums, noise) is the same for any number of workers and any sharing of the work. A tree that is small
+enough has no subtrees: it is all upper tree.
 
-A subtree by itself is an ordinary tree, with one root: what is above it is there, too, holding no
-more than the subtree (:meth:`das.model.spine.Spine.restricted`)."""
+A subtree by itself is an ordinary tree, with one root. It also has the units above it, which
+contain only the subtree (:meth:`das.model.spine.Spine.restricted`)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from das.model.spine import Spine
 
 Ints = NDArray[np.int64]
 
-#: A tree of no more lowest units than this is not cut, nor is a subtree: all of the largest county,
+#: A tree or subtree with at most this many lowest units is not cut: all of the largest county,
 #: the nation's 8 million blocks in a few hundred subtrees.
 LARGEST = 1 << 17
-#: Smaller neighbours are put together up to so many lowest units.
+#: Smaller neighboring units are put together up to this many lowest units.
 TARGET_SIZE = 1 << 15
 
 
@@ -49,11 +49,11 @@ class Subtrees(Frozen):
     def of(
         spine: Spine, trees: Iterable[MeasuredSpine] = (), *, largest: int = LARGEST
     ) -> Subtrees:
-        """Those of a published tree and of the ``trees`` over it that are measured.
+        """The subtrees of a published tree, and of the measured ``trees`` over it.
 
-        They are cut at the highest level of which no unit has more than ``largest`` lowest units,
-        or at the lowest level but one where there is none such; of trees whose units lie in several
-        published ones there, at the lowest above that."""
+        The cut is at the highest level whose units all have at most ``largest`` lowest units. If no
+        level has that, it is at the level above the lowest. It stays above any level where a unit
+        of a measured tree lies in several published units."""
         whole = Subtrees.none(spine)
         if len(spine.codes[-1]) <= largest:
             return whole
@@ -86,7 +86,7 @@ class Subtrees(Frozen):
         return spine.levels[depth:] if subtree else spine.levels[:depth]
 
     def units(self, subtree: int) -> slice:
-        """Those of ``level`` that a subtree consists of."""
+        """The units of ``level`` in a subtree."""
         return slice(int(self.starts[subtree - 1]), int(self.starts[subtree]))
 
     def lowest(self, spine: Spine) -> Ints:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from das.model.frozen import Frozen
 from das.model.schema import Schema
 
-#: The largest full cross of all attributes that becomes a table of its own.
+#: The largest full cross of all attributes that becomes a table.
 LARGEST_CROSS = 1000
 
-#: Of some attributes or groupings, the levels (or groups) of which a record must have one.
+#: For some attributes or groupings, the levels (or groups): a record must have one of them.
 Where = Mapping[str, tuple[str, ...]]
 #: A column: its label, and which records it counts. Of several conditions it counts a record once
 #: for each that it meets.

@@ -1,4 +1,4 @@
-"""What a plan and its account ask of a measured tree: the classes that there are, and no unit."""
+"""What a plan and its account need from a measured tree: its classes of units, not the units."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ from das.model.unit_classes import UnitClasses
 
 @dataclass(frozen=True)
 class Exact:
-    """What of a universe is published exactly: the totals of level ``total`` and of those above it,
-    ``queries`` (level and query) of units and of those above them, and what its dwellings say of
-    their inhabitants. ``None`` and ``False``: nothing."""
+    """What is published exactly about a universe: totals at level ``total`` and above; each of the
+    ``queries`` (level and query) at its level and above; and the bounds that dwellings put on their
+    inhabitants. ``None`` and ``False``: nothing."""
 
     total: str | None = None
     housing_units: bool = False
@@ -34,8 +34,8 @@ class Exact:
 
     @property
     def counts(self) -> tuple[tuple[str, str], ...]:
-        """Level and query of what is counted exactly. Bounds, which are of buildings, are none of
-        it.
+        """Level and query of each exact count. Bounds are not among them, because they count
+        buildings.
         """
         total = () if self.total is None else ((self.total, "total"),)
         return tuple(dict.fromkeys((*total, *self.queries)))
@@ -43,8 +43,8 @@ class Exact:
 
 @dataclass(frozen=True)
 class Universe(Frozen):
-    """Records of one ``kind`` with the attributes of ``schema``. ``own_tables`` are those of a
-    configuration, beside those of the publication."""
+    """Records of one ``kind`` with the attributes of ``schema``. ``own_tables`` are the tables of
+    the configuration, in addition to those of the publication."""
 
     kind: RecordKind
     schema: Schema
@@ -52,15 +52,13 @@ class Universe(Frozen):
         default_factory=dict
     )  #: of each level, for estimation
     chain: tuple[str, ...] = ()  #: of nested queries, fine to coarse, whose sums rounding keeps
-    marginals: bool = (
-        False  #: with no chain, rounding keeps the sums of measured queries in its stead
-    )
+    marginals: bool = False  #: without a chain, rounding keeps the sums of measured queries instead
     objective: str = "nearest"
     exact: Exact = Exact()
     own_tables: tuple[Tabulation, ...] = ()
     noise: tuple[
         QueryNoise, ...
-    ] = ()  #: of what is measured, level by level; where units differ, that of most of them
+    ] = ()  #: of the measurements, level by level; where units differ, the noise of most of them
 
     @property
     def name(self) -> str:
@@ -130,5 +128,5 @@ class Planned(Universe):
         return self.plan.measurements
 
     def on(self, tree: UnitClasses) -> Planned:
-        """The same with the classes and paths that a tree has."""
+        """The same universe, with the classes and paths of a tree."""
         return replace(self, plan=self.plan.along(tree.paths), usual=tree.usual)

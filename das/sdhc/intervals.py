@@ -7,9 +7,9 @@ r"""Intervals of published cells, at 90 %.
 
 .. math:: \{\theta: (n - \theta d)^2 \le c^2 (v_{nn} - 2\theta v_{nd} + \theta^2 v_{dd})\},
 
-which holds the true ratio as often as n - theta d is within c of its standard errors, whatever d
-is. It can be no interval: then its hull within the values that a ratio can have is taken. Where that
-is all of these values, nothing is known."""
+which contains the true ratio as often as n - theta d is within c of its standard errors, for any d.
+This set may not be an interval. Then the interval is its hull within the possible values of the
+ratio. If the hull is all of these values, nothing is known."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ Array = NDArray[np.float64]
 
 
 def combined(e: RegionEstimates, most: float) -> list[CellEstimate]:
-    """Of each region and published cell. ``most``: persons of a household that are counted."""
+    """The estimate of each region and published cell. ``most``: how many persons of a household are
+    counted."""
     fitted, out = non_negative(e), []
     for cell in published():
         above = _weights(*cell.above, cell.iteration)
@@ -98,8 +99,8 @@ def fieller(
     within: tuple[float, float],
     wide: float = WIDE,
 ) -> tuple[float, float] | None:
-    """The interval of n/d ``within`` two values, of variances and covariance ``v`` = (nn, nd, dd);
-    ``None`` where that is all of them, or none."""
+    """The interval of n/d ``within`` two values, given variances and covariance ``v`` = (nn, nd,
+    dd). ``None`` if it is the whole range, or empty."""
     c = wide**2
     a, b, e = d * d - c * v[2], n * d - c * v[1], n * n - c * v[0]
     # the ratios t with a t^2 - 2 b t + e <= 0

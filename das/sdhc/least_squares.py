@@ -43,8 +43,9 @@ _SEEN = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class RegionEstimates(Frozen):
-    """Of the ``regions`` of a ``level``: the estimated answers ``(regions, answers)``, the
-    ``covariance`` ``(answers, answers)`` that all of them have, and which answers are ``known``."""
+    """The estimates for the ``regions`` of a ``level``: answers ``values`` ``(regions, answers)``,
+    the ``covariance`` ``(answers, answers)`` that all regions share, and which answers are
+    ``known``."""
 
     level: str
     regions: tuple[str, ...]
@@ -109,8 +110,8 @@ def _solved(information: Array) -> tuple[Array, Array]:
 
 
 def estimated(levels: Sequence[MeasuredRegions], whole: bool) -> tuple[RegionEstimates, ...]:
-    """Estimates of the nation and of the states, of measurements of one of them or both. ``whole``
-    as in :func:`identities`."""
+    """Estimates of the nation and of the states, from measurements of either or both. ``whole`` as
+    in :func:`identities`."""
     basis, given = _basis(whole), {m.level: m for m in levels}
     nation, states = given.get(USA), given.get(STATE)
     if states is None:
@@ -145,10 +146,10 @@ def _estimates(
 
 
 def non_negative(e: RegionEstimates, most: int = 20_000) -> Array:
-    r"""The estimates nearest to these, in the metric of their covariance C, without a negative
-    answer: :math:`x = z + C\lambda`, with :math:`\lambda \ge 0`, and :math:`x_i = 0` wherever
-    :math:`\lambda_i > 0`; found by going round the answers that are negative (Hildreth). They keep
-    every identity in a region, and not the sum over states."""
+    r"""The nearest estimates without a negative answer, in the metric of their covariance C:
+    :math:`x = z + C\lambda`, with :math:`\lambda \ge 0`, and :math:`x_i = 0` wherever
+    :math:`\lambda_i > 0`. The method cycles through the negative answers (Hildreth). The estimates
+    keep every identity in a region, but not the sum over states."""
     out = e.values.copy()
     c = e.covariance
     can = e.known & (np.diag(c) > 0)

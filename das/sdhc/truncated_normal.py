@@ -1,15 +1,15 @@
-r"""What the Bureau published of noisy answers in 2020: means and quantiles of truncated normal
-distributions, each region and iteration by itself.
+r"""The Bureau's method of 2020 for noisy answers: means and quantiles of truncated normal
+distributions, for each region and iteration by itself.
 
-*Counts.* The count Y has a flat prior on :math:`Y \ge 0`, the measurement Z a normal law: the mean
+*Counts.* The count Y has a flat prior on :math:`Y \ge 0`, and the measurement Z is normal. The mean
 is :math:`Z + \sigma\varphi(a)/(1 - \Phi(a))`, :math:`a = -Z/\sigma`. Sums have the sums of rounded
 means, and quantiles of sums of draws. *Ratios.* Numerators and denominator have a flat prior on a
-cone, :math:`l D \le \sum N \le 10 D`, :math:`N \ge 0`, :math:`D \ge 1`; the mean of the ratio and
-its quantiles are those of draws of a Gibbs sampler, many problems side by side.
+cone, :math:`l D \le \sum N \le 10 D`, :math:`N \ge 0`, :math:`D \ge 1`. The mean of the ratio and
+its quantiles come from draws of a Gibbs sampler, many problems in parallel.
 
-Kept for comparison: a true 0 is published as 0.9 sigma on average, and no interval holds it. Draws
-follow from measurements by a fixed seed, so that they can be made again. They are no noise of the
-release: nothing private depends on them.
+It is here for comparison: it publishes a true 0 as 0.9 sigma on average, and no interval contains
+it. Draws follow from the measurements by a fixed seed, so that they can be repeated. They are not
+noise of the release: no privacy depends on them.
 
 Source: ``SDHC_Model_Based_Estimates`` (R) of the production code."""
 
@@ -28,7 +28,7 @@ DRAWS, CHAINS, BURN = 10_000, 200, 50
 
 
 def means(z: Array, sigma: Array) -> Array:
-    """Of counts that are not negative, not rounded."""
+    """The means of counts that are not negative, not rounded."""
     a = -z / sigma
     out: Array = z + sigma * np.exp(-a * a / 2 - 0.5 * np.log(2 * np.pi) - log_ndtr(-a))
     return out
@@ -41,13 +41,13 @@ def above(z: Array, sigma: Array, log_tail: Array, least: Array | float = 0.0) -
 
 
 def quantiles(z: Array, sigma: Array) -> tuple[Array, Array]:
-    """Those of single counts, exactly."""
+    """The quantiles of single counts, exactly."""
     low, high = (above(z, sigma, np.full(z.shape, np.log1p(-q))) for q in QUANTILES)
     return low, high
 
 
 def sum_quantiles(z: Array, sigma: Array) -> tuple[Array, Array]:
-    """Those of sums of counts along the last axis ``(..., cells)``, from draws."""
+    """The quantiles of sums of counts along the last axis ``(..., cells)``, from draws."""
     rng = np.random.default_rng(SEED)
     total = np.zeros((DRAWS, *z.shape[:-1]))
     for c in range(z.shape[-1]):

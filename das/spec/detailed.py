@@ -1,4 +1,4 @@
-"""A release of population groups: its parameters, and what a run decides beside them."""
+"""A release of the Detailed DHC: its parameters, and what a run decides besides them."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _SIZES = {
 }
 SAYS = (
     (
-        "Data sets that are called neighbours agree on the code tables and on the list of blocks,"
-        " with the regions that each is in (parameters/, regions.parquet): every group of a region"
-        " that is there is measured, whether or not anybody is in it."
+        "Data sets that are called neighbours agree on the code tables (parameters/) and on the"
+        " list of blocks, with the regions of each block (regions.parquet). Every group of every"
+        " listed region is measured, even if nobody is in it."
     ),
     (
         "A record is in several groups of a level at once, in 'stability' of them at most: that"
@@ -143,7 +143,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class DetailedSpec:
-    """``parameters`` as the folder has them; ``folders``: what the configuration says beside."""
+    """``parameters`` as in their folder; ``folders`` has the rest of the configuration."""
 
     folders: DetailedFolders
     parameters: Parameters
@@ -176,12 +176,12 @@ class DetailedSpec:
         return self.folders.digest
 
     def dump(self) -> str:
-        """``spec.toml`` of the release; its parameters lie beside it as they were given."""
+        """``spec.toml`` of the release. Its parameters are next to it, as they were given."""
         return self.folders.dump()
 
     @cached_property
     def plans(self) -> tuple[LevelPlan, ...]:
-        """Of every run and level."""
+        """The plans of every run and level."""
         return tuple(plan for run in self.parameters.runs for plan in self.parameters.plans(run))
 
     @cached_property
@@ -234,9 +234,9 @@ class DetailedSpec:
         )
 
     def _seen(self, draws: Sequence[PlannedMeasurement]) -> dict[str, dict[DrawCounts, UnitPath]]:
-        """By run all that one record can see of some draws, each with a name: of t groups with a
-        total alone and s - t with a table for every t that there can be
-        (:mod:`das.detailed.losses`), the same t at levels of the same iterations."""
+        """The sets of draws that one record can be in, by run, each with a name. A record can be in
+        t groups with only a total and s - t with a table, for every possible t
+        (:mod:`das.detailed.losses`). Levels with the same iterations have the same t."""
         check_covered(draws, self.universes[0].plan.paths)
         return {run: self._seen_in(run, draws) for run in self.parameters.runs}
 
@@ -333,7 +333,7 @@ def _moves(names: Mapping[DrawCounts, UnitPath], moves: Iterable[tuple[int, ...]
 def _cut(
     moves: Sequence[tuple[UnitPath, UnitPath]], draws: Sequence[PlannedMeasurement]
 ) -> list[tuple[UnitPath, UnitPath]]:
-    """Moves of which each sees one of the measurements at least; where none is left out, all
+    """The moves that concern at least one of the measurements. If this leaves none out, all
     measurements are on a path."""
     places = {d.place for d in draws}
     return [move for move in moves if places & {place for path in move for place in path}]

@@ -147,7 +147,7 @@ class DhcEstimation(Part):
 
     @property
     def most(self) -> int:
-        """Answers of the largest query of which all levels are looked at
+        """The most answers that a query can have for the upward pass to use it at all levels
         (:mod:`das.estimate.upward`).
         """
         return _FEW if self.method == "full-information" else 0
@@ -296,7 +296,7 @@ class DhcSpec(Specification):
         )
 
     def after(self, earlier: Earlier) -> DhcSpec:
-        """The same of a release, which names the one that it rests on."""
+        """The specification of a release, which names the earlier release that it rests on."""
         return self.model_copy(update={"constraints": earlier})
 
     def lower(self, levels: Sequence[str]) -> int:

@@ -1,26 +1,27 @@
-r"""What changes in the world cost, of which each is a change of several records: in one release,
-and in it and the one that it rests on.
+r"""The cost of changes in the world that change several records at once: in one release, and in it
+and the release that it rests on.
 
-A person who lives elsewhere is one record of persons; the household that loses one and the
-household that has one more are two records of households, and two units change where one is left
-empty and another taken. Under bounded neighbours :math:`\rho` is the cost of *one* replaced record.
+If a person moves to another household, one record of persons changes. Two records of households
+change: one loses a person, one gains a person. Two records of units change if one is left empty and
+another taken. Between bounded neighbors :math:`\rho` is the cost of *one* replaced record.
 
-*Several records of one universe.* Let :math:`k` of them be replaced. In a draw of :math:`\sigma^2`
-the i-th takes 1 from one answer and gives 1 to another, :math:`v_i = e_{b_i} - e_{a_i}`, so that
-:math:`\|\sum_i v_i\| \le \sum_i \|v_i\| \le k \sqrt 2`. Discrete Gaussian noise under an integer
-shift :math:`v` costs :math:`\|v\|^2 / 2\sigma^2`: at most :math:`k^2` times what one record does,
-:math:`2 / 2\sigma^2`. Summed over the measurements it is :math:`k^2 \rho`, which is reached where
-all k change alike in one block. Where no two of them change the same answer of any draw,
-:math:`\|\sum_i v_i\|^2 = \sum_i \|v_i\|^2 \le 2 k`: then it is :math:`k \rho`. (So records do not
-just add up. At the root every two of them are in one unit, and may be in one answer.)
+*Several records of one universe.* Let :math:`k` records be replaced. In a draw of :math:`\sigma^2`
+the i-th takes 1 from one answer and gives 1 to another, :math:`v_i = e_{b_i} - e_{a_i}`. So
+:math:`\|\sum_i v_i\| \le \sum_i \|v_i\| \le k \sqrt 2`. With an integer shift :math:`v`, discrete
+Gaussian noise costs :math:`\|v\|^2 / 2\sigma^2`: at most :math:`k^2` times the cost of one record,
+:math:`2 / 2\sigma^2`. Summed over the measurements it is :math:`k^2 \rho`. This is reached if all k
+change alike in one block. If no two of them change the same answer of any draw,
+:math:`\|\sum_i v_i\|^2 = \sum_i \|v_i\|^2 \le 2 k`, and the cost is :math:`k \rho`. (So costs of
+records do not just add up. At the root any two records are in one unit, and can be in one answer.)
 
 *Several universes, several releases* are independent draws about the same change: their
 :math:`\rho` add up.
 
-*A release of other terms.* Where neighbours are one record added or removed, a replaced one is
-both, and changes two answers by 1 where each changes one: :math:`2\rho`. Noise that is
-:math:`\varepsilon`-private is :math:`\varepsilon^2/2`-zCDP (Bun and Steinke 2016, proposition 1.4),
-with :math:`2\varepsilon` for a record replaced under such neighbours."""
+*A release with other terms.* Suppose that neighbors differ by one record added or removed. A
+replaced record is both. It changes two answers by 1 where an added or removed record changes one:
+:math:`2\rho`. Noise that is :math:`\varepsilon`-private is :math:`\varepsilon^2/2`-zCDP (Bun and
+Steinke 2016, proposition 1.4), with :math:`2\varepsilon` for a record replaced between such
+neighbors."""
 
 from __future__ import annotations
 
@@ -108,7 +109,7 @@ def sentences(costs: Costs, earlier: Costs, delta: Fraction) -> tuple[str, ...]:
 
 
 def replaced(account: OwnAccount) -> dict[str, Fraction]:
-    """Of an account, by universe, the rho of one record that is replaced."""
+    """The rho of one replaced record, by universe, from an account."""
     times = 1 if account.neighbours == "bounded" else 2
     pure = MECHANISMS[account.mechanism].currency == EPSILON
     totals = {u: times * cost for u, cost in account.totals.items() if u != "total"}

@@ -1,10 +1,11 @@
-"""What each column of a table is taken for: a level of places, a name of them, areas, a count, an
+"""Guesses what each column of a table is: a level of places, their names, areas, a count, or an
 attribute.
 
-Places are columns with the names that places have, or with more values than an attribute has, of
-which each lies in one of the column above. What is the same for all people of each place is not an
-attribute of theirs: it is the name of the places, or areas that cut across them. Attributes are
-columns of few values. Everything else is left out, and why is said."""
+A column is a level of places if it has a usual name of one. It also is if it has more values than
+an attribute has and each value lies in one value of the column above. A value that is the same for
+all people of each place is not an attribute of the people. It is the name of the place, or an area
+that cuts across places. Attributes are columns with few values. Every other column is left out, and
+the guess says why."""
 
 from __future__ import annotations
 
@@ -307,8 +308,9 @@ def _across(out: Guess, columns: Sequence[ColumnProfile]) -> None:
 
 
 def _of_places(out: Guess, columns: Sequence[ColumnProfile], rows: int | None) -> None:
-    """Names of places, and other things that are the same for all of a place: of so many ``rows``
-    that it is no chance, or columns of a table of places (``None``)."""
+    """Find names of places, and other columns that have one value in each place. There must be
+    enough ``rows`` for each place to rule out chance. ``None``: the columns are those of a table of
+    places."""
     levels = {
         c.name: _combined(out.geography[: i + 1] if out.within_parent else [c])
         for i, c in enumerate(out.geography)

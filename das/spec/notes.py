@@ -1,8 +1,8 @@
-"""What the privacy statement of a run says beside what follows from its ledger: sentences, and what
+"""What the privacy statement of a run says besides the results of its ledger: sentences, and what
 is published exactly.
 
-All of it follows from the specification and the trees, so it is written when the run begins and
-again when it is verified."""
+All of it depends only on the specification and the trees. So it is written when the run begins, and
+again when the release is verified."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def known_structures(spec: RunSpec) -> Exact:
 
 
 def of_the_tree(spec: RunSpec, known: Exact) -> tuple[str, ...]:
-    """Of trees that are not the published one: they are published, too."""
+    """The note about measured trees that differ from the published one: they are public, too."""
     if spec.geography.spine == "tabulation":
         return ()
     rests = ["which types of facilities are in each"] if known.group_quarters else []
@@ -50,15 +50,15 @@ def of_the_tree(spec: RunSpec, known: Exact) -> tuple[str, ...]:
     )
     return (
         (
-            "What is measured stands on trees of their own (spine.parquet beside the"
-            f" measurements). They are made of public geography{on}. Nothing else of the records"
+            "The measured trees are not that of the tables (spine.parquet, next to the"
+            f" measurements). They are made of public geography{on}. Nothing else in the records"
             " enters them, and data sets that are called neighbours agree on them."
         ),
     )
 
 
 def of_the_budget(spec: RunSpec) -> tuple[str, ...]:
-    """Of shares that were computed from something."""
+    """The notes about shares that were computed from other data."""
     return tuple(
         f"The shares of the budget ({name}) were made from {'; '.join(made)}, as the configuration"
         " says. That no record of this run entered them otherwise than by what is published is its"

@@ -90,7 +90,7 @@ def of_tree(
     folder: Path | None = None,
     note: Callable[[str], None] | None = None,
 ) -> Specification:
-    """The same of tables and keys; ``tree`` is changed."""
+    """The specification from parsed tables and keys. It changes ``tree``."""
     data = tree.get("data")
     if folder is not None and isinstance(data, dict) and isinstance(data.get("path"), list | str):
         given = [data["path"]] if isinstance(data["path"], str) else data["path"]

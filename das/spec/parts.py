@@ -311,7 +311,7 @@ class Geography(Part):
 
     @property
     def lists(self) -> tuple[str, ...]:
-        """Those of the targets that are files."""
+        """The targets that are files."""
         return tuple(t for t in self.targets or () if "." in Path(t).name)
 
     @property

@@ -47,8 +47,8 @@ class RunSpec(CountsKeys):
 
     @property
     def made_from(self) -> dict[str, tuple[str, ...]]:
-        """By universe, what the shares of its budget were made from, beside what is written
-        here.
+        """By universe, what the shares of its budget were made from, in addition to this
+        specification.
         """
         parts: dict[str, BudgetPart | RelativeBudget] = {PERSONS.name: self.budget}
         if self.housing is not None:
@@ -58,9 +58,9 @@ class RunSpec(CountsKeys):
 
     @property
     def settled(self) -> dict[str, str]:
-        """The level whose units of the production tree have facilities of their own, and the level
-        above, which settles who is in these before their totals are looked at (docs/limits.md).
-        Nothing where the tree is another, or where all measurements are estimated together."""
+        """The level at which facilities have their own units in the production tree, and the level
+        above. The latter decides who is in these facilities before their totals are used
+        (docs/limits.md). Empty for another tree, or if all measurements are estimated together."""
         levels = self.geography.levels
         there = self.geography.spine == "optimized" and self.constraints.group_quarters
         if not there or self.estimation.method != "topdown" or len(levels) < 3:
@@ -116,9 +116,9 @@ class RunSpec(CountsKeys):
         return {name: unit_classes.split for name, unit_classes in self._unit_classes.items()}
 
     def on(self, trees: Mapping[str, MeasuredSpine | UnitClasses]) -> RunSpec:
-        """The same specification where the trees are known that the universes are measured over:
-        their plans have the classes of units and the paths that there are, and no others. Nothing
-        of this is a key of the configuration."""
+        """The same specification, given the measured trees of the universes. Their plans then have
+        exactly the classes of units and the paths of these trees. None of this is a key of the
+        configuration."""
         if self.geography.spine == "tabulation":
             return self
         found = self.model_copy()

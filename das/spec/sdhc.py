@@ -216,7 +216,7 @@ class SdhcSpec(Specification):
 
     @property
     def measurements(self) -> tuple[PlannedMeasurement, ...]:
-        """Of each region level, the queries with a budget."""
+        """The queries with a budget, for each region level."""
         part, found = self.sdhc, []
         for level in REGION_LEVELS:
             for table, group in queries():

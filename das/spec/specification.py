@@ -49,7 +49,8 @@ class Specification(Part):
 
     @classmethod
     def amended(cls, tree: dict[str, Any], changed: set[str]) -> dict[str, Any]:
-        """The tree of a text, of which these dotted keys were ``changed``, as it is to be read."""
+        """The tree of a configuration as it should be read. ``changed`` has the dotted keys that
+        were overridden."""
         return tree
 
     def checked(self) -> Self:

@@ -76,7 +76,7 @@ class TargetsFile(Part):
     keep: tuple[str, ...] = ()
     """Draws ``Level:query``, or levels, that are not to become smaller."""
     hold: tuple[str, ...] = ()
-    """Those that stay what they are."""
+    """The measurements that stay as they are."""
 
     @property
     def lists(self) -> tuple[Path, ...]:
@@ -140,8 +140,8 @@ def target_set_of(
     measured: Sequence[tuple[str, str]],
     where: str,
 ) -> TargetSet:
-    """With the names of the levels and queries that there are. Raises :class:`UserError` for one
-    that there is not.
+    """The targets, with the names of existing levels and queries. Raises :class:`UserError` for a
+    name that does not exist.
     """
     targets = []
     for t in found.target:
@@ -180,7 +180,7 @@ def _draws(
     measured: Sequence[tuple[str, str]],
     where: str,
 ) -> list[tuple[str, str]]:
-    """Those that ``Level:query`` means, or ``Level`` alone."""
+    """The measurements that ``Level:query``, or ``Level`` alone, names."""
     name, colon, asked = text.partition(":")
     level = named(name.strip(), levels, "level", where)
     there = [q for lv, q in measured if lv == level]

@@ -42,7 +42,7 @@ from das.spec.dhc_relations import replaced
 from das.truth import prepared
 from das.truth.histogram import lowest_histogram
 
-#: What to do about another release.
+#: The remedy if the release has other records.
 _NAME = "constraints.from must name a redistricting release of persons and housing units"
 
 
@@ -68,7 +68,9 @@ class PreparedDhc(Closed):
 
     @property
     def stored(self) -> dict[str, int]:
-        """The number of nonempty cells of lowest units, by universe: they decide memory and time."""
+        """The number of nonempty cells of lowest units, by universe. It decides how much memory and
+        time a run takes.
+        """
         return {
             name: len(h.open("how many cells have somebody, for the memory that they take").cell)
             for name, h in self.lowest.items()

@@ -71,7 +71,7 @@ class People:
         there = place[self._regions.of_block[at.region][given.block]]
         some = (
             slice(None) if (there >= 0).all() else np.flatnonzero(there >= 0)
-        )  # of a whole level nothing is copied
+        )  # a whole level needs no copy
         cells = {name: leaf[some] for name, leaf in given.cells.items()}
         iterations = len(self._parameters.iterations.of(at))
         return GroupTruth(

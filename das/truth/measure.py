@@ -73,8 +73,8 @@ def measure(
     """All measurements of one level: batch by batch of units, and query by query in a batch.
 
     Raises :class:`PrivacyError` before the first draw if the ledger's budget does not cover the
-    level. Raises it before the first event if the histogram does not fit this level, or if the plan
-    lacks a class of units that the tree has: what was not drawn is not spent."""
+    level. Raises it before the first event if the histogram does not fit the level, or the plan
+    lacks a class of units in the tree: what was not drawn is not spent."""
     due = events(
         level,
         universe,
@@ -206,9 +206,9 @@ class LevelMeasurements:
 def _plan_digest(
     queries: Mapping[str, Query], measurements: list[tuple[PlannedMeasurement, Mask]]
 ) -> bytes:
-    """SHA-256 of everything except the truth that decides what is drawn for some units. For each
-    draw of any of the units, it covers the query, the noise and the units, in the order in which
-    draws take their bits. It covers a query's groupings, not only its name."""
+    """SHA-256 of everything except the truth that decides what is drawn for some units. It covers
+    each draw's query, noise and units, in the order in which draws take their bits. It covers a
+    query's groupings, not only its name."""
     parts: list[bytes] = []
     for name, query in queries.items():
         parts += [
