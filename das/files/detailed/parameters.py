@@ -189,7 +189,7 @@ def _check_once(file: str, table: Iterable[TextRow] | None, fields: int, faults:
 def _pairs(
     tables: _Tables, known: Mapping[str, _Described], faults: Faults
 ) -> list[tuple[str, str]]:
-    """Iterations and the codes in them. A table that cannot be read is not compared with this one."""
+    """Iterations and the codes in them. An unreadable table is not compared with this one."""
     listed = None if tables.codes is None else {r.fields[0] for r in tables.codes}
     every = list(tables.iterations.values())
     numbered = None if None in every else {r.fields[0] for t in every for r in t or ()}

@@ -72,7 +72,7 @@ class MeasuredTotals:
         self._precision[depth][here] += weight
 
     def check(self, deepest: str, folder: Path) -> None:
-        """Compare all levels down to the ``deepest`` with those below. Raises :class:`InputError`."""
+        """Compare all levels down to ``deepest`` with those below. Raises :class:`InputError`."""
         value, variance = self._own(self.spine.index(deepest))
         for depth in range(self.spine.index(deepest) - 1, -1, -1):
             parent, n = self.spine.parent[depth + 1], len(self.spine.codes[depth])

@@ -280,8 +280,7 @@ def _household(homes: CodedRows) -> Callable[[int], str]:
 
 
 def _size(number: Ints, which: Bools, homes: CodedRows) -> Ints:
-    """The number of persons in each household that are in ``which``, all of whom have a
-    household."""
+    """The number of persons of ``which`` in each household; all of them have one."""
     return np.bincount(number[which], minlength=len(homes))
 
 
