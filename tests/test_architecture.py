@@ -789,7 +789,6 @@ LONG_FUNCTIONS = frozenset(
         "das/files/release/signature.py:check",
         "das/files/release/tables.py:write",
         "das/files/run/task_store.py:standing",
-        "das/files/run/staged.py:perform",
         "das/files/simulators/census_1940.py:_p_records",
         "das/files/simulators/detailed.py:write",
         "das/files/simulators/nation_places.py:draw_state",
