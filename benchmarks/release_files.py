@@ -1,5 +1,4 @@
-"""What it takes to read the spine of a release and the tree that was measured: the whole, and one
-subtree.
+"""The cost of reading the spine of a release and its measured tree: the whole, and one subtree.
 
 A tree of ``--blocks`` lowest units in the proportions of the nation (34 blocks a block group, 3 of
 these a tract, 27 of these a county, 62 of these a state); of the measured one each block is in one
