@@ -1,10 +1,10 @@
 """The best configuration next to the Bureau's method with its own allocation, at the same epsilon
 and delta, on Rhode Island.
 
-``production``: ``configs/pl94-2010.toml`` with top-down estimation. It runs over the spine of
-tabulation, where its block groups and tracts are most accurate, and over the spine of 2020
-(``of 2020``), on which the Bureau measured. ``best``: ``configs/pl94-2010-best.toml``;
-``with the prior`` of blocks, which is optional (``docs/limits.md``).
+``production``: ``configs/pl94-2010.toml`` with top-down estimation. It runs over two spines: that
+of tabulation, where its block groups and tracts are most accurate, and that of 2020 (``of 2020``),
+on which the Bureau measured. ``best``: ``configs/pl94-2010-best.toml``; ``with the prior`` of
+blocks, which is optional (``docs/limits.md``).
 
 Errors are those of published counts, after non-negativity and rounding. They cover all levels, all
 kinds of areas and all measured queries; blocks also by size and by what most of their people are.

@@ -4,12 +4,14 @@ and what cannot be drawn again is counted.
 First every publication is killed while it measures, and whole runs of it at random moments
 (:mod:`benchmarks.kills_measuring`). Then come runs in subtrees, with workers. SIGKILL goes to
 worker processes of a cluster of Dask, and of this machine, half of them while they measure, half
-while they estimate; whenever somebody is at work, it is one of these. Then it goes to the main
-process, at random moments, half of the time with a cluster, the workers of which outlive it. What
-ends is gone on with (``--resume``). Half of the runs are seeded, and are to be the same bytes as
-one that nobody disturbed; half are private. In each the measurements that were there at a kill are
-those of the end, byte by byte; the ledger has each part once, at the cost of the plan; ``das
-account verify`` passes. A run that is not as it should be ends the command with an error."""
+while they estimate. If any worker is at work, it is one of these. Then it goes to the main process,
+at random moments, half of the time with a cluster, whose workers outlive it. Ended runs are resumed
+(``--resume``).
+
+Half of the runs are seeded, and must give the same bytes as an undisturbed run; half are private.
+In each, the measurements at a kill must be those at the end, byte by byte. The ledger must have
+each part once, at the cost of the plan, and ``das account verify`` must pass. A faulty run ends the
+command with an error."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Kills of every publication: while it measures, before each of its writes; and during whole runs,
 at random moments.
 
-The first is the model of :mod:`tests.interruptions`, which knows every draw of noise: after each
-kill a run is resumed with its key, without it, and with another truth, and what advises is followed
-to the end. The second are processes of the command line that get SIGKILL, half of which lose their
-key as well."""
+The first is the model of :mod:`tests.interruptions`, which knows every draw of noise. After each
+kill a run is resumed with its key, without it, and with another truth; advice in messages is
+followed to the end. The second are processes of the command line that get SIGKILL; half of them
+lose their key as well."""
 
 from __future__ import annotations
 

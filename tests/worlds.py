@@ -92,7 +92,7 @@ class Worlds:
         )
 
     def group_folders(self, product: str = "persons") -> Path:
-        """Parameters and records of population groups, made up."""
+        """Parameters and records of the Detailed DHC, made up."""
         from das.files.simulators import detailed
 
         made = {"seed": 3, "states": "NM,PR", "persons": 6_000, "codes": 60, "product": product}

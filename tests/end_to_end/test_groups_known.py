@@ -1,4 +1,4 @@
-"""Releases of population groups without noise, and one that feeds the other: every row is known."""
+"""Releases of the Detailed DHC without noise, and one that feeds the other: every row is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The noise of population groups has the law that is stated, at every level and stage: and is
+"""The noise of the Detailed DHC has the law that is stated, at every level and stage: and is
 rejected where it were three tenths off.
 """
 

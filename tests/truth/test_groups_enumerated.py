@@ -1,4 +1,4 @@
-r"""What a record of population groups loses, by enumeration of everything that can be published of
+r"""What a record of the Detailed DHC loses, by enumeration of everything that can be published of
 them.
 
 **One group is enough.** Noise is drawn for each group by itself, and what decides how much is asked
