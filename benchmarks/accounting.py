@@ -1,8 +1,8 @@
-"""Exact accounting: seconds and certified widths on the 2020 allocations, beside Google's
+"""Exact accounting: seconds and certified widths on the 2020 allocations, next to Google's
 dp-accounting, and a comparison with convolution on random compositions.
 
-The allocations are Su, Su and Wang's (eight levels of ten queries) and the redistricting plan of
-``configs/pl94-2010.toml``, 65 queries whose losses lie on no lattice that could be listed.
+The allocations are Su, Su and Wang's (eight levels of ten queries), and the redistricting plan of
+``configs/pl94-2010.toml``: 65 queries whose losses are on no lattice that could be listed.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def main() -> None:
 
 
 def all_conceivable(figures: Figures, plan: Plan, repeats: int) -> None:
-    """The worst of all pairs of places of an optimised spine, and with a housing unit beside: time
-    as a multiple of that of one composition of as many draws."""
+    """The worst of all pairs of places of an optimized spine, with a housing unit added: time as a
+    multiple of that of one composition of as many draws."""
     spec = parse(
         CONFIG.read_text(encoding="utf-8"),
         where=str(CONFIG),

@@ -1,13 +1,14 @@
-"""The best configuration beside the Bureau's method with its own allocation, at the same epsilon
+"""The best configuration next to the Bureau's method with its own allocation, at the same epsilon
 and delta, on Rhode Island.
 
-``production``: ``configs/pl94-2010.toml`` with top-down estimation, over the spine of tabulation,
-which is the one that its block groups and tracts are closest on, and over the spine of 2020 (``of
-2020``), on which the Bureau measured. ``best``: ``configs/pl94-2010-best.toml``; ``with the prior``
-of blocks, which is a choice (``docs/limits.md``). Errors are those of published counts, after
-non-negativity and rounding, of all levels and kinds of areas and all queries that are measured; of
-blocks by size and by what most of their people are, too. Beside them stand those that the Bureau
-published of its own run where it did."""
+``production``: ``configs/pl94-2010.toml`` with top-down estimation. It runs over two spines: that
+of tabulation, where its block groups and tracts are most accurate, and that of 2020 (``of 2020``),
+on which the Bureau measured. ``best``: ``configs/pl94-2010-best.toml``; ``with the prior`` of
+blocks, which is optional (``docs/limits.md``).
+
+Errors are those of published counts, after non-negativity and rounding. They cover all levels, all
+kinds of areas and all measured queries; blocks also by size and by what most of their people are.
+The errors that the Bureau published for its own run are added."""
 
 from __future__ import annotations
 
@@ -44,8 +45,7 @@ RUNS = {
     "best": (CONFIG_BEST, ()),
     "best, with the prior": (CONFIG_BEST, ("estimation.prior=housing",)),
 }
-#: Beside production: how much smaller the mean absolute error of what is counted must be, at most
-#: this part of it.
+#: Relative to production: the mean absolute error must be at most this part of it.
 BARS: dict[tuple[str, str, int | None], float] = {
     ("Tract", "total", None): 0.6,
     ("Tract", "votingage", 1): 0.35,

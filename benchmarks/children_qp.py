@@ -1,10 +1,12 @@
-"""``das.solve.children_qp`` beside Clarabel and OSQP, on problems like those of redistricting data.
+"""``das.solve.children_qp`` next to Clarabel and OSQP, on problems like those of redistricting
+data.
 
-All on one core, at the same accuracy: each solver's answer, made feasible, is at most 1e-6 above
-the least known objective. Each ratio is given twice: to a peer that has the same matrices as
-``children_qp``, and to the peer at its best, which may also be a sparse form that we made from the
-queries (:mod:`benchmarks.peers.quadratic`). Seconds are of the processor; a ratio is the median
-over the problems. Last, small problems that are solved together beside the same one by one."""
+All run on one core, at the same accuracy: each solver's answer, made feasible, is at most 1e-6
+above the least known objective. Each ratio is given twice. One is to a peer with the same matrices
+as ``children_qp``. The other is to the peer at its best, which can use a sparse form that we made
+from the queries (:mod:`benchmarks.peers.quadratic`). Seconds are of the processor; a ratio is the
+median over the problems. The last part compares small problems solved together with the same
+problems one by one."""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ TRACTS = Shape("Tract", 60, 180, 240_000, 0.4)
 COUNTIES = Shape("County", 254, 1_500, 25e6, 2.4)
 #: Most families: a few blocks, and few cells.
 FEW = Shape("Block", 12, 26, 300, 1.2)
-#: How many times faster so many of them are together than one by one.
+#: How many times faster a batch of this size is than its problems one by one.
 BATCH, GAIN = 500, 2.0
 #: How many times faster than each peer.
 TARGETS = {BLOCKS: {"clarabel": 50.0, "osqp": 20.0}, TRACTS: {"clarabel": 30.0, "osqp": 30.0}}

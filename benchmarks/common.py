@@ -39,8 +39,8 @@ class Figures:
         at_most: float | None = None,
         **more: object,
     ) -> None:
-        """``more`` are further fields of the line: figures measured beside this one, or what
-        explains it.
+        """``more`` are further fields of the line: figures measured with this one, or an
+        explanation.
         """
         line: dict[str, object] = {
             "benchmark": self.benchmark,
@@ -70,8 +70,8 @@ def short(value: object) -> object:
 
 
 def machine() -> dict[str, object]:
-    """What a figure depends on beside the code; ``load`` is what else the machine did, where it
-    says so, and ``pace_ms`` how fast it is just now."""
+    """What a figure depends on besides the code; ``load`` is the other load of the machine, where
+    it reports it, and ``pace_ms`` its present speed."""
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
     return {
         "cores": os.cpu_count(),
@@ -143,7 +143,7 @@ def timed(work: Callable[[], object], repeats: int) -> Timing:
 
 
 def shared_data(wanted: Path) -> Path | None:
-    """A file of the real public data, under ``DAS_SHARED_DATA`` or ``../shared/data`` beside the
+    """A file of the real public data, under ``DAS_SHARED_DATA`` or ``../shared/data`` next to the
     checkout.
     """
     named = os.environ.get("DAS_SHARED_DATA")

@@ -1,11 +1,11 @@
-"""Passes by rule beside everything at once and beside totals first, on the same noise.
+"""Passes by rule next to everything at once and to totals first, on the same noise.
 
-For each world and each choice of passes: the largest ratio of a query's error after post-processing
-to its noise, over all measured queries and levels, each a mean over the runs. The noise is the
-larger of what is expected and what was drawn: of a national total there is one draw a run, which
-may be far out. The worlds are made-up populations over two schemas of one's own, of 108 and 12,960
-cells, with margins measured as precisely as the cells or less, and the configurations of 2020 and
-1940 without their passes."""
+For each world and each choice of passes, it gives the largest ratio of a query's error after
+post-processing to its noise. That is over all measured queries and levels, each a mean over the
+runs. The noise is the larger of the expected and the drawn noise: a national total has one draw a
+run, which can be an outlier. The worlds are of two kinds. Some are made-up populations over two
+custom schemas, of 108 and 12,960 cells, with margins measured as precisely as the cells or less.
+The others are the configurations of 2020 and 1940 without their passes."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""The DHC: persons, units and households of Rhode Island end to end, and persons of 28
-real tracts beside the Bureau's run.
+"""The DHC: persons, units and households of Rhode Island end to end, and persons of 28 real tracts
+next to the Bureau's run.
 
-Rhode Island: its real redistricting counts of 2010, persons and households made up to them; first
-the redistricting pipeline, whose published counts are held fixed, then outer passes with the
-production budgets of the levels that are there (State, County, Tract, Block_Group, Block). Noise is
-drawn on request. The tracts: the reconstructed counts of 2010 for truth, and the output of a
-production run of the Bureau on the same census beside ours; relationships are made up."""
+Rhode Island has its real redistricting counts of 2010, with persons and households made up to
+match. The redistricting pipeline runs first, and its published counts are held fixed. Outer passes
+follow with the production budgets of the given levels (State, County, Tract, Block_Group, Block).
+Noise is drawn on demand. For the tracts the reconstructed counts of 2010 are the truth. The output
+of a production run of the Bureau on the same census is compared with ours; relationships are made
+up."""
 
 from __future__ import annotations
 
@@ -258,7 +259,8 @@ def _revealed(release: Path) -> tuple[int, int]:
 
 
 def _tenure_errors(figures: Figures, out: Path) -> None:
-    """Of one run, beside what the budgets predict and what the Bureau found of its own."""
+    """Errors of one run, next to those that the budgets predict and those that the Bureau found in
+    its own."""
     spine = open_dhc(out / "release").spine
     published = read_counts(out / "release", spine)["units"].upward(spine)
     truth = truth_file.read(RunDirectory(out).truth_of("units")).open("to compare").upward(spine)

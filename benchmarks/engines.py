@@ -1,9 +1,9 @@
-"""What a cluster of Dask costs beside processes of this machine: the same run, cut into subtrees,
-by both engines in turn.
+"""The cost of a cluster of Dask compared with processes of this machine: the same run, cut into
+subtrees, by both engines in turn.
 
-A simulated state of 2020 with about 10^5 blocks (Montana), two workers each. The cluster is this
-machine's, over TLS, and is there before the runs begin, as one is that many runs use; how long it
-takes to start is a figure of its own. Both runs end with the same bytes."""
+The run is a simulated state of 2020 with about 10^5 blocks (Montana), two workers each. The cluster
+is this machine's, over TLS. It exists before the runs begin, like one that many runs use; its
+start-up time is a figure of its own. Both runs end with the same bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.engine import certificates
 
 #: What Dask may cost: a share of the time without it, and seconds.
 SHARE, SECONDS = 0.1, 5.0
-#: So many tasks in a stage, or a few more.
+#: About this many tasks in a stage.
 TASKS = 12
 WORKERS = 2
 CHANGES = (
@@ -93,8 +93,8 @@ def _compare(figures: Figures, folder: Path, address: str, repeats: int, blocks:
 
 @dataclass(frozen=True)
 class _Run:
-    """``seconds`` of the whole command and of its ``stages``; digests of all that it released but
-    for what tells when.
+    """``seconds`` of the whole command and of its ``stages``; digests of everything released except
+    times.
     """
 
     seconds: float

@@ -1,10 +1,10 @@
-"""Evaluation, comparison and sweeps: what they cost, and whether noise and standard errors are what
-they say.
+"""Evaluation, comparison and sweeps: what they cost, and whether noise and standard errors are as
+stated.
 
-On Rhode Island: the evaluation of a run beside reading its measurements alone, on one thread; ``das
-run`` with ``das compare``; and, with ``--sweep``, the default grid of ``make sweep``. On one county
-(Bristol), repeated: noise beside theory, and the standard errors of biases within a run beside the
-spread of the biases over runs."""
+On Rhode Island: the evaluation of a run, compared with reading its measurements alone, on one
+thread; ``das run`` with ``das compare``; and, with ``--sweep``, the default grid of ``make sweep``.
+On one county (Bristol), repeated: noise compared with theory, and the standard errors of biases
+within a run compared with the spread of the biases over runs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a run costs whatever its size, beside the same run by an earlier commit.
+"""The fixed cost of a run of any size, compared with the same run by an earlier commit.
 
-Both commits run in turn, each in a process of its own whose byte code is compiled already, so that
-what else the machine does weighs on both; the first pair warms up and does not count. Seconds are
-those of the processor, user and system, of all processes; ratios are medians over pairs. With
-``--rhode-island`` the run is Rhode Island's, with its reports."""
+Both commits run in turn, each in its own process with compiled byte code. So other load on the
+machine affects both; the first pair warms up and does not count. Seconds are those of the
+processor, user and system, of all processes; ratios are medians over pairs. With ``--rhode-island``
+the run is Rhode Island's, with its reports."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 production's tree and over that of the tables.
 
 Both methods run with the same seed, so every measurement is the same, and the benchmark checks
-that. Ratios are of mean errors over the runs, with the standard error of their mean over the runs
-(a ratio of paired means, by the delta method). A difference counts as worse when it is more than
-three standard errors above zero. The coverage is that of the 90 % intervals of the unbiased
-estimates, over answers that are uncertain at all."""
+that. Ratios are of mean errors over the runs. Their standard errors are over the runs, too (a ratio
+of paired means, by the delta method). A difference counts as worse when it is more than three
+standard errors above zero. The coverage is that of the 90 % intervals of the unbiased estimates,
+over uncertain answers."""
 
 from __future__ import annotations
 

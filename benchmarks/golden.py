@@ -110,7 +110,7 @@ def digests(release: Path) -> Digests:
 
 
 def _has_numbers(path: Path) -> bool:
-    """Intervals have a page beside them, and what says how they were made."""
+    """Whether a file has numbers: intervals also have a page, and a file on how they were made."""
     first = path.parts[0]
     return first.startswith(_NUMBERS) or (first == "intervals" and path.suffix == ".parquet")
 

@@ -1,12 +1,11 @@
-"""What is lost between the unbiased estimates and the published counts, with marginals held and
+"""The loss between the unbiased estimates and the published counts, with marginals held and
 without, on Rhode Island.
 
-For each level and query the root mean square error of the published counts over that of the
-unbiased estimates by their own standard errors (1: nothing is lost; less: non-negativity won
-something besides), over the runs. The budget is that of production, or with ``--config`` of another
-plan, such as one that spends the State total's share on counties, tracts and block groups. ``not
-held`` is the same noise estimated with the totals held alone. The last lines are the processor time
-of both."""
+It gives, for each level and query, the root mean square error of the published counts relative to
+the unbiased estimates' own standard errors. 1 means no loss; less means that non-negativity gained
+something. The budget is that of production. With ``--config`` it is that of another plan, such as
+one that spends the State total's share on counties, tracts and block groups. ``not held`` is the
+same noise estimated with the totals held alone. The last lines are the processor time of both."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Intervals of published counts on Rhode Island, or on its smallest county: how often they hold the
 truth, how wide they are, what they cost.
 
-Several releases with their replicates, by both methods; the truth is the extract. Coverage is of
-each table by itself and of all together, by class of the published count (which a reader knows) and
-of the true one, every small count a class of its own: pooled classes hide what does not hold. Areas
-are runs of blocks that cut block groups: counts and shares. Replicates with seven tenths of the
-noise must be found out."""
+There are several releases with their replicates, by both methods; the truth is the extract.
+Coverage is that of each table by itself and of all together. It is given by class of the published
+count (which a reader knows) and of the true one. Every small count is a class of its own, because
+pooled classes hide failures. Areas are runs of blocks that cut block groups: counts and shares.
+Replicates with seven tenths of the noise must be detected."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ from das.tables import of as tables_of
 from das.truth.assessment import truth_of
 
 LEVELS = ("Tract", "Block_Group", "Block")
-#: What the coverage is to be, of blocks with 100 and more, and of any other class with so many
-#: counts; what seven tenths of the noise must miss.
+#: The required coverage: of blocks with 100 and more, and of any other class with at least this
+#: many counts. Seven tenths of the noise must miss the last number.
 AT_LEAST, OF_LARGE_BLOCKS, CELLS, FOUND_OUT = 0.90, 0.88, 500, 0.90
 #: The scale of noise that must be found out.
 SHORT = 0.7

@@ -1,15 +1,17 @@
-"""Runs that are killed: a release as if nothing had happened, each part drawn once, and what cannot
-be drawn again counted.
+"""Runs that are killed. The release must be as if nothing had happened: each part is drawn once,
+and what cannot be drawn again is counted.
 
 First every publication is killed while it measures, and whole runs of it at random moments
 (:mod:`benchmarks.kills_measuring`). Then come runs in subtrees, with workers. SIGKILL goes to
 worker processes of a cluster of Dask, and of this machine, half of them while they measure, half
-while they estimate; whenever somebody is at work, it is one of these. Then it goes to the main
-process, at random moments, half of the time with a cluster, the workers of which outlive it. What
-ends is gone on with (``--resume``). Half of the runs are seeded, and are to be the same bytes as
-one that nobody disturbed; half are private. In each the measurements that were there at a kill are
-those of the end, byte by byte; the ledger has each part once, at the cost of the plan; ``das
-account verify`` passes. A run that is not as it should be ends the command with an error."""
+while they estimate. If any worker is at work, it is one of these. Then it goes to the main process,
+at random moments, half of the time with a cluster, whose workers outlive it. Ended runs are resumed
+(``--resume``).
+
+Half of the runs are seeded, and must give the same bytes as an undisturbed run; half are private.
+In each, the measurements at a kill must be those at the end, byte by byte. The ledger must have
+each part once, at the cost of the plan, and ``das account verify`` must pass. A faulty run ends the
+command with an error."""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ from das.files.run.task_store import TaskStore
 from das.files.simulators import census_2010
 from das.truth import prepared
 
-#: A run is cut that has more lowest units than this, and a task has so many.
+#: A run with more lowest units than this is cut, and a task has this many.
 LARGEST, SIZE = 16, 8
 KINDS = {"seeded": ("run.seed=5",), "keyed": ()}
 CHANGES = (
@@ -56,7 +58,7 @@ TIMES = ("privacy.json", "privacy.html")
 PASSING = ("work", "confidential/work", "confidential/noise.key", "confidential/claimed")
 _ATTEMPT = "from benchmarks.kills import attempt; attempt()"
 _PATIENCE = 600.0
-#: Workers are killed in these, so many in a run at most: so that it goes on.
+#: Workers are killed in these stages, at most this many in a run, so that it continues.
 STAGES, EACH = ("measure", "subtrees"), 5
 WAIT = 5.0
 #: What is said where the first worker of all is killed: it cannot be told from a mistake in a
@@ -171,7 +173,7 @@ class Trial:
         return self.folder / "run"
 
     def repeat(self, kills: int, engine: str, *, worker: bool) -> Done:
-        """Runs of both kinds until there were so many kills."""
+        """Runs of both kinds until there were ``kills`` kills."""
         done = Done()
         with _cluster() if engine == "dask" and kills else _nobody() as (address, pids):
             options = (
@@ -204,8 +206,8 @@ class Trial:
         endure: Callable[[subprocess.Popen[bytes]], None],
         done: Done | None = None,
     ) -> dict[str, str]:
-        """One, with as many attempts as it takes. Returns the digests of its release, but for what
-        tells when.
+        """One run, with as many attempts as it takes. Returns the digests of its release, except
+        for times.
         """
         out, attempts, self.seen = self.out, 0, {}
         if out.exists():
@@ -283,7 +285,7 @@ class Trial:
         return []
 
     def _look(self) -> None:
-        """What is measured stays as it is, whoever measures it again."""
+        """A measurement stays the same, whichever process measures it again."""
         for path in sorted(self.out.glob("release/nmf*/*.parquet/DPQuery/**/part-*.parquet")):
             name, sha256 = str(path.relative_to(self.out)), file_digest(path)
             if self.seen.setdefault(name, sha256) != sha256:
@@ -419,8 +421,8 @@ def _cluster() -> Iterator[tuple[str, Callable[[], list[int]]]]:
 
 
 def _workers_of(pid: int) -> list[int]:
-    """All processes that a process has begun, but for those that multiprocessing cleans up with;
-    the one that workers are forked from is as good as a worker."""
+    """All processes that a process has begun, except those that multiprocessing cleans up with. The
+    process that workers are forked from counts as a worker."""
     found = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):

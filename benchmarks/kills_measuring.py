@@ -1,10 +1,10 @@
-"""Kills of every publication: while it measures, before each of its writes; and of whole runs, at
-random moments.
+"""Kills of every publication: while it measures, before each of its writes; and during whole runs,
+at random moments.
 
-The first is the model of :mod:`tests.interruptions`, which knows every draw of noise: after each
-kill a run is resumed with its key, without it, and with another truth, and what advises is followed
-to the end. The second are processes of the command line that get SIGKILL, half of which lose their
-key as well."""
+The first is the model of :mod:`tests.interruptions`, which knows every draw of noise. After each
+kill a run is resumed with its key, without it, and with another truth; advice in messages is
+followed to the end. The second are processes of the command line that get SIGKILL; half of them
+lose their key as well."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class WholeRun:
                     key_lost |= directory.ledger.exists()
                     directory.noise_key.unlink()
                     self.told["keys_lost"] += 1
-                if not directory.inputs.exists():  # whoever looks sees that nothing was begun
+                if not directory.inputs.exists():  # whatever looks sees that nothing was begun
                     shutil.rmtree(self.out, ignore_errors=True)
                     more = []
             elif code == 2 and "--accept-spent" in said:
@@ -214,7 +214,7 @@ class WholeRun:
 
 
 def whole_runs(folder: Path, figures: Figures, kills: int, only: str, order: random.Random) -> None:
-    """So many kills of runs of each publication."""
+    """This many kills of runs of each publication."""
     worlds = Worlds(folder / "worlds")
     earlier, given = worlds.run(data="one thousand"), runs.given(folder / "given-whole")
     plain = ["--set", "output.report=false"]

@@ -95,7 +95,7 @@ def family(children: int, cells: int, sigma: float, seed: int) -> ChildrenQP:
 
 
 def _truth(children: int, cells: int, r: np.random.Generator) -> tuple[Cells, Array]:
-    """As many persons as fill so many cells, where each lives."""
+    """As many persons as fill this many cells, with the home of each."""
     relation = np.concatenate([0.975 * _skewed(_HOUSEHOLD, 1.1), 0.025 * _skewed(_TYPES, 1.0)])
     age = np.concatenate(
         [np.full(18, 0.0125), 0.06 * np.exp(-(np.linspace(0, 2, _AGES - 18) ** 2))]

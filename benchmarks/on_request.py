@@ -1,10 +1,10 @@
-r"""Noise on request and what is kept of it, in a schema of the size of the DHC's.
+r"""Noise on demand and its files, in a schema of the size of the DHC's.
 
-Coordinates per second of one core, anywhere and in order, beside a stretch of them; answers per
-second of the oracle that adds the truth, block by block; and the bytes that a revealed number takes
-in the files. Blocks are asked as top-down estimation asks: for all cells that their block group
-has, and for those of these that lie in a class which the block has itself. Persons are those of 28
-tracts (2010), with made-up relationships."""
+There are three figures. One is coordinates per second of one core, anywhere and in order, next to a
+stretch of them. One is answers per second of the oracle that adds the truth, block by block. The
+last is the bytes of a number on demand in the files. Requests are those of top-down estimation. A
+block needs all cells of its block group, or those of them in a class that the block itself has.
+Persons are those of 28 tracts (2010), with made-up relationships."""
 
 from __future__ import annotations
 

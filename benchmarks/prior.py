@@ -1,14 +1,16 @@
 """With and without the prior of housing, on the same noise, on Rhode Island: by size, by race, for
 enclaves, for areas.
 
-Each run measures the persons once and estimates them by both methods, each with
-``estimation.prior`` at "none" and at "housing". Published counts of blocks are held against the
-truth in classes of them: by how many live there, by how many of a group live there, and *enclaves*
-of a group, blocks where it is more than half while it is less than a fifth of the block group. A
-``ratio`` below 1 is the prior's gain; ``worse`` says that the difference of errors, over the runs,
-is more than three standard errors above zero (never of one run). Classes are of the truth, so any
-estimate that leans on neighbours must err towards them in an enclave; how much is what is to be
-seen."""
+Each run measures the persons once and estimates them by both methods, with ``estimation.prior`` at
+"none" and at "housing". Published counts of blocks are compared with the truth by class. Classes
+are by how many persons live there, by how many of a group live there, and *enclaves* of a group. An
+enclave is a block where the group is more than half, in a block group where it is less than a
+fifth.
+
+A ``ratio`` below 1 is the prior's gain. ``worse`` says that the difference of errors, over the
+runs, is more than three standard errors above zero (never for one run). Classes are of the truth,
+so any estimate that uses neighbors must err towards them in an enclave; the benchmark shows how
+much."""
 
 from __future__ import annotations
 

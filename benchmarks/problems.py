@@ -1,8 +1,8 @@
 r"""Quadratic programs like those of redistricting data, at random.
 
-A parent with persons in some cells of the redistricting schema, its children of log-normal sizes,
-and noisy answers to every query of one level at the production variances: least squares over the
-children,
+A parent has persons in some cells of the redistricting schema. Its children have log-normal sizes,
+and noisy answers to every query of one level at the production variances. The problem is least
+squares over the children,
 
 .. math:: \min_{x \ge 0} \sum_q \frac{1}{2\sigma^2_q} \sum_c \|Q_q x_c - m_{qc}\|^2, \qquad \sum_c x_c = p,
 

@@ -1,10 +1,10 @@
-"""Our errors beside those that the Census Bureau published for its own run on the nation's 2010
+"""Our errors next to those that the Census Bureau published for its own run on the nation's 2010
 data.
 
-The Bureau's (Detailed Summary Metrics, 2023-04-03) are for the nation, on its optimised spine, of a
-run that also served the demographic tables (sex by age), so its shares of the budget need not be
-those of the redistricting run. Ours are of one state. They are shown together, not held to be
-equal."""
+The Bureau's errors (Detailed Summary Metrics, 2023-04-03) are for the nation, on its optimized
+spine. That run also served the demographic tables (sex by age), so its shares of the budget need
+not be those of the redistricting run. Ours are for one state. They are shown together; they need
+not be equal."""
 
 from __future__ import annotations
 

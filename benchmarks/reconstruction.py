@@ -1,13 +1,16 @@
 """Reconstruction: the attack of Dinur and Nissim, and the attack on our own published tables
 (docs/reconstruction.md).
 
-Three parts. The box-constrained least squares beside SciPy's, Clarabel's and OSQP's at equal
-accuracy, and its results beside theory. Everybody's record from published tables: of the shipped
-extract, or of Rhode Island (``--rhode-island``). And the question that the guarantee answers: how
-much more often is a person found *because* of the own record? Of one person in every block a coin
-says whether somebody else's record, of the same kind of dwelling in the same state, takes the place
-of their own; a second run has the coins turned over. So each is asked for once with the own record
-and once without, and the others are alike in law: what the guarantee speaks of."""
+There are three parts. The first compares the box-constrained least squares with SciPy's, Clarabel's
+and OSQP's at equal accuracy, and its results with theory. The second reconstructs everybody's
+record from published tables: of the shipped extract, or of Rhode Island (``--rhode-island``). The
+third is the question that the guarantee answers: how much more often is a person found *because* of
+the own record?
+
+For one person in every block a coin decides whether the own record is replaced. The replacement is
+somebody else's record, of the same kind of dwelling in the same state. A second run has the coins
+turned over. So each person is looked for once with the own record and once without, and the others
+have the same distribution, as the guarantee assumes."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What it takes to read the spine of a release and the tree that was measured: the whole, and one
-subtree.
+"""The cost of reading the spine of a release and its measured tree: the whole, and one subtree.
 
-A tree of ``--blocks`` lowest units in the proportions of the nation (34 blocks a block group, 3 of
-these a tract, 27 of these a county, 62 of these a state); of the measured one each block is in one
-of two branches. Each reading is in a process of its own that has read a small tree before, so that
-libraries and their threads are there: bytes at the peak above that, and seconds of the processor.
+The tree has ``--blocks`` lowest units in the proportions of the nation: 34 blocks a block group, 3
+of these a tract, 27 of these a county, 62 of these a state. In the measured tree each block is in
+one of two branches. Each reading runs in its own process, which has read a small tree before, so
+libraries and their threads are loaded. Figures are the peak of bytes above that, and seconds of the
+processor.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 CHILDREN = (62, 27, 3, 34)  #: of a state, county, tract, block group
 DIGITS = (2, 3, 6, 1, 4)
 SMALL = 5000
-#: What reading the whole may take at the peak, the measured tree beside the published spine, and
+#: The largest peak for reading the whole, for the published spine and for the measured tree, and
 #: seconds for a million blocks.
 BYTES, SECONDS = {"published": 120, "measured": 200}, {"published": 1.0, "measured": 2.0}
 

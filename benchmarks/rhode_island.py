@@ -1,4 +1,4 @@
-"""Rhode Island, 2010, with the production settings: seconds by stage, memory, errors beside the
+"""Rhode Island, 2010, with the production settings: seconds by stage, memory, errors next to the
 Bureau's, certificates.
 
 Whole runs are ``das run configs/pl94-2010.toml`` in a folder that is deleted afterwards. The stages

@@ -1,9 +1,10 @@
-r"""The intruder: the exact decision map beside the sampler of Kazan and Reiter, and what
+r"""The intruder: the exact decision map next to the sampler of Kazan and Reiter, and what
 post-processing leaves him.
 
-*Map.* The 9 x 9 x 61 decisions of their figure 4, summed exactly, beside their Gibbs sampler at
-1,000 draws a tile, run here for all tiles at once (kinder to it than one by one). ``disagree`` is
-the share of tiles that the sampler, as it was run, decides otherwise than its own stationary law.
+*Map.* The 9 x 9 x 61 decisions of their figure 4 are summed exactly, and compared with their Gibbs
+sampler at 1,000 draws a tile. Here that runs for all tiles at once, which is kinder to it than one
+by one. ``disagree`` is the share of tiles where the sampler decides otherwise than its own
+stationary distribution.
 
 *Post-processing.* One run of the whole pipeline on a tree of many groups of 28 units. In half of
 the groups the first unit holds the target, alone in his cell; the budget of the two levels is that

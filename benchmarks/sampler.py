@@ -1,4 +1,4 @@
-r"""How fast exact discrete Gaussian noise is drawn, beside OpenDP's ``make_gaussian``.
+r"""How fast exact discrete Gaussian noise is drawn, next to OpenDP's ``make_gaussian``.
 
 Draws per second of one core at variances from 1/2 to 10^4; 500/99 is a production value. Tables of
 thresholds are made before the clock starts, and their time is given. Seconds are of the processor.

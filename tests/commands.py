@@ -1,6 +1,4 @@
-"""Commands called in this process: their exit code, what they print, and what they say beside
-it.
-"""
+"""Commands called in this process: their exit code, their output, and their messages on stderr."""
 
 from __future__ import annotations
 

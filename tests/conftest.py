@@ -33,7 +33,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """All that is there when the tests are collected stays to the end: whoever collects garbage
+    """Everything that exists when the tests are collected stays to the end, so garbage collection
     need not look at it.
     """
     gc.freeze()
@@ -47,7 +47,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of official public data: ``DAS_SHARED_DATA``, or ``../shared/data`` beside the
+    """The folder of official public data: ``DAS_SHARED_DATA``, or ``../shared/data`` next to the
     checkout.
     """
     named = os.environ.get("DAS_SHARED_DATA")

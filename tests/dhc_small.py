@@ -38,7 +38,7 @@ def tree() -> Spine:
 
 
 def simulated(persons: int = 60, seed: int = 1) -> dict[str, Histogram]:
-    """Persons, units and households by block; so many ``persons`` in each block that somebody lives
+    """Persons, units and households by block; ``persons`` people in each block that somebody lives
     in.
     """
     rng = np.random.default_rng(seed)

@@ -7,10 +7,9 @@ draw of noise, with what the ledger said then. :func:`endure` follows the advice
 refuses, and holds that:
 
 * at every draw, the ledger has its stage at least as often as noise of it was drawn;
-* at every moment what the ledger says is measured lies on the disk as it was acknowledged;
-* whoever refuses has changed nothing, and what it advises works: the spending are closed in the
-  end;
-* while the key is kept, and the truth, nothing is spent twice.
+* at every moment the measurements in the ledger are on the disk as acknowledged;
+* a refusal has changed nothing, and its advice works: the spending is closed in the end;
+* while the key and the truth are kept, nothing is spent twice.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class Publication(Protocol):
         ...
 
     def alter(self, out: Path, order: Random) -> None:
-        """Another truth, of which everything that is published exactly is as it was."""
+        """Another truth with the same exact counts."""
         ...
 
 
@@ -409,7 +408,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Detailed:
-    """Population groups, state by state."""
+    """The Detailed DHC, state by state."""
 
     given: tuple[Path, Path]
     entropy: str = "keyed"

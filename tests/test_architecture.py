@@ -1,7 +1,7 @@
-"""The design's rules about who may know of whom, checked on the source files themselves.
+"""The design's rules about which part can import which, checked on the source files themselves.
 
-The privacy argument leans on one of them: what runs after measurement (``das.release.post``) cannot
-reach the truth."""
+The privacy argument depends on one of them: what runs after measurement (``das.release.post``)
+cannot reach the truth."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def rows() -> tuple[Row, ...]:
 
 
 QUOTED = re.compile(r"`([\w.]+)`")
-#: Every part may import these of ours, and NumPy; but for those that import nothing.
+#: Every part can import these of ours, and NumPy, except those that import nothing.
 VALUES = frozenset({"errors", "model"})
 ALONE = frozenset({"errors", "version"})
 #: Libraries that are there because another one needs them itself, or whose package has another
@@ -208,7 +208,7 @@ def test_the_sources_are_found() -> None:
 
 
 def imported_by(row: Row) -> tuple[set[str], set[str]]:
-    """Other parts and libraries that the modules of a row import, beside what is free to all."""
+    """Other parts and libraries that the modules of a row import, besides those free to all."""
     found = {i for m in sources() if part_of(m) in row.parts for i in imports(m)}
     libraries = {i.split(".")[0] for i in found} - set(sys.stdlib_module_names) - {"das"}
     alone = row.parts <= ALONE
@@ -775,7 +775,6 @@ LONG_FUNCTIONS = frozenset(
         "das/files/readers/table.py:_joined",
         "das/files/release/signature.py:check",
         "das/files/release/tables.py:write",
-        "das/files/run/staged.py:perform",
         "das/files/simulators/census_1940.py:_p_records",
         "das/files/simulators/detailed.py:write",
         "das/files/simulators/totals.py:totals",

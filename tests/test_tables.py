@@ -188,8 +188,8 @@ def test_values_by_hand():
     st.lists(st.lists(st.integers(0, 5), min_size=6, max_size=6), min_size=1, max_size=5), st.data()
 )
 def test_values_are_the_dense_product(rows, data):
-    """Columns are boxes, or several, each of which counts; the query has no more answers than it
-    takes.
+    """Columns are boxes, or several boxes, and each counts; the query has only the answers that it
+    needs.
     """
     dense = np.array(rows, dtype=np.int64)
     box = st.tuples(

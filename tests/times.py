@@ -1,8 +1,8 @@
 """Where the processor time of the tests goes, by file: ``make test-times``.
 
-Wall clock says little of a machine that others use. What is counted is this process and those that
-it started and that have ended: a run or a fixture that many tests share is counted where it is
-asked for first, so a file can be dearer or cheaper by that from one time to the next."""
+Wall clock says little on a shared machine. The figures count this process and those that it started
+and that have ended. A run or a fixture that many tests share is counted at its first use. So a file
+can take more or less from one time to the next."""
 
 from __future__ import annotations
 

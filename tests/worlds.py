@@ -65,7 +65,7 @@ class Worlds:
         return self.run_of(text, *changes, *([] if report else ["output.report=false"]), data=data)
 
     def run_of(self, text: str, *changes: str, data: str) -> Path:
-        """The same of any configuration."""
+        """A run of any configuration."""
         chosen, paths = spec.parse(text, where="c", overrides=changes), [self.data(data)]
         return self._made(
             f"{chosen!r} {data}", lambda folder: pipeline.run(chosen, folder, paths=paths)
@@ -92,7 +92,7 @@ class Worlds:
         )
 
     def group_folders(self, product: str = "persons") -> Path:
-        """Parameters and records of population groups, made up."""
+        """Parameters and records of the Detailed DHC, made up."""
         from das.files.simulators import detailed
 
         made = {"seed": 3, "states": "NM,PR", "persons": 6_000, "codes": 60, "product": product}

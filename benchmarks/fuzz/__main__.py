@@ -1,10 +1,10 @@
 """``python -m benchmarks.fuzz --cases 100000 --seed 1``: altered input of every kind, and how each
 case ended.
 
-Prints one JSON line for each kind, and exits 1 where a case ended in anything but a correct run or
-a clean refusal: exit code 2 with one message of at most 2,000 characters, no traceback, no warning.
-What ``das account verify`` accepts must say the same as before. The input of such a case is kept
-under ``--keep``, with ``case.json`` beside it; the same ``--kind``, ``--seed`` and ``--first`` make
+Prints one JSON line for each kind. It exits 1 if a case ended in anything except a correct run or a
+clean refusal: exit code 2 with one message of at most 2,000 characters, no traceback, no warning.
+What ``das account verify`` accepts must have the same content as before. The input of a failed case
+is kept under ``--keep``, with ``case.json``; the same ``--kind``, ``--seed`` and ``--first`` make
 it again."""
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class SafeTab:
 
 
 class Zips:
-    """A state of redistricting files in its zip, of which the bytes or a member are altered."""
+    """A state of redistricting files in its zip; its bytes or a member are altered."""
 
     def __init__(self, folder: Path) -> None:
         (self._zip,) = census_2010.write(folder, seed=1, states=1, persons=1000)

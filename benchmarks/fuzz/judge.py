@@ -49,8 +49,8 @@ def _watched(seconds: int = SECONDS) -> Iterator[None]:
 
 
 def call(work: Callable[[], object], seconds: int = SECONDS) -> Verdict:
-    """Of a function that raises :class:`UserError` for bad input, and takes so many ``seconds`` at
-    most.
+    """The verdict on a function that raises :class:`UserError` for bad input, and takes at most
+    ``seconds``.
     """
     printed = io.StringIO()
     with warnings.catch_warnings(record=True) as told, redirect_stderr(printed):

@@ -22,7 +22,7 @@ from das.files.simulators import census_2010, detailed, dhc_files
 
 #: Seconds from a signal to the end, and those of a whole command.
 SOON, WHOLE = 60, 1800
-#: Of so many cases one is resumed and run to its end.
+#: One of this many cases is resumed and run to its end.
 RESUMED = 5
 ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 COMMANDS = ("dhc", "intervals", "estimate", "detailed")

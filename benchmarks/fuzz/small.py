@@ -203,8 +203,8 @@ def _persons(schema: Schema, structures: Ints, n: int, kind: str, rng: Random) -
 
 
 def places(rng: Random, most: int) -> Mapping[str, list[str]]:
-    """State, county, tract, group and block of up to so many blocks, as columns of codes that are
-    complete.
+    """State, county, tract, group and block of at most ``most`` blocks, as complete columns of
+    codes.
     """
     branching = rng.choice(BRANCHING)
     rows: list[Sequence[str]] = []

@@ -1,6 +1,6 @@
-"""Machines that are not as one would like: a disk that is full, a folder that cannot be written,
-too little memory, no HOME, another locale, closed streams, a clock that was set back, two runs in
-one folder, ``--resume`` of another run. Each case is a process."""
+"""Adverse machines: a full disk, a read-only folder, too little memory, no HOME, another locale,
+closed streams, a clock that was set back. Two runs in one folder and ``--resume`` of another run
+are covered, too. Each case is a process."""
 
 from __future__ import annotations
 

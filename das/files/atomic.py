@@ -38,8 +38,8 @@ _in_time: ContextVar[Callable[[], None]] = ContextVar("in_time", default=lambda:
 
 
 def is_confidential(path: Path) -> bool:
-    """Whether ``path`` lies in the folder ``confidential`` of a run: the last of the two names on
-    the way to it decides.
+    """Whether ``path`` is in the folder ``confidential`` of a run: the last of the two folder names
+    on the way to it decides.
 
     >>> [
     ...     is_confidential(Path(p))
@@ -114,8 +114,8 @@ def files(paths: Sequence[Path], mode: int | None = None) -> Iterator[list[Path]
 
 @contextmanager
 def folder(path: Path) -> Iterator[Path]:
-    """A draft to fill: it becomes the folder ``path`` at the end, in place of what has that name,
-    and is gone after an exception."""
+    """A draft to fill. At the end it becomes the folder ``path`` and replaces anything of that
+    name; after an exception it is deleted."""
     draft, old = draft_of(path), path.with_name(f".{path.name}.old")
     make_folder(path.parent)
     for left in (draft, old):
@@ -146,8 +146,8 @@ def folder(path: Path) -> Iterator[Path]:
 
 
 def remove_folder(path: Path) -> None:
-    """All of it goes in one step, so that nobody takes for whole what is left of it while it is
-    deleted.
+    """Delete a folder. It disappears in one step, so nobody can take a half-deleted folder for a
+    whole one.
     """
     old = draft_of(path)
     shutil.rmtree(old, ignore_errors=True)

@@ -53,7 +53,7 @@ _PERHAPS = rf'[{_MARKS}]|{_CODE}|^{_LEAD}[{_SIGNS}-]|;["{_LEAD[1:]}[{_SIGNS}-]'
 
 
 def safe(text: str) -> str:
-    """A text as it stands in a CSV file.
+    """A text as a CSV file has it.
 
     >>> safe("=1+1"), safe("-5"), safe("-a"), safe("'t Hoog"), safe("a\\tb")
     ("'=1+1", '-5', "'-a", "'t Hoog", 'a\\\\u0009b')

@@ -27,17 +27,16 @@ def configuration(given: Path) -> tuple[str, Path | None]:
     """The text of a configuration, and, of a packaged one, the folder that its ``data.path`` is
     relative to.
 
-    ``given`` is a file or, where there is no such file, the name of a packaged configuration.
-    Raises
-    :class:`SpecError` where it is neither.
+    ``given`` is a file or, if there is no such file, the name of a packaged configuration. Raises
+    :class:`SpecError` if it is neither.
     """
     text, mine = _found(given, root() / "configs", "configuration", "a packaged configuration")
     return text, root() if mine else None
 
 
 def targets(given: Path) -> str:
-    """The text of a file of targets: ``given`` is the file or, where there is no such file, the
-    name of a packaged one. Raises :class:`SpecError` where it is neither."""
+    """The text of a file of targets: ``given`` is the file or, if there is no such file, the name
+    of a packaged one. Raises :class:`SpecError` if it is neither."""
     return _found(given, root() / "configs" / "targets", "file of targets", "packaged ones")[0]
 
 

@@ -38,9 +38,7 @@ LISTS = ("value", "standard_error", "query_shape", "cell")
 
 
 def mark(private: Private) -> dict[str, str]:
-    """What a file of measurements says of itself in its metadata, so that the mark of a seeded run
-    travels with it.
-    """
+    """The metadata of a file of measurements, so that the mark of a seeded run travels with it."""
     return {} if private else {COLUMN: WARNING}
 
 
@@ -56,7 +54,7 @@ def is_marked(path: Path) -> bool:
 
 
 def refuse_marked(path: Path, said: Private) -> None:
-    """A file that says it was seeded is no file of a release that is ``said`` not to be. Raises
+    """Refuse a file that is marked as seeded in a release that is ``said`` not to be. Raises
     :class:`ReleaseError`.
     """
     if said and is_marked(path):
@@ -82,16 +80,16 @@ def readable(path: Path, remedy: str = LOST) -> Iterator[None]:
 
 
 def opened(path: Path) -> pq.ParquetFile:
-    """What the file says of itself is read once by each process while it is the same file: of a
-    nation's list of blocks, which is opened a dozen times for each subtree, that takes longer than
-    the rows. Nothing is read ahead by other threads: of small row groups on a disk of this machine,
-    asking them takes longer than reading."""
+    """The open file. Each process reads a file's metadata once, until the file changes. For a
+    nation's list of blocks, opened a dozen times for each subtree, metadata take longer than the
+    rows. No other threads read ahead: for small row groups on a local disk, asking them takes
+    longer than reading."""
     with readable(path):
         return _opened(path, _stamp(path))
 
 
 def metadata(path: Path) -> pq.FileMetaData:
-    """What the file says of itself."""
+    """The metadata of a file."""
     with readable(path):
         stamp = _stamp(path)
         known = _KNOWN.get(stamp) or _KNOWN_SMALL.get(stamp)

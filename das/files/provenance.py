@@ -1,5 +1,5 @@
-"""Whether what a folder holds is private: what its specification says, and what its measurement
-files say of themselves.
+"""Whether the content of a folder is private, from its specification and from the marks in its
+measurement files.
 
 A file of measurements that was moved, copied or sent by itself still says that its noise was seeded
 (:func:`das.files.parquet.mark`). That it does not say so proves nothing: without a specification
@@ -27,12 +27,12 @@ _MARKED = (
 
 
 def marked_files(release: Path) -> list[Path]:
-    """The files of a release that say of themselves whether they were seeded."""
+    """The files of a release that are marked if they were seeded."""
     return sorted(path for pattern in _MARKED for path in release.glob(pattern) if path.is_file())
 
 
 def privacy_of(path: Path) -> Private:
-    """Of a run, a release, a folder of either, or measurement files by themselves."""
+    """Whether a run, a release, a folder of either, or a set of measurement files is private."""
     seeded = any(is_marked(file) for file in _samples(path))
     return weakest([_said(path), not seeded])
 

@@ -48,8 +48,8 @@ class _Torn(OSError):
 
 @contextmanager
 def _written(path: Path) -> Iterator[Callable[[bytes], object]]:
-    """What writes pieces of a file of this machine. That its disk is full is no fault of the store,
-    and no second attempt helps: raises :class:`UserError`."""
+    """Writes pieces of a file on this machine. A full disk is not a fault of the store, and a
+    second attempt does not help: raises :class:`UserError`."""
 
     def write(piece: bytes) -> None:
         try:
@@ -139,8 +139,8 @@ class Store:
         return Path(self.base) if self._fs.type_name == "local" else None
 
     def overlaps(self, other: Store) -> bool:
-        """Whether one is the other, or lies in it. Two hosts that have a bucket of one name are
-        taken for one.
+        """Whether one store is the other, or is inside it. Buckets of the same name on two hosts
+        are taken for one.
         """
         a, b = PurePosixPath(self.base), PurePosixPath(other.base)
         return self._fs.type_name == other._fs.type_name and (
@@ -190,8 +190,8 @@ class Store:
         return {name: size for name, size in names.items() if not _is_draft(name)}
 
     def put(self, name: str, path: Path) -> None:
-        """A file becomes an object, whole, in place of what has the name. To be called in a thread
-        of its own: no signal is to come between. Raises :class:`StoreError`."""
+        """Make a file a whole object, replacing any of that name. Call it in a thread of its own,
+        so that no signal can interrupt it. Raises :class:`StoreError`."""
         self._tried("written", name, lambda: self._put(self._path(name), path))
 
     def get(self, name: str, path: Path) -> None:
@@ -207,8 +207,8 @@ class Store:
         self._tried("deleted", name, lambda: self._fs.delete_file(self._path(name)))
 
     def _refuse_open(self) -> None:
-        """A folder for what is confidential belongs to this user, and nobody else can look into
-        it.
+        """Refuse a confidential folder that does not belong to this user, or that others can look
+        into.
         """
         if not self.confidential or self.folder is None or not self.folder.exists():
             return

@@ -52,10 +52,10 @@ class Intervals:
         stop: int | None = None,
         wanted: NDArray[np.bool_] | None = None,
     ) -> tuple[Ints, Ints]:
-        """Estimates of sums of cells ``(columns, cells)`` in units ``start:stop``, rounded and moved
-        into the count's public range; and margins; both ``(units, columns)``. A margin is 0 for a
-        certain count. It is ``UNKNOWN`` where nothing determines the sum, and in batches without a
-        ``wanted`` unit, ``(units of the level,)``."""
+        """Estimates of sums of cells ``(columns, cells)`` in units ``start:stop``, rounded and
+        moved into the public range; and margins; both ``(units, columns)``. A margin is 0 for a
+        certain count. It is ``UNKNOWN`` where nothing determines the sum, and in batches without
+        a ``wanted`` unit, ``(units of the level,)``."""
         spine = self.release.spine
         stop = spine.units(level) if stop is None else stop
         value = np.zeros((stop - start, len(columns)), dtype=np.int64)

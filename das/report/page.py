@@ -1,4 +1,4 @@
-"""``confidential/report.html``: the errors of a run and its own description, laid out on one page."""
+"""``confidential/report.html``: the errors of a run and its description, on one page."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Copy:
 
 @dataclass(frozen=True, eq=False)
 class ProblemEnd:
-    """The answer to a problem: its blocks, with their kinds, and its accuracy after ``iterations``."""
+    """The answer to a problem: its blocks, their kinds, and its accuracy after ``iterations``."""
 
     blocks: list[tuple[int, Array]]
     gap: float

@@ -36,8 +36,8 @@ def continuous_rho(eps: float, delta: float) -> float:
 
 
 def test_the_redistricting_plan() -> None:
-    """Exact accounting, at the Bureau's (17.14, 1e-10): every variance falls by the ratio of two
-    rhos, that of the tight conversion and that of a Gaussian, which the discrete composition
+    """Exact accounting, at the Bureau's (17.14, 1e-10). Every variance falls by the ratio of two
+    rhos: that of the tight conversion and that of a Gaussian, which the discrete composition
     follows to four digits."""
     plan = load_spec(CONFIG, ["geography.spine=tabulation"]).persons.plan
     by_zcdp = calibrate(plan, "17.14", "1e-10", "zcdp-tight")

@@ -101,9 +101,9 @@ def test_no_agreeing_pair_is_told_apart_by_more_than_the_free_draws(
 def test_with_totals_alone_it_is_reached(
     world: tuple[Schema, Spine, Plan, list[tuple[str, str]]], data: st.DataObject
 ) -> None:
-    """Totals of one level: some pair that agrees costs exactly what is left, if the tree forks
-    below that level all the way, and no attribute is measured by more than one grouping. So no draw
-    more could be left out."""
+    """Totals of one level. If the tree forks below that level all the way, and no attribute is
+    measured by more than one grouping, some agreeing pair costs exactly what is left. So no further
+    draw could be left out."""
     schema, spine, plan, _ = world
     level = data.draw(st.sampled_from(spine.levels))
     exact, lowest = [(level, "total")], spine.levels[-1]
@@ -208,8 +208,8 @@ def test_nobody_agrees_on_totals_who_was_added_or_removed() -> None:
 
 
 def test_what_is_exact_of_places_in_two_units_is_known_of_neither() -> None:
-    """A root, two states of which one is in two units; a record that moves between its two agrees
-    on the totals of all states, and changes both units' own."""
+    """A root and two states; one state is in two units. A record that moves between these two
+    agrees on the totals of all states, and changes both units' own."""
     levels = ("US", "State", "County")
     costs = [(level, query, Fraction(1, 7)) for level in levels for query in ("total", "hhgq")]
     plan = Plan.priced(GAUSSIAN, BOUNDED, costs)

@@ -61,8 +61,8 @@ def test_without_a_lattice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("share", [-0.3, 0.3])
 def test_the_chords_hold_off_the_top(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
-    """From a point beside the top the lower bound is too low, and the chords reach over the top all
-    the same.
+    """From a point next to the top the lower bound is too low, and the chords still reach over the
+    top.
     """
     pairs = [(Fraction(5), 10)]
     [(a, b)] = tradeoff(pairs, ["0.05"])

@@ -1027,7 +1027,7 @@ def test_constraints_that_contradict_each_other_are_the_fault_of_the_release(
 
 
 def test_a_run_without_its_ledger_is_not_resumed(das: Das, copied: Path) -> None:
-    """Finished or not: its noise would be drawn once more, and nobody would count it."""
+    """Finished or not: its noise would be drawn again, and nobody would count it."""
     (copied / "release" / "ledger.jsonl").unlink()
     said = das("run", "configs/pl94-2010.toml", "--out", copied, "--resume")
     refused(said, "no ledger of them", "start a new run")

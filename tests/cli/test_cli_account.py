@@ -264,7 +264,7 @@ def test_margins_of_a_budget(das: Das, config: Path) -> None:
     line = next(d for d in option["plan"] if (d["level"], d["query"]) == ("State", "total"))
     assert (
         line["sigma_sq"] == "24/5"
-    )  # sigma = 2.19, of which half is within 1.48: P[|X| <= 1] = 0.51 at least
+    )  # sigma = 2.19; half is within 1.48: P[|X| <= 1] = 0.51 at least
     assert line["margins"] == {"0.5": 1}
 
 
@@ -442,7 +442,7 @@ def test_a_release_is_signed_last_and_verified_with_its_signer(
         das("intervals", copied, "--replicates", 2, "--quiet"), "this release is signed", "--out"
     )
     assert not (copied / "release" / "intervals").exists()
-    sealed(copied / "release")  # what somebody does who altered it: the same statement once more
+    sealed(copied / "release")  # somebody who altered it does this: the same statement again
     assert das("account", "verify", copied, "--signer", allowed).code == 0
     path = copied / "release" / "spec.toml"
     path.write_text("# mine\n" + path.read_text(encoding="utf-8"), encoding="utf-8")

@@ -1,5 +1,5 @@
-"""`das nmf summary` and `show` of what was drawn on request, and of population groups: they say
-what the files hold, by level and query, and answer by answer.
+"""`das nmf summary` and `show` of measurements on demand, and of the Detailed DHC: they show the
+files' content, by level and query, and answer by answer.
 """
 
 from __future__ import annotations

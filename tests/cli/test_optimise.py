@@ -1,5 +1,5 @@
-"""``das plan --optimise``: what it shows, the tables that it writes, and what it says to whoever
-asks for what cannot be.
+"""``das plan --optimise``: what it shows, the tables that it writes, and what it answers to
+impossible requests.
 """
 
 from __future__ import annotations

@@ -271,7 +271,7 @@ def dhc(worlds: Worlds, folder: Path) -> Published:
 
 
 def groups(worlds: Worlds, folder: Path, product: str = "persons") -> Published:
-    """Population groups; a chunk has a few."""
+    """The Detailed DHC; a chunk has a few groups."""
     given = runs.given(folder / product, product)
 
     def go(out: Path, seed: int | None, **how: Any) -> Outcome:

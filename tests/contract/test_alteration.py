@@ -1,5 +1,5 @@
-"""Whatever is altered in a release of any publication is found: every file of it, altered, cut
-off, added to or gone, and whatever lies beside them."""
+"""Whatever is altered in a release of any publication is found: every file, altered, cut off, added
+to or gone, and unknown files."""
 
 from __future__ import annotations
 

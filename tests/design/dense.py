@@ -41,9 +41,8 @@ def inside(spine: Spine, level: str) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class DenseTree:
-    """``allowed`` ``(lowest units, cells)``; ``settled`` ``(totals, lowest units)``: of which
-    lowest units together totals are known. ``every``: as :class:`das.design.recursion.Recursion`
-    has it."""
+    """``allowed`` ``(lowest units, cells)``; ``settled`` ``(totals, lowest units)``: the lowest
+    units of each known total. ``every``: as :class:`das.design.recursion.Recursion` has it."""
 
     schema: Schema
     tree: MeasuredSpine

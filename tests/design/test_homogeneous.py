@@ -194,7 +194,7 @@ ONE_AMONG_HOUSEHOLDS = ("total", "hhgq", "hhinstlevels")
 def nation(
     wished: list[tuple[str, str]], keep: tuple[tuple[str, str], ...] = (), *, gap: float
 ) -> CertifiedAllocation:
-    """The least share of the production rho, the State total of which is published exactly."""
+    """The least share of the production rho. The State total is published exactly."""
     spec = das.load_spec("configs/pl94-2010.toml")
     plan = spec.persons.plan
     measurements = Choices.alike([(d.level, d.query) for d in plan.plain], "all")

@@ -245,8 +245,8 @@ def test_no_allocation_beats_the_bound(
 def test_a_search_for_the_least_total_leaves_where_it_began_though_its_first_step_comes_nearest_to_the_limits() -> (
     None
 ):
-    """What is held does not grow with the rest, so what a step reaches is a little beyond limits
-    that the plan as it is meets.
+    """What is held does not grow with the rest. So a step reaches slightly beyond limits that the
+    present plan meets.
     """
     held = tuple(pair for pair in PAIRS if pair[0] == "C")
     p = problem(TargetSet("least", WISHES, guard={"everything": 1.0}, hold=held))

@@ -1,5 +1,5 @@
-"""Releases of population groups whose truth is made up, and whose noise is drawn here: nothing but
-their folders is real.
+"""Releases of the Detailed DHC with made-up truth and noise that is drawn here: only their folders
+are real.
 """
 
 from __future__ import annotations

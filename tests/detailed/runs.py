@@ -1,4 +1,4 @@
-"""Small releases of population groups: folders, runs, and their tables as rows."""
+"""Small releases of the Detailed DHC: folders, runs, and their tables as rows."""
 
 from __future__ import annotations
 

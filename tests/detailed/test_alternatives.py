@@ -25,7 +25,7 @@ COARSE, FINE, REGIONAL = (
 
 
 def test_totals_from_both_stages() -> None:
-    """r = 9: together 9k / (9 + k) cells' worth, in the place of k; the margins of the largest and
+    """r = 9: together 9k / (9 + k) cells' worth, instead of k; the margins of the largest and
     smallest tables.
     """
     found = {e.cells: e for e in stage_errors(COARSE, [Fraction(1, 10)])}

@@ -148,7 +148,7 @@ def outcomes(sigma_sq: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def enumerated(first_sq: float, second_sq: float, eps: float, cells: Callable[[int], int]) -> float:
     """delta of one group of nobody or one, over every answer of the first stage and of the second:
-    by ``cells`` of the noisy count, of which the record is in one, and others do not differ."""
+    by ``cells`` of the noisy count. The record is in one cell, and the others do not differ."""
     y, p, q = outcomes(first_sq)
     _, pz, qz = outcomes(second_sq)
     found = 0.0

@@ -1,4 +1,4 @@
-"""What an intruder learns from a release by population groups."""
+"""What an intruder learns from a release of the Detailed DHC."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Margins, thresholds and publication of groups: the numbers of the paper, and sums of our own
-beside them.
+"""Margins, thresholds and publication of groups: against the numbers of the paper, and against sums
+of our own.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def test_nobody_is_in_more_groups(
 
 
 def disjoint(groups: int) -> Iterations:
-    """So many groups of race of one code each, alone and in combination, and one of ethnicity."""
+    """This many groups of race with one code each, alone and in combination, and one of
+    ethnicity."""
     kinds = [Kind.ALONE, Kind.COMBINATION] * groups + [Kind.ETHNICITY]
     n = len(kinds)
     return Iterations(

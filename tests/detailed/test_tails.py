@@ -77,7 +77,7 @@ def test_the_quantile_is_the_first_that_holds(
 
 
 def test_far_tails_keep_their_digits() -> None:
-    """One in 1e-40, which is nothing beside one."""
+    """One in 1e-40, which is nothing next to one."""
     with mpmath.workdps(30):
         above = mpmath.fsum(w for k, w in law(Fraction(4), DISCRETE_GAUSSIAN, 60).items() if k > 26)
     assert tails(Fraction(4)).above(26) == pytest.approx(float(above), rel=1e-12)

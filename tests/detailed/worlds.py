@@ -69,7 +69,7 @@ def _by_level(
 
 
 def persons(mechanism: Mechanism = DISCRETE_GAUSSIAN, **changes: object) -> Parameters:
-    """SafeTab-P in production, but for the iterations."""
+    """SafeTab-P in production, except for the iterations."""
     budgets = _by_level(*map(Fraction, (FINE_DETAILED, COARSE_DETAILED, REGIONAL, 0)))
     return _of(
         "persons",
@@ -81,7 +81,7 @@ def persons(mechanism: Mechanism = DISCRETE_GAUSSIAN, **changes: object) -> Para
 
 
 def households(**changes: object) -> Parameters:
-    """SafeTab-H in production, but for the iterations."""
+    """SafeTab-H in production, except for the iterations."""
     budgets = _by_level(*map(Fraction, ("1.9208", "0.142869", "0.006915", 0)))
     thresholds = {
         "t3": _by_level(FINE_TABLES, COARSE_TABLES, REGIONAL_TABLES),

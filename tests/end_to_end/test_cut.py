@@ -1,5 +1,5 @@
-"""A run that is cut into an upper tree and subtrees: a release as any other, whatever the
-partitions and whoever does the work."""
+"""A run that is cut into an upper tree and subtrees: a release like any other, whatever the
+partitions and processes."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from tests.engine import certificates
 from tests.worlds import ROOT, Worlds
 
 LARGEST = 24
-#: So many persons of one kind live in a block of one state: a count that is nothing else, wherever
-#: it turns up.
+#: This many persons of one kind live in a block of one state: the count is unique, wherever it
+#: appears.
 CANARY = 100_003
 #: Both methods and both trees; that any method gives the same on any tree is in
 #: tests/estimate/test_subtrees.py.
@@ -95,9 +95,7 @@ def made(
 
 
 def results(out: Path) -> dict[str, str]:
-    """Digests of all that a run has measured and published, but for what tells when and how
-    long.
-    """
+    """Digests of everything that a run has measured and published, except times."""
     release = out / "release"
     skipped = {"manifest.json", "privacy.json", "privacy.html", "report.html"}
     return {

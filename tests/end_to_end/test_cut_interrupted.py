@@ -94,7 +94,7 @@ def check_same(out: Path, whole: Path) -> None:
 def test_noise_that_differs_between_two_attempts_stops_the_run(
     worlds: Worlds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever was told so, and however often it is resumed."""
+    """Whichever process noticed it, and however often the run is resumed."""
     with pytest.raises(HandedOver):
         go(worlds, tmp_path, engine=OTHERS)
     tasks, real = TaskStore(tmp_path).tasks("measure"), answers._noise
@@ -200,8 +200,8 @@ def cost() -> Fraction:
 def test_noise_that_cannot_be_drawn_again_is_refused_and_counted(
     worlds: Worlds, tmp_path: Path, changes: tuple[str, ...], numbers: tuple[int, int]
 ) -> None:
-    """Each stage whole of which a part is missing: all, while subtrees are measured; then, of the
-    run that goes on, that of the upper tree that was being drawn."""
+    """A stage with a missing part is drawn again as a whole: all stages, while subtrees are
+    measured. In the resumed run, it is the stage of the upper tree that was being drawn."""
     out, how, lost = tmp_path / "run", dict[str, Any](), list[tuple[tuple[str, str], Fraction]]()
     for calls, number in zip((6, 14), numbers, strict=True):
         stopped(worlds, out, *changes, at=Step(truth_by_subtree, "measure_part", calls), **how)

@@ -1,5 +1,5 @@
-"""A DHC that is cut into an upper tree and subtrees: a release as any other, whatever the
-partitions and whoever does the work."""
+"""A DHC that is cut into an upper tree and subtrees: a release like any other, whatever the
+partitions and processes."""
 
 from __future__ import annotations
 

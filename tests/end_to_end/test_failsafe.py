@@ -24,7 +24,8 @@ MISPLACED = 40
 def test_a_root_that_no_state_can_take_its_share_of(
     root: Path, worlds: Worlds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Forty persons of the root stand in juvenile facilities, of which there are none anywhere."""
+    """Forty persons of the root are in juvenile facilities, and there are no such facilities
+    anywhere."""
     seen: list[Histogram] = []
 
     def spoilt(

@@ -1,4 +1,4 @@
-"""A release of population groups that stops between whichever two steps goes on to the same
+"""A release of the Detailed DHC that stops between whichever two steps goes on to the same
 release, with its own folders alone.
 """
 

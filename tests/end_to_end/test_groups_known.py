@@ -1,4 +1,4 @@
-"""Releases of population groups without noise, and one that feeds the other: every row is known."""
+"""Releases of the Detailed DHC without noise, and one that feeds the other: every row is known."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def group(row: dict[str, str]) -> tuple[str, str, str]:
 
 
 def test_totals_feed_households(toy: tuple[Path, Path], official: Path, tmp_path: Path) -> None:
-    """The folder t1 of the one is the totals of the other. Without noise the sums of each group are
-    of the records that there are.
+    """The folder t1 of one is the totals of the other. Without noise the sums of each group count
+    the records.
     """
     release, parameters = toy
     other = runs.copied(

@@ -1,9 +1,9 @@
 """A run that is killed while it measures never leads to a release that claims less than was drawn.
 
-A server process imports everything and reads the input once; each attempt is a fork of it that runs
-the command line, writes to a log of its own what it is about to draw and from which stream, and is
-killed with SIGKILL at a random moment. Keyed noise is drawn again and is the same; of a source that
-keeps nothing, what was being drawn is lost."""
+A server process imports everything and reads the input once. Each attempt is a fork of it that runs
+the command line. It logs what it is about to draw and from which stream, and is killed with SIGKILL
+at a random moment. Keyed noise is drawn again and is the same; from a source that keeps nothing,
+the current draws are lost."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ class Runner:
         drawing: bool = False,
         nap: float = 0.0,
     ) -> int:
-        """The exit code; -9 where the attempt was killed ``after`` so many seconds, from when
-        something is drawn first (``drawing``).
+        """The exit code; -9 if the attempt was killed ``after`` this many seconds, from the first
+        draw (``drawing``).
         """
         assert self.process.stdin is not None
         order = {
@@ -369,8 +369,8 @@ def test_a_run_that_was_interrupted_goes_on_at_no_cost(
 def test_without_its_key_a_run_loses_what_was_being_drawn(
     world: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """Of levels of which everything is measured nothing is lost. What was lost is named, with its
-    cost, before it is spent again; and is in the statement."""
+    """Levels that are measured completely lose nothing. Lost draws are named, with their cost,
+    before they are spent again, and they are in the statement."""
     out = stopped(world, tmp_path / "run")
     (out / "confidential" / "noise.key").unlink()
     gone = being_drawn(out)

@@ -193,8 +193,8 @@ CHAIN = ("total", "half", "half * b", "detailed")
 
 @given(st.data())
 def test_bounds_say_all_that_is_known_and_nothing_more(data: st.DataObject) -> None:
-    """Held against histograms: the sums of the bounds' groups are those of the truth, and each
-    known query at each level at or above its own is a function of them."""
+    """Against histograms. The sums of the bounds' groups are those of the truth. Each known query
+    at each level at or above its own is a function of them."""
     leaf = np.array(
         data.draw(
             st.lists(st.lists(st.integers(0, 5), min_size=6, max_size=6), min_size=3, max_size=3)

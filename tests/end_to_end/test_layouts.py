@@ -1,9 +1,9 @@
-"""An optimised release and its measurement files alone, as the Bureau publishes them: the same
+"""An optimized release and its measurement files alone, as the Bureau publishes them: the same
 estimates, bit for bit.
 
-Nothing of what a release knows is there but geocodes: no specification, no tree, no rows of units
-that were not measured, a folder for each branch of a state, and what both branches hold together as
-a constraint of each."""
+Only geocodes are left of what a release knows. There is no specification, no tree, and no row of an
+unmeasured unit. There is a folder for each branch of a state, and the joint total of both branches
+is a constraint of each."""
 
 from __future__ import annotations
 
@@ -30,14 +30,12 @@ from tests.worlds import Worlds
 
 @pytest.fixture(scope="module")
 def release(worlds: Worlds) -> Path:
-    """Of three states, two of which have American Indian areas; no tract is measured, and hardly a
-    block group.
-    """
+    """Three states, two with American Indian areas; no tract is measured, and hardly any group."""
     return worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release"
 
 
 def as_published(release: Path, universe: str, out: Path) -> Path:
-    """The folders of the levels of one universe, and nothing beside them."""
+    """The folders of the levels of one universe, and nothing else."""
     for folder in nmf_folder(release, universe).glob("*.parquet"):
         if folder.is_dir():
             shutil.copytree(folder, out / folder.name)

@@ -1,4 +1,4 @@
-"""The readers beside that of 2010, on official files: from the file to published counts."""
+"""The readers other than that of 2010, on official files: from the file to published counts."""
 
 from __future__ import annotations
 

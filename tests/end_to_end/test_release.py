@@ -55,7 +55,7 @@ def seeded(worlds: Worlds) -> Path:
 
 @pytest.fixture
 def small(worlds: Worlds) -> Path:
-    """The same of fewer persons, with its pages."""
+    """A release of fewer persons, with its pages."""
     return worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand", report=True)
 
 

@@ -55,7 +55,7 @@ OTHERS = {
     "detailed plan",
     "detailed risk",
 }
-#: Needs an extra, or prints no JSON, or is of population groups, and is asked in a test of its own.
+#: Needs an extra, or prints no JSON, or is of the Detailed DHC, and is asked in a test of its own.
 ELSEWHERE = {"account sign", "map", "store push", "store pull", "detailed run", "detailed estimate"}
 #: One call at least of each of the others; RUN, CONFIG and NEW are put in.
 CALLS = {

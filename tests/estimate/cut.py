@@ -1,5 +1,5 @@
-"""A world cut into an upper tree and subtrees, each of which knows no more than its own, and its
-walks: what they tell each other goes through a file."""
+"""A world cut into an upper tree and subtrees, each with only its own data. Its passes exchange
+results through a file."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ def world(rng: np.random.Generator, facilities: float = 0.03) -> World:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_kind_says_is_what_each_of_it_says(seed: int) -> None:
-    """Precision and right-hand side by their formulas, and what is said of the parents, to the last
-    bit. Some units are not asked for all cells, so that a kind may be settled for one and not for
+    """Precision and right-hand side by their formulas, and the message to the parents, to the last
+    bit. Some units are not measured in all cells. So a kind can be settled for one unit and not for
     another, who is an only child."""
     rng = np.random.default_rng(seed)
     here = world(rng)

@@ -347,9 +347,9 @@ def settles_more(world: World, bounds: Mapping[str, LevelBounds], at: str) -> bo
 def test_irregular_trees_are_dense_generalised_least_squares(
     schema: Schema, known: str | None, seed: int, at: str
 ) -> None:
-    """Only children whose parents are measured in their place, units of one level measured each
-    with its own noise, and totals of single units or of several together: exactly, but for what a
-    machine rounds. Where totals settle more than totals, that keeps a little variance."""
+    """Only children whose parents are measured instead of them; units of one level, each with its
+    own noise; totals of single units or of several together. They agree exactly, except for
+    rounding. Where totals settle more than totals, that keeps a little variance."""
     rng = np.random.default_rng(seed)
     spine = random_spine(rng, 4, 3)
     world = random_world(rng, schema, spine, empty=0.3)

@@ -200,7 +200,7 @@ def test_variances_twenty_powers_of_ten_apart_lose_neither_answers_nor_digits() 
     level = LevelMargins.of("L0", PLAIN, memory(held), world.bounds()["L0"])
     _, error = level.read(memory(held), np.eye(PLAIN.cells, dtype=bool), 0, 1)
     assert np.isfinite(error).all()
-    assert (error > 1e8).all()  # six cells, of which the margins leave two free
+    assert (error > 1e8).all()  # six cells; the margins leave two of them free
     _, error = level.read(memory(held), dense(PLAIN, PLAIN.query("age")).astype(bool), 0, 1)
     assert np.allclose(error, 0.1, rtol=0.01)  # the least variance that anything is given
 

@@ -157,8 +157,8 @@ def test_what_is_published_adds_up_and_is_possible(
 
 @pytest.mark.parametrize("facilities", [False, True])
 def test_without_noise_the_truth_comes_back(facilities: bool) -> None:
-    """With facilities too, of which no place has two types of one class: who is of which kind is
-    known at the root then.
+    """With facilities, too, where no place has two types of one class: then who is of which kind is
+    known at the root.
     """
     truth, able = people(3)
     if facilities:
@@ -253,7 +253,7 @@ def by_kind(source: SparseSource, fixed: FixedCounts) -> Histogram:
 
 def test_a_step_is_the_least_squares_that_it_says() -> None:
     """Against the dense problem of all variables, settled ones too, by Clarabel: the same minimum,
-    and the integers beside it.
+    and the nearest integers.
     """
     step, source, families = steps(11)
     tried, start = 0, 0

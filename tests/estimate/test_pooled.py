@@ -54,8 +54,8 @@ def tree(*parents: list[int]) -> Spine:
     )
 
 
-#: Root, an only child of it, two children of that, of which the first has one child and that has
-#: one.
+#: Root, an only child of it, and two children of that child. The first of them has one child, which
+#: has one child.
 TREE = tree([0], [0, 0], [0, 1, 1], [0, 1, 1, 2])
 
 

@@ -40,7 +40,7 @@ PRIOR = HousingPrior(
 
 
 def one_family(seed: int, *, size: float = 12.0, unmeasured: int | None = None) -> Family:
-    """Five children of one parent with households and facilities, the last of which has no housing
+    """Five children of one parent with households and facilities; the last child has no housing
     unit.
     """
     rng = np.random.default_rng(seed)
@@ -84,8 +84,8 @@ def equations(family: Family) -> tuple[NDArray[np.float64] | Kinds, NDArray[np.f
 def oracle(
     family: Family, child: int, gram: NDArray[np.float64], rhs: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64], float, NDArray[np.float64]]:
-    """The mean of one child's households, the variance of its total, and the dense covariance of
-    the rest, as the module states them, group by group."""
+    """As the module states them, group by group: the mean of one child's households, the variance
+    of its total, and the dense covariance of the rest."""
     assert family.parent is not None
     here = np.flatnonzero(SMALL.level_of("home")[family.cell] == 0)
     upper = family.bounds.upper[:, 0]

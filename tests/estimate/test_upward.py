@@ -18,7 +18,7 @@ Q = "q"
 
 
 def tree(shape: list[list[int]]) -> Spine:
-    """Counties of tracts of so many blocks."""
+    """Counties of tracts with these numbers of blocks."""
     rows = [
         (f"{c}", f"{c}{t}", f"{c}{t}{b}")
         for c, tracts in enumerate(shape)

@@ -87,7 +87,7 @@ def test_families_where_there_are_enough_of_them(families):
     st.integers(0, 20),
 )
 def test_sums_over_clusters_are_exact_and_add_up(clusters, cut):
-    """Beside fractions of the residuals themselves; in two parts as in one."""
+    """Against fractions of the residuals themselves; in two parts as in one."""
     total, size = np.array(clusters, dtype=np.int64).T
     total = np.where(size > 0, total, 0)
     parts = [ClusterSums.of(total[s], size[s]) for s in (slice(cut), slice(cut, None))]

@@ -250,7 +250,7 @@ def random_tracts(seed: int, tracts: int) -> dict[str, Histogram]:
             age = np.where(
                 rng.random(n) < 0.5, rng.integers(0, 5, n), rng.choice([5, 17, 18, 44, 45])
             )
-        if kind == 4 and t % 2:  # medians at 20 years, and beside it
+        if kind == 4 and t % 2:  # medians at 20 years, and next to it
             age = np.where(sex == 0, 30, rng.choice([49, 50, 51]))
         relgq = np.where(rng.random(n) < (0.1 if t % 4 == 0 else 0), 41, 9)
         races = rng.choice(9, n, p=[0.6] + [0.05] * 8)

@@ -44,9 +44,7 @@ LEVELS = ("US", "A", "B", "C", "D")
 
 @dataclass(frozen=True)
 class Part:
-    """Measurements of some units of a source; of levels of which none of them is measured there are
-    none.
-    """
+    """Measurements of some units of a source; none at levels where none of them is measured."""
 
     source: Measurements
     whole: Spine
@@ -170,9 +168,9 @@ class World:
 
 
 def world(seed: int, own: bool) -> World:
-    """Five levels with few or many families; measured on a tree of its own, where only children are
-    bypassed and some blocks with nobody left out, or on the published one, where some units are not
-    measured."""
+    """Five levels with few or many families. It is measured on the published tree, where some units
+    are not measured, or on a tree of its own. There only children are bypassed and some blocks with
+    nobody are left out."""
     rng = np.random.default_rng(seed)
     rows = [
         (f"{a}", f"{a}{b}", f"{a}{b}{c}", f"{a}{b}{c}{d}")

@@ -190,7 +190,7 @@ def free(folder: Path) -> Counter[tuple[str, ...]]:
 
 
 def test_no_household_is_likelier_than_another_to_pay_no_rent() -> None:
-    """Blocks that are alike but for a vacant unit: how often each of their rented households is
+    """Blocks that are alike except for a vacant unit: how often each of their rented households is
     drawn, against the first of them.
     """
     cells = POSSIBLE[tenure(POSSIBLE) == 2][[10, 90_000, 300_000]]

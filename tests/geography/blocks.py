@@ -104,8 +104,8 @@ def by_block(tree: MeasuredSpine) -> dict[str, str]:
 
 @st.composite
 def places(draw: st.DrawFn, most: int = 40) -> list[Row]:
-    """Blocks of two states, of which one goes by county subdivisions, in any order; some without a
-    structure.
+    """Blocks of two states, in any order, some without a structure; one state uses county
+    subdivisions.
     """
     some = st.tuples(
         st.sampled_from(["44", "01"]),

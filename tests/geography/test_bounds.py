@@ -191,7 +191,7 @@ def test_reach_with_three_groups(data: st.DataObject) -> None:
 def joined(
     draw: st.DrawFn, groups: int
 ) -> tuple[Spine, np.ndarray, np.ndarray, np.ndarray, str, np.ndarray]:
-    """As ``limited``, but siblings are in parts of which the total alone is known."""
+    """As ``limited``, but siblings are in parts; only the totals of parts are known."""
     tree, lower, upper, total, level = draw(limited(groups))
     parent = tree.parent[tree.index(level)]
     part = np.unique(parent * 9 + array(draw, (len(parent),), 1), return_inverse=True)[1]

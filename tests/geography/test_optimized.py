@@ -76,8 +76,7 @@ def test_the_worked_classification(cases: list[dict[str, Any]]) -> None:
 
 def test_the_worked_cases_of_the_demographic_and_housing_file(cases: list[dict[str, Any]]) -> None:
     """Levels of tract subsets below primary places, groups of these, and runs of even lengths.
-    Beside the county of the case there are another and another state, so that its own unit is no
-    only child."""
+    There are another county and another state, so that the unit of the case is no only child."""
     levels = (
         "US",
         "State",

@@ -231,8 +231,8 @@ def test_the_tree_is_that_of_an_independent_program(
 
 @given(places(), st.sampled_from([0, 1, 12]))
 def test_what_is_always_so(rows: list[Row], fanout: int) -> None:
-    """Each block with a structure is in one unit, and no other block; the shares on its way to the
-    root sum to 1; a group has one key and no more blocks than it may."""
+    """Each block with a structure is in one unit, and other blocks in none. The shares on its way
+    to the root sum to 1. A group has one key and at most as many blocks as allowed."""
     blocks = geography(rows)
     tree = measured(blocks, replace(BARE, fanout=fanout), kept_apart=["Block_Group"])
     assert blocks.structures is not None

@@ -61,9 +61,9 @@ def swept(spec: RunSpec, data: list[Path], tmp_path_factory: pytest.TempPathFact
 def test_the_noise_is_what_theory_says_at_every_level_and_query(
     spec: RunSpec, data: list[Path], swept: SweepResult, tmp_path: Path
 ) -> None:
-    """Each mean absolute error is within its sampling error of that of its noise, and so are all
-    together, which are 100,000 answers and would be ten standard deviations away from noise 3
-    percent wider or narrower."""
+    """Each mean absolute error is within its sampling error of that of its noise. So are all
+    together: 100,000 answers, which noise 3 percent wider or narrower would put ten standard
+    deviations away."""
     more = sweep(spec, [BUDGET], tmp_path / "more", repeats=2, paths=data, workers=1)
     once = [
         r.error for r in [*swept.rows, *more.rows] if r.method == "topdown"
@@ -359,7 +359,7 @@ def test_a_run_that_was_made_stays_counted(
 
 
 def test_what_is_no_sweep_is_not_resumed(spec: RunSpec, data: list[Path], tmp_path: Path) -> None:
-    """A release has a privacy.json too: a sweep would replace it, and put errors beside it."""
+    """A release has a privacy.json, too: a sweep would replace it, and add errors to it."""
     run = tmp_path / "run"
     RunDirectory(run).create()
     for name in ("spec.toml", "ledger.jsonl", "privacy.json"):

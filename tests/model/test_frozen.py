@@ -1,4 +1,4 @@
-"""Values stay what they are, whoever holds them; every class that holds arrays is held to it."""
+"""Values stay unchanged, whatever holds them; every class with arrays is tested for it."""
 
 import pickle
 import typing

@@ -204,8 +204,7 @@ def test_its_share_is_that_of_the_whole_budget() -> None:
 # -----------------------------------------------------------------------------------------------
 
 
-#: Three states, the first of which is in two units, of two blocks each; the others are units of two
-#: blocks.
+#: Three states. The first is in two units, of two blocks each; the others are units of two blocks.
 MEASURED = Spine(
     ("L0", "L1", "L2"),
     (
@@ -235,7 +234,7 @@ def optimised() -> Planned:
 
 
 def renamed(tree: MeasuredSpine, published: Spine) -> tuple[MeasuredSpine, Spine]:
-    """The same with the levels of a configuration, of which the lower ones are of one unit each."""
+    """The same with the levels of a configuration; the lower ones have one unit each."""
 
     def deep(spine: Spine) -> Spine:
         lowest = np.arange(spine.units("L2"))

@@ -287,8 +287,8 @@ def test_neighbours_are_independent(lag: int) -> None:
 
 
 def test_what_is_asked_because_of_what_was_answered_has_the_law() -> None:
-    """One of two coordinates, chosen by a third: as a full draw of which the rest is not looked at.
-    Choosing by the two themselves is seen."""
+    """One of two coordinates, chosen by a third: like a full draw whose rest is ignored. Choosing
+    by the two themselves is detected."""
     sigma_sq, drawn = Fraction(2), noise(Fraction(2), source=seeded(6))
     first = anywhere(9, 300_000, LIMIT // 3) * 3
     looked = drawn.at(first)

@@ -249,7 +249,7 @@ def test_the_noise_of_every_question_with_few_answers_is_told(
 
 
 def test_what_is_hardly_so_is_counted(spine: Spine) -> None:
-    """None in a world as it is; each fault that is made is found, in its block and no other."""
+    """None in a world without faults; each fault that is made is found, in its block only."""
     lowest = simulated()
     assert [o.units for o in dhc_page.odd(counted(spine, lowest), "Block")] == [0, 0, 0, 0]
     persons, homes = lowest["persons"], lowest["households"]

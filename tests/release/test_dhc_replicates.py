@@ -232,7 +232,7 @@ def test_replicates_are_of_the_release_and_differ(
 def test_a_replicate_follows_from_its_seed_and_number(
     opened: OpenedDhc, counts: Mapping[str, Histogram], drawn: list[dict[str, Histogram]]
 ) -> None:
-    with executor(2) as pool:  # whoever solves the families
+    with executor(2) as pool:  # a process that solves the families
         again = DhcReplicates.of(opened).again(counts, SeededNoise(5, 2), pool)
     other = DhcReplicates.of(opened).again(counts, SeededNoise(6, 2))
     for name, h in again.items():

@@ -55,7 +55,7 @@ def test_every_file_and_every_column_is_in_it_and_no_other(release: Path) -> Non
 
 
 def check_complete(release: Path) -> None:
-    """Every file and column of a release is in its dictionary, and no other is."""
+    """Every file and column of a release is in its dictionary, and nothing else."""
     lines = pd.read_csv(release / dictionary.NAME, dtype=str, keep_default_na=False)
     files = lines[lines.kind == "file"]
     patterns = files.file.tolist()

@@ -1,4 +1,4 @@
-"""Estimates of population groups from a release's folder: sums hold, regions of the same blocks
+"""Estimates of the Detailed DHC from a release's folder: sums hold, regions of the same blocks
 agree, intervals hold.
 """
 
@@ -176,7 +176,7 @@ def test_every_group_that_was_measured_is_there(
 def repeated(
     made: World, out: Path, rng: np.random.Generator, times: int, scale: float = 1.0
 ) -> pd.DataFrame:
-    """Estimates of the same truth from fresh noise, beside it."""
+    """Estimates of the same truth from fresh noise, and the truth."""
     leaves = made.opened.spec.parameters.product.tables[0].cells[3]
     codes = made.opened.spec.parameters.iterations.code.tolist()
     regions, parts = made.opened.regions, []

@@ -1,6 +1,4 @@
-"""The page of a release of population groups: what it says is what the measurements and the tables
-hold.
-"""
+"""The page of a Detailed DHC release: its content is that of the measurements and the tables."""
 
 from __future__ import annotations
 

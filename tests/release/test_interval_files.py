@@ -1,5 +1,5 @@
-"""What `das intervals` writes beside the replicates: the page says what the tables say, and every
-file is explained.
+"""What `das intervals` writes with the replicates: the page agrees with the tables, and every file
+is explained.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Intervals from replicates that somebody else published: against sums by pandas and the rule
-written out once more, and against the replicates of a run of ours."""
+written out again, and against the replicates of a run of ours."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def frames() -> list[pd.DataFrame]:
 
 @pytest.fixture(scope="module")
 def folder(frames: list[pd.DataFrame], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As the Bureau names them; the files of units lie beside."""
+    """Names as the Bureau's; the files of units are in the same folder."""
     folder = tmp_path_factory.mktemp("published")
     for i, frame in enumerate(frames):
         frame.to_csv(folder / f"PPMF20_{i}_PER.csv.gz", index=False)

@@ -67,9 +67,9 @@ def test_errors_as_large_as_the_noise_raise_no_alarm(units: int) -> None:
 
 @given(st.integers(1, 10**7), st.floats(1e-12, 0.4))
 def test_the_bound_of_the_tail_is_one_and_no_wider_than_it_must_be(n: int, p: float) -> None:
-    """Against the quantile: never below; and too large by no more than about the deviation itself,
-    which Chernoff's inequality gives away (a factor sqrt(2 pi) z for a Gaussian, thrice that for
-    few answers)."""
+    """Against the quantile: never below, and too large by at most about the deviation itself.
+    Chernoff's inequality gives that away: a factor sqrt(2 pi) z for a Gaussian, thrice that for few
+    answers."""
     bound = log_tail(float(ncx2.isf(p, n, n)), n)
     assert log(p) - 1e-6 <= bound <= log(p) + log(8 * np.sqrt(-2 * log(p)) + 3)
     assert log_tail(2.0 * n, n) == log_tail(0.0, n) == 0

@@ -1,4 +1,4 @@
-"""What intervals ask of a publication: the same of each, and of one that nobody has heard of."""
+"""What intervals need from a publication: it is alike for each, including an unknown one."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def tree(rng: np.random.Generator, blocks: int) -> Spine:
 
 @given(st.integers(0, 10_000))
 def test_published_units_and_areas_are_sums_over_the_units_that_were_measured(seed: int) -> None:
-    """Against sets of blocks: two trees of the same blocks, some of which one lacks; only children
+    """Against sets of blocks: two trees of the same blocks, where one lacks some; only children
     bypassed; totals exact down to some level of the other, or nowhere."""
     rng = np.random.default_rng(seed)
     blocks = int(rng.integers(2, 9))
@@ -199,7 +199,7 @@ def test_published_units_and_areas_are_sums_over_the_units_that_were_measured(se
     ["total", "hhgq", "hhinstlevels", "votingage * cenrace", "hispanic * cenrace", "detailed"],
 )
 def test_which_answers_lie_in_a_column_is_found_without_the_cells(query: str) -> None:
-    """Against the same of every cell: an answer lies inside, outside, or across."""
+    """Against the answer for every cell: an answer is inside, outside, or across."""
     asked = PL94.query(query)
     size = np.bincount(asked.index)
     for t in published(PL94):

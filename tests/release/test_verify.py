@@ -246,7 +246,7 @@ def test_a_ledger_of_another_plan(copied: Path) -> None:
 
 
 def test_a_rho_above_the_target(copied: Path) -> None:
-    """Everything agrees with everything, but for the target."""
+    """Everything agrees with everything, except for the target."""
     text = (
         (copied / "spec.toml")
         .read_text(encoding="utf-8")

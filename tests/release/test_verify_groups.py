@@ -1,5 +1,5 @@
-"""Whether a release of population groups is what its privacy statement says: each way that it can
-be otherwise.
+"""Whether a release of the Detailed DHC is what its privacy statement says: each way that it can
+differ.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def test_every_line_of_the_ledger_is_held(copied: Path) -> None:
             path.write_bytes(b"".join(changed))
             refused(copied)
             if b'"draw"' not in lines[i] and len(changed) > len(lines):
-                continue  # what is told twice says nothing new, but for the digest
+                continue  # a repeated line says nothing new, except for the digest
             try:
                 sealed(copied)
             except UserError:
@@ -370,7 +370,7 @@ def test_a_part_that_is_there_twice(copied: Path) -> None:
 
 
 def test_a_table_of_another_size_than_its_first_stage_asks_for(copied: Path) -> None:
-    """A size is a function of what is published beside it: another would have been chosen by
+    """A size is a function of other published values: another size would have been chosen by
     something else.
     """
     path, opened = part(copied), open_groups(copied)

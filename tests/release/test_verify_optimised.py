@@ -268,8 +268,8 @@ def test_the_page_tells_of_paths_and_classes(finished: Path) -> None:
 def test_an_interrupted_run_states_what_was_lost_along_paths(
     worlds: Worlds, tmp_path: Path
 ) -> None:
-    """Measuring tracts breaks off: the lost draws are of several classes, of which a record sees
-    one.
+    """Measuring tracts breaks off. The lost draws have several classes, and a record is in one of
+    them.
     """
     text = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
     keys = (

@@ -162,7 +162,7 @@ ADDED = ('total = "State"\n', 'total = "County"\n')
 def test_an_invariant_of_the_specification_alone(
     finished: Path, copied: Path, change: tuple[str, str]
 ) -> None:
-    """Everything in the statement follows from everything else, but for what is listed as exact."""
+    """Everything in the statement follows from everything else, except the list of exact counts."""
     edit(copied / "spec.toml", *change)
     restated(copied)
     refused(copied, "outside_the_guarantee")

@@ -1,5 +1,5 @@
-"""The look-up of the pages, in a browser: what a person types finds the place, by name, by code or
-by GEOID, and the numbers beside it are those of the release.
+"""The look-up of the pages, in a browser. What a person types finds the place, by name, by code or
+by GEOID, and the numbers shown are those of the release.
 
 Needs Playwright (the extra ``browser``) and a Chromium: one of the machine, or Playwright's own.
 """

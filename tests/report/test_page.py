@@ -122,7 +122,7 @@ def test_numbers_stand_in_the_tables(page):
 
 
 def test_what_is_long_is_wrapped_or_left_out_and_never_cut_by_the_edge():
-    """Every word beside an axis ends at the axis, and starts within the figure; labels of axes end
+    """Every word next to an axis ends at the axis, and starts within the figure; labels of axes end
     with them.
     """
     queries = (

@@ -1,5 +1,5 @@
-"""The two pages of a run, as written: sound, true to the files beside them, and one of them
-public.
+"""The two pages of a run, as written: sound and true to the files that they come with; one of them
+is public.
 """
 
 from __future__ import annotations

@@ -364,7 +364,7 @@ def test_at_the_production_budget_no_more_than_the_baseline_and_what_the_guarant
         1 / (293764 / 114921 * 165 / 4099 * (3945 + 71) / 4097), rel=1e-6
     )
     assert attack.agreement < 0.93
-    # whoever is unique is hardly found more often than by somebody who has not seen the block
+    # a unique person is hardly found more often than by somebody who has not seen the block
     assert abs(attack.uniques_found - base.uniques_found) < 0.06
     assert attack.claims_right < 0.5
     # the intruder knows how sure he may be

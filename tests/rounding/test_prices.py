@@ -71,8 +71,8 @@ def test_no_price_where_the_noise_is_far_larger(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_margins_that_nest_are_kept_by_the_network() -> None:
-    """Children of whom nothing but marginals is known share each cell alike: the nearest integers
-    all go to the largest."""
+    """Children known by marginals alone share each cell equally: the nearest integers all go to the
+    largest."""
     share = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
     _, bounds = family(len(share), True)
     parent = RANDOM.poisson(0.5, SCHEMA.cells).astype(np.int64)

@@ -73,7 +73,7 @@ def expected(rows: Iterator[dict[str, str]]) -> Cells:
     ("config", "answers"), [("small", "small_tau"), ("production", "prod_tau")]
 )
 def test_976_cells_of_a_simulated_folder(config: str, answers: str) -> None:
-    """Of which PHSafe itself has confirmed 287 and 259."""
+    """PHSafe itself has confirmed 287 and 259 of them."""
     said = json.loads((DATA / "sim" / f"config_exact_{config}_tau.json").read_text())
     with (DATA / "sim" / f"expected_{answers}.csv").open() as file:
         wanted = expected(csv.DictReader(file, delimiter="|"))

@@ -304,8 +304,8 @@ def test_known_totals_are_met() -> None:
 
 
 def test_a_joint_total_by_hand() -> None:
-    """Two halves of a state are measured 10 and 4 and hold 8 together, three too many each; a state
-    alone is measured 5 and known to be 7; one of which nothing is known takes the rest of the
+    """Two halves of a state are measured 10 and 4 and hold 8 together, three too many each. A state
+    alone is measured 5 and known to be 7. One about which nothing is known takes the rest of the
     parent."""
     p = Problem(
         np.eye(1),
@@ -552,8 +552,8 @@ def test_a_county_of_a_thousand_tracts_is_solved_as_far_as_numbers_go() -> None:
 
 
 def test_sums_of_many_cells_are_met_when_the_cells_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of 150 cells is a thousandth off, and their sum a tenth: scaling meets it, in the place
-    of more iterations.
+    """Each of 150 cells is a thousandth off, and their sum a tenth: scaling meets it, instead of
+    more iterations.
     """
     r = np.random.default_rng(1)
     children, cells, deviation = 300, 150, 10.0

@@ -231,8 +231,8 @@ def test_the_gap_is_a_bound_wherever_the_iteration_is_stopped() -> None:
 
 
 def test_the_certificate_is_what_the_multipliers_say_densely() -> None:
-    """P(x) + F(y), from matrices written out and the objective with its digits lost, beside the sum
-    of small terms.
+    """P(x) + F(y), from matrices written out and the objective with its digits lost, against the
+    sum of small terms.
     """
     rng = np.random.default_rng(4)
     gram, p = layered(rng, 3, 9, 60, rows="exact", shared=False)

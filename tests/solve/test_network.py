@@ -104,9 +104,9 @@ def sums(values: NDArray, link: Link) -> NDArray:  # type: ignore[type-arg]
 def random_case(
     rng: np.random.Generator, *, drains: bool = False, squeeze: bool = False, parts: bool = False
 ) -> Case:
-    """Fractions with column sums that are whole, a random chain, and bounds around an integer
-    solution that need not be a rounding of x (``squeeze``), or around a rounding of it; so are the
-    totals of some children together."""
+    """Fractions with whole column sums, a random chain, and bounds. The bounds are around an
+    integer solution that need not be a rounding of x (``squeeze``), or around a rounding of it. The
+    totals of some children together are made in the same way."""
     children, cells = int(rng.integers(1, 4)), int(rng.integers(1, 5))
     x = rng.integers(0, 4, (children, cells)) + np.where(
         rng.random((children, cells)) < 0.8, rng.random((children, cells)), 0

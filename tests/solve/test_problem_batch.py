@@ -1,5 +1,5 @@
-"""Problems that are solved together: whoever else is there, and in whichever order, each has the
-same answer to the last bit.
+"""Problems that are solved together: whatever else is in the batch, and in whatever order, each has
+the same answer to the last bit.
 """
 
 from __future__ import annotations

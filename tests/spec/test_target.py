@@ -1,4 +1,4 @@
-"""A budget by target: found once, written beside the target, and checked whenever it is read."""
+"""A budget by target: found once, written next to the target, and checked whenever it is read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Plans of an optimised specification: of all that there can be, and of the trees that there
-are.
-"""
+"""Plans of an optimized specification: for all possible trees, and for the actual ones."""
 
 from __future__ import annotations
 
@@ -35,8 +33,8 @@ def spec() -> RunSpec:
 
 
 def chain_of(*children: int) -> Spine:
-    """A tree of so many units at the levels below the root, each a child of the one before but for
-    the lowest.
+    """A tree with these numbers of units at the levels below the root. Each unit is a child of the
+    one before, except at the lowest level.
     """
     codes, parents = [np.array(["r"])], [np.zeros(1, dtype=np.int64)]
     for n in children:

@@ -1,5 +1,5 @@
-"""The noise of population groups has the law that is stated, at every level and stage: and is
-rejected where it were three tenths off.
+"""The noise of the Detailed DHC has the stated distribution, at every level and stage; noise that
+is three tenths off is rejected.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Counts = NDArray[np.int64]
 
 @dataclass
 class Everywhere:
-    """The same people in each group: so many in the leaf of their number."""
+    """The same people in each group: this many in the leaf of their number."""
 
     people: Counts
     regions: int

@@ -68,7 +68,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run(prepared: Prepared, tmp_path: Path) -> RunDirectory:
-    """A run that has begun, of which nothing is measured."""
+    """A run that has begun without any measurement."""
     return resume_state(SPEC, prepared, tmp_path / "run")
 
 
@@ -280,8 +280,8 @@ def test_a_line_that_was_cut_off_within_the_draws_is_written_anew(
 
 
 def test_a_part_that_is_measured_twice_is_one_draw(prepared: Prepared, run: RunDirectory) -> None:
-    """By two workers that know nothing of each other, one of whom is slow: the files are the same,
-    and one line is written.
+    """Two workers that know nothing of each other, one of them slow: the files are the same, and
+    one line is written.
     """
     open_books = budget_book(run, prepared)
     one = part(run, prepared, "Block")
@@ -352,8 +352,8 @@ def test_a_seeded_run_is_resumed_for_nothing_and_has_no_key(
 def test_subtrees_are_measured_in_any_order_and_are_one_level(
     prepared: Prepared, tmp_path: Path
 ) -> None:
-    """The blocks in two subtrees, each a tree of its own, by whoever comes first; what is missing
-    is known."""
+    """The blocks in two subtrees, each a tree of its own, by the first worker that comes; what is
+    missing is known."""
     spine, u = prepared.spine, SEEDED.universes[0]
     half = spine.units("Block") // 2
     cut = {1: (0, half), 2: (half, spine.units("Block"))}
@@ -441,8 +441,8 @@ def half_way(run: RunDirectory, prepared: Prepared, chosen: spec.RunSpec = SPEC)
 def test_another_truth_is_refused_or_counted_as_a_second_draw_of_all_that_was_begun(
     prepared: Prepared, run: RunDirectory
 ) -> None:
-    """Of the universe of which the truth is another: what was measured of it does not stand, and no
-    stream is used again.
+    """For the universe with another truth: its measurements do not stand, and no stream is used
+    again.
     """
     half_way(run, prepared)
     first, other = LedgerFile(run.ledger).entries, altered(prepared)

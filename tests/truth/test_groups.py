@@ -1,4 +1,4 @@
-"""Counts of population groups, against a loop over people."""
+"""Counts of the Detailed DHC, against a loop over people."""
 
 from __future__ import annotations
 

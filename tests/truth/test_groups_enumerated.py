@@ -1,13 +1,14 @@
-r"""What a record of population groups loses, by enumeration of everything that can be published of
-them.
+r"""The loss of a record of the Detailed DHC, by enumeration of everything that can be published.
 
-**One group is enough.** Noise is drawn for each group by itself, and what decides how much is asked
-of one is its own noisy count. So what is published of all groups is a product of laws, one for
-each. A record is in s groups at most: the laws of the others are the same with it and without it,
-and their factors cancel. The loss is a sum of independent losses, one for each of the s groups.
-Here the law of one group is computed for true counts that differ by a record, over every answer of
-both stages, by the code that measures (only its noise is replaced, by each value that it can have);
-the rest is a convolution.
+**One group is enough.** Noise is drawn for each group by itself, and a group's own noisy count
+decides which table it gets. So what is published of all groups is a product of distributions, one
+for each. A record is in s groups at most. The distributions of the others are the same with it and
+without it, and their factors cancel. The loss is a sum of independent losses, one for each of the s
+groups.
+
+Here the distribution of one group is computed for true counts that differ by a record, over every
+answer of both stages. The code that measures computes it; only its noise is replaced, by each
+possible value. The rest is a convolution.
 
 The table is small: three leaves, in two cells or in three.
 """
@@ -84,7 +85,7 @@ def noise(draw: PlannedMeasurement) -> dict[int, float]:
 
 @dataclass
 class Copies:
-    """So many groups in which the same people are."""
+    """This many groups with the same people."""
 
     leaves: tuple[int, ...]
     regions: int
@@ -209,7 +210,7 @@ def one_loss(plan: LevelPlan, only: bool = False, loud: bool = True) -> Losses:
 
 
 def enumerated(plan: LevelPlan, groups: int, loud: bool = True) -> dict[int, float]:
-    """The exact epsilon of a record in so many groups, t of which have no table, by t."""
+    """The exact epsilon of a record in ``groups`` groups, t of them without a table, by t."""
     table, only = one_loss(plan, loud=loud), one_loss(plan, only=True)
     return {
         t: epsilon_of(together([only] * t + [table] * (groups - t)), float(DELTA))
@@ -218,7 +219,7 @@ def enumerated(plan: LevelPlan, groups: int, loud: bool = True) -> dict[int, flo
 
 
 def check(given: Parameters, groups: int, plan: LevelPlan | None = None, loud: bool = True) -> None:
-    """The statement says the largest epsilon of a record in so many ``groups``, and not less; no
+    """The statement says the largest epsilon of a record in this many ``groups``, and not less; no
     Rényi divergence is above its line.
     """
     (stated,) = given.plans("us")
@@ -245,8 +246,8 @@ def check(given: Parameters, groups: int, plan: LevelPlan | None = None, loud: b
 @pytest.mark.parametrize("leaf", range(3))
 @pytest.mark.parametrize("base", [(0, 0, 0), (1, 0, 0), (2, 0, 3)])
 def test_the_loss_is_one_law(base: tuple[int, ...], leaf: int, only: bool) -> None:
-    """Whoever else is in the group, whichever leaf a record is in, and whether it comes or goes: at
-    every epsilon.
+    """Whichever other people are in the group, whichever leaf a record is in, and whether it comes
+    or goes: at every epsilon.
     """
     (plan,) = parameters().plans("us")
     known, more = one_loss(plan, only), tuple(n + (i == leaf) for i, n in enumerate(base))
@@ -284,7 +285,7 @@ def test_noise_for_fewer_groups_than_a_record_is_in_fails() -> None:
     (plan,) = given.plans("us")
     with pytest.raises(AssertionError):
         check(given, 9, replace(plan, stability=8))
-    check(replace(given, race_codes=7), 8)  # it is right for whoever is in eight
+    check(replace(given, race_codes=7), 8)  # it is right for a person in eight
 
 
 def test_a_first_stage_without_noise_fails() -> None:
@@ -293,7 +294,7 @@ def test_a_first_stage_without_noise_fails() -> None:
 
 
 def test_a_table_that_counts_somebody_twice_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a cell beside that of a leaf has it, too."""
+    """If a cell other than a leaf's has it, too."""
     real = Copies.table
 
     def twice(self: Copies, name: str, leaves: int, groups: Ints) -> Ints:

@@ -358,7 +358,7 @@ def test_whatever_decides_the_draw_makes_another_of_it(
 def test_the_classes_of_units_and_the_version_of_the_sampler_are_in_the_label(
     chunked: Callable[..., list[DrawnChunk]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Places of two classes with the same noise: which is of which makes another draw."""
+    """Places of two classes with the same noise: swapping their classes makes another draw."""
     p = places_plan({"age": 1})
     (d,) = p.measurements
     both = Plan(

@@ -97,7 +97,8 @@ class LinesRead:
 
 @dataclass
 class _Noted:
-    """A kind of fault: the first record that has it, what is said of that, and how many have it."""
+    """A kind of fault: the first record that has it, the message for that record, and the number of
+    records."""
 
     record: int
     what: str
@@ -120,7 +121,7 @@ class Reading:
     _names: tuple[str, ...] = ()
 
     def note(self, kind: str, what: str, records: NDArray[np.int64]) -> None:
-        """Some records have a fault; ``what`` is said of the first."""
+        """Some records have a fault; ``what`` is the message for the first."""
         if len(records):
             self._noted.setdefault(kind, _Noted(int(records[0]), what)).times += len(records)
 
@@ -224,7 +225,7 @@ class Reading:
         return lines if sound.all() else lines.where(sound)
 
     def _tell(self) -> None:
-        """Look for the lines of what was noted."""
+        """Find the lines of the noted faults."""
         if not self._noted and not self._cut:
             return
         line, cut = self._lines_of({n.record for n in self._noted.values()})

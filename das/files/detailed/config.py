@@ -53,8 +53,8 @@ class Settings:
 
 
 def read(path: Path, product: Product, faults: Faults) -> Settings | None:
-    """What the file says of a product, or ``None`` where it has a fault. Keys that nobody asks for
-    are passed over.
+    """The settings of a product in the file, or ``None`` if it has a fault. Unknown keys are
+    ignored.
     """
     before = len(faults)
     if (given := _given(path, product, faults)) is None:
@@ -79,7 +79,7 @@ def _table_key(product: Product, table: AdaptiveTable) -> str:
 
 @dataclass(frozen=True)
 class _Said:
-    """The values, the text that they stand in, and the keys that were looked for in vain."""
+    """The values, the text that contains them, and the keys that were looked for in vain."""
 
     product: Product
     text: str
@@ -270,7 +270,7 @@ def _states(given: _Said) -> tuple[str, ...]:
 
 
 def _thresholds(given: _Said, table: AdaptiveTable, runs: tuple[str, ...]) -> OfLevels:
-    """Of the levels that they are given for: all of the runs, at least."""
+    """The thresholds of the levels that have them: at least all levels of the runs."""
     key, out = f"thresholds_{_table_key(given.product, table)}", {}
     by_level = given.take(
         key, "an object of lists by region and level", lambda v: isinstance(v, dict), None
@@ -327,5 +327,5 @@ def _number(value: Any) -> Fraction | None:
 
 
 def _shown(value: Any) -> str:
-    """A value as it may stand in the file."""
+    """A value as the file can have it."""
     return json.dumps(value, default=str)[:60] if not isinstance(value, Decimal) else str(value)

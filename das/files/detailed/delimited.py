@@ -37,8 +37,8 @@ class TextRow:
 
 
 def rows(path: Path, columns: Mapping[str, Pattern], faults: Faults) -> list[TextRow] | None:
-    """The lines of a table with these columns, in this order; ``None`` where it cannot be told what
-    its lines mean.
+    """The lines of a table with these columns, in this order; ``None`` if its lines cannot be
+    interpreted.
     """
     if (lines := _lines(path, faults)) is None:
         return None

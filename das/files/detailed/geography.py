@@ -105,7 +105,7 @@ def block_numbers(columns: Mapping[str, Signed]) -> NDArray[np.int64]:
 
 
 def states_read(parameters: Parameters) -> Mask:
-    """Which of the states 00 to 99 are of a run."""
+    """Which of the states 00 to 99 belong to a run."""
     out = np.zeros(100, dtype=bool)
     out[[int(s) for s in parameters.states]] = "us" in parameters.runs
     out[PUERTO_RICO] = "pr" in parameters.runs
@@ -150,7 +150,7 @@ def _regions(block: NDArray[np.int64], place: Signed, area: Signed, runs: Iterab
 def _ids(
     kind: str, block: NDArray[np.int64], place: Signed, area: Signed
 ) -> tuple[NDArray[np.int64], Mask]:
-    """Of each block the number of the region's id, and whether it is in one."""
+    """For each block the number of the region's id, and whether the block is in a region."""
     everywhere = np.ones(len(block), dtype=bool)
     if kind == "USA":
         return np.full(len(block), NATION, dtype=np.int64), everywhere

@@ -134,7 +134,7 @@ def _checked(
 
 
 def noise(file: Path) -> dict[str, str]:
-    """What a file says of the noise of each query."""
+    """The noise of each query, as a file states it."""
     with readable(file):
         said = opened(file).schema_arrow.metadata or {}
     return {k.decode(): v.decode() for k, v in said.items() if b": " in k}

@@ -98,8 +98,8 @@ def write(
     *,
     private: Private = True,
 ) -> dict[str, int]:
-    """Write all tables of a product into ``folder``, in place of what has that name; return how
-    many rows each has.
+    """Write all tables of a product into ``folder``, replacing anything of that name; return the
+    number of rows of each.
 
     ``rows`` come in any order, and are written as they come: as many are in memory as one of them
     holds. A run without rows has files with names alone.

@@ -189,9 +189,7 @@ def _check_once(file: str, table: Iterable[TextRow] | None, fields: int, faults:
 def _pairs(
     tables: _Tables, known: Mapping[str, _Described], faults: Faults
 ) -> list[tuple[str, str]]:
-    """Iterations and codes that are of them. Where a table cannot be read, it is not held against
-    this one.
-    """
+    """Iterations and the codes in them. An unreadable table is not compared with this one."""
     listed = None if tables.codes is None else {r.fields[0] for r in tables.codes}
     every = list(tables.iterations.values())
     numbered = None if None in every else {r.fields[0] for t in every for r in t or ()}
@@ -241,7 +239,7 @@ def _put_together(known: Mapping[str, _Described], pairs: Iterable[tuple[str, st
 
 
 def _check_inhabited(parameters: Parameters, faults: Faults) -> None:
-    """A budget is spent on groups that somebody can be in: on others there is no noise to draw."""
+    """Budget can only be spent on groups that somebody can be in: others have no noise to draw."""
     levels = [at for run in REGIONS for at in GroupLevel.of_run(run)]
     empty = [at for at in levels if not parameters.iterations.stability(at, parameters.race_codes)]
     for table in parameters.product.tables:

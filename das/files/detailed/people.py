@@ -59,7 +59,7 @@ def write(folder: Path, batches: Iterable[PeopleBatch], regions: Regions) -> int
 
 
 def read(file: Path) -> PeopleBatch:
-    """Raises :class:`ReleaseError` where there is no such file, or it is damaged."""
+    """Read a file of people. Raises :class:`ReleaseError` if it is missing or damaged."""
     try:
         with pq.ParquetFile(file) as source:
             names, rows, first = source.schema_arrow.names, source.metadata.num_rows, 0

@@ -32,7 +32,7 @@ def write(folder: Path, regions: Regions) -> None:
 
 
 def read(folder: Path) -> Regions:
-    """Raises :class:`ReleaseError` where there is no such file, or it is damaged."""
+    """Read the regions. Raises :class:`ReleaseError` if the file is missing or damaged."""
     file = folder / NAME
     try:
         table = opened(file).read(use_threads=False)

@@ -62,9 +62,9 @@ def write(
     *,
     private: Private = True,
 ) -> dict[str, str]:
-    """Write all measurements of a level of a subtree as they come, of the units that are measured;
-    ``spine`` is that of the subtree. Each file says if they are not ``private``. Returns SHA-256 of
-    each part, by its path from ``root``."""
+    """Write all measurements of a level of a subtree as they come, for the units that are measured;
+    ``spine`` is the subtree's. Each file says if it is not ``private``. Returns SHA-256 of each
+    part, by its path from ``root``."""
     partition, geocodes = folders(spine, level), texts.column(spine.codes[spine.index(level)])
     out = {}
     for number, batch in enumerate(_batches(measurements)):

@@ -63,9 +63,9 @@ class NmfLevelFiles:
 
 @dataclass(frozen=True)
 class NmfFile:
-    """One file of a level: which queries its row groups hold, and the runs of units that it has
-    some of, by the first and last of each. That of a subtree has several where its units lie among
-    others in the tree, as in the branches of an optimised spine."""
+    """One file of a level: the queries of its row groups, and the runs of units that it has, by the
+    first and last of each. A subtree's file has several runs where its units are among others in
+    the tree, as in the branches of an optimized spine."""
 
     path: Path
     groups: tuple[tuple[str, int], ...]

@@ -37,14 +37,14 @@ from das.model.spine import Spine, order_of, sorted_places
 
 
 class NmfReader:
-    """Measurements of one published directory, read a slice of units at a time. ``measured`` says
-    of each level which units are, ``(units,)``, such as
-    :meth:`das.model.measured_spine.MeasuredSpine.measured`; without it all are.
+    """Measurements of one published directory, read a slice of units at a time. ``measured`` gives
+    the measured units of each level, ``(units,)``, such as
+    :meth:`das.model.measured_spine.MeasuredSpine.measured`; without it all are measured.
 
-    Of a ``subtree`` (0: the upper tree), whose own ``spine`` this is then, only the files are
-    looked at that are of it by their names: those of the levels that it is responsible for
-    (:meth:`das.model.subtrees.Subtrees.levels`). Files that say they were seeded are refused where
-    they are said to be ``private``."""
+    For a ``subtree`` (0: the upper tree), ``spine`` is its own. Only files with its number in their
+    names are read: those of the levels that it is responsible for
+    (:meth:`das.model.subtrees.Subtrees.levels`). With ``private``, files marked as seeded are
+    refused."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class NmfReader:
         return self.part(level, start, stop).read(level, query, start, stop)
 
     def part(self, level: str, start: int, stop: int) -> NmfPart:
-        """The files that hold units ``start:stop``, and the codes of these and of what stands
+        """The files that hold units ``start:stop``, and the codes of these units and of those
         between them.
         """
         held = self._level(level)

@@ -134,10 +134,10 @@ def _encoded(tables: Sequence[pa.Table], coding: str, private: Private) -> bytes
 
 
 class OnDemandReader:
-    """A :class:`das.model.sparse_measurement.SparseSource` of one published directory: it answers
-    as the oracle did that was asked, for what was asked. ``spine``: the one that was measured, or
-    of a ``subtree`` its own. The queries of one level are kept in memory. Files that say they were
-    seeded are refused where they are said to be ``private``."""
+    """A :class:`das.model.sparse_measurement.SparseSource` of one published directory. It
+    repeats the answers that were drawn on demand. ``spine``: the measured one, or a
+    ``subtree``'s own. The queries of one level are kept in memory. With ``private``, files
+    marked as seeded are refused."""
 
     def __init__(
         self, root: Path, spine: Spine, subtree: int | None = None, *, private: Private = False
@@ -160,8 +160,8 @@ class OnDemandReader:
         return self.read(level, query).answers(units, cells)
 
     def read(self, level: str, query: str) -> SparseMeasurement:
-        """All that was measured on demand of one query at one level. Raises :class:`ReleaseError`
-        for what is not whole."""
+        """All measurements on demand of one query at one level. Raises :class:`ReleaseError` for a
+        damaged file."""
         groups, read = self._level(level)
         if query not in groups:
             raise not_measured(level, query, groups)

@@ -227,8 +227,8 @@ def _measurements(
 def _noted(
     measurements: Iterator[Measurement], asked: NDArray[np.bool_], totals: MeasuredTotals
 ) -> Iterator[Measurement]:
-    """The same; in ``asked``, the units that something was asked of, and in ``totals`` how many
-    records they have.
+    """Pass measurements on, noting in ``asked`` the units that have an answer, and in ``totals``
+    how many records they have.
     """
     for m in measurements:
         totals.add(m)
@@ -268,8 +268,8 @@ def _rows(
 def _spec(
     name: str, schema: Schema, measured: Sequence[_LevelMeasured], known: bool, private: Private
 ) -> str:
-    """A specification of what follows measurement; ``known`` if a level's totals are. It has no
-    budget, which nobody states."""
+    """A specification of what follows measurement; ``known`` if a level's totals are known. It has
+    no budget, because the files state none."""
     levels = [m.level for m in measured]
     method = (
         "topdown" if measured[0].variances else "full-information"

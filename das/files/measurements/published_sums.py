@@ -1,13 +1,13 @@
-r"""Whether published measurements are of one whole tree: what the units of a level hold against the
-sums of their children.
+r"""Whether published measurements belong to one whole tree: each level is compared with the sums of
+its children.
 
 Each query :math:`q` with :math:`a_q` answers and variance :math:`\sigma_q^2` measures a unit's
 total by the sum of its answers, with variance :math:`a_q \sigma_q^2`. Together, weighted by
 precision, they measure it with variance :math:`1 / \sum_q 1/(a_q \sigma_q^2)`; a total that is
 published exactly has none. The noise of units is independent, so the total of a parent less those
 of its children has the sum of all their variances. Beyond 6 standard deviations (2e-9 of all normal
-variables) it is no noise: children are missing, or the parent is that of another tree. An estimate
-would spread the parent's total over the children that are there.
+variables) the difference is not noise: children are missing, or the parent belongs to another tree.
+An estimate would spread the parent's total over the existing children.
 
 A unit that is not measured has the sum of its children, as bypassed units do; where these are not
 measured either, nothing is compared."""
@@ -50,9 +50,7 @@ INSIDE_2010 = (INSIDE | {"44"}) - {"18", "47"}
 
 
 class MeasuredTotals:
-    """The totals of the units of each level as they are read, and the check of what is there by
-    then.
-    """
+    """The totals of the units of each level as they are read, and a check of those read so far."""
 
     def __init__(self, spine: Spine) -> None:
         self.spine = spine
@@ -61,7 +59,7 @@ class MeasuredTotals:
         self._exact: dict[int, Array] = {}
 
     def exact(self, level: str, totals: NDArray[np.int64]) -> None:
-        """Of a level whose totals are published without noise."""
+        """Note the totals of a level, published without noise."""
         self._exact[self.spine.index(level)] = totals.astype(np.float64)
 
     def add(self, m: Measurement) -> None:
@@ -74,9 +72,7 @@ class MeasuredTotals:
         self._precision[depth][here] += weight
 
     def check(self, deepest: str, folder: Path) -> None:
-        """Hold all levels down to the ``deepest`` against those below. Raises
-        :class:`InputError`.
-        """
+        """Compare all levels down to ``deepest`` with those below. Raises :class:`InputError`."""
         value, variance = self._own(self.spine.index(deepest))
         for depth in range(self.spine.index(deepest) - 1, -1, -1):
             parent, n = self.spine.parent[depth + 1], len(self.spine.codes[depth])

@@ -54,8 +54,8 @@ def spine_of(levels: Sequence[PublishedLevel], folder: Path) -> Spine:
 
 
 def _stand_ins(levels: Sequence[PublishedLevel]) -> None:
-    """Where a unit of a level has a code as long as those of the next, it stands for a unit of the
-    next, too: its only child, bypassed, which need not have rows of its own."""
+    """A unit of a level whose code is as long as those of the next level is also a unit of the
+    next: its only child, bypassed, which need not have rows of its own."""
     for above, here in pairwise(levels[1:]):
         lengths = np.unique(np.strings.str_len(here.codes))
         own = np.strings.str_len(above.codes)

@@ -49,12 +49,12 @@ def read(
 ) -> Boundaries:
     """The boundary of each unit, joined by its GEOID or its code, whichever the file has.
 
-    ``column`` is that of the file that holds them; without it, the one with the most of them.
+    ``column`` is the column of the file with the GEOIDs; without it, the one with the most of them.
     ``per`` is a column of numbers to add up, or :data:`LAND`, whatever its name is.
 
     Raises:
         UserError: geopandas is not installed, or there is no such column.
-        InputError: no file of boundaries, or none of these units in it.
+        InputError: not a file of boundaries, or one without these units.
     """
     frame = _frame(path)
     summed = "" if per is None else _numbers(frame, per, path)
@@ -116,7 +116,7 @@ def _numbers(frame: Any, per: str, path: Path) -> str:
 def _sums(
     keys: NDArray[np.str_], values: NDArray[np.float64], known: NDArray[np.str_]
 ) -> NDArray[np.float64]:
-    """Of each known key, the sum over its rows: NaN where there is no row, or no number in one."""
+    """For each known key, the sum over its rows: NaN if there is no row, or no number in one."""
     sums: dict[str, float] = {}
     for key, value in zip(keys.tolist(), values.tolist(), strict=True):
         sums[key] = sums.get(key, 0.0) + value

@@ -51,7 +51,7 @@ class CodedTexts(Closed):
         return np.asarray(pc.equal(self.values, ""), dtype=bool)[self.index]
 
     def position_in(self, known: pa.StringArray) -> Ints:
-        """Of each row where its value is in ``known``, or -1."""
+        """For each row the place of its value in ``known``, or -1."""
         at = pc.fill_null(pc.index_in(self.values, value_set=known), -1)
         return np.asarray(at, dtype=np.int64)[self.index]
 
@@ -77,15 +77,16 @@ class CodedRows(Closed):
         return self.member.name
 
     def refuse(self, bad: Bools, what: str, which: Callable[[int], str], remedy: str) -> None:
-        """Raises :class:`InputError` if there are bad rows: how many, ``what`` is wrong, the first
-        place, and ``which`` it is. No value of a record is in it: a log is no place for records."""
+        """Raises :class:`InputError` if there are bad rows. The message has their number, ``what``
+        is wrong, the first place, and ``which`` row it is. It quotes no value of a record: a log is
+        no place for records."""
         if bad.any():
             first = int(np.argmax(bad))
             said = f"{int(bad.sum()):,} of {len(self):,} rows {what}; the first: {which(first)}"
             raise InputError(said, where=place(self.member, first), remedy=remedy)
 
     def levels(self) -> dict[str, Ints]:
-        """Of each row, by attribute."""
+        """The levels of each row, by attribute."""
         found = np.unravel_index(self.cell, self.schema.shape)
         return {a.name: level for a, level in zip(self.schema.attributes, found, strict=True)}
 

@@ -153,8 +153,8 @@ def _households(stream: Stream, name: str) -> Iterator[bytes]:
     """The text in pieces of about ``CHUNK`` bytes, each ending where an ``H`` line, or the file,
     does not go on.
 
-    At most one household is carried from piece to piece (99 persons, 27 KB); what is longer is no
-    household, and is handed on as it is, to be refused."""
+    At most one household is carried from piece to piece (99 persons, 27 KB). Anything longer is not
+    a household; it is passed on unchanged, to be refused."""
     kept = b""
     for chunk in iter(lambda: stream.read(CHUNK), b""):
         text = kept + chunk
@@ -224,7 +224,7 @@ class _Lines:
         self, good: NDArray[np.bool_], lines: Ints, what: str, remedy: str | None = None
     ) -> None:
         """Refuse the file at the first of ``lines`` that is not ``good``. The message names the
-        line and ``what`` is wrong with it, and no value: a log is no place for records."""
+        line and ``what`` is wrong with it. It quotes no value: a log is no place for records."""
         if not good.all():
             where = f"{self.name}, line {self.first + int(lines[np.argmin(good)])}"
             raise InputError(

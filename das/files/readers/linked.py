@@ -11,10 +11,11 @@ other attributes of ``dhch`` may be there ``units``       ``block``, ``tenvacgq`
 facilities. It lists every block, one without either with a count of 0 ==============
 =======================================================================================================
 
-Each may have a column ``count``, of how many records a line stands for; who is linked has a line of
-their own. What a household is follows from its members (:mod:`das.model.dhc.members`); only its
-tenure does not, so the table of households cannot be left out. What else that says is held against
-the members. All that must agree is checked (:mod:`das.files.readers.links`), and nothing is fixed.
+Each can have a column ``count``, the number of records that a line stands for; a linked record has
+a line of its own. The attributes of a household follow from its members
+(:mod:`das.model.dhc.members`), except its tenure. So the table of households cannot be left out.
+Its other columns are compared with the members. All required agreement is checked
+(:mod:`das.files.readers.links`), and nothing is repaired.
 """
 
 from __future__ import annotations
@@ -87,9 +88,9 @@ def tables(folder: Path, *, encoding: str = UTF_8, progress: Progress = SILENT) 
     """Read the three tables of a folder, and check them against each other. Costs some passes over
     arrays of one number a line.
 
-    ``encoding``: that of texts. Raises :class:`InputError` with the number and the first place of
-    what is wrong: a file that is missing or damaged, a code that is unknown, a structural zero, or
-    links that contradict each other."""
+    ``encoding``: that of texts. Raises :class:`InputError` with the number of faults and the first
+    place. Faults are a missing or damaged file, an unknown code, a structural zero, and links that
+    contradict each other."""
     found = {name: _member(Path(folder), name) for name in TABLES}
     units = coded_rows(found["units"], TENVACGQ, encoding, progress)
     homes = coded_rows(

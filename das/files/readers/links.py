@@ -254,7 +254,7 @@ def _heads(people: CodedRows, homes: CodedRows, linked: LinkedPersons) -> None:
 
 
 def _as_told(homes: CodedRows, told: Mapping[str, Ints], found: Mapping[str, Ints]) -> None:
-    """What the table says of households is what their members make them."""
+    """Check that the table of households agrees with their members."""
     given = [a for a in homes.schema.attributes if a.name in found]
     differ = np.array([told[a.name] != found[a.name] for a in given]).reshape(
         len(given), len(homes)
@@ -280,7 +280,7 @@ def _household(homes: CodedRows) -> Callable[[int], str]:
 
 
 def _size(number: Ints, which: Bools, homes: CodedRows) -> Ints:
-    """Of each household, how many of its persons are of ``which``, who all have one."""
+    """The number of persons of ``which`` in each household; all of them have one."""
     return np.bincount(number[which], minlength=len(homes))
 
 
@@ -295,8 +295,8 @@ def _sums(shape: tuple[int, int], block: Ints, level: Ints, count: Ints) -> Ints
 
 
 def _refuse(bad: Bools, blocks: Codes, where: str, what: str, remedy: str) -> None:
-    """``bad``: by block and level. Raises :class:`InputError` where any is. The message names the
-    place, and not its counts: a log is no place for records."""
+    """``bad``: by block and level. Raises :class:`InputError` if any is set. The message names the
+    place, but not its counts: a log is no place for records."""
     if bad.any():
         of = bad.any(axis=1)
         raise InputError(

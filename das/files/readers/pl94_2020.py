@@ -8,18 +8,18 @@ State Redistricting Data (P.L. 94-171) Summary File, technical documentation.
 
 What differs from 2010:
 
-* P5 counts the persons in group quarters by type for each block. Which people of the block they are
-  is the rule of :func:`das.files.readers.sf1_group_quarters.assign`; a block has 1 facility of each
-  type that somebody lives in.
-* The files are themselves protected. Their housing counts need not fit the header's HU100, which is
-  not compared, nor need occupied units fit persons. What the records need is checked: no more
-  residents of a nursing home than adults in the block, no person outside group quarters where there
-  is no housing unit. A file that breaks this cannot be turned into records without changing
+* P5 counts the persons in group quarters by type for each block. The rule of
+  :func:`das.files.readers.sf1_group_quarters.assign` decides which people of the block they are. A
+  block has 1 facility of each type that somebody lives in.
+* The files are themselves protected. Their housing counts need not match the header's HU100, which
+  is not compared, and occupied units need not match persons. What the records need is checked. A
+  nursing home has no more residents than the block has adults; without a housing unit nobody lives
+  outside group quarters. A file that breaks this cannot be turned into records without changing
   published counts, and is refused.
 * Blocks must add up to block groups and tracts in every file, and to counties and the state in a
-  whole one. A file is taken as whole when its record numbers run 1, 2, 3, ... without a gap; a
-  selection of records, as distributed for trying things out, has gaps, and its county and state
-  rows count people who are not in it.
+  whole one. A file is taken as whole when its record numbers run 1, 2, 3, ... without a gap. A
+  selection of records, as distributed for trials, has gaps, and its county and state rows count
+  people who are not in it.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ NAMED = {
 class Header:
     """The geographic header of one state.
 
-    ``logrecno`` has an entry for every line of the file; all else for the lines ``line`` (from 0)
-    that are of a level in ``LEVELS``. ``fields`` are the raw codes, ``names`` those of all places
+    ``logrecno`` has an entry for every line of the file. Everything else is for the lines ``line``
+    (from 0) with a level in ``LEVELS``. ``fields`` are the raw codes, ``names`` those of all places
     by field."""
 
     name: str
@@ -98,7 +98,7 @@ class HeaderPlaces:
     codes: Mapping[str, NDArray[np.str_]]
 
     def above(self, level: str) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
-        """The codes at ``level`` that blocks lie in, and the first block of each."""
+        """The codes at ``level`` of the places that contain blocks, and the first block of each."""
         codes = letters(points(self.codes["750"])[:, : LEVELS[level].width])
         first = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
         return codes[first], first

@@ -92,8 +92,8 @@ class BlockCounts(NamedTuple):
 
 
 def tables(path: Path) -> list[Member]:
-    """What may be of persons of all that ``path`` holds, in order: files of text, and a file that
-    is named itself.
+    """The files of ``path`` that can contain persons, in order: files of text, and a file that is
+    named itself.
     """
     return [m for m in members(path) if _is_table(m, path)]
 
@@ -171,7 +171,7 @@ def _is_table(member: Member, path: Path) -> bool:
 
 
 def header(member: Member) -> PpmfHeader:
-    """What the first line says that is no metadata."""
+    """The first line that is not metadata."""
     with member.open() as stream:
         for line, raw in enumerate(iter(lambda: stream.readline(1 << 16), b""), start=1):
             if raw.startswith(b"#"):
@@ -193,7 +193,7 @@ class PpmfHeader(NamedTuple):
 
     @property
     def of_units(self) -> bool:
-        """Whether it is that of the file of housing units."""
+        """Whether it belongs to the file of housing units."""
         return not UNITS.isdisjoint(self.names)
 
     def columns(self) -> dict[str, str]:

@@ -98,7 +98,7 @@ def _in_order(folder: Path, series: Series) -> tuple[tuple[Member, ...], ...]:
 
 
 def _is_of_persons(member: Member) -> bool:
-    """Whether it is of persons, and not of housing units. Raises :class:`InputError` for what is
+    """Whether a file contains persons, not housing units. Raises :class:`InputError` if it is
     neither.
     """
     head = ppmf_persons.header(member)

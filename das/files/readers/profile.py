@@ -22,7 +22,7 @@ ENCODINGS = ("utf-8", "utf-16", "latin-1")
 
 
 def read(path: Path) -> InputProfile:
-    """Raises :class:`InputError` where it is no table, or has no rows."""
+    """Profile a table. Raises :class:`InputError` if the file is not a table, or has no rows."""
     found = members(path)
     if len(found) != 1:
         raise InputError(

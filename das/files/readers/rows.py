@@ -207,7 +207,7 @@ def _of_parquet(member: Member, meaning: Columns) -> Iterator[tuple[int, pa.Reco
 
 
 def _whole(column: pa.Array, name: str, member: Member) -> pa.Array:
-    """Whole numbers. Arrow's own words for what is none quote the value."""
+    """Whole numbers. Arrow's own message for anything else would quote the value."""
     try:
         return pc.cast(column, pa.int64())
     except pa.ArrowInvalid:
@@ -316,7 +316,7 @@ def _levels(
 
 
 def _check(good: pa.Array, what: str, here: _Absent, remedy: str) -> None:
-    """Raises at the first row that is not good. The message has its line, and not its value: a log
+    """Raises at the first row that is not good. The message has its line, but not its value: a log
     is no place for records.
     """
     if not pc.all(good, min_count=0).as_py():

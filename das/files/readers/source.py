@@ -177,9 +177,9 @@ def source_of(path: Path) -> Source:
 
 @dataclass(frozen=True)
 class DelimitedFormat:
-    """How a delimited file is cut: ``columns`` maps every column in order to its type, or to
-    ``None`` where it is not wanted; ``skip`` lines stand before the first record; ``quotes`` says
-    whether fields may be quoted; ``encoding`` is that of the text."""
+    """How a delimited file is split. ``columns`` maps every column in order to its type, or to
+    ``None`` if it is not needed. ``skip`` lines precede the first record; ``quotes`` says whether
+    fields can be quoted; ``encoding`` is that of the text."""
 
     delimiter: str
     columns: Mapping[str, pa.DataType | None]
@@ -296,7 +296,7 @@ def not_in(member: Member, encoding: str, error: UnicodeError) -> InputError:
 
 
 def mis_encoded(member: Member, encoding: str) -> InputError | None:
-    """The first line that is no text of this encoding, which must keep line feeds as they are."""
+    """The first line that is not text of this encoding, which must keep line feeds as they are."""
     with member.open() as stream:
         for number, line in enumerate(stream, start=1):
             try:
@@ -317,7 +317,7 @@ def _fits(value: str, bits: int) -> bool:
 
 
 class Quoted(csv.excel):
-    """Fields may stand in double quotes."""
+    """Fields can be in double quotes."""
 
 
 class Plain(csv.excel):

@@ -189,8 +189,8 @@ def _counted(
     *,
     lowest: bool = False,
 ) -> tuple[pa.Table, tuple[Source, ...]]:
-    """Counts by place and cell, and the files that they are from; without a ``schema`` all are of
-    one cell. ``lowest``: of the levels of places only the last must be there."""
+    """Counts by place and cell, and their files; without a ``schema`` there is one cell.
+    ``lowest``: of the levels of places only the last is required."""
     used = [
         m for p in paths for m in members(Path(p)) if m.base.endswith(SUFFIXES) or m.path == Path(p)
     ]

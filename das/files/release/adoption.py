@@ -21,8 +21,8 @@ _COPIED = ("spine.parquet", "areas.parquet", "ledger.jsonl")
 
 
 def adopt(release: Path, into: Path, also: Sequence[str] = ()) -> None:
-    """Spine, ledger and noisy measurement files of ``release``, for the folder ``into``, which is
-    there; ``also`` what else its measurements rest on."""
+    """Copy spine, ledger and noisy measurement files of ``release`` into the existing folder
+    ``into``; ``also`` lists other files that its measurements depend on."""
     for folder in sorted(p for p in release.glob("nmf*") if p.is_dir()):
         with atomic.folder(into / folder.name) as draft:
             for path in sorted(p for p in folder.rglob("*") if p.is_file()):

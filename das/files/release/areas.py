@@ -33,7 +33,7 @@ SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
 def write(
     path: Path, kinds: Sequence[Areas], spine: Spine, subtrees: Subtrees | None = None
 ) -> None:
-    """Of the units of ``spine``. Without ``subtrees`` it is in one piece."""
+    """Write the areas of the units of ``spine``; without ``subtrees``, in one piece."""
     cut.write(
         path,
         SCHEMA,
@@ -65,13 +65,13 @@ def _tables(
 
 
 def read(path: Path, spine: Spine) -> tuple[Areas, ...]:
-    """The areas that were kept; none where there is no such file."""
+    """The areas of the file; none if it does not exist."""
     return _read(path, spine) if path.exists() else ()
 
 
 def read_subtree(path: Path, subtree: int, spine: Spine) -> tuple[Areas, ...]:
-    """Of a subtree, whose own ``spine`` this is, what lies in areas, and these; of a file that is
-    not cut, all rows are looked at."""
+    """The areas in a subtree, whose own ``spine`` this is. In a file that is not cut, all rows are
+    read."""
     if not path.exists():
         return ()
     said = cut.row_groups(path)

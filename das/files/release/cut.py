@@ -35,7 +35,7 @@ ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class RowGroups:
-    """What a file says of its row groups; ``more`` is what a kind of files says besides."""
+    """The row groups of a file by its footer; ``more`` is what some kinds of files add."""
 
     subtrees: Subtrees
     groups: tuple[int, ...]

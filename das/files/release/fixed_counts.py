@@ -42,9 +42,9 @@ def write(path: Path, counts: Histogram, spine: Spine, *, private: Private = Tru
 def read(
     path: Path, spine: Spine, answers: int, *, private: Private = False, whole: bool = True
 ) -> Histogram:
-    """Those of the lowest units of ``spine``: the ``whole`` tree, or a subtree of it, whose lowest
-    units follow each other. Raises :class:`ReleaseError` for what is no list of counts of these
-    units and answers, or was seeded and is said to be ``private``."""
+    """The counts of the lowest units of ``spine``: the ``whole`` tree, or a subtree, whose lowest
+    units are consecutive. Raises :class:`ReleaseError` for a file that is not a list of counts of
+    these units and answers. It does so, too, for a seeded file that should be ``private``."""
     parquet.refuse_marked(path, private)
     file = parquet.opened(path)
     with parquet.readable(path):

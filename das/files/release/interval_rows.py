@@ -50,9 +50,10 @@ NO_END = -1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountedIntervals(Frozen):
-    """Of some units and all columns of a table, ``(units, columns)`` each: what is published, how
-    far replicates fall from it, the intervals, and the number of what they rest on, of
-    :data:`das.replicates.BASES`."""
+    """Intervals of some units and all columns of a table, ``(units, columns)`` each.
+
+    They have the published values, the errors of replicates, the intervals, and the number of their
+    basis in :data:`das.replicates.BASES`."""
 
     value: NDArray[np.int64]
     spread: ReplicateErrors
@@ -69,7 +70,7 @@ class IntervalWriter:
         self._file: pq.ParquetWriter | None = None
 
     def add(self, codes: Codes, part: CountedIntervals) -> None:
-        """Of the units ``codes``."""
+        """Add the rows of the units ``codes``."""
         made = _rows(self._table, codes, part, self._private)
         self._file = self._file or pq.ParquetWriter(self._path, made.schema, compression="zstd")
         self._file.write_table(made)

@@ -75,9 +75,9 @@ def write(
 
 
 def read(path: Path, published: Spine) -> MeasuredSpine:
-    """That of the file, and the published one where there is none.
+    """The tree of the file, or the published one if there is no file.
 
-    Raises :class:`ReleaseError` where it is no tree of the published spine's lowest units, or its
+    Raises :class:`ReleaseError` if it is not a tree of the published spine's lowest units, or its
     shares do not add up."""
     if not path.exists():
         return MeasuredSpine.of(published)
@@ -86,7 +86,7 @@ def read(path: Path, published: Spine) -> MeasuredSpine:
 
 
 def read_upper_tree(path: Path, upper_tree: Spine, levels: Sequence[str]) -> MeasuredUpperTree:
-    """The upper levels of the tree, of all ``levels``; those of the published ``upper_tree`` where
+    """The upper levels of the tree, out of all ``levels``; those of the published ``upper_tree`` if
     there is no file."""
     if not path.exists():
         return MeasuredUpperTree(
@@ -107,9 +107,9 @@ def read_upper_tree(path: Path, upper_tree: Spine, levels: Sequence[str]) -> Mea
 
 
 def read_subtree(path: Path, subtree: int, published: Spine) -> MeasuredSpine:
-    """A subtree of the tree, from 1, with what is above it, over that subtree of the ``published``
-    spine, whose lowest units ``place`` numbers; the latter itself where there is no file. Only its
-    row groups and those of the upper tree are read."""
+    """A subtree of the tree, from 1, with the units above it. It is over that subtree of the
+    ``published`` spine, whose lowest units ``place`` numbers; without a file it is that subtree
+    itself. Only its row groups and those of the upper tree are read."""
     if not path.exists():
         return MeasuredSpine.of(published)
     said = _said(path)

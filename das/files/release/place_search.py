@@ -47,7 +47,7 @@ def every(spine: Spine, areas: Sequence[Areas]) -> dict[str, PlaceColumns]:
 def matches(
     places: Mapping[str, PlaceColumns], prefixes: Sequence[str], names: Sequence[str]
 ) -> list[NamedPlace]:
-    """Of :func:`every` place those that are wanted (:meth:`PlaceColumns.wanted`)."""
+    """The places of :func:`every` that are wanted (:meth:`PlaceColumns.wanted`)."""
     return [
         _place(level, here, int(row))
         for level, here in places.items()
@@ -126,7 +126,7 @@ def none_found() -> UserError:
 
 
 def only(places: PlaceColumns, chosen: Sequence[NamedPlace]) -> NDArray[np.bool_]:
-    """The rows of the ``chosen`` ones, which are of one level."""
+    """The rows of the ``chosen`` places, which are of one level."""
     out = np.zeros(len(places.codes), dtype=bool)
     out[[p.row for p in chosen]] = True
     return out

@@ -119,7 +119,7 @@ def largest(folder: Path) -> int:
 
 
 def _numbers(folder: Path) -> set[int]:
-    """Of the release and the replicates that a folder has."""
+    """The numbers of the release and of the replicates in a folder."""
     found = (p.name.partition("=")[2] for p in folder.glob(f"{NAME}/*/replicate=*"))
     return {int(n) for n in found if n.isdecimal()}
 

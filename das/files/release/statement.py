@@ -20,8 +20,8 @@ def read(release: Path) -> Document:
 
 
 def read_ours(release: Path) -> OwnStatement:
-    """That of a release whose noise das drew. Raises :class:`ReleaseError` for measurements of
-    another publisher.
+    """The statement of a release whose noise das drew. Raises :class:`ReleaseError` for
+    measurements of another publisher.
     """
     said = read(release)
     if isinstance(said, Statement):
@@ -38,6 +38,7 @@ def write(release: Path, statement: Stated) -> None:
 
 
 def as_written(release: Path, statement: Stated) -> bool:
-    """Whether the file has the very bytes that ``statement``, read from it, is written with: its
-    digest is of what it says, and two texts may say the same, as 0.1 and 0.10 do."""
+    """Whether the file has exactly the bytes that ``statement``, read from it, is written with. The
+    statement's digest covers its content, and two texts can have the same content, as 0.1 and 0.10
+    do."""
     return (release / NAME).read_bytes() == codec.text(statement).encode()

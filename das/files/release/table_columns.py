@@ -26,7 +26,7 @@ from das.tables import Table
 
 @dataclass(frozen=True)
 class LineColumns:
-    """Their names, and how texts stand in them."""
+    """Names of columns, and how texts are written in them."""
 
     columns: tuple[str, ...]
     quotes: Literal["needed", "none"]
@@ -47,7 +47,7 @@ class LineColumns:
         return LineColumns(tuple(found["columns"]), found["quotes"])
 
     def of_units(self, spine: Spine, level: str) -> dict[str, pa.StringArray]:
-        """Of all units of a level."""
+        """The columns for all units of a level."""
         every = {
             GEOCODE: spine.codes[spine.index(level)],
             GEOID: spine.geoids(level),

@@ -70,8 +70,8 @@ def choose(
 
 
 def rows(folder: Path, table: Table, level: str, seen: Callable[[int], None]) -> Iterator[pa.Table]:
-    """GEOCODE and the columns of a table, batch by batch. ``seen`` is told how many bytes of the
-    file have been read.
+    """GEOCODE and the columns of a table, batch by batch. ``seen`` gets the number of bytes read so
+    far.
     """
     path = _path(folder, table.name, level)
     kinds = dict.fromkeys(table.columns, pa.int64()) | dict.fromkeys(
@@ -103,9 +103,8 @@ def rows(folder: Path, table: Table, level: str, seen: Callable[[int], None]) ->
 def with_intervals(
     parts: Iterator[pa.Table], columns: Sequence[str], read: IntervalOf
 ) -> Iterator[pa.Table]:
-    """``parts`` with two columns more after each of ``columns``: the least and the most that its
-    interval holds, null where there is none. An interval of one number is of what is known
-    exactly."""
+    """``parts`` with two more columns after each of ``columns``: the ends of its interval, null
+    where there is none. A count that is known exactly has an interval of one number."""
     start = 0
     for part in parts:
         low, high = read(start, start + part.num_rows)

@@ -49,8 +49,8 @@ class PlaceColumns:
         return PlaceColumns(areas.codes, beside | {UNITS: np.bincount(areas.area)} | measured)
 
     def with_noise(self, columns: Sequence[str], noise: NDArray[np.float64]) -> PlaceColumns:
-        """With the standard errors of ``columns`` after the counts; ``noise`` are their variances,
-        ``(rows, columns)``.
+        """The places with the standard errors of ``columns`` after the counts; ``noise`` are their
+        variances, ``(rows, columns)``.
         """
         return replace(
             self,

@@ -112,8 +112,8 @@ def identifiers(spine: Spine, level: str) -> dict[str, Codes]:
 
 
 def quoting(columns: Iterable[pa.StringArray | pa.ChunkedArray]) -> Literal["needed", "none"]:
-    """How texts stand in a CSV file: as they are, or in quotes where one of them has a comma or a
-    quote in it.
+    """How texts are written in a CSV file: unchanged, or in quotes if one of them has a comma or a
+    quote.
     """
     return (
         "needed"

@@ -1,4 +1,4 @@
-"""The input of a run that goes on: what is there of it is what the run began with."""
+"""The input of a resumed run: what exists of it must be what the run began with."""
 
 from __future__ import annotations
 

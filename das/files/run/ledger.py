@@ -103,7 +103,7 @@ class Entries:
     closed: bool = False
 
     def last(self) -> dict[StageKey, Attempt]:
-        """Of each stage the attempt that its measurements are of."""
+        """For each stage, the attempt that its measurements come from."""
         return {a.stage: a for a in self.attempts}
 
     def lost(self) -> list[Attempt]:

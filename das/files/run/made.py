@@ -1,7 +1,7 @@
 """What a task has made, in its answer: files by their path in the run, with their SHA-256.
 
-So a run that goes on knows whether what is on the task store is still there: a file that was cut
-short, or lost with a disk, is made again."""
+So a resumed run knows whether the files in the task store still exist: a file that was cut short,
+or lost with a disk, is made again."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def create(path: Path) -> Confidential[bytes]:
 
 
 def read(path: Path) -> Confidential[bytes] | None:
-    """The key; none where there is no such file, or no key in it.
+    """The key; none if there is no such file, or no key in it.
 
     Raises:
         PrivacyError: it is there, and cannot be read: whether what follows is a second draw must

@@ -84,8 +84,8 @@ class RunDirectory:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder for this process alone: two that measured at once would both spend its
-        budget. The system lets go when the process ends, whatever ends it."""
+        """Lock the folder for this process alone: two processes that measured at once would both
+        spend its budget. The system releases the lock when the process ends, for any reason."""
         folder = os.open(self.root, os.O_RDONLY)
         try:
             try:
@@ -121,8 +121,8 @@ class RunDirectory:
             raise
 
     def claim(self, *names: object) -> bool:
-        """Whether what is named so is the caller's, who is the first to ask: for what must not be
-        done twice. On disk before it returns."""
+        """Whether the caller is the first to claim these names: for what must not be done twice. On
+        disk before it returns."""
         path = self.confidential / "claimed" / ",".join(quote(str(n), safe="") for n in names)
         atomic.make_folder(path.parent)
         try:
@@ -154,7 +154,7 @@ class RunDirectory:
         return self.confidential / "truth" / f"{universe}.parquet" / f"part-{part:05d}.parquet"
 
     def sums_of(self, subtree: int) -> Path:
-        """True counts of what a subtree holds of the upper tree."""
+        """The file of the true counts of a subtree's part of the upper tree."""
         return self.confidential / "work" / "sums" / f"{subtree:05d}.npz"
 
     def tallies_of(self, subtree: int) -> Path:
@@ -168,8 +168,8 @@ class RunDirectory:
         return self.confidential / "evaluation" / f"{kind_of(universe).file('errors')}.csv"
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of every file that the run has written, by its path; not of what it is still at
-        work on, nor of what tells what is carried."""
+        """SHA-256 of every finished file of the run, by its path; without work in progress and the
+        list of uploads."""
         passing = {self.manifest, self.carried, self.root / "work", self.confidential / "work"}
         files = sorted(
             p for p in self.root.rglob("*") if p.is_file() and not passing & {p, *p.parents}
@@ -291,7 +291,7 @@ def nmf_folder(release: Path, universe: str) -> Path:
 
 
 def entries(folder: Path) -> list[str]:
-    """The names of what lies in a folder."""
+    """The names in a folder."""
     return sorted(p.name for p in folder.iterdir())
 
 
@@ -319,9 +319,9 @@ def read_text(path: Path, what: str, remedy: str = "check the path") -> str:
 
 
 def write_outside(path: Path, data: bytes, *, confidential: bool) -> None:
-    """A result that is no part of a release, whole or not at all; its owner's alone if it is
-    confidential. Raises
-    :class:`UserError` where it would lie in a release, or cannot be written."""
+    """Write a result outside of any release, whole or not at all; only its owner can read a
+    confidential one. Raises :class:`UserError` if it would be in a release, or cannot be
+    written."""
     refuse_inside_release(path.parent)
     try:
         atomic.write_bytes(path, data, 0o600 if confidential else None)
@@ -341,7 +341,7 @@ def release_of(path: Path) -> Path:
 
 
 def release_above(path: Path) -> Path | None:
-    """The release that ``path`` is, has, or lies in; ``None`` where there is none."""
+    """The release that ``path`` is, has, or is in; ``None`` if there is none."""
     path = path.resolve()
     return next(
         (p for p in (path / "release", path, *path.parents[:4]) if (p / "spec.toml").is_file()),

@@ -19,8 +19,8 @@ from das.files.run.task_store import TaskStore
 
 
 def attempt(work: Work, task: Task) -> Answer:
-    """In the process that performs a task: do it, and note on the task store of its run what came
-    of it. When its stage is over, its answer is what it was.
+    """In the process that performs a task: do it, and note the result in the task store of its run.
+    After its stage, its answer is the earlier one.
 
     Raises:
         UserError: its run is over.
@@ -47,11 +47,9 @@ def perform(
     *,
     confidential: bool = False,
 ) -> dict[str, Answer]:
-    """Do what is left of a stage: the answers of all its tasks by partition, in the order of the
-    plan.
+    """Do the rest of a stage. Returns all its answers by partition, in the order of the plan.
 
-    ``tasks`` are those of a stage that begins; one that has begun goes on with the partitions that
-    it has.
+    ``tasks`` are those of a new stage; a resumed stage keeps its partitions.
 
     An answer is gone on with if the files that it says were made are there
     (:mod:`das.files.run.made`); else the task is done again.

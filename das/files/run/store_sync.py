@@ -109,7 +109,7 @@ class SyncRecord:
             os.close(descriptor)
 
     def _lines(self) -> Iterator[dict[str, Any]]:
-        """Of one that a kill cut off nothing is known: what it is about is carried again."""
+        """A line that a kill cut off is ignored: its object is copied again."""
         text = self.path.read_bytes() if self.path.exists() else b""
         for line in text.split(b"\n"):
             try:
@@ -119,8 +119,8 @@ class SyncRecord:
 
 
 class StoreSync:
-    """Carries the files of a run: in the background while it goes on, and the rest when it has
-    ended. Without stores it does nothing."""
+    """Copies the files of a run to stores: in the background while it goes on, and the rest at its
+    end. Without stores it does nothing."""
 
     def __init__(
         self,
@@ -140,10 +140,11 @@ class StoreSync:
     def of(
         directory: RunDirectory, store: str | None = None, confidential_store: str | None = None
     ) -> StoreSync:
-        """One for the stores of these URLs. Raises :class:`UserError` where one is none, or not
-        there, or may not be written to, or has something else in it; where others can read the
-        folder of the confidential store; or where confidential files would lie in what may be
-        published."""
+        """The copier for the stores of these URLs.
+
+        Raises :class:`UserError` if one is not a store, does not exist, is not writable, or has
+        something else in it. It does so, too, if others can read the folder of the confidential
+        store, or if confidential files would be in the public one."""
         release = None if store is None else Store.at(store)
         confidential = (
             None if confidential_store is None else Store.at(confidential_store, confidential=True)
@@ -293,7 +294,7 @@ def _files_of(folder: Path) -> dict[str, Path]:
 
 
 def _refuse_nested(directory: RunDirectory, store: Store) -> None:
-    """A store on this machine is no part of the run, nor the run of it."""
+    """Refuse a store on this machine that is within the run, or contains it."""
     root = directory.root.resolve()
     if store.folder is not None and (
         store.folder.is_relative_to(root) or root.is_relative_to(store.folder)

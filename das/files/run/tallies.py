@@ -1,10 +1,10 @@
 """What tasks counted of the errors of a run, kept in ``confidential/`` until it is added up: an
 ``.npz`` of plain arrays.
 
-All arrays of one type lie one behind the other in one array; ``value`` is a JSON text that says how
-they make up a tree of frozen values, tuples and numbers. The reader is told the class of the value
-and builds nothing that its fields do not name: a file cannot bring a class of its own, nor code.
-The same value is always the same bytes."""
+All arrays of one type are concatenated in one array. ``value`` is a JSON text that says how they
+make up a tree of frozen values, tuples and numbers. The reader gets the class of the value from its
+caller, and builds only what the fields of that class name. So a file cannot bring a class of its
+own, or code. The same value always gives the same bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write(path: Path, value: object) -> None:
 
 
 def read(path: Path, kind: type[T]) -> T:
-    """The value back. Raises :class:`ReleaseError` for a file that is no such value."""
+    """The value again. Raises :class:`ReleaseError` for a file without such a value."""
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}

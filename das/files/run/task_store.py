@@ -67,7 +67,7 @@ class Standing:
 
 
 class TaskStore:
-    """That of the run in ``root``. Nothing is kept in memory."""
+    """The task store of the run in ``root``. Nothing is kept in memory."""
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
@@ -166,8 +166,8 @@ class TaskStore:
         return self._folder(stage).parent == self._folders[0]
 
     def end(self, stage: str) -> None:
-        """The run goes on from it: its tasks change nothing from now on, until they are planned
-        again.
+        """End a stage, because the run moves on: its tasks change nothing from now on, until they
+        are planned again.
         """
         atomic.write_bytes(self._folder(stage) / "over", b"")
 
@@ -342,7 +342,7 @@ def _subtrees(tasks: Iterable[Task]) -> set[int]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """``None`` where there is no file, or no whole one."""
+    """The content of a file, or ``None`` if it is missing or cut off."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

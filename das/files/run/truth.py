@@ -26,7 +26,7 @@ def write(path: Path, truth: Confidential[Histogram]) -> None:
 
 
 def read(path: Path) -> Confidential[Histogram]:
-    """Of a subtree, or of all subtrees in a folder."""
+    """The counts of a subtree, or of all subtrees in a folder."""
     if path.is_dir():
         parts = [read(p).open("parts of one whole") for p in sorted(path.glob("part-*.parquet"))]
         if parts:

@@ -56,7 +56,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two budgets of one name, a reader might see the other."""
+    """Refuse two values of one name: another reader could use the other one."""
     names = [name for name, _ in pairs]
     if twice := [n for n in names if names.count(n) > 1]:
         raise ValueError(f"the key {twice[0]!r} is there twice")

@@ -74,7 +74,7 @@ def _plus_one(level: NDArray[np.int64]) -> NDArray[np.int8]:
 def _addresses(
     cell: NDArray[np.int64], people: Residents, known: NDArray[np.int64], state: NDArray[np.int8]
 ) -> Addresses:
-    """Of the households of these cells; race and origin are those of the householder."""
+    """Addresses of the households of these cells; race and origin are those of the householder."""
     found = np.unravel_index(cell, DHCH.shape)
     of = {a.name: level for a, level in zip(DHCH.attributes, found, strict=True)}
     head = people.relship == 20

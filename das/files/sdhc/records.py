@@ -1,8 +1,8 @@
 """Persons, units and geography of PHSafe, joined: who lives at which address, in which state.
 
-PHSafe reads whatever joins. Its run stops half-way at a combination that no cell is of, so those
-are always refused here. With ``strict`` all else is refused that makes tables disagree: it is what
-the unit record says of its persons, held against them."""
+PHSafe reads whatever joins. Its run stops half-way at a combination without a cell, so these are
+always refused here. ``strict`` also refuses everything that makes tables disagree: unit records
+that do not match their persons."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _check_households(
     geo_rtype: NDArray[np.int8],
     faults: Faults,
 ) -> None:
-    """What the unit record says of its persons is so."""
+    """Check that the unit records match their persons."""
     many, home = len(units), units["RTYPE"] == 2
     units.note(faults, units["RTYPE"] != geo_rtype, "RTYPE is another in geo.csv")
     persons.note(

@@ -86,8 +86,8 @@ class SimulatedState:
 
 @dataclass(frozen=True, eq=False)
 class _Records:
-    """Some records of a level, LOGRECNO from ``number`` on: record i is of the blocks ``first[i]``
-    to ``end[i]``, without it.
+    """Some records of a level, LOGRECNO from ``number`` on. Record i has the blocks from
+    ``first[i]`` up to, but not including, ``end[i]``.
     """
 
     level: SummaryLevel

@@ -124,8 +124,8 @@ def _roles(
 def _ages(
     rng: np.random.Generator, relgq: Ints, adult: Bools, head_age: Ints, head_male: Bools
 ) -> Ints:
-    """Of everybody but householders: so much older than the householder as their role has it,
-    adults from 18 and minors below.
+    """Ages of everybody except householders. The role determines the difference to the
+    householder's age; adults are 18 or older and minors younger.
     """
     least, most = (bound[relgq] for bound in possible_ages())
     least, most = (

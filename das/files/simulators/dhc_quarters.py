@@ -80,7 +80,7 @@ def types_of(rng: np.random.Generator, block: Ints, kind: Ints, facilities: Ints
 
 
 def residents(rng: np.random.Generator, types: Ints, adult: Ints) -> tuple[Ints, Ints, Ints]:
-    """Of each person in a facility of ``types`` the level of ``relgq``, sex and age."""
+    """For each person in a facility of ``types``: the level of ``relgq``, sex and age."""
     relgq = len(LEVEL) + types
     least, most = (bound[relgq] for bound in possible_ages())
     age = between(

@@ -137,7 +137,7 @@ def _races(codes: int) -> Iterator[_Group]:
 
 
 def _origins(codes: int) -> Iterator[_Group]:
-    """Of ethnicity: the last codes are Hispanic. Those of the first detailed group are in no
+    """Groups of ethnicity: the last codes are Hispanic. Those of the first detailed group are in no
     regional one.
     """
     count, groups = _part(_HISPANIC, codes, 8), _part(_ORIGINS, codes, 4)

@@ -113,7 +113,7 @@ def _origins(rng: np.random.Generator, of: Mixture, tract: Ints) -> NDArray[np.i
 
 
 def draw_persons(rng: np.random.Generator, codes: NDArray[np.int16]) -> RecordColumns:
-    """What else is said of persons: ``QAGE``, ``QSEX``, ``HOUSEHOLDER``, ``CENRACE``."""
+    """The other columns of persons: ``QAGE``, ``QSEX``, ``HOUSEHOLDER``, ``CENRACE``."""
     n = len(codes)
     decade = choose(rng, _AGES, n)
     age = np.minimum(
@@ -130,7 +130,7 @@ def draw_persons(rng: np.random.Generator, codes: NDArray[np.int16]) -> RecordCo
 
 
 def draw_homes(rng: np.random.Generator, codes: NDArray[np.int16]) -> RecordColumns:
-    """What is said of households: ``HOUSEHOLD_TYPE``, ``TEN``, ``HHRACE``."""
+    """The columns of households: ``HOUSEHOLD_TYPE``, ``TEN``, ``HHRACE``."""
     n = len(codes)
     return {
         "HHRACE": race_of(codes),

@@ -123,7 +123,7 @@ def levels(
 
 
 def names(level: SummaryLevel, at: SimulatedBlocks) -> NDArray[np.str_]:
-    """What stands in NAME: a word for the kind of unit, and its number."""
+    """The text of NAME: a word for the kind of unit, and its number."""
     first = level.first
     tract = at.tract_code[first]
     suffix = np.where(tract % 100, np.char.add(".", zeros(tract % 100, 2)), "")

@@ -78,8 +78,8 @@ def draw_state(rng: np.random.Generator, totals: StateTotals) -> SimulatedBlocks
 
 
 def _voting_districts(blocks: Ints) -> tuple[Ints, Ints]:
-    """Of each block, given how many each county has: the number of its voting district, and its
-    code in the county.
+    """The voting district of each block, given the number of blocks in each county: its number, and
+    its code in the county.
     """
     number = np.maximum(1, blocks // BLOCKS_PER_VTD)
     county = np.repeat(np.arange(len(blocks)), blocks)

@@ -127,9 +127,9 @@ def state_sizes(seed: int, states: int, persons: int) -> list[tuple[State, int]]
 class SimulatedBlocks:
     """The blocks of a state in order of their code; arrays of shape ``(blocks,)``.
 
-    ``county``, ``cousub``, ``tract``, ``group``, ``place`` (-1: none) and ``vtd`` number the unit
-    that a block lies in; the ``*_code`` arrays hold official-looking numbers. ``seats``: districts
-    of each kind in the state."""
+    ``county``, ``cousub``, ``tract``, ``group``, ``place`` (-1: none) and ``vtd`` are the numbers
+    of the units that contain a block. The ``*_code`` arrays hold official-looking numbers.
+    ``seats``: districts of each kind in the state."""
 
     county: Ints
     cousub: Ints
@@ -292,8 +292,8 @@ def _uses(rng: np.random.Generator, at: SimulatedBlocks) -> tuple[NDArray[np.boo
 
 def vary(rng: np.random.Generator, share: Floats, effects: Sequence[tuple[Ints, float]]) -> Floats:
     """Weights of the six races in each block, ``(blocks, 6)``, times log-normal effects of the
-    units that it lies in: each the unit of every block, and the standard deviation of its
-    logarithm."""
+    units that contain it. An effect is given by the unit of every block, and the standard deviation
+    of its logarithm."""
     for unit, sigma in effects:
         share = share * skewed(rng, (int(unit.max()) + 1, 6), sigma)[unit]
     return share

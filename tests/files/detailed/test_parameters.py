@@ -411,8 +411,8 @@ def test_no_budget_is_spent_on_nobody(tmp_path: Path) -> None:
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
-    """Of all files, and no fault because of another one: a line of which one field is wrong is
-    known by its code.
+    """Faults of all files, and none because of another: a line with one wrong field is known by its
+    code.
     """
     files = changed(texts(), CONFIG, '"max_race_codes": 8', '"max_race_codes": 80')
     files = changed(files, CODES, "2020|", "202|")

@@ -39,7 +39,7 @@ def run(worlds: Worlds) -> Path:
 
 @pytest.fixture(scope="module")
 def small(worlds: Worlds) -> Path:
-    """The same of one state, to be spoilt."""
+    """A copy of the measurements of one state, to be spoiled."""
     return worlds.run("run.seed=1", data="one of three")
 
 
@@ -500,7 +500,7 @@ def no_number(value: float) -> Change:
 
 
 def no_value(level: str, kind: str, table: pa.Table) -> pa.Table:
-    """A bypassed unit as NaN in place of every answer, beside its infinite variance."""
+    """A bypassed unit: NaN instead of every answer, and an infinite variance."""
     table = no_number(np.inf)(level, kind, table)
     if (level, kind) != ("County", "DPQuery"):
         return table

@@ -34,7 +34,7 @@ from das.model.records import Records
 from das.model.redistricting import PL94
 from das.model.schema import Schema
 
-#: Out of order, and two without anybody, of which one has a vacant unit.
+#: Out of order, and two without anybody; one of them has a vacant unit.
 CODES = ["30", "10", "20", "50", "40"]
 SCHEMAS = {"persons": DHCP, "households": DHCH, "units": TENVACGQ}
 Frames = dict[str, pd.DataFrame]

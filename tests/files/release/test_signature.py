@@ -54,7 +54,7 @@ def test_a_reader_knows_who_signed(release: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="this release is signed"):
         signature.refuse_signed(release)
     (release / SIGNATURE).unlink()
-    signature.sign(release, other)  # by whoever altered it
+    signature.sign(release, other)  # by the person who altered it
     with pytest.raises(ReleaseError, match="signed by nobody in"):
         signature.check(release, signers(tmp_path, "office"))
 

@@ -1,5 +1,5 @@
-"""Simulated folders of population groups: code tables as large as those of 2020, records that are
-checked as any, functions of the seed.
+"""Simulated folders of the Detailed DHC: code tables as large as those of 2020, records that pass
+all checks, functions of the seed.
 """
 
 from __future__ import annotations

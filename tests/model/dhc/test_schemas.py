@@ -240,7 +240,7 @@ def test_types_are_the_published_rows(published: dict[str, Any]) -> None:
 # --- groupings
 # ---------------------------------------------------------------------------------------
 
-#: Groups, and the digest of which level is in which.
+#: Groups, and the digest of their levels.
 GROUPINGS: dict[str, dict[str, tuple[int, str]]] = {
     "dhcp": {
         "relgq_4_groups": (4, "79fd354608a9ea4f"),
