@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -9,6 +10,8 @@ def run() -> None:
     """Ctrl-C while the command line itself is loaded ends as it does later
     (:mod:`das.cli.lazy`).
     """
+    # what is loaded and counted stays: to look for cycles is a tenth of a short command
+    gc.set_threshold(50_000, 20, 100)
     try:
         from das.cli import main
     except KeyboardInterrupt:

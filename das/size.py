@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,10 @@ from das.estimate.prior import LARGE
 from das.files.machine import memory as machine
 from das.model.spine import Spine
 from das.model.universe import Planned
-from das.spec import DhcSpec, RunSpec
+from das.spec import RunSpec
+
+if TYPE_CHECKING:
+    from das.spec import DhcSpec
 
 Array = NDArray[np.float64]
 Held = Mapping[str, NDArray[np.int64]]

@@ -21,6 +21,8 @@ from tests.commands import Commands
 from tests.epsilons import Epsilons
 from tests.worlds import Worlds
 
+gc.set_threshold(50_000, 20, 100)  # as `das` itself does (das/__main__.py)
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # Times differ between machines, so no test has a deadline; in CI the same examples are tried every

@@ -108,7 +108,7 @@ class Composition:
                 where="account",
                 remedy=remedy,
             )
-        return Composition(tuple(sorted((1 / sigma_sq, n) for (_, sigma_sq), n in found)))
+        return Composition(_sorted((1 / sigma_sq, n) for (_, sigma_sq), n in found))
 
     @cached_property
     def rho(self) -> Fraction:
@@ -135,7 +135,12 @@ class Composition:
     def __add__(self, other: Composition) -> Composition:
         counts = Counter(dict(self.parts))
         counts.update(dict(other.parts))
-        return Composition(tuple(sorted(counts.items())))
+        return Composition(_sorted(counts.items()))
+
+
+def _sorted(parts: Iterable[tuple[Fraction, int]]) -> tuple[tuple[Fraction, int], ...]:
+    """By precision, the smallest first. Floats keep the order of fractions, and compare faster."""
+    return tuple(sorted(parts, key=lambda part: (float(part[0]), *part)))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ Integers = NDArray[np.int64]
 
 #: About how many bumps, or nodes, are processed together.
 SIZE = 1 << 14
+#: Where intervals have at most this many nodes on average, nodes are examined one by one.
+LONG = 4
 #: Nodes are below this number: floats hold them exactly, and :func:`turns` is accurate.
 MOST = 1 << 52
 
@@ -72,9 +74,14 @@ def _inside(low: Integers, high: Integers, bands: Sequence[Band]) -> Iterator[tu
 
 
 def _listed(low: Integers, high: Integers, bands: Sequence[Band]) -> Integers:
-    """The j of the intervals that are inside all bands."""
+    """The j of the intervals that are inside all bands. Long intervals are cut to bumps first."""
+    while bands and (high - low + 1).sum() > LONG * len(low):
+        low, high = _meet(low, high, bands[0])
+        bands = bands[1:]
     j = np.repeat(low, high - low + 1) + rank_in_group(high - low + 1)
     for band in bands:
+        if not len(j):
+            break
         at = j * band.rate
         j = j[np.abs(at - np.rint(at)) <= band.width]
     return j
@@ -104,7 +111,8 @@ def turns(j: Integers, rate: Fraction) -> NDArray[np.float64]:
 
     The rate is taken to 128 bits. Its upper 64 multiply j modulo 2^64 exactly, in the arithmetic of
     unsigned integers; the lower 64 add at most j 2^-64, which a float holds to one unit."""
-    upper, lower = divmod(int((rate % 1) * 2**128), 2**64)
+    whole = rate.denominator
+    upper, lower = divmod((rate.numerator % whole << 128) // whole, 2**64)
     carry = (j.astype(np.float64) * (lower / 2**64)).astype(np.uint64)
     return (j.astype(np.uint64) * np.uint64(upper) + carry).view(np.int64) / 2.0**64
 
@@ -113,13 +121,24 @@ def _meet(low: Integers, high: Integers, band: Band) -> tuple[Integers, Integers
     """The parts of the intervals inside the bumps of ``band``. Ends of bumps are floats, and can be
     larger than any integer type holds. The ends of the intervals then limit them: those are at most
     :data:`MOST`, and floats hold them exactly."""
-    first = np.ceil(low * band.rate - band.width).astype(np.int64)
-    count = np.maximum(np.floor(high * band.rate + band.width).astype(np.int64) - first + 1, 0)
-    k = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
-    a = np.maximum(np.ceil((k - band.width) / band.rate), np.repeat(low, count))
-    b = np.minimum(np.floor((k + band.width) / band.rate), np.repeat(high, count))
+    first = np.ceil(low * band.rate - band.width)
+    count = np.floor(high * band.rate + band.width) - first + 1
+    if count.max(initial=0.0) <= 1:  # short intervals, as most are: one bump or none
+        one = count > 0
+        k, low, high = first[one], low[one], high[one]
+    else:
+        times = np.maximum(count, 0).astype(np.int64)
+        k = np.repeat(first, times) + rank_in_group(times)
+        low, high = np.repeat(low, times), np.repeat(high, times)
+    a, b = k - band.width, k + band.width
+    a /= band.rate
+    b /= band.rate
+    np.maximum(np.ceil(a, out=a), low, out=a)
+    np.minimum(np.floor(b, out=b), high, out=b)
     there = a <= b
-    return a[there].astype(np.int64), b[there].astype(np.int64)
+    if not there.all():
+        a, b = a[there], b[there]
+    return a.astype(np.int64), b.astype(np.int64)
 
 
 def rank_in_group(count: Integers) -> Integers:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.contour import UNIT
-from das.accounting.draws import Moves, dearest_of
+from das.accounting.draws import Composition, Moves, dearest_of
 from das.accounting.peak_search import Band, nodes, turns, work
 from das.accounting.tilted_gaussian import SMALL, TiltedGaussian
 
@@ -69,18 +69,15 @@ class PathDraws:
 
     @staticmethod
     def of(part: Moves) -> PathDraws:
-        precisions = tuple(
-            sorted({1 / parameter for path in part.paths for (_, parameter), _ in path})
-        )
-        number = {p: i for i, p in enumerate(precisions)}
+        distinct = {parameter for path in part.paths for (_, parameter), _ in path}
+        parameters = sorted(distinct, key=lambda x: (float(x), x), reverse=True)
+        precisions = tuple(1 / parameter for parameter in parameters)
+        number = {parameter: i for i, parameter in enumerate(parameters)}
         draws = np.zeros((len(part.paths), len(precisions)))
         for i, path in enumerate(part.paths):
             for (_, parameter), n in path:
-                draws[i, number[1 / parameter]] += n
-        each = tuple(
-            sum((n / parameter for (_, parameter), n in path), Fraction(0)) / 2
-            for path in part.paths
-        )
+                draws[i, number[parameter]] += n
+        each = tuple(Composition.differing(path).rho for path in part.paths)
         rho, dearest = dearest_of(each, part.moves)
         return PathDraws(
             precisions, draws, each, np.array(part.moves), np.arange(len(part.moves)), rho, dearest

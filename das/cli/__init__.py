@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import click
 
 import das
@@ -71,6 +69,3 @@ def main() -> None:
     """The TopDown disclosure-avoidance system: census records to noisy measurements and synthetic
     microdata.
     """
-    gc.set_threshold(
-        50_000, 20, 100
-    )  # what is loaded and counted stays: to look for cycles is a tenth of a short command

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from das.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 #: Stands above errors wherever they are printed.
 CONFIDENTIAL = (
@@ -24,6 +25,8 @@ def console() -> Console:
     """Standard output: as wide as the terminal, or wide enough for any table where it is a file or
     a pipe.
     """
+    from rich.console import Console  # slow to load
+
     plain = Console()
     return plain if plain.is_terminal else Console(width=WIDE)
 
@@ -49,6 +52,8 @@ def records_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Rows of one kind, as they are. Long texts are folded before short ones are cut, and what a
     row is called never is.
     """
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left")
     for i, (name, value) in enumerate(rows[0].items() if rows else ()):
         text = isinstance(value, str)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from das.cli.shown import class_of
 from das.model.redundant import RedundantMeasurement, RedundantMeasurements
 from das.model.universe import Planned
 from das.release.publications import PublicHalf
@@ -20,6 +19,8 @@ def redundancy_notes(of: PublicHalf, spec: Any, release: Path) -> list[str]:
 
 def as_data(all_: RedundantMeasurements) -> list[dict[str, Any]]:
     """Every measurement, with its class where only units above only children have it."""
+    from das.cli.shown import class_of  # slow to load
+
     return [
         {
             "universe": u.name,

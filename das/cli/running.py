@@ -31,12 +31,10 @@ from das.cli.options import (
     warn,
     whole_run_options,
 )
-from das.cli.shown import COLUMNS, headline_table, worse_lines
 from das.engine.choice import EngineChoice
 from das.engine.display import Live
 from das.evaluate import headline
 from das.files.run.run_directory import read_json
-from das.jobs.simulated_dhc import SimulatedInput
 from das.model.not_private import CELL, COLUMN, WITHOUT, marked
 from das.release import estimating
 from das.release.outcome import Outcome
@@ -96,6 +94,8 @@ def run(
     or with --show-errors."""
     spec = load_any(config, changes)
     if spec.lacks_input(paths):
+        from das.jobs.simulated_dhc import SimulatedInput  # slow to load
+
         out = out or _new_folder(spec)
         made = SimulatedInput.beside(out)
         says = RESTS.format(made=made, key=spec.rests_on) if spec.rests_on else READ
@@ -185,6 +185,8 @@ def show(
 
 def print_errors(outcome: Outcome) -> None:
     """The errors are confidential."""
+    from das.cli.shown import COLUMNS, headline_table, worse_lines  # slow to load
+
     screen = console()
     if outcome.rows or outcome.beside:
         screen.print(CONFIDENTIAL, style="bold", highlight=False)

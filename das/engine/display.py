@@ -6,34 +6,15 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from types import TracebackType
-from typing import Any
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.progress import Progress as Bars
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from das.engine.progress import Pace, Progress, Silent
 
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
 #: Seconds between two lines in a log of a stage that goes on.
 EVERY = 60.0
-
-
-class _PaceColumn(ProgressColumn):
-    """How fast it goes, and when it ends."""
-
-    def render(self, task: Task) -> Text:
-        if task.finished or task.total is None or not task.elapsed:
-            return Text("")
-        return Text(str(Pace(task.completed, task.total, task.elapsed)))
 
 
 class Live:
@@ -42,22 +23,13 @@ class Live:
     """
 
     def __init__(self, quiet: bool) -> None:
-        console = Console(stderr=True)
-        self._display = Bars(
-            SpinnerColumn(),
-            TextColumn("{task.description:32}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            _PaceColumn(),
-            console=console,
-            disable=quiet or not console.is_terminal,
-        )
+        self._bars = None if quiet else _bars()
         self._task: Any = None
-        self._log: Lines | Silent = Silent() if quiet or console.is_terminal else Lines(short=False)
+        self._log: Lines | Silent = Silent() if quiet or self._bars else Lines(short=False)
 
     def __enter__(self) -> Live:
-        self._display.start()
+        if self._bars:
+            self._bars.start()
         return self
 
     def __exit__(
@@ -70,21 +42,32 @@ class Live:
             self._finish()
             if isinstance(self._log, Lines):
                 self._log.finish()
-        self._display.stop()
+        if self._bars:
+            self._bars.stop()
 
     def stage(self, name: str, total: int | None) -> None:
         self._finish()
-        self._task = self._display.add_task(name, total=total)
+        if self._bars:
+            self._task = self._bars.add_task(name, total=total)
         self._log.stage(name, total)
 
     def advance(self, n: int = 1) -> None:
-        self._display.advance(self._task, n)
+        if self._bars:
+            self._bars.advance(self._task, n)
         self._log.advance(n)
 
     def _finish(self) -> None:
-        if self._task is not None:
-            done = self._display.tasks[-1]
-            self._display.update(self._task, total=done.total or 1, completed=done.total or 1)
+        if self._bars and self._task is not None:
+            done = self._bars.tasks[-1]
+            self._bars.update(self._task, total=done.total or 1, completed=done.total or 1)
+
+
+def _bars() -> Bars | None:
+    """Where stderr is a terminal."""
+    from das.engine.bars import bars, terminal
+
+    console = terminal()
+    return bars(console) if console else None
 
 
 class Lines:
@@ -155,4 +138,6 @@ def display(progress: bool | Progress | None) -> AbstractContextManager[Progress
         return nullcontext(progress)
     if not progress:
         return nullcontext(Silent())
-    return Live(quiet=False) if Console(stderr=True).is_terminal else Lines()
+    from das.engine.bars import terminal
+
+    return Live(quiet=False) if terminal() else Lines()

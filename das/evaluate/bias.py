@@ -29,9 +29,9 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from das.model.closed import Closed
+from das.model.student import student
 
 Ints = NDArray[np.int64]
 
@@ -126,4 +126,4 @@ def half_width(error: float, m: int) -> float:
     """Half the interval at 95 % around a mean of ``m`` independent values with this standard
     error.
     """
-    return error * float(stdtrit(m - 1, (1 + CONFIDENCE) / 2))
+    return error * student(m - 1, CONFIDENCE)

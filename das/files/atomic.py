@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -92,8 +92,8 @@ def file(path: Path, mode: int | None = None) -> Iterator[Path]:
 def files(paths: Sequence[Path], mode: int | None = None) -> Iterator[list[Path]]:
     """Drafts to write, one for each path: none gets its name before all are on disk."""
     drafts = [draft_of(p) for p in paths]
-    for folder_ in dict.fromkeys(p.parent for p in paths):
-        make_folder(folder_)
+    folders = list(dict.fromkeys(p.parent for p in paths))
+    _make_folders(folders)
     try:
         for draft, path in zip(drafts, paths, strict=True):
             draft.unlink(missing_ok=True)
@@ -105,7 +105,7 @@ def files(paths: Sequence[Path], mode: int | None = None) -> Iterator[list[Path]
         _in_time.get()()
         for draft, path in zip(drafts, paths, strict=True):
             draft.replace(path)
-        for folder_ in dict.fromkeys(p.parent for p in paths):
+        for folder_ in folders:
             force(folder_)
     finally:
         for draft in drafts:
@@ -193,6 +193,13 @@ def write_bytes(path: Path, data: bytes, mode: int | None = None) -> None:
         draft.write_bytes(data)
 
 
+def write_all(contents: Mapping[Path, bytes]) -> None:
+    """Several files: none gets its name before all are on disk."""
+    with files(list(contents)) as drafts:
+        for draft, data in zip(drafts, contents.values(), strict=True):
+            draft.write_bytes(data)
+
+
 def write_text(path: Path, text: str, mode: int | None = None) -> None:
     write_bytes(path, text.encode(), mode)
 
@@ -214,12 +221,24 @@ def link(path: Path, new: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """``path`` and what is missing above it, each on disk."""
+    _make_folders([path])
+
+
+def _make_folders(paths: Iterable[Path]) -> None:
+    """All are made before what has their names is forced, each once: until it is, nothing relies on
+    them.
+    """
     _in_time.get()()
-    if path.is_dir():
-        return
-    make_folder(path.parent)
-    _make(path, exist_ok=True)
-    force(path.parent)
+    above: dict[Path, None] = {}
+    for path in paths:
+        missing = [path] if not path.is_dir() else []
+        while missing and not (parent := missing[-1].parent).is_dir():
+            missing.append(parent)
+        for folder_ in reversed(missing):
+            _make(folder_, exist_ok=True)
+            above[folder_.parent] = None
+    for folder_ in above:
+        force(folder_)
 
 
 def _make(folder_: Path, *, exist_ok: bool = False) -> None:

@@ -28,8 +28,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from pyarrow import fs
-
 from das.errors import StoreError, UserError
 
 #: The kinds of stores, and whether a file has its name before it is whole there.
@@ -107,7 +105,7 @@ class Store:
                 ),
             )
         try:
-            system, base = fs.FileSystem.from_uri(url)
+            system, base = _file_system(url)
         except (ValueError, OSError, NotImplementedError) as error:
             raise UserError(
                 f"this is no store ({_first_line(error)})", where=url, remedy=f"name one: {_KNOWN}"
@@ -168,6 +166,8 @@ class Store:
 
     def sizes(self) -> dict[str, int]:
         """The bytes of each object, by name."""
+        from pyarrow import fs
+
         found = self._tried(
             "listed",
             "",
@@ -309,6 +309,13 @@ def _create_own(path: Path, base: Path) -> None:
 
 def _is_draft(name: str) -> bool:
     return name.rpartition("/")[2].startswith(".") and name.endswith(_DRAFT)
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    from pyarrow import fs  # slow to load
+
+    system, base = fs.FileSystem.from_uri(url)
+    return system, base
 
 
 def _bare(url: str) -> str:

@@ -26,7 +26,7 @@ from das.model.prior import HousingPrior
 from das.model.release import Release
 from das.model.solution import Certificates
 from das.model.spine import Spine
-from das.release import by_subtree, dictionary, prior_document, subtree_merge, subtree_prior
+from das.release import dictionary, prior_document
 from das.release import page as release_report
 from das.release.opened import OpenedRelease, open_part, open_release, open_upper_tree
 from das.release.post import estimate, publish
@@ -108,6 +108,8 @@ def _of_subtrees(
     stages: Stages,
     progress: Progress,
 ) -> PublishedEstimates:
+    from das.release import by_subtree, subtree_merge, subtree_prior  # most runs have none
+
     tasks = partial(stage_tasks, work, choice.size)
     with stages("collect"):
         said = perform(engine, by_subtree.collect, tasks("collect"), progress)

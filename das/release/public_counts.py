@@ -34,12 +34,6 @@ from das.release.own_replicates import OwnReplicates
 from das.release.publications import Recomputation
 from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
-from das.release.verify.invariants import check_assigned, check_constraints, listed
-from das.release.verify.layout import check_layout
-from das.release.verify.measured import check_files
-from das.release.verify.places import check_places, trees_of
-from das.release.verify.published import check_published
-from das.release.verify.written import check_dictionary
 from das.release.wording import Wording
 from das.size import Size, sizes
 from das.spec import RunSpec, Spec
@@ -100,7 +94,11 @@ class PublicCounts:
             kind=asked.kind,
         )
 
+    # What verifies a release is loaded when one is verified: a run does without.
+
     def planned(self, release: Path) -> tuple[RunSpec, Mapping[str, Sequence[Event]]]:
+        from das.release.verify.places import check_places, trees_of
+
         spec = specification.parse(
             run_directory.read_text(release / "spec.toml", "specification"),
             where=str(release / "spec.toml"),
@@ -126,14 +124,22 @@ class PublicCounts:
         return notes(spec)
 
     def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
+        from das.release.verify.measured import check_files
+
         check_files(release, MECHANISMS[said.mechanism], said.ledger)
         return said.ledger
 
     def check_layout(self, release: Path) -> None:
+        from das.release.verify.layout import check_layout
+
         spec, _ = self.planned(release)
         check_layout(release, [u.name for u in spec.universes], spec.geography.levels)
 
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
+        from das.release.verify.invariants import check_assigned, check_constraints, listed
+        from das.release.verify.places import trees_of
+        from das.release.verify.written import check_dictionary
+
         spec, _ = self.planned(release)
         said, names = wording.said, [u.name for u in spec.universes]
         trees, spine = trees_of(release, names), spine_file.read(release / "spine.parquet")
@@ -146,6 +152,8 @@ class PublicCounts:
         return tuple(listed(spec, trees, spine))
 
     def check_published(self, release: Path, wording: Wording) -> None:
+        from das.release.verify.published import check_published
+
         check_published(open_release(release), wording)
 
     def again(

@@ -68,7 +68,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from das.errors import InputError
 from das.model.frozen import Frozen
@@ -159,6 +158,8 @@ class ReplicateErrors(Frozen):
 
 
 def _student(coverage: float, replicates: int) -> float:
+    from scipy.special import stdtrit  # slow to load
+
     return float(stdtrit(min(DEGREES, replicates), (1 + coverage) / 2))
 
 

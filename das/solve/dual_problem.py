@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import expit
 
 from das.solve.contradictions import refuse_contradictions
 from das.solve.incidence import Incidence, of_index, stacked
@@ -138,6 +137,8 @@ class DualProblem:
         if len(self.box):
             at = centre - y[self.box] / self.stiff
             if smoothing:
+                from scipy.special import expit  # slow to load
+
                 low, high = (at - self.low) / smoothing, (at - self.high) / smoothing
                 wanted[self.box] = self.low + smoothing * (
                     np.logaddexp(0.0, low) - np.logaddexp(0.0, high)

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array, diags_array, vstack
-from scipy.sparse.linalg import splu
 
 Array = NDArray[np.float64]
 
@@ -154,6 +153,8 @@ class _Positive:
             self._factor = cho_factor(matrix.toarray())
             self.log_determinant = 2 * float(np.log(np.diag(self._factor[0])).sum())
         else:
+            from scipy.sparse.linalg import splu  # slow to load, and hardly ever needed
+
             self._lu = splu(matrix.tocsc())
             self.log_determinant = float(np.log(np.abs(self._lu.U.diagonal())).sum())
 

@@ -10,11 +10,8 @@ from typing import Any, TypeVar, get_origin
 from pydantic import BaseModel, ValidationError
 
 from das.errors import SpecError
-from das.spec.detailed import DetailedFolders
-from das.spec.dhc import DhcSpec
 from das.spec.published import PublishedSpec
 from das.spec.run import RunSpec
-from das.spec.sdhc import SdhcSpec
 from das.spec.specification import Specification
 from das.spec.tree import check_numbers, override, renamed, tree_of
 
@@ -23,10 +20,33 @@ from das.spec.tree import check_numbers, override, renamed, tree_of
 Spec = RunSpec | PublishedSpec
 SpecKind = TypeVar("SpecKind", bound=Specification)
 
-#: By ``run.publication``, the specification that has it; without that key, the first.
-SPECIFICATIONS: dict[str, type[Specification]] = {
-    kind.publication(): kind
-    for kind in (RunSpec, DhcSpec, DetailedFolders, SdhcSpec, PublishedSpec)
+
+def _dhc() -> type[Specification]:
+    from das.spec.dhc import DhcSpec
+
+    return DhcSpec
+
+
+def _detailed() -> type[Specification]:
+    from das.spec.detailed import DetailedFolders
+
+    return DetailedFolders
+
+
+def _sdhc() -> type[Specification]:
+    from das.spec.sdhc import SdhcSpec
+
+    return SdhcSpec
+
+
+#: By ``run.publication``, the specification that has it, loaded when it is asked for; without that
+#: key, the first.
+SPECIFICATIONS: dict[str, Callable[[], type[Specification]]] = {
+    "counts": lambda: RunSpec,
+    "dhc": _dhc,
+    "detailed-dhc": _detailed,
+    "sdhc": _sdhc,
+    "published": lambda: PublishedSpec,
 }
 
 
@@ -101,7 +121,7 @@ def of_tree(
     for item in overrides:
         override(tree, item)
     check_numbers(tree, where)
-    kind = SPECIFICATIONS[publication_of(tree, where)]
+    kind = SPECIFICATIONS[publication_of(tree, where)]()
     changed = {item.partition("=")[0].strip() for item in overrides}
     return _checked(kind, kind.amended(tree, changed), where)
 

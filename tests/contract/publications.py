@@ -81,7 +81,7 @@ def patched(owner: Any, name: str, value: object) -> Iterator[None]:
 def toy_registered() -> Iterator[None]:
     """As docs/architecture.md says to add a publication: its name in three registries."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SPECIFICATIONS, "toy", ToySpec)
+        patch.setitem(SPECIFICATIONS, "toy", lambda: ToySpec)
         patch.setitem(making.MAKERS, "toy", ("tests.toy.maker", "ToyMaker"))
         patch.setitem(publications._HALVES, "toy", ("tests.toy.public", "PublicToy"))
         yield

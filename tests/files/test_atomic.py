@@ -267,6 +267,33 @@ def test_what_is_renamed_is_on_disk_and_so_is_its_name(
     ]
 
 
+def test_several_files_are_on_disk_before_one_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what their folders are called, once for each folder that has a new one in it."""
+    steps: list[str] = []
+    force, replace = atomic.force, Path.replace
+
+    def forced(path: Path) -> None:
+        steps.append(f"force {path.relative_to(tmp_path)}")
+        force(path)
+
+    def replaced(path: Path, to: Path) -> Path:
+        steps.append(f"name {to.relative_to(tmp_path)}")
+        return replace(path, to)
+
+    monkeypatch.setattr(atomic, "force", forced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    atomic.write_all({tmp_path / "x" / name: b"1" for name in ("a/1", "b/2", "b/3")})
+    assert steps == [
+        *("force .", "force x"),
+        *(f"force x/{draft}" for draft in ("a/.1.tmp", "b/.2.tmp", "b/.3.tmp")),
+        *("name x/a/1", "name x/b/2", "name x/b/3"),
+        *("force x/a", "force x/b"),
+    ]
+    assert content(tmp_path) == dict.fromkeys(("x/a/1", "x/b/2", "x/b/3"), b"1")
+
+
 def test_what_is_confidential_is_nobody_else_s_from_the_first_byte(tmp_path: Path) -> None:
     with atomic.file(tmp_path / "a", 0o600) as draft:
         assert draft.stat().st_mode & 0o777 == 0o600

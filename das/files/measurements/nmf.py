@@ -69,6 +69,7 @@ def write(
     out = {}
     for number, batch in enumerate(_batches(measurements)):
         measured = np.any([np.isfinite(m.variance) for m in batch], axis=0)
+        parts = {}
         for where, a, b in _runs(partition, batch[0].start, len(batch[0].values)):
             unit = a + np.flatnonzero(measured[a:b])
             if len(unit):
@@ -76,7 +77,9 @@ def write(
                     f"{level}.parquet", "DPQuery", where, f"part-{subtree:05d}-{number:05d}.parquet"
                 )
                 tables = [_rows(m, unit, schema.query(m.query), schema, geocodes) for m in batch]
-                out[path.as_posix()] = _write_part(root / path, tables, private)
+                parts[path] = _part(tables, private)
+        atomic.write_all({root / path: data for path, data in parts.items()})
+        out |= {path.as_posix(): hashlib.sha256(data).hexdigest() for path, data in parts.items()}
     return out
 
 
@@ -92,6 +95,7 @@ def write_constraints(
     """Add the constraint rows of the levels they stand at, of the units of a subtree. ``private``:
     the run is.
     """
+    parts = {}
     for level in dict.fromkeys(c.level for c in constraints):
         partition, geocodes = folders(spine, level), texts.column(spine.codes[spine.index(level)])
         here = [c for c in constraints if c.level == level]
@@ -99,11 +103,9 @@ def write_constraints(
             tables = [
                 _constraint_rows(c, a, b, schema.query(c.query), schema, geocodes) for c in here
             ]
-            _write_part(
-                root / f"{level}.parquet" / "Constraint" / where / f"part-{subtree:05d}.parquet",
-                tables,
-                private,
-            )
+            path = root / f"{level}.parquet" / "Constraint" / where / f"part-{subtree:05d}.parquet"
+            parts[path] = _part(tables, private)
+    atomic.write_all(parts)
 
 
 def _batches(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]:
@@ -187,8 +189,8 @@ def lists(values: NDArray[np.generic]) -> pa.ListArray:
     return pa.ListArray.from_arrays(numbers.column(offsets), numbers.column(values.ravel()))
 
 
-def _write_part(path: Path, tables: Sequence[pa.Table], private: Private) -> str:
-    """Some megabytes, made in memory. Returns their SHA-256."""
+def _part(tables: Sequence[pa.Table], private: Private) -> bytes:
+    """A file, some megabytes, made in memory."""
     wide = any(t.schema.field("value").type.value_type == pa.int64() for t in tables)
     if wide:
         tables = [
@@ -214,9 +216,7 @@ def _write_part(path: Path, tables: Sequence[pa.Table], private: Private) -> str
                 t.replace_schema_metadata(writer.schema.metadata),
                 row_group_size=_rows_of_a_group(t),
             )
-    data = sink.getvalue().to_pybytes()
-    atomic.write_bytes(path, data)
-    return hashlib.sha256(data).hexdigest()
+    return sink.getvalue().to_pybytes()
 
 
 def _rows_of_a_group(table: pa.Table) -> int:
