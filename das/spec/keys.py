@@ -9,6 +9,7 @@ from pydantic import Field
 from das.errors import SpecError
 from das.model.schema import Schema
 from das.model.universe import Planned
+from das.spec.own_parts import OwnUniverse, TablePart
 from das.spec.parts import (
     BudgetPart,
     Constraints,
@@ -18,11 +19,9 @@ from das.spec.parts import (
     Geography,
     Housing,
     Output,
-    OwnUniverse,
     RoundingPart,
-    SchemaPart,
-    TablePart,
 )
+from das.spec.schema_part import SchemaPart
 from das.spec.specification import Specification
 
 

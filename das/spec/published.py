@@ -19,8 +19,9 @@ from das.model.not_private import UNKNOWN, Private
 from das.model.post_processing import PostProcessing
 from das.model.universe import Universe
 from das.spec.checks import check_chain, check_keys
-from das.spec.parts import Estimation, Geography, Output, Part, RoundingPart, Run, SchemaPart
+from das.spec.parts import Estimation, Geography, Output, Part, RoundingPart, Run
 from das.spec.passes import written
+from das.spec.schema_part import SchemaPart
 from das.spec.specification import Specification
 from das.spec.tree import counts_tree
 

@@ -21,7 +21,8 @@ from das.model.schema import Schema
 from das.model.tabulation import Tabulation
 from das.model.universe import Exact, Planned
 from das.spec.keys import CountsKeys
-from das.spec.parts import BudgetPart, Housing, OwnUniverse, RelativeBudget
+from das.spec.own_parts import OwnUniverse
+from das.spec.parts import BudgetPart, Housing, RelativeBudget
 from das.spec.passes import WrittenPasses, passes
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")

@@ -30,7 +30,7 @@ from das.model.spine import Spine
 from das.model.universe import Universe
 from das.spec import RunSpec
 from das.spec.notes import bounds_in_words, counts_in_words, known_structures
-from das.spec.parts import OwnUniverse
+from das.spec.own_parts import OwnUniverse
 from das.stages import Stages
 from das.truth.histogram import lowest_histogram
 from das.truth.prepared import Prepared, joined
