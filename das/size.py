@@ -157,7 +157,7 @@ def _families(
 
 
 def refuse_beyond(found: Sequence[Size], workers: int) -> None:
-    """Raise :class:`UserError` if the machine has too little memory, before anything is measured."""
+    """Raise :class:`UserError` if memory is too small, before anything is measured."""
     limit = machine()
     largest = max(found, key=lambda s: s.memory)
     needed = largest.memory + (max(workers, 1) - 1) * max(largest.memory - _BASE, _BASE)
