@@ -1,29 +1,28 @@
-r"""One fold over a tree: up it, to what each subtree says of its root, and down again, to what
-everything says of each unit.
+r"""One fold over a tree. The upward pass estimates each unit from its subtree; the downward pass
+estimates it from all measurements.
 
-A parent is the sum of its children: :math:`x_u = \sum_c x_c`. What is measured of different units
-is independent. So the tree is a graphical model without cycles, and least squares of all
-measurements at once is two walks over its tiers (Kalman; Rauch, Tung and Striebel). They need three
-steps, and what is handed from one to the next is the *algebra's*:
+A parent is the sum of its children: :math:`x_u = \sum_c x_c`. Measurements of different units are
+independent. So the tree is a graphical model without cycles, and least squares of all measurements
+at once takes two passes over its tiers (Kalman; Rauch, Tung and Striebel). They need three steps.
+The *algebra* decides the form of the messages between them:
 
-*combine.* What siblings know of themselves, added up: what they say together of their parent. Of
-means :math:`\mu_c` and covariances :math:`C_c`, :math:`s_u = \sum_c \mu_c` and
-:math:`S_u = \sum_c C_c`.
+*combine.* Add up the siblings' estimates, which gives one of their parent. With means :math:`\mu_c`
+and covariances :math:`C_c`, :math:`s_u = \sum_c \mu_c` and :math:`S_u = \sum_c C_c`.
 
-*condition.* That, and what was measured of the unit itself (or is known of it), as one. With
-precision :math:`\Lambda` and right-hand side b, :math:`C_u = (S_u^{-1} + \Lambda)^{-1}`,
-:math:`\mu_u = C_u(S_u^{-1}s_u + b)`.
+*condition.* Combine that with the unit's own measurements and known totals. With precision
+:math:`\Lambda` and right-hand side b, :math:`C_u = (S_u^{-1} + \Lambda)^{-1}`, :math:`\mu_u =
+C_u(S_u^{-1}s_u + b)`.
 
-*restrict.* On the way down: children whose sum is :math:`\hat x_u` with variance :math:`V_u`,
+*restrict.* On the way down, given children whose sum is :math:`\hat x_u` with variance :math:`V_u`,
 
 .. math:: \hat x_c = \mu_c + C_c S_u^{-1}(\hat x_u - s_u), \qquad
           V_c = C_c - C_c S_u^{-1}(S_u - V_u) S_u^{-1} C_c .
 
-An algebra says in which coordinates and in which form it holds :math:`(\mu, C)`: as a number, as
-precisions, as covariances that may be singular. The walk is the same. It goes tier by tier: a
-message is arrays of all units of a tier, never an object for each.
+An algebra chooses the coordinates and the form of :math:`(\mu, C)`: a number, precisions, or
+covariances that can be singular. The passes are the same. They go tier by tier: a message consists
+of arrays for all units of a tier, never of an object for each unit.
 
-Who folds, and who does not, is in ``docs/architecture.md``."""
+``docs/architecture.md`` lists the modules that use this fold, and those that do not."""
 
 from __future__ import annotations
 
@@ -48,10 +47,10 @@ Final = TypeVar("Final")
 
 @dataclass(frozen=True, eq=False)
 class Tiers:
-    """The levels of a tree, root first, and, where siblings have a joint total, one more above
-    these whose units are their parts. ``level[i]`` is the name of the level, empty for the parts;
-    ``parents[i]`` ``(units,)`` the parent of each unit; ``total[i]`` the known totals of its units,
-    if they are known."""
+    """The levels of a tree, root first. If siblings have a joint total, one more tier is above
+    them, whose units are their parts. ``level[i]`` is the name of the level, empty for the parts.
+    ``parents[i]`` ``(units,)`` is the parent of each unit. ``total[i]`` has the totals of its
+    units, if these are known."""
 
     level: tuple[str, ...]
     parents: tuple[Ints, ...]
@@ -66,7 +65,7 @@ class Tiers:
         totals: Mapping[str, Ints | None] | None = None,
         joint: tuple[str, JointTotals] | None = None,
     ) -> Tiers:
-        """``totals``: by level, known ones; ``joint``: the level whose units have joint totals."""
+        """``totals``: known totals by level. ``joint``: the level whose units have joint totals."""
         level: list[str] = []
         parents: list[Ints] = []
         total: list[Ints | None] = []
@@ -84,7 +83,8 @@ class Tiers:
 
     @staticmethod
     def of_bounds(spine: Spine, bounds: Mapping[str, LevelBounds]) -> Tiers:
-        """With the totals that bounds hold, by level; of levels without bounds nothing is known."""
+        """The tiers with the totals in the bounds, by level. Levels without bounds have no known
+        totals."""
         joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
         return Tiers.of(spine, {level: b.total for level, b in bounds.items()}, joint)
 
@@ -93,14 +93,14 @@ class Tiers:
 
     @cached_property
     def alone(self) -> tuple[NDArray[np.bool_], ...]:
-        """Of each tier which units are only children, ``(units,)``: they are their parents. The
-        root is none.
+        """Which units of each tier are only children, ``(units,)``, and so equal to their parents.
+        The root is not one.
         """
         return (np.zeros(self.units(0), dtype=bool), *map(only, self.parents[1:]))
 
     def families(self, start: int, stop: int) -> Tiers:
-        """The lowest units ``start:stop``, whole families, below their parts, if there are such,
-        and their parents, which are the first tier here. All are numbered from 0.
+        """The tiers of the lowest units ``start:stop``, which are whole families. Their parents are
+        the first tier; parts, if there are any, are between. All are numbered from 0.
         """
         first = len(self) - (2 if self.level[-2] else 3)
         parents: list[Ints] = [self.parents[-1][start:stop]]
@@ -115,7 +115,7 @@ class Tiers:
 
 
 def only(home: Ints) -> NDArray[np.bool_]:
-    """The units that are alone in theirs of what ``home`` numbers, ``(units,)``."""
+    """Which units are alone in their ``home``, ``(units,)``."""
     alone: NDArray[np.bool_] = np.bincount(home)[home] == 1
     return alone
 
@@ -124,13 +124,13 @@ class Up(Protocol[Subtree, Told]):
     """The steps of the way up."""
 
     def condition(self, tier: int, told: Told) -> Subtree:
-        """What is known of the units of a tier by themselves and from below, where those below say
-        ``told``.
+        """The estimates of the units of a tier, from their own measurements and from ``told``, the
+        combined estimates from below.
         """
         ...
 
     def combine(self, tier: int, known: Subtree) -> Told:
-        """What the units of a tier, which is not the root's, say together of those above."""
+        """The combined estimates of the tier above, from the units of a tier below the root."""
         ...
 
 
@@ -138,15 +138,16 @@ class Down(Protocol[Final]):
     """The step of the way down."""
 
     def restrict(self, tier: int, above: Final) -> Final:
-        """What the units of a tier are in the end, where those above are ``above``."""
+        """The final estimates of a tier's units, given the final estimates ``above``."""
         ...
 
 
 def up(
     algebra: Up[Subtree, Told], told: Told, last: int, first: int = 0
 ) -> Iterator[tuple[int, Subtree, Told | None]]:
-    """From the tier ``last``, of whose units those below say ``told``, up to ``first``: each tier,
-    what is known of its units, and what these say of those above (``None`` of the root's).
+    """Yields each tier from ``last`` up to ``first``: the estimates of its units, and the combined
+    estimates of the tier above (``None`` at the root). ``told`` are the combined estimates of
+    ``last`` from the tier below.
 
     >>> class Counted:  # how many units of the lowest tier there are in each
     ...     parents = np.array([0]), np.array([0, 0]), np.array([0, 0, 1])
@@ -172,7 +173,7 @@ def up(
 
 
 def top(algebra: Up[Subtree, Told], told: Told, last: int) -> Subtree:
-    """What :func:`up` finds of the root; nothing else is kept."""
+    """The root's estimate from :func:`up`; nothing else is kept."""
     for tier, known, _ in up(algebra, told, last):
         if not tier:
             return known

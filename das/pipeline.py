@@ -1,11 +1,11 @@
-"""A run, on one screen: what the runs of all publications share.
+"""A run on one screen: what the runs of all publications have in common.
 
     begin -> measure | -> derive -> evaluate -> manifest
         (truth ends here)
 
-Which stages there are, and what they do, is the publication's (:mod:`das.making`). A run begins
-once, and goes on from its folder: what is in it decides what is left to do. The manifest is its
-last file."""
+The publication defines the stages and what they do (:mod:`das.making`). A run begins once, and
+resumes from its folder: the files there decide what is left to do. The manifest is the last
+file."""
 
 from __future__ import annotations
 
@@ -46,19 +46,18 @@ def run(
     store: str | None = None,
     confidential_store: str | None = None,
 ) -> Outcome:
-    """Everything, from input to report. ``paths`` replace ``data.path``. A run that the machine has
-    not the memory for is refused before anything is measured, but with ``ignore_memory``.
+    """The whole run, from input to report. ``paths`` replace ``data.path``. If the machine has too
+    little memory, the run is refused before anything is measured, unless ``ignore_memory`` is set.
 
     The ``engine`` performs the tasks of a run that is cut into subtrees
-    (:mod:`das.model.subtrees`); what is in one piece is done here, by its ``workers``.
+    (:mod:`das.model.subtrees`). A run in one piece is done here, by its ``workers``.
 
-    With ``resume`` a run in ``out`` that was interrupted goes on: measurements are kept, and
-    what was being measured is the same draw again where its noise has a key or a seed. Otherwise
-    its budget is spent: it is measured again, and both spendings stated, only with
-    ``accept_spent``. A run that is finished stays as it is; where none was begun, ``resume`` is
-    refused.
+    ``resume`` continues an interrupted run in ``out``. Finished measurements are kept. Unfinished
+    ones are the same draw again if their noise has a key or a seed. Otherwise their budget is
+    spent: only with ``accept_spent`` are they measured again, and both spendings are stated. A
+    finished run stays as it is. If no run was begun, ``resume`` is refused.
 
-    With a ``store`` (a URL) the release is carried there, too, and what is confidential to the
+    With a ``store`` (a URL) the release is also copied there, and the confidential files to the
     ``confidential_store``."""
     refuse_within_import()
     progress, directory = progress or Silent(), RunDirectory(out)
@@ -110,7 +109,7 @@ def gone_on(
     sync: StoreSync | None = None,
     accept_spent: bool = False,
 ) -> Outcome:
-    """A run that has begun, to its end."""
+    """Continue a run that has begun to its end."""
     sync = sync or StoreSync(directory)
     with directory.lock(), opened_engine(choice) as performing:
         work = RunContext(directory, choice, performing, stages, progress, accept_spent)
@@ -124,7 +123,7 @@ def gone_on(
 def concluded(
     maker: Maker, work: RunContext, measured: MeasuringRecord, derived: DerivedOutputs
 ) -> Outcome:
-    """The end of a run: it is held against the truth, and its manifest is written."""
+    """The end of a run: compare it with the truth, and write its manifest."""
     found: Mapping[str, Any] = maker.evaluate(work, measured, derived)
     directory, spec, stages = work.directory, maker.spec, work.stages
     said = {
@@ -146,7 +145,7 @@ def concluded(
 
 
 def run_prepared(spec: RunSpec, prepared: Prepared, out: Path, *, workers: int = 1) -> Outcome:
-    """A run of counts whose input was read before, such as one of many on the same."""
+    """A run of counts whose input is already read, such as one of many on the same input."""
     directory = RunDirectory(out)
     beginning.begin(spec, prepared, directory)
     maker = maker_of(spec, RunInput())

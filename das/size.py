@@ -67,9 +67,9 @@ def sizes(
     held: Mapping[str, Held] | None = None,
     own: Sequence[str] | None = None,
 ) -> list[Size]:
-    """For each universe, from the tree that it is measured over; ``held`` is how many cells each
-    unit of each level has somebody in. Without the trees, of the root alone: a lower end. Of a
-    part, which has levels that are not its ``own``, of those that are."""
+    """The size of each universe, from its measured tree. ``held`` is the number of occupied cells
+    of each unit at each level. Without the trees, only the root counts, which gives a lower bound.
+    A part has levels that are not its ``own``; only its own levels count."""
     own = spec.geography.levels[: None if spines else 1] if own is None else own
     return [
         _size(spec, u, (spines or {}).get(u.name), (held or {}).get(u.name), own)
@@ -78,9 +78,9 @@ def sizes(
 
 
 def sizes_of_dhc(spec: DhcSpec, stored: Mapping[str, int]) -> list[Size]:
-    """Of a run of the DHC: by universe, from how many cells of lowest units have somebody in them.
-    Answers are drawn where an estimate looks, so what it takes goes with these, and with no
-    schema. One process holds all universes, and estimates them one after the other."""
+    """The sizes of a DHC run by universe, from the number of occupied cells of lowest units. Noise
+    is drawn only on demand, so memory and time depend on these cells, not on the schema. One
+    process holds all universes, and estimates them one after the other."""
     level, every = spec.geography.levels[-1], sum(stored.values())
     return [
         Size(
@@ -147,9 +147,7 @@ def _families(
 
 
 def refuse_beyond(found: Sequence[Size], workers: int) -> None:
-    """Raise :class:`UserError` where the machine has not the memory, before anything is
-    measured.
-    """
+    """Raise :class:`UserError` if memory is too small, before anything is measured."""
     limit = machine()
     largest = max(found, key=lambda s: s.memory)
     needed = largest.memory + (max(workers, 1) - 1) * max(largest.memory - _BASE, _BASE)

@@ -36,13 +36,13 @@ Box = tuple[NDArray[np.bool_], ...]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns, each a sum of answers to one query, the coarsest that tells apart what the columns
-    do; an answer may be in many columns or in none, and more than once in one that counts a record
-    several times.
+    """A table. Each column is a sum of answers to one query, the coarsest query that separates all
+    columns. An answer can be in many columns or in none. It can be several times in a column that
+    counts a record several times.
 
     Column ``j`` has field name ``columns[j]``, label ``labels[j]`` and the answers
-    ``answer[indptr[j]:indptr[j + 1]]``. ``assigned`` are attributes that it tells levels of apart
-    and that were made up by a rule: it is no count, and its title says so."""
+    ``answer[indptr[j]:indptr[j + 1]]``. ``assigned`` lists attributes whose levels the table
+    separates although a rule assigned them. Such a table is not a count, and its title says so."""
 
     name: str
     title: str
@@ -67,8 +67,8 @@ class Table:
     def of(
         name: str, title: str, schema: Schema, lines: Sequence[tuple[str, Sequence[Box]]]
     ) -> Table:
-        """From a label and boxes for each column, which counts a record once for each box that it
-        is in.
+        """A table from a label and boxes for each column. A column counts a record once for each
+        box that it is in.
         """
         boxes = [box for _, each in lines for box in each]
         query = Query(
@@ -119,8 +119,8 @@ class Table:
 
     @cached_property
     def paths(self) -> tuple[tuple[str, ...], ...]:
-        """The label of each column after those of the columns before it that contain it, from the
-        outermost: ``("Total", "Male", "Under 5 years")``."""
+        """The path of each column: the labels of the earlier columns that contain it, outermost
+        first, then its own: ``("Total", "Male", "Under 5 years")``."""
         inside: list[tuple[NDArray[np.int64], str]] = []
         out = []
         for j, label in enumerate(self.labels):
@@ -133,8 +133,8 @@ class Table:
 
     @cached_property
     def unique_labels(self) -> tuple[str, ...]:
-        """The label of each column; where several have the same one, after as much of its path as
-        tells them apart: ``"Male > Under 5 years"``."""
+        """The label of each column. If several have the same label, it follows as much of the path
+        as distinguishes them: ``"Male > Under 5 years"``."""
         out = list(self.labels)
         length = 1
         while many := [x for x, n in Counter(out).items() if n > 1]:
@@ -164,7 +164,8 @@ class Table:
         ).tocsr()
 
     def values(self, h: Histogram) -> NDArray[np.int64]:
-        """The table: ``(units, columns)``. Costs stored counts x columns of a cell, and the result.
+        """The table's values, ``(units, columns)``. The cost is stored counts x columns of a cell,
+        and the result.
 
         Raises:
             InputError: a histogram of another schema.
@@ -181,7 +182,7 @@ class Table:
 
 
 def _told(attribute: Attribute, masks: Sequence[NDArray[np.bool_]]) -> Grouping:
-    """Levels that each of some masks has all or none of are one group; in the order of their first
+    """Groups of levels that every mask contains together or not at all, in the order of their first
     levels.
     """
     _, first, group = np.unique(np.stack(masks), axis=1, return_index=True, return_inverse=True)
@@ -218,7 +219,7 @@ def _fields(name: str, number: int) -> tuple[str, ...]:
 
 def of(universe: Universe, assigned: Collection[str] = ()) -> tuple[Table, ...]:
     """The tables of a universe: those of its publication, and those that its configuration defines.
-    Those that rest on an attribute that was ``assigned`` say so."""
+    Tables that rest on an ``assigned`` attribute say so."""
     return tuple(
         _said(table(t, universe.schema), universe.schema, assigned) for t in universe.tables
     )
@@ -236,7 +237,7 @@ def published(schema: Schema, kind: RecordKind = PERSONS) -> tuple[Table, ...]:
 
 
 def _said(table: Table, schema: Schema, assigned: Collection[str]) -> Table:
-    """The table, with those of the attributes on which it rests."""
+    """The table, marked with the assigned attributes on which it rests."""
     resting = tuple(a for a in assigned if _rests(table, schema, a))
     if not resting:
         return table
@@ -252,7 +253,7 @@ def _not_counted(assigned: Collection[str]) -> str:
 
 
 def _rests(table: Table, schema: Schema, attribute: str) -> bool:
-    """Whether some column adds up some levels of the attribute and not others."""
+    """Whether some column adds up only some levels of the attribute."""
     axis = schema.axis(attribute)
     for j in range(len(table.columns)):
         shaped = table.times(j).reshape(table.query.shape)
@@ -262,8 +263,8 @@ def _rests(table: Table, schema: Schema, attribute: str) -> bool:
 
 
 def table(asked: Tabulation, schema: Schema) -> Table:
-    """Columns as listed; or the answers to the query, after the total where it is wanted, of the
-    records that meet its condition."""
+    """The columns as listed. Otherwise, for records that meet the condition, the answers to the
+    query, after the total if wanted."""
     if asked.query is not None and not asked.total:
         return _of_query(asked.name, schema.query(asked.query))
     of = schema.box(asked.where)

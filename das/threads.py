@@ -1,5 +1,5 @@
-"""Linear algebra by one thread: sums in one order, whatever the machine and however many workers
-there are.
+"""Linear algebra in one thread, so that sums have one order on every machine and with any number of
+workers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from threadpoolctl import ThreadpoolController
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """What is done inside, or by the function that this decorates. It costs some twenty
-    microseconds.
+    """Limits linear algebra to one thread, in a block or in a decorated function. It costs some
+    twenty microseconds.
     """
     with _found(len(sys.modules)).limit(limits=1):
         yield
@@ -23,6 +23,6 @@ def one_thread() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _found(_modules: int) -> ThreadpoolController:
-    """The libraries that have threads. To look for them takes ten milliseconds, and they are loaded
-    with modules: while there are as many of these as there were, none has come."""
+    """The libraries with threads. The search takes ten milliseconds, so it is kept. Libraries are
+    loaded with modules: as long as the number of modules is the same, there is no new one."""
     return ThreadpoolController()

@@ -300,7 +300,7 @@ def _one_by_one(found: Sequence[OnlyDescendants], level: str, query: str) -> Mea
 
 
 def _only(parent: Ints, bounds: LevelBounds, parents: int) -> Ints:
-    """Each parent's one child that can hold somebody, ``(parents,)``; -1 if several can, or none."""
+    """The one child of each parent that can hold somebody, ``(parents,)``; -1 if many or none."""
     able = np.flatnonzero(bounds.able)
     alone = able[np.bincount(parent[able], minlength=parents)[parent[able]] == 1]
     out = np.full(parents, -1, dtype=np.int64)
