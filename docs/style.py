@@ -115,6 +115,12 @@ def _value(text: ast.Constant | ast.JoinedStr) -> str:
     return "".join(str(p.value) if isinstance(p, ast.Constant) else "value" for p in parts)
 
 
+def _is_data(text: str) -> bool:
+    """Whether a string is a table of numbers: a third of its words has a digit."""
+    words = text.split()
+    return 3 * sum(any(c.isdigit() for c in word) for word in words) > len(words)
+
+
 def of_code(name: str, source: str) -> Iterator[Flaw]:
     """The flaws of a module's docstrings and messages: of every string that has a space."""
     tree = ast.parse(source)
@@ -130,7 +136,8 @@ def of_code(name: str, source: str) -> Iterator[Flaw]:
             passed |= {id(part) for part in node.values}
         elif not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             continue
-        if id(node) not in passed and re.search(r"[a-z] ", text := _value(node)):
+        text = _value(node)
+        if id(node) not in passed and re.search(r"[a-z] ", text) and not _is_data(text):
             yield from _moved(name, node.lineno, text)
 
 

@@ -150,6 +150,7 @@ def test_a_value_in_a_message_is_one_word() -> None:
     words = " ".join(["word"] * (style.LONGEST - 1))
     assert of_code(f'say = f"{words} {{a + b + c}}"') == []
     assert len(of_code(f'say = f"{words} more {{a + b + c}}"')) == 1
+    assert of_code(f'table = "{"AL 01 6 Alabama " * 20}"') == []  # data
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-r"""What of the cells some sums of them need: the algebra of :mod:`das.estimate.contrasts` on a few
-directions.
+r"""The few directions that some sums of cells need, and the algebra of
+:mod:`das.estimate.contrasts` on them.
 
 A sum of cells is a tensor :math:`a` ``(d, n_1, ..., n_m)``. Its component in each contrast is a sum
-of products :math:`\alpha \otimes u`, with :math:`\alpha` over the dense levels and :math:`u` a unit
-vector over the plain axes, the :math:`u` of one contrast orthogonal (the singular vectors of the
-component as a matrix; one of them, where the sum is over a set of dense levels times a set of plain
-ones). Every precision and covariance C acts on a contrast as :math:`C_m \otimes I`. So
+of products :math:`\alpha \otimes u`. Here :math:`\alpha` is over the dense levels, and :math:`u`
+is a unit vector over the plain axes. The :math:`u` of one contrast are orthogonal: they are the
+singular vectors of the component as a matrix. There is one if the sum is over a set of dense levels
+times a set of plain ones. Every precision and covariance C acts on a contrast as :math:`C_m \otimes I`. So
 
 .. math:: \mathrm{Var}(a'x) = \sum \alpha' C_m \alpha, \qquad a'x = \sum \alpha' (I \otimes u') x,
 

@@ -7,9 +7,9 @@ precision :math:`\Lambda` and right-hand side b,
 
 .. math:: C_u = (I + S\Lambda)^{-1} S, \qquad \mu_u = s + C_u (b - \Lambda s),
 
-which asks for no inverse of S: below known totals S is singular, and all is exact still. A known
-total, or the known answers of a query, :math:`E x = g`, with T a basis of the rows of E and any
-:math:`x_0` such that :math:`E x_0 = g`, make of C and mu
+which needs no inverse of S: below known totals S is singular, and all is exact still. Let a total,
+or the answers to a query, be known: :math:`E x = g`. Let T be a basis of the rows of E, and
+:math:`x_0` any vector with :math:`E x_0 = g`. Then C and mu become
 
 .. math:: C - GC, \qquad \mu + G(x_0 - \mu), \qquad G = CT(T'CT)^{+}T'.
 
@@ -96,7 +96,7 @@ class Below:
 
 @dataclass
 class AreaAlgebra:
-    """``known``: by level, the finest query of which the answers are known. ``unseen``
+    """``known``: by level, the finest query whose answers are known. ``unseen``
     ``(columns,)`` becomes True where a column needs what nothing at the lowest level sees."""
 
     source: MeasurementSource
@@ -208,9 +208,9 @@ class AreaAlgebra:
         )
 
     def _inverse(self, precision: Array, allowed: Mask, whole: Mask) -> Array:
-        """Covariances of units from precisions ``(units, used, d, d)``; where a unit's measurements
-        do not see all of its cells, next to nothing is known of the rest, and columns that need
-        this are noted."""
+        """Covariances of units from precisions ``(units, used, d, d)``. Where a unit's measurements
+        do not see all of its cells, almost nothing is known of the rest. Columns that need the rest
+        are noted."""
         eye = np.eye(precision.shape[-1])
         out = self.directions.contrasts.inverse(
             precision + eye * ~whole[:, None, None, None], allowed

@@ -1,10 +1,10 @@
 r"""The variance of one additive count of areas, from the precisions of the units alone: before
 anything is measured.
 
-Let each unit u tell the count with precision :math:`p_u`, and let :math:`v_u` be the variance of
-what is known of it from itself and from below: with full information :math:`1/(p_u + 1/\sum_c v_c)`
-over its children c; for the top-down descent, before non-negativity, :math:`1/p_u`; 0 where the
-count is known. Given the count of a unit, its children deviate from the split :math:`v_c/\sum v` by
+Each unit u measures the count with precision :math:`p_u`. Let :math:`v_u` be the variance of the
+count from the measurements of u and of the units below it. With full information it is
+:math:`1/(p_u + 1/\sum_c v_c)` over its children c. For the top-down descent, before
+non-negativity, it is :math:`1/p_u`. It is 0 where the count is known. Given the count of a unit, its children deviate from the split :math:`v_c/\sum v` by
 noise that is independent of all other families. So what an area has of u is linear in the count of
 u, with a slope :math:`b_u` and a rest of variance :math:`r_u`. For lowest units :math:`b = 1`
 inside, 0 outside, and :math:`r = 0`;

@@ -1,10 +1,11 @@
-"""The figures by which the Bureau says how accurate the file is: which counts, of which universe,
-in which order.
+"""The figures that the Bureau uses to say how accurate the file is: their counts, universes and
+order.
 
 A figure is a tabulation of one schema, so its errors are those of a published table
-(:mod:`das.evaluate.tables`). Names, lines and their order are those of its Detailed Summary Metrics
-of 2023-04-03: of *Full DHC Use Cases* the tables 1 to 5 and 7 to 15, of *Updated BAP* 15, 16 and
-18, of *Updated Use Cases* 1 and 5.a. What it measured itself is in :mod:`das.model.dhc.official`.
+(:mod:`das.evaluate.tables`). Names, lines and their order are those of the Bureau's Detailed
+Summary Metrics of 2023-04-03. They are tables 1 to 5 and 7 to 15 of *Full DHC Use Cases*; 15, 16
+and 18 of *Updated BAP*; and 1 and 5.a of *Updated Use Cases*. What the Bureau measured itself is in
+:mod:`das.model.dhc.official`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The 522 types of household that the file tells apart, made by the rule of which they are the
-outcome.
+"""The 522 types of household that the file distinguishes, made by the rule behind them.
 
 A type is a combination of seven fields. Which combinations there are, and in which order, follows
 from what the members of a household can be: a couple is two persons, a child under 18 of the

@@ -3,7 +3,7 @@ there.
 
 Own children are biological, adopted and stepchildren of the householder under 18; relatives are
 these of any age, spouses, and everybody from siblings to other relatives. A household has three
-generations if, beside the householder's, two of these live there: parents or parents-in-law,
+generations if, besides the householder's, two of these live there: parents or parents-in-law,
 children of any age or children-in-law, grandchildren. Source: the technical documentation of the
 file (2020), subject definitions; that of a generation is the one under which all types that follow
 are among the 522."""

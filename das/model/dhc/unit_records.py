@@ -11,9 +11,9 @@ first cell            cells of                    records
 :data:`OTHERS`        ``tenvacgq``, from its 5th  vacant units, and facilities
 ====================  ==========================  =============================
 
-so that the file is the histogram of them by block, and the histogram follows from the file.
-Households know three classes of tenure, units four: which of its rented households are those of the
-fourth no count says, and whoever joins them has to draw."""
+So the file is the histogram of them by block, and the histogram follows from the file. Households
+know three classes of tenure, and units four. No count says which of a block's rented households are
+in the fourth class; a program that joins the two must draw them."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@ r"""How far the answers of one S-DHC query are apart between neighbours.
 A query has the answers of one table and one group of iterations, for all regions of a level. Each
 row that it counts adds 1 to one answer. The rows of one address are all in one region.
 
-**Relations.** *person*: one record of a person is added to an address, or taken from it, and the
-unit record of the address changes at will (except its MAFID, its type and its place). *household*:
+**Relations.** *person*: one person record is added to an address, or removed from it. The unit
+record of the address then changes at will, except its MAFID, its type and its place. *household*:
 all that one address holds, its persons and its unit record, is replaced by anything.
 
 **Claim.** Let an address add the vector :math:`x \ge 0` to the answers before the change, and
