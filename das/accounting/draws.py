@@ -8,7 +8,8 @@ Under the first of two neighbours it is :math:`X`, under the second :math:`X + 1
 .. math:: \ln \frac{P(X)}{P(X - 1)} = \frac{(X - 1)^2 - X^2}{2\sigma^2} = \frac{p}{2} - p X,
 
 and that of a composition is :math:`L = \rho + \sum_i p_i X_i` in distribution, :math:`\rho =
-\frac12\sum_i p_i`.
+\frac12\sum_i p_i`. An answer that differs by :math:`k` in place of 1 has the loss :math:`k^2 p/2
+- k p X`: the same with :math:`k p` for :math:`p` at X, and :math:`k^2 p` in :math:`\rho`.
 
 A query of a plan contributes as many draws as it has answers that change by one: two when a record
 is replaced by another (bounded neighbours), one when it is added or removed. That the record may
@@ -54,9 +55,16 @@ Draws = Plan | Ledger | Iterable[Event | tuple[Fraction, int]]
 @dataclass(frozen=True)
 class Composition:
     """Independent draws, by precision: ``parts`` are pairs (p, n) of distinct precisions and their
-    numbers, the smallest precision first."""
+    numbers, the smallest precision first. ``shifted`` are those whose answer differs by k > 1:
+    triples (p, k, n)."""
 
     parts: tuple[tuple[Fraction, int], ...]
+    shifted: tuple[tuple[Fraction, int, int], ...] = ()
+
+    @property
+    def every(self) -> tuple[tuple[Fraction, int, int], ...]:
+        """All draws: precision, by how much the answer differs, and how many."""
+        return (*((p, 1, n) for p, n in self.parts), *self.shifted)
 
     @staticmethod
     def of(draws: Draws | Composition) -> Composition:
@@ -112,29 +120,37 @@ class Composition:
     @cached_property
     def rho(self) -> Fraction:
         """The zCDP of the composition: half the sum of the precisions."""
-        return sum((n * p for p, n in self.parts), Fraction(0)) / 2
+        return sum((n * k * k * p for p, k, n in self.every), Fraction(0)) / 2
 
     @cached_property
     def step(self) -> Fraction:
         """The greatest h that divides every precision: losses are rho plus multiples of
         h.
         """
-        whole = lcm(*(p.denominator for p, _ in self.parts))
-        return Fraction(gcd(*(int(p * whole) for p, _ in self.parts)), whole)
+        whole = lcm(*(p.denominator for p, _, _ in self.every))
+        return Fraction(gcd(*(int(k * p * whole) for p, k, _ in self.every)), whole)
 
     @property
     def counts(self) -> DrawCounts:
-        """The draws, by their noise."""
+        """The draws whose answer differs by 1, by their noise."""
         return tuple(((DISCRETE_GAUSSIAN, 1 / p), n) for p, n in self.parts)
 
     def scaled(self, factor: Fraction) -> Composition:
         """With every variance times ``factor``. The lattice of the losses stays one."""
-        return Composition(tuple((p / factor, n) for p, n in self.parts))
+        return Composition(
+            tuple((p / factor, n) for p, n in self.parts),
+            tuple((p / factor, k, n) for p, k, n in self.shifted),
+        )
 
     def __add__(self, other: Composition) -> Composition:
-        counts = Counter(dict(self.parts))
-        counts.update(dict(other.parts))
-        return Composition(tuple(sorted(counts.items())))
+        counts: Counter[tuple[Fraction, int]] = Counter()
+        for p, k, n in (*self.every, *other.every):
+            counts[p, k] += n
+        each = sorted(counts.items())
+        return Composition(
+            tuple((p, n) for (p, k), n in each if k == 1),
+            tuple((p, k, n) for (p, k), n in each if k > 1),
+        )
 
 
 @dataclass(frozen=True)
@@ -152,6 +168,8 @@ class Moves:
     )
     #: whether one answer may differ by more than 1, which rho counts as its square
     wide: bool = False
+    #: answers that differ by k > 1 in every change: triples (p, k, n) of :class:`Composition`
+    shifted: tuple[tuple[Fraction, int, int], ...] = ()
 
     def __hash__(self) -> int:
         return self._hash
@@ -159,7 +177,7 @@ class Moves:
     @cached_property
     def _hash(self) -> int:
         """Of thousands of fractions, and asked for with every delta."""
-        return hash((self.paths, self.moves))
+        return hash((self.paths, self.moves, self.shifted))
 
     def __getstate__(self) -> dict[str, object]:
         """Without the hash: that of a text is another in every process."""
@@ -173,12 +191,13 @@ class Moves:
         return tuple(whole.items())
 
     def composition(self, move: Sequence[int]) -> Composition:
-        return Composition.differing(self.counts(move))
+        return Composition.differing(self.counts(move)) + Composition((), self.shifted)
 
     @cached_property
     def rho(self) -> Fraction:
         """Of the dearest change, whose noise is Gaussian."""
-        return dearest_of([Composition.differing(path).rho for path in self.paths], self.moves)[0]
+        each = [Composition.differing(path).rho for path in self.paths]
+        return dearest_of(each, self.moves)[0] + Composition((), self.shifted).rho
 
     @cached_property
     def cost(self) -> Fraction:
@@ -232,7 +251,8 @@ def changed(draws: Draws | Composition) -> Differing:
     """
     if isinstance(draws, Plan):
         return record(draws.measurements, draws.neighbours, draws.paths)
-    return (Moves((Composition.of(draws).counts,), ((0,),), ((),)),)
+    whole = Composition.of(draws)
+    return (Moves((whole.counts,), ((0,),), ((),), shifted=whole.shifted),)
 
 
 def record(

@@ -266,7 +266,7 @@ def _around(value: Fraction) -> tuple[float, float]:
 def _curve(
     composition: Composition, ds: Sequence[Fraction], certify: bool
 ) -> list[tuple[float, float]]:
-    if not composition.parts:
+    if not composition.every:
         return [(0.0, 0.0) for _ in ds]
     if composition.rho > MOST_RHO:
         return [(0.0, tight(composition.rho, d)) for d in ds]
