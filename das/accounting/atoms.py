@@ -49,9 +49,7 @@ class Atoms:
         reaches = [ceil(sqrt(2 * (45 - least) / float(p))) for p, _, _ in draws]
         combinations = prod(2 * n * r + 1 for (_, _, n), r in zip(draws, reaches, strict=True))
         nodes = (38 - least) / at.c / float(composition.step)
-        work = sum(
-            (n * r) ** 2 for (_, _, n), r in zip(draws, reaches, strict=True) if n > 1
-        )
+        work = sum((n * r) ** 2 for (_, _, n), r in zip(draws, reaches, strict=True) if n > 1)
         if combinations > MOST or work > WORK or nodes < NODES or least < -500:
             return None
         return Atoms(composition, centre, at, reaches)

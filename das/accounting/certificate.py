@@ -55,11 +55,7 @@ def _enclosed(flint: Any, contour: Contour, eps: Fraction) -> LogDelta:
         for per_step, n, sigma_sq, tau, at_c, tilt in draws:
             t = _turn(flint, j * per_step).imag
             z = flint.acb(tilt, sigma_sq * t)
-            phi = (
-                flint.acb(-sigma_sq * t * t / 2, tilt * t).exp()
-                * _theta3(flint, z, tau)
-                / at_c
-            )
+            phi = flint.acb(-sigma_sq * t * t / 2, tilt * t).exp() * _theta3(flint, z, tau) / at_c
             term *= phi**n
         total += int(weight) * term.real
     total /= _arb(flint, period)

@@ -149,7 +149,9 @@ class Contour:
         return 39 + max(0.0, log(sqrt(2 * pi) * self.width * times))
 
     def _bands(self) -> list[Band]:
-        bands = [Band(float(t.rate / self.period), t.reach(self.tau) / (2 * pi)) for t in self.thetas]
+        bands = [
+            Band(float(t.rate / self.period), t.reach(self.tau) / (2 * pi)) for t in self.thetas
+        ]
         return sorted(bands, key=lambda band: band.rate)
 
     def _last(self, period: Fraction) -> int:

@@ -29,18 +29,9 @@ from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import combinations_with_replacement, product
 from math import gcd, lcm, prod
-from typing import TypeGuard
 
 from das.errors import PrivacyError
-from das.model.budget import (
-    Neighbours,
-    PlannedMeasurement,
-    UnitPath,
-    check_covered,
-    seen,
-    through,
-    total,
-)
+from das.model.budget import Neighbours, PlannedMeasurement, UnitPath, check_covered, seen, through
 from das.model.ledger import Event, Ledger
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN
@@ -142,6 +133,10 @@ class Composition:
             tuple((p / factor, k, n) for p, k, n in self.shifted),
         )
 
+    def alike(self, k: int) -> Composition:
+        """With every answer differing by ``k`` times as much."""
+        return Composition((), ()) + Composition((), tuple((p, j * k, n) for p, j, n in self.every))
+
     def __add__(self, other: Composition) -> Composition:
         counts: Counter[tuple[Fraction, int]] = Counter()
         for p, k, n in (*self.every, *other.every):
@@ -166,10 +161,11 @@ class Moves:
     several: bool = (
         False  #: whether places lie on different paths, though their draws may be the same
     )
-    #: whether one answer may differ by more than 1, which rho counts as its square
-    wide: bool = False
-    #: answers that differ by k > 1 in every change: triples (p, k, n) of :class:`Composition`
+    #: answers that differ by k > 1 in every change: triples (p, k, n) of :class:`Composition`.
+    #: Others may differ in their place, by k in sum (:mod:`das.accounting.largest_shift`)
     shifted: tuple[tuple[Fraction, int, int], ...] = ()
+    #: by how much the answers on the paths differ
+    by: int = 1
 
     def __hash__(self) -> int:
         return self._hash
@@ -177,7 +173,7 @@ class Moves:
     @cached_property
     def _hash(self) -> int:
         """Of thousands of fractions, and asked for with every delta."""
-        return hash((self.paths, self.moves, self.shifted))
+        return hash((self.paths, self.moves, self.shifted, self.by))
 
     def __getstate__(self) -> dict[str, object]:
         """Without the hash: that of a text is another in every process."""
@@ -191,26 +187,51 @@ class Moves:
         return tuple(whole.items())
 
     def composition(self, move: Sequence[int]) -> Composition:
-        return Composition.differing(self.counts(move)) + Composition((), self.shifted)
+        on_paths = Composition.differing(self.counts(move))
+        return (on_paths if self.by == 1 else on_paths.alike(self.by)) + self._always
+
+    @property
+    def _always(self) -> Composition:
+        return Composition((), self.shifted)
+
+    @property
+    def shifts(self) -> set[tuple[Fraction, int]]:
+        """The draws whose answer differs by k > 1: sigma^2 and k."""
+        found = {(1 / p, k) for p, k, _ in self.shifted}
+        if self.by > 1:
+            found |= {(sigma_sq, self.by) for path in self.paths for (_, sigma_sq), _ in path}
+        return found
 
     @cached_property
     def rho(self) -> Fraction:
         """Of the dearest change, whose noise is Gaussian."""
         each = [Composition.differing(path).rho for path in self.paths]
-        return dearest_of(each, self.moves)[0] + Composition((), self.shifted).rho
+        return self.by**2 * dearest_of(each, self.moves)[0] + self._always.rho
 
     @cached_property
     def cost(self) -> Fraction:
         """Of the dearest change, in the currency of its noise."""
         each = [sum((m.cost(p, n) for (m, p), n in path), Fraction(0)) for path in self.paths]
-        return dearest_of(each, self.moves)[0]
+        return self.by**2 * dearest_of(each, self.moves)[0] + self._always.rho
+
+    def times(self, k: int) -> Moves:
+        """With ``k`` times as many answers that differ, on every path."""
+        paths = (tuple((noise, k * n) for noise, n in path) for path in self.paths)
+        shifted = tuple((p, j, k * n) for p, j, n in self.shifted)
+        return replace(self, paths=tuple(paths), shifted=shifted)
+
+    def alike(self, k: int) -> Moves:
+        """With every answer differing by ``k`` times as much."""
+        shifted = tuple((p, j * k, n) for p, j, n in self.shifted)
+        return replace(self, shifted=shifted, by=k * self.by)
 
     def scaled(self, factor: Fraction) -> Moves:
         """With every variance times ``factor``."""
         paths = (
             tuple(((m, parameter * factor), n) for (m, parameter), n in path) for path in self.paths
         )
-        return replace(self, paths=tuple(paths))
+        shifted = self._always.scaled(factor).shifted
+        return replace(self, paths=tuple(paths), shifted=shifted)
 
 
 def dearest_of(each: Sequence[Fraction], moves: Sequence[Sequence[int]]) -> tuple[Fraction, int]:
@@ -251,8 +272,12 @@ def changed(draws: Draws | Composition) -> Differing:
     """
     if isinstance(draws, Plan):
         return record(draws.measurements, draws.neighbours, draws.paths)
-    whole = Composition.of(draws)
-    return (Moves((whole.counts,), ((0,),), ((),), shifted=whole.shifted),)
+    return (only(Composition.of(draws)),)
+
+
+def only(composition: Composition) -> Moves:
+    """One change, in which all draws of a composition differ."""
+    return Moves((composition.counts,), ((0,),), ((),), shifted=composition.shifted)
 
 
 def record(
@@ -290,48 +315,6 @@ def _counted(draws: Iterable[PlannedMeasurement]) -> DrawCounts:
     for d in draws:
         counts[d.mechanism, d.parameter] += d.stability
     return tuple(counts.items())
-
-
-def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
-    """Epsilon of draws under pure differential privacy: the exact sum of their costs, on the
-    dearest path. Raises :class:`PrivacyError` for noise that is private with a delta above 0 only,
-    whose costs are no epsilon.
-
-    >>> pure(Plan.of_epsilon("1/2", ["State"], ["total"]))
-    Fraction(1, 2)
-    """
-    every = (
-        draws.measurements
-        if isinstance(draws, Plan)
-        else draws.events
-        if isinstance(draws, Ledger)
-        else tuple(draws)
-    )
-    cost = draws.cost if isinstance(draws, Plan | Ledger) else total(every)
-    if other := [d.mechanism for d in every if not d.mechanism.pure]:
-        raise PrivacyError(
-            f"{other[0]} noise has no epsilon without a delta: it is paid for in"
-            f" {other[0].currency}",
-            where="account",
-            remedy="ask das.epsilon(plan, delta)",
-        )
-    return cost
-
-
-def all_pure(draws: object) -> TypeGuard[Plan | Ledger | tuple[Event, ...]]:
-    """Whether these are draws, and all of them are differentially private with a delta of 0."""
-    every = (
-        draws.measurements
-        if isinstance(draws, Plan)
-        else draws.events
-        if isinstance(draws, Ledger)
-        else draws
-    )
-    return (
-        isinstance(every, tuple)
-        and bool(every)
-        and all(isinstance(d, PlannedMeasurement) and d.mechanism.pure for d in every)
-    )
 
 
 def exact(value: Exactly, name: str) -> Fraction:

@@ -30,9 +30,7 @@ def saddle(composition: Composition, eps: float) -> Saddle:
     small = [(p, k, n) for p, k, n in composition.every if 1 / p < SMALL]
 
     def log_moment(c: float) -> float:
-        return rho * (c * c + c) + sum(
-            TiltedGaussian(p, n, c, k).log_moment for p, k, n in small
-        )
+        return rho * (c * c + c) + sum(TiltedGaussian(p, n, c, k).log_moment for p, k, n in small)
 
     def exponent(log_c: float) -> float:
         c = exp(log_c)

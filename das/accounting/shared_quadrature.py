@@ -69,7 +69,7 @@ class PathDraws:
 
     @staticmethod
     def of(part: Moves) -> PathDraws:
-        paths = [[(1 / parameter, 1, n) for (_, parameter), n in path] for path in part.paths]
+        paths = [[(1 / parameter, part.by, n) for (_, parameter), n in path] for path in part.paths]
         moves = part.moves
         if part.shifted:
             paths.append(list(part.shifted))
@@ -119,7 +119,10 @@ class PathDraws:
             2
             * pi
             * np.array(
-                [turns(j, k * p / period) for p, k in zip(self.precisions, self.shifts, strict=True)]
+                [
+                    turns(j, k * p / period)
+                    for p, k in zip(self.precisions, self.shifts, strict=True)
+                ]
             ).reshape(-1, len(j))
         )
 

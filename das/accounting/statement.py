@@ -38,6 +38,7 @@ from das.accounting.invariant_neighbours import (
     free,
 )
 from das.accounting.meaning import meaning
+from das.accounting.relations import Relation
 from das.accounting.target import Target
 from das.model.budget import (
     ALL,
@@ -73,7 +74,9 @@ class Terms:
     of what holds of any tree. ``relations`` gives sentences on what changes of several records at
     once cost, of all that was drawn. ``neighbouring`` says what differs between neighbours of which
     a record may be in units of several classes of a level at once, so that more can than a path
-    has. ``differ`` says in words what they differ by, where it is not one record."""
+    has. ``differ`` says in words what they differ by, where it is not one record. ``address`` says what
+    differs at the addresses that a relation changes, where neighbours differ in a person and the
+    record of the household."""
 
     mechanism: Mechanism
     neighbours: Neighbours
@@ -94,6 +97,7 @@ class Terms:
     )
     relations: Callable[[Mapping[str, Sequence[PlannedMeasurement]]], Sequence[str]] = lambda _: ()
     differ: str = ""
+    address: Callable[[Sequence[PlannedMeasurement], Relation], Differing] | None = None
 
     def free(
         self, universe: str, draws: Iterable[PlannedMeasurement], exact: ExactQueries
