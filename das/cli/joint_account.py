@@ -60,6 +60,8 @@ def _named(given: Path, reader: SourceReader) -> GivenSources:
         return _read(given, reader)
     except DasError as error:
         error.add_note(f"this is about the source {given}")
+        if not given.exists():
+            error.add_note(f"lists of sources that have a name: {', '.join(packaged.accounts())}")
         raise
 
 

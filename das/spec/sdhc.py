@@ -305,13 +305,13 @@ class SdhcSpec(Specification):
     def _at_addresses(self, draws: Sequence[PlannedMeasurement], relation: Relation) -> Differing:
         return (self._moves(draws, relation),)
 
-    def _reach(self, table: str, group: str, relation: Relation | None) -> Reach:
+    def reach_of(self, table: str, group: str, relation: Relation | None) -> Reach:
         r"""How far the answers of a query are apart; between neighbours if no ``relation`` is named.
 
         An address adds x before and y after, with at most tau rows each, whatever changes there. So
         for a person or a household replaced :math:`\|x - y\|^2 \le 2\tau^2`, and 2 for
         denominators, as with the relation *household*; PHSafe states more. Where nobody is left
-        out, n persons replaced change two answers by n; the excess changes by n. Two addresses may
+        out, n persons replaced change two answers by n, and so does the excess. Two addresses may
         change the same answers, by twice as much; that is less than twice the square that PHSafe
         states: :math:`8\tau^2 \le 2 (2\tau + 2)^2`."""
         part = self.sdhc
@@ -322,9 +322,8 @@ class SdhcSpec(Specification):
         if part.mode == PHSAFE:
             return Reach(found.answers * (2 if relation.moved else 1), found.by)
         if relation.whole or (relation.same_total and not relation.moved):
-            if table == EXCESS:
-                found = Reach(1, relation.persons)
-            elif table == untruncated(part.mode, part.relation) and group == "*":
+            everybody = table == untruncated(part.mode, part.relation) and group == "*"
+            if everybody or table == EXCESS:
                 found = Reach(2, relation.persons)
             else:
                 found = reach(table, group, self.tau, TIGHT, HOUSEHOLD) or found
@@ -339,7 +338,7 @@ class SdhcSpec(Specification):
         shifted: Counter[tuple[Fraction, int]] = Counter()
         for d in draws:
             table, group = d.query.split(" ")
-            to = self._reach(table, group, relation)
+            to = self.reach_of(table, group, relation)
             if to.by == 1 or self.mechanism.pure:
                 counts[d.mechanism, d.parameter] += to.stability(self.mechanism)
             else:
