@@ -35,8 +35,8 @@ ASSUMPTIONS = (
     " householder.",
     "The person, or household, is counted in every source.",
     "The noise of each source is independent of that of the others.",
-    "Each line is the most that one such change can cost there, for any person, household and"
-    " place.",
+    "Each line is the most that one such change can cost there by what the source states, for any"
+    " person, household and place.",
     "What a source publishes exactly comes on top, except between populations that agree on it.",
 )
 

@@ -65,8 +65,9 @@ _ALWAYS = (
         " differs by that many."
     ),
     (
-        "Each exact epsilon is that of the largest change of one answer. A change of several answers,"
-        " by no more in sum, costs less."
+        "Each exact epsilon ('pld') is that of the largest change of one answer. Changes of several"
+        " answers, by no more in sum, cost less if the noise is wide enough. Where that is not shown,"
+        " 'pld' ends at the bound from rho."
     ),
     (
         "The bits of the noise come from a cryptographic generator: the guarantee is computational,"

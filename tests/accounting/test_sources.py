@@ -138,6 +138,7 @@ def test_the_draws_of_2020_are_those_of_the_configurations() -> None:
         assert to is not None
         s[d.parameter, to.by] += to.answers
     assert stated["Supplemental DHC"] == s
+    assert any(f"rho = {float(sdhc.tight_cost):.6f}." in line for line in LIST.says)
 
 
 def test_the_epsilon_of_2020_is_that_of_all_draws_in_one_composition() -> None:
