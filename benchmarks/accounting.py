@@ -18,8 +18,12 @@ from das.accounting import Composition, calibrate, curve, delta, epsilon, worst
 from das.accounting.draws import Differing, changed
 from das.accounting.guarantee import combine
 from das.accounting.profile import worst_epsilon
+from das.accounting.relations import relations as named_relations
+from das.accounting.sources import joint_account
 from das.accounting.worst import WorstLoss
+from das.files import packaged
 from das.model.plan import Plan
+from das.release.accounts import SourceReader
 from das.spec import parse
 from tests.accounting.oracle_convolution import Convolution
 from tests.oracles import as_mpf
@@ -61,6 +65,7 @@ def main() -> None:
     clock = timed(lambda: calibrate(plan, "17.14", "1e-10"), args.repeats)
     figures("calibration of the redistricting plan to (17.14, 1e-10)", clock.cpu, "s", at_most=10)
     all_conceivable(figures, plan, args.repeats)
+    census_2020(figures, args.repeats)
     beside_google(figures, args.repeats)
     against_convolution(figures, args.compositions)
 
@@ -89,6 +94,26 @@ def all_conceivable(figures: Figures, plan: Plan, repeats: int) -> None:
             epsilon=at.high,
             width=at.high - at.low,
         )
+
+
+def census_2020(figures: Figures, repeats: int) -> None:
+    """All seven publications of the 2020 Census together, for every relation."""
+    path = packaged.accounts()["census-2020"]
+    relations = named_relations()
+    sources = SourceReader(relations).json(path).sources
+    clock = timed(lambda: joint_account(sources, relations, Fraction("1e-10")), repeats)
+    found = joint_account(sources, relations, Fraction("1e-10"))
+    case = found.relations[0].cases[0]
+    figures(
+        "one account of the seven publications of 2020, all relations",
+        clock.cpu,
+        "s",
+        at_most=10,
+        relation=found.relations[0].name,
+        rho=str(case.rho),
+        epsilon=[f"{end:.9f}" for end in case.epsilon.pld],
+        from_rho_alone=case.epsilon.tight,
+    )
 
 
 def _searched(found: Differing, d: Fraction) -> WorstLoss:

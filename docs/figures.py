@@ -48,6 +48,7 @@ __all__ = [
     "discrete_laplace",
     "epsilon",
     "groups",
+    "joint",
     "least",
     "least_squares",
     "log",
@@ -88,6 +89,15 @@ def change(out: Out, says: str, of: str = "persons", *, by: str = "pld") -> list
     """Rho and epsilon of a single change, by how the account names it."""
     (row,) = [row for row in out["changes"][of] if row["says"] == says]
     return [float(Fraction(row["rho"])), row["pld"][1] if by == "pld" else row[by]]
+
+
+def joint(out: Out, name: str, *, alike: bool = False) -> list[float]:
+    """Of a joint account, for a named relation: rho, epsilon by its upper end, and by the tight and
+    the simple conversion."""
+    (relation,) = [row for row in out["relations"] if row["name"] == name]
+    (case,) = [c for c in relation["cases"] if c["alike"] is alike and not c["same_invariants"]]
+    e = case["epsilon"]
+    return [float(Fraction(case["rho"])), e["pld"][1], e["tight"], e["simple"]]
 
 
 @cache

@@ -1,5 +1,6 @@
 """Pages made from the code: every key of the configuration, every command, the Python functions;
-and the schema of the privacy statement.
+and the schemas of the privacy statement and of
+lists of sources.
 
 ``python -m docs.reference`` (``make reference``) writes them where they stand, below a line of each
 page; a test holds them to the code. The keys are the fields of the models in ``das/spec``; what a
@@ -20,6 +21,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import click
 from pydantic import BaseModel
 
+from das.accounting import source_list
 from das.accounting.codec import json_schema
 from das.cli import main
 from das.making import MAKERS
@@ -47,9 +49,11 @@ def pages() -> dict[Path, str]:
         assert line, f"{path} has lost its line"
         made = re.sub(r"\n{3,}", "\n\n", make().strip())
         out[path] = f"{head}{LINE}\n{made}\n"
-    out[Path(__file__).with_name("privacy-statement.schema.json")] = (
-        json.dumps(json_schema(), indent=2) + "\n"
-    )
+    for name, schema in (
+        ("privacy-statement.schema.json", json_schema()),
+        ("sources.schema.json", source_list.json_schema()),
+    ):
+        out[Path(__file__).with_name(name)] = json.dumps(schema, indent=2) + "\n"
     return out
 
 

@@ -3,9 +3,10 @@ and the privacy statement.
 """
 
 from das.accounting.calibration import calibrate
-from das.accounting.draws import Composition, pure
+from das.accounting.draws import Composition
 from das.accounting.paths import worst_pair
 from das.accounting.profile import curve, delta, epsilon
+from das.accounting.pure_loss import pure
 from das.accounting.tradeoff import tradeoff
 from das.accounting.zcdp import bun_steinke, implied, tight
 

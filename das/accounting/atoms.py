@@ -45,14 +45,11 @@ class Atoms:
         """
         at = saddle(composition, float(centre))
         least = at.log_size - at.c * at.width  # about ln delta, at every epsilon covered
-        reaches = [ceil(sqrt(2 * (45 - least) / float(p))) for p, _ in composition.parts]
-        combinations = prod(
-            2 * n * r + 1 for (_, n), r in zip(composition.parts, reaches, strict=True)
-        )
+        draws = composition.every
+        reaches = [ceil(sqrt(2 * (45 - least) / float(p))) for p, _, _ in draws]
+        combinations = prod(2 * n * r + 1 for (_, _, n), r in zip(draws, reaches, strict=True))
         nodes = (38 - least) / at.c / float(composition.step)
-        work = sum(
-            (n * r) ** 2 for (_, n), r in zip(composition.parts, reaches, strict=True) if n > 1
-        )
+        work = sum((n * r) ** 2 for (_, _, n), r in zip(draws, reaches, strict=True) if n > 1)
         if combinations > MOST or work > WORK or nodes < NODES or least < -500:
             return None
         return Atoms(composition, centre, at, reaches)
@@ -63,14 +60,15 @@ class Atoms:
         self.composition, self.centre, self.c, self.width = composition, centre, at.c, at.width
         self.losses, self.masses = np.zeros(1), np.ones(1)
         self.outside, self._off = 1e-290, 64.0  # floats below 1e-308 are lost
-        for (p, n), r in zip(composition.parts, reaches, strict=True):
+        for (p, k, n), r in zip(composition.every, reaches, strict=True):
             x = np.arange(-r, r + 1)
             one = np.exp(-float(p) * x * x / 2)
             one /= one.sum()
             whole: Array = one
             for _ in range(n - 1):
                 whole = np.convolve(whole, one)
-            self.losses = np.add.outer(self.losses, float(p) * np.arange(-n * r, n * r + 1)).ravel()
+            step = float(k * p)
+            self.losses = np.add.outer(self.losses, step * np.arange(-n * r, n * r + 1)).ravel()
             self.masses = np.multiply.outer(self.masses, whole).ravel()
             self.outside += 1.01 * 2 * n * exp(-float(p) * (r + 1) ** 2 / 2)
             self._off += n * (2 * float(p) * r * r + 8 + 2 * r)  # of exponents, of sums
@@ -84,7 +82,7 @@ class Atoms:
         small."""
         start = float(self.composition.rho - eps)
         off_loss = (
-            UNIT * (len(self.composition.parts) + 3) * (np.abs(self.losses).max() + abs(start))
+            UNIT * (len(self.composition.every) + 3) * (np.abs(self.losses).max() + abs(start))
         )
         over = start + self.losses
         near = over > -off_loss

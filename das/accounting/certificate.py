@@ -40,23 +40,20 @@ def _enclosed(flint: Any, contour: Contour, eps: Fraction) -> LogDelta:
     for theta in contour.thetas:
         sigma_sq = _arb(flint, 1 / theta.p)
         tau = flint.acb(0, 2 * flint.arb.pi() * sigma_sq)
-        at_c, at_0 = (_theta3(flint, flint.acb(_arb(flint, x)), tau) for x in (c, Fraction(0)))
+        tilt = theta.k * c
+        at_c, at_0 = (_theta3(flint, flint.acb(_arb(flint, x)), tau) for x in (tilt, Fraction(0)))
         scale *= (at_c.real / at_0.real) ** theta.n
-        draws.append((theta.p / period, theta.n, sigma_sq, tau, at_c))
+        draws.append((theta.rate / period, theta.n, sigma_sq, tau, at_c, _arb(flint, tilt)))
     total = flint.arb(0)
     rate = (contour.composition.rho - eps - gap) / period
     for j, weight in zip(
         contour.kept.j.tolist(), contour.weights(contour.kept.j).tolist(), strict=True
     ):
         term = _kernel(flint, contour, gap, j) * _turn(flint, j * rate).exp()
-        for per_step, n, sigma_sq, tau, at_c in draws:
+        for per_step, n, sigma_sq, tau, at_c, tilt in draws:
             t = _turn(flint, j * per_step).imag
-            z = flint.acb(_arb(flint, c), sigma_sq * t)
-            phi = (
-                flint.acb(-sigma_sq * t * t / 2, _arb(flint, c) * t).exp()
-                * _theta3(flint, z, tau)
-                / at_c
-            )
+            z = flint.acb(tilt, sigma_sq * t)
+            phi = flint.acb(-sigma_sq * t * t / 2, tilt * t).exp() * _theta3(flint, z, tau) / at_c
             term *= phi**n
         total += int(weight) * term.real
     total /= _arb(flint, period)

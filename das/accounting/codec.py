@@ -122,11 +122,11 @@ def of(value: Mapping[str, Any], where: object = None) -> Document:
         return kind.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
         raise ReleaseError(
-            f"this is no privacy statement ({_fault(error)})", where=where, remedy=ALTERED
+            f"this is no privacy statement ({fault(error)})", where=where, remedy=ALTERED
         ) from None
 
 
-def _fault(error: ValidationError) -> str:
+def fault(error: ValidationError) -> str:
     """The first fault, with its place."""
     first = error.errors(include_url=False, include_context=False)[0]
     at = ".".join(str(x) for x in first["loc"])
@@ -154,16 +154,23 @@ class _Published(GenerateJsonSchema):
 def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of ``privacy.json``. It checks names and types;
     :mod:`das.release.verify` checks the sums."""
-    every: TypeAdapter[Any] = TypeAdapter(Document)
-    made = every.json_schema(schema_generator=_Published)
+    made = published_schema(Document, FORMAT, "Privacy statement of a release of das")
     for part in made["$defs"].values():
         if "format" in part["properties"]:
             part["properties"] = {
                 k: part["properties"][k] for k in sorted(part["properties"], key=ORDER.index)
             }
+    return made
+
+
+def published_schema(kind: Any, name: str, title: str) -> dict[str, Any]:
+    """JSON Schema of a document, whose format has a ``name``."""
+    every: TypeAdapter[Any] = TypeAdapter(kind)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:{FORMAT.replace('/', ':')}",
-        "title": "Privacy statement of a release of das",
+        "$id": f"urn:{name.replace('/', ':')}",
+        "title": title,
     }
-    return head | made
+    return head | {
+        k: v for k, v in every.json_schema(schema_generator=_Published).items() if k != "title"
+    }

@@ -106,7 +106,7 @@ class Contour:
         self.rho = float(composition.rho)
         self.saddle = saddle(composition, float(centre))
         self.c, self.width = self.saddle.c, self.saddle.width
-        self.thetas = [TiltedGaussian(p, n, self.c) for p, n in composition.parts]
+        self.thetas = [TiltedGaussian(p, n, self.c, k) for p, k, n in composition.every]
         self._log_moments = sum(t.log_moment for t in self.thetas)
         whole = self._period()
         self.count = -(-whole // composition.step)
@@ -149,7 +149,10 @@ class Contour:
         return 39 + max(0.0, log(sqrt(2 * pi) * self.width * times))
 
     def _bands(self) -> list[Band]:
-        return [Band(float(t.p / self.period), t.reach(self.tau) / (2 * pi)) for t in self.thetas]
+        bands = [
+            Band(float(t.rate / self.period), t.reach(self.tau) / (2 * pi)) for t in self.thetas
+        ]
+        return sorted(bands, key=lambda band: band.rate)
 
     def _last(self, period: Fraction) -> int:
         """The last node to look for if the lattice is too fine. It lies after as many recurrences
@@ -161,7 +164,7 @@ class Contour:
             each = 2 * (x.mass / (2 * pi) + 1 / t) / x.recurrence**2
             return (
                 ceil(each / goal) if each * pi**2 / 2 > goal else 0
-            ) * x.recurrence + x.sigma_sq * x.reach(self.tau)
+            ) * x.recurrence + x.reach_in_y(self.tau)
 
         return max(1, ceil(min(MOST - 1.0, min(edge(x) for x in self.thetas) * t / (2 * pi))))
 
@@ -190,7 +193,7 @@ class Contour:
         return NodeValues(j, log_phi, np.exp(bound), off)
 
     def angles(self, theta: TiltedGaussian, j: NDArray[np.int64]) -> NDArray[np.float64]:
-        return 2 * pi * turns(j, theta.p / self.period)
+        return 2 * pi * turns(j, theta.rate / self.period)
 
     # --- the sum
     # --------------------------------------------------------------------------------------------
@@ -287,7 +290,7 @@ class Contour:
         t, edge = float(self.period), 2 * pi * self.last / float(self.period)
         found = 2 * t / (4 * pi * pi * self.last) if self.last else inf  # |phi| <= 1
         for x in self.thetas:
-            whole = floor((edge - x.sigma_sq * x.reach(self.tau)) / x.recurrence * (1 - 1e-9))
+            whole = floor((edge - x.reach_in_y(self.tau)) / x.recurrence * (1 - 1e-9))
             if whole >= 0:
                 each = 2 * (x.mass / (2 * pi) + 1 / t) / x.recurrence**2
                 found = min(found, each * (1 / whole if whole else pi**2 / 2))

@@ -7,8 +7,9 @@ which are the same by symmetry. So the privacy loss is affine in :math:`X`,
 
 .. math:: \ln \frac{P(X)}{P(X - 1)} = \frac{(X - 1)^2 - X^2}{2\sigma^2} = \frac{p}{2} - p X,
 
-and the loss of a composition is :math:`L = \rho + \sum_i p_i X_i` in distribution, with
-:math:`\rho = \frac12\sum_i p_i`.
+and that of a composition is :math:`L = \rho + \sum_i p_i X_i` in distribution, :math:`\rho =
+\frac12\sum_i p_i`. An answer that differs by :math:`k` in place of 1 has the loss :math:`k^2 p/2
+- k p X`: the same with :math:`k p` for :math:`p` at X, and :math:`k^2 p` in :math:`\rho`.
 
 A query of a plan contributes as many draws as it has answers that change by one. These are two if a
 record is replaced by another (bounded neighbors), one if it is added or removed. If the record
@@ -29,18 +30,9 @@ from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import combinations_with_replacement, product
 from math import gcd, lcm, prod
-from typing import TypeGuard
 
 from das.errors import PrivacyError
-from das.model.budget import (
-    Neighbours,
-    PlannedMeasurement,
-    UnitPath,
-    check_covered,
-    seen,
-    through,
-    total,
-)
+from das.model.budget import Neighbours, PlannedMeasurement, UnitPath, check_covered, seen, through
 from das.model.ledger import Event, Ledger
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN
@@ -54,10 +46,17 @@ Draws = Plan | Ledger | Iterable[Event | tuple[Fraction, int]]
 
 @dataclass(frozen=True)
 class Composition:
-    """Independent draws, by precision: ``parts`` are pairs (p, n) of a precision and a number of
-    draws, with distinct precisions, smallest first."""
+    """Independent draws, by precision: ``parts`` are pairs (p, n) of distinct precisions and their
+    numbers, the smallest precision first. ``shifted`` are those whose answer differs by k > 1:
+    triples (p, k, n)."""
 
     parts: tuple[tuple[Fraction, int], ...]
+    shifted: tuple[tuple[Fraction, int, int], ...] = ()
+
+    @property
+    def every(self) -> tuple[tuple[Fraction, int, int], ...]:
+        """All draws: precision, by how much the answer differs, and how many."""
+        return (*((p, 1, n) for p, n in self.parts), *self.shifted)
 
     @staticmethod
     def of(draws: Draws | Composition) -> Composition:
@@ -113,29 +112,41 @@ class Composition:
     @cached_property
     def rho(self) -> Fraction:
         """The zCDP of the composition: half the sum of the precisions."""
-        return sum((n * p for p, n in self.parts), Fraction(0)) / 2
+        return sum((n * k * k * p for p, k, n in self.every), Fraction(0)) / 2
 
     @cached_property
     def step(self) -> Fraction:
         """The greatest h that divides every precision: losses are rho plus multiples of
         h.
         """
-        whole = lcm(*(p.denominator for p, _ in self.parts))
-        return Fraction(gcd(*(int(p * whole) for p, _ in self.parts)), whole)
+        whole = lcm(*(p.denominator for p, _, _ in self.every))
+        return Fraction(gcd(*(int(k * p * whole) for p, k, _ in self.every)), whole)
 
     @property
     def counts(self) -> DrawCounts:
-        """The numbers of draws, by noise."""
+        """The draws whose answer differs by 1, by their noise."""
         return tuple(((DISCRETE_GAUSSIAN, 1 / p), n) for p, n in self.parts)
 
     def scaled(self, factor: Fraction) -> Composition:
-        """The composition with every variance times ``factor``. Losses on a lattice stay on one."""
-        return Composition(tuple((p / factor, n) for p, n in self.parts))
+        """With every variance times ``factor``. The lattice of the losses stays one."""
+        return Composition(
+            tuple((p / factor, n) for p, n in self.parts),
+            tuple((p / factor, k, n) for p, k, n in self.shifted),
+        )
+
+    def alike(self, k: int) -> Composition:
+        """With every answer differing by ``k`` times as much."""
+        return Composition((), ()) + Composition((), tuple((p, j * k, n) for p, j, n in self.every))
 
     def __add__(self, other: Composition) -> Composition:
-        counts = Counter(dict(self.parts))
-        counts.update(dict(other.parts))
-        return Composition(_sorted(counts.items()))
+        counts: Counter[tuple[Fraction, int]] = Counter()
+        for p, k, n in (*self.every, *other.every):
+            counts[p, k] += n
+        each = sorted(counts.items(), key=lambda item: (float(item[0][0]), *item))
+        return Composition(
+            tuple((p, n) for (p, k), n in each if k == 1),
+            tuple((p, k, n) for (p, k), n in each if k > 1),
+        )
 
 
 def _sorted(parts: Iterable[tuple[Fraction, int]]) -> tuple[tuple[Fraction, int], ...]:
@@ -156,16 +167,19 @@ class Moves:
     several: bool = (
         False  #: whether places lie on different paths, even if these have the same draws
     )
-    #: whether one answer can differ by k > 1, which costs k^2 times as much rho
-    wide: bool = False
+    #: answers that differ by k > 1 in every change: triples (p, k, n) of :class:`Composition`.
+    #: Others may differ in their place, by k in sum (:mod:`das.accounting.largest_shift`)
+    shifted: tuple[tuple[Fraction, int, int], ...] = ()
+    #: by how much the answers on the paths differ
+    by: int = 1
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        """The hash, kept because it covers thousands of fractions and is needed for every delta."""
-        return hash((self.paths, self.moves))
+        """Of thousands of fractions, and asked for with every delta."""
+        return hash((self.paths, self.moves, self.shifted, self.by))
 
     def __getstate__(self) -> dict[str, object]:
         """The state without the hash, because a text has another hash in every process."""
@@ -179,25 +193,51 @@ class Moves:
         return tuple(whole.items())
 
     def composition(self, move: Sequence[int]) -> Composition:
-        return Composition.differing(self.counts(move))
+        on_paths = Composition.differing(self.counts(move))
+        return (on_paths if self.by == 1 else on_paths.alike(self.by)) + self._always
+
+    @property
+    def _always(self) -> Composition:
+        return Composition((), self.shifted)
+
+    @property
+    def shifts(self) -> set[tuple[Fraction, int]]:
+        """The draws whose answer differs by k > 1: sigma^2 and k."""
+        found = {(1 / p, k) for p, k, _ in self.shifted}
+        if self.by > 1:
+            found |= {(sigma_sq, self.by) for path in self.paths for (_, sigma_sq), _ in path}
+        return found
 
     @cached_property
     def rho(self) -> Fraction:
-        """The rho of the dearest change, for Gaussian noise."""
-        return dearest_of([Composition.differing(path).rho for path in self.paths], self.moves)[0]
+        """Of the dearest change, whose noise is Gaussian."""
+        each = [Composition.differing(path).rho for path in self.paths]
+        return self.by**2 * dearest_of(each, self.moves)[0] + self._always.rho
 
     @cached_property
     def cost(self) -> Fraction:
         """The cost of the dearest change, in the currency of its noise."""
         each = [sum((m.cost(p, n) for (m, p), n in path), Fraction(0)) for path in self.paths]
-        return dearest_of(each, self.moves)[0]
+        return self.by**2 * dearest_of(each, self.moves)[0] + self._always.rho
+
+    def times(self, k: int) -> Moves:
+        """With ``k`` times as many answers that differ, on every path."""
+        paths = (tuple((noise, k * n) for noise, n in path) for path in self.paths)
+        shifted = tuple((p, j, k * n) for p, j, n in self.shifted)
+        return replace(self, paths=tuple(paths), shifted=shifted)
+
+    def alike(self, k: int) -> Moves:
+        """With every answer differing by ``k`` times as much."""
+        shifted = tuple((p, j * k, n) for p, j, n in self.shifted)
+        return replace(self, shifted=shifted, by=k * self.by)
 
     def scaled(self, factor: Fraction) -> Moves:
         """The moves with every variance times ``factor``."""
         paths = (
             tuple(((m, parameter * factor), n) for (m, parameter), n in path) for path in self.paths
         )
-        return replace(self, paths=tuple(paths))
+        shifted = self._always.scaled(factor).shifted
+        return replace(self, paths=tuple(paths), shifted=shifted)
 
 
 def dearest_of(each: Sequence[Fraction], moves: Sequence[Sequence[int]]) -> tuple[Fraction, int]:
@@ -238,7 +278,12 @@ def changed(draws: Draws | Composition) -> Differing:
     """
     if isinstance(draws, Plan):
         return record(draws.measurements, draws.neighbours, draws.paths)
-    return (Moves((Composition.of(draws).counts,), ((0,),), ((),)),)
+    return (only(Composition.of(draws)),)
+
+
+def only(composition: Composition) -> Moves:
+    """One change, in which all draws of a composition differ."""
+    return Moves((composition.counts,), ((0,),), ((),), shifted=composition.shifted)
 
 
 def record(
@@ -276,48 +321,6 @@ def _counted(draws: Iterable[PlannedMeasurement]) -> DrawCounts:
     for d in draws:
         counts[d.mechanism, d.parameter] += d.stability
     return tuple(counts.items())
-
-
-def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
-    """Epsilon of draws under pure differential privacy: the exact sum of their costs, on the
-    dearest path. Raises :class:`PrivacyError` for noise that is private only with a delta above 0,
-    because its cost is not an epsilon.
-
-    >>> pure(Plan.of_epsilon("1/2", ["State"], ["total"]))
-    Fraction(1, 2)
-    """
-    every = (
-        draws.measurements
-        if isinstance(draws, Plan)
-        else draws.events
-        if isinstance(draws, Ledger)
-        else tuple(draws)
-    )
-    cost = draws.cost if isinstance(draws, Plan | Ledger) else total(every)
-    if other := [d.mechanism for d in every if not d.mechanism.pure]:
-        raise PrivacyError(
-            f"{other[0]} noise has no epsilon without a delta: it is paid for in"
-            f" {other[0].currency}",
-            where="account",
-            remedy="ask das.epsilon(plan, delta)",
-        )
-    return cost
-
-
-def all_pure(draws: object) -> TypeGuard[Plan | Ledger | tuple[Event, ...]]:
-    """Whether these are draws, and all of them are differentially private with a delta of 0."""
-    every = (
-        draws.measurements
-        if isinstance(draws, Plan)
-        else draws.events
-        if isinstance(draws, Ledger)
-        else draws
-    )
-    return (
-        isinstance(every, tuple)
-        and bool(every)
-        and all(isinstance(d, PlannedMeasurement) and d.mechanism.pure for d in every)
-    )
 
 
 def exact(value: Exactly, name: str) -> Fraction:

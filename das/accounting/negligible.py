@@ -51,7 +51,9 @@ def split(composition: Composition) -> tuple[Composition, Composition]:
         if spent > SHARE * composition.rho:
             break
         k += 1
-    return Composition(composition.parts[k:]), Composition(composition.parts[:k])
+    return Composition(composition.parts[k:], composition.shifted), Composition(
+        composition.parts[:k]
+    )
 
 
 class WithNegligible:

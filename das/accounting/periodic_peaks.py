@@ -50,9 +50,10 @@ class PeriodicPeaks:
     of the grid, or :data:`PIECES` of work."""
 
     def __init__(self, composition: Composition, tau: float, most: int) -> None:
-        self._draws = [
-            TiltedGaussian(p, n, 0.5) for p, n in composition.parts
-        ]  # where the bounds are widest
+        self._draws = sorted(
+            (TiltedGaussian(p, n, 0.5 / k, k) for p, k, n in composition.every),
+            key=lambda x: x.rate,
+        )  # at the tilt where the bounds are widest
         self._tau, self._most = tau, most
         self._grid = Fraction(
             short(8 * pi * sqrt(float(composition.rho)))
@@ -62,7 +63,7 @@ class PeriodicPeaks:
 
     @cached_property
     def _bands(self) -> list[Band]:
-        rates = [float(x.p / self._grid) for x in self._draws]
+        rates = [float(x.rate / self._grid) for x in self._draws]
         return [
             Band(r, x.reach(self._tau) / (2 * pi) + r / 2)
             for r, x in zip(rates, self._draws, strict=True)

@@ -10,6 +10,7 @@ The method is that of :mod:`das.accounting.contour`."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from math import exp, inf, log, nextafter
@@ -23,14 +24,14 @@ from das.accounting.draws import (
     Differing,
     Draws,
     Exactly,
-    all_pure,
     changed,
     compositions,
     count,
     exact,
-    pure,
 )
+from das.accounting.largest_shift import SLACK, is_worst
 from das.accounting.negligible import WithNegligible, split
+from das.accounting.pure_loss import all_pure, pure
 from das.accounting.roots import crossing
 from das.accounting.worst import Interval, WorstLoss, all_of
 from das.accounting.zcdp import bun_steinke, bun_steinke_delta, no_more, tight, tight_delta
@@ -194,7 +195,7 @@ def epsilon(
     * ``zcdp-tight``, ``zcdp-bun-steinke``: conversions of rho alone, :mod:`das.accounting.zcdp`.
 
     If all draws are of pure differential privacy, the interval holds their
-    ``das.accounting.draws.pure``, whatever delta. A smaller epsilon that a delta may allow is not
+    ``das.accounting.pure``, whatever delta. A smaller epsilon that a delta may allow is not
     sought.
 
     Raises ``TypeError`` for floats, ``ValueError`` for a delta outside (0, 1).
@@ -234,19 +235,23 @@ def curve(
 
 
 def worst_epsilon(found: Differing, delta: Fraction, certify: bool = False) -> WorstLoss:
-    """The interval of :func:`epsilon` for the worst of several changes, and which change it is.
-    With ``certify`` each change is certified. An answer that differs by k is not a composition of
-    k^2 answers that differ by 1, so only rho bounds its cost.
-    """
+    """The interval of :func:`epsilon`, of the worst of several changes, and which that is. To
+    ``certify`` it, each is. Where answers may differ by k in sum, one that differs by k is the worst
+    if :mod:`das.accounting.largest_shift` proves it. If not, it gives the lower end, and rho alone
+    the upper."""
 
     def exactly(composition: Composition) -> Interval:
         return _curve(composition, [delta], certify)[0]
 
     if (rho := sum((part.rho for part in found), Fraction(0))) > MOST_RHO:
         return WorstLoss(0.0, tight(rho, delta), (0,) * len(found))
-    if any(part.wide for part in found):
-        return WorstLoss(0.0, no_more(rho, delta), (0,) * len(found))
-    return all_of(found, exactly) if certify or rho == 0 else worst.epsilon(found, delta, exactly)
+    at = all_of(found, exactly) if certify or rho == 0 else worst.epsilon(found, delta, exactly)
+    shifts = {shift for part in found for shift in part.shifts}
+    if not shifts:
+        return at
+    proved = all(is_worst(sigma_sq, k) for sigma_sq, k in shifts)
+    high = no_more(rho, delta)
+    return replace(at, high=min(at.high + SLACK, high) if proved else high)
 
 
 def _lines(
@@ -271,7 +276,7 @@ def _around(value: Fraction) -> tuple[float, float]:
 def _curve(
     composition: Composition, ds: Sequence[Fraction], certify: bool
 ) -> list[tuple[float, float]]:
-    if not composition.parts:
+    if not composition.every:
         return [(0.0, 0.0) for _ in ds]
     if composition.rho > MOST_RHO:
         return [(0.0, tight(composition.rho, d)) for d in ds]

@@ -27,10 +27,10 @@ class Saddle:
 
 def saddle(composition: Composition, eps: float) -> Saddle:
     rho = float(composition.rho)
-    small = [(p, n) for p, n in composition.parts if 1 / p < SMALL]
+    small = [(p, k, n) for p, k, n in composition.every if 1 / p < SMALL]
 
     def log_moment(c: float) -> float:
-        return rho * (c * c + c) + sum(TiltedGaussian(p, n, c).log_moment for p, n in small)
+        return rho * (c * c + c) + sum(TiltedGaussian(p, n, c, k).log_moment for p, k, n in small)
 
     def exponent(log_c: float) -> float:
         c = exp(log_c)

@@ -14,18 +14,17 @@ that agree to :data:`ALIKE`, and the bounds include the largest possible differe
 
 from __future__ import annotations
 
-from cmath import exp as cexp
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, reduce
-from math import cos, exp, fsum, inf, log, pi, prod, sqrt
+from math import exp, fsum, inf, log, pi, prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.contour import UNIT
-from das.accounting.draws import Composition, Moves, dearest_of
+from das.accounting.draws import Moves, dearest_of
 from das.accounting.peak_search import Band, nodes, turns, work
 from das.accounting.tilted_gaussian import SMALL, TiltedGaussian
 
@@ -55,11 +54,13 @@ NEAR = 1e-7
 @dataclass(frozen=True, eq=False)
 class PathDraws:
     """One of :class:`Moves`, as arrays. ``draws`` ``(paths, precisions)`` has the number of draws
-    of each of the ``precisions``, smallest first. ``moves`` ``(moves, paths to a move)`` are the
-    moves with these ``numbers``. ``each`` has the rho of each path; ``rho`` is that of the dearest
-    move, whose number is ``dearest``."""
+    of each of the ``precisions``, smallest first; their answers differ by ``shifts``. ``moves``
+    ``(moves, paths to a move)`` are the moves with these ``numbers``. ``each`` has the rho of each
+    path; ``rho`` is that of the dearest move, whose number is ``dearest``. Draws whose answers
+    differ by more in every move are one more path, which is on every move."""
 
     precisions: tuple[Fraction, ...]
+    shifts: tuple[int, ...]
     draws: Floats
     each: tuple[Fraction, ...]
     moves: Ints
@@ -69,19 +70,23 @@ class PathDraws:
 
     @staticmethod
     def of(part: Moves) -> PathDraws:
-        distinct = {parameter for path in part.paths for (_, parameter), _ in path}
-        parameters = sorted(distinct, key=lambda x: (float(x), x), reverse=True)
-        precisions = tuple(1 / parameter for parameter in parameters)
-        number = {parameter: i for i, parameter in enumerate(parameters)}
-        draws = np.zeros((len(part.paths), len(precisions)))
-        for i, path in enumerate(part.paths):
-            for (_, parameter), n in path:
-                draws[i, number[parameter]] += n
-        each = tuple(Composition.differing(path).rho for path in part.paths)
-        rho, dearest = dearest_of(each, part.moves)
-        return PathDraws(
-            precisions, draws, each, np.array(part.moves), np.arange(len(part.moves)), rho, dearest
-        )
+        paths = [[(1 / parameter, part.by, n) for (_, parameter), n in path] for path in part.paths]
+        moves = part.moves
+        if part.shifted:
+            paths.append(list(part.shifted))
+            moves = tuple((*move, len(paths) - 1) for move in moves)
+        distinct = {(p, k) for path in paths for p, k, _ in path}
+        columns = sorted(distinct, key=lambda column: (float(column[0]), *column))
+        number = {column: i for i, column in enumerate(columns)}
+        draws = np.zeros((len(paths), len(columns)))
+        for i, path in enumerate(paths):
+            for p, k, n in path:
+                draws[i, number[p, k]] += n
+        each = tuple(sum((n * k * k * p for p, k, n in path), Fraction(0)) / 2 for path in paths)
+        rho, dearest = dearest_of(each, moves)
+        precisions, shifts = tuple(p for p, _ in columns), tuple(k for _, k in columns)
+        numbers = np.arange(len(moves))
+        return PathDraws(precisions, shifts, draws, each, np.array(moves), numbers, rho, dearest)
 
     def some(self, moves: NDArray[np.bool_]) -> PathDraws:
         return replace(self, moves=self.moves[moves], numbers=self.numbers[moves])
@@ -113,29 +118,42 @@ class PathDraws:
 
     def angles(self, j: Ints, period: Fraction) -> Floats:
         return (
-            2 * pi * np.array([turns(j, p / period) for p in self.precisions]).reshape(-1, len(j))
+            2
+            * pi
+            * np.array(
+                [
+                    turns(j, k * p / period)
+                    for p, k in zip(self.precisions, self.shifts, strict=True)
+                ]
+            ).reshape(-1, len(j))
         )
 
-    def dual(self, c: float) -> Floats:
-        """The denominators of :class:`TiltedGaussian`; least at c = 1/2."""
+    def tilts(self, c: float) -> Floats:
+        """``(precisions, 1)``, on the line at ``c``."""
+        return c * np.array(self.shifts, dtype=float)[:, None]
+
+    def dual(self, tilt: Floats | float) -> Floats:
+        """The denominators of :class:`TiltedGaussian`; least at a tilt of 1/2."""
         out = np.ones_like(self.sigma_sq)
         for k in self.terms:
-            out += 2 * np.exp(-2 * pi * pi * self.sigma_sq * k * k) * cos(2 * pi * k * (c % 1.0))
+            turned = np.cos(2 * pi * k * np.mod(tilt, 1.0))
+            out += 2 * np.exp(-2 * pi * pi * self.sigma_sq * k * k) * turned
         return out
 
-    def _whole(self, t: Floats, c: float) -> Complex:
+    def _whole(self, t: Floats, tilt: Floats) -> Complex:
         """The sum over k of :meth:`TiltedGaussian.log_phi`, without terms below e^-45."""
         out = np.ones(t.shape, dtype=np.complex128)
         for k in (sign * k for k in self.terms for sign in (1, -1)):
             exponent = -2 * pi * self.sigma_sq * k * (t + pi * k)
             there = exponent > -45
-            out[there] += np.exp(exponent[there]) * cexp(2j * pi * k * (c % 1.0))
+            turned = np.broadcast_to(np.exp(2j * pi * k * np.mod(tilt, 1.0)), t.shape)
+            out[there] += np.exp(exponent[there]) * turned[there]
         return out
 
     def log_bound(self, t: Floats) -> Floats:
-        """The bound of every path ``(paths, nodes)``, from :meth:`TiltedGaussian.log_bound` of its
-        draws; it holds at any c."""
-        whole = self._whole(t, 0.0).real + 1e-18
+        """Of every path ``(paths, nodes)``, from :meth:`TiltedGaussian.log_bound` of its draws, at
+        any c."""
+        whole = self._whole(t, self.tilts(0.0)).real + 1e-18
         one = np.minimum(0.0, -self.sigma_sq * t * t / 2 + np.log(whole) - np.log(self.dual(0.5)))
         one[self.small] = 0.0
         return np.asarray(self.draws @ one)
@@ -144,17 +162,17 @@ class PathDraws:
         """ln of every path's characteristic function times its moment, and its error in units of
         2^-53.
         """
-        s = self.sigma_sq
+        s, tilt = self.sigma_sq, self.tilts(c)
         with np.errstate(divide="ignore"):
             one = np.asarray(
-                -s * t * t / 2 - np.log(self.dual(0.0)) + 1j * c * t, dtype=np.complex128
+                -s * t * t / 2 - np.log(self.dual(0.0)) + 1j * tilt * t, dtype=np.complex128
             )
-            whole = self._whole(t, c)
+            whole = self._whole(t, tilt)
             rest = whole != 1
             one[rest] += np.log(whole[rest])
-        off = 8 + 2 * s * t * t + 4 * c * np.abs(t) + (s * np.abs(t) + c) / 64
+        off = 8 + 2 * s * t * t + 4 * tilt * np.abs(t) + (s * np.abs(t) + tilt) / 64
         for i in self.small:
-            theta = TiltedGaussian(self.precisions[i], 1, c)
+            theta = TiltedGaussian(self.precisions[i], 1, c, self.shifts[i])
             one[i], off[i] = theta.log_phi(t[i]) + theta.log_moment, theta.roundings(t[i])
         one.real = np.maximum(one.real, -1e4)  # where it is 0
         return self.draws @ one, np.asarray(self.draws @ off)
@@ -168,8 +186,9 @@ class PathDraws:
             :BANDS
         ]:
             reach = sqrt(2 * (tau / (times * self.draws[path, i]) + 0.73) / self.sigma_sq[i, 0])
-            out.append(Band(float(self.precisions[i] / period), reach / (2 * pi)))
-        return tuple(out)
+            rate = self.precisions[i] * self.shifts[i] / period
+            out.append(Band(float(rate), reach / (2 * pi)))
+        return tuple(sorted(out, key=lambda band: band.rate))
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,6 +37,7 @@ from das.accounting.invariant_neighbours import (
     free,
 )
 from das.accounting.meaning import meaning
+from das.accounting.relations import Relation
 from das.accounting.target import Target
 from das.model.budget import (
     ALL,
@@ -72,7 +73,8 @@ class Terms:
     ``relations`` gives sentences on the cost of changing several records at once. Some records can
     be in units of several classes of a level at once, so that more draws differ than one path has.
     For these, ``neighbouring`` says what differs between neighbors. ``differ`` says in words how
-    neighbors differ, if not by one record."""
+    neighbors differ, if not by one record. If neighbors differ in a person and the record of the
+    household, ``address`` says what differs at the addresses that a relation changes."""
 
     mechanism: Mechanism
     neighbours: Neighbours
@@ -93,6 +95,7 @@ class Terms:
     )
     relations: Callable[[Mapping[str, Sequence[PlannedMeasurement]]], Sequence[str]] = lambda _: ()
     differ: str = ""
+    address: Callable[[Sequence[PlannedMeasurement], Relation], Differing] | None = None
 
     def free(
         self, universe: str, draws: Iterable[PlannedMeasurement], exact: ExactQueries

@@ -12,7 +12,10 @@ is at most
 .. math:: W(t) = \sum_k \exp(-\sigma^2 (t + 2\pi k)^2/2),
 
 which falls on :math:`[0, \pi]` (each factor of Jacobi's triple product does). Below a variance of
-1/4 the first form is summed instead, over x near c."""
+1/4 the first form is summed instead, over x near c.
+
+An answer that differs by k has :math:`k p X` in the loss: the same with the tilt :math:`k c` and
+:math:`t = k p y`."""
 
 from __future__ import annotations
 
@@ -32,11 +35,24 @@ SMALL = Fraction(1, 4)
 
 @dataclass(frozen=True)
 class TiltedGaussian:
-    """``n`` draws of precision ``p`` under the tilt ``c``."""
+    """``n`` draws of precision ``p`` on the line at ``c``, each of whose answers differs by
+    ``k``.
+    """
 
     p: Fraction
     n: int
-    c: float
+    line: float
+    k: int = 1
+
+    @property
+    def c(self) -> float:
+        """The tilt."""
+        return self.k * self.line
+
+    @property
+    def rate(self) -> Fraction:
+        """The angle t for each unit of y."""
+        return self.k * self.p
 
     @cached_property
     def sigma_sq(self) -> float:
@@ -128,7 +144,11 @@ class TiltedGaussian:
     @property
     def recurrence(self) -> float:
         """The period in y."""
-        return 2 * pi * self.sigma_sq
+        return 2 * pi * self.sigma_sq / self.k
+
+    def reach_in_y(self, tau: float) -> float:
+        """The |y| within which t is within its reach of 0."""
+        return self.reach(tau) * self.sigma_sq / self.k
 
     @cached_property
     def _reaches(self) -> dict[float, float]:
@@ -171,7 +191,7 @@ class TiltedGaussian:
             held = float(np.exp(self.log_bound(np.linspace(0, end, 2001)[:-1])).sum()) * end / 2000
         else:
             held = exp(-self.n * self.log_denominator) * sqrt(pi / (2 * self.n * self.sigma_sq))
-        return 2 * self.sigma_sq * (held + (pi - end) * exp(-40.0)) * (1 + 1e-9)
+        return 2 * self.sigma_sq / self.k * (held + (pi - end) * exp(-40.0)) * (1 + 1e-9)
 
     def roundings(self, t: Array) -> Array:
         """The error of phi^n at ``t``, to first order, in units of 2^-53 of the bound."""

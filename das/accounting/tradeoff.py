@@ -69,7 +69,7 @@ class _Dual:
 
 
 def _bounds(profile: PrivacyProfile, alpha: Fraction) -> tuple[float, float]:
-    if alpha in (0, 1) or not profile.composition.parts:
+    if alpha in (0, 1) or not profile.composition.every:
         return (float(1 - alpha),) * 2
     dual, k = _Dual(profile, alpha), 1
     first, last = _where(dual)

@@ -7,17 +7,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import click
 
+from das.accounting import source_list
 from das.accounting.codec import json_schema, plain
 from das.accounting.invariant_neighbours import ANY, INVARIANT_NEIGHBOURS
+from das.accounting.quoted import USUAL
+from das.accounting.relations import PERSONS
 from das.accounting.statement import account as account_of
 from das.cli.console import console
+from das.cli.joint_account import is_list, show_joint
 from das.cli.options import (
     PATH,
-    exact_option,
+    exact_delta,
     guarded,
     json_option,
     load_any,
@@ -71,26 +76,62 @@ class _PathFirst(click.Group):
 
 
 @click.group(
-    cls=_PathFirst, subcommand_metavar="[CONFIG|RUN_DIR | verify RUN_DIR | sign RUN_DIR | schema]"
+    cls=_PathFirst,
+    subcommand_metavar="[CONFIG|RUN_DIR|LIST ... | verify RUN_DIR | sign RUN_DIR | schema]",
 )
 def account() -> None:
     """The privacy loss of a configuration or a run: rho, epsilon exactly and by conversion, what
-    single changes of a record cost, where the budget goes. `das account show --help` has the
-    options."""
+    single changes of a record cost, where the budget goes. With several, what one person or one
+    household loses in all of them together. `das account show --help` has the options."""
 
 
 @account.command()
-@click.argument("source", metavar="CONFIG|RUN_DIR", type=PATH)
+@click.argument("sources", metavar="CONFIG|RUN_DIR|LIST...", nargs=-1, required=True, type=PATH)
 @set_option
 @click.option("--delta", metavar="D", help="State epsilon at this delta, such as 1e-12.")
+@click.option(
+    "--persons",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help=f"With several sources: the most persons of a household.  [default: {PERSONS}]",
+)
 @json_option
 @guarded
-def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: bool) -> None:
+def show(
+    sources: tuple[Path, ...],
+    changes: tuple[str, ...],
+    delta: str | None,
+    persons: int | None,
+    as_json: bool,
+) -> None:
     """Print the privacy account of a configuration, or of a run's measurements (after comparing
-    its measurement files with the ledger)."""
-    at = None if delta is None else exact_option("--delta", delta)
-    if at is not None and not 0 < at < 1:
-        raise UserError(f"{delta} is not between 0 and 1", where="--delta")
+    its measurement files with the ledger).
+
+    With several sources, print one account: the exact epsilon and rho of all together, for one
+    person and for one household. A source is a release, a run, a privacy.json, a configuration, or
+    a JSON list of what other programs state. `das account census-2020` reads the list of the seven
+    publications of the 2020 Census."""
+    at = None if delta is None else exact_delta(delta)
+    if len(sources) > 1 or is_list(sources[0]):
+        if changes:
+            raise UserError(
+                "several sources are accounted for as they are",
+                where="--set",
+                remedy="leave it out, or change a copy of the configuration",
+            )
+        show_joint(sources, at or USUAL, persons or PERSONS, as_json)
+        return
+    if persons is not None:
+        raise UserError(
+            "this is for several sources",
+            where="--persons",
+            remedy="name two sources or more, or a list of sources such as census-2020",
+        )
+    show_one(sources[0], changes, at, as_json)
+
+
+def show_one(source: Path, changes: tuple[str, ...], at: Fraction | None, as_json: bool) -> None:
+    """The account of one configuration or run."""
     draws: dict[str, Sequence[PlannedMeasurement]]
     if source.is_dir():
         if changes:
@@ -228,8 +269,9 @@ def sign(run_dir: Path, key: Path) -> None:
 
 
 @account.command()
-def schema() -> None:
+@click.option("--sources", is_flag=True, help="Print that of a list of sources instead.")
+def schema(sources: bool) -> None:
     """Print the JSON Schema of release/privacy.json: the names and types of this version of the
     format.
     """
-    click.echo(json.dumps(json_schema(), indent=2))
+    click.echo(json.dumps(source_list.json_schema() if sources else json_schema(), indent=2))

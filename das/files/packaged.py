@@ -1,5 +1,5 @@
-"""Configurations, files of targets and simulated extracts that come with the package: a name in
-place of a file.
+"""Configurations, files of targets, lists of sources and simulated extracts that come with the
+package: a name in place of a file.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ def configuration(given: Path) -> tuple[str, Path | None]:
     """
     text, mine = _found(given, root() / "configs", "configuration", "a packaged configuration")
     return text, root() if mine else None
+
+
+def accounts() -> dict[str, Path]:
+    """The lists of sources for ``das account`` that come with the package, by name."""
+    return {p.stem: p for p in sorted((root() / "configs" / "accounts").glob("*.json"))}
 
 
 def targets(given: Path) -> str:

@@ -12,7 +12,7 @@ from das.files.run.ledger import LedgerFile
 from das.release import dhc_dictionary, dhc_files, dhc_page
 from das.release.dhc import OpenedDhc
 from das.release.seal import seal
-from das.spec.dhc_relations import BEGINS
+from das.spec.dhc_relations import are_costs
 from das.stages import Stages
 
 
@@ -60,4 +60,4 @@ def cost(privacy: Document) -> list[str]:
     """Sentences on the cost of changes of records, in this release and together with the release
     that it is based on.
     """
-    return [s for s in privacy.says if s.startswith(BEGINS)]
+    return [s for s in privacy.says if are_costs(s)]

@@ -4,8 +4,9 @@ query.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
@@ -13,7 +14,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator
 
 from das.accounting.changes import Change
-from das.accounting.draws import Differing, differing, record
+from das.accounting.draws import Differing, Moves
+from das.accounting.relations import Relation
 from das.accounting.statement import Terms
 from das.errors import SpecError
 from das.model.budget import Neighbours, PlannedMeasurement, through
@@ -21,9 +23,10 @@ from das.model.ledger import Event
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import MECHANISMS
 from das.model.plan import Plan
-from das.model.sdhc.sensitivity import HOUSEHOLD, PERSON, PHSAFE, TIGHT, reach
+from das.model.sdhc.sensitivity import HOUSEHOLD, PERSON, PHSAFE, TIGHT, Reach, reach, untruncated
 from das.model.sdhc.tables import (
     CHILDREN,
+    EXCESS,
     REGION_LEVELS,
     STATE,
     TABLES,
@@ -62,8 +65,9 @@ _ALWAYS = (
         " differs by that many."
     ),
     (
-        "Each epsilon follows from rho alone. The exact one is not larger: 'pld' is an interval from"
-        " 0 to that bound."
+        "Each exact epsilon ('pld') is that of the largest change of one answer. Changes of several"
+        " answers, by no more in sum, cost less if the noise is wide enough. Where that is not shown,"
+        " 'pld' ends at the bound from rho."
     ),
     (
         "The bits of the noise come from a cryptographic generator: the guarantee is computational,"
@@ -295,24 +299,67 @@ class SdhcSpec(Specification):
             changed={self.name: self._changes},
             says=says,
             differ=_DIFFER[part.relation],
-            neighbouring={self.name: lambda draws: _wide(record(draws, Neighbours.UNBOUNDED))},
+            neighbouring={self.name: lambda draws: (self._moves(draws),)},
+            address=self._at_addresses,
+        )
+
+    def _at_addresses(self, draws: Sequence[PlannedMeasurement], relation: Relation) -> Differing:
+        return (self._moves(draws, relation),)
+
+    def reach_of(self, table: str, group: str, relation: Relation | None) -> Reach:
+        r"""How far the answers of a query are apart; between neighbours if no ``relation`` is named.
+
+        An address adds x before and y after, with at most tau rows each, whatever changes there. So
+        for a person or a household replaced :math:`\|x - y\|^2 \le 2\tau^2`, and 2 for
+        denominators, as with the relation *household*; PHSafe states more. Where nobody is left
+        out, n persons replaced change two answers by n, and so does the excess. Two addresses may
+        change the same answers, by twice as much; that is less than twice the square that PHSafe
+        states: :math:`8\tau^2 \le 2 (2\tau + 2)^2`."""
+        part = self.sdhc
+        found = reach(table, group, self.tau, part.mode, part.relation)
+        assert found is not None
+        if relation is None:
+            return found
+        if part.mode == PHSAFE:
+            return Reach(found.answers * (2 if relation.moved else 1), found.by)
+        if relation.whole or (relation.same_total and not relation.moved):
+            everybody = table == untruncated(part.mode, part.relation) and group == "*"
+            if everybody or table == EXCESS:
+                found = Reach(2, relation.persons)
+            else:
+                found = reach(table, group, self.tau, TIGHT, HOUSEHOLD) or found
+        return Reach(found.answers, found.by * (2 if relation.moved else 1))
+
+    def _moves(
+        self, draws: Sequence[PlannedMeasurement], relation: Relation | None = None
+    ) -> Moves:
+        """What differs: answers by more than one where several persons of an address can be in
+        one."""
+        counts: Counter[tuple[Mechanism, Fraction]] = Counter()
+        shifted: Counter[tuple[Fraction, int]] = Counter()
+        for d in draws:
+            table, group = d.query.split(" ")
+            to = self.reach_of(table, group, relation)
+            if to.by == 1 or self.mechanism.pure:
+                counts[d.mechanism, d.parameter] += to.stability(self.mechanism)
+            else:
+                shifted[1 / d.parameter, to.by] += to.answers
+        return Moves(
+            (tuple(counts.items()),),
+            ((0,),),
+            (through(draws),),
+            shifted=tuple((p, k, n) for (p, k), n in shifted.items()),
         )
 
     def _changes(self, draws: Sequence[PlannedMeasurement]) -> list[Change]:
         """One who moves changes two addresses, whose answers may differ in the same place: twice
         the sum, and four times the square sum. Twice what PHSafe pays covers that, as
         8 tau^2 <= 2 (2 tau + 2)^2."""
-        path = through(draws)
-        times = 2 if self.mechanism.pure or self.sdhc.mode == PHSAFE else 4
-        who = self.sdhc.relation
+        one, who = self._moves(draws), self.sdhc.relation
+        twice = self.mechanism.pure or self.sdhc.mode == PHSAFE
         return [
             Change("record", f"one {who} more or less" if who == PERSON else "one household replaced",
-                   _wide(differing(draws, [(path,)]))),
+                   (one,)),
             Change("record", f"a {who} that moves to another address",
-                   _wide(differing(draws, [(path,) * times]))),
+                   (one.times(2) if twice else one.alike(2),)),
         ]  # fmt: skip
-
-
-def _wide(found: Differing) -> Differing:
-    """Several persons of one address can be in one answer."""
-    return tuple(replace(moves, wide=True) for moves in found)

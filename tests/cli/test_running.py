@@ -22,7 +22,7 @@ from das.spec import RunSpec
 from tests.commands import Commands
 from tests.worlds import Worlds
 
-SENTENCE = "Replacing one record of persons costs rho = 1 (epsilon 9.61)."
+SENTENCE = "One person added or removed costs rho = 1 (epsilon 9.61)."
 
 
 @pytest.mark.parametrize("private", [True, False])

@@ -467,7 +467,7 @@ def test_what_comes_in_exactly_and_what_both_releases_cost_is_stated(
         + spent["persons"]
         + 4 * (said.totals["units"] + said.totals["households"] + spent["housing"])
     )
-    (sentence,) = [x for x in said.says if "one person elsewhere" in x]
+    (sentence,) = [x for x in said.says if x.startswith("One person moved")]
     told = float(sentence.rsplit("never more than rho = ", 1)[1].split(" ")[0])
     assert 0 <= told - float(both) < 2e-6
 

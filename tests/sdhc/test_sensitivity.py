@@ -3,17 +3,22 @@ both relations. No query reaches further than its table says, and nearly all rea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from itertools import combinations_with_replacement, product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from das.accounting.relations import relations
 from das.model.mechanisms import MECHANISMS
 from das.model.sdhc.records import Addresses, Residents, SdhcRecords
 from das.model.sdhc.sensitivity import HOUSEHOLD, PERSON, TIGHT, reach
 from das.model.sdhc.tables import CHILDREN, EXCESS, TRUNCATED, columns, queries
+from das.spec import load
+from das.spec.sdhc import SdhcSpec
 from das.truth.sdhc_counts import counts
 
 Ints = NDArray[np.int64]
@@ -98,6 +103,35 @@ def test_no_query_reaches_further(relation: str, tau: int, children: int, size: 
         if squares < to.stability(GAUSSIAN):
             loose.append((table, group))
     assert loose == []
+
+
+def test_no_relation_of_a_joint_account_reaches_further() -> None:
+    """A person replaced; a household of at most two replaced: every change at one address."""
+    text = (Path(__file__).resolve().parents[2] / "configs" / "sdhc-2020.toml").read_text("utf-8")
+    spec = load(text, where="c", overrides=("sdhc.most.persons=1", "sdhc.most.children=1"))
+    assert isinstance(spec, SdhcSpec)
+    homes = tallied(PERSON, spec.tau, 100_000_001, 2)
+    every = np.concatenate(list(homes.values()))
+    _, replaced, _, household, _ = relations(2)
+    reached = {"replaced": 0, "household": 0}
+    for table, group in queries():
+        at = list(columns(table, group))
+        one = [
+            distances(a[:, at], b[:, at])
+            for h, a in homes.items()
+            for g, b in homes.items()
+            if len(h) == len(g) and sum((Counter(h) - Counter(g)).values()) <= 1
+        ]
+        whole = distances(every[:, at], every[:, at])
+        for relation, (squares, sums) in (
+            (replaced, (max(f for f, _ in one), max(s for _, s in one))),
+            (household, whole),
+        ):
+            to = spec.reach_of(table, group, relation)
+            assert squares <= to.stability(GAUSSIAN), (relation.name, table, group)
+            assert sums <= to.stability(GEOMETRIC), (relation.name, table, group)
+            reached[relation.name] += squares == to.stability(GAUSSIAN)
+    assert min(reached.values()) > len(list(queries())) // 2
 
 
 def test_the_program_pays_for_more() -> None:

@@ -1,41 +1,26 @@
-"""What changes of several records cost: the squares of their numbers, which enumeration of all
-changes reaches and never exceeds.
-"""
+"""What one person costs in a release of the DHC, as its statement says it."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
-import pytest
 
+from das.accounting.relations import relations
+from das.accounting.sources import joint_account
 from das.accounting.statement import Terms, account
 from das.accounting.zcdp import tight
 from das.model.budget import Neighbours
 from das.model.plan import Plan
+from das.release.accounts import SourceReader
 from das.spec import load, parse
-from das.spec.dhc_relations import RELATIONS, Relation, replaced, sentences
+from das.spec.dhc_relations import are_costs, replaced, sentences, total
 
 ROOT = Path(__file__).resolve().parents[2]
 DHC = load((ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8"), where="c")
 COSTS = {u.name: u.plan.cost for u in DHC.universes}
 DELTA = Fraction(1, 10**10)
-
-
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_k_records_that_are_replaced_cost_no_more_than_the_square_of_k(k: int) -> None:
-    """Every way in which k records can each leave one of four answers for another, as the squared
-    length of what changes.
-    """
-    one = [np.eye(4, dtype=int)[b] - np.eye(4, dtype=int)[a] for a, b in permutations(range(4), 2)]
-    lengths = [int((sum(vs) ** 2).sum()) for vs in product(one, repeat=k)]
-    relation = Relation("", {"persons": k})
-    assert max(lengths) == 2 * relation.most({"persons": Fraction(1)})
-    six = np.eye(6, dtype=int)
-    apart = sum(six[2 * i] - six[2 * i + 1] for i in range(k))
-    assert int((apart**2).sum()) == 2 * relation.apart({"persons": Fraction(1)})
 
 
 def test_discrete_gaussian_noise_pays_for_the_squared_length() -> None:
@@ -53,21 +38,34 @@ def test_discrete_gaussian_noise_pays_for_the_squared_length() -> None:
         )  # two draws that change by one would be half of it
 
 
-def test_one_person_elsewhere_is_no_single_record() -> None:
+def test_one_person_is_no_single_record() -> None:
     """By production's budgets, written out. Records of one kind do not just add up: that holds
     where no two change one answer.
     """
     persons, households, units = Fraction("3.7194"), Fraction("5.0694"), Fraction("0.6887")
     assert {"persons": persons, "units": units, "households": households} == COSTS
-    (elsewhere,) = [r for r in RELATIONS if "one person elsewhere" in r.what]
-    assert elsewhere.apart(COSTS) == persons + 2 * households + 2 * units == Fraction("15.2356")
-    assert elsewhere.most(COSTS) == persons + 4 * households + 4 * units == Fraction("26.7518")
+    added, _, moved, *_ = relations()
+    for most in (False, True):
+        assert total(added, COSTS, most=most) == persons / 2 + households + units
+    apart = total(moved, COSTS, most=False)
+    assert apart == persons + 2 * households + 2 * units == Fraction("15.2356")
+    most = total(moved, COSTS, most=True)
+    assert most == persons + 4 * households + 4 * units == Fraction("26.7518")
 
 
-def test_the_sentences_have_both_sums_and_both_releases() -> None:
+def test_the_sentences_are_what_the_joint_account_says() -> None:
+    """One thing said in two places, from one definition: with both sums and both releases."""
     earlier = {"persons": Fraction(2), "housing": Fraction("0.1")}
     alone, both = sentences(COSTS, {}, DELTA), sentences(COSTS, earlier, DELTA)
-    assert len(alone) == len(both) == len(RELATIONS)
+    assert len(alone) == len(both) == len(relations())
+    given = SourceReader(relations()).specification(DHC, "dhc")
+    for sentence, relation in zip(
+        alone, joint_account(given.sources, relations(), DELTA).relations, strict=True
+    ):
+        assert are_costs(sentence)
+        assert sentence.startswith(relation.title)
+        costs = [str(float(case.rho)) for case in relation.cases if not case.same_invariants]
+        assert [x.split(" ")[0] for x in sentence.split("rho = ")[1:]] == costs
     for says, costs in (
         (alone[2], ["15.2356", "26.7518"]),
         (both[2], ["15.2356", "26.7518", "17.4356", "29.1518"]),

@@ -1,0 +1,248 @@
+r"""One account of several sources: what one person, or one household, loses in all of them together.
+
+A *source* is a release, a configuration, or another program's statement. It says what one record
+costs there, and by which draws. A relation (:mod:`das.accounting.relations`) says which records of
+it change. The sources' noise is independent. So rho adds up, and the difference between the two
+populations is a composition of the differences in each source.
+
+*Exact.* Epsilon is exact if every source states its draws, and each answer differs by 1, or by more
+in a draw whose worst change is known (:mod:`das.accounting.largest_shift`). Each source then has
+its worst change. Nobody claims that one person can have all of them at once.
+
+*Otherwise* epsilon is an interval. Its upper end is the tight conversion of rho. Its lower end is
+that of the known draws, with all changes alike: leaving the others out is post-processing. If what
+is left out is private without a delta, its epsilon and that of the others add up to an upper end,
+too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf, nextafter
+
+from das.accounting.draws import Differing
+from das.accounting.fields import Delta, Loss, Many, Section, Some, StatedFraction
+from das.accounting.guarantee import combine
+from das.accounting.profile import worst_epsilon
+from das.accounting.relations import ADDED, REPLACED, Multiple, Relation, Unit
+from das.accounting.zcdp import bun_steinke, no_more, tight
+from das.model.not_private import Private
+
+#: What holds of every such account.
+ASSUMPTIONS = (
+    "A household record is a function of its members. A person who comes or goes replaces it.",
+    "All other answers of the other persons stay the same, such as their relationships to the"
+    " householder.",
+    "The person, or household, is counted in every source.",
+    "The noise of each source is independent of that of the others.",
+    "Each line is the most that one such change can cost there by what the source states, for any"
+    " person, household and place.",
+    "What a source publishes exactly comes on top, except between populations that agree on it.",
+)
+
+
+@dataclass(frozen=True)
+class RecordLoss:
+    """What one change of one record costs: rho; and what differs, if that is known. Of noise that
+    is private without a delta, its epsilon (``pure``)."""
+
+    rho: Fraction
+    found: Differing | None = None
+    pure: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class PrivacySource:
+    """``stated``: its rho between its own ``neighbours``; ``losses``: of one record, by what happens
+    to it, and of addresses by the name of the relation, too; ``same``: what a replaced record costs
+    between data sets that agree on all that this source publishes exactly, if anything is;
+    ``origin``: where the figures are from."""
+
+    name: str
+    publication: str
+    unit: Unit
+    neighbours: str
+    stated: Fraction
+    losses: Mapping[str, RecordLoss] = field(hash=False)
+    origin: str
+    same: RecordLoss | None = None
+    private: Private = True
+
+    def change(self, relation: Relation, same: bool = False) -> SourceChange:
+        """What a relation changes here."""
+        changed = relation.changed[self.unit]
+        loss = self.losses[relation.name if self.unit is Unit.ADDRESS else changed.verb]
+        if same and self.same is not None and changed.verb == REPLACED:
+            loss = self.same
+        return SourceChange(self, changed.says(self.unit), loss, relation.multiple(self.unit))
+
+
+@dataclass(frozen=True)
+class SourceChange:
+    """What a relation changes in one source, in words; what one record costs, and how often that
+    counts.
+    """
+
+    source: PrivacySource
+    says: str
+    loss: RecordLoss
+    multiple: Multiple
+
+    def rho(self, most: bool) -> Fraction:
+        return self.loss.rho * (self.multiple.most if most else self.multiple.apart)
+
+    @property
+    def pure(self) -> Fraction | None:
+        """Epsilon of all records, where it needs no delta: it adds up."""
+        return None if self.loss.pure is None else self.loss.pure * self.multiple.apart
+
+    def differing(self, most: bool) -> Differing | None:
+        """What differs, where each answer that differs does so alone; or, ``most``, all
+        alike."""
+        if self.loss.found is None:
+            return None
+        if most and self.multiple.alike > 1:
+            return tuple(part.alike(self.multiple.alike) for part in self.loss.found)
+        return tuple(part.times(self.multiple.apart) for part in self.loss.found)
+
+
+# --- the account as a document
+# ------------------------------------------------------------------------------------------
+
+
+class JointEpsilon(Section):
+    """Epsilon at ``delta``: an interval that holds the exact one, which is narrow where it is
+    ``exact``; and two conversions of rho. Where it is not, the upper end is a bound."""
+
+    delta: Delta
+    pld: tuple[Loss, Loss]
+    exact: bool
+    tight: Loss
+    simple: Loss
+
+
+class SourceLine(Section):
+    """A line that a reader can check: ``rho`` is ``multiple`` times what the source states."""
+
+    source: str
+    publication: str
+    unit: str
+    stated: StatedFraction
+    neighbours: str
+    changes: str
+    multiple: StatedFraction
+    rho: StatedFraction
+    draws_known: bool
+    origin: str
+
+
+class JointCase(Section):
+    """One sum: ``alike`` where several changes of one source are in the same answers, so that it is
+    the most that can be; ``same_invariants`` between populations that agree on what is published
+    exactly."""
+
+    alike: bool
+    same_invariants: bool
+    rho: StatedFraction
+    epsilon: JointEpsilon
+    sources: Some[SourceLine]
+
+
+class JointRelation(Section):
+    name: str
+    title: str
+    says: str
+    cases: Some[JointCase]
+
+
+class JointAccount(Section):
+    """Of several sources. ``naive``: the sum of one record added or removed in each, as if they
+    were the same thing."""
+
+    format: str
+    naive: StatedFraction
+    relations: Some[JointRelation]
+    assumptions: Many[str]
+
+
+FORMAT = "das-joint-account/1"
+#: So wide an interval is exact to the digits that are printed.
+EXACT = 1e-4
+
+
+def joint_account(
+    sources: Sequence[PrivacySource],
+    relations: Iterable[Relation],
+    delta: Fraction,
+    says: Sequence[str] = (),
+) -> JointAccount:
+    """``says``: what else a reader must know of the sources."""
+    return JointAccount.make(
+        format=FORMAT,
+        naive=sum((s.losses[ADDED].rho for s in sources), Fraction(0)),
+        relations=tuple(_relation(sources, relation, delta) for relation in relations),
+        assumptions=(*ASSUMPTIONS, *says),
+    )
+
+
+def _relation(
+    sources: Sequence[PrivacySource], relation: Relation, delta: Fraction
+) -> JointRelation:
+    exact = relation.same_total and any(s.same is not None for s in sources)
+    cases = []
+    for same in (False, True) if exact else (False,):
+        changes = [source.change(relation, same) for source in sources]
+        several = any(c.multiple.apart != c.multiple.most for c in changes)
+        cases += [
+            _case(changes, most, same, delta) for most in ((False, True) if several else (False,))
+        ]
+    return JointRelation.make(
+        name=relation.name, title=relation.title, says=relation.says, cases=tuple(cases)
+    )
+
+
+def _case(changes: Sequence[SourceChange], most: bool, same: bool, delta: Fraction) -> JointCase:
+    return JointCase.make(
+        alike=most,
+        same_invariants=same,
+        rho=sum((c.rho(most) for c in changes), Fraction(0)),
+        epsilon=joint_epsilon(changes, most, delta),
+        sources=tuple(_line(c, most) for c in changes),
+    )
+
+
+def _line(change: SourceChange, most: bool) -> SourceLine:
+    source, rho = change.source, change.rho(most)
+    return SourceLine.make(
+        source=source.name,
+        publication=source.publication,
+        unit=source.unit.value,
+        stated=source.stated,
+        neighbours=source.neighbours,
+        changes=change.says,
+        multiple=rho / source.stated,
+        rho=rho,
+        draws_known=change.loss.found is not None,
+        origin=source.origin,
+    )
+
+
+def joint_epsilon(changes: Sequence[SourceChange], most: bool, delta: Fraction) -> JointEpsilon:
+    """Epsilon of all changes together; see the module."""
+    rho = sum((c.rho(most) for c in changes), Fraction(0))
+    each = [(c, c.differing(most)) for c in changes]
+    at = worst_epsilon(combine(found for _, found in each if found is not None), delta)
+    high, others = at.high, [c.pure for c, found in each if found is None]
+    if others:
+        pure = sum((epsilon for epsilon in others if epsilon is not None), Fraction(high))
+        high = no_more(rho, delta)
+        if None not in others:
+            high = min(high, nextafter(float(pure), inf))
+    return JointEpsilon.make(
+        delta=delta,
+        pld=(at.low, high),
+        exact=high - at.low < EXACT,
+        tight=tight(rho, delta),
+        simple=bun_steinke(rho, delta),
+    )
