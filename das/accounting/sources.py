@@ -5,9 +5,9 @@ costs there, and by which draws. A relation (:mod:`das.accounting.relations`) sa
 it change. The sources' noise is independent. So rho adds up, and the difference between the two
 populations is a composition of the differences in each source.
 
-*Exact.* Epsilon is exact if every source states its draws, and each answer differs by 1, or by more
-in a draw whose worst change is known (:mod:`das.accounting.largest_shift`). Each source then has
-its worst change. Nobody claims that one person can have all of them at once.
+*Exact.* Epsilon is exact if every source states its draws and each answer differs by 1. An answer
+may differ by more in a draw whose worst change is known (:mod:`das.accounting.largest_shift`). Each
+source then has its worst change. Nobody claims that one person can have all of them at once.
 
 *Otherwise* epsilon is an interval. Its upper end is the tight conversion of rho. Its lower end is
 that of the known draws, with all changes alike: leaving the others out is post-processing. If what
