@@ -786,7 +786,6 @@ LONG_FUNCTIONS = frozenset(
         "das/files/readers/pl94_records.py:extract",
         "das/files/readers/sf1_group_quarters.py:assign",
         "das/files/readers/table.py:_joined",
-        "das/files/release/signature.py:check",
         "das/files/release/tables.py:write",
         "das/files/run/task_store.py:standing",
         "das/files/run/staged.py:perform",
