@@ -66,6 +66,7 @@ from das.files.run.task_store import TaskStore
 from das.model.budget import dearest
 from das.model.ledger import Event, Ledger
 from das.noise import entropy
+from das.truth.registering import RegisteredDraws, enter
 from das.truth.run_noise import Measuring, new_source, source_of
 from das.version import __version__
 
@@ -103,6 +104,7 @@ class BudgetBook:
         # : the version of the software that the run was begun with, where it is another
         self._other = ""
         self._begun: set[StageKey] = set()
+        self._entered: RegisteredDraws | None = None  #: in the register, where the run has one
 
     @property
     def entries(self) -> Entries:
@@ -128,6 +130,7 @@ class BudgetBook:
                 to be made, and counted.
             ReleaseError: the ledger is not of this plan, or what it says was measured is not there.
             PrivacyError: the budget does not cover what is planned.
+            RegisterError: the register of the office does not.
         """
         budget_book = BudgetBook(spec, planned, directory)
         entries = budget_book._file.entries
@@ -158,6 +161,8 @@ class BudgetBook:
             _note(directory, version=__version__)
         if source is None:
             budget_book._key = new_source(directory).key_mark
+        events, again = {s: due.events for s, due in planned.items()}, {a.stage for a in lost}
+        budget_book._entered = enter(spec, events, entries, again, budget_book._key, directory)
         budget_book._write(changed)
         if changed:
             TaskStore(directory.root).remove()  # what tasks have measured of the truth before
@@ -211,6 +216,8 @@ class BudgetBook:
 
     def _begin(self, stage: StageKey, *, anew: bool = False) -> None:
         due = self._planned[stage]
+        if self._entered is not None:
+            self._entered.check(stage, self._file.entries)
         name, _ = entropy.stated(self._spec.run.entropy, self._spec.run.seed)
         self._file.begin(
             Attempt(*stage, len(due.subtrees), self._key, anew, list(due.events)), name
