@@ -26,6 +26,7 @@ from benchmarks.area import BRISTOL
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data, short
 from benchmarks.whole_run import measured
 from das import pipeline
+from das import spec as specification
 from das.accounting.document import NAME as STATEMENT
 from das.engine import executor, in_order
 from das.engine.choice import EngineChoice
@@ -198,7 +199,9 @@ def _replicate(release: Path, seed: int, scale: float, number: int) -> dict[str,
     """With noise of another ``scale``."""
     opened = open_release(release)
     run = opened.run
-    less = pipeline.scaled(run, run.persons.plan.cost / Fraction(str(scale)) ** 2, run.run.name)
+    budget = run.persons.plan.cost / Fraction(str(scale)) ** 2
+    changes = (f"budget.{run.persons.plan.mechanism.currency}={budget}",)
+    less = specification.parse(run.dump(), where=run.run.name, overrides=changes)
     opened = replace(opened, spec=less.on({u.name: opened.tree(u) for u in opened.after.universes}))
     source = OwnReplicates.of(opened)
     return source.again(source.published(), SeededNoise(seed, number))

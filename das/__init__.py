@@ -178,14 +178,8 @@ def run(
         )
     if not spec.run.private:
         warnings.warn(WARNING, stacklevel=2)
-    choice = EngineChoice(
-        engine,
-        workers,
-        scheduler,
-        None if tls is None else Path(tls),
-        wait,
-        SIZE if partition is None else partition,
-    )
+    folder, size = None if tls is None else Path(tls), SIZE if partition is None else partition
+    choice = EngineChoice(engine, workers, scheduler, folder, wait, size)
     inputs = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
     try:
         with display(progress) as shown:

@@ -93,11 +93,8 @@ def sizes_of_dhc(spec: DhcSpec, stored: Mapping[str, int]) -> list[Size]:
 def _size(
     spec: RunSpec, universe: Planned, spine: Spine | None, held: Held | None, own: Sequence[str]
 ) -> Size:
-    cells, full, levels = (
-        universe.schema.cells,
-        spec.estimation.method == "full-information",
-        spec.geography.levels,
-    )
+    cells, levels = universe.schema.cells, spec.geography.levels
+    full = spec.estimation.method == "full-information"
     found, seconds = [(0.0, own[0])], 1.0
     contrasts = Contrasts.of(
         universe.schema, [universe.schema.query(d.query) for d in universe.plan.measurements]
@@ -110,32 +107,21 @@ def _size(
         units, children, there = 1, np.ones(1), np.full(1, float(cells))
         if spine is not None and depth:
             units, children = spine.units(level), np.diff(spine.children(level)).astype(float)
-            there = (
-                np.full(len(children), float(cells))
-                if held is None
-                else held[levels[depth - 1]].astype(float)
-            )
-        informed = full and depth < len(spec.geography.levels) - 1
-        memory, work = _families(
-            children, there, sum(q for q in queries if q < cells), len(queries), informed
-        )
-        if (
-            spec.estimation.prior != "none"
-            and universe is spec.persons
-            and depth == len(spec.geography.levels) - 1
-        ):
+            there = np.full(len(children), float(cells))
+            if held is not None:
+                there = held[levels[depth - 1]].astype(float)
+        last = depth == len(levels) - 1
+        informed, answers = full and not last, sum(q for q in queries if q < cells)
+        memory, work = _families(children, there, answers, len(queries), informed)
+        if spec.estimation.prior != "none" and universe is spec.persons and last:
             matrices = np.minimum(np.maximum(children, 1.0) * there**2, LARGE).max(initial=0.0)
             memory, work = max(memory, 8.0 * _MATRICES * float(matrices)), 3 * work
         values = units * sum(queries)
         found += [(memory, level), (_BATCHES * min(_BATCH, 8.0 * values), level)]
         seconds += work + values * 4e-7
         if informed:
-            found.append(
-                (
-                    8.0 * _CONTRASTS * units * (len(contrasts.kinds) * contrasts.d**2 + 3 * cells),
-                    level,
-                )
-            )
+            numbers = units * (len(contrasts.kinds) * contrasts.d**2 + 3 * cells)
+            found.append((8.0 * _CONTRASTS * numbers, level))
             seconds += units * len(contrasts.kinds) * contrasts.d**3 * 8 / _FLOPS
     memory, where = max(found)
     return Size(universe.name, cells, _BASE + memory, seconds, where)

@@ -3,10 +3,13 @@
     python -m docs.style [FILE...]
 
 What must not be written, and what to write instead, is the table in ``docs/style.md``. A test runs
-the same over README, pages of documentation, help of commands and notebooks."""
+the same checks over the README, the documentation and the notebooks, and over ``das/``: docstrings,
+messages and the templates of pages."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
 import sys
@@ -22,6 +25,11 @@ _FENCE = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 _MATH = re.compile(r"\$\$.*?\$\$|\$[^$\n]+\$", re.S)
 _MARKUP = re.compile(r"<!--.*?-->|<[^>\n]+>|!\[[^\]]*\]\([^)]*\)|^\s*\[[^\]]+\]: .*$", re.M | re.S)
 _ENDS = re.compile(r"(?<=[.!?;:])[\"')*_]*\s+")
+_TEMPLATE = re.compile(r"<(style|script)\b.*?</\1>|\{[{%].*?[%}]\}", re.S)
+_BLOCK = re.compile(r"</?(?!(a|b|i|em|strong|span|sub|sup|abbr)\b)\w[^>]*>", re.S)
+_DIRECTIVE = re.compile(r"^( *)\.\. [\w-]+::.*(\n *$|\n\1 +.*)*", re.M)
+_RULE = re.compile(r"^ *=+( +=+)+$")  #: above, within and below a table of a docstring
+_EXAMPLE = re.compile(r"^ *>>> .*(\n *\S.*)*", re.M)
 _WORD = re.compile(r"[A-Za-z0-9][\w'.,/%-]*")
 
 
@@ -84,8 +92,69 @@ def notebook(path: Path) -> str:
     return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
 
 
+def _cells(docstring: str) -> Iterator[str]:
+    """The lines of a docstring; those of a table as rows of cells, as in Markdown."""
+    table = False
+    for line in docstring.splitlines():
+        rule = _RULE.match(line) is not None
+        table = bool(line.strip()) and (table or rule)
+        row = "" if rule else "|" + re.sub(r" {2,}", "|", line.strip()) + "|"
+        yield row if table else line
+
+
+def prose(docstring: str) -> str:
+    """A docstring as Markdown: without its formulas and examples, code between single backticks."""
+    text = _EXAMPLE.sub(_blank, _DIRECTIVE.sub(_blank, inspect.cleandoc(docstring)))
+    text = re.sub(r"(:[\w:]+:)?(?<!`)`(?!`)", "`", text.replace("``", "`"))
+    return "\n".join(_cells(text))
+
+
+def _value(text: ast.Constant | ast.JoinedStr) -> str:
+    """What a string says; each value that it formats is one word."""
+    parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+    return "".join(str(p.value) if isinstance(p, ast.Constant) else "value" for p in parts)
+
+
+def of_code(name: str, source: str) -> Iterator[Flaw]:
+    """The flaws of a module's docstrings and messages: of every string that has a space."""
+    tree = ast.parse(source)
+    passed = set[int]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            match node.body:
+                case [ast.Expr(value=ast.Constant(value=str(text)) as docstring), *_]:
+                    passed.add(id(docstring))
+                    yield from _moved(name, docstring.lineno, prose(text))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            passed |= {id(part) for part in node.values}
+        elif not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            continue
+        if id(node) not in passed and re.search(r"[a-z] ", text := _value(node)):
+            yield from _moved(name, node.lineno, text)
+
+
+def _moved(name: str, start: int, text: str) -> Iterator[Flaw]:
+    """The flaws of a text that begins at a line of a file."""
+    for flaw in flaws(name, text):
+        line = start + int(flaw.where.rpartition(":")[2]) - 1
+        yield Flaw(f"{name}:{line}", flaw.what)
+
+
+def template(html: str) -> str:
+    """The text of a page's template: without styles, scripts, tags and what is filled in.
+
+    A sentence ends with its paragraph, heading or cell."""
+    text = re.sub(r"</?code>", "`", _TEMPLATE.sub(_blank, html))
+    return re.sub(r"<[^>]+>", _blank, _BLOCK.sub(lambda m: ". " + _blank(m), text))
+
+
 def of_file(path: Path) -> Iterator[Flaw]:
     name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
+    if path.suffix == ".py":
+        return of_code(name, path.read_text(encoding="utf-8"))
+    if path.suffix == ".html":
+        return flaws(name, template(path.read_text(encoding="utf-8")))
     text = notebook(path) if path.suffix == ".ipynb" else path.read_text(encoding="utf-8")
     return flaws(name, text.partition(_TABLE)[0])
 

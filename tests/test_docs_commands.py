@@ -7,6 +7,7 @@ what needs the network is left out."""
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import shlex
@@ -22,6 +23,7 @@ import das
 from das.cli import main
 from das.files.simulators import detailed
 from tests.detailed.runs import run_groups
+from tests.sdhc.folders import made_up, said
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The guide to one's own data is followed, in its order, by
@@ -52,10 +54,12 @@ GIVEN = {
     "PARAMETERS": "groups/parameters",
     "DATA": "groups/data",
     "PPMF_DIR": "ppmf",
+    "FOLDER": "phsafe",
 }
 #: Said in addition, before what is printed, where the reader may wait, and a test should not.
 SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=false"]
 BRIEF = {
+    "run sdhc-2020": ["--quiet"],
     "run": SMALL,
     "sweep": SMALL,
     "estimate": SMALL[:3],
@@ -69,7 +73,7 @@ LEFT_OUT = {
     "xargs": "needs jobs; tests/cli/test_cli_tasks.py has them",
     "--engine array": "needs jobs; tests/engine/test_loop.py has them",
     "runs/dhc": "needs linked records; tests/end_to_end/test_dhc.py has them",
-    "dhc-2020 --": "needs linked records; tests/end_to_end/test_dhc.py has them",
+    " dhc-2020 --": "needs linked records; tests/end_to_end/test_dhc.py has them",
     "account sign": "needs a key; tests/cli/test_cli_account.py has one",
     "--signer": "needs a key; tests/cli/test_cli_account.py has one",
     "register": "needs a register; tests/cli/test_register.py has one",
@@ -95,7 +99,7 @@ def written(page: Path) -> Iterator[str]:
 def arguments(line: str) -> tuple[str, ...]:
     """The words after ``das``: optional parts taken, placeholders filled in, output to ``OUT``."""
     words = shlex.split(re.sub(r" \.\.\.|[\[\]]", "", line), comments=True)[1:]
-    words = [GIVEN.get(w, w) for w in words]
+    words = [GIVEN.get(w, w).replace("FOLDER/", "phsafe/") for w in words]
     at = words.index("--out") + 1 if "--out" in words else None
     if at is not None and "." not in words[at]:
         words[at] = "OUT"
@@ -105,8 +109,13 @@ def arguments(line: str) -> tuple[str, ...]:
         words[0],
         *more,
         *words[1:],
-        *(["--data", "tiny"] * (words[0] in ("run", "sweep") and "--data" not in words)),
+        *(["--data", "tiny"] * (words[0] in ("run", "sweep") and not _has_records(words))),
     )
+
+
+def _has_records(words: list[str]) -> bool:
+    """Whether a command names its records, or is of a publication that simulates its own."""
+    return "--data" in words or words[1].startswith("sdhc")
 
 
 EVERY = sorted({arguments(line) for page in PAGES for line in written(page)})
@@ -136,6 +145,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "persons",
         here / "runs" / "groups",
     )
+    made_up(1, 200).write(here / "phsafe")
+    (here / "phsafe" / "config.json").write_text(
+        json.dumps(said() | {"state_filter": ["44", "49"]})
+    )
+    das.run(das.load_spec("sdhc-2020"), here / "runs" / "sdhc", paths=[here / "phsafe"])
     (here / "ppmf").mkdir()
     names = "TABBLKST,TABBLKCOU,TABTRACT,TABBLKGRP,TABBLK,GQTYPE_PL,VOTING_AGE,CENHISP,CENRACE\n"
     for n in range(3):

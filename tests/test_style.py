@@ -104,3 +104,74 @@ TECHNICAL = [
 def test_technical_pages_are_plain(page: str) -> None:
     path = style.ROOT / "docs" / f"{page}.md"
     assert [str(flaw) for flaw in style.of_file(path)] == []
+
+
+def of_code(source: str) -> list[str]:
+    return [str(flaw) for flaw in style.of_code("module.py", source)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Reads ``whoever`` and :func:`whoever of which`."""',
+        'r"""A formula:\n\n.. math:: a \\quad whoever\n          of which\n\nEnds."""',
+        '"""An example.\n\n>>> f("whoever of which")\nwhoever\n"""',
+        'WORDS = {"whoever": 1}',
+        "text = f'{len(x)} whole {what}'",
+    ],
+)
+def test_what_is_no_prose_of_code_passes(source: str) -> None:
+    assert of_code(source) == []
+
+
+def test_cells_of_a_table_in_a_docstring_are_sentences_by_themselves() -> None:
+    row = "  ".join(["=" * 40] * 2)
+    cells = "  ".join([("word " * 20).strip()] * 2)
+    assert of_code(f'"""Table:\n\n{row}\n{cells}\n{row}\n"""') == []
+    assert len(of_code(f'"""Table:\n\n{"word " * 40}\n"""')) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ('"""Fine.\n\nFor whoever asks."""', 3),
+        ('def f() -> None:\n    """Fine.\n\n    For whoever asks.\n    """', 4),
+        ('class A:\n    """For whoever asks."""', 2),
+        ('\nraise ValueError(f"{n} for whoever asks")', 2),
+        ('say = (\n    "a message that"\n    " is for whoever asks"\n)', 2),
+    ],
+)
+def test_a_flaw_of_code_has_its_line(source: str, line: int) -> None:
+    (flaw,) = of_code(source)
+    assert flaw.startswith(f"module.py:{line}: 'whoever'")
+
+
+def test_a_value_in_a_message_is_one_word() -> None:
+    words = " ".join(["word"] * (style.LONGEST - 1))
+    assert of_code(f'say = f"{words} {{a + b + c}}"') == []
+    assert len(of_code(f'say = f"{words} more {{a + b + c}}"')) == 1
+
+
+@pytest.mark.parametrize(
+    ("html", "flaws"),
+    [
+        ("<style>whoever</style><script>whoever</script>{{ whoever }}{% if whoever %}", 0),
+        ("<p>For <b>whoever</b> asks</p>", 1),
+        ("<ul>" + "<li>three plain words</li>" * 20 + "</ul>", 0),
+        ("<p>" + "three plain <em>words</em> " * 9 + "</p>", 1),
+    ],
+)
+def test_the_text_of_a_template_is_checked(html: str, flaws: int) -> None:
+    assert len(said(style.template(html))) == flaws
+
+
+PACKAGE = style.ROOT / "das"
+ROOMS = ["*", *sorted(p.parent.name for p in PACKAGE.glob("*/__init__.py"))]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_docstrings_messages_and_templates_are_plain(room: str) -> None:
+    files = PACKAGE.glob("*.py") if room == "*" else (PACKAGE / room).rglob("*")
+    checked = [path for path in sorted(files) if path.suffix in (".py", ".html")]
+    assert checked
+    assert [str(flaw) for path in checked for flaw in style.of_file(path)] == []

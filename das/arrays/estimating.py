@@ -35,6 +35,22 @@ from das.model.spine import Spine
 from das.model.universe import Universe
 
 
+def _check_choice(method: object, prior: str) -> None:
+    """Raises :class:`InputError` for a method or a prior that there is not."""
+    if isinstance(method, str) and method not in METHODS:
+        raise InputError(
+            f"there is no method {method!r}",
+            where="topdown",
+            remedy=f"say {' or '.join(map(repr, METHODS))}, or give an estimator",
+        )
+    if prior not in PRIORS:
+        raise InputError(
+            f"there is no prior {prior!r}",
+            where="topdown",
+            remedy=f"say {' or '.join(map(repr, PRIORS))}",
+        )
+
+
 def topdown(
     noisy: Noisy,
     spine: Spine,
@@ -73,18 +89,7 @@ def topdown(
     expect(noisy, Noisy, "topdown", "give what das.measure, das.read_noisy or das.Noisy.of returns")
     expect(spine, Spine, "topdown", "give the spine of the measurements, as a second argument")
     noisy.check(spine)
-    if isinstance(method, str) and method not in METHODS:
-        raise InputError(
-            f"there is no method {method!r}",
-            where="topdown",
-            remedy=f"say {' or '.join(map(repr, METHODS))}, or give an estimator",
-        )
-    if prior not in PRIORS:
-        raise InputError(
-            f"there is no prior {prior!r}",
-            where="topdown",
-            remedy=f"say {' or '.join(map(repr, PRIORS))}",
-        )
+    _check_choice(method, prior)
     here = joint_bounds(noisy, spine, bounds)
     universe = _universe(noisy.schema, here)
     estimates: dict[str, LevelEstimates] = {}
@@ -170,8 +175,8 @@ def _estimator(
 
 
 def _universe(schema: Schema, known: Mapping[str, LevelBounds]) -> Universe:
-    """With the sums that rounding keeps: the published schemas' own, unless they cross what is
-    known exactly.
+    """The universe, with the sums that rounding keeps: the published schemas' own, unless they
+    cross what is known exactly.
     """
     chain = PERSONS.publication(schema).chain or ()
     if any(b.exact and not _nest(b.group, schema.query(q)) for b in known.values() for q in chain):

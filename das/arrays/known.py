@@ -1,5 +1,5 @@
-"""What is public of every level, from two hands: what the measurements know, and what is known
-beside them.
+"""Public facts about every level, from two sources: those that come with the measurements, and
+those that the user gives.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def _limits(schema: Schema, spine: Spine, structures: ArrayLike) -> Limits | Non
 
 
 def _check_form(given: Mapping[str, LevelBounds], schema: Schema, spine: Spine) -> None:
-    """They are of the units of every level, and of the cells of the schema."""
+    """Check that the bounds are those of the units of every level, and of the cells of the
+    schema."""
     expect(given, Mapping, "bounds", "give what das.bounds returns")
     for level in spine.levels:
         if (
@@ -106,11 +107,11 @@ def _check_form(given: Mapping[str, LevelBounds], schema: Schema, spine: Spine) 
 def joint_bounds(
     noisy: Noisy, spine: Spine, given: Mapping[str, LevelBounds] | None
 ) -> Mapping[str, LevelBounds]:
-    """The bounds of every level: what the measurements know, and what is ``given`` beside it.
+    """The bounds of every level, from the measurements' public facts and from what is ``given``.
 
     Raises:
-        InputError: bounds of other units or cells, or such as contradict what the measurements
-            know.
+        InputError: bounds of other units or cells, or bounds that contradict the measurements'
+            facts.
         InfeasibleError: no histogram meets both.
     """
     schema = noisy.schema

@@ -94,7 +94,7 @@ def measure(
 
 
 def _spelt(plan: Plan) -> Plan:
-    """With the factors of queries apart, as a schema names them."""
+    """The plan with spaces around the factors of queries, as in the schema's names."""
     draws = tuple(
         replace(d, query=SIGN.join(f.strip() for f in d.query.split("*")))
         for d in plan.measurements

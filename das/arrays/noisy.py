@@ -1,4 +1,4 @@
-"""What measuring leaves: noisy answers and exact counts, of which every estimate is made."""
+"""What measuring returns: noisy answers and exact counts. Every estimate is made from them."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ class Noisy:
 def _measurement(
     level: str, query: str, value: NDArray[Any], answers: int, variance: ArrayLike
 ) -> Measurement:
-    """Of all units of a level. Raises :class:`InputError` for values or variances of another
-    form."""
+    """A measurement of all units of a level. Raises :class:`InputError` for values or variances of
+    another form."""
     where = f"{level}/{query}"
     if value.dtype.kind not in "iu" or value.ndim != 2 or value.shape[1] != answers:
         raise InputError(

@@ -289,20 +289,10 @@ def sweep(
     grid = _budgets(spec, budgets, multiples)
     chosen = methods.split(",") if methods is not None else ()
     again = [
-        "das",
-        "sweep",
-        config,
-        *repeated("--set", changes),
-        *optional("--rho", budgets),
-        *optional("--times", multiples),
-        *(["--method", methods] if methods is not None else []),
-        "--repeats",
-        repeats,
-        "--out",
-        out,
-        *repeated("--data", paths),
-        "--workers",
-        workers,
+        *("das", "sweep", config, *repeated("--set", changes)),
+        *(*optional("--rho", budgets), *optional("--times", multiples)),
+        *(*optional("--method", methods), "--repeats", repeats, "--out", out),
+        *(*repeated("--data", paths), "--workers", workers),
         *again_in(register),
     ]
     with resumable(out, again), Live(quiet) as progress:

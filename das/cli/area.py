@@ -158,7 +158,7 @@ def _chosen(
 
 
 def _said(source: ReleaseSource, areas: Areas) -> None:
-    """What of the list a reader should know; on stderr, for it is no result."""
+    """What a reader should know about the list; on stderr, because it is not a result."""
     level = source.spine.levels[-1]
     outside = source.spine.units(level) - len(np.unique(areas.unit))
     if outside:

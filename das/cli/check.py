@@ -125,7 +125,7 @@ def _impossible(schemas: Mapping[str, Schema]) -> Iterator[str]:
 def _sized(size: Size, with_data: bool) -> str:
     """One line: cells, memory and time."""
     least = "" if with_data else "at least "
-    beside = "" if with_data else " (with --data: for the places and records that there are)"
+    beside = "" if with_data else " (with --data: for your own places and records)"
     return (
         f"{size.universe}: {size.cells:,} cells; a run takes {least}{size.memory / 1e9:.1f} GB of"
         f" memory (at {size.where}) and {least}{_time(size.seconds)} of one core{beside}"

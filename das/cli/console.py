@@ -66,7 +66,7 @@ def records_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _cell(value: Any) -> str:
-    """Of a row: what is not there is a dash."""
+    """A cell of a row; a missing value is a dash."""
     if value is None:
         return "–"
     return value if isinstance(value, str) else f"{value:,.6g}"

@@ -131,6 +131,19 @@ def simulate(what: str, out: Path, seed: int, as_json: bool, quiet: bool, **give
     _print(written, as_json)
 
 
+def _simulated_dhc(
+    blocks: Sequence[Path], out: Path, seed: int, reader: str | None, progress: Progress
+) -> list[Path]:
+    if not blocks:
+        raise UserError(
+            "no redistricting file is given",
+            where="--blocks",
+            remedy="give one with the counts of blocks; `das data simulate 2010` makes some",
+        )
+    reader = reader or dhc_files.READERS[0]
+    return dhc_files.simulate(blocks, out, seed=seed, reader=reader, progress=progress)
+
+
 def _simulated(
     what: str, out: Path, seed: int, given: Mapping[str, Any], progress: Progress
 ) -> list[Path]:
@@ -138,19 +151,7 @@ def _simulated(
         given[name] for name in ("states", "persons", "share", "workers")
     )
     if what == "dhc":
-        if not given["blocks"]:
-            raise UserError(
-                "no redistricting file is given",
-                where="--blocks",
-                remedy="give one with the counts of blocks; `das data simulate 2010` makes some",
-            )
-        return dhc_files.simulate(
-            given["blocks"],
-            out,
-            seed=seed,
-            reader=given["reader"] or dhc_files.READERS[0],
-            progress=progress,
-        )
+        return _simulated_dhc(given["blocks"], out, seed, given["reader"], progress)
     if what == "detailed":
         return detailed.write(
             out,

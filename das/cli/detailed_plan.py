@@ -1,4 +1,4 @@
-"""What a data steward asks of statistics by population groups before anything is drawn."""
+"""What a data steward asks about the Detailed DHC before anything is drawn."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHANGES = {1: "a record added or removed", 2: "a record replaced by another"}
 
 
 def read(folder: Path, product: str) -> Parameters:
-    """Of the folder itself, or of a run or release that was made with it."""
+    """The parameters in the folder itself, or in a run or release that was made with it."""
     from das.files.detailed import parameters
 
     made_with = release_of(folder) / "parameters"

@@ -1,4 +1,4 @@
-"""What an intruder learns from a release by population groups."""
+"""What an intruder learns from a release of the Detailed DHC."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from das.cli.options import PATH, guarded, json_option
 from das.detailed.membership import DisclosureBySize, Membership, disclosures, membership
 from das.model.adaptive import PRODUCTS
 
-#: Of whom chances are stated: how many codes of race are known to be written down, and whether the
-#: ethnicity is of a group.
+#: The persons for whom chances are stated: how many codes of race they are known to have written,
+#: and whether their ethnicity is in a group.
 PERSONS = {
     "one code of race": (1, False),
     "one code of race, and an ethnicity": (1, True),

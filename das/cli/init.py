@@ -105,7 +105,7 @@ def init(
 def _of_table(
     table: Path, out: Path, geography: str | None, places: Path | None, rare: bool
 ) -> tuple[str, Sequence[str]]:
-    """A configuration of counts over a tree, and what to say of it."""
+    """A configuration of counts over a tree, and what to tell the user about it."""
     seen = profile.read(table)
     listed = None if places is None else profile.read(places)
     if listed is not None and listed.encoding != seen.encoding and not _ascii(listed, seen):

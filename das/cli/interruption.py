@@ -34,10 +34,12 @@ STOPPED = {KeyboardInterrupt: ("interrupted", 130), Terminated: ("terminated", 1
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM raises :class:`Terminated` within, and is what it was after; where a program has its
-    own way with it, it keeps it. Neither SIGTERM nor Ctrl-C is lost where Python drops what is
-    raised, as in a finalizer; nor where a library swallows it, as when it is imported, and fails a
-    little later for what was cut short."""
+    """Within it, SIGTERM raises :class:`Terminated`; afterwards SIGTERM has its earlier effect. A
+    program that handles SIGTERM itself keeps its handler.
+
+    Neither SIGTERM nor Ctrl-C is lost where Python drops an exception, such as in a finalizer. The
+    same holds where a library swallows it, such as during its import, and fails later because of
+    it."""
     ours = (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -91,8 +93,8 @@ def repeated(name: str, values: Sequence[object]) -> list[object]:
 
 @contextmanager
 def resumable(out: Path, command: Sequence[object]) -> Iterator[None]:
-    """What stops a run or a sweep within says in a note what was spent, and with which ``command``
-    it goes on in ``out``. A mistake of the user's has its own remedy."""
+    """When a run or a sweep stops within it, a note says what was spent and which ``command``
+    resumes it in ``out``. A user's mistake has its own remedy."""
     try:
         yield
     except UserError:

@@ -28,8 +28,9 @@ def _bounded() -> Iterator[None]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether it comes of too little memory: it says so, or what it came from does, or not even a
-    little is to be had. Libraries that are imported with too little end in errors of any kind."""
+    """Whether an error comes from too little memory. It says so, or its cause does, or not even a
+    little memory is available. A library that is imported with too little memory can raise any
+    error."""
     known: BaseException | None = error
     while known is not None:
         if (

@@ -1,4 +1,4 @@
-"""Maps of a run, beside boundaries that the user names."""
+"""Maps of a run, with boundaries that the user names."""
 
 from __future__ import annotations
 

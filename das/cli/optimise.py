@@ -30,13 +30,13 @@ from das.spec import RunSpec, budget_toml
 from das.spec.targets import read_targets, target_set_of, targets_of_blocks
 
 NOTE = (
-    "standard deviations of one answer, of the best linear unbiased estimates from everything that"
-    " is measured (full information), before non-negativity, which makes those of small counts"
-    " several times smaller."
+    "standard deviations of one answer: those of the best linear unbiased estimates from everything"
+    " that is measured (full information), before non-negativity. Non-negativity makes those of"
+    " small counts several times smaller."
 )
 
 
-#: A standard deviation that is so many times what it was has changed.
+#: A standard deviation has changed if it is this many times its earlier value.
 CHANGED = 1.005
 #: Counts that a list of what becomes worse names, and the price that is explained.
 WORST, DEAR = 12, 0.05

@@ -31,9 +31,10 @@ from das.spec import RunSpec, Specification
 
 
 class _Path(click.Path):
-    """A path that can be written down: what a run says of itself is UTF-8. And one of this machine:
-    ``run:1`` is, though the libraries below would take it for an address, which no absolute path
-    is; ``s3://...`` is not."""
+    """A path that is valid UTF-8, because a run records it, and that is on this machine.
+
+    ``run:1`` is, although the libraries below would take it for an address; as an absolute path it
+    is none. ``s3://...`` is not."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if _ADDRESS.match(str(value)):
@@ -52,9 +53,7 @@ class _Path(click.Path):
 
 
 class _Out(_Path):
-    """Where something is written that is no part of a release, which its seal would then no longer
-    fit.
-    """
+    """Where to write something that must not be in a release: its seal would no longer fit."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         found = Path(super().convert(value, param, ctx))
@@ -140,12 +139,12 @@ def warn(private: Private, warning: str = WARNING) -> None:
 
 
 def warn_of(spec: RunSpec) -> None:
-    """The same of a configuration."""
+    """Warn as :func:`warn` does, for a configuration."""
     warn(spec.run.private, PLANNED)
 
 
 def say_notes(notes: Iterable[str]) -> None:
-    """What somebody should know of a command that did its work: a line each on stderr."""
+    """What the user should know about a command that did its work: a line each on stderr."""
     for note in notes:
         click.echo(f"das: note: {note}", err=True)
 
@@ -168,7 +167,7 @@ def exact_option(name: str, value: str) -> Fraction:
 
 
 def exact_delta(value: str) -> Fraction:
-    """That of ``--delta``."""
+    """The value of ``--delta``."""
     at = exact_option("--delta", value)
     if not 0 < at < 1:
         raise UserError(f"{value} is not between 0 and 1", where="--delta")
@@ -186,7 +185,8 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def whole_run_options(function: Callable[..., None]) -> Callable[..., None]:
-    """The same for a run that reads records: without ``--workers`` as many as are worth it."""
+    """Options for a run that reads records: without ``--workers`` it uses as many workers as are
+    worthwhile."""
     function = click.option(
         "--workers", type=click.IntRange(1), show_default="all cores", help=_WORKERS
     )(function)
@@ -294,7 +294,7 @@ def store_options(function: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass(frozen=True)
 class ResumeOptions:
-    """How a run goes on."""
+    """How a run is resumed."""
 
     resume: bool = False
     accept_spent: bool = False
@@ -308,7 +308,7 @@ class ResumeOptions:
 
 
 def resume_options(function: Callable[..., None]) -> Callable[..., None]:
-    """How a run goes on: one value, ``going``."""
+    """Options for resuming a run, passed on as one value, ``going``."""
 
     @wraps(function)
     def chosen(*args: Any, resume: bool, accept_spent: bool, **kwargs: Any) -> None:
@@ -342,8 +342,8 @@ def load_any(config: Path, changes: tuple[str, ...]) -> Specification:
 
 
 def load_counts(feature: str, config: Path, changes: tuple[str, ...]) -> RunSpec:
-    """The same for what counts over a tree alone can do (:mod:`das.model.features`). Raises
-    :class:`UserError` with the reason where its publication cannot."""
+    """The configuration of a command that needs counts over a tree (:mod:`das.model.features`).
+    Raises :class:`UserError` with the reason if its publication cannot do it."""
     spec = load_any(config, changes)
     require(publication(spec.publication()), feature, config)
     return specification.of_kind(RunSpec, spec, str(config))

@@ -34,8 +34,9 @@ def show_margins(
     config: Path,
     as_json: bool,
 ) -> None:
-    """Of every universe, or of one. ``requests`` are options that choose, with the feature that
-    each needs: they are refused with the reason of the publication."""
+    """Show the margins of every universe, or of one. ``requests`` are options that choose, with the
+    feature that each needs. They are refused, with the publication's reason, where it lacks the
+    feature."""
     for option, (feature, asked) in requests.items():
         if asked:
             require(of, feature, option)

@@ -1,4 +1,4 @@
-"""What a person is told of measurements that buy nothing (:mod:`das.model.redundant`)."""
+"""What a person is told about measurements that improve nothing (:mod:`das.model.redundant`)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def lines(all_: RedundantMeasurements, config: Path | None = None) -> list[str]:
 
 
 def _line(universe: Planned, group: Sequence[RedundantMeasurement], *, spent: bool) -> str:
-    """Of the classes of a level that have the same query."""
+    """A line for the classes of a level that have the same query."""
     measurement, known = group[0].measurement, group[0].known
     shares = [100 * float(i.share) for i in group if i.units != 0]
     share = " to ".join(dict.fromkeys(f"{x:.4g}" for x in (min(shares), max(shares))))

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -16,13 +16,13 @@ from das import risk as intruder
 from das.cli.attack import attack
 from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, load_counts, warn
+from das.cli.risk_numbers import NUMBER, PRIOR, UPPER_PRIOR
 from das.errors import InputError, UserError
 from das.files import packaged
 from das.files.atomic import write_json
 from das.files.provenance import privacy_of
 from das.files.run.run_directory import RunDirectory, create_private
 from das.model.budget import Neighbours
-from das.model.exact import exact
 from das.model.not_private import PLANNED, WARNING, Private, marked, marked_rows
 from das.model.plan import Plan
 from das.model.spelling import product
@@ -33,70 +33,6 @@ from das.truth.assessment import truth_of
 from das.truth.histogram import over
 
 PRIORS = (Fraction(1, 2), Fraction(1, 5), Fraction(1, 10), Fraction(1, 50))
-
-
-class _Number(click.ParamType):
-    """An exact number: 1/2, 0.099, 1e-3."""
-
-    name = "number"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Fraction:
-        try:
-            return exact(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class _Prior(_Number):
-    """A probability that is not 0: the risk is a ratio to it."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Fraction:
-        prior = super().convert(value, param, ctx)
-        if not 0 < prior <= 1:
-            self.fail(
-                f"{value} is no prior probability: it is above 0, and between 0 and 1", param, ctx
-            )
-        return prior
-
-
-class _Upper(click.ParamType):
-    """The prior of the upper count: uniform, uniform:10, point:25, or weights:3,2,1."""
-
-    name = "prior"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> intruder.UpperPrior:
-        if not isinstance(value, str):
-            return value
-        kind, _, rest = value.partition(":")
-        try:
-            if kind == "uniform":
-                return intruder.Uniform(int(rest) if rest else None)
-            if kind == "point":
-                return intruder.Point(int(rest))
-            return (
-                intruder.WeightedPrior([float(exact(w)) for w in rest.split(",")])
-                if kind == "weights"
-                else _unknown()
-            )
-        except InputError as error:
-            self.fail(str(error), param, ctx)
-        except ValueError:
-            self.fail(
-                f"{value!r} is none of uniform, uniform:10, point:25, weights:3,2,1", param, ctx
-            )
-
-
-def _unknown() -> NoReturn:
-    raise ValueError
-
-
-NUMBER, PRIOR = _Number(), _Prior()
 
 
 class _OrPath(click.Group):
@@ -333,7 +269,7 @@ def _two_levels(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--method", type=click.Choice(METHODS), default="exact", show_default=True),
         click.option(
             "--upper",
-            type=_Upper(),
+            type=UPPER_PRIOR,
             default="uniform",
             show_default=True,
             help="Prior of the upper count: uniform, uniform:10, point:25, weights:3,2,1.",

@@ -134,7 +134,7 @@ def performed(
     quiet: bool,
     register: RegisterOptions | None = None,
 ) -> Outcome:
-    """The run of a specification; what stops it names the ``command`` by which it goes on."""
+    """Run a specification; if it stops, the message names the ``command`` that resumes it."""
     going.check(out, f"das {command[0]}")
     out = out or _new_folder(spec)
     again = [
@@ -266,7 +266,7 @@ def _as_data(outcome: Outcome) -> dict[str, Any]:
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:
-    """What a script wants to know of a run, or of a release estimated again."""
+    """What a script needs to know about a run, or about a release that was estimated again."""
     directory = outcome.directory
     out: dict[str, Any] = {
         "out": str(directory.root),

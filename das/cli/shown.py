@@ -47,7 +47,7 @@ def headline_table(rows: Sequence[Headline], *, own_spine: bool) -> Table:
 
 def worse_lines(rows: Sequence[Headline], settled: Mapping[str, str]) -> list[str]:
     """A line for each level whose totals are published worse than measured, with the cause;
-    ``settled`` as of :class:`das.release.outcome.Outcome`."""
+    ``settled`` is as in :class:`das.release.outcome.Outcome`."""
     return [
         f"{r.level} {r.nmf:,.2f} -> {r.postprocessed:,.2f}: {cause(r.level, settled.get(r.level))}."
         for r in rows
@@ -56,8 +56,8 @@ def worse_lines(rows: Sequence[Headline], settled: Mapping[str, str]) -> list[st
 
 
 def compare_table(rows: Sequence[Comparison], title: str) -> Table:
-    """Noisy measurements beside published counts; with the class of the true count where rows
-    differ in it.
+    """Noisy measurements and published counts side by side; with the class of the true count if
+    rows have several.
     """
     by_size = len({r.bin for r in rows}) > 1
     table = Table(title=title, title_justify="left")
@@ -210,8 +210,8 @@ def quoted_line(one: QuotedLoss, private: Private) -> str:
 def promises_of(
     said: Promises, neighbours: str, private: Private, target_delta: Fraction | None = None
 ) -> list[str]:
-    """The one to quote, for a target delta ``target_delta`` if there is one; then each guarantee of
-    a statement under the words that say who its neighbours are."""
+    """The guarantee to quote, for a target delta ``target_delta`` if there is one. Then come all
+    guarantees of a statement, each under the words that define its neighbors."""
     out = ["", quoted_line(quoted(said, neighbours, target_delta), private)]
     for words, by in said.each:
         out += [

@@ -183,7 +183,7 @@ def _called(
 
 
 def _say_noise(table: Table, at: str, lowest: str) -> None:
-    """What error to expect of areas across the levels; on stderr, for it is no result."""
+    """The expected error of areas across the levels; on stderr, because it is not a result."""
     said = NOISE.format(lowest=lowest, at=at, first=table.labels[0], table=table.name)
     click.echo(said, err=True)
 
@@ -258,9 +258,9 @@ MADE = "the ends are those of `das intervals`, at its coverage; what has none is
 #: What error to expect of areas across the levels.
 NOISE = (
     "{at}: sums of the published counts of {lowest}. NOISE_SE is the standard error of '{first}',"
-    " the first column of {table}, as it was measured, added up from the largest whole units that"
-    " were measured (--noise: of every column); published counts, which agree with every level, are"
-    " usually closer."
+    " the first column of {table}, as it was measured (--noise: of every column). It is added up"
+    " from the largest whole units that were measured. Published counts agree with every level and"
+    " are usually closer."
 )
 
 
@@ -285,8 +285,8 @@ def _level(
 def _places(
     release: ReleaseSource, at: str, areas: Areas | None, table: Table, *, noise: bool
 ) -> PlaceColumns:
-    """The rows of a table, with the noise of its first column beside areas, and with ``noise`` that
-    of every column.
+    """The rows of a table. Areas get the noise of the first column, and with ``noise`` all rows get
+    that of every column.
     """
     if areas is None and not noise:
         return PlaceColumns.of_level(release.spine, at)

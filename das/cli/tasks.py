@@ -25,8 +25,8 @@ from das.jobs.tasks import do
 
 
 def _task_store(run: Path) -> tuple[TaskStore, bool]:
-    """The task store of a run, and whether the run has ended. Raises :class:`UserError` where there
-    is no run."""
+    """The task store of a run, and whether the run has ended. Raises :class:`UserError` if there is
+    no run."""
     directory = RunDirectory(run)
     if not directory.root.is_dir() or not (directory.release.is_dir() or TaskStore(run).stages()):
         raise UserError(

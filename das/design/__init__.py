@@ -1,10 +1,10 @@
-"""The best shares of a budget, and the proof that they are.
+"""The best shares of a budget, with a proof that they are the best.
 
-What each measurement buys is a function of the plan and of public structure alone. A *model* says
-with which variance everything that is asked for would be estimated (:mod:`das.design.model`): in
-closed form for a tree of which only the numbers of units are known (:mod:`das.design.homogeneous`),
-or exactly for a real one (:mod:`das.design.recursion`), over all that its structures allow or over
-the cells that an earlier release has (:mod:`das.design.tree`). :mod:`das.design.optimise` finds the
+The variance that a measurement saves is a function of the plan and of public structure alone. A
+*model* gives the variance of every requested estimate (:mod:`das.design.model`). For a tree known
+only by its numbers of units it has a closed form (:mod:`das.design.homogeneous`); for a real tree
+it is exact (:mod:`das.design.recursion`). It covers all cells that the tree's structures allow, or
+those that an earlier release has (:mod:`das.design.tree`). :mod:`das.design.optimise` finds the
 shares and bounds what any others could reach; :mod:`das.design.exact` makes fractions of them.
 
 Nothing here reads a record.

@@ -1,26 +1,27 @@
 r"""Variances of areas that cut across a tree, and their gradients.
 
-An area has some of the leaves. Of a node u that it has wholly it knows what is known of u; of one
-that it cuts it has :math:`B_u x_u`, given :math:`x_u`, and a rest that is independent of everything
-outside. Let the sums below go over the children that it has wholly (W) and over those that it cuts
-(B). With C and K of :mod:`das.design.passes`
+An area has some of the leaves. From a node u that it contains wholly it takes all of u. From a node
+that it cuts it takes :math:`B_u x_u`, given :math:`x_u`, and a rest that is independent of
+everything outside u. Let the sums below go over the children that it contains wholly (W) and over
+those that it cuts (B). With C and K of :mod:`das.design.passes`
 
 .. math:: P_u = \sum_W C_c + \sum_B B_c C_c, \qquad B_u = P_u K_u,
 
-and the variance of the area is the sum over the nodes that it cuts, the root among them, of
+and the variance of the area is the sum, over the nodes that it cuts including the root, of
 
 .. math:: L_u = \sum_W C_c - P_u K_u P_u' + B_u C_u B_u' .
 
 *Proof.* Given :math:`x_u` the children are :math:`\mu_c + C_c K_u(x_u - s_u)` with covariance
-:math:`C_c [c = d] - C_c K_u C_d`. So what the area has of u has the slope :math:`\sum_W C_c K_u +
-\sum_B B_c C_c K_u`, and beside the rests of the children the covariance :math:`\sum_W C_c + \sum_B
-B_c C_c B_c' - P_u K_u P_u'`. Each term :math:`B_c C_c B_c'` is counted at c; at the root :math:`V =
-C`.
+:math:`C_c [c = d] - C_c K_u C_d`. So the area's part of u has the slope
+:math:`\sum_W C_c K_u + \sum_B B_c C_c K_u`. Besides the rests of the children, its covariance is
+:math:`\sum_W C_c + \sum_B B_c C_c B_c' - P_u K_u P_u'`. Each term :math:`B_c C_c B_c'` is counted
+at c; at the root :math:`V = C`.
 
-*Gradient.* From the root down, with :math:`\bar E_u` what the parent's :math:`\bar P` is on the
-coordinates of u: :math:`\bar B = \bar E C + 2 \bar L B C`, :math:`\bar C \mathrel{+}= B'(\bar E +
-\bar L B)`, :math:`\bar K \mathrel{+}= P'(\bar B - \bar L P)`, :math:`\bar P = \bar B K - 2 \bar L
-B`, and for the children that it has wholly :math:`\bar C \mathrel{+}= \bar P + \bar L`."""
+*Gradient.* The pass goes from the root down. Let :math:`\bar E_u` be the parent's :math:`\bar P` on
+the coordinates of u. Then :math:`\bar B = \bar E C + 2 \bar L B C`,
+:math:`\bar C \mathrel{+}= B'(\bar E + \bar L B)`,
+:math:`\bar K \mathrel{+}= P'(\bar B - \bar L P)`, :math:`\bar P = \bar B K - 2 \bar L B`. For the
+children that the area contains wholly, :math:`\bar C \mathrel{+}= \bar P + \bar L`."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class Scatter:
     times: Array
 
     def of(self, sources: slice) -> Scatter:
-        """What comes of some sources, where these are in order."""
+        """The part for some sources, if these are in order."""
         a, b = np.searchsorted(self.source, [sources.start, sources.stop])
         return Scatter(self.source[a:b], self.target[a:b], self.times[a:b])
 
@@ -103,7 +104,8 @@ class CutNodes:
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """W, P, B and L of the pieces, flat; ``size``: the absolute values of what L is the sum of."""
+    """W, P, B and L of the pieces, flat; ``size``: the sum of the absolute values of the terms of
+    L."""
 
     w: Array
     p: Array
@@ -114,9 +116,8 @@ class Slopes:
 
 @dataclass(frozen=True, eq=False)
 class AreaTargets:
-    """The areas of one kind, and the queries that are asked of them. Arrays of inner nodes and
-    kinds are those of
-    :mod:`das.design.passes`."""
+    """The areas of one kind, and the queries that targets ask for them. Arrays of inner nodes and
+    kinds are those of :mod:`das.design.passes`."""
 
     tree: Tree
     cut: CutNodes
@@ -154,7 +155,7 @@ class AreaTargets:
         )
 
     def part(self, contrasts: slice) -> AreaTargets:
-        """Of some contrasts alone."""
+        """The targets for some contrasts alone."""
         return replace(self, grams=self.grams.part(contrasts), root=self.root.part(contrasts))
 
     def slopes(self, leaf: Array, c: Array, k: Array) -> Slopes:
@@ -248,7 +249,7 @@ def _turned(matrices: Array) -> Array:
 
 
 def cut_nodes(tree: Tree, tiers: Tiers, area: Ints, unit: Ints, areas: int) -> CutNodes:
-    """Of areas that have lowest unit ``unit[i]`` in ``area[i]``."""
+    """The nodes that areas cut; lowest unit ``unit[i]`` is in ``area[i]``."""
     n = len(tree.parent)
     leaf, home = _leaves(tree, tiers)
     some = leaf[unit] != NOBODY
@@ -280,7 +281,7 @@ def cut_nodes(tree: Tree, tiers: Tiers, area: Ints, unit: Ints, areas: int) -> C
 
 
 def _leaves(tree: Tree, tiers: Tiers) -> tuple[Ints, Ints]:
-    """Of each lowest unit -1 - its kind, or NOBODY; and the inner node above it."""
+    """For each lowest unit -1 - its kind, or NOBODY; and the inner node above it."""
     leaf = tree.node[-1]
     home = np.full(len(leaf), -1, dtype=np.int64)
     unit = np.arange(len(leaf))

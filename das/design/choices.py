@@ -57,7 +57,7 @@ class Choices:
 
     @staticmethod
     def over(pairs: Sequence[LevelQuery], tree: MeasuredSpine, each: float = 1.0) -> Choices:
-        """Of the units of a tree, in the classes that it has."""
+        """The choices for the units of a tree, in its classes."""
         levels = tree.spine.levels
         if tree.alike:
             return Choices.alike(pairs, ALL, each)

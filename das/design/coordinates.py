@@ -20,9 +20,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """``size`` coordinates in each of several contrasts, of which ``multiplicity`` ``(contrasts,)``
-    has as many as there are vectors alike in it. The first contrast alone has a total.
-    ``contrasts``: those of a schema's algebra, or none for cells."""
+    """``size`` coordinates in each of several contrasts.
+
+    ``multiplicity`` ``(contrasts,)`` is the number of equal vectors in each. Only the first
+    contrast has a total. ``contrasts``: those of a schema's algebra, or none for cells."""
 
     size: int
     multiplicity: Array
@@ -37,7 +38,7 @@ class Coordinates:
         return Coordinates(schema.cells, np.ones(1))
 
     def part(self, contrasts: slice) -> Coordinates:
-        """With the multiplicities of some contrasts alone."""
+        """The coordinates with the multiplicities of some contrasts alone."""
         return replace(self, multiplicity=self.multiplicity[contrasts])
 
     def label(self, query: Query) -> NDArray[np.intp]:

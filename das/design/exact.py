@@ -1,6 +1,6 @@
 """Exact shares: fractions of a common denominator in place of floating-point numbers.
 
-What is lost by it is not guessed: variances and certificate are those of the fractions
+Nothing about the loss is guessed: variances and certificate are those of the fractions
 (:mod:`das.jobs.optimising`)."""
 
 from __future__ import annotations

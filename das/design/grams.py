@@ -41,7 +41,7 @@ class Grams:
         )
 
     def part(self, contrasts: slice) -> Grams:
-        """Of some contrasts alone."""
+        """The matrices of some contrasts alone."""
         return replace(self, factor=self.factor[:, contrasts])
 
     def apply(self, weight: Array, scale: Array) -> Array:

@@ -1,16 +1,16 @@
-r"""A tree of which only the numbers of units are known: every unit of a level has as many children,
-and holds whatever others do. Then everything has a closed form.
+r"""A tree known only by its numbers of units: every unit of a level has the same number of
+children, and the same content as the others. Then everything has a closed form.
 
-Level l has :math:`n_l` units, :math:`D_l = N/n_l` of the N lowest ones below each. The vectors over
-the lowest units that are constant within the units of level g and sum to zero within those of level
-g - 1 are the contrast g, of rank :math:`r_g = n_g - n_{g-1}` (:math:`r_0 = 1`). On it all
-precisions of the levels :math:`j \ge g` add up, those above say nothing:
+Level l has :math:`n_l` units, :math:`D_l = N/n_l` of the N lowest ones below each. Consider vectors
+over the lowest units that are constant within the units of level g and sum to zero within those of
+level g - 1. They are the contrast g, of rank :math:`r_g = n_g - n_{g-1}` (:math:`r_0 = 1`). On it
+the precisions of all levels :math:`j \ge g` add up; the levels above contribute nothing:
 
 .. math:: \Lambda_g = \sum_{j \ge g} D_j \sum_q p_{jq} Q'Q, \qquad
           V_l = \frac{1}{n_l} \sum_{g \le l} r_g D_l\,\Lambda_g^{-1}, \qquad
           f_{lq} = \frac{1}{n_q} \mathrm{tr}\,Q V_l Q' ,
 
-with :math:`n_q` answers that somebody can give.
+with :math:`n_q` answers that are possible.
 
 Where totals are known down to level s, the inverses of :math:`g \le s` are those on the vectors
 that sum to zero, :math:`C - C11'C/1'C1`. All matrices are those of :mod:`das.estimate.contrasts`: 2
@@ -63,7 +63,7 @@ class Homogeneous:
         estimands: Sequence[Estimand],
         known: int,
     ) -> Homogeneous:
-        """Of people in households, where the schema has dwellings: hardly anybody lives
+        """A model for people in households, if the schema has dwellings: hardly anybody lives
         elsewhere.
         """
         queries = [schema.query(q) for q in dict.fromkeys(q for _, q in measurements.pairs)]
@@ -88,7 +88,7 @@ class Homogeneous:
 
     @cached_property
     def _measurements(self) -> tuple[NDArray[np.intp], Array]:
-        """Of each class measurement the number of its level, and Q'Q."""
+        """For each class measurement the number of its level, and Q'Q."""
         level = np.array(
             [
                 self.levels.index(self.measurements.places[k][0])
@@ -100,8 +100,8 @@ class Homogeneous:
 
     @cached_property
     def _asked(self) -> tuple[NDArray[np.intp], Array]:
-        """Of each estimand the number of its level, and what of V its variance is: the trace with
-        this.
+        """For each estimand the number of its level, and the matrix whose trace with V is its
+        variance.
         """
         level = np.array([self.levels.index(a.place) for a in self.estimands], dtype=np.intp)
         of = [self._gram(a.query) / self._answers(a.query) for a in self.estimands]
@@ -123,7 +123,7 @@ class Homogeneous:
         )
 
     def _inverse(self, precision: Array) -> Array:
-        """Of each contrast, ``(levels, contrasts, d, d)``."""
+        """The inverse for each contrast, ``(levels, contrasts, d, d)``."""
         level, gram = self._measurements
         own = np.zeros((len(self.levels), *gram.shape[1:]))
         np.add.at(own, level, precision[:, None, None, None] * gram)

@@ -1,5 +1,5 @@
-"""What the optimiser asks of a model of the estimates: variances, and what a little more precision
-is worth.
+"""What the optimizer needs from a model of the estimates: variances, and the gain from a little
+more precision.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from das.design.choices import Choices
 from das.errors import SpecError
 
 Array = NDArray[np.float64]
-#: A matrix with a trace this many times its least eigenvalue has no inverse, but for rounding
-#: error.
+#: A matrix has no inverse, except for rounding error, if its trace is this many times its least
+#: eigenvalue.
 SINGULAR = 1e14
 #: What is left of a difference of this part of its terms, or less, is rounding error.
 ROUNDING = 1e-13
@@ -24,8 +24,8 @@ ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class Estimand:
-    """What is to be known: a query of the units of a level, or of the areas of a ``kind`` (with
-    ``some``, of these alone, by their numbers). Its variance is that of one answer, the mean over
+    """What is to be estimated: a query of the units of a level, or of the areas of a ``kind`` (with
+    ``some``, only of these, by their numbers). Its variance is that of one answer, the mean over
     answers and units, or areas."""
 
     place: str
@@ -66,13 +66,14 @@ class Model(Protocol):
     def gradients(
         self, precision: Array, weights: Array, tick: Callable[[], None]
     ) -> tuple[Array, Array]:
-        """The same for several weights at one place, ``(n, estimands) -> (n, I)``; ``tick`` is told
-        of each."""
+        """The gradients for several weights at one place, ``(n, estimands) -> (n, I)``; ``tick`` is
+        called after each."""
         ...
 
 
 def inverse(precision: Array) -> Array:
-    """Of matrices ``(..., d, d)``, with next to nothing along what they do not know of."""
+    """The inverses of matrices ``(..., d, d)``, with next to nothing along directions without
+    information."""
     scale = np.maximum(np.trace(precision, axis1=-2, axis2=-1), 1e-300)[..., None, None]
     return np.asarray(np.linalg.inv(precision + 1e-15 * scale * np.eye(precision.shape[-1])))
 

@@ -1,13 +1,13 @@
-r"""The first steps towards the best allocation: each costs one gradient, and most problems need no
+r"""The first steps towards the best allocation. Each costs one gradient, and most problems need no
 others.
 
-With multipliers :math:`\lambda_a` of the limits :math:`x_j` is multiplied by what a little more of
-draw j is worth (:meth:`das.design.choices.Choices.multiplier`) and x brought back to its sum,
-:math:`\lambda_a` by :math:`f_a/t_a`. Where limits bind on many draws at once such steps stall; then
-:mod:`das.design.newton` goes on.
+Let :math:`\lambda_a` be multipliers of the limits. A step multiplies :math:`x_j` by what a little
+more of draw j is worth (:meth:`das.design.choices.Choices.multiplier`), and brings x back to its
+sum. It multiplies :math:`\lambda_a` by :math:`f_a/t_a`. Where limits bind on many draws at once
+such steps stall; then :mod:`das.design.newton` goes on.
 
-Source: multiplicative steps of optimal design, Titterington 1976 and Yu 2010; for these criteria
-they were monotone in all that was tried, and that is not proved."""
+Source: multiplicative steps of optimal design, Titterington 1976 and Yu 2010. For these criteria
+they were monotone in every trial; that is not proved."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _Search:
         f, h = problem.model.gradient(p, problem.weight + self.multiplier)
         return View(
             rho, f, problem.over(f), p, np.maximum(h, 0.0), self.multiplier.copy()
-        )  # h is no less, but for rounding
+        )  # h is no less, except for rounding
 
     def move(self, view: View) -> None:
         total, some = self.problem.room, self.multiplier > 0

@@ -15,11 +15,11 @@ is free). Let g be the gradient of F, A the Jacobian of :math:`\varphi`, H the s
           = -g + \tfrac{\mu}{x} - A'\bigl(\tfrac{\mu}{s} + \tfrac{\lambda}{s}(\varphi + s)\bigr),
           \qquad 1'dx = 0 .
 
-All is scaled by x, so that a share of a millionth is as good as one of a third. A is one adjoint
-for each limit; H comes of differences of gradients, one for each free draw. A line search on the
-objective with barriers and an exact penalty keeps the steps honest: the problem is convex, so
-nothing else is needed. Where only children share their parents' budget it is not convex; there what
-H has of negative curvature is left out.
+All is scaled by x, so a share of a millionth is as good as one of a third. A is one adjoint for
+each limit; H comes from differences of gradients, one for each free draw. A line search on the
+objective with barriers and an exact penalty controls the steps; the problem is convex, so nothing
+else is needed. Where only children share their parents' budget it is not convex; there the negative
+curvature of H is left out.
 
 Source: Nocedal and Wright, Numerical Optimization, chapter 19; the logs of variances behave as
 :math:`-\log x`, the barrier for which Newton's method was made."""
@@ -43,8 +43,8 @@ _SHRINK = ((0.5, 0.2), (0.1, 0.5), (0.0, 1.5))
 _CENTRED = 10.0
 #: The relative step of the differences that second derivatives are taken from.
 _DIFFERENCE = 1e-5
-#: With a barrier below the gap and limits exceeded by no more than this, steps that bring less than
-#: such a part of the gap; and after so many of them the search ends.
+#: Take a step with a barrier below the gap and limits exceeded by at most ``_NEAR``. It stalls if
+#: it brings less than this part of the gap. After this many stalled steps the search ends.
 _NEAR, _STALLED, _TRIES = 1e-6, 0.1, 3
 #: Halvings of a step.
 _HALVINGS = 20
@@ -73,8 +73,9 @@ def steps(
 @dataclass
 class _Point:
     """``x`` ``(free,)`` and z; ``slack`` and ``dual`` ``(limits,)``, s and lambda, of the estimands
-    ``some`` that have a limit; ``last``: how long the last step was; ``penalty``, of what limits
-    are exceeded by."""
+    ``some`` that have a limit.
+
+    ``last``: the length of the last step; ``penalty``, on the excess over limits."""
 
     problem: Problem
     some: np.ndarray

@@ -28,8 +28,8 @@ def optimise(
     steps: int = 2000,
     progress: Callable[[CertifiedAllocation], None] | None = None,
 ) -> CertifiedAllocation:
-    """To a certified relative gap of ``gap``, or for ``steps`` steps: what was found is said with
-    its gap. ``progress`` is told at every step, and within those that take long.
+    """Optimize to a certified relative gap of ``gap``, or for ``steps`` steps; the result has its
+    gap. ``progress`` is called at every step, and within long ones.
 
     Raises:
         SpecError: nothing that is drawn tells some cells apart, or no allocation of this total
@@ -64,8 +64,8 @@ def optimise(
 
 
 def _priced(problem: Problem, found: CertifiedAllocation) -> CertifiedAllocation:
-    """Where some of the allocation is kept, prices are shares of what is free: what is kept buys
-    without being shared out.
+    """Where some of the allocation is kept, prices are shares of the free part: the kept part buys
+    precision without being shared out.
     """
     measurements, some = problem.model.measurements, np.flatnonzero(found.price > 0)
     if not problem.kept.any() or not len(some):
@@ -100,9 +100,9 @@ def _scaled(problem: Problem, found: CertifiedAllocation) -> CertifiedAllocation
 
 
 def _between(problem: Problem, found: CertifiedAllocation) -> CertifiedAllocation:
-    """Of a given total, where limits are exceeded that the start meets: as far from the start
-    towards what was found as they allow. Logs of variances are convex, so a part of the way brings
-    as much of what was found, or more."""
+    """For a given total, where the result exceeds limits that the start meets: a point between the
+    two, as near to the result as the limits allow. Logs of variances are convex, so a part of the
+    way brings at least that part of the gain."""
     start = max(float(problem.over(problem.variances(problem.start)).max()), 0.0)
     if found.over <= MET or start > MET:
         return found
@@ -131,8 +131,8 @@ def enlarged(over: float, tries: int) -> float:
 
 
 def _check_held(problem: Problem) -> None:
-    """Raises where limits hang on draws that are held, so that they are exceeded however much there
-    is of the others.
+    """Raise if limits depend on draws that are held, so that they are exceeded whatever the other
+    draws get.
     """
     plenty = problem.kept + np.where(problem.held, 0.0, _PLENTY * problem.start.sum())
     over = problem.over(problem.variances(plenty))

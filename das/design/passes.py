@@ -1,4 +1,4 @@
-r"""The fold of the optimiser over a real tree, without a measurement, and its derivative.
+r"""The fold of the optimizer over a real tree, without a measurement, and its derivative.
 
 With precision :math:`\Lambda_u` of each node's own measurements, from the leaves to the root
 
@@ -9,9 +9,9 @@ at the leaves :math:`C = \Lambda^{-1}`; and from the root, where :math:`V = C`, 
 .. math:: M_u = K_u - K_u V_u K_u, \qquad V_c = C_c - C_c M_u C_c .
 
 It is :mod:`das.estimate.information` without the means, in the steps of :mod:`das.fold`: S
-combines, J conditions, V restricts. A known total leaves of C what it says of vectors that sum to
-zero, :math:`C - C11'C/1'C1`. Where those of all children are known, :math:`S_u 1 = 0`, and the
-inverse is that of :math:`S_u + a11'`, which is the same on such vectors
+combines, J conditions, V restricts. A known total leaves from C the part on vectors that sum to
+zero, :math:`C - C11'C/1'C1`. If the totals of all children are known, :math:`S_u 1 = 0`. The
+inverse is then that of :math:`S_u + a11'`, which is the same on such vectors
 (:func:`das.estimate.information.invertible`).
 
 The walk is one of its own, over stacks of nodes of one depth and size in flat arrays: nodes have
@@ -153,8 +153,8 @@ class TreePasses:
         return bar_j, leaves
 
     def _leaves_up(self, found: Pass, of_kinds: Array, bar_m: Array) -> Array:
-        """Adds to the derivatives by M what comes of the leaves; that by C of a unit of each edge,
-        from its V.
+        """Add the leaves' part to the derivatives by M. Return the derivative by C of a unit of
+        each edge, from its V.
         """
         tree = self.tree
         c, v, m = self._on_edges(found.leaf), self._on_edges(of_kinds), found.m[:, tree.edge_into]
@@ -212,7 +212,7 @@ class TreePasses:
         return flat[:, self._into(g)].reshape(len(flat), g.stop - g.first, g.size, g.size)
 
     def _edge_views(self) -> list[tuple[Stack, slice, slice]]:
-        """Of each group of kinds its edges, and the entries of these."""
+        """For each group of kinds its edges, and their entries."""
         out, start = [], 0
         for g in self.tree.leaves.groups:
             edges = self.tree.edges(g)

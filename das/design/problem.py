@@ -1,22 +1,22 @@
 r"""The problem of the best allocation, and the proof of how good any other could be.
 
 Precisions p are those of the class measurements, :math:`f_a(p)` the variances of the estimands
-(:mod:`das.design.model`). :math:`f_a = c'X(p)^{-1}c` with X linear in p. On a line, with :math:`X =
-LL'` and a step of eigenvalues d, :math:`f = \sum_i y_i^2/(1 + t d_i)`: every term is log-convex in
-t, and so are sums of such terms. Hence every :math:`\log f_a` is convex in p. And :math:`f(cp) =
-f(p)/c`.
+(:mod:`das.design.model`). :math:`f_a = c'X(p)^{-1}c` with X linear in p. On a line, with
+:math:`X = LL'` and a step of eigenvalues d, :math:`f = \sum_i y_i^2/(1 + t d_i)`: every term is
+log-convex in t, and so are sums of such terms. Hence every :math:`\log f_a` is convex in p. And
+:math:`f(cp) = f(p)/c`.
 
-*The problems.* With weights w that sum to 1, limits :math:`t_a` (infinite where there is none) and
-a part k of the allocation that stays as it is (and all of some draws that are held), over
+*The problems.* The weights w sum to 1, and the limits :math:`t_a` are infinite where there is none.
+A part k of the allocation stays fixed, as do all draws that are held. The unknowns are
 :math:`\rho = k + x`, :math:`x \ge 0`:
 
 * *best*: :math:`\min \sum_a w_a \log f_a` subject to :math:`f_a \le t_a` and :math:`\sum x = X`;
 * *least*: :math:`\min \sum \rho` subject to :math:`f_a \le t_a`.
 
-*Certificate.* Let :math:`\lambda_a \ge 0` be multipliers of the limits and :math:`h =
--\partial/\partial p \sum_a (w_a + \lambda_a) \log f_a`, let :math:`\rho'` be any allocation that
-meets the limits, p' its precisions, and c as in :mod:`das.design.choices`. By convexity, then by
-:math:`h'p' \le c'\rho'`,
+*Certificate.* Let :math:`\lambda_a \ge 0` be multipliers of the limits, and
+:math:`h = -\partial/\partial p \sum_a (w_a + \lambda_a) \log f_a`. Let :math:`\rho'` be any
+allocation that meets the limits, with precisions p', and c as in :mod:`das.design.choices`. By
+convexity, then by :math:`h'p' \le c'\rho'`,
 
 .. math:: \sum w \log f(p') \;\ge\; \sum_a w_a \log f_a + \sum_a \lambda_a \log(f_a/t_a) + h'p - h'p'
           \;\ge\; L + h'p - c'k - X \max_j c_j
@@ -27,12 +27,11 @@ with L the first two sums. For the least total, with the multipliers scaled so t
 .. math:: \sum \rho' \;\ge\; \sum \rho' + \sum_a \lambda_a \log(f_a/t_a) + h'p - c'\rho'
           \;\ge\; \sum_a \lambda_a \log(f_a/t_a) + h'p + \sum_j (1 - c_j)\,k_j .
 
-Both hold at every allocation and for all multipliers, so the best of all that were looked at
-counts.
+Both hold at every allocation and for all multipliers, so the best of all bounds computed is kept.
 
-*Prices.* f is homogeneous, so the multipliers say which share of the allocation each estimand
-costs: :math:`\sum_j \rho_j \sum_i h^{(a)}_i = w_a + \lambda_a`. They are those of the best
-bound."""
+*Prices.* f is homogeneous, so the multipliers give the share of the allocation that each
+estimand costs: :math:`\sum_j \rho_j \sum_i h^{(a)}_i = w_a + \lambda_a`. They are those of the
+best bound."""
 
 from __future__ import annotations
 
@@ -96,7 +95,7 @@ class Problem:
         return float(self.weight[some] @ np.log(f[some]))
 
     def over(self, f: Array) -> Array:
-        """Of each estimand log(f/t), minus infinity where it has no limit or is known exactly."""
+        """For each estimand log(f/t); minus infinity where it has no limit or is known exactly."""
         out = np.full(len(f), -np.inf)
         some = self.limited & (f > 0)
         out[some] = np.log(f[some] / self.limit[some])
@@ -181,8 +180,8 @@ class CertifiedAllocation:
 
 
 class Incumbent:
-    """The best allocation and the best bound of all that were looked at. ``progress`` hears of
-    every look, and of what takes time between two."""
+    """The best allocation and the best bound so far. ``progress`` is called at every evaluation,
+    and during slow work between two."""
 
     def __init__(
         self, problem: Problem, progress: Callable[[CertifiedAllocation], None] | None

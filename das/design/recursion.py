@@ -59,7 +59,7 @@ class Recursion:
 
     @cached_property
     def _grams(self) -> tuple[Grams, Grams]:
-        """Of the inner nodes and of the kinds."""
+        """The matrices of the inner nodes and of the kinds."""
         if self.part_of is not None:
             return self.part_of
         queries = [self.schema.query(q) for q in self.queries]
@@ -148,8 +148,8 @@ class Recursion:
         return total * query.answers // len(np.unique(label))
 
     def _level_weights(self, layout: Placement, each: Array) -> Array:
-        """Of each node and query, the weights of its levels: ``(estimands,) -> (nodes,
-        queries)``."""
+        """For each node and query, the weights of its levels:
+        ``(estimands,) -> (nodes, queries)``."""
         by_level = np.zeros((len(self.levels), len(self.queries)))
         for a, w in zip(self.estimands, each, strict=True):
             if not a.areas:
@@ -157,7 +157,7 @@ class Recursion:
         return layout.levels @ by_level
 
     def _area_weights(self, kind: str, areas: int, each: Array) -> Array:
-        """Of each area of a kind and query, ``(areas, queries)``."""
+        """The weights of each area of a kind and query, ``(areas, queries)``."""
         out = np.zeros((areas, len(self.queries)))
         for a, w in zip(self.estimands, each, strict=True):
             if a.areas and a.place == kind:
@@ -199,7 +199,7 @@ class Recursion:
         }
 
     def _sums(self, found: Pass, slopes: Mapping[str, Slopes]) -> tuple[Array, Array]:
-        """What each estimand is a mean of, summed; and the sizes of what was added up."""
+        """The sum whose mean each estimand is; and the sizes of its terms."""
         tree, scale = self.tree, self.coordinates.multiplicity
         kinds = self._passes.of_kinds(found)
         by_level, most = (
@@ -221,7 +221,7 @@ class Recursion:
         return out[0], out[1]
 
     def _mean(self, value: Array, size: Array) -> Array:
-        """Of sums, 0 where what is left of them is rounding error."""
+        """The means of sums; 0 where only rounding error is left."""
         return np.where(value > _LITTLE * size, value, 0.0) * self._share
 
     def _by(
@@ -242,7 +242,7 @@ class Recursion:
 
     @cached_property
     def _of_levels(self) -> list[int]:
-        """The queries that are asked of levels."""
+        """The queries that targets ask for levels."""
         return sorted({self.queries.index(a.query) for a in self.estimands if not a.areas})
 
     def _of_measurements(self, inner: Array, leaves: Array) -> Array:

@@ -1,4 +1,5 @@
-r"""What somebody wants of a plan, and the problem that it is (:mod:`das.design.optimise`)."""
+r"""A user's targets for a plan, and the optimization problem that they make
+(:mod:`das.design.optimise`)."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ _REDUNDANT = 1e-7
 
 @dataclass(frozen=True)
 class AccuracyTarget:
-    """One target: how much it counts, and how wide its standard deviation may be, in persons
-    (``sd``) or as a multiple of what it is now (``ratio``)."""
+    """One target: its weight, and the largest standard deviation, in persons (``sd``) or as a
+    multiple of the present one (``ratio``)."""
 
     estimand: Estimand
     weight: float = 1.0

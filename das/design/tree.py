@@ -68,7 +68,7 @@ class Placement:
         return np.concatenate([[0], np.cumsum(self.size**2)])
 
     def rows(self) -> tuple[Ints, Ints]:
-        """Of each entry, the places in ``coordinate`` of its row and of its column."""
+        """For each entry, the places in ``coordinate`` of its row and of its column."""
         size = np.repeat(self.size, self.size**2)
         within = np.arange(self.start[-1]) - np.repeat(self.start[:-1], self.size**2)
         base = np.repeat(self.indptr[:-1], self.size**2)
@@ -78,12 +78,13 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """``inner`` nodes, the root first, and ``leaves``, one of each kind. ``parent`` ``(inner,)``;
-    ``into`` ``(inner entries,)`` where each entry lies in the parent's matrix. Edges from kinds to
-    inner nodes: ``kind``, ``home``, and ``count``, how many children of the kind the node has, in
-    the order of the kinds; ``edge_into`` where their entries lie in the matrix of the home.
-    ``node`` of each tier ``(units,)``: the inner node of a unit, or -1 - its kind, or
-    ``NOBODY``."""
+    """``inner`` nodes, the root first, and ``leaves``, one of each kind.
+
+    ``parent`` ``(inner,)``; ``into`` ``(inner entries,)`` is the place of each entry in the
+    parent's matrix. Edges go from kinds to inner nodes: ``kind``, ``home``, and ``count``, the
+    number of the node's children of the kind, in the order of the kinds. ``edge_into`` is the place
+    of their entries in the matrix of the home. ``node`` of each tier ``(units,)`` is the inner node
+    of a unit, or -1 - its kind, or ``NOBODY``."""
 
     inner: Placement
     leaves: Placement
@@ -97,11 +98,11 @@ class Tree:
     units: Mapping[str, int]
 
     def bytes(self, contrasts: int) -> float:
-        """What a search holds with so many contrasts at once."""
+        """The memory of a search over this many contrasts at once."""
         return held_bytes(int(self.inner.start[-1]), len(self.edge_into), contrasts)
 
     def edges(self, group: Stack) -> slice:
-        """Those from the kinds of a group."""
+        """The edges from the kinds of a group."""
         a, b = np.searchsorted(self.kind, [group.first, group.stop])
         return slice(int(a), int(b))
 
@@ -115,7 +116,7 @@ class Tree:
 
     @cached_property
     def edge_entries(self) -> tuple[Ints, Ints]:
-        """Of each entry of the edges, the entry of its kind, and the edge."""
+        """For each entry of the edges, the entry of its kind, and the edge."""
         length = self.leaves.size[self.kind] ** 2
         edge = np.repeat(np.arange(len(self.kind)), length)
         first = np.concatenate([[0], np.cumsum(length)])[:-1]
@@ -135,8 +136,8 @@ class Tree:
 
 
 def held_bytes(inner: int, edges: int, contrasts: int) -> float:
-    """Of entries of the matrices of inner nodes and of edges: indices, and the arrays of each
-    contrast, measured."""
+    """The bytes for the entries of the matrices of inner nodes and of edges: indices, and the
+    arrays of each contrast, as measured."""
     return inner * (_INDEX + 8.0 * _INNER * contrasts) + edges * (_INDEX + 8.0 * _EDGE * contrasts)
 
 
@@ -150,7 +151,7 @@ NOBODY = np.iinfo(np.int64).min
 
 @dataclass
 class _Growing:
-    """Of each node, while they are found: its parent, depth, top (tier and unit), and what it
+    """Nodes while the tree is built, each with its parent, depth, top (tier and unit), and what it
     is.
     """
 
@@ -234,7 +235,7 @@ def grow(
 
 
 def _upward(tiers: Tiers, unit: Ints, coordinate: Ints, size: int) -> list[Ints]:
-    """Of each tier, unit and coordinate in one number, sorted."""
+    """Tier, unit and coordinate in one sorted number, for each tier."""
     keys = [np.unique(unit * size + coordinate)]
     for parent in tiers.parents[:0:-1]:
         keys.append(np.unique(parent[keys[-1] // size] * size + keys[-1] % size))
@@ -282,7 +283,7 @@ def _laid_out(
 def _coordinates(
     found: _Growing, keys: Sequence[Ints], size: int, node: Sequence[Ints]
 ) -> list[Ints]:
-    """Of each node those that it has."""
+    """The coordinates of each node."""
     has = [
         (np.searchsorted(key, np.arange(len(at) + 1) * size), key % size)
         for key, at in zip(keys, node, strict=True)
@@ -313,7 +314,7 @@ def _sorted(found: _Growing, coordinates: Sequence[Ints]) -> tuple[Ints, Ints, I
 
 
 def _check_room(inner: Sequence[Ints], edges: Sequence[Ints], room: float) -> None:
-    """Of the coordinates of inner nodes and of edges."""
+    """Check the memory for the coordinates of inner nodes and of edges."""
     need = held_bytes(sum(len(c) ** 2 for c in inner), sum(len(c) ** 2 for c in edges), 1)
     if need > room:
         most = max(len(c) for c in (*inner, *edges))
@@ -329,7 +330,7 @@ def _check_room(inner: Sequence[Ints], edges: Sequence[Ints], room: float) -> No
 
 
 def _kinds(found: _Growing, coordinates: Sequence[Ints], leaf: Ints) -> tuple[Ints, Ints]:
-    """Of leaves that are alike the first, and of each leaf which kind it is."""
+    """The first leaf of each kind of equal leaves, and the kind of each leaf."""
     seen: dict[tuple[bytes, ...], int] = {}
     first: list[int] = []
     kind = np.empty(len(leaf), dtype=np.int64)
@@ -368,7 +369,7 @@ def _layout(
 
 
 def _embedded(upper: Placement, parent: int, coordinate: Ints) -> Ints:
-    """Where the entries of a child lie in its parent's matrix."""
+    """The places of a child's entries in its parent's matrix."""
     a, b = upper.indptr[parent], upper.indptr[parent + 1]
     at = np.searchsorted(upper.coordinate[a:b], coordinate)
     return (upper.start[parent] + at[:, None] * (b - a) + at[None, :]).ravel()

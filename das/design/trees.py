@@ -37,8 +37,8 @@ def of_structures(
     areas: Mapping[str, Areas],
     room: float = np.inf,
 ) -> Recursion:
-    """Each unit may hold what its bounds allow: what is published of structures, and nothing else,
-    enters. ``room``: the bytes that there are."""
+    """A tree whose units can hold whatever their bounds allow: only published facts on structures
+    enter. ``room``: the available bytes."""
     names = dict.fromkeys((*(q for _, q in measurements.pairs), *(a.query for a in estimands)))
     contrasts = Contrasts.of(schema, [schema.query(q) for q in names])
     lowest = bounds[tree.spine.levels[-1]]

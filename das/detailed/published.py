@@ -63,16 +63,8 @@ def estimates(
     alone = ~np.isin(host, np.concatenate([np.zeros(0, dtype=np.int64), *guests]))
     flagged = layer.own[1][own]
     for source, columns, group in layer.parts():
-        yield _totals(
-            source,
-            layer,
-            columns,
-            group[own],
-            own,
-            alone,
-            final,
-            None if whole is None else whole.totals[at][host],
-        )
+        totals = None if whole is None else whole.totals[at][host]
+        yield _totals(source, layer, columns, group[own], own, alone, final, totals)
         for size in range(1, len(source.plan.table.sizes)):
             row, c = np.nonzero(source.measured.size[group[own]] == size)
             if not len(row):

@@ -56,6 +56,8 @@ except ImportError:
 RESOURCE = "das-confidential"
 #: On these the last digit of a result can depend.
 LIBRARIES = ("numpy", "scipy", "ortools", "pyarrow", "cryptography")
+#: What to do about a task that is lost again and again.
+_MEMORY = "perhaps for want of memory: give workers more of it, and look into their logs"
 #: Seconds to connect, and between two looks at a cluster that is silent.
 CONNECT, LOOK = 30.0, 2.0
 #: Seconds without any worker; and with workers of which none may see the truth, but one may be
@@ -144,13 +146,7 @@ class DaskEngine:
                 if found is None:
                     losses[task] += 1
                     if losses[task] > AGAIN:
-                        raise lost(
-                            task,
-                            losses[task],
-                            "on several workers, each time",
-                            "perhaps for want of memory: "
-                            "give workers more of it, and look into their logs",
-                        )
+                        raise lost(task, losses[task], "on several workers, each time", _MEMORY)
                     waiting.appendleft(task)
                 else:
                     yield task, answer_of(task, found)

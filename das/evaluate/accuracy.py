@@ -57,9 +57,9 @@ class EstimateSource(Protocol):
 
 @dataclass(frozen=True)
 class Published:
-    """What is held against the truth: noisy measurements, published histograms, and unbiased
-    estimates where there are any. ``queries``: what is measured at each level; of a part of a tree,
-    also what none of its own units is asked."""
+    """What is compared with the truth: noisy measurements, published histograms, and unbiased
+    estimates if there are any. ``queries``: the measured queries of each level; for a part of a
+    tree, including those that none of its own units has."""
 
     noisy: MeasurementSource
     histograms: Mapping[str, Histogram]

@@ -1,26 +1,25 @@
 r"""The standard error of a mean error within one run.
 
-Errors of one run are not independent: the answers of a unit come from one solve, and siblings add
-up to a parent whose own error is small, so that what one has too much another has too little. Taken
-one by one, the errors of 2,016 cells would promise a precision that no rerun shows. The mean over a
-class is a ratio of sums over clusters,
-:math:`\bar e = \sum_c S_c / \sum_c n_c`, and its linearised variance
+Errors of one run are not independent. The answers of a unit come from one solve. Siblings add up to
+a parent whose own error is small, so an excess in one is a shortage in another. Taken one by one,
+the errors of 2,016 cells would suggest a precision that no rerun shows. The mean over a class is a
+ratio of sums over clusters, :math:`\bar e = \sum_c S_c / \sum_c n_c`, and its linearized variance
 
 .. math:: \widehat{\mathrm{Var}}(\bar e) = \frac{m}{m - 1} \frac{\sum_c (S_c - \bar e\, n_c)^2}{(\sum_c n_c)^2},
 
 over the :math:`m` clusters that the class occurs in (Cochran, *Sampling Techniques*, 1977, equation
-6.13, as a with-replacement sample); intervals are those of Student's t with :math:`m - 1` degrees
+6.13, as a with-replacement sample). Intervals are those of Student's t with :math:`m - 1` degrees
 of freedom. A cluster is a family of siblings, or a unit where a level has fewer than
-:data:`FAMILIES` families. Differences between clusters that would be there in every rerun count as
-well, so intervals are rather too wide than too narrow.
+:data:`FAMILIES` families. Differences between clusters that would recur in every rerun count as
+well, so intervals are more likely too wide than too narrow.
 
-Errors are integers, so :math:`S_c` and :math:`n_c` are, and the square of the residuals is a
-quadratic form in five sums over clusters, with :math:`N = \sum n_c` and :math:`E = \sum S_c`:
+Errors are integers, so :math:`S_c` and :math:`n_c` are integers, too. With :math:`N = \sum n_c` and
+:math:`E = \sum S_c`, the square of the residuals is a quadratic form in five sums over clusters:
 
 .. math:: \sum_c (S_c - \bar e\, n_c)^2 = \frac{N^2 \sum S_c^2 - 2 E N \sum S_c n_c + E^2 \sum n_c^2}{N^2}.
 
-In exact integers nothing is lost by cancellation, the clusters need not be kept, and the sums of
-parts of a tree add up to those of the whole, in any order."""
+Exact integers lose nothing by cancellation, and the clusters need not be kept. The sums of parts of
+a tree add up to those of the whole, in any order."""
 
 from __future__ import annotations
 
@@ -86,7 +85,7 @@ class ClusterSums(Closed):
 
     @staticmethod
     def merged(parts: Sequence[ClusterSums]) -> ClusterSums:
-        """Of the clusters of all parts, none of which is in two."""
+        """The sums over the clusters of all parts; no cluster is in two parts."""
         return ClusterSums(
             sum(p.clusters for p in parts),
             sum(p.size for p in parts),
@@ -97,8 +96,8 @@ class ClusterSums(Closed):
         )
 
     def interval(self, unit: int = 1) -> ClusteredInterval | None:
-        """In persons, ``unit`` of which are counted as one; ``None`` with fewer than two
-        clusters.
+        """The interval in persons, where ``unit`` persons are counted as one; ``None`` with fewer
+        than two clusters.
         """
         m, n, e = self.clusters, self.size, self.total
         if m < 2:

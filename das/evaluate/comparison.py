@@ -12,8 +12,9 @@ from das.model.error_rows import Comparison, ErrorRow, PairedRow, SummaryRow, Sw
 
 
 def compared(rows: Iterable[ErrorRow]) -> list[Comparison]:
-    """Noisy measurements beside published counts, for each level, query and class of the true
-    count. Where not all measurements were drawn, what their noise must give stands for them.
+    """Noisy measurements and published counts side by side, for each level, query and class of the
+    true count. Where not all measurements were drawn, the expected effect of their noise replaces
+    them.
     """
     found = {(r.level, r.query, r.bin, r.source): r for r in rows}
     out = []
@@ -59,8 +60,10 @@ def summary(rows: Sequence[SweepRow]) -> list[SummaryRow]:
 
 
 def paired(rows: Sequence[SweepRow]) -> list[PairedRow]:
-    """Every method but the first beside the first, on the same noise: differences of the same
-    repeat, whose spread has none of what the noise does to both."""
+    """Every method except the first, compared with the first on the same noise.
+
+    These are differences within the same repeat. So their spread contains none of the variation
+    that both methods share."""
     first = rows[0].method
     published = [r for r in rows if r.error.source == "postprocessed"]
     against = {

@@ -21,7 +21,8 @@ BY = ("published", "true")
 
 @dataclass
 class CoverageTally:
-    """Of one table at one level; arrays ``(by, classes)``. ``first``: where the classes begin."""
+    """Coverage of one table at one level; arrays ``(by, classes)``. ``first``: where the classes
+    begin."""
 
     first: tuple[int, ...] = FIRST
     size: Ints = field(init=False)
@@ -43,7 +44,7 @@ class CoverageTally:
             np.add.at(self.width[i], at, wide.ravel())
 
     def rows(self, level: str, table: str) -> list[CoverageRow]:
-        """Of each class in which there is any count."""
+        """A row for each class that has any count."""
         return [
             CoverageRow(
                 level,

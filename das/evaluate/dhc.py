@@ -1,9 +1,9 @@
-"""Errors of the DHC: the figures by which the Bureau judged its own, with its errors
-beside; and of what is measured.
+"""Errors of the DHC: the figures by which the Bureau judged its own, next to the Bureau's errors;
+and errors of what is measured.
 
-Truth and release are histograms by universe (``persons``, ``units``, ``households``) and level. All
-is computed from their positive cells; the answers held at once are those of a figure or of a query
-of at most :data:`SMALL` answers, for some units."""
+Truth and release are histograms by universe (``persons``, ``units``, ``households``) and level.
+Everything is computed from their positive cells. Memory holds only the answers to one figure, or to
+a query of at most :data:`SMALL` answers, for some units."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ SMALL = 300
 def figures(
     truth: TrueCounts, published: PublishedCounts, levels: Sequence[str]
 ) -> list[FigureRow]:
-    """Rows of ``figures.csv``: every figure of the universes that are there, at each of the
-    ``levels``, root first.
+    """Rows of ``figures.csv``: every figure of the given universes, at each of the ``levels``, root
+    first.
 
-    Measures are those of :mod:`das.evaluate.tables`. Beside them are the errors of the Bureau's run
-    where it states them: states, counties and tracts of the nation, whatever of it is counted here.
+    Measures are those of :mod:`das.evaluate.tables`. The errors of the Bureau's run are added where
+    it states them: for states, counties and tracts of the whole nation, even if only some are
+    counted here.
     """
     out = []
     for universe in (name for name in SCHEMAS if name in truth):
@@ -93,7 +94,7 @@ def query_errors(
 
 
 def _noise(plan: Plan, tree: MeasuredSpine, level: str, query: str) -> Moments | None:
-    """Of an answer of a random one of the units that are measured."""
+    """The distribution of the noise of an answer in a random measured unit."""
     classes, units = tree.classes(level), dict[float, int]()
     for d in plan.at(level):
         if d.query == query and d.unit_class in classes:

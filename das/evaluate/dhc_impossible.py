@@ -28,7 +28,7 @@ from das.model.error_rows import ImpossibleRow
 from das.model.histogram import Histogram
 
 REASON = "impossible results are counted in the truth as well, for confidential/ only"
-#: Of which levels areas are counted; the first are counties, of which two conditions speak.
+#: Levels whose areas are counted. The first must be counties, because two conditions concern them.
 LEVELS = ("County", "Tract")
 #: Areas counted at once.
 AREAS = 1024
@@ -67,8 +67,10 @@ def _lowest(persons: Histogram, units: Histogram) -> LowestCounts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountedAreas(Closed):
-    """``persons``, ``(areas, sex, age, origin, race)``, and those in households, ``(areas,)``;
-    households by what is asked of them, ``(areas, groups)``."""
+    """Counts of some areas.
+
+    ``persons`` is ``(areas, sex, age, origin, race)``, and those in households are ``(areas,)``.
+    ``households`` has the groups that the conditions need, ``(areas, groups)``."""
 
     persons: Ints
     housed: Ints
@@ -153,7 +155,7 @@ def _persons_and_households(c: CountedAreas) -> Iterator[_Found]:
 
 
 def _householders(c: CountedAreas) -> Iterator[_Found]:
-    """Of areas with somebody, and nobody in group quarters."""
+    """Conditions on areas with persons, none of them in group quarters."""
     of, h = (c.total > 0) & (c.housed == c.total), c.households
     sexes, ages = c.by_age.sum(axis=2), c.by_age.sum(axis=1)
     of_age: Ints = np.add.reduceat(ages, _FIRST_AGES, axis=1)
@@ -202,8 +204,8 @@ def _medians_apart(by_age: Ints) -> tuple[Flags, Flags]:
 
 
 def medians(by_age: Ints) -> NDArray[np.float64]:
-    """Of persons in single years, ``(..., ages)``: those of an age are spread evenly over its year.
-    0 where there is nobody.
+    """The median age of persons in single years, ``(..., ages)``: those of an age are spread evenly
+    over its year. 0 where there is nobody.
 
     >>> medians(np.array([[0, 1, 1], [4, 0, 0]]))
     array([2. , 0.5])

@@ -23,10 +23,11 @@ _QUANTILES = tuple(Fraction(p, 100) for p in (50, 90, 95, 99))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Errors(Closed):
-    """What a row needs, by class of the true count: the distribution of errors in ``classes``,
-    ``(classes,)`` sums of :math:`|e|/t`, :math:`e/t` and :math:`t` over the positive true counts,
-    and of how many of these nobody is left (``lost``). Errors are whole numbers, ``unit`` of which
-    are a person.
+    """What a row needs, by class of the true count.
+
+    It has the distribution of errors in ``classes``. It has ``(classes,)`` sums of :math:`|e|/t`,
+    :math:`e/t` and :math:`t` over the positive true counts, and the number of these where nobody is
+    left (``lost``). Errors are whole numbers; ``unit`` of them make a person.
 
     ``families`` are sums over families of siblings, of each class and of all; ``parents`` is how
     many families there are. ``units`` are the same over units, and stay only while there are fewer
@@ -77,9 +78,8 @@ class Errors(Closed):
     def rows(
         self, level: str, query: str, source: str, persons: int, noise: Moments | None
     ) -> Iterator[ErrorRow]:
-        """Row ``all`` and those of the classes that occur; nothing where there is no error.
-        ``persons``: the true total of the level. ``noise``: what the errors should be, where that
-        is known."""
+        """Row ``all`` and a row for each class that occurs; none if there is no error. ``persons``:
+        the true total of the level. ``noise``: the expected errors, where they are known."""
         every = Spread.merged(self.classes)
         if every.n:
             row = self._row(level, query, source, len(CLASSES), every)
@@ -91,8 +91,13 @@ class Errors(Closed):
                 row = self._row(level, query, source, i, spread)
                 yield row if noise is None else _beside(row, noise)
 
+    def _of_zeros(self) -> tuple[int, int]:
+        """How many counts of zero were published as positive, and as negative."""
+        zero = self.classes[0]
+        return int(zero.count[zero.value > 0].sum()), int(zero.count[zero.value < 0].sum())
+
     def _row(self, level: str, query: str, source: str, number: int, spread: Spread) -> ErrorRow:
-        """That of a class by its number, the one after the last being all of them."""
+        """The row of a class by its number; the number after the last class means all of them."""
         u, n = self.unit, spread.n
         name, which = "all", slice(0, number)
         if number < len(CLASSES):
@@ -100,15 +105,8 @@ class Errors(Closed):
         p50, p90, p95, p99 = (x / u for x in spread.quantiles(_QUANTILES))
         clusters = self.families if self.units is None or self.parents >= FAMILIES else self.units
         found = clusters[number].interval(u)
-        appeared = vanished = zeros = 0
-        if which.start == 0:
-            zero = self.classes[0]
-            appeared, vanished = (
-                int(zero.count[zero.value > 0].sum()),
-                int(zero.count[zero.value < 0].sum()),
-            )
-            zeros = appeared + vanished
-        percent = 100 * (self.percent[which].sum() / u + 2 * zeros) / n
+        appeared, vanished = self._of_zeros() if which.start == 0 else (0, 0)
+        percent = 100 * (self.percent[which].sum() / u + 2 * (appeared + vanished)) / n
         algebraic = 100 * (self.algebraic[which].sum() / u + 2 * (appeared - vanished)) / n
         mean = self.true[which].sum() / n
         real = u > 1

@@ -47,7 +47,7 @@ def impossible(
 
 
 def of_counts(true: LowestCounts, out: LowestCounts, level: str) -> list[ImpossibleRow]:
-    """The same of what is counted already, in the truth and as published."""
+    """The rows from counts that are made already, in the truth and as published."""
     before, after = _conditions(true, true), _conditions(out, true)
     return [row_of(name, level, *before[name], *after[name]) for name in before]
 
@@ -55,8 +55,8 @@ def of_counts(true: LowestCounts, out: LowestCounts, level: str) -> list[Impossi
 def row_of(
     name: str, level: str, of: Flags, met: Flags, of_out: Flags, met_out: Flags
 ) -> ImpossibleRow:
-    """Of a condition: which units are in its universe and which meet it, in the truth and as
-    published.
+    """A row of a condition: the number of units in its universe, and of those that meet it, in the
+    truth and as published.
     """
     return ImpossibleRow(
         name, level, *(int(np.count_nonzero(x)) for x in (of, of & met, of_out, of_out & met_out))
@@ -64,7 +64,7 @@ def row_of(
 
 
 def merged(rows: Iterable[ImpossibleRow]) -> list[ImpossibleRow]:
-    """Of the units of several parts: for each condition, the sums."""
+    """The rows for the units of several parts: for each condition, the sums."""
     out = []
     for same in grouped(rows, attrgetter("condition")):
         sums = (
@@ -89,7 +89,7 @@ def _counted(histograms: Mapping[str, Histogram], universes: Sequence[Universe])
 
 
 def _conditions(x: LowestCounts, true: LowestCounts) -> dict[str, tuple[Flags, Flags]]:
-    """Of each condition, which units are in its universe, and which meet it."""
+    """For each condition, which units are in its universe, and which meet it."""
     found: dict[str, tuple[Flags, Flags]] = {}
     if x.adults is not None:
         somebody = x.persons > 0

@@ -1,13 +1,18 @@
 r"""Errors of the published tables, column by column, in the measures of the Bureau's Detailed
 Summary Metrics.
 
-For one column and all geographies of a kind, true :math:`t_i`, published :math:`p_i`, :math:`e_i =
-p_i - t_i`: N, MAE :math:`\overline{|e|}`, RMSE :math:`(\overline{e^2})^{1/2}`, CV
-:math:`100\,\mathrm{RMSE}/\bar t`, mean error :math:`\bar e`; MAPE and MALPE are the means of
-:math:`|r_i|` and :math:`r_i`, with the percent difference :math:`r_i = 100\, e_i/t_i`, 0 where both
-are 0, and :math:`100\, e_i/\tfrac12(t_i + p_i) = 200` where only :math:`t_i` is; and how many have
-:math:`2 \le |r_i| \le 5`, :math:`|r_i| > 5`, :math:`|e_i| > 200`. Source: the Bureau's release of
-the program that made its tables (recon_replication, ``metrics/metrics.py``)."""
+Take one column and all geographies of a kind, with true :math:`t_i`, published :math:`p_i` and
+:math:`e_i = p_i - t_i`. The measures are
+
+* N, MAE :math:`\overline{|e|}`, RMSE :math:`(\overline{e^2})^{1/2}`, CV
+  :math:`100\,\mathrm{RMSE}/\bar t`, mean error :math:`\bar e`;
+* MAPE and MALPE, the means of :math:`|r_i|` and :math:`r_i`. The percent difference :math:`r_i` is
+  :math:`100\, e_i/t_i`; it is 0 where both are 0, and :math:`100\, e_i/\tfrac12(t_i + p_i) = 200`
+  where only :math:`t_i` is;
+* the numbers of geographies with :math:`2 \le |r_i| \le 5`, :math:`|r_i| > 5`, :math:`|e_i| > 200`.
+
+Source: the Bureau's release of the program that made its tables (recon_replication,
+``metrics/metrics.py``)."""
 
 from __future__ import annotations
 
@@ -43,10 +48,12 @@ BATCH = 1 << 22
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableSums(Closed):
-    """Sums over ``n`` geographies of a kind for a table: ``sums`` by column and size class of the
-    count, ``by_population`` of the first column by size class of the total, both ``(measures,
-    columns, classes)`` in the order of :func:`_summed`; ``shares`` of each column, which are no
-    number where nobody is in it. Whole numbers are exact up to 2^53."""
+    """Sums over ``n`` geographies of a kind for a table.
+
+    ``sums`` is by column and size class of the count, ``by_population`` for the first column by
+    size class of the total. Both are ``(measures, columns, classes)`` in the order of
+    :func:`_summed`. ``shares`` is that of each column, not a number where nobody is in it. Whole
+    numbers are exact up to 2^53."""
 
     geography: str
     table: str
@@ -140,7 +147,7 @@ class TableSums(Closed):
 
 @dataclass(frozen=True, repr=False)
 class Whole(Closed):
-    """All that was counted: one unit each, of which shares are taken."""
+    """All that was counted, as one unit each; shares are taken of it."""
 
     truth: Confidential[Histogram]
     published: Histogram
@@ -148,8 +155,8 @@ class Whole(Closed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AreaHistograms(Closed):
-    """What the units of a tree, or of a part of it, hold of the areas of one kind that they lie in,
-    by code.
+    """What the units of a tree, or of a part of it, hold of the areas of one kind that contain
+    them, by code.
     """
 
     kind: str
@@ -159,7 +166,7 @@ class AreaHistograms(Closed):
 
     @staticmethod
     def of(areas: Areas, truth: Confidential[Histogram], published: Histogram) -> AreaHistograms:
-        """``truth`` and ``published`` are of the lowest units."""
+        """Histograms of areas; ``truth`` and ``published`` are those of the lowest units."""
         return AreaHistograms(
             areas.kind, areas.codes, areas.histogram(truth.open(REASON)), areas.histogram(published)
         )
@@ -185,7 +192,7 @@ class TableTallies(Closed):
 
     @staticmethod
     def merged(parts: Sequence[TableTallies]) -> TableTallies:
-        """Of all parts."""
+        """The tallies of all parts."""
         levels = grouped((x for p in parts for x in p.levels), lambda x: (x.geography, x.table))
         areas = grouped((x for p in parts for x in p.areas), lambda x: x.kind)
         return TableTallies(
@@ -215,7 +222,7 @@ def tally_tables(
     whole: Whole,
     areas: Sequence[Areas] = (),
 ) -> TableTallies:
-    """Of each of the ``levels``, and of areas of units of the last of them."""
+    """Tallies of each of the ``levels``, and of areas of units of the last level."""
     sums = [
         TableSums.of(table, level, truth[level].open(REASON), published[level], whole)
         for level in levels
@@ -249,7 +256,7 @@ MEASURES = 10
 
 
 def _summed_of_all(true: Ints, out: Ints) -> NDArray[np.float64]:
-    """Of ``(geographies, columns)``; where both are 0, nothing is counted."""
+    """Sums for arrays ``(geographies, columns)``; where both are 0, nothing is counted."""
     at = np.flatnonzero((true != 0) | (out != 0))
     columns = true.shape[1]
     return _summed(at % columns, true.ravel()[at], (out - true).ravel()[at], _SIZE_FIRST, columns)

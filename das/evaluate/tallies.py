@@ -1,11 +1,11 @@
-"""All that is counted of the errors of a run, or of a part of it: small values that add up.
+"""All counts of the errors of a run, or of a part of it: small values that add up.
 
-A run is counted in parts, each of which has some levels of some units: the upper levels of the
-whole tree, and the lower ones of a subtree (:mod:`das.model.subtrees`). Families of siblings lie in
-one part. Whole numbers are added up exactly, in whatever order; sums of percent errors and of
-shares in the order of the parts, which is that of the subtrees: what comes out does not depend on
-who counted which, and differs from the sums of a whole run in one part by the rounding of
-floating-point numbers alone."""
+A run is counted in parts, each with some levels of some units: the upper levels of the whole
+tree, and the lower ones of a subtree (:mod:`das.model.subtrees`). Families of siblings are in
+one part. Whole numbers are added up exactly, in any order. Sums of percent errors and of shares
+are added in the order of the parts, which is that of the subtrees. So the result does not depend
+on which process counted which part. It differs from the sums of a whole run only by
+floating-point rounding."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from das.evaluate.tables import TableTallies
 from das.model.closed import Closed
 from das.model.error_rows import ImpossibleRow
 
-#: So many parts are added at once.
+#: The number of parts that are added at once.
 TOGETHER = 16
 
 
 @dataclass(frozen=True, repr=False)
 class UniverseTallies(Closed):
-    """Of one universe: queries, over what was measured; tables, over what is published."""
+    """Tallies of one universe: queries, over the measured units; tables, over the published
+    ones."""
 
     universe: str
     queries: tuple[QueryTally, ...]
@@ -34,7 +35,7 @@ class UniverseTallies(Closed):
 
     @staticmethod
     def merged(parts: list[UniverseTallies]) -> UniverseTallies:
-        """Of all parts."""
+        """The tallies of all parts."""
         queries = grouped((q for p in parts for q in p.queries), lambda q: (q.level, q.query))
         return UniverseTallies(
             parts[0].universe,
@@ -52,8 +53,8 @@ class Tallies(Closed):
 
     @staticmethod
     def merged(parts: Iterable[Tallies]) -> Tallies:
-        """Of all parts, of which a few are held at a time: that of the upper levels first, then
-        those of the subtrees in their order."""
+        """The sum over all parts; memory holds a few parts at a time. The part of the upper levels
+        must come first, then those of the subtrees in their order."""
         rest, total = iter(parts), list[Tallies]()
         while some := list(islice(rest, TOGETHER)):
             total = [Tallies._added([*total, *some])]

@@ -20,11 +20,10 @@ PART = 256
 
 
 class ErrorTally:
-    """Errors of integers, or (``real``) of real numbers, of units with these parents, ``(units,)``.
+    """Errors of integers or (``real``) of real numbers, for units with these parents, ``(units,)``.
 
-    Columns of the arrays are the classes of the true count: nearly all true counts of a block are
-    0, so class 0 is what the others leave over, and only the positive counts are looked at one by
-    one."""
+    Columns of the arrays are the classes of the true count. Nearly all true counts of a block are
+    0. So class 0 is computed as the remainder, and only positive counts are examined one by one."""
 
     def __init__(self, parent: Ints, *, real: bool = False) -> None:
         self.unit, self.parent = PART if real else 1, parent
@@ -70,7 +69,7 @@ class ErrorTally:
             self.classes[i] = self.classes[i].merge(Spread.of(error[size == i]))
 
     def _sparse(self, values: SparseAnswers, true: SparseAnswers) -> tuple[Ints, Spread, Ints]:
-        """As :meth:`_dense`, of values nearly all of which are 0."""
+        """As :meth:`_dense`, for values that are nearly all 0."""
         at = np.searchsorted(values.at, true.at)
         found = np.append(values.at, -1)[at] == true.at
         value = np.where(found, np.append(values.count, 0)[at], 0)
@@ -140,7 +139,7 @@ class ErrorTally:
 
 
 def _sums(total: Ints, size: Ints) -> tuple[ClusterSums, ...]:
-    """Of each class, and of all."""
+    """Sums for each class, and for all."""
     every = (np.column_stack([x, x.sum(axis=1)]) for x in (total, size))
     return ClusterSums.of_each(*every)
 

@@ -21,8 +21,8 @@ class Moments:
 
     @property
     def deviation_abs(self) -> float:
-        """The standard deviation of \\|X\\|: over sqrt(n) it is that of a mean absolute error of n
-        answers.
+        """The standard deviation of \\|X\\|. Divided by sqrt(n) it is that of a mean absolute error
+        of n answers.
         """
         return sqrt(max(0.0, self.variance - self.mean_abs**2))
 

@@ -1,20 +1,20 @@
 """Files and folders that appear whole or not at all, and are on disk once they have appeared.
 
-Each is written under a draft's name beside its own (``.<name>.tmp``), forced to disk (fsync), and
-renamed; then the folder that has the name is forced, too. So whatever kills the process or the
-machine, under the true name is what was there before, nothing, or the whole; and what a later step
-relies on cannot be lost before it. A kill can leave drafts behind: the same step, done again,
+Each is written under a draft's name in the same folder (``.<name>.tmp``), forced to disk (fsync),
+and renamed. Then the folder that has the name is forced to disk, too. So whatever kills the process
+or the machine, the true name has what was there before, nothing, or the whole. What a later step
+relies on cannot be lost before it. A kill can leave drafts behind; the same step, done again,
 clears them away.
 
-What is made in the folder ``confidential`` of a run is its owner's alone from the first byte,
-whatever the umask says: 0700 for folders, 0600 for files. The folder itself keeps others out; the
-modes of what is in it hold after a copy or a move.
+Only the owner can read what is made in the folder ``confidential`` of a run, from the first byte
+and whatever the umask: 0700 for folders, 0600 for files. The folder itself keeps others out. The
+modes of its content still hold after a copy or a move.
 
-A task of a run may be done by two processes at once (:mod:`das.engine.tasks`). Within
-:func:`attempt` drafts have names that no other process gives, so each writes its own, and the last
-to end gives it the true name; what a kill leaves behind is cleared when nobody is at work
-(:func:`clear_drafts`). One that comes too late, as after a sleep of its machine, writes nothing any
-more. That holds for files; a folder must be one process's."""
+Two processes can do the same task of a run at once (:mod:`das.engine.tasks`). Within
+:func:`attempt` no other process uses the same names for drafts. So each writes its own draft, and
+the last to end gives it the true name. What a kill leaves behind is cleared when nobody is at work
+(:func:`clear_drafts`). An attempt that comes too late, such as after its machine has slept, writes
+nothing. That holds for files; only one process at a time can write a folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-#: The two folders of a run: whoever may read what is below one of these.
+#: The two folders of a run, each with its own readers.
 _RELEASE, _CONFIDENTIAL = "release", "confidential"
 _OWN_FOLDER, _OWN_FILE = 0o700, 0o600
 #: Ends the names of drafts within an attempt.

@@ -1,23 +1,23 @@
-"""Texts in CSV files, and the one way to write such a file: what a spreadsheet would run, or a
-screen obey, is made harmless.
+"""Texts in CSV files, and the one way to write such a file. It makes harmless what a spreadsheet
+would run or a terminal would obey.
 
-A cell that begins with ``=``, ``+``, ``-`` or ``@`` is a formula to a spreadsheet, which can send
-what is next to it to somebody else; a direction mark makes a reader see another name than the one
-that is there. Names of places and labels come from input, so nobody vouches for them. Numbers are
-no texts, and stay as they are; so does a text that is a negative number, or a sign alone, such as
+A spreadsheet takes a cell that begins with ``=``, ``+``, ``-`` or ``@`` for a formula. A formula
+can send its neighbors to somebody else. A direction mark makes a reader see a different name from
+the one in the file. Names of places and labels come from input, so they cannot be trusted. Numbers
+are not texts and stay unchanged. So does a text that is a negative number, or a sign alone, such as
 the relation of a constraint.
 
-Two rules, each undone by :func:`plain`, which readers call, so that every text comes back as it
-was:
+There are two rules. Readers call :func:`plain`, which undoes both, so every text comes back
+unchanged:
 
-1. Control characters, marks that change the direction of what follows, and ends of lines become
-   ``\\uXXXX``; so does the backslash of a text that looks like one of these, and a semicolon before
-   what looks like a formula: where the comma is the decimal sign, a spreadsheet cuts lines at
-   semicolons, also in the midst of a text in quotes.
+1. Control characters, marks that change the direction of text, and line ends become ``\\uXXXX``. So
+   does the backslash of a text that looks like one of these, and a semicolon before what looks like
+   a formula. The reason for semicolons: where the comma is the decimal sign, a spreadsheet splits
+   lines at them, even within quotes.
 2. A text that begins like a formula, after any spaces and apostrophes, gets an apostrophe before
    it. Call these texts S. An apostrophe before a text of S gives a text of S, and no text outside
-   of S is changed; so to take one apostrophe from a text of S that begins with one undoes the rule,
-   and touches nothing else.
+   of S is changed. So taking one apostrophe from a text of S that begins with one undoes the rule,
+   and changes nothing else.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ import pyarrow.csv as pacsv
 #: For the dictionary of a release.
 SAYS = (
     "in every CSV file a text that a spreadsheet would take for a formula has an apostrophe before"
-    " it, and control characters, direction marks, and semicolons before what looks like one are"
-    " written as a backslash, u and four hexadecimal digits; take both back to have the text"
+    " it; a control character, a direction mark, or a semicolon before such a text is written as a"
+    " backslash, u and four hexadecimal digits; undo both to get the text"
 )
 #: C0, delete and C1; Arabic letter mark, LRM and RLM, line and paragraph separators, embeddings,
 #: overrides, isolates; BOM.
@@ -82,7 +82,7 @@ def write_rows(file: IO[str], rows: Iterable[Sequence[object]]) -> None:
 
 
 def write_table(table: pa.Table, file: Any, options: pacsv.WriteOptions) -> None:
-    """The same of Arrow's columns."""
+    """Write Arrow columns as CSV, with the same rules."""
     pacsv.write_csv(
         pa.table([_safe(c) for c in table.columns], names=table.column_names), file, options
     )

@@ -1,8 +1,8 @@
-"""Official public files: what there is, where it is, and how to fetch it.
+"""Official public files: which exist, where they are, and how to fetch them.
 
-Downloads go through ``pooch``: into a temporary file beside the target, retried when the connection
-fails, checked, and only then moved under the final name. So a file under its final name is whole,
-and a second call finds it and downloads nothing.
+Downloads go through ``pooch``: into a temporary file in the target's folder, retried when the
+connection fails, checked, and only then moved under the final name. So a file under its final name
+is whole, and a second call finds it and downloads nothing.
 
 Sources: the directory listings of https://www2.census.gov; IPUMS USA for the 1940 file.
 """
@@ -118,13 +118,12 @@ def fetch(
     sha256: Mapping[str, str] | None = None,
     progress: Progress = SILENT,
 ) -> list[Path]:
-    """Download the files called ``names`` into ``directory``; those that are there already are only
-    checked.
+    """Download the files called ``names`` into ``directory``; existing files are only checked.
 
     Parameters
     ----------
     base_url : stands for ``https://www2.census.gov``: a mirror with the same paths.
-    sha256 : expected digests by name, beside those built in.
+    sha256 : expected digests by name, besides those built in.
 
     Returns
     -------
@@ -189,6 +188,13 @@ def _get(
     return target
 
 
+_MOVED = "open the address in a browser; where the file has moved, download it by hand"
+_UNREACHABLE = (
+    "check the network and proxy settings, or download the file by hand and give its path with"
+    " --data"
+)
+
+
 def _download(
     entry: OfficialFile, directory: Path, url: str, sha256: str | None, progress: Progress
 ) -> None:
@@ -206,13 +212,8 @@ def _download(
             response = error.response
             if response is None or response.status_code >= 500:
                 raise
-            raise InputError(
-                f"the server answers {response.status_code} ({response.reason})",
-                where=url,
-                remedy=(
-                    "open the address in a browser; where the file has moved, download it by hand"
-                ),
-            ) from None
+            answer = f"the server answers {response.status_code} ({response.reason})"
+            raise InputError(answer, where=url, remedy=_MOVED) from None
         _check(Path(output), entry, sha256, url)
 
     store = pooch.create(
@@ -228,10 +229,7 @@ def _download(
         raise InputError(
             f"the download failed after {RETRIES + 1} attempts ({type(error).__name__})",
             where=url,
-            remedy=(
-                "check the network and proxy settings, or download the file by hand and give its"
-                " path with --data"
-            ),
+            remedy=_UNREACHABLE,
         ) from error
     except OSError as error:
         raise InputError(

@@ -1,6 +1,7 @@
-"""What the parts of a run tell each other: arrays by name, in one file that appears whole.
+"""Results that the parts of a run exchange: arrays by name, in one file that appears whole.
 
-``.npz`` without Python objects: what is read is numbers and texts, whoever wrote it.
+The format is ``.npz`` without Python objects: a reader gets numbers and texts only, even from an
+untrusted file.
 """
 
 from __future__ import annotations

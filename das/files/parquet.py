@@ -21,9 +21,10 @@ from das.model.not_private import COLUMN, WARNING, Private
 LOST = "the release is incomplete or altered: get it again from where it was published"
 #: What reading a damaged file may end in: a text that is no UTF-8, a length that no memory holds.
 DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError, MemoryError, OverflowError)
-#: Of so many files what they say of themselves is kept, and of small ones of so many more.
+#: How many files have their metadata kept, and how many small files.
 _FILES, _SMALL_FILES = 8, 512
-#: A small file has no more bytes, and no more values; so many bytes of the rows of such are kept.
+#: Limits of a small file: its bytes and its values. Then the bytes of rows kept from all small
+#: files.
 SMALL, _VALUES, _KEPT = 1 << 17, 1 << 19, 1 << 23
 _Stamp = tuple[str, int, int, int]
 _KNOWN: dict[_Stamp, pq.FileMetaData] = {}
@@ -44,7 +45,7 @@ def mark(private: Private) -> dict[str, str]:
 
 
 def marked(schema: pa.Schema, private: Private) -> pa.Schema:
-    """The schema with this mark beside what its metadata has."""
+    """The schema with this mark added to its metadata."""
     return schema.with_metadata({**(schema.metadata or {}), **mark(private)} or None)
 
 
@@ -117,12 +118,13 @@ def _opened(path: Path, stamp: _Stamp) -> pq.ParquetFile:
 def columns(
     path: Path, names: Sequence[str], group: int | None = None, *, wanted: Sequence[str] = ()
 ) -> pa.Table:
-    """The columns ``names`` of one row group, or of all, and of the ``wanted`` those that there
-    are. Each value is there, and of the kind that its column has in every file; texts are strings,
+    """The columns ``names``, and those of ``wanted`` that exist, of one row group or of all.
+
+    No value is missing, and each has the type that its column has in every file: texts are strings,
     numbers are doubles.
 
-    A folder of measurements has a file for each level, state and batch, of some kilobytes and a
-    dozen row groups each: a small file is read once, whole, while it is the same file."""
+    A folder of measurements has a file for each level, state and batch, with some kilobytes and a
+    dozen row groups each. So a small file is read once, whole, until it changes."""
     with readable(path):
         stamp = _stamp(path)
         first = _first_rows(path, stamp)
@@ -137,8 +139,8 @@ def columns(
 
 
 def _first_rows(path: Path, stamp: _Stamp) -> NDArray[np.int64] | None:
-    """Where row groups begin, and the last ends, in a file of which all may be read where a part is
-    asked for, and kept."""
+    """Where row groups begin, and the last ends, if the file is small. A small file is read and
+    kept as a whole, even if only a part is needed."""
     if stamp[2] > SMALL:
         return None
     if stamp not in _GROUPS:
@@ -178,7 +180,7 @@ def batches(
     wanted: Sequence[str] = (),
     size: int = 1 << 16,
 ) -> Iterator[pa.Table]:
-    """The same of some row groups, or of all, in their order and ``size`` rows at a time; each
+    """The columns of some row groups, or of all, in their order and ``size`` rows at a time; each
     column in one piece.
     """
     every = range(metadata(path).num_row_groups) if groups is None else sorted(groups)
@@ -206,9 +208,10 @@ def _chosen(
 
 
 def checked(table: pa.Table, path: Path, *, absent: Sequence[str] = ()) -> pa.Table:
-    """The table, if every value is there (but for columns that may be ``absent``) and of the kind
-    that its column has in every file; columns of other names are text. Texts come as strings,
-    numbers as doubles."""
+    """The table, after a check that no value is missing (except in columns that can be ``absent``)
+    and that each column has its type.
+
+    Columns of other names are text. Texts come as strings, numbers as doubles."""
     with readable(path):
         table.validate(full=True)
         for i, name in enumerate(table.column_names):

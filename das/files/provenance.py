@@ -43,7 +43,7 @@ def _said(path: Path) -> Private:
         try:
             spec = tomllib.loads((folder / "spec.toml").read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            continue  # not there, or not readable: whoever needs it says so
+            continue  # not there, or not readable: the reader that needs it says so
         if isinstance(run := spec.get("run"), dict) and "seed" in run:
             return False
         if isinstance(published := spec.get("published"), dict):

@@ -1,15 +1,18 @@
 """Places for whole objects by name: buckets of S3 and Google Cloud, HDFS, a folder of this machine.
-The one module that knows
-:mod:`pyarrow.fs`, and no credentials: those of the environment hold.
 
-An object appears whole or not at all. Where a store makes it of what has arrived when the stream is
-closed (``s3``, ``gcs``), no exception may come between the first byte and the last, for pyarrow has
-no way to give a stream up: leaving ``with`` closes it, and so does the garbage collector, and half
-an object has its name. So a file is mapped into memory and written from there in a thread, where no
-signal raises; what can fail is the connection, and of a stream that has failed closing makes
-nothing (while parts are sent in the background, which is pyarrow's way; and what was written is
-counted afterwards). Where files have names while they are written (``local``, ``hdfs``), the name
-is given at the end."""
+This is the one module that knows :mod:`pyarrow.fs`. It handles no credentials; those of the
+environment apply.
+
+An object appears whole or not at all. There are two kinds of stores.
+
+* ``s3`` and ``gcs`` make an object from what has arrived when the stream is closed. So no exception
+  can be allowed between the first byte and the last, because pyarrow cannot abandon a stream.
+  Leaving ``with`` closes it, and so does the garbage collector; then half an object has its name.
+  So a file is mapped into memory and written in a thread, where no signal raises. Only the
+  connection can fail, and closing a failed stream makes no object. That is so while parts are sent
+  in the background, as pyarrow does; and the size is checked afterwards.
+* In ``local`` and ``hdfs`` files have names while they are written. They get their final names at
+  the end."""
 
 from __future__ import annotations
 

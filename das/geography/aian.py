@@ -1,4 +1,4 @@
-"""Which American Indian, Alaska Native and Native Hawaiian areas have a branch of the optimised
+"""Which American Indian, Alaska Native and Native Hawaiian areas have a branch of the optimized
 spine of their own.
 
 By the census code of the area (AIANNHCE), as in the production runs of 2020
@@ -30,11 +30,11 @@ NONE = b"9999"
 
 
 def branches(codes: Codes, blocks: Codes) -> NDArray[np.bool_]:
-    """Whether each block lies in an area of the branch. ``codes`` are those of the areas, blank or
+    """Whether each block is in an area of the branch. ``codes`` are those of the areas, blank or
     all nines where there is none; ``blocks`` those of the blocks.
 
-    Raises :class:`InputError` for a code that is of no category, with the block: there are none
-    from 4990 to 4999."""
+    Raises :class:`InputError` for a code without a category, with the block: no code is from 4990
+    to 4999."""
     found, at = np.unique(codes, return_inverse=True)
     given = np.where(np.strings.strip(found) == b"", NONE, found)
     low, high = (np.array([c[i] for c in CATEGORIES]) for i in (0, 1))

@@ -1,12 +1,12 @@
-r"""Constraints to bounds: what each unit of each level may hold.
+r"""Bounds from constraints: what each unit of each level can hold.
 
 With structures :math:`n_{ug}` (housing units for :math:`g = 0`, facilities of type :math:`g`
-otherwise), households may be empty and each facility holds somebody:
+otherwise), households can be empty and each facility holds somebody:
 
 .. math:: l_{u0} = 0, \quad l_{ug} = n_{ug}\ (g \ge 1), \qquad h_{ug} = 99{,}999\, n_{ug},
 
-the Bureau's bounds, added up from the lowest level to every other. Known totals are added up from
-their own level to those above. Below that level they are unknown.
+These are the Bureau's bounds, added up from the lowest level to every other. Known totals are added
+up from their own level to those above. Below that level they are unknown.
 
 *Reach.* Can a histogram with group sums :math:`y` be shared out among descendants :math:`d` with
 known totals :math:`t_d`? That is a transport problem with bounds on its arcs; by max-flow min-cut
@@ -16,21 +16,21 @@ it is feasible if and only if for every subset :math:`T` of groups
 
 Estimating the levels above inside these bounds makes every later problem feasible, by construction.
 
-*Joint totals.* Where the total is known for the units of a part :math:`s` together, each member
-:math:`d \in s` passes what it takes on to one node of demand :math:`t_s`. Then
+*Joint totals.* Let the total be known for the units of a part :math:`s` together. Each member
+:math:`d \in s` passes on what it takes to one node of demand :math:`t_s`. Then
 
 .. math:: f(T) = \sum_s \min\Bigl(\sum_{d \in s} \sum_{g \in T} h_{dg},\;
           t_s - \sum_{d \in s} \sum_{g \notin T} l_{dg}\Bigr).
 
-*Proof.* Take off what the lower bounds force. A cut that has the groups :math:`T` on the side of
-the source has for each part either its demand node there, too, and cuts the demand left, :math:`t_s
-- \sum_{d \in s} \sum_g l_{dg}`; or not. Then each member costs the less of its arcs from :math:`T`,
-:math:`\sum_{g \in T} (h_{dg} - l_{dg})`, and its arc to the demand node, which has no limit: the
-arcs, that is. The cheaper of the two for each part, with :math:`\sum_{d \in s} \sum_{g \in T}
-l_{dg}` put back, is :math:`f(T)`. By max-flow min-cut all of :math:`y` flows if and only if no
-:math:`\sum_{g \in T} y_g` exceeds it. So a part counts as one unit whose bounds are the sums of its
-members' (:meth:`das.model.level_bounds.LevelBounds.by_part`), and a unit alone in its part as
-itself."""
+*Proof.* Subtract what the lower bounds force. Take a cut with the groups :math:`T` on the source's
+side. A part's demand node can be on that side, too; then the cut has the demand left,
+:math:`t_s - \sum_{d \in s} \sum_g l_{dg}`. If it is not, each member costs the lesser of its arcs
+from :math:`T`, :math:`\sum_{g \in T} (h_{dg} - l_{dg})`, and its arc to the demand node. That arc
+has no limit, so the member costs its arcs from :math:`T`. The cheaper of the two for each part,
+with :math:`\sum_{d \in s} \sum_{g \in T} l_{dg}` put back, is :math:`f(T)`. By max-flow min-cut all
+of :math:`y` flows if and only if no :math:`\sum_{g \in T} y_g` exceeds it. So a part counts as one
+unit whose bounds are the sums of its members' (:meth:`das.model.level_bounds.LevelBounds.by_part`).
+A unit alone in its part counts as itself."""
 
 from __future__ import annotations
 

@@ -1,17 +1,16 @@
-r"""How far areas are off a spine: the least number of units to add and to subtract that make up an
-area.
+r"""How far areas are off a spine: the least number of units whose sum or difference is an area.
 
-Going up, a unit has two costs: ``in``, of the blocks in it that are in the area, and ``out``, of
+Going up, a unit has two costs: ``in``, for the blocks in it that are in the area, and ``out``, for
 those that are not. A block's are 1 and 0, or 0 and 1. With x the sum of ``in`` over the children of
 a unit, and y that of ``out``,
 
 .. math:: \mathrm{in} = \min(x, y + 1), \qquad \mathrm{out} = \min(y, x + 1):
 
-either the parts of the area are added up, or what is not of it is subtracted from the whole unit.
-The distance is ``in`` at the root: 1 for what is a unit, 0 for what is empty. This is the measure
-by which the spine of 2020 was designed (Abowd and others, *Geographic spines in the 2020 Census
-disclosure avoidance system*, algorithm 1). It counts a block as a tract, whose noise is another:
-what an area costs is :mod:`das.estimate.areas`."""
+either the parts of the area are added up, or the rest is subtracted from the whole unit. The
+distance is ``in`` at the root: 1 for an area that is a unit, 0 for an empty one. The spine of 2020
+was designed by this measure (Abowd and others, *Geographic spines in the 2020 Census disclosure
+avoidance system*, algorithm 1). It counts a block like a tract, whose noise differs;
+:mod:`das.estimate.areas` gives the error of an area."""
 
 from __future__ import annotations
 

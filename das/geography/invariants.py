@@ -1,21 +1,22 @@
-r"""Counts that are known exactly, of nested queries at any levels, as bounds of every level.
+r"""Bounds of every level from counts that are known exactly, of nested queries at any levels.
 
-Let queries :math:`Q_1, Q_2, \dots` be known of the units of levels :math:`\ell_1, \ell_2, \dots`,
+Let queries :math:`Q_1, Q_2, \dots` be known for the units of levels :math:`\ell_1, \ell_2, \dots`,
 each pair nested: the answers of one are sums of those of the other. A query that is known at a
 level is known above it, by adding up. So at each level the finest query that is known there or
-below says all that is known; its groups are those of the bounds, lower and upper bound the same.
+below contains all that is known. Its groups are those of the bounds; lower and upper bound are
+equal.
 
-*Every problem is feasible.* Going down, fewer queries are known, so the finest known of the
+*Every problem is feasible.* Going down, fewer queries are known, so the finest known query of the
 children, :math:`Q`, sums that of their parent. The parent's published histogram p has the parent's
-known sums, hence for each group g of Q the sum of what the children must hold of it, :math:`\sum_{k
-\in g} p_k = \sum_c y_{cg}`. A table with these marginals exists for every group by itself, with
-integers where they are (fill it from a corner). So no level need look further down than it is
-itself, and the rounding stays a network: within each child the groups of Q and the sums over them
-are one more partition of the chain (:mod:`das.solve.network`).
+known sums. Hence for each group g of Q it has the sum of what the children must hold of it,
+:math:`\sum_{k \in g} p_k = \sum_c y_{cg}`. A table with these marginals exists for every group by
+itself, and an integer one if the marginals are integers (fill it from a corner). So no level needs
+to consider the levels below it. The rounding stays a network: within each child the groups of Q and
+the sums over them are one more partition of the chain (:mod:`das.solve.network`).
 
-*Why no others.* Two queries that cross, known of one unit, are two families of sums that are not
-laminar beside the parent's cells: three marginals of one table, whose integer points no network
-describes. They are refused."""
+*Why no others.* Two crossing queries that are known for one unit are two families of sums. With the
+parent's cells they are not laminar: they are three marginals of one table, whose integer points no
+network describes. They are refused."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ KnownQuery = tuple[str, Query, Ints]
 
 
 def crossing(queries: Sequence[Query]) -> tuple[Query, Query] | None:
-    """Two of the queries of which neither sums the other, if there are any."""
+    """Two of the queries such that neither sums the other, if there are any."""
     return next(
         (
             (a, b)
@@ -89,9 +90,11 @@ def exact_bounds(
 def known_bounds(
     schema: Schema, spine: Spine, known: Sequence[KnownQuery], limits: Limits | None = None
 ) -> dict[str, LevelBounds]:
-    """Bounds of every level from all that is known: counts of queries, and bounds on the dwellings
-    of the lowest units (:func:`das.geography.bounds.lowest`), beside which only totals can be:
-    those of the lowest level, for those above are their sums. Raises :class:`InputError`."""
+    """Bounds of every level from everything known: counts of queries, and bounds on the dwellings
+    of the lowest units (:func:`das.geography.bounds.lowest`).
+
+    With bounds on dwellings only totals can be known, and these at the lowest level, because totals
+    above are their sums. Raises :class:`InputError`."""
     if any(query.name != "total" for _, query, _ in known):
         if limits is not None:
             raise InputError(

@@ -1,17 +1,17 @@
-r"""All that is known exactly of the units of a tree, of which its bounds are made; and of an upper
-tree and its subtrees.
+r"""All exact knowledge about the units of a tree, from which its bounds are made; the same for an
+upper tree and its subtrees.
 
-An upper tree has the bounds of the whole tree at its levels, and a subtree those of the whole tree
-for its units below the upper tree: limits and counts of a unit are the sums of those of the units
-in it, and so is *reach* (:mod:`das.geography.bounds`), from the lowest level with known totals
-upwards. So what is known below an upper tree is added up to its lowest level
-(:meth:`Invariants.up`), and known there. A subtree is told what is known below the upper tree: of
-the part of a unit that it is, nothing known of the unit is true.
+An upper tree has the bounds of the whole tree at its levels. A subtree has those of the whole tree
+for its units below the upper tree. Limits and counts of a unit are the sums of those of the units
+in it. So is *reach* (:mod:`das.geography.bounds`), from the lowest level with known totals upwards.
+So what is known below an upper tree is added up to its lowest level (:meth:`Invariants.up`), and
+known there. A subtree gets what is known below the upper tree. A fact about a whole unit need not
+hold for the part of the unit that is the subtree.
 
 *Totals below the upper tree.* With one group reach adds nothing: :math:`\min(h_d, t_d) = t_d`, or
 no histogram would meet the bounds of d, so all of them can hold the sum of their totals. With
 limits of several groups it does, and the rounding sends a flow to each unit with a known total.
-Then the tree of the upper tree goes down to these (:func:`lowest_level_for`), and is estimated no
+Then the upper tree goes down to these units (:func:`lowest_level_for`), but estimation goes no
 further down than before."""
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Invariants(Frozen):
         return bounds(schema, spine, self.limits, total, level)
 
     def up(self, schema: Schema, spine: Spine, level: str) -> Invariants:
-        """The same of the tree that is truncated at ``level``: what is known below is added up to
-        it. Raises :class:`InputError` where that is not all that there is to know
+        """The invariants of the tree that is truncated at ``level``: what is known below is added
+        up to it. Raises :class:`InputError` where the sums do not contain everything known
         (:func:`lowest_level_for`)."""
         end, limits, counts, joint = spine.index(level), self.limits, [], self.joint
         totals = [lv for lv, q, _ in self.counts if q.name == "total"] + (
@@ -102,8 +102,8 @@ class Invariants(Frozen):
         return Invariants(limits, tuple(counts), joint)
 
     def with_subtrees(self, parts: Sequence[Invariants], units: Sequence[Ints]) -> Invariants:
-        """What is known of an upper tree: this, and what its subtrees say of its lowest units, of
-        which those of ``parts[i]`` have the numbers ``units[i]``."""
+        """What is known of an upper tree: this, and what its subtrees know about its lowest units.
+        ``units[i]`` are the numbers of the units in ``parts[i]``."""
         order = np.argsort(np.concatenate(units))
         low_high = [p.limits.some(slice(None)) for p in parts if p.limits is not None]
         limits = (

@@ -1,25 +1,25 @@
-r"""The optimised spine: block groups of blocks that lie in the same areas, and two branches of
+r"""The optimized spine: block groups of blocks that are in the same areas, and two branches of
 every state.
 
-The rule of the production runs of 2020, which is exactly this:
+The rule is exactly that of the production runs of 2020:
 
 * The blocks are those with a housing unit or a facility of group quarters, where the data say
   which.
-* Each state falls into two branches, the blocks in American Indian, Alaska Native and Native
-  Hawaiian areas (:mod:`das.geography.aian`) and all others; with it whatever it holds down to the
-  tracts, or to the level that stands above the block groups.
+* Each state is split into two branches: the blocks in American Indian, Alaska Native and Native
+  Hawaiian areas (:mod:`das.geography.aian`), and all others. All its units are split in the same
+  way, down to the tracts, or to the level above the block groups.
 * A block's *key* is its off-spine entity, its area and its facilities. The entity is the county
-  subdivision in states where these govern, outside of the areas; else the place. The facilities are
-  which types of group quarters there are (for persons; not for housing units). Targets, any other
-  public areas, stand behind these in the key.
-* In a tract of n blocks, those of one key, in the order of their codes, are cut into runs of
-  :math:`\lfloor\sqrt n\rfloor + f + 1`, or are not cut. Each run is a block group: runs of two
-  blocks or more first, by key, and behind them those of one block.
+  subdivision in states where these govern, outside of the areas; elsewhere it is the place. The
+  facilities are the types of group quarters (for persons; not for housing units). Targets, which
+  are any other public areas, come after these in the key.
+* Take the blocks of one key in a tract of n blocks, in the order of their codes. They are cut into
+  runs of :math:`\lfloor\sqrt n\rfloor + f + 1`, or are not cut. Each run is a block group. Runs of
+  two blocks or more come first, by key, and those of one block last.
 
-Nothing else of the data enters, and of the records nothing: the tree tells which blocks have
-structures and which types of facilities, where these are invariants.
+No other data enter, and no records: the tree reveals which blocks have structures and which types
+of facilities, where these are invariants.
 
-Everything is done on arrays over the blocks, in one sort.
+All steps work on arrays over the blocks, in one sort.
 """
 
 from __future__ import annotations
@@ -47,16 +47,18 @@ STRONG_MCD = tuple(b"09 23 25 26 27 33 34 36 42 44 50 55".split())
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """How a tree is made. ``fanout`` is f above, ``None`` where blocks of one key are not cut into
-    runs; ``even``: runs are about equally long (:func:`das.geography.runs.begin`). ``targets`` are
-    codes of each block ``(blocks,)`` by name. ``structures``, ``facilities``: whether it is
-    published exactly which blocks have housing units or facilities, and which types of these: what
-    is not, the tree does not rest on.
+    """How a tree is made.
 
-    In the runs of 2022 for the demographic and housing file no off-spine ``entities`` stand in the
-    key, and a level (``grouped``) is made of runs of the units below it, in the order of their
-    codes; with such levels, units with one child stand behind their siblings at every level below
-    the counties."""
+    ``fanout`` is f above, ``None`` where blocks of one key are not cut into runs; ``even``: runs
+    have about equal lengths (:func:`das.geography.runs.begin`). ``targets`` are codes of each block
+    ``(blocks,)`` by name. ``structures``, ``facilities``: whether it is published exactly which
+    blocks have housing units or facilities, and which types of facilities. The tree does not depend
+    on anything else.
+
+    The runs of 2022 for the DHC differ in two ways. No off-spine ``entities`` are in the key. A
+    level (``grouped``) is made of runs of the units below it, in the order of their codes. With
+    such levels, units with one child come after their siblings at every level below the
+    counties."""
 
     fanout: int | None = FANOUT
     targets: Mapping[str, Codes] = field(default_factory=dict)
@@ -79,13 +81,13 @@ class Rule:
 def measured_spine(
     blocks: Blocks, spine: Spine, unit: Ints, rule: Rule, *, facilities: bool
 ) -> MeasuredSpine:
-    """The optimised spine of the blocks. ``spine`` is their tabulation spine, whose levels it has;
-    ``unit`` ``(blocks,)`` the lowest unit of each block on it. ``facilities``: whether types of
-    group quarters tell blocks apart, as they do for persons.
+    """The optimized spine of the blocks. ``spine`` is their tabulation spine, whose levels it has;
+    ``unit`` ``(blocks,)`` is the lowest unit of each block on it. ``facilities``: whether types of
+    group quarters distinguish blocks, as they do for persons.
 
-    Raises :class:`InputError` for a level of states that is missing or the root of two branches,
-    lowest units that are no blocks, codes of areas that do not exist, and an input without a
-    structure."""
+    Raises :class:`InputError` if the level of states is missing, or is the root of two branches. It
+    also does so for lowest units that are not blocks, codes of areas that do not exist, and an
+    input without a structure."""
     _check(spine, unit)
     kept, state = _universe(blocks, rule), spine.index("State")
     unit = unit[kept]

@@ -36,12 +36,14 @@ def spread(starts: Ints, number: int) -> Ints:
 
 
 def begin(first: Flags, home: Ints, fanout: int | None, *, even: bool = False) -> Flags:
-    r"""Where runs of units begin, ``(units,)``. ``first`` is where units of another kind do,
-    ``home`` the parent of each: of n units in a parent, those of a kind are cut into runs of
-    :math:`s = \lfloor\sqrt n\rfloor + f + 1`, the rest last; without a fan-out f they are not cut.
+    r"""Where runs of units begin, ``(units,)``.
 
-    ``even``: where c of a kind would leave a rest of two or more, they are cut into :math:`\lceil
-    c/s\rceil` runs of lengths that differ by one, the shorter first."""
+    ``first`` marks where units of another kind begin; ``home`` is the parent of each. In a parent
+    of n units, those of a kind are cut into runs of :math:`s = \lfloor\sqrt n\rfloor + f + 1`, the
+    remainder last. Without a fan-out f they are not cut.
+
+    ``even``: if c units of a kind would leave a remainder of two or more, they are cut into
+    :math:`\lceil c/s\rceil` runs. Their lengths differ by at most one, the shorter first."""
     if fanout is None:
         return first
     at, kind = np.arange(len(first)), np.cumsum(first) - 1

@@ -52,9 +52,9 @@ def unknown(name: str, known: Iterable[str]) -> InputError:
 
 
 def listed(areas: Areas, units: int) -> Codes:
-    """A code of the areas that each lowest unit lies in, joined by the unit separator of ASCII
-    where there are several, empty where there is none: two units have one code where they lie in
-    the same areas.
+    """A code for the areas that contain each lowest unit: two units have the same code if they are
+    in the same areas. Codes of several areas are joined by the unit separator of ASCII; the code is
+    empty where there is no area.
 
     >>> listed(Areas("Ward", ["a", "b"], np.array([1, 0, 0]), np.array([0, 0, 1])), 3).tolist()
     [b'a\\x1fb', b'a', b'']

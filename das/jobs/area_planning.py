@@ -1,19 +1,20 @@
-r"""How well areas of blocks will be known, before anything is measured: on each spine that a
-configuration could choose.
+r"""How accurate the counts of areas of blocks will be, before anything is measured, on each spine
+that a configuration could choose.
 
-From public blocks and the plan alone: which blocks there are, their areas and structures. Of a
-total, unit u is told with precision :math:`p_u = \sum_q 1/(\sigma_q^2 m_q)` over the queries of its
-class, :math:`m_q` the answers of q: their sums are independent estimates of it. What follows for an
-area is in :mod:`das.estimate.areas.variance`; and what the unbiased estimate's standard error will
-be, with all that structures say, in :mod:`das.estimate.areas.estimates`: it depends on no count.
+It uses public blocks and the plan alone: which blocks exist, their areas and structures. The
+precision of a total in unit u is :math:`p_u = \sum_q 1/(\sigma_q^2 m_q)` over the queries of its
+class, with :math:`m_q` the answers of q: their sums are independent estimates of it.
+:mod:`das.estimate.areas.variance` gives what follows for an area.
+:mod:`das.estimate.areas.estimates` gives the standard error of the unbiased estimate, with all that
+structures imply; it depends on no count.
 
-*Shares of the levels.* Let every family split its total evenly, and each level have one class. Then
-the descent gives area A the variance :math:`\sum_l W_l(A)\,V_l`, with :math:`V_l` the variance of a
-unit's total and :math:`W_l` the sum over the families of level l of :math:`\sum_c b_c^2 - (\sum_c
-b_c)^2/n`, :math:`b` the share of a unit that is inside. :math:`V_l` falls with the share
+*Shares of the levels.* Let every family split its total evenly, and each level have one class. The
+descent gives area A the variance :math:`\sum_l W_l(A)\,V_l`, with :math:`V_l` the variance of a
+unit's total. :math:`W_l` is the sum of :math:`\sum_c b_c^2 - (\sum_c b_c)^2/n` over the families of
+level l, with :math:`b` the share of a unit that is inside. :math:`V_l` falls with the share
 :math:`s_l` of the budget as :math:`s_l^{-k}`, k = 1 for rho and 2 for epsilon. So, summed over
-areas, :math:`\sum_l W_l V_l` is least where :math:`s_l` is proportional to :math:`(W_l V_l
-s_l^k)^{1/(k+1)}`."""
+areas, :math:`\sum_l W_l V_l` is least where :math:`s_l` is proportional to
+:math:`(W_l V_l s_l^k)^{1/(k+1)}`."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ class LevelShare:
 
 @dataclass(frozen=True, eq=False)
 class AreaPlan:
-    """``shares`` are of the spine that the configuration has."""
+    """``shares`` are those for the spine of the configuration."""
 
     areas: Areas
     spines: tuple[AreasOnSpine, ...]
@@ -79,8 +80,8 @@ class AreaPlan:
 def planned(
     spec: RunSpec, paths: Sequence[Path], universe: str, listed: Path, progress: Progress
 ) -> AreaPlan:
-    """Of the areas of a list of blocks. Raises :class:`UserError` where the list or the input is
-    not what it should be.
+    """The accuracy to expect for the areas of a list of blocks. Raises :class:`UserError` for a
+    faulty list or input.
     """
     world = PublicTree.read(spec, paths, progress)
     areas = area_list.read(listed, world.spine)
@@ -94,7 +95,7 @@ def planned(
 
 
 def _named(areas: Areas) -> str:
-    """As a target: a name with a dot is that of a list."""
+    """The name of areas as a target: a name with a dot is that of a list."""
     return f"{areas.kind}.blocks"
 
 
@@ -212,7 +213,7 @@ class _Noise:
         return out
 
     def precision(self, level: str) -> Array:
-        """Of each unit's total, ``(units,)``."""
+        """The precision of each unit's total, ``(units,)``."""
         each = (
             1 / (self.variance(level, q) * self.u.schema.query(q).answers)
             for q in self.queries(level)

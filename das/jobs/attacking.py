@@ -1,4 +1,4 @@
-"""An attack on the published tables of a finished run, held against the truth (confidential)."""
+"""An attack on the published tables of a finished run, compared with the truth (confidential)."""
 
 from __future__ import annotations
 

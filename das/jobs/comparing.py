@@ -1,6 +1,6 @@
-"""Two estimates, such as two methods on one noise or two runs, held against each other: with the
-truth where it is at hand, for ``confidential/`` only, and by their published counts alone where it
-is not."""
+"""Two estimates compared, such as two methods on one noise or two runs. Where the truth is
+available, both are compared with it, for ``confidential/`` only; otherwise only their published
+counts are compared."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def _name(path: Path) -> str:
 def _write(
     truth: Path, names: tuple[str, str], rows: Mapping[str, Sequence[object]], private: Private
 ) -> tuple[Path, ...]:
-    """One table for each universe, beside the other errors of the run that holds the truth."""
+    """One table for each universe, in the folder with the other errors of the run that holds the
+    truth."""
     folder = RunDirectory(truth).errors.parent
     out = []
     for universe, found in rows.items():

@@ -1,6 +1,4 @@
-"""One number of a run for each unit of a level, beside the boundaries of a file that the user
-names.
-"""
+"""One number of a run for each unit of a level, on boundaries from a file that the user names."""
 
 from __future__ import annotations
 
@@ -56,10 +54,12 @@ REPLICATED = (
 
 @dataclass(frozen=True)
 class MapOptions:
-    """What of a run is drawn: the ``answer`` (a label or its number from 1) to ``query``, or a line
-    of a ``table``, at ``level``, which may be a kind of areas across the levels. ``share_of``: in
-    per cent of the total, or of another answer or line, named as ``answer`` is. ``per``: for each
-    square mile of land, or for each unit of another column of the boundaries."""
+    """What a map of a run shows.
+
+    It is the ``answer`` (a label or its number from 1) to ``query``, or a line of a ``table``.
+    ``level`` can be a kind of areas across the levels. ``share_of``: in per cent of the total, or
+    of another answer or line, named as ``answer`` is. ``per``: for each square mile of land, or for
+    each unit of another column of the boundaries."""
 
     level: str
     query: str = "total"
@@ -72,11 +72,11 @@ class MapOptions:
 
 
 def choropleth(run: Path, options: MapOptions, file: Path, key: str | None = None) -> Choropleth:
-    """The map of a run or, but for errors, of a release; ``key`` names the column of ``file`` that
+    """The map of a run or a release (errors need a run); ``key`` names the column of ``file`` that
     has GEOIDs.
 
-    Raises :class:`UserError` for what there is not: a level, query or answer, the truth, boundaries
-    of these units."""
+    Raises :class:`UserError` for anything that does not exist: a level, query or answer, the truth,
+    boundaries of these units."""
     source = source_of(release_of(run), "map")
     count = chosen(source, options.universe, options.query, options.table, options.answer)
     known, spine = {a.kind: a for a in source.areas()}, source.spine
@@ -132,7 +132,7 @@ def _numbers(
     areas: Areas | None,
     options: MapOptions,
 ) -> tuple[NDArray[np.float64], str, str, Form]:
-    """The number of each unit; what is shown, and what is said of it; how the numbers are
+    """The number of each unit; words for what is shown, and a note on it; how the numbers are
     printed."""
     shown, says = f"{count.says} ({count.universe.kind.records})", SAYS[options.show]
     if options.share_of is not None:
@@ -180,8 +180,8 @@ def _density(
 def _share(
     source: ReleaseSource, count: OneCount, level: str, areas: Areas | None, options: MapOptions
 ) -> tuple[NDArray[np.float64], str, str]:
-    """Published counts in per cent of others, no number where these are 0; what is shown, and what
-    is said of it."""
+    """Published counts in per cent of others, not a number where these are 0; words for what is
+    shown, and a note on it."""
     if options.share_of == TOTAL and options.table is None:
         of = chosen(source, options.universe, TOTAL, None, None)
     else:

@@ -1,4 +1,4 @@
-"""The best shares of a budget for what somebody wants of it, with what they rest on
+"""The best shares of a budget for a user's targets, and the assumptions behind them
 (:mod:`das.design`).
 
 Three things can be known of the tree: how many units its levels have; its real units and
@@ -86,10 +86,12 @@ class TargetRow:
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """``plan`` costs exactly ``rho``; ``now`` is the plan as it was. ``bound``: what no allocation
-    is below, of the objective ``value``: the total for ``least``, else the geometric mean of the
-    targets' variances beside those of now. ``redundant``: draws of the plan as it was that buy
-    nothing; ``over``: by how much, relatively, the worst standard deviation exceeds its limit."""
+    """``plan`` costs exactly ``rho``; ``now`` is the plan as it was.
+
+    ``value`` is the objective, and ``bound`` a limit that no allocation goes below. The objective
+    is the total for ``least``; otherwise it is the geometric mean of the targets' variances,
+    relative to those of now. ``redundant``: draws of the earlier plan that improve nothing.
+    ``over``: the relative amount by which the worst standard deviation exceeds its limit."""
 
     target_set: TargetSet
     ground: Ground
@@ -123,7 +125,7 @@ class Optimum:
 
 
 def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
-    """A tree of which only the numbers of units are known. Raises :class:`UserError`."""
+    """A tree known only by its numbers of units. Raises :class:`UserError`."""
     levels = spec.geography.levels
     where = "--units"
     if len(units) != len(levels):
@@ -280,8 +282,8 @@ def _digest(tree: MeasuredSpine, bounds: Mapping[str, LevelBounds]) -> str:
 
 
 def _pairs(plan: Plan) -> tuple[LevelQuery, ...]:
-    """The measurements of units without only children; all that are to be shared out are of the
-    discrete Gaussian."""
+    """The measurements of units other than only children. All measurements whose shares are
+    optimized must be discrete Gaussian."""
     if plan.mechanism.currency != "rho":
         raise InputError(
             f"the noise is {plan.mechanism}, whose variance does not fall with its cost",
@@ -303,12 +305,12 @@ def optimum(
     rho: Fraction | None = None,
     progress: Progress = SILENT,
 ) -> Optimum:
-    """Of the plan of ``u`` as the configuration has it, of no tree; ``rho``: another total than its
-    own.
+    """The best shares for the plan of ``u`` as the configuration has it, before it fits a tree;
+    ``rho``: a total other than its own.
 
     Raises:
-        UserError: a target that nothing reaches, limits that contradict the total, a kind of areas
-            that there is not.
+        UserError: a target that nothing reaches, limits that contradict the total, an unknown kind
+            of areas.
     """
     plan = u.plan
     _check_detailed(u, ground.measurements)
@@ -367,7 +369,7 @@ def _precisions(costs: Mapping[LevelQuery, Fraction], measurements: Choices) -> 
 
 
 def _with_areas(target: AccuracyTarget, ground: Ground) -> AccuracyTarget:
-    """With the numbers of the areas that are meant."""
+    """The target with the numbers of the areas that it names."""
     estimand = target.estimand
     if not estimand.areas:
         return target
@@ -407,8 +409,9 @@ def _chosen(
     total: Fraction,
     gap: float,
 ) -> dict[LevelQuery, Fraction]:
-    """Exact costs of what was found: of the total, or of one that just meets the limits. Draws too
-    small for a share of their own are dropped; fewer, where the limits need small draws."""
+    """Exact costs of the allocation that was found: with the given total, or with one that just
+    meets the limits. Draws too small for a share of their own are dropped; fewer are, if the limits
+    need small draws."""
     for floor in (exact.FLOOR, exact.FLOOR // 10, exact.FLOOR // 100, 1):
         chosen = _rounded(u, problem, found, now, total, floor)
         rho = _precisions(chosen, problem.model.measurements)

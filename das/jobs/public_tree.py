@@ -43,8 +43,8 @@ class PublicTree:
     def read(
         spec: RunSpec, paths: Sequence[Path], progress: Progress, lists: Sequence[Path] = ()
     ) -> PublicTree:
-        """Of an input, without its records; ``lists`` of blocks beside those of the specification.
-        Raises :class:`UserError` where it is not what it should be.
+        """The tree of an input, read without its records; ``lists`` of blocks are added to those of
+        the specification. Raises :class:`UserError` for a faulty input.
         """
         blocks, spine, unit = places(spec, paths, progress)
         return PublicTree(
@@ -58,7 +58,7 @@ class PublicTree:
         return trees_of(spec, self.blocks, self.spine, self.unit, self.lists)
 
     def structures(self, tree: MeasuredSpine) -> Ints | None:
-        """Of the lowest units of a tree."""
+        """The structures of the lowest units of a tree."""
         given = self.blocks.structures
         if given is None:
             return None
@@ -86,8 +86,8 @@ class PublicTree:
         return geography.bounds(u.schema, tree.spine, limits, total, e.total)
 
     def areas(self) -> dict[str, Areas]:
-        """By kind: the geographic fields that are no level, the published units of each level, and
-        the lists.
+        """Areas by kind: the geographic fields that are not levels, the published units of each
+        level, and the lists.
         """
         units, below = len(self.spine.codes[-1]), self.spine.levels[-1]
         found = {

@@ -1,9 +1,10 @@
-"""A release held against its own measurements: everything after them is made again, and must be
-what is published.
+"""A release checked against its own measurements: everything after them is made again, and must
+equal what is published.
 
-Digests and statements cannot show that tables follow from the noisy measurements: who can write new
-digests can write new tables. This can, for the measurements are sums of the truth and noise that
-nobody chose, and the rest follows from them and the specification, number for number."""
+Digests and statements cannot show that tables follow from the noisy measurements: anyone who can
+write new digests can write new tables. Recomputing can show it. The measurements are sums of the
+truth and noise that nobody chose. The rest follows from them and the specification, number for
+number."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What a run of the DHC rests on, simulated: a redistricting release of the extract that comes with
-the package, and linked records with its counts. For a first look without data of one's own."""
+"""What a run of the DHC needs, simulated: a redistricting release of the extract that comes with
+the package, and linked records with its counts. It is for a first look without data of one's
+own."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ SEED = 1
 
 @dataclass(frozen=True)
 class SimulatedInput:
-    """Two folders beside that of the run: a ``redistricting`` run, and ``linked`` records."""
+    """Two folders next to that of the run: a ``redistricting`` run, and ``linked`` records."""
 
     redistricting: Path
     linked: Path
@@ -39,8 +40,8 @@ class SimulatedInput:
     def make(
         self, seed: int | None, workers: int, progress: Progress, *, release: bool = True
     ) -> None:
-        """What is not there yet; ``seed`` is that of the noise, where the run has one. Without
-        ``release``: the linked records alone.
+        """Make what is missing; ``seed`` is that of the noise, if the run has one. If ``release``
+        is false, it makes the linked records alone.
 
         Raises:
             UserError: a folder has something else in it.

@@ -40,7 +40,8 @@ def push(run: Path, url: str, confidential_url: str | None, progress: Progress) 
 
 
 def pull(url: str, folder: Path, progress: Progress) -> None:
-    """Raises :class:`UserError` where there is no whole release, or ``folder`` is not empty."""
+    """Download a release. Raises :class:`UserError` if the store has no whole release, or
+    ``folder`` is not empty."""
     refuse_full(folder)
     store = Store.at(url)
     names = sorted(store.sizes())
@@ -59,7 +60,7 @@ def pull(url: str, folder: Path, progress: Progress) -> None:
 
 
 def check(release: Path) -> None:
-    """Every file is there of which the seal has the digest, as it has it, and no other. Raises
+    """Check that the release has exactly the files of its seal, with their digests. Raises
     :class:`ReleaseError`.
     """
     said = statement.read(release)

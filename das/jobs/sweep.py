@@ -54,13 +54,13 @@ WARNING = (
     " says, and so do all that share its noise. Publishing several noises adds up their costs: all"
     " of them together cost the total given here, and the measurements of interrupted attempts are"
     " counted in it. Errors depend on the truth: choosing by them which run to publish uses the"
-    " records once more, and no budget here pays for that."
+    " records again, and no budget here pays for that."
 )
 
 
 @dataclass(frozen=True, repr=False)
 class SweepResult(Closed):
-    """What a sweep has written; ``rows`` and the first tables are of the first universe, and
+    """The files of a sweep; ``rows`` and the first tables are those of the first universe, and
     ``others`` the tables of the others.
     """
 
@@ -363,9 +363,9 @@ def _statement(maker: SeriesMaker, runs: Sequence[_Run]) -> dict[str, Any]:
 
 
 def _shared(runs: Sequence[_Run]) -> dict[str, str]:
-    """Runs that took the noise of another over, by name, with the run that stands for it: one of
-    the same budget and repeat with the same ledger. Ledgers alone would not do: two noises may
-    happen to be equal."""
+    """Runs that took over the noise of another, by name, with the run that represents it. That run
+    has the same budget and repeat and the same ledger. The ledger alone is not enough, because two
+    noises can be equal by chance."""
     took = {r.directory.root.name: "measured_in" in read_json(r.directory.inputs) for r in runs}
     stands: dict[tuple[object, ...], str] = {}
     out = {}

@@ -42,11 +42,11 @@ NOTES: Mapping[str, tuple[str, ...]] = {
 ASSIGNED: Mapping[str, Mapping[str, str]] = {
     "pl94-2010": {
         "hhgq": (
-            "hhgq was assigned, not counted: redistricting files of 2010 do not say who lives in"
-            " group quarters. Everybody in a block without an occupied housing unit is put into"
-            " other noninstitutional facilities, everybody else into households. Table P5, and"
-            " whatever else tells types of group quarters apart, shows this rule: a 0 there does"
-            " not mean that nobody lives in such a place."
+            "The type of group quarters (hhgq) was assigned, not counted: the redistricting files"
+            " of 2010 do not say who lives in group quarters. Persons in a block without an"
+            " occupied housing unit are in other noninstitutional facilities here, and all others"
+            " in households. Table P5, and everything else that separates types of group quarters,"
+            " shows this rule. A 0 there does not mean that nobody lives in such a place."
         )
     }
 }

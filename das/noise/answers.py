@@ -1,4 +1,4 @@
-"""Answers with noise: what is drawn of some units of a level, whoever counted them."""
+"""Noisy answers for some units of a level. It does not matter which process counted the units."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def noisy_answers(
     draws: Sequence[tuple[PlannedMeasurement, NDArray[np.bool_]]],
     entropy: Entropy,
 ) -> Iterator[Measurement]:
-    """The answers of the units ``rows``, which begin at ``start`` of their level, to each query in
-    turn, with independent noise of each of the ``draws`` on the units ``(units,)`` that are its
-    own. The order of the draws is part of the scheme of the noise (:mod:`das.noise.label`)."""
+    """Yields each query's noisy answers for the units ``rows``, which start at unit ``start`` of
+    their level. Each of the ``draws`` adds independent noise to the units in its own mask
+    ``(units,)``. The order of the draws is part of the noise scheme (:mod:`das.noise.label`)."""
     for name, query in queries.items():
         values, variance = rows.answer(query), np.full(rows.units, np.inf)
         kept = np.zeros(rows.units, dtype=bool)
@@ -36,7 +36,7 @@ def noisy_answers(
                     len(here), query.answers
                 )
                 variance[here], kept[here] = d.variance, True
-        values[~kept] = 0  # nothing was drawn for these, and nothing is said of them
+        values[~kept] = 0  # not measured: their true answers must not leave this function
         yield Measurement(level, name, start, values, variance)
 
 

@@ -1,63 +1,65 @@
-r"""Noise on demand: of any coordinate, in any order, and the same whenever it is asked for.
+r"""Noise on demand: computed for any coordinate, in any order, and the same at every request.
 
-A schema of a million cells has more answers than anybody can draw, keep or publish, and nearly all
-are of cells that estimation never looks at. Here the noise of a level is a function of a key, whose
-values are computed where they are asked for.
+A schema with a million cells has more answers than anybody can draw, keep or publish. Estimation
+never looks at most of them. Here a level's noise is a function of a key, and its values are
+computed only on request.
 
-**Construction.** A stream (:class:`das.noise.label.CoordinateLabel`: one query, the units of a
-chunk) has the key :math:`K_\ell = \mathrm{HMAC\text{-}SHA256}_K(\texttt{coordinates}, \ell)` and
-the blocks :math:`B(a, b) = \mathrm{AES\text{-}256}_{K_\ell}(a, b)`, 16 bytes for each pair of
-64-bit integers (:class:`das.noise.entropy.CipherBlocks`). Coordinate :math:`i`, which is answer
-:math:`i \bmod A` of unit :math:`\lfloor i/A \rfloor` of the chunk, has the bits
+**Construction.** A stream (:class:`das.noise.label.CoordinateLabel`) covers one query and the units
+of one chunk. Its key is :math:`K_\ell = \mathrm{HMAC\text{-}SHA256}_K(\texttt{coordinates},
+\ell)`. Its blocks are :math:`B(a, b) = \mathrm{AES\text{-}256}_{K_\ell}(a, b)`, 16 bytes for each
+pair of 64-bit integers (:class:`das.noise.entropy.CipherBlocks`). Coordinate :math:`i`, which is
+answer :math:`i \bmod A` of unit :math:`\lfloor i/A \rfloor` of the chunk, has the bits
 
 .. math:: U_i = 0.\,\underbrace{\text{lane } i \bmod 8 \text{ of } B(\lfloor i/8 \rfloor, 0)}_{16}\,
           \underbrace{B(i, 1)_{0:8}}_{48 \text{ of } 64}\, \underbrace{B(i, 1)_{8:16}}_{64}\,
           \underbrace{B(i, 2)_{0:8}}_{64} \ldots
 
-and the noise :math:`X_i = F^{-1}(U_i)` (:mod:`das.noise.inverse_cdf`), :math:`F` being that of its
-unit's class. Few look beyond their lane. Where no table pays, a draw is made by rejection from
-:math:`B(i, 1), B(i, 2), \ldots`, which depends on :math:`i` alone as well.
+and the noise :math:`X_i = F^{-1}(U_i)` (:mod:`das.noise.inverse_cdf`), where :math:`F` is the
+distribution of its unit's class. Few coordinates need bits beyond their lane. Where a table does
+not pay, rejection draws from :math:`B(i, 1), B(i, 2), \ldots`, which also depend on :math:`i`
+alone.
 
-**Claim 1: the law is that of a full draw.** Let :math:`B` be uniformly random functions, one for
-each stream. Then all :math:`X_i` are independent, each with its own :math:`F`. *Proof.* Any bit
-belongs to one coordinate: lanes of one block are disjoint, :math:`(\cdot, 0)` is no :math:`(\cdot,
-b)` with :math:`b \ge 1`, and :math:`(i, b)` is of :math:`i` alone. So the :math:`U_i` are
-independent and uniform. ∎
+**Claim 1: the distribution is that of a full draw.** Let :math:`B` be uniformly random functions,
+one for each stream. Then all :math:`X_i` are independent, each with its own :math:`F`. *Proof.*
+Every bit belongs to one coordinate: lanes of one block are disjoint, no :math:`(\cdot, 0)` equals
+an :math:`(\cdot, b)` with :math:`b \ge 1`, and only coordinate :math:`i` uses :math:`(i, b)`. So
+the :math:`U_i` are independent and uniform. ∎
 
-**Claim 2: deferred restriction.** Let :math:`Y = Qh + X` be all answers of all levels, of fixed
-records :math:`h`. Ask for sets of coordinates :math:`S_1, S_2, \ldots`, each computed from what was
-answered before and from anything :math:`R` that is independent of :math:`X`: :math:`S_t = f_t(R,
-S_{<t}, Y_{S_{<t}})`. The transcript :math:`T = (R, S_1, Y_{S_1}, S_2, \ldots)` has the same law
-whether :math:`X` is drawn whole before the first request, or each coordinate when it is first asked
-for. *Proof.* For a fixed value :math:`\tau = (r, s_1, y_1, s_2, \ldots)` both have
+**Claim 2: deferred restriction.** Fix the records :math:`h` and let :math:`Y = Qh + X` be all
+answers of all levels. Request sets of coordinates :math:`S_1, S_2, \ldots`. Each set is computed
+from the earlier answers and from any :math:`R` that is independent of :math:`X`: :math:`S_t =
+f_t(R, S_{<t}, Y_{S_{<t}})`. Either draw all of :math:`X` before the first request, or draw each
+coordinate at its first request. The transcript :math:`T = (R, S_1, Y_{S_1}, S_2, \ldots)` has the
+same distribution both ways. *Proof.* For a fixed value :math:`\tau = (r, s_1, y_1, s_2, \ldots)`
+both have
 
 .. math:: P[T = \tau] = P[R = r]\; \prod_t 1[f_t(r, s_{<t}, y_{<t}) = s_t]\; \prod_{i \in \cup s_t} P[X_i = y_i - (Qh)_i]
 
-if :math:`\tau` gives no coordinate two values, and 0 otherwise: the first factors say which
-coordinates are looked at, and these are independent of one another and of :math:`R`. ∎ So whatever
-is estimated from the coordinates that it needs has the law that it has after a full draw of which
-the rest is thrown away.
+if :math:`\tau` gives no coordinate two values, and 0 otherwise: the indicators fix which
+coordinates are read, and their noise is independent of one another and of :math:`R`. ∎ So an
+estimate computed from requested coordinates has the same distribution as after a full draw whose
+other values are thrown away.
 
-**Claim 3: privacy.** :math:`T = g(Y, R)`: it is a function of the full draw and of something that
-knows nothing of the records, so it has the guarantee of :math:`Y`, which is that of the plan. This
-holds for every rule :math:`f` by which requests are made, also one that was made by an adversary.
-It is charged in full, before the first answer, however little is asked: how little is itself
-decided by what was answered. *What the proof needs* is that requests know of the records only what
-was answered. To ask where the truth is positive publishes where it is. So whoever asks must not
-reach the truth (``tests/test_architecture.py``), and where :math:`R` is itself an output about the
-records, as the measurements of another universe, its cost is added to this one's.
+**Claim 3: privacy.** :math:`T = g(Y, R)` is a function of the full draw and of something
+independent of the records. So it has the guarantee of :math:`Y`, which is the plan's. This holds
+for every request rule :math:`f`, even an adversary's. The plan charges the full cost before the
+first answer, even if few answers are requested: the number of requests depends on earlier answers.
+*What the proof needs*: requests depend on the records only through earlier answers. A request for
+the cells where the truth is positive would publish where it is positive. So the code that makes
+requests must not reach the truth (``tests/test_architecture.py``). If :math:`R` is itself an output
+about the records, such as another universe's measurements, its cost is added to this one's.
 
-**Claim 4: keys.** No efficient adversary, choosing requests one after the other, tells the answers
-from those of uniform bits. *Proof.* As in :mod:`das.noise.entropy`: with HMAC's pseudo-random
-function replaced by a random one, each stream has an independent uniform key, apart from those of
-chunks and of marks, for purpose and label are encoded injectively. With AES-256 replaced by random
-permutations, and these by random functions, stream by stream, the advantage grows by that against
-AES, and by :math:`q^2/2^{129}` for a stream of which :math:`q` blocks are looked at. A stream has
-:data:`LIMIT` coordinates at most; with tables :math:`q < 2^{33}`, so that this is below
-:math:`2^{-63}`. An answer that is asked for again is the same, and tells nothing more. ∎
+**Claim 4: keys.** No efficient adversary, even with adaptive requests, can tell the answers from
+answers made of uniform bits. *Proof.* As in :mod:`das.noise.entropy`, replace HMAC's pseudo-random
+function by a random one. Each stream then has an independent uniform key. It is also independent of
+the keys of chunks and of marks, because purpose and label are encoded injectively. Then, stream by
+stream, replace AES-256 by a random permutation, and that by a random function. The advantage grows
+by the advantage against AES, and by :math:`q^2/2^{129}` for a stream with :math:`q` blocks read. A
+stream has at most :data:`LIMIT` coordinates; with tables :math:`q < 2^{33}`, so this term is below
+:math:`2^{-63}`. A repeated request gets the same answer and reveals nothing more. ∎
 
-**Price.** What was not asked for while key and truth were there cannot be known any more; with the
-key, it can: whoever has key and release has the truth."""
+**Price.** A value that was not requested while the key and the truth existed is lost. Anyone who
+has both the key and the release can compute the noise, and so has the truth."""
 
 from __future__ import annotations
 
@@ -71,17 +73,17 @@ from das.model.closed import Closed
 from das.noise.entropy import CipherBlocks, Entropy
 from das.noise.samplers import Sampler
 
-#: Most coordinates of one stream, the birthday bound of its blocks being far away.
+#: A stream has at most this many coordinates, far below the birthday bound of its blocks.
 LIMIT = 1 << 32
 _AT_ONCE = 1 << 15  # blocks and bits stay in cache
 _LANES = 8
 
 
 class CoordinateNoise(Closed):
-    """Noise of one distribution at the coordinates ``0..size-1`` of one stream.
+    """Noise with one distribution at the coordinates ``0..size-1`` of one stream.
 
-    Units of several classes share a stream, and each has its own distribution: a coordinate must be
-    read with that of its unit alone."""
+    Units of several classes share a stream, and each class has its own distribution. Read a
+    coordinate only with the distribution of its unit's class."""
 
     def __init__(
         self, blocks: CipherBlocks, size: int, sampler: Sampler, parameter: Fraction
@@ -96,8 +98,8 @@ class CoordinateNoise(Closed):
         self._blocks, self._size, self._sampler, self._parameter = blocks, size, sampler, parameter
 
     def at(self, positions: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Of the coordinates ``positions`` ``(n,)``, in any order and as often as they are given:
-        int64 ``(n,)``. An AES block for each, and one more for the few that it leaves undecided."""
+        """Noise at the coordinates ``positions`` ``(n,)``, in the given order, repeats included:
+        int64 ``(n,)``. It takes one AES block each, and one more for the few still undecided."""
         self._check(positions)
         out = np.empty(len(positions), dtype=np.int64)
         for start in range(0, len(out), _AT_ONCE):
@@ -110,7 +112,7 @@ class CoordinateNoise(Closed):
         return out
 
     def dense(self, first: int, last: int) -> NDArray[np.int64]:
-        """Of the coordinates ``first..last-1``: an AES block for eight."""
+        """Noise at the coordinates ``first..last-1``; one AES block serves eight of them."""
         if not 0 <= first <= last <= self._size:
             raise InputError(
                 f"coordinates {first} to {last} of a stream of {self._size}",
@@ -149,7 +151,7 @@ class CoordinateNoise(Closed):
 
 
 class _Behind:
-    """The bits of some coordinates behind their lanes."""
+    """The bits of some coordinates after their lanes."""
 
     def __init__(self, blocks: CipherBlocks, position: NDArray[np.uint64]) -> None:
         self._blocks, self._position = blocks, position
@@ -162,7 +164,7 @@ class _Behind:
 
 
 class _Tail(Entropy):
-    """The bytes of ``B(i, 1), B(i, 2), ...`` of one coordinate, from byte ``at`` on."""
+    """The bytes of ``B(i, 1), B(i, 2), ...`` for one coordinate ``i``, from byte ``at`` on."""
 
     def __init__(self, blocks: CipherBlocks, position: int, at: int) -> None:
         self._blocks, self._position, self._at = blocks, np.array([position], dtype=np.uint64), at

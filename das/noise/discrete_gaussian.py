@@ -2,19 +2,19 @@ r"""The discrete Gaussian :math:`N_Z(0, \sigma^2)`, exactly, for every rational 
 
 .. math:: P[X = x] = \frac{e^{-x^2/2\sigma^2}}{\sum_y e^{-y^2/2\sigma^2}}, \qquad x \in \mathbb{Z}.
 
-Sampled by :mod:`das.noise.inverse_cdf`, whose proof asks for one thing only: integers around
+:mod:`das.noise.inverse_cdf` samples it. Its proof needs only integers that bracket
 :math:`2^n F(k)`. They come from :math:`q = e^{-1/2\sigma^2}` (bracketed) and the recurrence
-:math:`g_{k+1} = g_k q^{2k+1}`, :math:`g_0 = 1`, every product rounded outwards in fixed point.
+:math:`g_{k+1} = g_k q^{2k+1}`, :math:`g_0 = 1`, with every product rounded outwards in fixed point.
 Beyond :math:`K` the ratios :math:`g_{k+1}/g_k = q^{2k+1}` are at most :math:`q^{2K+1}`, so
 
 .. math:: \sum_{k > K} g_k \le g_K \frac{q^{2K+1}}{1 - q^{2K+1}}.
 
-Variances beyond :data:`LARGEST` are drawn one at a time by :mod:`das.noise.rejection`: exact as
-well, some hundreds of times slower, and without a table.
+Beyond variance :data:`LARGEST`, :mod:`das.noise.rejection` makes one draw at a time. It is also
+exact, needs no table, and is some hundreds of times slower.
 
 Source: Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy* (2020), for
-the distribution and its privacy; the sampler of this module is not theirs, that of the large
-variances is."""
+the distribution and its privacy. The sampler for large variances is theirs; the sampler of this
+module is not."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from das.noise import rejection
 from das.noise.entropy import Entropy
 from das.noise.inverse_cdf import InverseCdf, exp_minus, symmetric
 
-#: Beyond this variance the table of thresholds (about 30 sigma of them) no longer pays: there it
-#: takes a quarter of a second and 60 MB to make.
+#: Beyond this variance the table of thresholds (about 30 sigma of them) no longer pays: at this
+#: variance it takes a quarter of a second and 60 MB.
 LARGEST = Fraction(10**8)
-#: Beyond this one, a draw may not fit an int64: sigma is 2^50, and 2^62 is 4,096 of it.
+#: Beyond this variance a draw may not fit an int64: sigma is 2^50, and 2^62 is 4,096 sigma.
 _HOPELESS = Fraction(2**100)
 
 
 def weights(sigma_sq: Fraction, n: int) -> tuple[list[int], list[int], int]:
-    """Brackets of ``exp(-k^2 / (2 sigma_sq))`` for k = 0..K, and a bound of the rest, for ``n``-bit
-    thresholds.
+    """Brackets of ``exp(-k^2 / (2 sigma_sq))`` for k = 0..K, and an upper bound on the sum beyond
+    K, for ``n``-bit thresholds.
     """
     root = isqrt(sigma_sq.numerator // sigma_sq.denominator) + 1  # > sigma
     top = root * (isqrt(2 * n) + 3)  # exp(-K^2 / 2 sigma^2) < exp(-n) < 2^-n
@@ -63,20 +63,20 @@ def _sampler(sigma_sq: Fraction) -> InverseCdf:
 
 
 def inverse(sigma_sq: Fraction) -> InverseCdf | None:
-    """What inverts the distribution of this variance, if a table of it pays: else draws are made by
-    :func:`one`.
+    """The table that inverts the distribution with this variance, or ``None`` where a table does
+    not pay; then use :func:`one`.
     """
     return None if sigma_sq > LARGEST else _sampler(sigma_sq)
 
 
 def one(sigma_sq: Fraction, entropy: Entropy) -> int:
-    """One draw by rejection, from as many bits as it takes."""
+    """One draw by rejection; it reads bits until it accepts."""
     return rejection.discrete_gaussian(sigma_sq, entropy)
 
 
 def refuse(sigma_sq: Fraction) -> None:
-    """Raises where noise of this variance cannot be drawn: not exact, not positive, or beyond 64
-    bits.
+    """Raises if noise of this variance cannot be drawn: the variance is not exact, not positive,
+    or too large for 64 bits.
     """
     if not isinstance(sigma_sq, Fraction):
         raise TypeError(
@@ -96,8 +96,8 @@ def refuse(sigma_sq: Fraction) -> None:
 def sample(sigma_sq: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
     """``size`` independent draws of N_Z(0, sigma_sq), int64.
 
-    ``sigma_sq`` is the variance parameter, an exact ``Fraction``; a float raises ``TypeError``,
-    since the guarantee depends on the number.
+    ``sigma_sq`` is the variance parameter, an exact ``Fraction``. A float raises ``TypeError``,
+    because the guarantee depends on the exact number.
 
     >>> from das.noise.entropy import seeded
     >>> int(abs(sample(Fraction(1, 100), 1000, seeded(1))).max())  # P[X != 0] is about 4e-22

@@ -4,10 +4,10 @@ r"""The two-sided geometric (discrete Laplace) distribution, exactly, for every 
 .. math:: P[X = x] = \frac{1 - q}{1 + q} q^{|x|}, \qquad q = e^{-1/b}, \quad x \in \mathbb{Z}.
 
 With :math:`b = s/\varepsilon` it makes an integer query of :math:`L_1` sensitivity :math:`s`
-:math:`\varepsilon`-differentially private (Ghosh, Roughgarden and Sundararajan 2009). Sampled by
-:mod:`das.noise.inverse_cdf` from brackets of :math:`g_k = q^k`, with tail
-:math:`\sum_{k > K} g_k = g_K\, q/(1 - q)`. Scales beyond :data:`LARGEST` are drawn one at a time by
-:mod:`das.noise.rejection`: exact as well, and without a table.
+:math:`\varepsilon`-differentially private (Ghosh, Roughgarden and Sundararajan 2009).
+:mod:`das.noise.inverse_cdf` samples it from brackets of :math:`g_k = q^k`, with tail
+:math:`\sum_{k > K} g_k = g_K\, q/(1 - q)`. Beyond scale :data:`LARGEST`,
+:mod:`das.noise.rejection` makes one draw at a time, also exact, without a table.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from das.noise import rejection
 from das.noise.entropy import Entropy
 from das.noise.inverse_cdf import InverseCdf, exp_minus, symmetric
 
-#: Beyond this scale the table of thresholds (about 90 b of them) no longer pays: there it takes a
-#: third of a second and 100 MB to make.
+#: Beyond this scale the table of thresholds (about 90 b of them) no longer pays: at this scale it
+#: takes a third of a second and 100 MB.
 LARGEST = Fraction(5000)
-#: Beyond this one, a draw may not fit an int64: 2^62 is 4,096 times this scale.
+#: Beyond this scale a draw may not fit an int64: 2^62 is 4,096 times this scale.
 _HOPELESS = Fraction(2**50)
 
 
 def weights(scale: Fraction, n: int) -> tuple[list[int], list[int], int]:
-    """Brackets of ``exp(-k / scale)`` for k = 0..K, and a bound of the rest, for ``n``-bit
-    thresholds.
+    """Brackets of ``exp(-k / scale)`` for k = 0..K, and an upper bound on the sum beyond K, for
+    ``n``-bit thresholds.
     """
     top = -(
         -7 * n * (scale.numerator // scale.denominator + 1) // 10
@@ -53,20 +53,20 @@ def _sampler(scale: Fraction) -> InverseCdf:
 
 
 def inverse(scale: Fraction) -> InverseCdf | None:
-    """What inverts the distribution of this scale, if a table of it pays: else draws are made by
-    :func:`one`.
+    """The table that inverts the distribution with this scale, or ``None`` where a table does not
+    pay; then use :func:`one`.
     """
     return None if scale > LARGEST else _sampler(scale)
 
 
 def one(scale: Fraction, entropy: Entropy) -> int:
-    """One draw by rejection, from as many bits as it takes."""
+    """One draw by rejection; it reads bits until it accepts."""
     return rejection.discrete_laplace(scale, entropy)
 
 
 def refuse(scale: Fraction) -> None:
-    """Raises where noise of this scale cannot be drawn: not exact, not positive, or beyond 64
-    bits.
+    """Raises if noise of this scale cannot be drawn: the scale is not exact, not positive, or too
+    large for 64 bits.
     """
     if not isinstance(scale, Fraction):
         raise TypeError(
@@ -83,8 +83,8 @@ def refuse(scale: Fraction) -> None:
 
 
 def sample(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
-    """``size`` independent draws with P[X = x] proportional to exp(-|x| / scale), int64. Floats are
-    refused.
+    """``size`` independent draws with P[X = x] proportional to exp(-|x| / scale), int64. A float
+    raises ``TypeError``.
     """
     refuse(scale)
     if (table := inverse(scale)) is None:

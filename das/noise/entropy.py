@@ -1,68 +1,73 @@
 r"""Sources of random bits, and noise that is the same when it is drawn again.
 
-Computers fail, and what failed is done again: engines repeat tasks, also finished ones, and a
-worker that was thought dead goes on. Fresh noise in a repetition is a second draw and costs a
-second time. *Keyed* noise, the default of a run, is a function of a run key and of what is
-measured, so that a repetition is the same draw.
+Computers fail, and engines repeat the failed work. They also repeat finished tasks, and a worker
+that was thought dead can go on. Fresh noise in a repetition is a second draw and costs a second
+time. *Keyed* noise, the default of a run, is a function of a run key and of the measured data. A
+repetition is therefore the same draw.
 
-**Construction.** Let :math:`K` be 32 bytes of the operating system, drawn once. A chunk (some units
-of one level that are measured together) with the label :math:`\ell`
+**Construction.** Let :math:`K` be 32 bytes from the operating system, drawn once. A chunk is some
+units of one level that are measured together. The chunk with label :math:`\ell`
 (:class:`das.noise.label.ChunkLabel`) takes its bits from AES-256 in counter mode, from counter 0,
 under the key
 
-.. math:: K_\ell = \mathrm{HMAC\text{-}SHA256}_K(\texttt{key}, \ell),
+.. math:: K_\ell = \mathrm{HMAC\text{-}SHA256}_K(\texttt{key}, \ell).
 
-and is known in the ledger by the first half of :math:`\mathrm{HMAC\text{-}SHA256}_K(\texttt{mark},
-\ell)`. The label names the scheme, the universe, the level, how many times it is drawn, the first
-and the last code of the units, the digest of the plan (everything that decides what is drawn, and
-in which order), the version of the sampler, and the digest of the true counts. Its encoding is
-injective: each field stands behind its length, and their number is fixed.
+The ledger names the chunk by its mark, the first half of
+:math:`\mathrm{HMAC\text{-}SHA256}_K(\texttt{mark}, \ell)`. The label contains:
+
+- the scheme, the universe, the level, and which draw of the level this is;
+- the codes of the first and the last unit;
+- the digest of the plan, that is, of everything that decides what is drawn and in which order;
+- the version of the sampler, and the digest of the true counts.
+
+The encoding of a label is injective: each field follows its length, and their number is fixed.
 
 **What the adversary sees** is the release of one run: the noisy answers of all chunks, what the
-ledger makes of their marks, and the name of the run key, which is such a value of an input of its
-own; not :math:`K`.
+ledger derives from their marks, and the name of the run key. That name is another value of the same
+function, at an input of its own. The adversary does not see :math:`K`.
 
-*Claim.* No efficient adversary tells the release from one whose bits are all independent and
-uniform, with marks that are independent and uniform too. So it has the guarantee of the plan,
-computationally (HMAC-SHA256 taken for a pseudo-random function, AES-256 in counter mode for a
-pseudo-random generator).
+*Claim.* No efficient adversary can tell the release from an ideal one, whose bits and marks are all
+independent and uniform. So the release has the guarantee of the plan, computationally. The
+assumptions are that HMAC-SHA256 is a pseudo-random function and AES-256 in counter mode a
+pseudo-random generator.
 
-*Proof.* Fix the records. The labels of a run are then fixed, too, and differ from one another: two
-chunks differ in universe, level or units. Put a uniformly random function in the place of
-:math:`\mathrm{HMAC}_K`: the adversary's advantage changes by that against the pseudo-random
-function. Its values at different inputs (``key`` and ``mark`` make two of each label) are
-independent and uniform: each chunk has a key of its own, of which nothing else is shown, and each
-key is used for one stream. Put uniform bits in the place of each stream: it changes by the number
-of chunks times the advantage against the generator. What is left is the plan's mechanism with ideal
-bits and marks that tell nothing. For neighbouring records the same holds, so both are as hard to
-tell from each other as their ideals, plus twice that. ∎ (That the labels depend on the records is
-no matter: it was for fixed records that the streams were seen to be ideal.)
+*Proof.* Fix the records. This fixes the labels of a run, too, and they differ from one another: two
+chunks differ in universe, level or units. Replace :math:`\mathrm{HMAC}_K` by a uniformly random
+function: the adversary's advantage changes by the advantage against the pseudo-random function. The
+values at different inputs are independent and uniform, and ``key`` and ``mark`` make two inputs of
+each label. So each chunk has a key of its own, nothing else reveals that key, and it serves one
+stream. Replace each stream by uniform bits: the advantage changes by the number of chunks times the
+advantage against the generator. What remains is the plan's mechanism with ideal bits, and marks
+that reveal nothing. The same holds for neighboring records. So the two releases are as hard to tell
+apart as their ideals, plus twice that change. ∎ (The labels may depend on the records, because the
+argument replaces the streams for fixed records.)
 
-*A replay costs nothing.* Bits and marks are functions of :math:`(K, \ell)`, and the numbers a
-function of the bits and of the truth that is in :math:`\ell`. However often a chunk is measured, by
-whomever, whatever of it was lost or seen, there is one answer: the adversary's view is that of one
-draw. No assumption about failures is needed; they may well depend on what was drawn.
+*A replay costs nothing.* Bits and marks are functions of :math:`(K, \ell)`. The numbers are a
+function of the bits and of the truth, whose digest is in :math:`\ell`. So a chunk has one answer,
+no matter how often it is measured, by which process, and what was lost or seen in between. The
+adversary's view is that of one draw. The argument needs no assumption about failures; they may even
+depend on the drawn values.
 
-*Why the truth is in the label.* Two different truths under one noise differ by exactly the
-difference of the truths: it would be published without noise. With its digest in the label (SHA-256
-taken for free of collisions) another truth has an unrelated stream. For the same reason the *plan*
-is in it (another query, another class of units, another parameter read from the same bits), and the
-*version of the sampler*: two samplers that read the same bits otherwise would publish two functions
-of them.
+*Why the truth is in the label.* Two different truths with the same noise differ by exactly the
+difference of the truths: the two releases would publish it without noise. With the digest in the
+label, another truth has an unrelated stream (assuming that SHA-256 has no collisions). The *plan*
+is in the label for the same reason: another query, class of units or parameter would read the same
+bits. So is the *version of the sampler*: two samplers that read the same bits differently would
+publish two functions of them.
 
-*A second, different truth is a second draw.* Its stream is unrelated, so both together cost what
-two draws cost, and are counted so. That it is a second draw is itself in the label (``draw``): else
-chunks in which both truths agree would have equal answers, and show, without noise, where the
-truths differ. So draws that are counted apart share nothing, and a draw that is counted once is
-one.
+*A second, different truth is a second draw.* Its stream is unrelated, so the two together cost what
+two draws cost, and the ledger counts both. The label itself says that it is a second draw
+(``draw``). Otherwise chunks in which both truths agree would have equal answers, and would show,
+without noise, where the truths differ. So draws that are counted separately share nothing, and a
+draw that is counted once is one draw.
 
-**Other sources.** ``system()`` keeps nothing: AES-256 in counter mode under a key that is fresh in
-each process, renewed after a fork and after every 2^36 bytes (the birthday bound of 128-bit blocks,
-2^64 blocks, is far away), and never stored or logged. ``kernel()`` asks the operating system for
-every byte. Either draws anew whenever it is asked: a chunk that was lost and is measured again is a
-second draw, of cost :math:`\rho \max_p a_p` where part :math:`p` was drawn :math:`a_p` times
-(:mod:`das.truth.bookkeeping`). ``seeded(n)`` is keyed by a run key that follows from ``n``, which
-is public: it repeats itself, and whatever is made with it is marked as not private."""
+**Other sources.** ``system()`` keeps nothing. It is AES-256 in counter mode under a key that is
+fresh in each process and never stored or logged. The key is renewed after a fork and after every
+2^36 bytes; the birthday bound of 128-bit blocks, 2^64 blocks, is far away. ``kernel()`` asks the
+operating system for every byte. Both draw fresh bits at every request, so a lost chunk that is
+measured again is a second draw. Its cost is :math:`\rho \max_p a_p`, where part :math:`p` was drawn
+:math:`a_p` times (:mod:`das.truth.bookkeeping`). ``seeded(n)`` has a run key that follows from
+``n``, which is public: it repeats itself, and everything made with it is marked as not private."""
 
 from __future__ import annotations
 
@@ -84,20 +89,20 @@ from das.noise.label import ChunkLabel, CoordinateLabel, encoded
 _RENEW = 1 << 36  # bytes under one key
 _AHEAD = 4096  # bytes of a stream that are made together
 _KEY_BYTES = 32
-_MARK_BYTES = 16  # enough that two draws do not have one by chance
+_MARK_BYTES = 16  # long enough that two draws do not share a mark by chance
 
 
 class CipherBlocks(Closed):
-    """16 bytes for each pair of integers below 2^64: the pair, little-endian, under AES-256 with a
-    key that is of nothing else. Each is the same whenever it is asked for."""
+    """16 bytes for each pair of integers below 2^64: the pair, little-endian, encrypted by AES-256
+    under a key that serves nothing else. A pair gives the same bytes at every request."""
 
     def __init__(self, key: bytes) -> None:
-        # The bare block cipher is right: no text is encrypted, and what it is given are numbers
-        # that differ.
+        # The bare block cipher is right here: it encrypts no text, only numbers that differ.
         self._cipher = Cipher(algorithms.AES(key), modes.ECB())
 
     def __call__(self, first: NDArray[np.uint64], second: int) -> NDArray[np.uint8]:
-        """Those of some first numbers ``(n,)`` with one second: ``(n, 16)``."""
+        """The blocks of the pairs (``first[i]``, ``second``), for ``first`` ``(n,)``:
+        ``(n, 16)``."""
         pairs = np.empty((len(first), 2), dtype="<u8")
         pairs[:, 0], pairs[:, 1] = first, second
         raw = self._cipher.encryptor().update(pairs.tobytes())
@@ -118,15 +123,15 @@ class Entropy:
         raise NotImplementedError
 
     def chunk(self, label: ChunkLabel) -> Entropy:
-        """The source of one chunk's noise. A source that keeps nothing goes on with its own
-        bits.
+        """The source of one chunk's noise. A source without a key returns itself and goes on with
+        its own bits.
         """
         del label
         return self
 
     def blocks(self, label: CoordinateLabel) -> CipherBlocks:
-        """The bits of one query's noise on request (:mod:`das.noise.coordinates`). Raises
-        :class:`PrivacyError` where none is kept that they could be found again by."""
+        """The bits of one query's noise on demand (:mod:`das.noise.coordinates`). Raises
+        :class:`PrivacyError` if this source has no key from which to compute them again."""
         raise PrivacyError(
             f"on-demand noise must be the same at every request, and {self.name} keeps nothing"
             " that it follows from",
@@ -135,15 +140,15 @@ class Entropy:
         )
 
     def mark(self, label: ChunkLabel | CoordinateLabel) -> str:
-        """What the ledger calls the stream of a chunk: equal where it is drawn again, different in
-        any other draw. Nobody learns anything of the noise from it."""
+        """The ledger's name for the stream of a chunk. A replay of the same draw has the same mark;
+        any other draw has a different one. A mark reveals nothing about the noise."""
         del label
         return os.urandom(_MARK_BYTES).hex()
 
     @property
     def key_mark(self) -> str | None:
-        """The name of the run key, by which a ledger and a key are known to belong together; none
-        where there is no key, and nothing can be drawn again."""
+        """The name of the run key, which shows that a ledger and a key belong together. ``None`` if
+        there is no key, so that nothing can be drawn again."""
         return None
 
     def uint16(self, n: int) -> NDArray[np.uint16]:
@@ -163,8 +168,8 @@ class _AesCtr(Entropy):
         self._ahead = BytesIO()
 
     def bytes(self, n: int) -> bytes:
-        """Of a stretch that is made at once: samplers by rejection ask for a byte or two at a
-        time.
+        """Reads from a buffer that is filled ahead, because samplers by rejection ask for a byte or
+        two at a time.
         """
         got = self._ahead.read(n)
         if (more := n - len(got)) > 0:
@@ -212,13 +217,13 @@ class _ChunkStream(_AesCtr):
 
     def bytes(self, n: int) -> bytes:
         self._left -= n
-        if self._left < 0:  # a chunk is of some megabytes
+        if self._left < 0:  # a chunk takes some megabytes
             raise OverflowError(f"more than {_RENEW} bytes for one chunk")
         return super().bytes(n)
 
 
 def _derived(run_key: bytes, purpose: bytes, label: bytes) -> bytes:
-    """The pseudo-random function; ``purpose`` keeps what is published apart from what is a key."""
+    """The pseudo-random function; ``purpose`` separates published values from keys."""
     return hmac.digest(run_key, encoded(purpose, label), "sha256")
 
 
@@ -231,15 +236,15 @@ def _seeded_key(seed: int) -> bytes:
 
 
 def seed_of(key_mark: str, below: int = 10_000) -> int | None:
-    """The seed under ``below`` whose run key has this name: the key of the operating system has it
-    with probability ``below`` / 2^128 at most."""
+    """The seed under ``below`` whose run key has this name. A key from the operating system matches
+    one of them with probability ``below`` / 2^128 at most."""
     return _names_of_seeds(below).get(key_mark)
 
 
 @lru_cache(maxsize=1)
 def _names_of_seeds(below: int) -> dict[str, int]:
-    """The seed by the name of its run key: they follow from nothing else, so one process finds
-    them once."""
+    """Seeds by the names of their run keys. The names follow from the seeds alone, so one process
+    computes them once."""
     return {_key_mark(_seeded_key(n)): n for n in reversed(range(below))}
 
 
@@ -275,7 +280,7 @@ class _Keyed(Entropy):
 
 
 class _Seeded(_Keyed):
-    """Of chunks it is keyed; beside them it has a stream of its own."""
+    """Keyed for chunks; also has a stream of its own for everything else."""
 
     def __init__(self, seed: int) -> None:
         self.name, self.private = stated("", seed)
@@ -287,8 +292,8 @@ class _Seeded(_Keyed):
 
 
 def stated(kind: str, seed: int | None) -> tuple[str, bool]:
-    """What a statement says of ``run.entropy`` and ``run.seed``: the name of the source, and
-    whether it is private.
+    """What a privacy statement says about ``run.entropy`` and ``run.seed``: the name of the source,
+    and whether it is private.
     """
     if seed is not None:
         return f"seed {seed} (NOT PRIVATE)", False
@@ -296,8 +301,8 @@ def stated(kind: str, seed: int | None) -> tuple[str, bool]:
 
 
 def keyed(key: bytes) -> Entropy:
-    """That of a run whose key is ``key``: it has bits for chunks alone, the same whenever they are
-    asked for.
+    """The source of a run with the key ``key``. It has bits only for chunks, the same at every
+    request.
     """
     return _Keyed(key)
 

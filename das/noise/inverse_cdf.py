@@ -1,8 +1,8 @@
-r"""Exact sampling by inverting a distribution function whose values are known only by brackets.
+r"""Exact sampling: inverts a distribution function whose values are known only by brackets.
 
 Let :math:`X` take integer values with distribution function :math:`F`, and :math:`U =
 0.b_1b_2\ldots` be uniform. Then :math:`X = \min\{k : U < F(k)\}` has distribution :math:`F`. Bits
-of :math:`U` are revealed as they are needed.
+of :math:`U` are drawn as they are needed.
 
 **Claim.** The value returned is :math:`F^{-1}(U)` exactly, almost surely.
 
@@ -10,22 +10,21 @@ of :math:`U` are revealed as they are needed.
 :math:`l_k \le 2^n F(k) \le h_k` be given. If :math:`w + 1 \le l_k` then :math:`U < F(k)`, whatever
 the later bits; if :math:`w \ge h_k` then :math:`U \ge F(k)`. When for some :math:`k` both :math:`w
 \ge h_{k-1}` and :math:`w + 1 \le l_k` hold, then :math:`F(k-1) \le U < F(k)`, that is :math:`X =
-k`; this is the only rule by which a value is returned. A prefix that satisfies it for no :math:`k`
-is extended by further independent bits and brackets are computed afresh for the longer prefix; it
-is never guessed. As brackets shrink to points with growing :math:`n`, the set of :math:`U` that
-stay undecided forever is contained in the countable set of values of :math:`F`, of measure 0. ∎
+k`. This is the only rule by which a value is returned. If a prefix satisfies it for no :math:`k`,
+further independent bits extend the prefix, and new brackets are computed for the longer one. The
+value is never guessed. As :math:`n` grows, brackets shrink to points. So the values :math:`U` that
+stay undecided forever lie in the countable set of values of :math:`F`, which has measure 0. ∎
 
-Nothing in the proof needs the brackets to be tight: a loose bracket costs work, not correctness.
-Brackets come from integer arithmetic with outward rounding; no float is anywhere on this path.
+Nothing in the proof needs tight brackets: a loose bracket costs work, not correctness. Brackets
+come from integer arithmetic with outward rounding; no float is anywhere on this path.
 
-*Work.* The first 16 bits decide all but a small share of draws through a table (of a discrete
-Gaussian, all but 1.1 % at :math:`\sigma^2 = 10^4`, but 41 % alone at :math:`10^8`); the rest are
-extended to 64 bits and decided by binary search; once in about 10^17 draws, to 128 bits in Python
-integers.
+*Work.* A table over the first 16 bits decides most draws. For a discrete Gaussian it decides all
+but 1.1 % at :math:`\sigma^2 = 10^4`, but only 41 % at :math:`10^8`. The others are extended to 64
+bits and decided by binary search. About one draw in 10^17 needs 128 bits, in Python integers.
 
 *Two sources of bits, one rule.* Draws in bulk take their bits from one stream, in turn
-(:meth:`InverseCdf.sample`); noise on request has bits of its own for each coordinate
-(:mod:`das.noise.coordinates`). Both are decided by :meth:`InverseCdf.invert`."""
+(:meth:`InverseCdf.sample`). Noise on demand has its own bits for each coordinate
+(:mod:`das.noise.coordinates`). :meth:`InverseCdf.invert` decides both."""
 
 from __future__ import annotations
 
@@ -48,19 +47,19 @@ _TOP = (1 << 64) - 1
 
 
 class MoreBits(Protocol):
-    """The bits of some draws behind their first 16."""
+    """The bits of some draws after their first 16."""
 
     def words(self, which: NDArray[np.intp], /) -> NDArray[np.uint64]:
-        """64 bits of each of the draws ``which``, of which the upper 48 are used."""
+        """64 bits for each of the draws ``which``; the upper 48 are used."""
         ...
 
     def behind(self, draw: int, /) -> Entropy:
-        """What one draw has behind these."""
+        """The source of one draw's bits after these."""
         ...
 
 
 class _InTurn:
-    """Those of a stream, as they come."""
+    """The bits of one stream, in the order in which they come."""
 
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
@@ -80,14 +79,14 @@ class InverseCdf:
         self._brackets = brackets
         self._first, lo, hi = brackets(64)
         # 2^64 does not fit 64 bits. Clipping it to 2^64 - 1 leaves the two tests of the proof
-        # unchanged for every prefix but 2^64 - 1 itself, and that prefix is always extended (see
-        # _search).
+        # unchanged for every prefix except 2^64 - 1 itself, and that prefix is always extended
+        # (see _search).
         self._lo = np.array([min(x, _TOP) for x in lo], dtype=np.uint64)
         self._hi = np.array([min(x, _TOP) for x in hi], dtype=np.uint64)
         self._table, self._undecided = self._first_level()
 
     def _first_level(self) -> tuple[NDArray[np.generic], int]:
-        """The value of every 16-bit prefix that decides, a sentinel for the others."""
+        """The value of every 16-bit prefix that decides; a sentinel for the others."""
         first = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
         last = first + np.uint64((1 << 48) - 1)
         value, decided = self._search(first, last)
@@ -116,8 +115,8 @@ class InverseCdf:
         return out
 
     def invert(self, prefix: NDArray[np.uint16], more: MoreBits, out: NDArray[np.int64]) -> None:
-        """Into ``out`` ``(n,)`` the value of each of some draws, whose first 16 bits ``(n,)`` are
-        these.
+        """Writes the values of some draws into ``out`` ``(n,)``. ``prefix`` ``(n,)`` has their
+        first 16 bits, ``more`` the others.
         """
         drawn = np.take(self._table, prefix)
         out[:] = drawn
@@ -135,7 +134,7 @@ class InverseCdf:
         return value
 
     def _extend(self, word: int, bits: int, entropy: Entropy) -> int:
-        """Reveal 64 more bits at a time until the prefix decides."""
+        """Takes 64 more bits at a time until the prefix decides."""
         while True:
             word = (word << 64) | int.from_bytes(entropy.bytes(8), "big")
             bits += 64
@@ -169,8 +168,8 @@ def exp_minus(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def symmetric(weights: Callable[[int], tuple[list[int], list[int], int]]) -> Brackets:
-    r"""Brackets of :math:`F` from brackets of unnormalised weights of a distribution symmetric
-    about 0.
+    r"""Brackets of :math:`F`, from brackets of the unnormalized weights of a distribution that is
+    symmetric about 0.
 
     ``weights(n)`` returns ``(g_lo, g_hi, tail)`` in one fixed-point unit: brackets of
     :math:`g_1..g_K` relative to :math:`g_0 = 2^P` (``g[0]`` is that unit itself), and ``tail`` at

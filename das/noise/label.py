@@ -1,4 +1,4 @@
-"""What tells one chunk of noise from every other: the label that its key is made of
+"""Labels of chunks of noise. No two chunks have the same label, and a chunk's key is made from it
 (:mod:`das.noise.entropy` has the proof).
 """
 
@@ -6,23 +6,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-#: How labels are made, and how chunks ask for their bits: the answers to each query in turn, of
-#: each class of units in turn, unit by unit. Any change of it is another scheme.
+#: How labels are made, and in which order a chunk takes its bits: query by query, within a query
+#: class by class of units, within a class unit by unit. Any change makes another scheme.
 SCHEME = "das noise by chunk 1"
-#: How noise on request takes its bits: :mod:`das.noise.coordinates` says where those of a
-#: coordinate are. Any change of it is another scheme.
+#: How noise on demand takes its bits: :mod:`das.noise.coordinates` says where the bits of a
+#: coordinate are. Any change makes another scheme.
 BY_COORDINATE = "das noise by coordinate 1"
 
 
 @dataclass(frozen=True)
 class ChunkLabel:
-    """Of some units of one level that are measured together.
+    """The label of some units of one level that are measured together.
 
     ``draw`` counts, from 1, how often the level is drawn: a draw that the ledger counts again
     shares nothing with the first. ``first`` and ``last`` are the codes of the first and the last
-    unit. ``plan`` and ``truth`` are digests (SHA-256): of everything that decides what is drawn and
-    in which order, and of the true counts. ``sampler`` is the version of what makes numbers of
-    bits."""
+    unit. ``plan`` and ``truth`` are SHA-256 digests. ``plan`` covers everything that decides what
+    is drawn and in which order; ``truth`` covers the true counts. ``sampler`` is the version of the
+    code that turns bits into numbers."""
 
     universe: str
     level: str
@@ -41,8 +41,8 @@ class ChunkLabel:
 
 @dataclass(frozen=True)
 class CoordinateLabel:
-    """Of one query's noise on request (:mod:`das.noise.coordinates`), of the units of a chunk. None
-    of a chunk has its bytes: these are of three values, those of nine."""
+    """The label of one query's noise on demand (:mod:`das.noise.coordinates`), for the units of a
+    chunk. No chunk label has the same bytes: this one encodes three values, a chunk's nine."""
 
     chunk: ChunkLabel
     query: str
@@ -54,8 +54,8 @@ class CoordinateLabel:
 
 
 def encoded(*values: bytes | str | int) -> bytes:
-    """Values behind their lengths, and behind how many there are: of as many values of the same
-    types, no two lists have the same bytes.
+    """The number of values, then each value after its length. Two different lists with the same
+    types never have the same bytes.
 
     >>> encoded("ab", "c") == encoded("a", "bc")
     False

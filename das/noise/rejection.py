@@ -1,10 +1,10 @@
-r"""The same two distributions by rejection, one draw at a time: for scales at which tables no
+r"""The same two distributions by rejection, one draw at a time, for scales at which tables no
 longer pay.
 
-Integers only, and memory that does not grow with the scale. Everything is made of uniform integers
-below some :math:`n`: as many bits as :math:`n - 1` has, drawn again until the number is below
-:math:`n`. A Bernoulli of probability :math:`a/b` asks whether a uniform integer below :math:`b` is
-below :math:`a`.
+It uses only integers, and its memory does not grow with the scale. Everything is made of uniform
+integers below some :math:`n`: draw as many bits as :math:`n - 1` has, and repeat until the number
+is below :math:`n`. A Bernoulli of probability :math:`a/b` tests whether a uniform integer below
+:math:`b` is below :math:`a`.
 
 *Bernoulli of* :math:`e^{-\gamma}`, :math:`0 \le \gamma \le 1`. Toss coins of probability
 :math:`\gamma/1, \gamma/2, \gamma/3, \ldots` until one fails; the first :math:`k` all succeed with
@@ -14,22 +14,23 @@ probability :math:`\gamma^k/k!`, so the :math:`k`-th is the first to fail with p
 :math:`\gamma` is cut into ones and a rest, :math:`e^{-\gamma} = (e^{-1})^{\lfloor\gamma\rfloor}
 e^{-(\gamma - \lfloor\gamma\rfloor)}`, and the first part to fail ends it.
 
-*Discrete Laplace of scale* :math:`t/s`. A uniform :math:`U` in :math:`0..t-1` kept with probability
-:math:`e^{-U/t}`, and :math:`V` successes of probability :math:`e^{-1}` in a row, make :math:`X = U
-+ tV` with :math:`P[X = x] \propto e^{-U/t}e^{-V} = e^{-x/t}` on :math:`x \ge 0`. Then :math:`Y =
-\lfloor X/s \rfloor` gathers :math:`s` neighbours: :math:`P[Y = y] \propto e^{-ys/t}`. A fair sign,
+*Discrete Laplace of scale* :math:`t/s`. Keep a uniform :math:`U` in :math:`0..t-1` with probability
+:math:`e^{-U/t}`. Let :math:`V` be the number of successes of probability :math:`e^{-1}` in a row.
+Then :math:`X = U + tV` has :math:`P[X = x] \propto e^{-U/t}e^{-V} = e^{-x/t}` on :math:`x \ge 0`,
+and :math:`Y = \lfloor X/s \rfloor` gathers :math:`s` neighbors:
+:math:`P[Y = y] \propto e^{-ys/t}`. A fair sign,
 with :math:`-0` sent back to the start so that 0 is not counted twice, gives :math:`P[\pm Y = z]
 \propto e^{-|z|s/t}`.
 
 *Discrete Gaussian.* With :math:`t = \lfloor\sigma\rfloor + 1`, propose :math:`Y` from the discrete
 Laplace of scale :math:`t` and keep it with probability :math:`e^{-(|Y| - \sigma^2/t)^2/2\sigma^2}`.
-The square opens to
-:math:`Y^2/2\sigma^2 - |Y|/t + \sigma^2/2t^2`, so what is kept has
-:math:`P[Y = y] \propto e^{-|y|/t} e^{-y^2/2\sigma^2 + |y|/t} = e^{-y^2/2\sigma^2}`; about 1.3
-proposals are made for a draw where :math:`\sigma` is large.
+The square expands to
+:math:`Y^2/2\sigma^2 - |Y|/t + \sigma^2/2t^2`, so a kept :math:`Y` has
+:math:`P[Y = y] \propto e^{-|y|/t} e^{-y^2/2\sigma^2 + |y|/t} = e^{-y^2/2\sigma^2}`. For large
+:math:`\sigma` a draw takes about 1.3 proposals.
 
 Each acceptance test compares integers, so the distributions are exact for uniform bits. The time of
-a draw depends on what is drawn, as with every sampler by rejection.
+a draw depends on its value, as with every sampler by rejection.
 
 Source: Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy* (2020),
 algorithms 1-3."""
@@ -43,7 +44,7 @@ from das.noise.entropy import Entropy
 
 
 def uniform(n: int, entropy: Entropy) -> int:
-    """An integer of 0..n-1, each as likely as the others."""
+    """A uniform integer of 0..n-1."""
     if n < 1:
         raise ValueError(f"there is no integer of 0..{n - 1}")
     bits = (n - 1).bit_length()

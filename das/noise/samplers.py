@@ -25,16 +25,16 @@ class Sampler(Protocol):
         ...
 
     def inverse(self, parameter: Fraction, /) -> InverseCdf | None:
-        """What makes a draw of its bits, if a table of the distribution pays."""
+        """The table that turns bits into a draw, or ``None`` where a table does not pay."""
         ...
 
     def one(self, parameter: Fraction, entropy: Entropy, /) -> int:
-        """One draw without a table, from as many bits as it takes."""
+        """One draw without a table; it reads bits until it accepts."""
         ...
 
 
-#: Of what the samplers make of given bits, all of them together. Another number for the same bits
-#: is another version: both published would be two functions of one noise.
+#: The version of all samplers together, that is, of the numbers that they make of given bits. Any
+#: change of a number needs a new version: two releases would publish two functions of one noise.
 VERSION = "1"
 
 SAMPLERS: Mapping[str, Sampler] = {

@@ -1,3 +1,1 @@
-"""A release, from its own folder alone: what is made of its measurements, and what is said of
-it.
-"""
+"""A release, from its own folder alone: estimates from its measurements, and facts about it."""

@@ -1,4 +1,4 @@
-"""What the budget of a release buys: how well everything that was measured is told by all
+"""What the budget of a release achieves: the precision of every measured count from all
 measurements together.
 
 Variances are those of :mod:`das.design`: of the best linear unbiased estimates from the
@@ -29,8 +29,8 @@ UNITS, WORK = 200_000, 200_000_000
 
 @dataclass(frozen=True)
 class AchievedPrecision:
-    """Of a level and query: the standard deviation of one answer from all measurements together, in
-    persons; 0 where it is published exactly. ``nothing``: no estimate would be worse without its
+    """For a level and query: the standard deviation of one answer from all measurements together,
+    in persons; 0 where it is published exactly. ``nothing``: no estimate would be worse without its
     measurement."""
 
     deviation: float
@@ -40,8 +40,8 @@ class AchievedPrecision:
 def achieved_precision(
     release: OpenedRelease, u: Universe
 ) -> Mapping[LevelQuery, AchievedPrecision]:
-    """Of all that was measured; empty of a part of a release, where it takes too long, or where the
-    measurements do not tell every cell apart.
+    """The precision of everything measured. Empty for a part of a release, where it takes too long,
+    or where the measurements do not separate every cell.
     """
     tree = release.tree(u)
     if release.part is not None or not (

@@ -57,7 +57,7 @@ class AreaColumn:
         return self.high >= 0
 
     def row(self, i: int, areas: Areas, blocks: int) -> AreaRow:
-        """That of area i."""
+        """The row of area i."""
         s, place = self.statistic, (areas.code(i), str(areas.called[i]), blocks)
         told: dict[str, Any] = self.replicated.row(i) if self.replicated else {}
         if self.known[i]:
@@ -89,16 +89,18 @@ class ComputedColumn:
 
 @dataclass(frozen=True, eq=False)
 class AreaCounts:
-    """Of some areas of a release; intervals hold the true count with probability ``coverage``, each
-    by itself, or from replicates for all areas at once, as was asked for. ``published``: of each
-    universe that is asked for, how many records the release has in all."""
+    """Counts of some areas of a release, with intervals.
+
+    Intervals hold the true count with probability ``coverage``, each by itself or, from replicates,
+    all areas at once, as requested. ``published``: the number of records in the release, for each
+    requested universe."""
 
     areas: Areas
     coverage: float
     columns: tuple[AreaColumn, ...]
     computed: tuple[ComputedColumn, ...]
     published: Mapping[str, int]
-    replicates: int = 0  #: of which intervals are
+    replicates: int = 0  #: how many the intervals are made from
 
     def rows(self) -> list[AreaRow]:
         """A row for each area and statistic; after them those of all areas together."""
@@ -128,7 +130,8 @@ def counts(
     become intervals (:mod:`das.replicates.rules`); ``together``: such that those of all areas hold
     at once. Raises :class:`InputError` for a coverage that is none."""
     check_coverage(coverage)
-    said = partial(_said, source.rests, coverage=coverage, rule=rule, together=together)
+    earlier = source.keeps_earlier_counts
+    said = partial(_said, earlier, coverage=coverage, rule=rule, together=together)
     plain = [a for a in asked if isinstance(a, Statistic)]
     needed = [*plain, *(s for a in asked if isinstance(a, ComputedStatistic) for s in a.counts)]
     found: dict[str, AreaColumn] = {}
@@ -150,12 +153,12 @@ def counts(
     )
 
 
-def _said(rests: bool, value: NDArray[Any], again: NDArray[Any], **how: Any) -> ReplicatedValues:
-    """What replicates say. Where they ``rest`` on counts of an earlier release, a value on which
-    all agree is not covered: it follows from those.
+def _said(earlier: bool, value: NDArray[Any], again: NDArray[Any], **how: Any) -> ReplicatedValues:
+    """What replicates say. Where all keep the counts of an ``earlier`` release, a value on which
+    they agree is not covered: it follows from those counts.
     """
     told = ReplicatedValues.of(value, again, **how)
-    return replace(told, covered=told.errors.second > 0) if rests else told
+    return replace(told, covered=told.errors.second > 0) if earlier else told
 
 
 def _columns(
@@ -213,7 +216,8 @@ def _published(
 def _replicates(
     source: ReleaseSource, u: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> NDArray[np.int64] | None:
-    """The same of each replicate, ``(replicates, areas, columns)``, where the release has any."""
+    """Counts of the areas in each replicate, ``(replicates, areas, columns)``; None if the release
+    has no replicates."""
     found = [_sums(h, areas, cells) for h in source.replicates(u)]
     return np.stack(found) if found else None
 
@@ -252,7 +256,7 @@ def _estimated(
 def _of_lowest(
     release: OpenedRelease, u: Universe, areas: Areas, cells: NDArray[np.bool_]
 ) -> AreaEstimates:
-    """Of the lowest units of the tree that was measured; nobody is in those that are not on it."""
+    """For the lowest units of the measured tree; units that are not on it have nobody."""
     source, bounds, tree = release.source(u), release.bounds(u), release.tree(u)
     area, unit = areas.over(tree)
     exact = known_queries(source, u.schema, bounds)

@@ -25,7 +25,7 @@ VOTING_AGE = tuple(f"P004{number:04d}" for number in (1, 2, 5, 6, 7, 8, 9, 10, 1
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """A sum of cells ``(cells,)`` of one universe; ``field`` is that of a table's column, or a
+    """A sum of cells ``(cells,)`` of one universe. ``field`` is the field of a table's column, or a
     query's name and answer.
     """
 
@@ -60,18 +60,21 @@ class ComputedStatistic:
         return f"{self.function}: {' / '.join(f'{s.label} ({s.field})' for s in self.counts)}"
 
     def of(self, counts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-        """Of each area, or one number."""
+        """A number for each area, or one number."""
         return FUNCTIONS[self.function].function(*(np.asarray(c, dtype=np.float64) for c in counts))
 
 
 def statistics(source: ReleaseSource, asked: Sequence[str]) -> list[Statistic | ComputedStatistic]:
-    """Statistics by what a person types: a table (``P2``), a column of one (``P0020002``), or a
-    query (``votingage * hispanic``), after the name of its universe and a colon where it is not of
-    persons; or a function of one or two of them, ``share:P0040002/P0040001``
-    (:mod:`das.replicates.area_functions`). Without any: the total of each universe.
+    """Statistics from what a person types.
+
+    Each text is a table (``P2``), a column of a table (``P0020002``) or a query
+    (``votingage * hispanic``). A query of a universe other than persons has the universe's name and
+    a colon before it. A text can also be a function of one or two columns, such as
+    ``share:P0040002/P0040001`` (:mod:`das.replicates.area_functions`). Without any text: the total
+    of each universe.
 
     Raises:
-        UserError: none that there is.
+        UserError: a text names nothing that the release has.
     """
     every = source.universes
     if not asked:

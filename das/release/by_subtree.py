@@ -4,13 +4,13 @@
     collect (each subtree) -> upper tree -> [disperse (each subtree)] -> subtrees (each subtree) ->
     merge
 
-``collect`` says of the upper tree's lowest units what is known below them: bounds, and with full
-information (or of only children) what the measurements say; of that, what the lowest units say of
-those above them is nearly all of the work, and kept for the subtree's estimation. The upper tree is
-estimated from what it was told and its own measurements. Each subtree goes on from its units of the
-upper tree down to the lowest level, and writes what is published of it; the upper tree's counts of
-the published tree are their sums. Only with a prior is something asked in between, for its numbers
-are found from all subtrees (``look``).
+``collect`` returns what is known below the upper tree's lowest units. That is bounds and, with full
+information (or for only children), what the measurements say. The work of this upward pass is
+nearly all of the work of estimation, and the result is kept for it. The upper tree is estimated
+from these results and its own measurements. Each subtree continues from its units of the upper tree
+down to the lowest level, and writes its published files. The upper tree's counts of the published
+tree are their sums. Only a prior needs a step in between (``look``), because its numbers are
+estimated from all subtrees.
 
 No more is in memory than a subtree and the upper tree. Like :mod:`das.release.post`, nothing here
 can see the truth."""
@@ -67,8 +67,8 @@ def is_informed(opened: OpenedRelease) -> bool:
 
 
 def collect(task: Task) -> Answer:
-    """What the subtrees of a partition say of the upper tree's lowest units; and which columns of
-    places their tables have."""
+    """What the subtrees of a partition know about the upper tree's lowest units; and which columns
+    of places their tables have."""
     work, columns, written = WorkFiles(task.run), [], list[Path]()
     for subtree in subtrees_of(task):
         opened, found, leaves = open_part(work.release, subtree), Messages(), Messages()
@@ -172,8 +172,8 @@ def _estimated(
     pool: Executor,
     progress: Progress,
 ) -> tuple[Release, Unbiased | None]:
-    """The upper tree of one universe; with full information also what all measurements say of its
-    lowest units."""
+    """The estimate of the upper tree of one universe; with full information, also what all
+    measurements say about its lowest units."""
     tree, source, after = opened.tree(u), opened.source(u), opened.after
     bounds, method = known.bounds(u.schema, tree.spine), Passes(u.passes, after.tolerance)
     if not is_informed(opened):
@@ -210,8 +210,10 @@ def _estimated(
 
 @dataclass(frozen=True, eq=False)
 class _Given:
-    """What estimating one universe of a subtree goes on from, of its units of the upper tree:
-    ``first`` is the number of its first record, of all ``records``; the tree has ``lowest`` units.
+    """What the estimation of one universe of a subtree starts from, for its units of the upper
+    tree.
+
+    ``first`` is the number of its first record, out of ``records``; the tree has ``lowest`` units.
     ``leaves``: :meth:`WorkFiles.leaves`."""
 
     counts: Histogram

@@ -7,8 +7,8 @@ from statistics import NormalDist
 
 #: What intervals hold, where nobody says otherwise.
 COVERAGE = 0.95
-#: Standard errors that the margin of a normal estimate has at 95 %, of which ``Universe.wide`` may
-#: be a little more.
+#: The margin of error of a normal estimate at 95 %, in standard errors. ``Universe.wide`` can be
+#: slightly larger.
 _NORMAL = NormalDist().inv_cdf(0.975)
 
 

@@ -2,9 +2,10 @@
 demand, and what follows from these.
 
 Like :mod:`das.release.post`, nothing here can see the truth. Persons have the published
-redistricting counts of every block, and nobody is in a type of group quarters of which the block
-has no facility; units are the published occupied and vacant ones, and the facilities; households
-are the units of each tenure. So units are estimated before households."""
+redistricting counts of every block. Nobody lives in a type of group quarters for which the block
+has no facility. Housing units match the published occupied and vacant units, and the facilities.
+Households of each tenure match the occupied units of that tenure. So units are estimated before
+households."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ class OpenedDhc:
 
     @cached_property
     def facilities(self) -> Ints:
-        """Of every lowest unit, by type, ``(units, 24)``."""
+        """The facilities of every lowest unit, by type, ``(units, 24)``."""
         return self.fixed[UNITS].dense()[:, HOMES:]
 
     def source(self, u: DhcUniverse) -> OnDemandReader:
@@ -126,7 +127,7 @@ class OpenedDhc:
         return self.refined(u, self.upward(source), self.spine, ties, pool, progress)
 
     def homes(self, u: DhcUniverse, done: Mapping[str, OuterEstimates]) -> Histogram | None:
-        """The lowest units' published units of housing, which a universe rests on."""
+        """The lowest units' published housing units, if a universe is estimated from them."""
         return None if u.rests_on is None else done[u.rests_on].counts[self.spine.levels[-1]]
 
     def upward(
@@ -179,7 +180,8 @@ def fixed_units(homes: Histogram, facilities: Ints) -> Histogram:
 def write_public(
     release: Path, spec: DhcSpec, spine: Spine, fixed: Mapping[str, Histogram], subtrees: Subtrees
 ) -> None:
-    """What a release rests on, except its measurements."""
+    """Write the public facts of a release: everything that it depends on except its
+    measurements."""
     atomic.write_text(release / SPEC, spec.dump())
     spine_file.write(release / SPINE, spine, subtrees)
     for name, counts in fixed.items():
@@ -187,8 +189,8 @@ def write_public(
 
 
 def open_dhc(release: Path, part: int | None = None) -> OpenedDhc:
-    """All of it, or a subtree. Raises :class:`ReleaseError` or :class:`SpecError` where the folder
-    is no complete release."""
+    """Open a whole release, or a subtree. Raises :class:`ReleaseError` or :class:`SpecError` if the
+    folder is not a complete release."""
     path = release / SPEC
     given = load(run_directory.read_text(path, "release specification"), where=str(path))
     spec = of_kind(DhcSpec, given, str(path))

@@ -35,14 +35,14 @@ MICRODATA = {
     "persons": (RECORDS["persons"], person_form),
     "units": (f"{RECORDS['units']}, with the households that live there", unit_records.form),
 }
-#: Columns of the measurements on demand, but for those of the attributes.
+#: Columns of the measurements on demand, except those of the attributes.
 ON_DEMAND = {name: NMF[name] for name in ("geocode", "query_name", "query_shape", "variance")} | {
     "cell": (
         "which answers were measured on demand, a list of their numbers in C order, from 0 (measurements)"
     ),
     "value": "these answers, a list as long; of a constraint all of them, in C order",
 }
-#: Of units, whose housing units and facilities are published exactly beside them.
+#: For units. Housing units and facilities are published exactly, in files of their own.
 EXACT = {"sign": NMF["sign"]}
 #: And of counts that were published before.
 FIXED = {
@@ -88,7 +88,7 @@ def _lines(universe: str, parts: Iterable[dictionary.LineParts]) -> Iterator[Dic
 
 
 def _measurements(u: DhcUniverse) -> Iterator[dictionary.LineParts]:
-    """Of the queries of a universe, of what was measured on demand of their answers, and of what is
+    """Lines for the queries of a universe, for their answers measured on demand, and for what is
     held fixed."""
     for query in (q for p in u.strategy.outer for q in p.queries):
         yield "query", "", "", query, u.schema.query(query).title

@@ -1,18 +1,18 @@
 """What a release of the DHC publishes of its counts: microdata of persons and of units, and the 65
 tables.
 
-All of it is a function of published counts, of three universes over one tree: ``persons``
-(``dhcp``), ``units`` (``tenvacgq``) and ``households`` (``dhch``). Under ``out`` come
+Everything here is a function of published counts, for three universes over one tree: ``persons``
+(``dhcp``), ``units`` (``tenvacgq``) and ``households`` (``dhch``). The folder ``out`` gets
 
-* ``microdata/persons``: a row for each person, 16 fields; ``microdata/units``: one for each
-  household, vacant unit and facility, 27 fields. What is read of them again are the counts of the
-  lowest level, exactly (:func:`read_counts`).
-* ``tables/<Table>_<Level>.csv``: as every release has them, of the levels that each is published
-  for (:func:`levels_of`).
+* ``microdata/persons``: a row for each person, 16 fields; ``microdata/units``: a row for each
+  household, vacant unit and facility, 27 fields. :func:`read_counts` reads exactly the counts of
+  the lowest level from them.
+* ``tables/<Table>_<Level>.csv``: the same format as in every release, for the levels at which each
+  table is published (:func:`levels_of`).
 
-Block tables are CSV files like all others, for they are small: of the 25,181 blocks of Rhode Island
-the 33 tables are 67 MB, those of all other levels 4 MB, and the microdata 7 MB. No array of units
-by cells is made: a table costs the stored counts, and its own size."""
+Block tables are small, so they are CSV files like all others. For the 25,181 blocks of Rhode Island
+the 33 block tables take 67 MB. Tables of all other levels take 4 MB, and the microdata 7 MB. No
+array of units by cells is made: a table costs the stored counts and its own size."""
 
 from __future__ import annotations
 

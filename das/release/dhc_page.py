@@ -82,10 +82,12 @@ def write(
     private: Private,
     universes: Sequence[DhcUniverse] = (),
 ) -> None:
-    """Write the page under ``out``. ``certificates`` are those of the estimation by universe and
-    level, empty where they are not at hand; ``privacy`` the statement of the release, if there is
-    one; ``universes`` say how all was measured, if the noise is to be told. Raises
-    :class:`InputError` for counts of another tree."""
+    """Write the page under ``out``.
+
+    ``certificates`` are those of the estimation by universe and level, empty if unknown.
+    ``privacy`` is the statement of the release, if there is one. ``universes``, if given, say how
+    everything was measured, and the page shows the noise. Raises :class:`InputError` for counts of
+    another tree."""
     check(spine, counts)
     root, lowest = spine.levels[0], spine.levels[-1]
     levels = [(level, spine.units(level)) for level in spine.levels]
@@ -105,7 +107,7 @@ def write(
 
 
 def margins(u: DhcUniverse) -> Iterator[NoiseMargins]:
-    """Of each query of a universe with few answers, level by level."""
+    """The margins of each query of a universe that has few answers, level by level."""
     for query in (u.schema.query(name) for p in u.strategy.outer for name in p.queries):
         if query.answers <= FEW:
             yield NoiseMargins(
@@ -127,7 +129,7 @@ def _facts(name: str, privacy: Document | None, private: Private) -> Facts:
 
 
 def profiles(spine: Spine, counts: DhcCounts) -> PlaceProfiles:
-    """Of the root, and of the units of the level that is shown, the largest first."""
+    """Profiles of the root, and of the units of the level that is shown, the largest first."""
     root, level = spine.levels[0], _shown(spine)
     every = [level] if level != root else []
     of = {

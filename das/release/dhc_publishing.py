@@ -57,7 +57,7 @@ def publish(
 
 
 def cost(privacy: Document) -> list[str]:
-    """Sentences on what changes of records cost, in this release and together with the one that it
-    rests on.
+    """Sentences on the cost of changes of records, in this release and together with the release
+    that it is based on.
     """
     return [s for s in privacy.says if s.startswith(BEGINS)]

@@ -1,9 +1,9 @@
 """Replicates of a release of the DHC: it is estimated again from answers about what it published.
 
-Of the answers to a plan only those exist that an estimate looks at, as when the release itself was
-measured. What is held fixed is that of the release, in every replicate: so the errors of what was
-published before, in the redistricting counts, are in none of them. Households rest on the units of
-the same replicate. Like ``das.release.post``, nothing here can see the truth.
+Only those answers to a plan exist that an estimate needs, as when the release itself was measured.
+In every replicate the invariants are those of the release. So no replicate has the errors of the
+redistricting counts, which were published before. Households are estimated from the units of the
+same replicate. Like ``das.release.post``, nothing here can see the truth.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from das.tables import Table
 
 @dataclass(frozen=True, eq=False)
 class DhcReplicates(ReleaseSource):
-    """Of the release that was ``opened``."""
+    """Replicates of the release that was ``opened``."""
 
     beside = (
         (
-            "Given the redistricting counts that were published before, of persons and of occupied"
-            " and vacant units, which all replicates have: the errors of these are in no interval"
-            " here. What they determine has no interval ('not covered'), and what they determine"
-            " in part is held less often than the coverage says, most of all counts of households"
-            " above the block."
+            "All replicates share the redistricting counts that were published before: persons,"
+            " and occupied and vacant units. No interval here covers the errors of these counts."
+            " A count that they determine has no interval ('not covered'). A count that they"
+            " determine in part is in its interval less often than the coverage says. That"
+            " concerns counts of households above the block most of all."
         ),
     )
-    rests_on = True
+    keeps_earlier_counts = True
 
     opened: OpenedDhc
 

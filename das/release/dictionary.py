@@ -66,8 +66,8 @@ FILES = (
 PRIOR = (
     prior_document.NAME,
     (
-        "what was assumed of the lowest units beside their measurements, and from how many noisy"
-        " answers it was found"
+        "what was assumed about the lowest units besides their measurements, and from how many"
+        " noisy answers it was estimated"
     ),
 )
 SPINE = (
@@ -89,9 +89,9 @@ AREAS = (
     "code of a unit of the lowest level in it",
 )
 CODE = SAYS[PLACE_CODE]
-#: Beside the code, where any unit of the level has them.
+#: Added to the code, if any unit of the level has them.
 PLACES = {GEOID: SPINE[4], PLACE: SPINE[3]}
-#: Columns of noisy measurement files, but for those of the attributes.
+#: Columns of noisy measurement files, except those of the attributes.
 NMF = {
     "geocode": CODE,
     "query_name": "what was asked, followed by _dpq (a measurement) or _con (a constraint)",
@@ -166,7 +166,7 @@ LineParts = tuple[str, str, str, str, str]
 
 
 def of_tree(spine: Spine) -> Iterator[DictionaryLine]:
-    """Of ``spine.parquet``: its columns, and the levels in it."""
+    """Lines for ``spine.parquet``: its columns, and the levels in it."""
     for column, says in zip(spine_file.COLUMNS, SPINE, strict=True):
         yield DictionaryLine("", "column", "spine.parquet", column, "", says)
     for level in spine.levels:
@@ -180,7 +180,7 @@ def _attributes(u: Universe) -> Iterator[LineParts]:
 
 
 def of_schema(schema: Schema) -> Iterator[LineParts]:
-    """Of attributes with their levels and groupings with their groups."""
+    """Lines for attributes with their levels, and for groupings with their groups."""
     for a in schema.attributes:
         yield "attribute", "", a.name, "", a.title
         yield from (
@@ -249,7 +249,8 @@ def _estimates(u: Universe, own_spine: bool) -> Iterator[LineParts]:
 
 
 def of_answers(file: str, schema: Schema, columns: Mapping[str, str]) -> Iterator[LineParts]:
-    """Of files of answers to queries: their columns, and how attributes are grouped in them."""
+    """Lines for files of answers to queries: their columns, and how attributes are grouped in
+    them."""
     yield from (("column", file, name, "", says) for name, says in columns.items())
     for a in schema.attributes:
         yield "column", file, a.name, "", f"how {a.title} is grouped"
@@ -264,7 +265,7 @@ def _microdata(u: Universe, spine: Spine, after: PostProcessing) -> Iterator[Lin
 def of_microdata(
     form: MicrodataForm, schema: Schema, folder: str, records: str, spine: Spine, csv: bool
 ) -> Iterator[LineParts]:
-    """Of the files of microdata in a ``folder``: their columns, and the codes in these."""
+    """Lines for the files of microdata in a ``folder``: their columns, and the codes in these."""
     plan, says = layout(form, spine.codes[-1], ""), {**SAYS, **form.says}
     coded = {c.name: c for c in plan.columns}
     for file in (f"microdata/{folder}/*.parquet", *([f"microdata/{folder}.csv"] if csv else [])):
@@ -292,8 +293,8 @@ def of_tables(
     made_up: Mapping[str, str],
     private: Private,
 ) -> Iterator[LineParts]:
-    """Of published tables: their columns. ``made_up``: sentences on attributes that were made up by
-    a rule.
+    """Lines for published tables: their columns. ``made_up``: sentences on attributes that a rule
+    made up.
     """
     places = {c for level in spine.levels for c in identifiers(spine, level)}
     for table in tables:
@@ -314,9 +315,7 @@ def of_tables(
 
 
 def marks(file: str, made_up: Sequence[str], private: Private) -> Iterator[LineParts]:
-    """Of the columns after all others: what was ``made_up`` by a rule, and that the noise was
-    seeded.
-    """
+    """Lines for the last columns: what was ``made_up`` by a rule, and that the noise was seeded."""
     if made_up:
         yield "column", file, NOT_COUNTED, "", " ".join(made_up)
     if not private:

@@ -1,5 +1,5 @@
-"""Everything after measurement, as one piece of work: of a run that goes on, or of a release that
-somebody published.
+"""Everything after measurement, as one piece of work: for a run that continues, or for a release
+that somebody published.
 
 Like ``das.release.post``, nothing here can see the truth.
 """
@@ -64,9 +64,11 @@ def post_processed(root: Path, workers: int) -> tuple[PublishedEstimates, Stages
 def post_process(
     root: Path, spec: Spec, engine: Engine, choice: EngineChoice, stages: Stages, progress: Progress
 ) -> PublishedEstimates:
-    """Estimate and round the release in the folder ``release`` of ``root``, and write what is
-    published of it: its subtrees by tasks for the ``engine`` of this ``choice``, its upper tree, or
-    all of one without subtrees, here. ``spec`` knows the classes of units that there are."""
+    """Estimate and round the release in the folder ``release`` of ``root``, and write the published
+    files.
+
+    The ``engine`` of this ``choice`` runs the tasks of the subtrees. The upper tree is estimated in
+    this process, and so is a tree without subtrees. ``spec`` has the classes of units."""
     work = WorkFiles(root)
     opened = replace(open_upper_tree(work.release), spec=spec)
     if len(opened.cut):
@@ -77,8 +79,8 @@ def post_process(
 def _whole(
     opened: OpenedRelease, choice: EngineChoice, stages: Stages, progress: Progress
 ) -> PublishedEstimates:
-    """The pool ends with the estimates: its memory is free for what follows, and counted in the
-    record of the stage.
+    """Estimate a release without subtrees. The pool ends with the estimates, so that its memory is
+    free for the next step and counted in the record of the stage.
     """
     results: dict[str, Release] = {}
     out, universes = opened.folder, opened.after.universes
@@ -140,8 +142,8 @@ def _described(
     stages: Stages,
     progress: Progress,
 ) -> PublishedEstimates:
-    """What a release says of itself, in its folder: its dictionary (of a ``spine`` with all its
-    levels), what is worse than measured, its page; and its seal."""
+    """Write what describes a release: its dictionary (for a ``spine`` with all its levels), what is
+    worse than measured, its page, and its seal."""
     out, after = opened.folder, opened.after
     assigned = {u.name: opened.assigned(u.name) for u in after.universes}
     atomic.write_text(

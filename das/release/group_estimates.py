@@ -1,14 +1,13 @@
-"""Estimates of population groups, with intervals, from a release's folder alone: all its
-measurements, also of groups that its tables leave out.
+"""Estimates for race and ethnic groups, with intervals, from a release's folder alone. They use all
+its measurements, including those of groups that its tables leave out.
 
-Three walks, of which no more than a state and the nation are in memory: each state says what it
-knows of itself; states meet in the nation; and in each state what comes of them goes down. The
-statistics are in :mod:`das.detailed`."""
+There are three passes, and none holds more than one state and the nation in memory. First each
+state summarizes its own measurements; then the nation combines the states; then each state receives
+the results. The statistics are in :mod:`das.detailed`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -16,53 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.detailed.coterminous import hosts
-from das.detailed.forest import Above, Bundle, Forest, Outline
+from das.detailed.forest import Above, Forest, Outline
 from das.detailed.layers import Layer, LevelSource
 from das.detailed.partitions import bundles, sums
-from das.detailed.published import Estimates, estimates
 from das.detailed.tree import KnownTotals
 from das.detailed.wholes import Wholes, wholes
 from das.errors import ReleaseError, UserError
 from das.files import atomic
-from das.files.detailed.estimates import SUMMARY, EstimateFile, EstimateRows, place
+from das.files.detailed.estimates import SUMMARY, place
 from das.model.adaptive import AdaptiveTable
-from das.model.codes import encoded
 from das.model.not_private import marked
+from das.release.group_chunks import KINDS, TOGETHER, Chunk, of_state
+from das.release.group_estimate_output import EstimateOutput, StateFiles
 from das.release.group_tables import rows_of
 from das.release.groups import OpenedGroups
 
 Ints = NDArray[np.int64]
-#: Iterations that are done together.
-TOGETHER = 256
-
-
-@dataclass(frozen=True)
-class RunKinds:
-    """Types of regions of a run: those that states and what is below them add up to, from the top;
-    and those that make no such sums.
-    """
-
-    nation: str | None
-    state: str
-    below: tuple[str, ...]
-    beside: tuple[str, ...]
-
-
-KINDS: Mapping[str, RunKinds] = {
-    "us": RunKinds("USA", "STATE", ("COUNTY", "TRACT"), ("PLACE", "AIANNH")),
-    "pr": RunKinds(None, "PR-STATE", ("PR-COUNTY", "PR-TRACT"), ("PR-PLACE",)),
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Iterations that are done together: their numbers; sums and bundles by their places among
-    these.
-    """
-
-    columns: NDArray[np.int32]
-    sums: tuple[tuple[int, tuple[int, ...]], ...]
-    bundles: tuple[Bundle, ...]
 
 
 def estimate(
@@ -103,13 +71,7 @@ class _RunEstimates:
     def __init__(
         self, opened: OpenedGroups, run: str, folder: Path, integers: bool, csv: bool
     ) -> None:
-        self.opened, self.kinds, self.folder, self.integers, self.csv = (
-            opened,
-            KINDS[run],
-            folder,
-            integers,
-            csv,
-        )
+        self.opened, self.kinds, self.integers = opened, KINDS[run], integers
         self.iterations, self.regions = opened.spec.parameters.iterations, opened.regions
         self.plans = {
             k: tuple(p for p in opened.spec.plans if p.at.region == k and len(ids))
@@ -117,15 +79,18 @@ class _RunEstimates:
         }
         here = {bytes(s) for s in np.unique(self.regions.state[self.regions.here(run)])}
         self.states = [(i, s) for i, s in enumerate(self.regions.states, 1) if s in here]
-        self.rows: dict[str, int] = {}
+        self.output = EstimateOutput(
+            folder,
+            opened.spec.run.private,
+            csv,
+            self.table,
+            [rows_of(self.table, size) for size in range(len(self.table.sizes))],
+            self.iterations.code,
+        )
 
     @cached_property
     def table(self) -> AdaptiveTable:
         return self.opened.spec.parameters.product.tables[0]
-
-    @cached_property
-    def layout(self) -> list[tuple[tuple[tuple[str, ...], ...], Ints]]:
-        return [rows_of(self.table, size) for size in range(len(self.table.sizes))]
 
     @cached_property
     def chain(self) -> tuple[str, ...]:
@@ -136,8 +101,8 @@ class _RunEstimates:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Of several names of a region the one that it is estimated under: the lowest, as
-        iterations are the most there.
+        """The order of estimation. A region with several names is estimated under its lowest, which
+        has the most iterations.
         """
         return *reversed(self.chain), *(k for k in self.kinds.beside if self.plans.get(k))
 
@@ -184,11 +149,11 @@ class _RunEstimates:
         tops = self._nation(areas) if self.kinds.nation else {}
         for subtree, state in self.states:
             tree = _StateTree(self, subtree, state, areas)
-            with _PartFiles(self, subtree) as files:
+            with self.output.of(subtree) as files:
                 for i, chunk in enumerate(self.chunks):
                     self._down(tree, chunk, tops.get((subtree, i)), files)
         if across:
-            with _PartFiles(self, 0) as files:
+            with self.output.of(0) as files:
                 for chunk in self.chunks:
                     self._alone(
                         across,
@@ -199,7 +164,7 @@ class _RunEstimates:
                         files,
                         (),
                     )
-        return self.rows
+        return self.output.rows
 
     def _nation(
         self, areas: Sequence[LevelSource]
@@ -215,13 +180,13 @@ class _RunEstimates:
                 asked = [*chunk.bundles, *((int(c),) for c in self._singles(chunk, wanted))]
                 said[i].append((forest.above(asked), forest.layers[0].node_size))
         out: dict[tuple[int, int], tuple[Above, Wholes | None]] = {}
-        with _PartFiles(self, 0) as files:
+        with self.output.of(0) as files:
             for i, chunk in enumerate(self.chunks):
                 forest, top = self._national(usa, chunk, said[i], self._singles(chunk, wanted))
                 whole = wholes(forest) if self.integers else None
-                files.write(forest, 0, top, chunk, whole)
+                files.write(forest, 0, top, chunk.columns, whole)
                 for row, (subtree, _) in enumerate(self.states):
-                    out[subtree, i] = _of_state(forest, row, whole)
+                    out[subtree, i] = of_state(forest, row, whole)
         return out
 
     def _national(
@@ -265,16 +230,16 @@ class _RunEstimates:
         tree: _StateTree,
         chunk: Chunk,
         top: tuple[Above, Wholes | None] | None,
-        files: _PartFiles,
+        files: StateFiles,
     ) -> None:
         forest, layers = tree.forest(chunk)
         above, given = top or (None, None)
         forest.fall(above)
         whole = wholes(forest, given) if self.integers else None
         for at, layer in enumerate(layers):
-            files.write(forest, at, layer, chunk, whole)
+            files.write(forest, at, layer, chunk.columns, whole)
             for guest, host, own in layer.guests:
-                files.write(forest, at, guest, chunk, whole, host, own)
+                files.write(forest, at, guest, chunk.columns, whole, host, own)
         for kind in self.kinds.beside:
             if kind != "AIANNH" and self.plans.get(kind):
                 some = tree.some(kind)
@@ -296,7 +261,7 @@ class _RunEstimates:
         rows: Ints,
         ids: NDArray[np.bytes_],
         chunk: Chunk,
-        files: _PartFiles,
+        files: StateFiles,
         guests: Sequence[tuple[Layer, Ints, Ints]],
     ) -> None:
         """Regions that are part of no sum."""
@@ -307,9 +272,9 @@ class _RunEstimates:
         forest = Forest([layer], [], chunk.sums, chunk.bundles)
         forest.fall()
         whole = wholes(forest) if self.integers else None
-        files.write(forest, 0, layer, chunk, whole)
+        files.write(forest, 0, layer, chunk.columns, whole)
         for guest, host, own in layer.guests:
-            files.write(forest, 0, guest, chunk, whole, host, own)
+            files.write(forest, 0, guest, chunk.columns, whole, host, own)
 
     # --- parts
     # ---------------------------------------------------------------------------------------------------
@@ -346,7 +311,7 @@ class _RunEstimates:
         return out
 
     def _tables_everywhere(self, usa: Sequence[LevelSource]) -> set[int]:
-        """Iterations of which the nation and every state have a table."""
+        """Iterations that have a table in the nation and in every state."""
         out: set[int] = set()
         for source, plan in zip(usa, self.plans.get(str(self.kinds.nation), ()), strict=True):
             members = self.iterations.of(plan.at)
@@ -388,7 +353,7 @@ class _StateTree:
         return self.run.regions.of_state(kind, self.state)
 
     def _parent(self, above: str, kind: str) -> Ints:
-        """Of each region the place of the one above among the state's."""
+        """For each region, the index of the region above among those of the state."""
         regions = self.run.regions
         here = regions.state == self.state
         child, first = np.unique(regions.of_block[kind][here], return_index=True)
@@ -431,70 +396,3 @@ class _StateTree:
                     )
                 )
         return out
-
-
-class _PartFiles:
-    """The parts that one state writes, one for each type of region."""
-
-    def __init__(self, run: _RunEstimates, subtree: int) -> None:
-        self.run, self.subtree, self.files = run, subtree, dict[str, EstimateFile]()
-
-    def __enter__(self) -> _PartFiles:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for kind, file in self.files.items():
-            file.__exit__()
-            self.run.rows[kind] = self.run.rows.get(kind, 0) + file.rows
-
-    def write(
-        self,
-        forest: Forest,
-        at: int,
-        layer: Layer,
-        chunk: Chunk,
-        whole: Wholes | None,
-        host: Ints | None = None,
-        own: Ints | None = None,
-    ) -> None:
-        run = self.run
-        if layer.kind not in self.files:
-            self.files[layer.kind] = EstimateFile(
-                run.folder,
-                layer.kind,
-                self.subtree,
-                private=run.opened.spec.run.private,
-                csv=run.csv,
-            )
-        codes = encoded(run.iterations.code[chunk.columns])
-        for found in estimates(forest, at, layer, run.layout, whole, host, own):
-            self.files[layer.kind].write(_rows(found, layer, codes, run.table))
-
-
-def _rows(
-    found: Estimates, layer: Layer, codes: NDArray[np.bytes_], table: AdaptiveTable
-) -> EstimateRows:
-    groups, times = found.value.shape
-    labels = np.array(found.labels, dtype="S")
-    return EstimateRows(
-        layer.kind,
-        np.repeat(layer.regions[found.row], times),
-        np.repeat(codes[found.column], times),
-        {c: np.tile(labels[:, i], groups) for i, c in enumerate(table.columns)},
-        found.value.ravel(),
-        found.error.ravel(),
-        found.lower.ravel(),
-        found.upper.ravel(),
-        np.repeat(found.matters, times),
-        None if found.count is None else found.count.ravel(),
-    )
-
-
-def _of_state(forest: Forest, row: int, whole: Wholes | None) -> tuple[Above, Wholes | None]:
-    """What one state is given."""
-    states = {(0, b): s for (r, b), s in forest.fallen(1) if r == row}
-    above = Above(forest.final[1].rows(np.array([row])), states)
-    if whole is None:
-        return above, None
-    tables = {(0, 0, c): x for (at, r, c), x in whole.tables.items() if at == 1 and r == row}
-    return above, Wholes([whole.totals[1][[row]]], tables)

@@ -1,4 +1,4 @@
-"""``release/report.html`` of population groups, from what a release is known by. Nothing here can
+"""``release/report.html`` of the Detailed DHC, from the public files of a release. Nothing here can
 see the truth.
 """
 
@@ -32,7 +32,7 @@ FILES = {
 
 
 def write(opened: OpenedGroups, privacy: OwnStatement, published: PublishedGroups) -> None:
-    """Write the page beside the tables; ``published`` is what these have."""
+    """Write the page into the folder of the tables; ``published`` is what these contain."""
     p = opened.spec.parameters
     rows = [_listed(opened, o, published) for run in p.runs for o in outlooks(p, run)]
     what = (

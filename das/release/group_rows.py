@@ -1,4 +1,4 @@
-"""Measurements of population groups as columns, a row for each answer.
+"""Measurements of the Detailed DHC as columns, a row for each answer.
 
 Like ``das.release.post``, nothing here can see the truth."""
 
@@ -68,7 +68,7 @@ def rows(opened: OpenedGroups, asked: RowOptions) -> RowColumns:
     """
     if asked.kind != DRAWN:
         raise UserError(
-            "nothing is exact of population groups", where=opened.folder, remedy="leave it out"
+            "the Detailed DHC has no exact counts", where=opened.folder, remedy="leave it out"
         )
     asked.refuse_lists(opened.folder)
     plans = {p.level: p for p in opened.spec.plans}

@@ -1,10 +1,10 @@
-"""What is published of population groups as the programs of 2020 publish it: sums of the noisy
-cells, and small totals left out.
+"""What is published of the Detailed DHC, as the programs of 2020 publish it: sums of the noisy
+cells, without small totals.
 
-Of a group with a table the total is the sum of its noisy cells: the first stage is not used. Of one
-below the states with a total alone, the total is published if it is larger than noise on nobody is
-with probability ``chance``. Whoever wants all that was measured, or better totals, reads the
-measurements (:mod:`das.detailed`).
+The total of a group with a table is the sum of its noisy cells; the first stage is not used. Below
+the states, a group with a total alone is published only if its total is large enough. Noise on a
+group of nobody exceeds that threshold with probability ``chance``. The measurements have
+everything, including groups left out here; :mod:`das.detailed` makes better totals from them.
 
 Source: Haney et al. (2024), *SafeTab-P*, section 5.3.
 """
@@ -32,7 +32,7 @@ TABLES, TOTALS_TABLE = "tables", "t1"
 
 @dataclass(frozen=True, eq=False)
 class PublishedTotals:
-    """Of groups their ``count``, ``(groups,)``."""
+    """The ``count`` of each of some groups, ``(groups,)``."""
 
     group: Ints
     count: Ints
@@ -40,8 +40,8 @@ class PublishedTotals:
 
 @dataclass(frozen=True, eq=False)
 class PublishedCells:
-    """Of groups with tables of one ``size`` the ``count`` of each of the ``cells``, ``(groups,
-    cells)``.
+    """For groups with tables of one ``size``: the ``count`` of each of the ``cells``,
+    ``(groups, cells)``.
     """
 
     size: int
@@ -51,7 +51,7 @@ class PublishedCells:
 
 
 def totals(m: GroupMeasurement, plan: LevelPlan, parameters: Parameters) -> PublishedTotals:
-    """Of every group that is published."""
+    """The total of every group that is published."""
     group = np.flatnonzero(m.size != UNMEASURED)
     values = m.values if parameters.negative else np.maximum(m.values, 0)
     count = np.add.reduceat(values, m.indptr[group]) if len(group) else values[:0]
@@ -62,7 +62,7 @@ def totals(m: GroupMeasurement, plan: LevelPlan, parameters: Parameters) -> Publ
 
 
 def cells(m: GroupMeasurement, plan: LevelPlan, parameters: Parameters) -> Iterator[PublishedCells]:
-    """Of every group with a table, size after size."""
+    """The cells of every group with a table, one size after another."""
     table = plan.table
     for size in range(1 if plan.first else 0, len(table.sizes)):
         group, values = m.of_size(size, table.answers[size])
@@ -73,9 +73,10 @@ def cells(m: GroupMeasurement, plan: LevelPlan, parameters: Parameters) -> Itera
 
 
 def rows_of(table: AdaptiveTable, size: int) -> tuple[tuple[tuple[str, ...], ...], Ints]:
-    """The cells that a table of a size has as published, and of which of its answers each is the
-    sum, ``(cells, answers)``: its answers, and every sum of ``table.sums`` that is a sum of
-    them."""
+    """The published cells of a table of a size, and which answers each cell sums,
+    ``(cells, answers)``.
+
+    The cells are the table's answers, and every sum of ``table.sums`` that is a sum of answers."""
     answers, of = table.answers[size], table.sizes[size]
     labels, member = list(table.cells[size]), [*np.eye(answers, dtype=np.int64)]
     for label, leaves in table.sums:
@@ -89,7 +90,7 @@ def rows_of(table: AdaptiveTable, size: int) -> tuple[tuple[tuple[str, ...], ...
 
 @dataclass(eq=False)
 class FoundGroups:
-    """Of a level, how many groups have a table of each size, ``(sizes,)``, and how many are
+    """For a level: how many groups have a table of each size, ``(sizes,)``, and how many are
     published.
     """
 

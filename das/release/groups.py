@@ -1,5 +1,5 @@
-"""A release of population groups, opened from its folder alone: parameters, blocks, measurements,
-and what is published of them.
+"""A release of the Detailed DHC, opened from its folder alone: parameters, blocks, measurements,
+and what is published from them.
 
 Like :mod:`das.release.post`, nothing here can see the truth.
 """
@@ -114,7 +114,8 @@ class OpenedGroups:
         yield from measurements.each(root, plan, iterations.code[members], only)
 
     def part(self, plan: LevelPlan, subtree: int) -> GroupMeasurement:
-        """All of a level that was measured in one part: of a state, or of what crosses states."""
+        """All measurements of a level from one part: from a state, or from regions that cross
+        states."""
         iterations = self.spec.parameters.iterations
         members = iterations.of(plan.at)
         only = iterations.detailed_only[members] & bool(plan.first)
@@ -139,9 +140,10 @@ class OpenedGroups:
 def write_public(
     release: Path, spec: DetailedSpec, given: Path, regions: Regions, totals: Path | None = None
 ) -> None:
-    """What a release rests on, but for its measurements. ``given`` is the folder of parameters, and
-    ``totals`` the file of those that were published before, where they decide the sizes of
-    tables."""
+    """Write the public facts of a release: everything that it depends on except its measurements.
+
+    ``given`` is the folder of parameters. ``totals`` is the file of totals that were published
+    before, if they decide the sizes of tables."""
     parameter_files.copy(given, release / PARAMETERS)
     if totals is not None:
         totals_file.copy(totals, release / totals_file.FILE)

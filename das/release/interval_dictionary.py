@@ -1,8 +1,8 @@
 """``intervals/dictionary.csv``: what every file of the intervals of a release means, each of its
 columns, and each code in them.
 
-The lines of :mod:`das.release.dictionary`. The dictionary of a release is sealed with it, and says
-nothing of what is added later. Files are named from ``intervals/`` on."""
+The lines of :mod:`das.release.dictionary`. The dictionary of a release is sealed with it, so it
+cannot list later additions. File names start at ``intervals/``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from das.tables import Table
 FILES = (
     (
         replicates.MANIFEST,
-        "how the intervals were made, of which release, and the digests of all other files here",
+        "how the intervals were made and from which release, and digests of all other files here",
     ),
     (NAME, "this file"),
     (
@@ -51,8 +51,8 @@ COLUMNS = {
 
 
 def text(of: ReplicateSource, tables: Collection[str], *, paged: bool) -> str:
-    """The file, of intervals of the ``tables`` of these names; beside a page, if it is
-    ``paged``.
+    """The file for intervals of the ``tables`` of these names; ``paged`` says whether a page comes
+    with them.
     """
     private = of.private
     out = [

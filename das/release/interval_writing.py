@@ -1,14 +1,14 @@
-"""A folder of replicates, and intervals from it, a part of the tree at a time.
+"""Makes a folder of replicates, and intervals from it, one part of the tree at a time.
 
-Replicates are made each by itself, by any number of workers, and those that are there are kept: so
-whatever stops it, it goes on.
+Any number of workers make the replicates, each replicate by itself. Finished replicates are kept,
+so an interrupted run continues where it stopped.
 
-Of each part the counts of the release and of all replicates are read, made intervals of, and added
-up to the level above, down to up. What a part has at the level at which the tree is cut is kept,
-and together they are what the levels above are added up from. So memory grows with a part times the
-number of replicates, not with the tree, and every row is what it is without a cut. The rule that
-holds by true value looks at all cells of a level at once: for it the tree is one part. Like
-``das.release.post``, nothing here can see the truth."""
+For each part, the counts of the release and of all replicates are read, turned into intervals, and
+summed from the lowest level up. The sums of a part at the level of the cut are kept; the levels
+above add these up. So memory grows with a part times the number of replicates, not with the tree.
+Every row is the same as without a cut. The rule whose intervals hold by true value needs all cells
+of a level at once, so for it the tree is one part. Like ``das.release.post``, nothing here can see
+the truth."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def begin(out: Path, maker: ReplicateMaker, resume: bool) -> None:
 
 
 def _other(key: str, before: Mapping[str, Any], said: Mapping[str, Any]) -> str:
-    """What a folder is of in place of what is ``said``."""
+    """What a folder belongs to, if that differs from ``said``."""
     then, now = before.get("sources"), said.get("sources")
     if isinstance(then, dict) and isinstance(now, dict):
         changed = [n for n in {**then, **now} if then.get(n) != now.get(n)]
@@ -242,7 +242,9 @@ class _Writing:
             if bounds is not None and found[0].units < len(bounds):
                 bounds = bounds.part(first, first + found[0].units)
             exact = self.of.exact(self.universe, table, level)
-            counts = ReplicatedCounts(table, found, above, parent, bounds, exact, self.of.rests)
+            counts = ReplicatedCounts(
+                table, found, above, parent, bounds, exact, self.of.keeps_earlier_counts
+            )
             for start, part in counts.intervals(self.asked.coverage, self.asked.rule):
                 at = first + start
                 writer.add(self.codes[depth][at : at + len(part.value)], part)
@@ -304,9 +306,10 @@ def _before(out: Path, told: Mapping[str, Any]) -> dict[str, int]:
 
 
 def parts_of(spine: Spine, most: int) -> tuple[int, list[Slice]]:
-    """The depth at which a tree is cut, and the units of that level that each part has: the first
-    level of which no unit has more than ``most`` lowest units, and as many that follow each other
-    as have no more together."""
+    """The depth at which a tree is cut, and the units of that level in each part.
+
+    The cut is at the first level whose units each have at most ``most`` lowest units. Consecutive
+    units share a part while they have at most ``most`` lowest units together."""
     ends = [np.arange(spine.units(spine.levels[-1]) + 1)]
     for level in spine.levels[:0:-1]:
         ends.insert(0, ends[0][spine.children(level)])

@@ -1,5 +1,5 @@
-"""The interval that a release gives of every count: from all that it says of the count's
-own unit.
+"""The interval that a release gives for every count, from all that it says about the count's own
+unit.
 
 At the levels of ``estimates/`` (full information) from the measurements of all levels together, for
 the sums that are there; otherwise from the unit's own measurements
@@ -37,7 +37,7 @@ Masks = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Of the counts of one universe of a release."""
+    """Intervals of the counts of one universe of a release."""
 
     release: OpenedRelease
     universe: Universe
@@ -52,10 +52,10 @@ class Intervals:
         stop: int | None = None,
         wanted: NDArray[np.bool_] | None = None,
     ) -> tuple[Ints, Ints]:
-        """Estimates of sums of cells ``(columns, cells)`` in units ``start:stop``, rounded, and
-        brought to where the count can be; and their margins, both ``(units, columns)``. The margin
-        is 0 of what is certain, and ``UNKNOWN`` where nothing determines the sum, and of batches
-        without a unit that is ``wanted``, ``(units of the level,)``."""
+        """Estimates of sums of cells ``(columns, cells)`` in units ``start:stop``, rounded and moved
+        into the count's public range; and margins; both ``(units, columns)``. A margin is 0 for a
+        certain count. It is ``UNKNOWN`` where nothing determines the sum, and in batches without a
+        ``wanted`` unit, ``(units of the level,)``."""
         spine = self.release.spine
         stop = spine.units(level) if stop is None else stop
         value = np.zeros((stop - start, len(columns)), dtype=np.int64)
@@ -88,8 +88,8 @@ class Intervals:
     def _own(
         self, level: str, columns: Masks, batches: Sequence[tuple[int, int]], answers: int
     ) -> Iterator[tuple[Ints, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
-        """From the measurements of each unit: units, and what is told of them. Where they are sums,
-        all units of a level are taken as the tree has them."""
+        """From the measurements of each unit: units, and what we know about them. Where they are
+        sums, all units of a level are taken in the order of the tree."""
         told, source = self._level(level), self._measured
         if not isinstance(source, SummedSource) or len(batches) < 2 or self._joint(level):
             for a, b in batches:
@@ -136,7 +136,7 @@ class Intervals:
         return margins_of_error.whole(wide(self.coverage, self.universe.wide), value, error)
 
     def _informed(self, level: str, columns: Masks) -> dict[int, tuple[str, int]]:
-        """The columns of which ``estimates/`` has the sum: an answer to a query."""
+        """The columns whose sum is in ``estimates/``, as an answer to a query."""
         schema = self.universe.schema
         out: dict[int, tuple[str, int]] = {}
         if not self.release.tree(self.universe).alike:  # they are of the units that were measured

@@ -1,4 +1,4 @@
-"""Which rows of noisy measurements are asked for, and what is said of many.
+"""Which rows of noisy measurements a user wants, and how many rows are summarized.
 
 Those that were drawn whole are read as files of any publisher are
 (:mod:`das.files.measurements.frame`); of others it is :mod:`das.release.on_demand_rows` and
@@ -36,7 +36,8 @@ class RowOptions:
     tidy: bool = True
 
     def on(self, path: Path, folders: Mapping[str, str]) -> RowOptions:
-        """With the universe whose folder of files ``path`` is, where none is named."""
+        """These options with the universe of the folder of files ``path``, if no universe is
+        named."""
         if self.universe is not None or path.resolve().name not in folders:
             return self
         return replace(self, universe=folders[path.resolve().name])

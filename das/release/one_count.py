@@ -28,9 +28,11 @@ LISTED = 20
 
 @dataclass(frozen=True, eq=False)
 class OneCount:
-    """Of the records of a universe those of some answers to ``query``, each so many ``times``
-    ``(answers,)``. ``of`` is what was asked for, as it was written; ``says`` what is counted, in
-    words. ``line`` is the table and its column, where it is one."""
+    """A count of records of one universe: the sum of the answers to ``query``, each taken ``times``
+    over, ``(answers,)``.
+
+    ``of`` is the request as it was written; ``says`` what is counted, in words. ``line`` is the
+    table and its column, where it is one."""
 
     universe: Universe
     query: Query
@@ -45,7 +47,7 @@ class OneCount:
         return (self.times > 0)[self.query.index]
 
     def values(self, h: Histogram) -> NDArray[np.int64]:
-        """Of each unit, ``(units,)``."""
+        """The count in each unit, ``(units,)``."""
         counted = self.times[self.query.at(h.cell)] * h.count
         return np.diff(np.concatenate([[0], np.cumsum(counted)])[h.indptr])
 
@@ -53,9 +55,11 @@ class OneCount:
 def chosen(
     source: ReleaseSource, universe: str | None, query: str, table: str | None, answer: str | None
 ) -> OneCount:
-    """What a person asks for: a ``query`` of a ``universe`` (persons, where none is named), or a
-    ``table``, and which ``answer`` or line of it: its words, its number from 1, or the field of a
-    line. Raises :class:`UserError` for what there is not."""
+    """The count that a person asks for.
+
+    It is a ``query`` of a ``universe`` (persons, where none is named), or a ``table``, and one
+    ``answer`` or line of it. That is given by its words, its number from 1, or the field of a line.
+    Raises :class:`UserError` for anything that does not exist."""
     every = {u.name: u for u in source.universes}
     name = None if universe is None else named(universe, [*every], "universe", "--universe")
     if table is not None:

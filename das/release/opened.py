@@ -60,7 +60,7 @@ class OpenedRelease:
 
     @property
     def cut(self) -> Subtrees:
-        """How the release is cut of which this is a part."""
+        """How the whole release is cut, if this is a part of one."""
         if self.subtrees is None:
             raise ValueError("this is no part of a release")
         return self.subtrees
@@ -84,7 +84,7 @@ class OpenedRelease:
         return self.spec.measured_by_us(self.folder)
 
     def changed(self, spec: Spec) -> OpenedRelease:
-        """With another specification of what follows the measurement."""
+        """The release with another specification of what follows the measurement."""
         if self.part is not None:
             return replace(self, spec=spec)
         return replace(self, spec=spec.on({u.name: self.tree(u) for u in spec.after.universes}))
@@ -154,9 +154,7 @@ class OpenedRelease:
         return dict(self._stated.assigned_of(universe))
 
     def bounds(self, universe: Universe) -> dict[str, LevelBounds]:
-        """Of the units that were measured, from the constraint rows of the noisy measurement
-        files.
-        """
+        """Bounds of the measured units, from the constraint rows of the noisy measurement files."""
         return self.known(universe).bounds(universe.schema, self.tree(universe).spine)
 
     def known(self, universe: Universe) -> Invariants:
@@ -164,8 +162,8 @@ class OpenedRelease:
         return known_of(universe.schema, self.tree(universe).spine, self._constraints(universe))
 
     def published_bounds(self, universe: Universe) -> dict[str, LevelBounds]:
-        """Of published units, from the same rows: nobody is where the tree has no unit, and the
-        total of a place in two units is known."""
+        """Bounds of published units, from the same rows. Units outside the tree have nobody, and
+        the total of a place in two units is known."""
         tree = self.tree(universe)
         if tree.alike:
             return self.bounds(universe)
@@ -285,8 +283,8 @@ def published_known(
 
 
 def open_release(folder: Path) -> OpenedRelease:
-    """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete
-    release.
+    """Open a release. Raises :class:`ReleaseError` or :class:`SpecError` if the folder is not a
+    complete release.
     """
     spec = _spec(folder)
     spine = spine_file.read(folder / "spine.parquet")

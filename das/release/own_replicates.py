@@ -1,9 +1,9 @@
 """Replicates of a release of counts over a tree, and the page of its intervals.
 
-The release is measured and estimated again as it was: by its plan, over the tree that was measured,
-within its invariants and bounds. What those say of a count is public, so they bound its interval.
-The page of the release is sealed, and stays as it is: the one here is the same look-up, with one
-column more. Like ``das.release.post``, nothing here can see the truth.
+The release is measured and estimated again as before: by its plan, over the measured tree, within
+its invariants and bounds. Invariants and bounds are public, so they also limit the intervals. The
+page of the release is sealed and stays unchanged; the page here is the same look-up with one more
+column. Like ``das.release.post``, nothing here can see the truth.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CountsByLevel = Mapping[str, Histogram]
 
 @dataclass(frozen=True, eq=False)
 class OwnReplicates(ReleaseSource):
-    """Of the release that was ``opened``."""
+    """Replicates of the release that was ``opened``."""
 
     opened: OpenedRelease
 

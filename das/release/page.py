@@ -114,7 +114,7 @@ def write(
 
 
 def _frame(release: OpenedRelease, out: Path) -> PublicFrame:
-    """Whose numbers these are, and the files that lie beside the page."""
+    """Whose numbers these are, and the files that the page links to."""
     after = release.after
     records = " and ".join(u.records for u in after.universes)
     what = PUBLICATIONS.get(after.persons.schema.name, f"counts of {records}")

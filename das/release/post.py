@@ -149,8 +149,8 @@ def publish(
 def on_published(
     release: OpenedRelease, universe: Universe, result: Release
 ) -> Mapping[str, Histogram]:
-    """Two trees of the same blocks: the lowest units of what was measured, added up the published
-    spine.
+    """The histograms of the published spine: counts of the measured tree's lowest units, which are
+    the same blocks, are added up along it.
     """
     tree, spine = release.tree(universe), release.spine
     if tree.alike:

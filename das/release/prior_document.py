@@ -1,4 +1,4 @@
-"""What a release assumes beside its measurements, in its file ``prior.json`` and on its page."""
+"""What a release assumes besides its measurements, in its file ``prior.json`` and on its page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from das.model.schema import Schema
 
 NAME = "prior.json"  #: in a release that assumes something: see :mod:`das.model.prior`
 SAYS = (
-    "the lowest units were taken to share the households of their parent as they share its housing"
-    " units, and a group of m expected persons to have the variance linear m + quadratic m^2, as"
-    " the noisy measurements say"
+    "the lowest units were assumed to share their parent's households in proportion to its housing"
+    " units; a group of m expected persons was assumed to have the variance linear m +"
+    " quadratic m^2, estimated from the noisy measurements"
 )
 
 

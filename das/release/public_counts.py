@@ -80,7 +80,7 @@ class PublicCounts:
         return frame.summary(_files(path, asked))
 
     def measured_rows(self, path: Path, asked: RowOptions) -> Any:
-        """With the words of the release's own specification, where there is one."""
+        """The measured rows, with the words of the release's own specification, if there is one."""
         from das.files.measurements import frame  # with pandas, which a run does without
 
         root, release, schema = _files(path, asked), run_directory.release_above(path), None
@@ -157,9 +157,9 @@ class PublicCounts:
         stages: Stages,
         progress: Progress,
     ) -> Recomputation:
-        """Of a release of ours, or of measurements in the Bureau's layout. ``changes``
-        (``dotted.key=value``) change how it is estimated, rounded and written, such as
-        ``estimation.method=topdown``; what is measured stays."""
+        """Estimate again from a release of ours, or from measurements in the Bureau's layout.
+        ``changes`` (``dotted.key=value``) change how it is estimated, rounded and written, such as
+        ``estimation.method=topdown``; the measurements stay the same."""
         taken = release
         if published_layout.is_published(release):
             with stages("convert"):

@@ -152,7 +152,7 @@ class PublicDhc:
 
 
 def _asked(path: Path, asked: RowOptions) -> tuple[OpenedDhc, RowOptions]:
-    """The release, and what is asked of it; a folder of files is of one universe."""
+    """The release, and the requested rows; a folder of files has one universe."""
     opened = open_dhc(run_directory.release_above(path) or path)
     folders = {u.kind.file("nmf"): u.name for u in opened.spec.universes}
     return opened, asked.on(path, folders)

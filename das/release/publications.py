@@ -1,9 +1,9 @@
 """What can be done with a release of each publication: the registry of the halves that cannot see
 the truth.
 
-Of the other halves, which make a publication from records, it is :mod:`das.making`. No other code
-asks which publication it has: it asks for the half of it, or what it :data:`cannot
-<PublicHalf>`."""
+The other halves, which make a publication from records, are in :mod:`das.making`. No other code
+asks which publication it has: it asks for the half it needs, or what that half
+:data:`cannot <PublicHalf>` do."""
 
 from __future__ import annotations
 
@@ -62,9 +62,10 @@ class Specified(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Recomputation:
-    """What was made of the measurements of a release once more: the specification's ``name`` and
-    ``digest``; ``said``: what the manifest says of it beside; ``tables`` and ``cost`` as of an
-    outcome."""
+    """A second estimate from the measurements of a release.
+
+    It has the specification's ``name`` and ``digest``, and ``said``, what else the manifest says
+    about it. ``tables`` and ``cost`` are as in an outcome."""
 
     name: str
     digest: str
@@ -84,7 +85,7 @@ class PublicHalf(Protocol):
     cannot: Mapping[str, str]
     #: Files without which nothing can be verified.
     needed: Sequence[str]
-    #: What is computed again when a release is verified, beside its spending; in words.
+    #: What verifying a release computes again besides its spending; in words.
     recounted: str
 
     def resolved(self, spec: Any) -> Specified:
@@ -97,7 +98,7 @@ class PublicHalf(Protocol):
         """Which draws of a run have bought nothing, by the trees that were measured."""
 
     def opened(self, release: Path) -> Any:
-        """Raises :class:`ReleaseError` or :class:`SpecError` where it is no whole release."""
+        """Open a release. Raises :class:`ReleaseError` or :class:`SpecError` if it is not whole."""
 
     def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
         """A row for each level and query of the measurements of a run, a release, or of a folder of
@@ -113,18 +114,18 @@ class PublicHalf(Protocol):
         """Sentences of the statement that do not follow from its spending."""
 
     def check_measured(self, release: Path, said: Statement) -> Sequence[Line]:
-        """Hold the measurements against the statement. Raises :class:`ReleaseError`."""
+        """Check the measurements against the statement. Raises :class:`ReleaseError`."""
 
     def check_layout(self, release: Path) -> None:
-        """Nothing lies beside the measurements that nobody reads."""
+        """Check that the folder of the measurements has no unknown file."""
 
     def check_content(self, release: Path, wording: Wording) -> Sequence[Invariant]:
-        """Hold what lies beside the measurements against what it is made of; what is published
-        exactly.
+        """Check the exact counts that are published with the measurements against their sources,
+        and return them.
         """
 
     def check_published(self, release: Path, wording: Wording) -> None:
-        """Hold what is published against itself."""
+        """Check that the published files agree with each other."""
 
     def again(
         self,
@@ -150,9 +151,9 @@ class TabulatedHalf(PublicHalf, Protocol):
 
 
 def publication_of(release: Path) -> PublicHalf:
-    """That of a release; counts over a tree where there is neither a specification nor a statement.
-    Raises :class:`ReleaseError` where only the specification is gone, and :class:`SpecError` where
-    it cannot be read."""
+    """The public half for a release; that of counts over a tree if there is neither a specification
+    nor a statement. Raises :class:`ReleaseError` if only the specification is missing, and
+    :class:`SpecError` if it cannot be read."""
     path = release / "spec.toml"
     if path.is_file():
         tree = tree_of(run_directory.read_text(path, "release specification"), str(path))
@@ -167,7 +168,7 @@ def publication_of(release: Path) -> PublicHalf:
 
 
 def publication(name: str) -> PublicHalf:
-    """That of ``run.publication``."""
+    """The public half for a value of ``run.publication``."""
     module, kind = _HALVES[name]
     return cast(PublicHalf, getattr(import_module(module), kind)())
 

@@ -4,9 +4,9 @@
     microdata of the release and of each replicate -> counts of persons by block, as replicates of
     ours -> intervals
 
-Nothing is drawn and nothing estimated: the errors of the replicates about the release are those of
-the algorithm that its publisher ran. A block in which none of them has anybody is unknown, and 0 in
-all. The files say nothing but persons; of housing units there are no intervals.
+Nothing is drawn or estimated here: the errors of the replicates about the release are those of the
+algorithm that its publisher ran. A block where no replicate has anybody is unknown, and 0 in all.
+The files contain only persons, so there are no intervals of housing units.
 
 A release need not be there, and what is counted is public: like ``das.release.post``, nothing here
 can see the truth."""
@@ -44,7 +44,7 @@ from das.release import interval_writing
 from das.release.replicate_source import IntervalOptions, ReplicateSource, chosen_of
 from das.version import __version__
 
-#: Levels of which the files say the units, root first: the root is all that is in them.
+#: Levels that the files have units of, root first. The root is everything in them.
 LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 PUBLISHED = Universe(PERSONS, PL94)
 _TABLES = tuple((PUBLISHED, table) for table in tables.of(PUBLISHED))
@@ -54,7 +54,7 @@ _OF = "publication"
 
 @dataclass(frozen=True, eq=False)
 class PublishedReplicates(ReplicateSource):
-    """Of persons, over the blocks in which somebody is."""
+    """Replicates of persons, over the blocks where somebody lives."""
 
     beside = ("Of persons alone: the files of housing units are not read.",)
 

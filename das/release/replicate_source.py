@@ -1,13 +1,12 @@
-"""A source of replicates: what intervals ask of a publication, whichever it is.
+"""A source of replicates: what intervals need from a publication, whichever it is.
 
-An interval is made of replicates of the counts under a published table. What differs between
-publications is told here by one value, a :class:`ReplicateSource`: tables and the tree that they
-are of, what of them is known exactly, what all replicates hold, and what must stand beside the
-intervals. There are three: a release of counts over a tree (:mod:`das.release.own_replicates`), one
-of the DHC (:mod:`das.release.dhc_replicates`), and replicates that another publisher made
-(:mod:`das.release.published_replicates`). Those of a release are made from what it published
-(:class:`ReleaseSource`), with noise that is public and comes from outside
-(:class:`PublicNoise`): so reading replicates needs no noise.
+An interval is made from replicates of the counts under a published table. Each publication gives a
+:class:`ReplicateSource`: its tables, their tree, what is exact, what all replicates share, and
+which notes must accompany the intervals. There are three. They are a release of counts over a tree
+(:mod:`das.release.own_replicates`), a release of the DHC (:mod:`das.release.dhc_replicates`), and
+replicates that another publisher made (:mod:`das.release.published_replicates`). Replicates of a
+release are made from what it published (:class:`ReleaseSource`), with public noise from outside
+(:class:`PublicNoise`). So reading replicates needs no noise.
 
 Like ``das.release.post``, nothing here can see the truth.
 """
@@ -53,7 +52,7 @@ BY_TRUTH = "pratt"
 COUNT_RULES = (*RULES, BY_TRUTH)
 #: Where places are looked up.
 PAGE = "index.html"
-#: What must stand beside intervals.
+#: Notes that must accompany intervals.
 SAYS = (
     "Of disclosure avoidance alone: not of coverage or response errors of the census.",
     (
@@ -76,8 +75,8 @@ Ends = tuple[NDArray[np.int64], ...]
 
 @dataclass(frozen=True)
 class IntervalOptions:
-    """What is asked for: ``count`` replicates of ``seed``, the ``rule`` and ``coverage`` of
-    intervals, and of which tables and levels (all, where none is named)."""
+    """What the user asks for: ``count`` replicates of ``seed``, the ``rule`` and ``coverage`` of
+    intervals, and the tables and levels (empty: all)."""
 
     count: int
     seed: int
@@ -98,14 +97,15 @@ class IntervalOptions:
 
 @dataclass(frozen=True, eq=False)
 class ReplicateSource:
-    """``tables`` of the counts of some universes over the tree ``spine``. The ``folder`` is that of
-    a release or, where there is none, of intervals. As it stands, every table is of all levels, and
-    nothing is known but the counts and their replicates."""
+    """The ``tables`` of the counts of some universes over the tree ``spine``.
 
-    #: What must stand beside the intervals, too.
+    ``folder`` is that of a release or, if there is none, of intervals. By default every table has
+    all levels, and only the counts and their replicates are known."""
+
+    #: More notes that must accompany the intervals.
     beside: ClassVar[tuple[str, ...]] = ()
     #: Whether counts of an earlier release are the same in all replicates.
-    rests: ClassVar[bool] = False
+    keeps_earlier_counts: ClassVar[bool] = False
 
     spine: Spine
     tables: tuple[tuple[Universe, Table], ...]
@@ -128,15 +128,17 @@ class ReplicateSource:
         return {}
 
     def exact(self, u: Universe, table: Table, level: str) -> NDArray[np.bool_] | None:
-        """Of a level without bounds, the columns that are known exactly, ``(columns,)``."""
+        """For a level without bounds: the columns that are known exactly, ``(columns,)``."""
         del u, table, level
         return None
 
     def described(
         self, out: Path, asked: IntervalOptions, tables: Collection[str]
     ) -> Mapping[str, str]:
-        """Texts to write beside the intervals of ``tables``, by the names of their files. The
-        folder ``out`` has the replicates, and a tree that a page has room for."""
+        """Texts to write next to the intervals of ``tables``, by the names of their files.
+
+        The folder ``out`` has the replicates. A source can add a page for a tree that is small
+        enough."""
         del out, asked, tables
         return {}
 
@@ -146,7 +148,7 @@ class ReplicateSource:
         return tuple({u.name: u for u, _ in self.tables}.values())
 
     def universe(self, table: Table) -> Universe:
-        """That of which a table is."""
+        """The universe that a table counts."""
         return next(u for u, t in self.tables if t.name == table.name)
 
     def chosen(self, names: Sequence[str] = (), levels: Sequence[str] = ()) -> list[Chosen]:
@@ -165,13 +167,13 @@ class ReplicateSource:
         return found
 
     def says(self, rule: str) -> tuple[str, ...]:
-        """What must stand beside intervals by a ``rule``."""
+        """Notes that must accompany intervals by a ``rule``."""
         return (SAYS[0], _BY_TRUE_VALUE if rule == BY_TRUTH else SAYS[1], *SAYS[2:], *self.beside)
 
     def intervals(
         self, names: Sequence[str] = (), levels: Sequence[str] = ()
     ) -> Iterator[tuple[Universe, Table, str, Ends]]:
-        """Those that there are, of the tables and levels that are named, or of all."""
+        """The existing intervals of the tables and levels that are named, or of all."""
         chosen, out = self.chosen(names, levels), self._intervals()
         for u, table, level in chosen:
             if out is not None and (path := out / file_of(table, level)).is_file():
@@ -208,16 +210,17 @@ class PublicNoise(Protocol):
     def on_request(
         self, u: PlannedUniverse, spine: Spine, counts: Mapping[str, Histogram]
     ) -> SparseSource:
-        """Those answers are drawn that are asked for."""
+        """A source that draws only the requested answers."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReleaseSource(ReplicateSource):
-    """A release, whose replicates are made, and lie in its own folder of intervals or elsewhere."""
+    """A release whose replicates are made here; they are in its own folder of intervals or
+    elsewhere."""
 
     @property
     def name(self) -> str:
-        """That of the run."""
+        """The name of the run."""
         raise NotImplementedError
 
     @property
@@ -256,8 +259,8 @@ class ReleaseSource(ReplicateSource):
         raise NotImplementedError
 
     def replicates(self, u: Universe) -> Iterator[Histogram]:
-        """The replicates that the release has, in order: those of which its intervals are; none
-        where it has none, or not yet.
+        """The replicates that the release's intervals are made from, in order; nothing if it has
+        none yet.
         """
         codes = replicates.codes_of(self.spine, self.spine.levels[-1])
         for n in range(1, 1 + int(self._manifest().get("replicates", 0))):
@@ -299,8 +302,8 @@ def chosen_of(
     names: Sequence[str],
     levels: Sequence[str],
 ) -> list[Chosen]:
-    """Of each table and level that is asked for, of those that there are; of all, where none is
-    named. Raises :class:`UserError` for one that there is not.
+    """Every combination of the requested tables and levels that exists; without a request, all of
+    them. Raises :class:`UserError` for a table or level that does not exist.
     """
     for name, known, what in (
         (names, [t.name for _, t in every], "tables"),

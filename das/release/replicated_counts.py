@@ -29,10 +29,12 @@ BATCH = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class ReplicatedCounts(Frozen):
-    """Of units of one level that follow each other: the release, the first of ``found``, and its
-    replicates; of the level ``above``, if there is one, the same, and the ``parent`` there of each
-    unit. ``bounds`` of the units say what is certain, and where a count cannot be. Walked some
-    units at a time."""
+    """Counts of consecutive units of one level: those of the release, which are the first of
+    ``found``, and those of its replicates.
+
+    If there is a level ``above``, it has the same counts and each unit's ``parent`` there.
+    ``bounds`` of the units show which counts are certain, and where a count cannot be. Iteration
+    takes some units at a time."""
 
     table: Table
     found: Sequence[Histogram]
@@ -40,7 +42,7 @@ class ReplicatedCounts(Frozen):
     parent: Ints
     bounds: LevelBounds | None = None
     exact: Mask | None = None  #: columns that are known exactly where there are no bounds
-    rests: bool = False  #: whether counts of an earlier release are the same in all
+    keeps_earlier_counts: bool = False  #: whether counts of an earlier release are the same in all
 
     def intervals(self, coverage: float, rule: str) -> Iterator[tuple[int, CountedIntervals]]:
         """In the order of the units, from which one on. By the rule that holds by true value, the
@@ -57,7 +59,7 @@ class ReplicatedCounts(Frozen):
             if by_truth:
                 made = by_truth.widened(made, self._shown(0, start, stop), able)
                 made = made if limits is None else made.clipped(*limits)
-            basis = bases(spread, ~able, rests=self.rests)
+            basis = bases(spread, ~able, earlier=self.keeps_earlier_counts)
             yield start, CountedIntervals(value, spread, made, basis)
 
     def limits(self, start: int, stop: int) -> tuple[Ints, Ints] | None:

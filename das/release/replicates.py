@@ -1,15 +1,14 @@
-"""Replicates of a release: the algorithm is run again on what it published, with noise that is
+"""Replicates of a release: the algorithm runs again on what it published, with noise that is
 public.
 
-The published histogram stands in for the truth; plan, invariants, bounds, estimation and rounding
-are those of the release. Its noise is a function of a seed that anybody may know, and has nothing
-to do with the noise of the release: so replicates tell nothing that the release does not, cost no
-budget, and come out the same for whoever makes them (:mod:`das.replicates.rules` says what they
-tell).
+The published histogram stands in for the truth. Plan, invariants, bounds, estimation and rounding
+are those of the release. The noise is a function of a public seed and is independent of the
+release's own noise. So replicates reveal nothing beyond the release and cost no budget, and anyone
+who makes them gets the same ones. :mod:`das.replicates.rules` says what they show.
 
-A function of the release, the seed and the number: the same files for any number of workers. What
-was made before is kept, so whatever stops it, it goes on. Like ``das.release.post``, nothing here
-can see the truth."""
+A replicate is a function of the release, the seed and its number: the files are the same for any
+number of workers. Finished replicates are kept, so an interrupted run continues where it stopped.
+Like ``das.release.post``, nothing here can see the truth."""
 
 from __future__ import annotations
 
@@ -78,9 +77,11 @@ class SeededNoise:
 
 @dataclass(frozen=True, eq=False)
 class NewNoise:
-    """A source of measurements of ``counts``, which are public, by level of the tree. Each chunk of
-    units is drawn when it is asked for, from a stream that is named by seed, replicate, universe,
-    level and units: the same whoever asks, in which order, and however often."""
+    """A source of measurements of ``counts``, which are public, by level of the tree.
+
+    Each chunk of units is drawn when it is requested. Seed, replicate, universe, level and units
+    name its random stream. So the answer is the same for any caller, in any order, any number of
+    times."""
 
     universe: PlannedUniverse
     tree: MeasuredSpine
@@ -141,9 +142,9 @@ class NewNoiseOnDemand:
 
     .. math:: y_{ui} = (Qh_u)_i + X_{ui}, \qquad X_{ui} \text{ of the law of the plan at that level and query},
 
-    where X follows from seed, replicate, universe, level, query and coordinate alone: the same
-    whoever asks, in which order, and however often (:mod:`das.noise.coordinates`). Variances are
-    those that the files of a release state."""
+    where X is a function of seed, replicate, universe, level, query and coordinate alone. So the
+    answer is the same for any caller, in any order, any number of times
+    (:mod:`das.noise.coordinates`). Variances are those that the files of a release state."""
 
     universe: PlannedUniverse
     spine: Spine

@@ -15,10 +15,10 @@ variance 6n. By Chernoff's inequality, for x > 2n,
           1 - 2t = u = \frac{n + \sqrt{n^2 + 4nx}}{2x} \text{ at the minimum, where } x u^2 = n u +
           n,
 
-which is :func:`log_tail`. A query is listed where that is so small that all queries of a release
-together raise a false alarm in at most one of a thousand. Then :math:`\overline{e^2}` is at least
-:math:`\overline{r^2} - \sigma^2`, and that is stated. What is not listed can still be worse by less
-than this can show."""
+which is :func:`log_tail`. A query is listed where that probability is very small. The limit is such
+that all queries of a release together raise a false alarm at most once in a thousand. Then
+:math:`\overline{e^2}` is at least :math:`\overline{r^2} - \sigma^2`, and the page states that
+bound. A query that is not listed can still be worse, by less than this test can detect."""
 
 from __future__ import annotations
 
@@ -38,9 +38,11 @@ _ROUNDING = 1 / 12  # whole numbers are off by as much
 
 @dataclass(frozen=True)
 class Misfit:
-    """A query that is published worse than it was measured: its answers, the standard deviation of
-    its noise (over units that differ, the root of the mean variance), and the least root mean
-    square error that fits the residuals."""
+    """A query that is published worse than it was measured.
+
+    It has the number of its answers, the standard deviation of its noise, and the least root mean
+    square error that fits the residuals. Where units differ in noise, the standard deviation is the
+    root of the mean variance."""
 
     universe: str
     level: str
@@ -52,9 +54,11 @@ class Misfit:
 
 @dataclass(frozen=True)
 class ResidualSums:
-    """Of the measured units of a query at a level: how many ``answers``, the sum of squared
-    residuals, the same in variances, and the sum of variances. They add up over parts of a tree;
-    whole numbers are exact up to 2^53."""
+    """Sums over the measured units of a query at a level.
+
+    They are the number of ``answers``, the sum of squared residuals, that sum in units of the
+    variance, and the sum of variances. They add up over parts of a tree; whole numbers are exact up
+    to 2^53."""
 
     universe: str
     level: str
@@ -68,8 +72,8 @@ class ResidualSums:
 def residual_sums(
     universe: Universe, source: MeasurementSource, published: Mapping[str, Histogram]
 ) -> list[ResidualSums]:
-    """Of each query of each level that is ``published``: units as they were measured, of a tree or
-    of a part of it.
+    """Sums for each query of each ``published`` level: units as they were measured, of a tree or of
+    a part of it.
     """
     return [
         _sums(universe, source, level, name, published[level])

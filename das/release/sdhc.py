@@ -49,7 +49,8 @@ class OpenedSdhc:
 
 
 def open_sdhc(release: Path) -> OpenedSdhc:
-    """Raises :class:`ReleaseError`, or :class:`SpecError` where it is no release of the S-DHC."""
+    """Open a release. Raises :class:`ReleaseError`, or :class:`SpecError` if it is not a release of
+    the S-DHC."""
     path = release / "spec.toml"
     given = load(run_directory.read_text(path, "specification"), where=str(path))
     spec = of_kind(SdhcSpec, given, str(path))
@@ -59,7 +60,7 @@ def open_sdhc(release: Path) -> OpenedSdhc:
 
 
 def resolved(spec: SdhcSpec) -> SdhcSpec:
-    """With the parameters that it names read. Raises :class:`UserError`."""
+    """The specification with the parameters that it names read. Raises :class:`UserError`."""
     if not spec.data.parameters:
         return spec
     path = Path(spec.data.parameters)

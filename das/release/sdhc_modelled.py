@@ -84,7 +84,7 @@ def _at(table: str, cells: Sequence[int], iteration: str) -> list[int]:
 
 
 def _noisy(m: MeasuredRegions, r: int, at: Sequence[int]) -> list[str]:
-    """A sum of measurements as it stands in a file."""
+    """A sum of measurements as a file has it."""
     variance = float(m.variance[list(at)].sum())
     count = int(m.values[r, list(at)].sum())
     return [str(count), repr(variance), f"{_WIDE * variance**0.5:.6f}"]

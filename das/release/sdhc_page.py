@@ -34,7 +34,7 @@ def write(
     rows: Mapping[str, int],
     measured: Mapping[str, int],
 ) -> None:
-    """Write the page beside the tables, with the estimates of the nation."""
+    """Write the page into the folder of the tables, with the estimates of the nation."""
     spec = opened.spec
     what = f"tables PH1 to PH8 of {len(spec.sdhc.states)} states ({spec.sdhc.mode})"
     title = "persons and households (S-DHC)"
@@ -54,7 +54,7 @@ def write(
 
 
 def _cells(found: Sequence[CellEstimate], table: str) -> list[ShownCell]:
-    """Of the nation: of tables with iterations the totals."""
+    """The cells of the nation; for tables with iterations, the totals."""
     here = [c for c in found if c.region == "1" and c.cell.table == table]
     several = len({c.cell.iteration for c in here}) > 1
     return [
@@ -77,8 +77,8 @@ def _thresholds(opened: OpenedSdhc, found: Sequence[CellEstimate]) -> str:
     if part.mode == PHSAFE:
         each = ", ".join(f"{t} {n}" for t, n in spec.tau.items())
         return (
-            f"Tables count so many persons of one address at most: {each}. Others are left out, and"
-            " nobody has counted them: true totals are larger than intervals here allow for."
+            f"Tables count at most this many persons at one address: {each}. Others are left out"
+            " and were not counted: true totals are larger than intervals here allow for."
         )
     out = (
         f"Tables count {part.most.persons} persons of one address at most, and {part.most.children}"

@@ -1,8 +1,9 @@
-"""A release is sealed: its privacy statement digests all that it holds, itself and its page
-included.
+"""A release is sealed: its privacy statement lists the digests of all its files, including its
+page.
 
-Whoever alters a file can alter its digest too: a seal finds accidents, and what was altered without
-care. What a statement says is computed again by :mod:`das.release.verify`, not believed."""
+Anyone who alters a file can alter its digest too. So a seal detects accidents and careless
+alterations only. :mod:`das.release.verify` does not trust the statement: it recomputes what it
+says."""
 
 from __future__ import annotations
 

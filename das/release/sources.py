@@ -12,9 +12,9 @@ from das.release.replicate_source import ReleaseSource
 
 
 def source_of(release: Path, feature: str = "tables") -> ReleaseSource:
-    """The tables and counts of a release, and what intervals ask of it. Raises :class:`UserError`
-    where its publication has no such ``feature``, :class:`ReleaseError` or :class:`SpecError` where
-    the folder is no complete release."""
+    """The tables and counts of a release, as intervals need them. Raises :class:`UserError` if its
+    publication has no such ``feature``. Raises :class:`ReleaseError` or :class:`SpecError` if the
+    folder is not a complete release."""
     half = publication_of(release)
     require(half, feature, release)
     return cast(TabulatedHalf, half).source(release)

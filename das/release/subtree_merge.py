@@ -47,8 +47,7 @@ def _write_lines(
 
 
 def sums(work: WorkFiles, opened: OpenedRelease, u: Universe) -> dict[str, Histogram]:
-    """What is published of the upper tree's levels: the sums of what is published of the
-    subtrees."""
+    """Published counts of the upper tree's levels: the sums of those of the subtrees."""
     level, subtrees = opened.cut.level, range(1, len(opened.cut) + 1)
     parts = [Histogram.of_arrays(parted(messages.read(work.sums(i)), u.name)) for i in subtrees]
     return Histogram.concatenate(parts).upward(opened.spine.truncated(level))
@@ -69,7 +68,7 @@ def certificates(
 def residuals(
     opened: OpenedRelease, answers: Sequence[Answer], upper_tree: Mapping[str, Release]
 ) -> list[ResidualSums]:
-    """Of all parts, the upper tree first."""
+    """The residuals of all parts, the upper tree first."""
     own = [
         r
         for u in opened.after.universes
@@ -97,7 +96,7 @@ def merge(
     published: Mapping[str, Mapping[str, Histogram]],
     progress: Progress,
 ) -> None:
-    """The parts of what is published, as whole files and folders."""
+    """Join the parts of the published files into whole files and folders."""
     after, subtrees = opened.after, range(1, len(opened.cut) + 1)
     below = open_part(work.release, 1)
     for u in after.universes:

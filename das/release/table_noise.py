@@ -1,9 +1,9 @@
 """The noise that each column of a published table carries as it was measured, from the plan alone.
 
-A number for each kind of measured unit, so that what is published is a sum over its parts, however
-many: for ``das tables --noise`` and areas. The best linear estimate of a unit has no more
-(:mod:`das.estimate.margins_of_error`; a test holds one to the other): where a unit's own count and
-interval are asked for, that is right, and it reads the measurements."""
+There is a number for each kind of measured unit, so published noise can be added up over any number
+of parts: for ``das tables --noise`` and areas. The best linear estimate of a unit has at most this
+variance (:mod:`das.estimate.margins_of_error`; a test compares the two). For a unit's own count and
+interval, that estimate is right; it reads the measurements."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ KnownQueries = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, eq=False)
 class TableNoise(Frozen):
-    """Of the columns of a table, as the units of ``tree`` were measured. By level, root first,
-    ``kind`` ``(units,)`` numbers the rows of ``variance`` ``(kinds, columns)``. ``exact``
-    ``(columns,)``: by level of the ``published`` spine the columns that are known of its units."""
+    """The noise of the columns of a table, as the units of ``tree`` were measured.
+
+    By level, root first, ``kind`` ``(units,)`` numbers the rows of ``variance``
+    ``(kinds, columns)``. ``exact`` ``(columns,)``: by level of the ``published`` spine, the columns
+    that are known for its units."""
 
     tree: MeasuredSpine
     published: Spine
@@ -105,8 +107,8 @@ class TableNoise(Frozen):
 def _kinds(
     universe: Universe, tree: MeasuredSpine, published: Spine, exact: KnownQueries, level: str
 ) -> Iterator[tuple[NDArray[np.bool_], list[QueryNoise], list[str]]]:
-    """The units of a level that are measured alike and of which the same is known: which, their
-    noise, exact queries.
+    """The units of a level that were measured alike and have the same exact counts: which units,
+    their noise, exact queries.
     """
     lowest = {
         q: next(lv for lv in reversed(published.levels) if q in exact[lv]) for q in exact[level]
@@ -129,7 +131,7 @@ def _kinds(
 def _variance(
     told: Mapping[str, tuple[Floats, Floats]], noise: Iterable[QueryNoise], exact: Sequence[str]
 ) -> Floats:
-    """Of one unit's columns, ``(columns,)``."""
+    """The variances of one unit's columns, ``(columns,)``."""
     precision = np.zeros(len(next(iter(told.values()))[0]))
     with np.errstate(divide="ignore"):
         for n in noise:
@@ -146,9 +148,9 @@ def _answers(table: Table, query: Query) -> tuple[NDArray[np.float64], NDArray[n
     """By column, how many answers lie inside it, and how many outside; infinite where one lies
     across, or where the column counts records more than once.
 
-    A cell of the one query is a product of groups, of the other, too: what an answer has of the
-    table's is the product of what its groups have of the table's groups. Groups that have of the
-    same are worked out once."""
+    A cell of either query is a product of groups. So the overlap of an answer with the table's
+    answers is the product of the overlaps of its groups with the table's groups. Groups with equal
+    overlaps are computed once."""
     touched, alike = zip(*map(_touched, query.groupings, table.query.groupings), strict=True)
     size = reduce(np.multiply.outer, alike)
     number = np.empty(len(table.columns))

@@ -13,8 +13,8 @@ from das.release.seal import software
 
 @dataclass(frozen=True)
 class Wording:
-    """Of a statement ``said``: what to do where a text is not the one that is written again.
-    ``left`` are the texts that another version is taken to have written."""
+    """What to do where a text of the statement ``said`` differs from the one that is written again.
+    ``left`` are the texts that are taken to come from another version."""
 
     said: Statement
     other_version: bool = False

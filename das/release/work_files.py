@@ -17,8 +17,8 @@ Messages = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class WorkFiles:
-    """Where the parts of one release lie: its folder, and beside it what they tell each other while
-    they are at work.
+    """Where the parts of one release are: its folder, and the working folder through which parts
+    exchange results.
     """
 
     root: Path
@@ -32,12 +32,12 @@ class WorkFiles:
         return self.root / "work"
 
     def messages(self, subtree: int) -> Path:
-        """What a subtree says of its units of the upper tree."""
+        """The file of what a subtree knows about its units of the upper tree."""
         return self.work / "messages" / f"{subtree:05d}.npz"
 
     def leaves(self, subtree: int) -> Path:
-        """With full information: what a subtree's lowest units say of those above them, by
-        universe.
+        """With full information: the file of what a subtree's lowest units say about those above
+        them, by universe.
         """
         return self.work / "leaves" / f"{subtree:05d}.npz"
 
@@ -59,7 +59,7 @@ class WorkFiles:
         return self.work / "published" / f"{subtree:05d}.npz"
 
     def sums(self, subtree: int) -> Path:
-        """The same of its units of the upper tree."""
+        """The file of the subtree's sums for its units of the upper tree."""
         return self.work / "sums" / f"{subtree:05d}.npz"
 
     def microdata(self, u: Universe, subtree: int) -> Path:
@@ -71,8 +71,8 @@ class WorkFiles:
 
 
 def stage_tasks(work: WorkFiles, size: int, stage: str) -> list[Task]:
-    """A stage of the run: its partitions are subtrees that follow each other, as many as have
-    ``size`` lowest units together; none of a release that has no subtrees.
+    """A stage of the run. Its partitions are consecutive subtrees that have at most ``size`` lowest
+    units together (a larger subtree is alone). A release without subtrees has no partition.
     """
     weights = spine_file.read_sizes(work.release / "spine.parquet")
     if not weights:

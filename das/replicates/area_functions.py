@@ -1,5 +1,5 @@
-r"""What analysts compute from counts of areas, as functions of arrays ``(areas,)``, what
-replicates say of it, and the multiplier that holds for all areas at once.
+r"""What analysts compute from counts of areas, as functions of arrays ``(areas,)``. Also, what
+replicates say about these statistics, and the multiplier that holds for all areas at once.
 
 =================  ==================================================================  ============
 statistic          of counts :math:`a_d`, :math:`b_d` of areas d                       of
@@ -11,13 +11,13 @@ statistic          of counts :math:`a_d`, :math:`b_d` of areas d                
 ``dissimilarity``  :math:`\tfrac12 \sum_d |a_d/\sum a - b_d/\sum b|`, of segregation   all together
 =================  ==================================================================  ============
 
-Noise makes areas look more different than they are: the replicates of a deviation or of a
-dissimilarity lie above the published value, and their bias is subtracted where it is half a
-standard deviation or more. An index needs that warning beside its interval. And it needs another
-one: of districts that were drawn to be equal in published counts the deviation is published too
-small, and the true one lies where the replicates do. A share, a difference and a rank are moved to
-either side, and nothing is subtracted from them (:mod:`das.replicates.rules`). No interval begins
-or ends where the statistic cannot be."""
+Noise makes areas look more different than they are. The replicates of a deviation or of a
+dissimilarity are above the published value. Their bias is subtracted where it is half a standard
+deviation or more. The interval of such an index needs a warning about that, and a second one.
+Suppose districts were drawn to be equal in published counts. Then their published deviation is too
+small, and the true one is where the replicates are. Noise moves a share, a difference or a rank in
+either direction, and nothing is subtracted from them (:mod:`das.replicates.rules`). No interval
+goes beyond the possible values of its statistic."""
 
 from __future__ import annotations
 
@@ -112,14 +112,15 @@ def for_all_at_once(
     rule: str,
 ) -> float:
     r"""How many root mean squared errors wide the intervals of all areas are, so that all hold
-    together: an order statistic, and the rule's own k at least.
+    together. It is an order statistic, and at least the rule's own k.
 
-    The score of replicate i ``(s, areas)`` is :math:`\max_d |q_{d,i} - q_{d,0}| /
-    \mathrm{rmse}_{d,-i}`, with the errors of the *other* replicates: what the truth is held against
-    is an error that it has no part in. If the truth's error is like theirs, its score is as likely
-    to have any place among the s + 1, so the one at place :math:`\lceil (s + 1) c \rceil` of s is
-    not exceeded with probability c or more. Where that is more than s (fewer replicates than
-    :math:`c / (1 - c)`) it is the largest, which holds with s / (s + 1) alone."""
+    The score of replicate i ``(s, areas)`` is
+    :math:`\max_d |q_{d,i} - q_{d,0}| / \mathrm{rmse}_{d,-i}`, with the errors of the *other*
+    replicates: the truth, too, is compared with an error that it has no part in. If the truth's
+    error has their distribution, its score is equally likely to have any place among the s + 1. So
+    the score at place :math:`\lceil (s + 1) c \rceil` of s is not exceeded with probability c or
+    more. With fewer than :math:`c / (1 - c)` replicates that place is beyond s. Then the largest
+    score is taken, which holds only with probability s / (s + 1)."""
     own = RULES[rule][0](coverage, len(replicates))
     square = np.asarray(replicates - value, dtype=np.float64) ** 2
     square = square[:, (square > 0).any(axis=0)]

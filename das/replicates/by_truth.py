@@ -1,43 +1,43 @@
 r"""Intervals of small counts that hold by *true* value as well, as narrow as such intervals can be.
 
-By published value the Bureau's rule holds. By true value it cannot: most true counts of 1 to 4 in
-blocks are published as 0, like nearly all true zeros, and the interval of a 0 without a positive
-replicate is 0 to 0. Which zeros may be small counts is told by what lies around them: what the
-parent has of the same column, how many persons the unit has, how common the column is. Call that
-the context, c.
+By published value the Bureau's rule holds. By true value it cannot. Most true counts of 1 to 4 in
+blocks are published as 0, like nearly all true zeros. The interval of a 0 without a positive
+replicate is 0 to 0. Its surroundings show which zeros can be small counts: the parent's count in
+the same column, how many persons the unit has, how common the column is. Call that the context, c.
 
-**Derivation.** Let :math:`P_t(v, c)` be the law of published value and context over the cells whose
-true count is t, and m that over all cells. A confidence set that holds by true value is :math:`S(v,
-c) = \{t: (v, c) \in A_t\}` with regions of acceptance
-:math:`P_t(A_t) \ge \gamma` for each t. Its mean size over all cells is
+**Derivation.** Let :math:`P_t(v, c)` be the distribution of published value and context over the
+cells whose true count is t, and m that over all cells. A confidence set that holds by true value is
+:math:`S(v, c) = \{t: (v, c) \in A_t\}` with regions of acceptance :math:`P_t(A_t) \ge \gamma` for
+each t. Its mean size over all cells is
 
 .. math:: \mathrm{E}_m |S| = \sum_{v, c} m(v, c) \sum_t [(v, c) \in A_t] = \sum_t m(A_t),
 
-so the narrowest has, for each t by itself, the region of least m among those with :math:`P_t(A_t)
-\ge \gamma`: by the lemma of Neyman and Pearson that of the largest :math:`P_t(v, c) / m(v, c)`
-(Pratt, 1961). Where a share :math:`\pi_t` of the cells has the true count t, :math:`\pi_t P_t / m`
-is the share of t among the cells that show (v, c): each t accepts what speaks for it most. ∎
+So the narrowest has, for each t by itself, the region of least m among those with
+:math:`P_t(A_t) \ge \gamma`. By the lemma of Neyman and Pearson that is the region of the largest
+:math:`P_t(v, c) / m(v, c)` (Pratt, 1961). Where a share :math:`\pi_t` of the cells has the true
+count t, :math:`\pi_t P_t / m` is the share of t among the cells that show (v, c): each t accepts
+the strongest evidence for it. ∎
 
-*What is estimated, and what holds.* The laws, from replicates: what was published stands for the
-truth, t, and each replicate shows the (v, c) of each of its cells; all units of a level and columns
-of a table together make up :math:`P_t` and m. So the theorem is about a truth that is like the
-publication, over the cells of one table and level together: not of each column, and not of a truth
-that is less smooth than what was published of it. Real truth is. A block of five people is
-published as empty more often than a block that was published with five is found empty again. With
-:math:`\gamma = c`, the coverage asked for, P1 held .79 of the true fives of blocks where .90 was
-said. So a cell may be missed only a fifth as often as was asked:
+*What is estimated, and what holds.* The distributions are estimated from replicates. What was
+published stands for the truth, t, and each replicate shows the (v, c) of each of its cells. All
+units of a level and columns of a table together make up :math:`P_t` and m. So the theorem is about
+a truth that is like the publication, over the cells of one table and level together. It does not
+cover each column, or a truth that is less smooth than its publication. Real truth is less smooth. A
+block of five people is often published as empty; a block published with five is less often found
+empty again. With :math:`\gamma = c`, the requested coverage, P1 held .79 of the true fives of
+blocks instead of .90. So a cell can be missed only a fifth as often as requested:
 
 .. math:: \gamma = 1 - (1 - c) / 5,
 
-chosen by trial, as the Bureau chose its five degrees of freedom; what it holds by table and by true
-count is measured (``docs/intervals.md``, ``python -m benchmarks.intervals``). Regions are of whole
-classes, so they hold somewhat more than :math:`\gamma`.
+That was chosen by trial, as the Bureau chose its five degrees of freedom. Its coverage by table and
+by true count is measured (``docs/intervals.md``, ``python -m benchmarks.intervals``). Regions are
+of whole classes, so they hold somewhat more than :math:`\gamma`.
 
-*What comes of it.* Tests of t up to :data:`LARGEST` are these, and those of larger counts the
-rule's own; the interval is from the least to the largest t that is accepted, and the rule's own
-interval besides, so that it holds by published value wherever the rule does. A cell that public
-bounds forbid to be positive, and a column that no replicate has moved, is left as it is: zeros by
-structure and invariants have no width, and say nothing about others.
+*The interval.* Tests of t up to :data:`LARGEST` are these, and those of larger counts are the
+rule's own. The interval runs from the least to the largest t that is accepted, and includes the
+rule's own interval. So it holds by published value wherever the rule does. Cells that public bounds
+hold at 0, and columns that no replicate has moved, are unchanged. Structural zeros and invariants
+have no width, and say nothing about other cells.
 
 Source: Pratt (1961), *Length of confidence intervals*, J. Amer. Statist. Assoc. 56, 549-567.
 """

@@ -1,9 +1,9 @@
-r"""How far replicates fall from what they were made of, and rules that make intervals of that.
+r"""How far replicates fall from what they were made of, and rules that make intervals of these
+errors.
 
 A release :math:`\hat x_0` stands in for the truth, and the algorithm is run s times on it, with
-fresh noise: :math:`\tilde x_1, \dots, \tilde x_s`. Of a statistic q, with :math:`q_0 = q(\hat
-x_0)`, :math:`d_i = q(\tilde x_i) - q_0`, :math:`D = \sum d_i` and
-:math:`E = \sum d_i^2`,
+fresh noise: :math:`\tilde x_1, \dots, \tilde x_s`. For a statistic q let :math:`q_0 = q(\hat x_0)`,
+:math:`d_i = q(\tilde x_i) - q_0`, :math:`D = \sum d_i` and :math:`E = \sum d_i^2`. Then
 
 .. math:: \mathrm{bias} = D/s, \; \mathrm{mse} = E/s, \; \mathrm{var} = (E - D^2/s)/(s - 1).
 
@@ -24,34 +24,36 @@ rule    k                                        b, the bias that is subtracted
 ``ct``  as ``t``                                 as ``cz``
 ======  =======================================  ==================================================
 
-Counts are whole: the lower end is rounded down, and is not below 0, the upper one is rounded up.
+Counts are whole: the lower end is rounded down, and is not below 0; the upper end is rounded up.
 ``ct`` is the Bureau's rule, and the default. Five degrees of freedom make up for replicates that
 scatter too little: a published block is smoother than a true one. k also has to make up for the
 number of replicates s. About a known center :math:`\sum d_i^2` of normal errors has s degrees of
-freedom, so a new error is within :math:`t_s \sqrt{\mathrm{mse}}` with the coverage: fewer than five
-replicates take :math:`t_s` in place of :math:`t_5`. With five and more :math:`t_5` is the larger.
+freedom. So a new error is within :math:`t_s \sqrt{\mathrm{mse}}` with the coverage, and fewer than
+five replicates take :math:`t_s` instead of :math:`t_5`. With five and more :math:`t_5` is the
+larger.
 
-*What is public of a count.* A count is somewhere from a to b (:mod:`das.model.count_range`). Both
-ends are cut at these, which loses no truth; a count with a = b is certain, and gets itself. The
-Bureau subtracts no positive bias from small counts: replicates cannot fall below 0, so of a count
-near 0 they lie too high, and the truth does not. At b it is the same the other way round. With r =
-b - value, the room above, a bias is subtracted only if also :math:`r > 5`, and it is positive or
-:math:`r \ge 25`: of two counts that make up a known sum, such as occupied and vacant units, one has
-the mirror image of the other's interval. Without a known b this is the Bureau's rule to the letter.
+*Public bounds of a count.* A count is somewhere from a to b (:mod:`das.model.count_range`). Both
+ends are cut at these, which loses no truth; the interval of a count with a = b is the count itself.
+The Bureau subtracts no positive bias from small counts. Replicates cannot fall below 0, so for a
+count near 0 they are too high, and the truth is not. At b the same holds in reverse. With r = b -
+value, the room above, a bias is subtracted only if also :math:`r > 5`, and it is positive or
+:math:`r \ge 25`. So for two counts with a known sum, such as occupied and vacant units, one
+interval is the mirror image of the other. Without a known b this is exactly the Bureau's rule.
 
-*What is no count.* The bias of an index that noise can only raise (a dissimilarity, a deviation) is
-subtracted by ``ct`` and ``cz`` wherever it is half a standard deviation or more. That of a share, a
-difference or a rank is not: noise moves it to either side, and what the replicates show as bias is
-that of a release *made from* the published counts. Over runs of blocks the estimated bias of shares
-had a mean of nothing, and subtracting it lost a tenth of the coverage (``python -m
-benchmarks.intervals``).
+*Other statistics than counts.* Noise can only raise some indexes (a dissimilarity, a deviation).
+``ct`` and ``cz`` subtract their bias wherever it is half a standard deviation or more. They do not
+subtract that of a share, a difference or a rank. Noise moves these in either direction, and the
+bias that replicates show is that of a release *made from* the published counts. Over runs of blocks
+the estimated bias of shares had a mean of zero, and subtracting it lost a tenth of the coverage
+(``python -m benchmarks.intervals``).
 
-*What an interval rests on.* Replicates of a release hold what is public: invariants, and the counts
-of an earlier release that this one rests on. What they hold, no replicate moves. Where that is an
-invariant the count is *exact*. Where it is a published count of an earlier release it has an error
-that nothing here knows: the interval would be a point, and holds the truth only if that release
-happens to be right. Such a count is *not covered*, and gets no interval. All other counts of such a
-release have intervals *given* those earlier counts, which hold less often than they say.
+*The basis of an interval.* Replicates of a release hold public counts fixed: invariants, and the
+counts of an earlier release that this one is based on. No replicate moves what these determine.
+Where an invariant determines it, the count is *exact*. A published count of an earlier release has
+an error that nothing here knows. An interval from it would be a point, which holds the truth only
+if that release happens to be right. Such a count is *not covered*, and gets no interval. All other
+counts of such a release have intervals *given* those earlier counts, whose coverage is lower than
+stated.
 
 Source: Ashmead, Hawes, Pritts, Zhuravlev, Keller (2024), *An approximate Monte Carlo method*,
 sections 2 to 5.
@@ -125,7 +127,7 @@ class ReplicateErrors(Frozen):
 
     @staticmethod
     def over(value: NDArray[np.int64], replicates: Iterable[NDArray[np.int64]]) -> ReplicateErrors:
-        """The same of counts, of one replicate after the other."""
+        """The errors of counts, from one replicate after the other."""
         first, second, number = np.zeros_like(value), np.zeros_like(value), 0
         for one in replicates:
             difference = one - value
@@ -165,8 +167,8 @@ def _normal(coverage: float, replicates: int) -> float:
     return NormalDist().inv_cdf((1 + coverage) / 2)
 
 
-#: By name: the half-width in root mean squared errors at a coverage, of so many replicates, and
-#: whether a bias is subtracted on condition.
+#: By name: the half-width in root mean squared errors, given the coverage and the number of
+#: replicates; and whether a bias is subtracted under conditions.
 RULES: Mapping[str, tuple[Callable[[float, int], float], bool]] = {
     "ct": (_student, True),
     "cz": (_normal, True),
@@ -262,10 +264,12 @@ def interval(
     return whole if within is None else whole.clipped(*within)
 
 
-def bases(errors: ReplicateErrors, certain: NDArray[np.bool_], *, rests: bool) -> NDArray[np.int8]:
-    """Of counts with these errors. ``certain``: where a count is known exactly; ``rests``: the
-    release rests on counts of an earlier one.
+def bases(
+    errors: ReplicateErrors, certain: NDArray[np.bool_], *, earlier: bool
+) -> NDArray[np.int8]:
+    """Of counts with these errors. ``certain``: where a count is known exactly; ``earlier``: all
+    replicates keep the counts of an earlier release.
     """
-    if not rests:
+    if not earlier:
         return np.where(certain, EXACT, REPLICATES).astype(np.int8)
     return np.select([certain, errors.second == 0], [EXACT, NOT_COVERED], GIVEN).astype(np.int8)

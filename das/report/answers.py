@@ -1,4 +1,4 @@
-"""What a page can carry of a release: the answers to small queries at every level, noisy beside
+"""What a page can show of a release: the answers to small queries at every level, noisy and
 published.
 """
 
@@ -55,9 +55,11 @@ def titled(query: Query, assigned: Collection[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class PublishedUniverse:
-    """One universe as a release has it. ``exact``: by level, the queries that are published without
-    noise; ``intervals`` of its counts at 95 %; ``assigned``: attributes that were made up by a
-    rule, so that the title of what tells their levels apart says that it is no count."""
+    """One universe as a release has it.
+
+    ``exact``: by level, the queries that are published without noise. ``intervals``: those of its
+    counts at 95 %. ``assigned``: attributes that a rule made up; titles of queries that separate
+    their levels say that these are not counts."""
 
     name: str
     schema: Schema
@@ -160,8 +162,8 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The total of every level, and at the levels ``whole`` what the look-up has beside it; the
-    published answers of the ``areas`` off the spine, whose kind is their level."""
+    """The total of every level, and at the levels ``whole`` the other queries of the look-up.
+    Published answers of the ``areas`` off the spine are included; their kind is their level."""
 
     spine: Spine
     answers: tuple[Answers, ...]
@@ -294,8 +296,8 @@ def across(
 def _margins(
     noise: Sequence[QueryNoise], level: str, query: str, variance: NDArray[np.float64]
 ) -> Ints:
-    """Of each unit. Where all units have one variance it is that of the noise, whose parameter is
-    exact.
+    """The margins of each unit. If all units have one variance, it is computed from the noise,
+    whose parameter is exact.
     """
     distinct, at = np.unique(variance, return_inverse=True)
     own = next((n for n in noise if (n.level, n.query) == (level, query)), None)

@@ -1,5 +1,5 @@
-"""The page of some areas: a plan's ideal population and deviations, and counts with what the
-measurements say of them.
+"""The page of some areas: a plan's ideal population and deviations, and counts with the estimates
+from the measurements.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class ComputedLine:
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """Districts by their titles with their populations; ``exact``: the population of all of them is
-    no estimate.
+    """Districts by their titles with their populations. ``exact``: the population of all of them
+    together is not an estimate.
     """
 
     districts: tuple[tuple[str, AreaCell], ...]
@@ -116,7 +116,8 @@ def area_html(
     private: Private,
     replicates: int = 0,
 ) -> str:
-    """``name`` is that of the release, which has so many ``replicates``. The same arguments give the same page."""
+    """The page of the areas. ``name`` is the release's; ``replicates`` is how many it has. The same
+    arguments give the same page."""
     page = environment().get_template("areas.html")
     return page.render(
         name=name,

@@ -100,8 +100,8 @@ def even_steps(low: float, high: float, most: int = MOST, *, whole: bool = False
 
 
 def _of_log(low: float, high: float, most: int) -> list[float]:
-    """Powers of ten; where these are few, 2 and 5 between them, or even steps. All have their
-    number, so that there are two at least.
+    """Powers of ten; where these are few, 2 and 5 between them, or even steps. Each has its number,
+    so at least two numbers appear.
     """
     ends = 10.0**low, 10.0**high
     if ends[1] < 5 * ends[0]:

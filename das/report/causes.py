@@ -10,8 +10,10 @@ REMEDY = 'hold it in estimation.passes, or set estimation.method = "full-informa
 
 
 def cause(level: str, above: str | None) -> str:
-    """In words. ``above`` is the level above ``level``, where units of ``level`` in the measured
-    tree have the facilities of one type of all of it, and are estimated after it."""
+    """The cause in words.
+
+    ``above`` is given where a unit of ``level`` in the measured tree has all facilities of one type
+    in the unit above it. It is the level above, which is estimated first."""
     if above is not None:
         return (
             f"{level_inside(level)}s of one type of facility were settled at the"
@@ -21,5 +23,5 @@ def cause(level: str, above: str | None) -> str:
 
 
 def remedy(above: str | None) -> str:
-    """What avoids it; ``above`` as of :func:`cause`."""
+    """What avoids it; ``above`` is as in :func:`cause`."""
     return REMEDY if above is None else REMEDY_FACILITIES

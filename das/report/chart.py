@@ -1,8 +1,8 @@
 """A figure of a page as an ``<svg>`` element: axes, marks and words, laid out in one pass.
 
-Everything is kept until the end in the units of the data, so that the words around the axes are
-known when the axes get what room is left. Text stays text; how wide it will be is told from a table
-of widths, so no font is opened. The same chart gives the same bytes."""
+Everything stays in the units of the data until the end. By then the words around the axes are
+known, and the axes get the remaining room. Text stays text; a table of character widths gives its
+width, so no font is opened. The same chart gives the same bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Chart:
         self.x, self.y = Axis(), Axis()
         self.title, self.columns = "", 0
         self.title_size = 10.0
-        #: Fixed room at the left and below, where figures stand beside each other.
+        #: Fixed room at the left and below, for figures that are side by side.
         self.left: float | None = None
         self.below: float | None = None
         self._marks: list[tuple[int, bool, Callable[[Panel], str]]] = []
@@ -173,7 +173,7 @@ class Chart:
         self.x.label, self.x.at_end = text, True
 
     def finish(self, title: str, columns: int = 3) -> None:
-        """The title, and so many columns of the legend at most (0: no legend)."""
+        """The title, and the most columns of the legend (0: no legend)."""
         self.title, self.columns = title, columns
 
     def has_data(self) -> bool:

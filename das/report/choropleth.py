@@ -26,18 +26,19 @@ from das.report.template import environment, whole
 BLUES = ("#eff3ff", "#bdd7e7", "#6baed6", "#3182bd", "#08519c")
 BOTH = ("#e66101", "#fdb863", "#f7f7f7", "#b2abd2", "#5e3c99")
 NONE = "#d9d9d9"
-#: What the numbers are, and so how they are printed: whole numbers, per cent, or so many per
-#: square mile.
+#: How the numbers are printed: whole numbers, per cent, or a density per square mile.
 Form = Literal["whole", "percent", "density"]
-#: Units of which the page lists the numbers.
+#: How many units the page lists with their numbers.
 LISTED = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Choropleth:
-    """``values[i]`` is the number of unit ``i``, NaN where it has none; ``shapes[i]`` are its
-    rings, none where there is no boundary of it. ``signed``: numbers are differences, and zero is
-    the middle. ``lacks`` says in words what has no number or no boundary."""
+    """``values[i]`` is the number of unit ``i``, NaN if it has none; ``shapes[i]`` has its rings,
+    none if it has no boundary.
+
+    ``signed``: numbers are differences, and zero is the middle. ``lacks`` says in words what has no
+    number or no boundary."""
 
     title: str
     says: Sequence[str]
@@ -65,9 +66,9 @@ class Choropleth:
 
 
 def classes(values: NDArray[np.float64], signed: bool) -> list[tuple[float, float, str]]:
-    """Lowest and highest value, both included, and colour of each class that occurs, from the
-    lowest. There is no gap: of whole numbers a class ends one below the next, of others where the
-    next begins; of ``signed`` whole numbers zero is a class by itself.
+    """Lowest and highest value, both included, and the color of each class that occurs, from the
+    lowest. There is no gap between classes. For whole numbers a class ends one below the next;
+    otherwise it ends where the next begins. For ``signed`` whole numbers zero is a class by itself.
 
     >>> [c[:2] for c in classes(np.array([0.0, 1, 2, 3, 4, 5, 60, 70, 80, 90]), False)]
     [(0.0, 1.0), (2.0, 3.0), (4.0, 59.0), (60.0, 79.0), (80.0, 90.0)]
@@ -107,8 +108,8 @@ def _about_zero(known: NDArray[np.float64]) -> list[tuple[float, float, str]]:
 
 
 def _drawn(data: Choropleth, *, alone: bool) -> tuple[Figure, list[list[int]]]:
-    """The map with its legend, and the units of each of its collections; ``alone``, with its title
-    and with what must be said of it above."""
+    """The map with its legend, and the units of each of its collections; ``alone``: with its title
+    and its notes above."""
     fig = Figure(figsize=(5.4, 5.0), layout="constrained")
     ax = fig.add_subplot()
     legend: list[Patch] = []
@@ -130,8 +131,8 @@ def _drawn(data: Choropleth, *, alone: bool) -> tuple[Figure, list[list[int]]]:
 
 
 def _classed(data: Choropleth) -> list[tuple[str, str, list[int]]]:
-    """Of each class what the legend says, its colour, and its units with a boundary; what has no
-    number last."""
+    """For each class: the text of the legend, its color, and its units with a boundary; units
+    without a number come last."""
     found, out = classes(data.values, data.signed), []
     there = np.array([bool(len(s)) for s in data.shapes], dtype=bool)
     for low, high, colour in found:

@@ -1,5 +1,5 @@
-"""``confidential/compare.html``: noisy measurements beside published counts, by query and by size
-of the true count.
+"""``confidential/compare.html``: noisy measurements and published counts side by side, by query and
+by size of the true count.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Panels of curves for print: colours of Okabe and Ito, with dashes and markers that tell the
-same.
+"""Panels of curves for print. Colors are those of Okabe and Ito; dashes and markers distinguish the
+same series.
 """
 
 from __future__ import annotations

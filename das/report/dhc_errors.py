@@ -1,5 +1,5 @@
-"""``confidential/report.html`` of the DHC: its errors beside those that the Bureau
-found of its own run.
+"""``confidential/report.html`` of the DHC: its errors next to those that the Bureau found in its
+own run.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from das.report.template import environment
 
 @dataclass(frozen=True, repr=False)
 class LevelSummary(Closed):
-    """Of the lines of a level that the Bureau has numbers of: how many, the median of our MAE over
-    its, and how many are beyond twice its. ``n`` units here, ``official_n`` there."""
+    """A summary of the lines of a level for which the Bureau has numbers.
+
+    It has their number, the median ratio of our MAE to the Bureau's, and how many ratios exceed
+    two. ``n`` units here, ``official_n`` there."""
 
     level: str
     n: int
@@ -53,10 +55,10 @@ def dhc_errors_html(
     odd: Sequence[ImpossibleRow] = (),
     queries: Mapping[str, Sequence[ErrorRow]] | None = None,
 ) -> str:
-    """The page. ``rows`` and ``odd`` as :func:`das.evaluate.dhc.figures` and
-    :func:`das.evaluate.dhc_impossible.dhc_impossible` give them; ``queries``: errors of what was
-    measured, by universe. It needs no network and no other file; the same arguments give the same
-    page."""
+    """The page. :func:`das.evaluate.dhc.figures` gives ``rows`` and
+    :func:`das.evaluate.dhc_impossible.dhc_impossible` gives ``odd``; ``queries``: errors of the
+    measured queries, by universe. It needs neither network nor other files; the same arguments give
+    the same page."""
     small = {
         u: [r for r in of if r.bin == "all" and r.query != "total"]
         for u, of in (queries or {}).items()
@@ -86,7 +88,7 @@ def ratio(row: FigureRow) -> float | None:
 
 
 def summaries(rows: Sequence[FigureRow]) -> list[LevelSummary]:
-    """Of each level of which the Bureau has numbers."""
+    """A summary of each level that the Bureau published numbers for."""
     out = []
     for level, official_n in official.UNITS.items():
         here = [r for r in rows if r.level == level]

@@ -31,7 +31,7 @@ _SAID = 0.07
 
 
 def pyramid(places: PlaceProfiles) -> str:
-    """Of the root, by year of age, with three ages of life beside."""
+    """The age pyramid of the root, by year of age; three stages of life are marked at its side."""
     men, women = _to(places.ages[0], LAST)
     chart = Chart(4.9, 6.1)
     for values, colour in ((-men, MALE), (women, FEMALE)):
@@ -90,7 +90,8 @@ def _ages_of_life(chart: Chart, by_age: Ints, x: float) -> None:
 
 
 def pyramids(places: PlaceProfiles) -> str:
-    """Of units, in classes of five years as shares of their persons; the outline is the root."""
+    """Age pyramids of units, in classes of five years as shares of their persons; the outline is
+    the root."""
     n = len(places.names) - 1
     columns = n if n <= 5 else 4
     rows = -(-n // columns)

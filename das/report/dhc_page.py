@@ -93,8 +93,8 @@ class OddUnits:
 
 @dataclass(frozen=True)
 class NoiseMargins:
-    """What was asked of which ``records``, in words, how many ``answers`` it has, and of each level
-    the margin at 95 % of the noise of one.
+    """One query and its margins: the ``records`` that it counts, the query in words, and how many
+    ``answers`` it has. For each level there is the margin at 95 % of the noise of one answer.
     """
 
     records: str
@@ -161,7 +161,8 @@ def dhc_html(
 
 
 def worst(of: Iterable[Certificates]) -> Certificate:
-    """Of some levels together: the worst estimation, with how many roundings were widened."""
+    """The certificate of some levels together: the worst estimation, and the number of widened
+    roundings."""
     out = Certificates()
     for c in of:
         out = out.merge(c)

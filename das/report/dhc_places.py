@@ -42,7 +42,7 @@ class PlaceProfiles(Frozen):
         return self.tenure.sum(axis=1)
 
     def first(self, units: int) -> PlaceProfiles:
-        """The root and so many units."""
+        """The root and the first ``units`` units."""
         n = units + 1
         return PlaceProfiles(
             self.level,

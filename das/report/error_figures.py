@@ -17,7 +17,7 @@ from das.report.figures import BIAS_QUERIES, CLASSES, NOISY, PUBLISHED, SERIES, 
 from das.report.ink import INK, Look, short
 
 Ints = NDArray[np.int64]
-#: The fewest units of which a histogram is drawn, and the most bars of it.
+#: The fewest units for a histogram, and its most bars.
 FEWEST, BARS = 20, 31
 TRADE_LEVELS = 3
 

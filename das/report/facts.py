@@ -1,4 +1,4 @@
-"""What a run says of itself, in the form of the report pages."""
+"""What a run says about itself, in the form of the report pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Stage(TypedDict):
 
 
 class Facts(TypedDict):
-    """What a page says beside the numbers. ``rho`` (discrete Gaussian) or ``pure_epsilon``
+    """What a page says besides the numbers. ``rho`` (discrete Gaussian) or ``pure_epsilon``
     (geometric) is the budget, exact fractions as text; ``guarantee`` is that of another publisher,
     in words."""
 
@@ -49,10 +49,11 @@ class Facts(TypedDict):
 
 @dataclass(frozen=True)
 class ListedMeasurement:
-    """One draw as the page lists it. ``title`` is the query in words; ``share`` is that of the
-    budget of its universe; ``margin`` at 95 %. ``deviation``: the standard deviation of one answer
-    from all measurements together, where it is known; ``nothing``: no estimate would be worse
-    without this draw."""
+    """One draw as the page lists it.
+
+    ``title`` is the query in words; ``share`` is its share of its universe's budget; ``margin`` is
+    at 95 %. ``deviation``: the standard deviation of one answer from all measurements together,
+    where it is known. ``nothing``: no estimate would be worse without this draw."""
 
     universe: str
     level: str
@@ -98,7 +99,7 @@ def facts(
 
 
 def group_facts(name: str, what: str, privacy: Document) -> Facts:
-    """Of a release of population groups; ``what`` is measured is said in words."""
+    """The facts of a release of the Detailed DHC; ``what`` says in words what is measured."""
     out: Facts = {
         "name": name,
         "schema": what,
@@ -112,8 +113,8 @@ def group_facts(name: str, what: str, privacy: Document) -> Facts:
 
 
 def _promise(out: Facts, privacy: Document) -> None:
-    """The guarantee: of all universes together, or in the words of whoever published the
-    measurements.
+    """The guarantee: that of all universes together, or another publisher's, in that publisher's
+    words.
     """
     if isinstance(privacy, ForeignStatement):
         out["guarantee"] = privacy.guarantee

@@ -1,5 +1,5 @@
-"""Figures of the report as inline SVG: text stays text, colours of Okabe and Ito, shapes tell the
-same as colours.
+"""Figures of the report as inline SVG. Text stays text. Colors are those of Okabe and Ito; shapes
+distinguish the same things as colors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The figure of a release of population groups."""
+"""The figure of a release of the Detailed DHC."""
 
 from __future__ import annotations
 

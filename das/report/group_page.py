@@ -1,5 +1,5 @@
-"""``release/report.html`` of a release of population groups: what is guaranteed, what was measured,
-and which tables came of it.
+"""``release/report.html`` of the Detailed DHC: what is guaranteed, what was measured, and which
+tables came from it.
 
 A function of published values alone.
 """

@@ -11,7 +11,8 @@ from markupsafe import escape
 INK, RULE = "#222222", "#d4d4d4"
 #: Points in an inch, and those that are free at the edges of a figure.
 INCH, EDGE = 72.0, 3.0
-#: Characters of a line beside an axis or below a figure, and lines there; more is left out.
+#: Most characters of a line next to an axis or below a figure, and most lines there; the rest is
+#: left out.
 LINE, LINES = 24, 2
 #: Advance widths of DejaVu Sans, in hundredths of its size, from the blank to the tilde: as wide as
 #: a reader's sans serif may be.
@@ -48,7 +49,7 @@ def short(text: str, lines: int = LINES) -> str:
 
 @dataclass(frozen=True)
 class Look:
-    """How a series is drawn: its colour and the face of its marks, a line and a mark or neither."""
+    """How a series is drawn: its color and the style of its marks, a line and a mark or neither."""
 
     colour: str
     line: str = ""
@@ -88,7 +89,7 @@ def element(name: str, description: str, width: float, height: float, inside: st
 
 
 def moved(inside: str, right: float, down: float) -> str:
-    """What was drawn, so many points off."""
+    """A drawing, moved to the right and down by this many points."""
     return f'<g transform="translate({pt(right)} {pt(down)})">{inside}</g>'
 
 

@@ -1,7 +1,7 @@
-"""``release/intervals/index.html``: the look-up of a release, with an interval beside every
-published count.
+"""``release/intervals/index.html``: the look-up of a release, with an interval for every published
+count.
 
-A function of published values alone, and so as public as they are.
+A function of published values alone, so it is as public as they are.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def interval_html(
     *,
     private: Private,
 ) -> str:
-    """``shown`` has intervals at ``coverage`` from so many ``replicates``; ``enough`` would do for
-    all that is computed of them. ``says`` must stand beside them.
+    """The page. ``shown`` has intervals at ``coverage`` from ``replicates``; ``enough`` would do
+    for everything that is computed from them. The page prints ``says`` with the intervals.
 
     The same arguments give the same page: it holds no time and no name of a machine.
     """

@@ -69,7 +69,7 @@
     return node;
   }
 
-  // Among places of one kind a name will do; alone, a place has its kind and code beside it.
+  // Among places of one kind a name will do; alone, a place shows its kind and code, too.
   const called = (level, unit) => level.title[unit] || level.code[unit];
   const coded = (level, unit) => [...new Set([words(level.name), level.code[unit]])].join(" ");
   const full = (level, unit) => level.title[unit] ? `${level.title[unit]} (${coded(level, unit)})` : coded(level, unit);

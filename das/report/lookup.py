@@ -30,10 +30,12 @@ Ints = NDArray[np.int64]
 def data(
     shown: Shown, true: Mapping[AnswerKey, Ints] | None = None, coverage: float | None = None
 ) -> str:
-    """JSON for a ``<script>`` element: level by level codes, names (where there are any), parents
-    and answers (``(answers, units)`` each). ``geoid``: the codes of the level have a GEOID, or are
-    it. ``areas`` off the spine are told likewise, but for parents. ``coverage`` is that of
-    intervals from replicates, where there are any."""
+    """JSON for a ``<script>`` element.
+
+    Each level has its codes, names (where there are any), parents and answers
+    (``(answers, units)`` each). ``geoid``: the codes of the level have a GEOID, or are it.
+    ``areas`` off the spine have the same, except parents. ``coverage`` is that of intervals from
+    replicates, if there are any."""
 
     def with_queries(kind: str, place: dict[str, Any]) -> dict[str, Any]:
         return place | {
@@ -47,13 +49,15 @@ def data(
 
 
 def brief(shown: Shown, example: tuple[str, int], room: int = ROOM) -> tuple[str, list[str]]:
-    """The same for a page that has ``room`` for so many characters: published counts and intervals,
-    without noisy counts; and the levels that it leaves out. ``example`` is shown first: a level,
-    and one of its units.
+    """JSON for a page that has ``room`` for this many characters, and the levels that it leaves
+    out.
 
-    Totals of every place come first, then other queries from the root down, those of areas, and
-    those of the lowest level; the smallest of each first, those that a rule assigned last, as long
-    as there is room."""
+    It has published counts and intervals, without noisy counts. ``example`` is shown first: a
+    level, and one of its units.
+
+    Queries are added as long as there is room. Totals of every place come first. Then come other
+    queries from the root down, those of areas, and those of the lowest level. Within each, the
+    smallest come first, and those that a rule assigned come last."""
     levels = {level: _places(shown.spine, level) | {"queries": []} for level in shown.spine.levels}
     areas = {a.kind: _area(a) | {"queries": []} for a in shown.areas}
     room -= sum(len(json.dumps(place)) for place in areas.values())
@@ -188,8 +192,8 @@ def pack(values: Ints) -> str:
 
 
 def _deflated(raw: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
-    """Of noise, runs and frequencies are all there is to find: ``Z_RLE`` is ten times as fast, and
-    as small.
+    """Compress. Noise has nothing to find except runs and frequencies: for it ``Z_RLE`` is ten
+    times as fast and gives the same size.
     """
     packer = zlib.compressobj(6, strategy=strategy)
     return base64.b64encode(packer.compress(raw) + packer.flush()).decode("ascii")

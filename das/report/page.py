@@ -1,6 +1,4 @@
-"""``confidential/report.html``: the errors of a run and what it knows of itself, laid out on one
-page.
-"""
+"""``confidential/report.html``: the errors of a run and its own description, laid out on one page."""
 
 from __future__ import annotations
 
@@ -57,10 +55,10 @@ def html(
     settled: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The page. ``rows`` are the errors of persons, ``others`` those of other universes, by name.
-    Queries are called as in ``schemas``, by universe, persons first, where that is given; ``settled``
-    as of :class:`das.release.outcome.Outcome`.
+    ``schemas``, if given, names the queries, by universe, persons first; ``settled`` is as in
+    :class:`das.release.outcome.Outcome`.
 
-    It needs no network and no other file. The same arguments give the same page.
+    It needs neither network nor other files. The same arguments give the same page.
     """
     persons = [r for r in rows if r.bin == "all"]
     totals = _pairs(r for r in persons if r.query == "total")

@@ -34,9 +34,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Words:
-    """Text at a place in the data, or at a part of an axis (``of_x``, ``of_y``), and so many points
-    off it, downwards and to the right. ``anchor`` is ``start``, ``middle`` or ``end``; ``rise`` how
-    far up the place stands in it: 0 at its baseline, 0.35 in its middle, 0.75 at its top."""
+    """Text at a place in the data or, with ``of_x`` and ``of_y``, at a part of an axis. It can be
+    moved downwards and to the right by a number of points.
+
+    ``anchor`` is ``start``, ``middle`` or ``end``. ``rise`` is the height of the place within the
+    text: 0 at its baseline, 0.35 in its middle, 0.75 at its top."""
 
     text: str
     x: float

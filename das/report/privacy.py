@@ -21,7 +21,7 @@ from das.report.template import environment
 
 
 def privacy_page(privacy: Stated, name: str) -> str:
-    """One self-contained page, safe to publish beside the statement that it shows. Where noisy
+    """One self-contained page that can be published with the statement that it shows. Where noisy
     measurements came from another publisher there is no ledger, and the page says so."""
     env = environment(approx=approx, bound=bound, parts=parts, decimal=decimal, delta=delta)
     figure = (
@@ -69,7 +69,7 @@ def parts(spending: Mapping[str, Fraction]) -> Iterator[tuple[str, Fraction, str
 
 
 def _points(rows: Sequence[Epsilons]) -> tuple[tuple[tuple[float, float], ...], ...]:
-    """Of each method, pairs of delta and epsilon."""
+    """For each method, pairs of delta and epsilon."""
     return tuple(
         tuple((float(r.delta), r.pld[1] if key == "pld" else getattr(r, key)) for r in rows)
         for key in METHODS

@@ -164,7 +164,8 @@ def _intervals(total: Answers, codes: Sequence[str], at: np.ndarray, name: str) 
 
 
 def _cloud(total: Answers, at: np.ndarray, name: str) -> str:
-    """Of many units every so-manieth by size, so that the figure stays small and the same."""
+    """A sample of many units: every k-th by size, so that the figure stays small and
+    reproducible."""
     order = at[np.argsort(total.published[at, 0], kind="stable")]
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), POINTS)).astype(int))]
     published, noisy, margin = _sides(total, chosen)

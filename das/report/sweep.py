@@ -1,4 +1,4 @@
-"""The page of a sweep: error against budget, noisy measurements and their theory beside published
+"""The page of a sweep: error against budget, for noisy measurements, their theory and published
 counts.
 """
 
@@ -102,8 +102,8 @@ def _section(
 
 
 def drawn(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
-    """The queries of the panels: at most as many as there are colours; where none of those is there
-    that are known, but for the total, the first that have errors.
+    """The queries of the panels, at most as many as there are colors. If none of the known queries
+    except the total is present, they are the first that have errors.
     """
     present = dict.fromkeys(r.query for r in rows)
     known = [q for q in QUERIES if q in present]

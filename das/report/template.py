@@ -16,9 +16,11 @@ from das.report.public import in_bytes
 
 @cache
 def environment(**more: Callable[..., object]) -> jinja2.Environment:
-    """All text that a template is given is escaped, unless it is ``Markup``; a name that it lacks
-    is an error. ``more`` are filters beside ours. There is one environment in a process, so that
-    each template is compiled once."""
+    """An environment that escapes all text given to a template, unless it is ``Markup``; a missing
+    name is an error.
+
+    ``more`` are filters added to ours. There is one environment in a process, so each template is
+    compiled once."""
     out = jinja2.Environment(
         loader=jinja2.PackageLoader("das.report", ""),
         autoescape=True,
@@ -38,7 +40,7 @@ def environment(**more: Callable[..., object]) -> jinja2.Environment:
 
 
 def figure(value: float | None) -> str:
-    """Three significant digits, thousands apart, no exponent for what a reader meets.
+    """Three significant digits, a separator for thousands, and no exponent for common numbers.
 
     >>> [figure(x) for x in (0, 1234.5, 0.04567, 2.5, None)]
     ['0', '1,234', '0.0457', '2.50', '–']

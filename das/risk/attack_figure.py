@@ -16,29 +16,19 @@ def attack_figure(reports: Sequence[Report]) -> FigureData:
         ("attack", lambda r: r.attack.agreement, False),
         ("tables at face value", lambda r: r.face_value.agreement, False),
         ("baseline, without the block's traits", lambda r: r.baseline.agreement, False),
-        ("what the guarantee allows beside it", lambda r: r.allowed, True),
+        ("what the guarantee allows from that baseline", lambda r: r.allowed, True),
     )
     agreement = [
         Curve(name, cost, [of(r) for r in reports], dashed=dashed, points=True)
         for name, of, dashed in kinds
     ]
-    uniques = [
-        Curve(
-            "unique persons: attack", cost, [r.attack.uniques_found for r in reports], points=True
-        ),
-        Curve(
-            "unique persons: baseline",
-            cost,
-            [r.baseline.uniques_found for r in reports],
-            points=True,
-        ),
-    ]
+    found = {
+        "attack": [r.attack.uniques_found for r in reports],
+        "baseline": [r.baseline.uniques_found for r in reports],
+    }
+    uniques = [Curve(f"unique persons: {name}", cost, y, points=True) for name, y in found.items()]
     part = [100 * p for p in PARTS]
-    shown = (
-        [reports[0], *reports[1:-1][-4:], *reports[-1:]][: max(1, len(reports))]
-        if len(reports) > 6
-        else reports
-    )
+    shown = [reports[0], *reports[1:-1][-4:], reports[-1]] if len(reports) > 6 else reports
     sure = [
         Curve(f"{r.currency} = {r.cost:.4g}", part, list(r.attack.precision), points=True)
         for r in shown

@@ -3,8 +3,8 @@ r"""What the intruder decides, over everything that may be published (Kazan and 
 
 The log-odds grow with :math:`x_1^*`, so for each :math:`(x_2^*, y_1^*)` there is a least
 :math:`x_1^*` that is decided for :math:`k + 1`. Probabilities are sums over :math:`(x_2^*, y_1^*)`
-of what the noise of :math:`x_1^*` has at or above that threshold: exact but for noise beyond
-:data:`das.risk.noise.NEAR`, less than 1e-15."""
+of the probability that the noise puts :math:`x_1^*` at or above that threshold. They are exact
+except for noise beyond :data:`das.risk.noise.NEAR`, less than 1e-15."""
 
 from __future__ import annotations
 

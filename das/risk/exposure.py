@@ -1,19 +1,18 @@
-r"""From a run: how exposed its unique persons are, by what was really published of them.
+r"""How exposed the unique persons of a run are, by what was really published about them.
 
-*Unique* is meant as in Kazan and Reiter (2022, section 4.2): a person is unique at a level, in a
-query, if her unit of that level has the true count 1 in the answer that she falls in; in their
-study the query is ``detailed`` and the level the lowest. The intruder knows everybody else in the
-unit, so that ``known`` = 0, sees the noisy answer of this one query, and believes with probability
-p that she is there.
+*Unique* has the meaning of Kazan and Reiter (2022, section 4.2). Take a level and a query. A person
+is unique in them if the answer that counts her has the true count 1 in her unit of that level. In
+their study the query is ``detailed`` and the level the lowest. The intruder knows everybody else in
+the unit, so ``known`` = 0. He sees the noisy answer of this one query, and believes with
+probability p that she is there.
 
-*Uniques at several levels* (supplement S1.3): a unique of the lowest level who is also unique in
-the units above it, up to some level without a gap. The intruder knows that, and weighs one noisy
-answer a level (:mod:`das.risk.joint`).
+*Uniques at several levels* (supplement S1.3): they are unique at the lowest level and in the units
+above, up to some level without a gap. The intruder knows that, and weighs one noisy answer a level
+(:mod:`das.risk.joint`).
 
 *Units are those that were measured*, and each answer is weighed with the noise of its own unit.
-Where the shares of only children went to their parents (:mod:`das.model.chains`), an only child
-that is not measured is on no rung of the ladder: the unit above it, which holds the same records,
-is.
+Where the shares of only children went to their parents (:mod:`das.model.chains`), an unmeasured
+only child is on no rung of the ladder. The unit above it, which holds the same records, is.
 
 :func:`exposure` and :func:`ladder` open the truth, and what they return is confidential;
 :func:`outlook` needs the plan alone, and is public."""
@@ -51,10 +50,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the plan alone says of an intruder with this prior, on a query at a level or, in a
-    ladder, at ``levels`` of a path from its lowest one up to this: average posterior of the truth,
-    over the prior, and how often 0-1 loss finds it. ``unit_class``: of the units that he looks at,
-    those of a ladder from the lowest up."""
+    """What the plan alone says about an intruder with this prior.
+
+    It concerns a query at a level or, in a ladder, at ``levels`` of a path from its lowest one up
+    to this one. It has the average posterior of the truth, over the prior, and how often 0-1 loss
+    finds the truth. ``unit_class``: the class of the units that he looks at; for a ladder, of each
+    from the lowest up."""
 
     level: str
     unit_class: str
@@ -68,10 +69,11 @@ class Outlook:
 
 @dataclass(frozen=True, repr=False)
 class ExposureRow(Closed):
-    """The unique persons of a level and query in units of one class of population (``bin``;
-    ``all``), and the intruder's posterior of the truth over them, by what was published: mean,
-    quantiles, the largest; ``risk``: its mean over the prior; ``decided``: the share of whom he
-    finds."""
+    """The unique persons of a level and query, in units of one population class (``bin``; ``all``).
+
+    It has the intruder's posterior of the truth over them, given what was published: mean,
+    quantiles, the largest. ``risk``: its mean over the prior; ``decided``: the share of them that
+    he finds."""
 
     level: str
     query: str
@@ -140,8 +142,9 @@ def ladder(
     query: str = "detailed",
 ) -> list[ExposureRow]:
     """Persons who are unique in ``query`` in their units of the lowest levels, by n = 2, 3, ...
-    noisy answers: rows for each level that the last of these is of, and each n. Units that are not
-    measured are no rung; one that is measured without ``query`` ends the ladder. Confidential."""
+    noisy answers. There is a row for each n and each level of the last of these answers. Units that
+    are not measured are no rung; a unit that is measured without ``query`` ends the ladder.
+    Confidential."""
     spine, asked, rows = tree.spine, schema.query(query), []
     lowest = truth[spine.levels[-1]].open(REASON)
     unit, answer = uniques(lowest, asked)

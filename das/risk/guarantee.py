@@ -1,18 +1,19 @@
 r"""How often anybody can be right about a record, given the guarantee.
 
-Let :math:`p_0` be the probability that an intruder, of whatever method, names a person's record
-from a release that was made *without* that record (another one in its place), and :math:`p_1` from
-the release made with it. The guarantee bounds :math:`p_1` by a function of :math:`p_0`:
+Take an intruder with any method. Let :math:`p_0` be the probability that he names a person's record
+from a release that was made *without* it (with another one instead). Let :math:`p_1` be that
+probability for the release made with the record. The guarantee bounds :math:`p_1` by a function of
+:math:`p_0`:
 
 * pure :math:`\varepsilon`: :math:`p_1 \le \min\{e^\varepsilon p_0,\; 1 - e^{-\varepsilon}(1 -
   p_0)\}`;
 * :math:`\rho`-zCDP: the release's Rényi divergence of every order :math:`\alpha > 1` is at most
-  :math:`\alpha\rho`, in both directions, and so is that of the two coins "he is right" (data
-  processing). Each order gives a valid bound, and the least of them is taken.
+  :math:`\alpha\rho`, in both directions. By data processing so is that of the two coins "he is
+  right". Each order gives a valid bound, and the least of them is taken.
 
-Both are concave in :math:`p_0` (Rényi divergence is jointly quasi-convex), so they hold of averages
-over persons too. The neighbour relation is replacement: under add/remove, replacing is two steps,
-:math:`4\rho` or :math:`2\varepsilon`.
+Both are concave in :math:`p_0` (Rényi divergence is jointly quasi-convex), so they hold for
+averages over persons, too. The neighbor relation is replacement: under add/remove, replacing is two
+steps, :math:`4\rho` or :math:`2\varepsilon`.
 
 Sources: Bun and Steinke 2016, definition 1.1 and proposition 1.9; van Erven and Harremoës 2014,
 theorems 9 and 13."""
@@ -31,7 +32,7 @@ _ORDERS = 1 + np.geomspace(1e-3, 1e4, 400)
 
 
 def most_often_right(p0: float, cost: float, mechanism: Mechanism, neighbours: Neighbours) -> float:
-    """The largest ``p1`` that a guarantee of ``cost`` (rho or epsilon) allows beside ``p0``.
+    """The largest ``p1`` that a guarantee of ``cost`` (rho or epsilon) allows, given ``p0``.
 
     >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
     >>> round(most_often_right(0.5, 0.005, DISCRETE_GAUSSIAN, Neighbours.BOUNDED), 3)

@@ -7,15 +7,15 @@ Given everything but :math:`x_1^*`, the two hypotheses have weights :math:`S(k)`
 .. math:: \operatorname{logit} P[X_1 = k + 1 \mid D] =
           \operatorname{logit} p + r_1(2u - 1) + \log \frac{S(k+1)}{S(k)} :
 
-the whole hierarchy speaks through one number, the Bayes factor :math:`S(k+1)/S(k)`.
+The whole hierarchy enters through one number, the Bayes factor :math:`S(k+1)/S(k)`.
 
-``method = "gibbs-unconstrained"`` is the stationary law of the sampler that made the published
-figures. It draws :math:`X_2` given :math:`X_1` from the exact conditional, which obeys :math:`X_2
-\ge X_1`, but :math:`X_1` given :math:`X_2` from equation (30) for every :math:`X_2`, also for
-:math:`X_2 = k`, which leaves no room for :math:`X_1 = k + 1`. The two are then not the conditionals
-of one joint law, and what is stationary is not the posterior of equation (25). :math:`X_1` alone is
-a chain with two states; with :math:`q(x_2) = \operatorname{expit}(\operatorname{logit} p + r_1(2u -
-1) - (r_1/d)(2(y^* - x_2 + k) + 1))`
+``method = "gibbs-unconstrained"`` is the stationary distribution of the sampler that made the
+published figures. It draws :math:`X_2` given :math:`X_1` from the exact conditional, which obeys
+:math:`X_2 \ge X_1`. It draws :math:`X_1` given :math:`X_2` from equation (30) for every
+:math:`X_2`, including :math:`X_2 = k`, which leaves no room for :math:`X_1 = k + 1`. The two are
+then not the conditionals of one joint distribution, and the stationary distribution is not the
+posterior of equation (25). :math:`X_1` alone is a chain with two states; with :math:`q(x_2) =
+\operatorname{expit}(\operatorname{logit} p + r_1(2u - 1) - (r_1/d)(2(y^* - x_2 + k) + 1))`
 
 .. math:: P_{01} = E[q(X_2) \mid X_1 = k], \quad P_{10} = E[1 - q(X_2) \mid X_1 = k + 1], \quad
           \pi_1 = \frac{P_{01}}{P_{01} + P_{10}}.

@@ -4,13 +4,13 @@ supplement S1.3 and S5).
 Each count :math:`X_i^*` is :math:`k_i` or :math:`k_i + 1` plus independent noise of rate
 :math:`r_i`. Three attacks have this form:
 
-* the target is known to be unique at several levels, so that every level's count turns on the same
-  bit (S1.3);
-* several releases from the same records (S5): each begins with the posterior of the one before, and
-  the product of their risks telescopes to the risk of all;
-* an unknown attribute, when the intruder looks at *both* cells in which the target may be: the
-  other cell's count has :math:`k' + 1` or :math:`k'` the other way round, and by symmetry says as
-  much again. Two counts of cost :math:`\rho` are what the bounded neighbour relation charges
+* the target is known to be unique at several levels, so every level's count depends on the same bit
+  (S1.3);
+* several releases come from the same records (S5): each starts from the posterior of the one
+  before, and the product of their risks telescopes to the risk of all;
+* an attribute is unknown, and the intruder looks at *both* cells that can contain the target. The
+  other cell's count has :math:`k' + 1` or :math:`k'` in reverse, and by symmetry carries the same
+  information. Two counts of cost :math:`\rho` are what the bounded neighbor relation charges
   :math:`\rho` for when each has :math:`\sigma^2 = 1/\rho`.
 
 The evidence :math:`\Lambda = \operatorname{logit} p + \sum_i r_i (2 u_i - 1)` adds up. Its average

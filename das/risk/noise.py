@@ -7,9 +7,9 @@ with :math:`r = 1/(2\sigma^2)`, the two-sided geometric :math:`P[Z = z] \propto 
 .. math:: r = \text{cost} / s,
 
 where the cost is :math:`\rho` or :math:`\varepsilon`, and :math:`s` the sensitivity: 1 when
-neighbours differ by one record added or removed, 2 when one is replaced. Kazan and Reiter (2022)
-take the former (:math:`\sigma^2 = 1/2\rho`), the 2020 production system the latter (:math:`\sigma^2
-= 1/\rho`).
+neighbors differ by one record added or removed, 2 when one is replaced. Kazan and Reiter (2022)
+take the former (:math:`\sigma^2 = 1/2\rho`), the 2020 production system the latter
+(:math:`\sigma^2 = 1/\rho`).
 
 Nothing is released here, so floats are good enough.
 """

@@ -1,8 +1,8 @@
 r"""The intruder who looks at one published count (Kazan and Reiter 2022, section 3.1).
 
-Of one cell of one unit he knows that :math:`k` records other than his target's are in it
-(``known``). The true count :math:`X` is then :math:`k + 1` if the target is there, which he
-believes with probability :math:`p` (``prior``), or :math:`k`. He sees :math:`X^* = X + Z`. With
+He knows that one cell of one unit has :math:`k` records other than his target's (``known``). The
+true count :math:`X` is then :math:`k + 1` if the target is there, which he believes with
+probability :math:`p` (``prior``), or :math:`k`. He sees :math:`X^* = X + Z`. With
 :math:`u = x^* - k` and the rate :math:`r` of :mod:`das.risk.noise`,
 
 .. math:: \operatorname{logit} P[X = k + 1 \mid x^*] = \operatorname{logit} p + r(2u - 1)
@@ -12,9 +12,9 @@ unique one (supplement, S1.1). The same formula answers whether he took part, li
 attribute, with another meaning of :math:`p` (S1.2). The intruder must look at one cell only: see
 :mod:`das.risk.joint` for two.
 
-In every function the cost is ``rho`` (discrete Gaussian) or ``epsilon`` (geometric), ``neighbours``
-says which convention it is counted in (unbounded: :math:`\sigma^2 = 1/2\rho`), and all numbers may
-be arrays, which broadcast."""
+In every function the cost is ``rho`` (discrete Gaussian) or ``epsilon`` (geometric). ``neighbours``
+is the convention of the cost (unbounded: :math:`\sigma^2 = 1/2\rho`). All numbers can be arrays,
+which broadcast."""
 
 from __future__ import annotations
 

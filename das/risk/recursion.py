@@ -2,10 +2,10 @@ r"""The posterior of a hierarchy of counts, summed exactly (Kazan and Reiter 202
 any number of levels).
 
 Level 1 is the lowest. At level i the count :math:`X_i` of the target's unit is seen as
-:math:`X_i^*` with noise of rate :math:`r_i`, and the :math:`d_i` other units of that level in the
-same unit above, together :math:`X_{i+1} - X_i`, as :math:`Y_i^*`, whose noise is taken for a
-discrete Gaussian of rate :math:`r_i / d_i` (``studies.kazan_reiter.sums`` says how good that is).
-Given :math:`X_1`,
+:math:`X_i^*` with noise of rate :math:`r_i`. The :math:`d_i` other units of that level in the same
+unit above have :math:`X_{i+1} - X_i` together, which is seen as :math:`Y_i^*`. Its noise is
+approximated by a discrete Gaussian of rate :math:`r_i / d_i` (``studies.kazan_reiter.sums`` shows
+how well). Given :math:`X_1`,
 
 .. math:: P[X_2, \dots, X_h \mid X_1, D] \propto \prod_{i \ge 2} e^{-r_i (x_i^* - x_i)^2}
           \prod_{i < h} \pi_i(x_{i+1} \mid x_i)\, 1[x_{i+1} \ge x_i]\, e^{-(r_i/d_i)(y_i^* - x_{i+1}
@@ -14,19 +14,20 @@ Given :math:`X_1`,
 This is a recursion over levels: summing from the top down, one level at a time, costs (window)^2 a
 level. No Markov chain is needed.
 
-*Why it may be cut, and how much is lost.* Each factor is at most 1. Let :math:`\delta_i` be the
-distance of :math:`x_i^*` from the values that level i may take, an interval. For a value j beyond
-the nearest end, :math:`(\delta_i + j)^2 \ge \delta_i^2 + j^2`, so :math:`e^{-r_i(x_i^* - x_i)^2}
-\le e^{-r_i\delta_i^2} e^{-r_i j^2}` with j the distance from the clipped :math:`x_i^*`. We keep
-:math:`|j| \le W_i`; outside lies at most
+*Why it can be cut, and how much is lost.* Each factor is at most 1. Let :math:`\delta_i` be the
+distance of :math:`x_i^*` from the values that level i can take, an interval. For a value j beyond
+the nearest end, :math:`(\delta_i + j)^2 \ge \delta_i^2 + j^2`, so
+:math:`e^{-r_i(x_i^* - x_i)^2} \le e^{-r_i\delta_i^2} e^{-r_i j^2}` with j the distance from the
+clipped :math:`x_i^*`. We keep :math:`|j| \le W_i`; outside there is at most
 
 .. math:: t_i = \frac{2 e^{-r_i (W_i+1)^2}}{1 - e^{-r_i(2W_i+3)}}, \qquad
           \text{and over all } j \text{ at most } Z_i = 1 + \sqrt{\pi / r_i}.
 
-What is lost of the whole sum is therefore at most :math:`E = e^{-\sum_i r_i\delta_i^2} \sum_i t_i
-\prod_{l \ne i} Z_l`. The windows are doubled until E is below :data:`BOUND` times the sum that was
-computed, for :math:`X_1 = k` and :math:`X_1 = k + 1` each. So the ratio of the two sums is known to
-a relative error of 2e-13, and the posterior to less than 1e-13, beside rounding."""
+So the loss from the whole sum is at most
+:math:`E = e^{-\sum_i r_i\delta_i^2} \sum_i t_i \prod_{l \ne i} Z_l`. The windows are doubled until
+E is below :data:`BOUND` times the computed sum, for :math:`X_1 = k` and for :math:`X_1 = k + 1`.
+So, apart from rounding, the ratio of the two sums is known to a relative error of 2e-13, and the
+posterior to less than 1e-13."""
 
 from __future__ import annotations
 

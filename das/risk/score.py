@@ -45,7 +45,7 @@ def hits(truth: Histogram, guess: GuessedRecords) -> NDArray[np.bool_]:
 
 
 def score(truth: Histogram, guess: GuessedRecords, parts: Sequence[float] = PARTS) -> Score:
-    """Hold a guess against the truth. Surest first; where equally sure, in the order of units.
+    """Compare a guess with the truth. Surest first; where equally sure, in the order of units.
 
     Raises:
         InputError: nobody to guess, or nothing guessed.
@@ -78,9 +78,10 @@ def score(truth: Histogram, guess: GuessedRecords, parts: Sequence[float] = PART
 
 @dataclass(frozen=True, repr=False)
 class Report(Closed):
-    """An attack on one run. ``variance`` is that of the noise as the intruder knows it; ``allowed``
-    what the guarantee allows beside the baseline: with a success of ``baseline.agreement`` without
-    a record, no more than that with it."""
+    """An attack on one run. ``variance`` is that of the noise as the intruder knows it.
+
+    ``allowed`` is the most success with a record that the guarantee allows, if success without it
+    is ``baseline.agreement``."""
 
     run: str
     budget: str

@@ -3,31 +3,32 @@ r"""An intruder who reads the published tables of the blocks and writes down eve
 *What the tables determine.* A column is a sum of cells; a query is determined if each of its
 answers is a combination of columns (:func:`determines`). P1 to P4 determine voting age by Hispanic
 origin by race, 252 numbers a block; P5 with the total determines the dwelling type; nothing ties
-the two. So the intruder knows, for each block, a published count :math:`y_v` of every combination
-:math:`v` of *traits*, and the persons :math:`q_g` in each type of dwelling.
+the two. So for each block the intruder knows two things. One is a published count :math:`y_v` of
+every combination :math:`v` of *traits*; the other is the persons :math:`q_g` in each type of
+dwelling.
 
-*How sure he may be.* The published count is the true one, :math:`T_v`, and noise whose variance
+*How sure he can be.* The published count is the true one, :math:`T_v`, plus noise whose variance
 :math:`s^2` is public. Before he looks at the block he expects what its surroundings have, the block
 itself taken out:
 
 .. math:: p_v^{(l)} = \frac{n^{(l)}_v - y_v + \kappa\, p_v^{(l-1)}}{n^{(l)} - y + \kappa} ,
 
-from the root (even before it) down to the parent of the block; and :math:`T_v \sim
-\text{BetaBinomial}(N, A p_v, A(1 - p_v))` with :math:`N` the published population, because
-neighbours are alike. Bayes' rule gives
+from the root (even before it) down to the parent of the block. He assumes
+:math:`T_v \sim \text{BetaBinomial}(N, A p_v, A(1 - p_v))` with :math:`N` the published population,
+because neighbors are alike. Bayes' rule gives
 
 .. math:: P[T_v = t \mid y_v] \propto P[T_v = t]\; e^{-(y_v - t)^2 / 2 s^2} .
 
 *The guess.* A multiset with :math:`g_v` copies of each record agrees with the truth in
 :math:`\sum_v \min(T_v, g_v) = \sum_v \sum_{k=1}^{g_v} [T_v \ge k]` records. Its expectation is
-greatest for the :math:`N` pairs :math:`(v, k)` with the largest :math:`P[T_v \ge k \mid y]`, and
-that probability is the confidence of record number :math:`k`. Dwellings are dealt out by the
-published counts, the commonest type to the surest records; they are taken as independent of the
-traits, and structural zeros are kept.
+greatest for the :math:`N` pairs :math:`(v, k)` with the largest :math:`P[T_v \ge k \mid y]`. That
+probability is the confidence of record number :math:`k`. Dwellings are dealt out by the published
+counts, the commonest type to the surest records. They are taken as independent of the traits, and
+structural zeros are respected.
 
-*Two others beside him.* With :math:`s^2 = \infty` he is the *baseline*: he knows the block's
-published population and dwellings, and its surroundings, but not its own traits. With :math:`s^2 =
-0` he takes the tables *at face value*."""
+*Two other intruders.* With :math:`s^2 = \infty` he is the *baseline*: he knows the block's
+published population and dwellings, and its surroundings, but not its own traits. With
+:math:`s^2 = 0` he takes the tables *at face value*."""
 
 from __future__ import annotations
 
@@ -182,8 +183,8 @@ class _Pairs:
 
 
 def guess(tables: Tables, spine: Spine, variance: float | None) -> GuessedRecords:
-    """The best guess of everybody's record in the units of the lowest level. ``variance`` is that
-    of a published count; 0 takes the tables at face value, ``None`` is the baseline."""
+    """The best guess of everybody's record in the units of the lowest level. ``variance`` is the
+    variance of a published count; 0 takes the tables at face value, ``None`` is the baseline."""
     if variance == 0:
         h = tables.traits
         unit, trait = np.repeat(h.unit, h.count), np.repeat(h.cell, h.count)
@@ -270,7 +271,8 @@ def _chances(pairs: _Pairs, variance: float | None) -> Iterator[tuple[Ints, Ints
 
 def _tails(pairs: _Pairs, part: Ints, first: Ints, last: Ints, variance: float | None) -> Floats:
     """P[T >= first + 1 + j | y] in column j. The prior runs up from ``first`` by the ratios of its
-    probabilities, P[t + 1] / P[t] = (N - t)(a + t) / ((t + 1)(b + N - t - 1)); constants cancel."""
+    probabilities; constants cancel. The ratio P[t + 1] / P[t] is (N - t)(a + t) / ((t + 1)(b + N -
+    t - 1))."""
     n, share = pairs.persons[part, None], pairs.share[part, None]
     a, b = ALIKE * share, ALIKE * (1 - share)
     t = first[:, None] + np.arange(int((last - first).max()) + 1)

@@ -1,9 +1,9 @@
 r"""Controlled rounding of an estimate by a network flow.
 
-Each count becomes its floor or ceiling, so that children sum to their parent exactly, bounds and
-known totals hold exactly, and the sums over a chain of nested queries (from cells to the total)
-stay as close as they can to their estimates. See :mod:`das.solve.network` for the problem and why
-it is a network."""
+Each count becomes its floor or ceiling. Children sum to their parent exactly, and bounds and known
+totals hold exactly. The sums over a chain of nested queries (from cells to the total) stay as close
+as they can to their estimates. See :mod:`das.solve.network` for the problem and why it is a
+network."""
 
 from __future__ import annotations
 
@@ -36,18 +36,19 @@ def round_estimate(
     """The integers of one family: a histogram of its children, and the certificate.
 
     ``bounds`` are those of the children. ``chain`` runs from fine to coarse and is nested; the
-    dwelling groups are put into it where they belong. ``below`` gives, where the children have
-    descendants with known totals, the child of each and their bounds (with joint totals, of whole
-    parts: ``Bounds.by_part``).
+    dwelling groups are inserted where they belong. ``below`` is for children that have descendants
+    with known totals: it gives the child of each descendant, and their bounds. With joint totals
+    these are bounds of whole parts (``Bounds.by_part``).
 
-    ``marginals`` are queries that are no chain, whose sums are kept as near as floors and ceilings
-    allow: those that nest (coarse ones first) join the chain, and the network keeps them; those
-    that cross have prices, found in a few rounds beside a chain, and in more where there is none.
+    ``marginals`` are queries that do not form a chain. Their sums are kept as near as floors and
+    ceilings allow. Those that nest (coarse ones first) join the chain, and the network keeps them.
+    Those that cross have prices, which take a few rounds if there is a chain, and more if there is
+    none.
 
     ``objective`` ``nearest`` compares with the estimates themselves. ``bureau-2020`` is that of the
-    production rounder: every sum of fractional parts is first rounded half to even, and the cells
-    count twice (once as the full cross of the attributes, once as ``detailed``); totals come first,
-    as in its first pass."""
+    production rounder. It first rounds every sum of fractional parts half to even. The cells count
+    twice (once as the full cross of the attributes, once as ``detailed``); totals come first, as in
+    its first pass."""
     bureau = objective == "bureau-2020"
     cells = len(bounds.group)
     if not len(estimate.cell):

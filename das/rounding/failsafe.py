@@ -1,24 +1,24 @@
-r"""The failsafe: what is done where a parent's problem has no solution.
+r"""The failsafe: what happens where a parent's problem has no solution.
 
-The children of a parent must hold its counts p, and each is bound by the facilities and known
-totals below it. Should no histograms of the children (and of all descendants with known totals) do
-both, then p gives way: it is replaced by the nearest :math:`p'`, in :math:`\sum_k |p'_k - p_k|`, of
-which the problem can be solved, with the sum of p.
+The children of a parent must hold its counts p, and the facilities and known totals below a child
+bound it. If no histograms of the children (and of all descendants with known totals) satisfy both,
+then p gives way. It is replaced by the nearest :math:`p'`, in :math:`\sum_k |p'_k - p_k|`, that has
+the same sum and makes the problem feasible.
 
 * Only sums over the dwelling groups matter: within a group any counts can be shared out, cell by
   cell. So the least change is the least number of persons who change their group, a flow
   (:mod:`das.solve.sharing`).
-* Those who do are taken from the group's cells in proportion, and keep their other attributes where
-  the new group has such a cell (a structural zero goes to the cell that differs in fewest
-  attributes).
-* The same persons change in every ancestor. So each parent is again the sum of its children; known
-  totals stay, since nobody is added or lost; and when all parents of the level are repaired, an
-  ancestor is a sum of histograms that can be shared out, hence can be, too.
+* The persons who change are taken from the group's cells in proportion. They keep their other
+  attributes where the new group has such a cell. From a structural zero they go to the cell that
+  differs in fewest attributes.
+* The same persons change in every ancestor. So each parent is again the sum of its children. Known
+  totals stay, since nobody is added or lost. Once all parents of the level are repaired, an
+  ancestor is a sum of histograms that can be shared out. So it can be shared out, too.
 
 It is a last resort. A parent that was rounded together with its descendants
-(:mod:`das.rounding.below`) always can be shared out; a unit without known totals below holds what
-its children hold, group by group, within the sums of their bounds. What it does is counted in the
-certificates."""
+(:mod:`das.rounding.below`) can always be shared out. A unit without known totals below holds what
+its children hold, group by group, within the sums of their bounds. The certificates count the
+persons that the failsafe moves."""
 
 from __future__ import annotations
 

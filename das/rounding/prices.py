@@ -1,19 +1,19 @@
-r"""Rounding that keeps marginals which are no chain.
+r"""Rounding that keeps marginals which do not form a chain.
 
-A network keeps the sums over nested partitions (:mod:`das.rounding.controlled`). Those that cross
-them (age and occupation) it does not see, and the nearest integers lose rare levels: 300 cells of
-0.2 become 300 zeros. So each sum :math:`g` of child :math:`c` has a *price* :math:`\pi_{cg}`, added
-to the cost of rounding up any of its cells, the multiplier of :math:`\sum_{k \in g} n_{ck} =
-\sum_{k \in g} x_{ck}` in the Lagrangian. At the right prices the sums hold as nearly as integers
-can. They are found by a few rounds of
+A network keeps the sums over nested partitions (:mod:`das.rounding.controlled`). It ignores sums
+that cross them (age and occupation), and the nearest integers lose rare levels: 300 cells of 0.2
+become 300 zeros. So each sum :math:`g` of child :math:`c` has a *price* :math:`\pi_{cg}`, added to
+the cost of rounding up any of its cells. The price is the multiplier of
+:math:`\sum_{k \in g} n_{ck} = \sum_{k \in g} x_{ck}` in the Lagrangian. At the right prices the
+sums hold as nearly as integers can. They are found by a few rounds of
 
 .. math:: \pi_{cg} \mathrel{+}= \theta\, \frac{\sum_{k \in g} (n_{ck} - x_{ck})}{s_{cg}},
 
-with :math:`s_{cg}` how many cells a price of 1 would turn, and a shorter :math:`\theta` after each
-round that made it worse; the best rounding of all rounds is kept. Each is one that the network
-could have given without prices: floors and ceilings, and every constraint exact. Where rounding
-alone leaves the sums well within the noise that they were measured with, as among a few children of
-few persons, that is enough."""
+with :math:`s_{cg}` the number of cells that a price of 1 would turn. :math:`\theta` becomes shorter
+after each round that made it worse; the best rounding of all rounds is kept. Each is one that the
+network could have given without prices: floors and ceilings, and every constraint exact. Among a
+few children of few persons, rounding alone leaves the sums well within the noise of their
+measurements. There this is enough."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from das.model.solution import Solution, Status
 Array = NDArray[np.float64]
 
 ROUNDS = 24  #: at most; each is a network
-FEW = 4  #: beside a chain, which keeps most sums already
+FEW = 4  #: rounds if there is a chain, which keeps most sums already
 _APART = 1.0  # cells of one fraction turn one after another, not all at one price
 _GOLDEN = (5**0.5 - 1) / 2
 _STEP = 0.8  # of the way, shared by the partitions

@@ -24,11 +24,11 @@ _BALANCE = 5.0  # a weight moves when its residuals differ by more than this,
 _ADAPT, _GROW = (
     30,
     0.2,
-)  # at most every so many iterations, and ever more seldom, so that they settle
-_WIDEST = 1e8  # they stay within this factor of the typical curvature
-_SCALINGS = 8  # rounds by which an answer is moved into its bounds,
-_LEAST = 1e-3  # by this factor at most
-_LEAVE = 0.75  # those that have ended leave a batch when no more than this share of it goes on
+)  # least iterations between changes, and their growth, so that weights settle
+_WIDEST = 1e8  # weights stay within this factor of the typical curvature
+_SCALINGS = 8  # rounds that move an answer into its bounds;
+_LEAST = 1e-3  # the smallest factor of a round.
+_LEAVE = 0.75  # Finished problems leave a batch when at most this share of it goes on.
 
 
 @dataclass(eq=False)
@@ -93,9 +93,7 @@ class Copy:
 
 @dataclass(frozen=True, eq=False)
 class ProblemEnd:
-    """The answer to a problem: its blocks, with their kinds, and how good it is after so many
-    iterations.
-    """
+    """The answer to a problem: its blocks, with their kinds, and its accuracy after ``iterations``."""
 
     blocks: list[tuple[int, Array]]
     gap: float
@@ -202,8 +200,8 @@ class Iteration:
     # --------------------------------------------------------------------------
 
     def _ended(self, ready: Mask, tol: float | None, k: int, ends: dict[int, ProblemEnd]) -> Mask:
-        """Of the problems that are ``ready``, those whose certificate is good, or all; their
-        answers to ``ends``.
+        """End the problems that are ``ready`` and have a good certificate, or all that are ready;
+        their answers go to ``ends``.
         """
         x = self._repaired()
         gap, residual = self._certificate(x)

@@ -69,8 +69,8 @@ def half_norm(batch: ProblemBatch, e: Array) -> Array:
 
 
 def balance(batch: ProblemBatch, primal: Array, dual: Array) -> Array:
-    """Of each problem, the size of a residual in persons over that of one in gradients, both in the
-    norm of G. Where G is singular, its missing curvatures count as typical ones."""
+    """For each problem, the size of a residual in persons over that of one in gradients, both in
+    the norm of G. Where G is singular, its missing curvatures count as typical ones."""
     total = batch.layout.entries.total
     above, below = total(primal * batch.gram(primal)), 2 * half_norm(batch, dual)
     if batch.null is not None:
@@ -84,12 +84,13 @@ def _cost(batch: ProblemBatch, e: Array, x: Array) -> Array:
     no bound.
 
     Where G is singular, ``e`` must first be moved into its range. Raising ``e`` is raising lambda,
-    at the cost x; lowering it is a multiplier of the bound x <= parent, which the other constraints
+    at the cost x. Lowering it is a multiplier of the bound x <= parent, which the other constraints
     imply, at the cost parent - x. Where the vector of ones is in the range (the queries sum to the
-    total), raising by a constant besides will do alone. The cheaper is taken, child by child. A
-    move that rounding makes of zero is no move: of a singular problem the gap leaves out as much as
-    such moves cost, 7e-15 of the largest gradient for each person at most (1e-4 of a county of five
-    million, whose own scale is 1 where all its measurements fit)."""
+    total), raising by a constant is also enough. The cheaper way is taken, child by child.
+
+    A move that rounding makes of zero is no move. So the gap of a singular problem leaves out the
+    cost of such moves. That is at most 7e-15 of the largest gradient for each person: 1e-4 for a
+    county of five million, whose own scale is 1 where all its measurements fit."""
     if batch.null is None:
         return half_norm(batch, e)
     child, variables = batch.layout.child_of, batch.layout.entries

@@ -1,4 +1,4 @@
-"""What a rounding is held to beside its parent: nested sums within each child, and what lies below
+"""What constrains a rounding besides its parent: nested sums within each child, and what is below
 the children.
 """
 
@@ -36,7 +36,7 @@ class Link:
         return out.T
 
     def home(self, coarse: Link) -> NDArray[np.intp]:
-        """The group of ``coarse`` that each group lies in."""
+        """The group of ``coarse`` that contains each group."""
         out = np.zeros(self.groups, dtype=np.intp)
         out[self.group] = coarse.group
         if not np.array_equal(out[self.group], coarse.group):
@@ -48,11 +48,11 @@ class Link:
 
 @dataclass(frozen=True, eq=False)
 class Drains:
-    """What lies below a child and must be fillable from it: its descendants with known totals.
+    """What is below a child and must be fillable from it: its descendants with known totals.
 
-    The last link's groups of child ``c`` flow into the descendants ``d`` with ``child[d] = c``, at
-    least ``lower[d, g]`` and at most ``upper[d, g]`` of group ``g``, to a total of exactly
-    ``total[d]``."""
+    The last link's groups of child ``c`` flow into the descendants ``d`` with ``child[d] = c``. A
+    descendant takes at least ``lower[d, g]`` and at most ``upper[d, g]`` of group ``g``, and
+    exactly ``total[d]`` in all."""
 
     child: NDArray[np.intp]
     lower: Ints

@@ -145,8 +145,8 @@ def _of_layers(problem: ChildrenQP, tol: float, max_iterations: int) -> Solution
 
 
 def _problem_batches(problems: Mapping[int, CheckedQP]) -> Iterator[list[int]]:
-    """Which problems are solved together: of one sort, like shapes beside each other, not too
-    many.
+    """Which problems are solved together: those of one sort, with similar shapes next to each
+    other, up to a size.
     """
     alone = [i for i, p in problems.items() if p.alone]
     yield from ([i] for i in alone)

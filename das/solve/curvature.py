@@ -15,8 +15,8 @@ _SINGULAR = 1e-11  # eigenvalues below this part of the largest count as zero
 
 
 def inverse(matrices: Array, factors: Array | None = None) -> Array:
-    """Of positive definite matrices, ``(matrices, n, n)``; large ones by their Cholesky
-    ``factors``.
+    """The inverses of positive definite matrices, ``(matrices, n, n)``; large ones by their
+    Cholesky ``factors``.
     """
     if matrices.shape[1] <= _SMALL:
         return np.asarray(np.linalg.inv(matrices), dtype=np.float64)

@@ -1,5 +1,5 @@
-r"""Least squares over the children of one parent by its multipliers: for large families, without
-any matrix of the cells.
+r"""Least squares over the children of one parent, by its multipliers. This suits large families and
+needs no matrix over the cells.
 
 The problem of :mod:`das.solve.children` with :math:`G_c = D_c + \sum_r w_{rc} a_r a_r'`
 (:class:`das.solve.layered.LayeredGram`): answers of one cell are the diagonal :math:`D_c`, all
@@ -10,35 +10,36 @@ parts. Given these, every variable is by itself,
 .. math:: s = b + R'y, \qquad x(y) = [s]_+ / D, \qquad
           F(y) = \tfrac12 \sum D\,x(y)^2 + \tfrac12 y'Vy - e'y \;\to\; \min_y,
 
-where :math:`R` has the rows of all sums, :math:`V = \mathrm{diag}(1/w)` on measured rows and 0 on
-exact ones, whose values are :math:`e`. :math:`F` is convex and piecewise quadratic, has no
-constraint, and minus its minimum is that of the problem; its gradient :math:`Rx + Vy - e` says
-which sums do not hold, and its second derivatives are :math:`R_S D_S^{-1} R_S' + V`, with :math:`S`
-the variables that are positive: a tenth of all, as parents' cells hold fewer persons than there are
-children.
+where :math:`R` has the rows of all sums. :math:`V = \mathrm{diag}(1/w)` on measured rows and 0 on
+exact ones, whose values are :math:`e`. :math:`F` is convex and piecewise quadratic and has no
+constraint. Minus its minimum is the minimum of the problem. Its gradient :math:`Rx + Vy - e` shows
+which sums do not hold. Its second derivatives are :math:`R_S D_S^{-1} R_S' + V`, with :math:`S` the
+positive variables. These are a tenth of all, because parents' cells hold fewer persons than there
+are children.
 
-*Newton's method*, with the generalised second derivatives (Qi & Sun 1993; Li, Sun & Toh 2020), ends
-in a few steps, but far from the end every step is wrong about who will be positive. So
-:math:`[s]_+` is smoothed over a width :math:`h` (:mod:`das.solve.smoothing`), as of an entropy
-beside the squares: for large :math:`h` the scaling of transport problems (Cuturi 2013), for
-:math:`h = 0` the problem. :math:`h` shrinks whenever a step was good, and the multipliers of the
-parent are then set to what makes its cells add up (Newton's method cell by cell). A sum between
-bounds :math:`l, u` is a variable with a proximal term: :math:`e = [v - y/\delta]_l^u`, whose centre
-v follows it (Rockafellar 1976); its corners are smoothed as well. Where bounded sums overlap
-or leave little room, centres may go round in a circle: the status is then ``INACCURATE``, and
-:mod:`das.solve.children` solves it another way, unless it is large.
+*Newton's method*, with the generalized second derivatives (Qi & Sun 1993; Li, Sun & Toh 2020), ends
+in a few steps. But far from the end every step misjudges which variables will be positive. So
+:math:`[s]_+` is smoothed over a width :math:`h` (:mod:`das.solve.smoothing`), as if an entropy were
+added to the squares. For large :math:`h` this is the scaling of transport problems (Cuturi 2013),
+for :math:`h = 0` the problem itself. After every good step :math:`h` shrinks, and the multipliers
+of the parent are set to make its cells add up (Newton's method cell by cell).
+
+A sum between bounds :math:`l, u` is a variable with a proximal term:
+:math:`e = [v - y/\delta]_l^u`, whose center v follows it (Rockafellar 1976). Its corners are
+smoothed as well. Where bounded sums overlap or leave little room, centers can go round in a circle.
+The status is then ``INACCURATE``, and :mod:`das.solve.children` solves the problem another way,
+unless it is large.
 
 *Steps* solve :math:`(R D^{-1} R' + V + \tau I_E) z = -\nabla F` by conjugate gradients;
-:math:`\tau`, on exact sums alone, keeps z small while steps come out short. They are preconditioned
-by the diagonal, and child by child by the inverse for the coarse queries, :math:`V + A D^{-1} A'`
-with some hundred rows. One product with R takes as many additions as there are queries for each
-variable; where few are positive, they alone. A line search finds a point where the derivative along
-z is small; F itself is not needed, so smoothing needs no integral. No step is much larger than the
+:math:`\tau`, on exact sums alone, keeps z small while steps come out short. The preconditioner is
+the diagonal and, child by child, the inverse for the coarse queries, :math:`V + A D^{-1} A'` with
+some hundred rows. One product with R takes one addition for each query and variable. Where few
+variables are positive, it uses these alone. A line search finds a point where the derivative along
+z is small. F itself is not needed, so smoothing needs no integral. No step is much larger than the
 multipliers: along directions that change no variable, F is nearly flat.
 
 Every variable needs a curvature of its own, :math:`D > 0`: where nothing measures all cells, a weak
-pull to even shares does. *Certificate.* See
-:mod:`das.solve.dual_gap`.
+pull to even shares provides it. *Certificate.* See :mod:`das.solve.dual_gap`.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ def solved(p: ChildrenQP, tol: float, limit: int) -> Solution:
 
 
 class _Newton:
-    """The state: multipliers ``y``, potentials ``s`` (-inf where x is 0), how smooth (``answer``),
-    and where sums between bounds are held near (``centre``)."""
+    """The state: multipliers ``y``, potentials ``s`` (-inf where x is 0), the smoothness
+    (``answer``), and the values near which sums between bounds are held (``centre``)."""
 
     def __init__(self, p: DualProblem) -> None:
         self.p, self.gap = p, Gap(p)
@@ -146,9 +147,11 @@ class _Newton:
 
     def _bounded(self, z: Array, wanted: Array) -> float:
         """The share of a step that at most doubles the multipliers, or is as large as they are
-        expected to be. Where bounds hold all sums of a partition and the total is exact, a shift
-        of their multipliers changes no variable and costs next to nothing: without a bound it goes
-        a thousand times too far, and comes back a little with each step."""
+        expected to be.
+
+        Suppose bounds hold all sums of a partition and the total is exact. Then a shift of their
+        multipliers changes no variable and costs next to nothing. Without this limit a step goes a
+        thousand times too far, and the next ones come back only slowly."""
         largest = float(np.abs(z).max(initial=0.0))
         expected = self.p.typical * np.abs(wanted).max(initial=1.0)
         most = float(max(expected, np.abs(self.y).max(initial=0.0)))
@@ -191,7 +194,7 @@ class _Newton:
 
 
 def _length(derivative: Callable[[float], float], first: float) -> float:
-    """How far to go: to where the derivative is small beside the ``first``, at 0, by false
+    """How far to go: to where the derivative is small relative to the ``first``, at 0, by false
     position.
     """
     low, below, high = 0.0, first, 1.0

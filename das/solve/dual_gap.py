@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 
 
 class Gap:
-    """Of one problem."""
+    """The gap of one problem."""
 
     def __init__(self, p: DualProblem) -> None:
         self.p = p
@@ -77,7 +77,7 @@ class Gap:
         return loss / max(1.0, min(value, self._above(misfit))), residual
 
     def _admissible(self, y: Array) -> tuple[Array, Array]:
-        """The multipliers of groups, and all, without those of bounds that there are not."""
+        """The multipliers of groups, and all multipliers, without those of infinite bounds."""
         p = self.p
         y = np.where(p.free, y, 0.0)
         mu = p.rows.of_rows(y)[p.measured :]

@@ -74,7 +74,7 @@ class NewtonSystem:
         return out
 
     def _core(self) -> Array:
-        """Of each child, the inverse for the coarse queries: ``(children, core, core)``."""
+        """For each child, the inverse for the coarse queries: ``(children, core, core)``."""
         p, n = self.p, self.p.core
         rows = p.core_of_cell[self.cell]
         columns = rows.indices + np.repeat(self.child * n, np.diff(rows.indptr))

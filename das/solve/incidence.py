@@ -1,9 +1,9 @@
-"""The sums that the variables of one parent's children are in, each with a multiplier: for
+"""The sums that contain the variables of one parent's children, each with a multiplier: for
 :mod:`das.solve.dual`.
 
-Variables are ``(cells, children)``: what is said of a cell lies together. A flat vector of
-multipliers has those of the rows (a query's answers, then the groups) for each child, ``rows x
-children``, of the cells (the parent), and of the parts."""
+Variables are ``(cells, children)``: the numbers of a cell are contiguous. A flat vector of
+multipliers has three parts. First come those of the rows (a query's answers, then the groups) for
+each child, ``rows x children``. Those of the cells (the parent) and of the parts follow."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Incidence:
 
 
 def of_index(index: Sequence[Index], cells: int) -> list[tuple[csr_array, Index]]:
-    """Of each partition, the answers of several cells as rows ``(answers, cells)``, and the cells
+    """For each partition, the answers of several cells as rows ``(answers, cells)``, and the cells
     that have an answer to themselves."""
     out = []
     for i in index:

@@ -1,4 +1,4 @@
-"""Matrices of children of which many are alike: one of each kind."""
+"""Matrices of children. Many are alike, so one of each kind is kept."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@ of its own.
 
 .. math:: G_c = \sum_q w_{qc} Q_q'Q_q,
 
-with 0/1 matrices :math:`Q_q` of one 1 in each column, given by the answer that each cell is in. No
-matrix is formed, and nothing is asked of the queries: none need tell all cells apart, and a child
-that was not asked one has the weight 0 there. What solves with them is :mod:`das.solve.dual`.
-Memory is that of the index, ``queries x cells``."""
+with 0/1 matrices :math:`Q_q` of one 1 in each column, given by the answer that contains each cell.
+No matrix is formed, and the queries need no property: none must separate all cells, and a child
+without an answer to a query has the weight 0 there. :mod:`das.solve.dual` solves with them. Memory
+is that of the index, ``queries x cells``."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-r"""Where the numbers of many problems are in one flat vector, and what acts on such a vector
+r"""Where the numbers of many problems are in one flat vector, and operations on such a vector
 problem by problem.
 
 The children of a problem that share a matrix are a *block*: an array ``(cells, children)``, or
-``(rows, children)`` of their sums. Arrangement follow each other in the vector, those of equal
-shape in a *run*, which one call of a matrix product serves.
+``(rows, children)`` of their sums. Blocks follow each other in the vector. Those of equal shape
+form a *run*, which one call of a matrix product serves.
 
-*The batch makes no difference.* What is said of a problem depends on its own numbers alone, to the
-last bit: all operations are element by element, sums over one line, sums of a problem's lines in
-their order, or one call of BLAS for one block. None adds up across problems, and no shape depends
-on who else is there."""
+*The batch makes no difference.* The result for a problem depends on its own numbers alone, to the
+last bit. Operations are element by element, sums over one line, sums of a problem's lines in their
+order, or one call of BLAS for one block. None adds up across problems, and no shape depends on
+which other problems are there."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Arrangement:
 
     @cached_property
     def _cells(self) -> Index:
-        """Of each problem."""
+        """The cells of each problem."""
         cells = np.zeros(self.problems, dtype=np.intp)
         cells[self.problem] = self.cells
         return cells
@@ -217,6 +217,6 @@ class BlockDiagonal:
         )
 
     def some(self, keep: Sequence[Mask]) -> BlockDiagonal:
-        """Of each run, the blocks that are kept."""
+        """For each run, the blocks that are kept."""
         kept = [(m[k], w) for m, w, k in zip(self.stacks, self.width, keep, strict=True) if k.any()]
         return BlockDiagonal([m for m, _ in kept], [w for _, w in kept])

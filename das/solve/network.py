@@ -169,8 +169,9 @@ class _Network:
     def _leaves(self) -> tuple[Ints, Ints]:
         """Arcs from the parent's cells into the first link's groups: the first arcs of the network.
 
-        One for the rounding unit of each fraction. When widened, of each cell that may be positive,
-        beside one for what is below its floor and one for what is above its ceiling."""
+        There is one for the rounding unit of each fraction. A widened network has three for each
+        cell that can be positive: for its rounding unit, for what is below its floor, and for what
+        is above its ceiling."""
         child, cell = np.nonzero(self._may_hold() if self.widen else self.fraction > 0)
         first = self.links[0]
         tail = self.source[cell]

@@ -1,10 +1,11 @@
-r"""A matrix that is a weighted sum of partitions of the cells, one of which tells every cell apart.
+r"""A matrix that is a weighted sum of partitions of the cells. One of the partitions separates all
+cells.
 
 .. math:: G = \delta I + U W U', \qquad U = (Q_1', \dots, Q_m'), \quad W = \mathrm{diag}(w),
 
-with 0/1 matrices :math:`Q_q` that have one 1 in each column: the normal matrix of queries, the
-detailed one among them. It is never formed. With :math:`K = W^{-1} + U'U/\delta` (as many rows as
-the queries have answers, and not as there are cells)
+with 0/1 matrices :math:`Q_q` that have one 1 in each column: the normal matrix of queries including
+the detailed one. It is never formed. Let :math:`K = W^{-1} + U'U/\delta`, which has as many rows as
+the queries have answers, not as many as there are cells. Then
 
 .. math:: G^{-1} = \tfrac1\delta I - \tfrac1{\delta^2} U K^{-1} U', \qquad
           \log\det G = n \log\delta + \log\det K + \log\det W,

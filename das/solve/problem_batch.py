@@ -21,8 +21,8 @@ FlatMap = Callable[[Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class ProblemBatch:
-    """Problems that all have a parent or have none (``coupled``), all one matrix each or not
-    (``shared``), and all definite ones or not (``null`` is ``None``, or there is one).
+    """Problems of one sort. All have a parent or none has (``coupled``); each has one matrix or not
+    (``shared``); all are definite (``null`` is ``None``) or none is.
 
     ``rhs``, ``support`` (1 or 0; ``None`` where all are 1) and ``diagonal`` of the variables;
     ``lower``, ``upper`` and ``size`` of the rows' sums; ``parent`` of each problem's cells;
@@ -64,18 +64,14 @@ class ProblemBatch:
         def flat(of: Callable[[CheckedQP], Any]) -> Array:
             return np.concatenate([of(p)[k].T.ravel() for p, k, _ in places])
 
-        able = None
-        if any(p.support is not None for p in problems):
-            able = flat(
-                lambda p: np.ones(p.rhs.shape) if p.support is None else p.support.astype(float)
-            )
+        some = any(p.support is not None for p in problems)
         gram, inverse, null, rows, back = _maps(layout, places)
         return ProblemBatch(
             layout=layout,
             coupled=first.parent is not None,
             shared=len(first.kinds) == 1,
             rhs=flat(lambda p: p.rhs),
-            support=able,
+            support=flat(_support) if some else None,
             diagonal=np.concatenate([np.repeat(_diagonal(p, j), len(k)) for p, k, j in places]),
             lower=flat(lambda p: p.lower),
             upper=flat(lambda p: p.upper),
@@ -268,6 +264,10 @@ def _maps(
         rows,
         rows.transposed,
     )
+
+
+def _support(p: CheckedQP) -> Array:
+    return np.ones(p.rhs.shape) if p.support is None else p.support.astype(float)
 
 
 def _diagonal(p: CheckedQP, kind: int) -> Array:

@@ -1,12 +1,12 @@
-r"""Which persons must change their group so that a parent can be shared out: the least number.
+r"""Which persons must change their group so that a parent can be shared out: the smallest number.
 
 A parent holds :math:`y_g` persons of group g. Descendants d take at least :math:`l_{dg}` and at
 most :math:`h_{dg}` of each, and :math:`t_d` of all, exactly. Let :math:`m_{gk}` be the persons who
-change from group g to k. The least :math:`\sum_{g \ne k} m_{gk}` such that the groups :math:`y'_k =
-\sum_g m_{gk}` can be shared out is a minimum-cost flow, from g to k (cost 1 where they differ),
-from k to d within the bounds, and from d to a sink that takes :math:`t_d`; integral, since its
-capacities are. It is half of the least :math:`\sum_g |y'_g - y_g|`: each person who moves leaves
-one group and enters another."""
+change from group g to k. We want the least :math:`\sum_{g \ne k} m_{gk}` such that the groups
+:math:`y'_k = \sum_g m_{gk}` can be shared out. It is a minimum-cost flow: from g to k (cost 1 where
+they differ), from k to d within the bounds, and from d to a sink that takes :math:`t_d`. The flow
+is integral, since its capacities are. The cost is half of the least :math:`\sum_g |y'_g - y_g|`,
+because each person who moves leaves one group and enters another."""
 
 from __future__ import annotations
 

@@ -134,14 +134,8 @@ def guess(
             remedy=f"the columns are {', '.join(by_name)}"[:500],
         )
     out = Guess()
-    out.count = next(
-        (
-            c
-            for c in table.columns
-            if _word(c.name) in COUNTS and c.whole and c.name not in geography
-        ),
-        None,
-    )
+    counts = (c for c in table.columns if _word(c.name) in COUNTS and c.whole)
+    out.count = next((c for c in counts if c.name not in geography), None)
     rest = [c for c in table.columns if c is not out.count]
     listed = set() if places is None else {c.name for c in places.columns}
     across = [c for c in rest if _words(c) & ACROSS and c.name not in geography]

@@ -1,4 +1,4 @@
-"""Where the truth is used: to count records, to measure, and to hold what was published against it.
+"""Where the truth is used: to count records, to measure, and to compare published counts with it.
 
-Few others open a :class:`das.model.confidential.Confidential`, each for what
-``docs/architecture.md`` says ("The truth is a type") and nothing that is published."""
+Few other modules open a :class:`das.model.confidential.Confidential`. ``docs/architecture.md``
+("The truth is a type") lists them with their reasons; nothing that they make is published."""

@@ -1,4 +1,4 @@
-"""What of a run is held against the truth: everything under ``confidential/evaluation/``."""
+"""A run compared with the truth: everything under ``confidential/evaluation/``."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ REASON = "impossible results are counted in the truth as well, for confidential/
 
 @dataclass(frozen=True, repr=False)
 class AssessmentInput(Closed):
-    """What a run is held against: ``truth`` and ``published`` by universe and level of the
-    published spine; what it was measured over, by universe; areas off the spine."""
+    """The input of an assessment: ``truth`` and ``published`` by universe and level of the
+    published spine; the measured ``trees`` by universe; areas off the spine."""
 
     spine: Spine
     trees: Mapping[str, MeasuredSpine]
@@ -61,8 +61,8 @@ class AssessmentInput(Closed):
 
 @dataclass(frozen=True, repr=False)
 class Measured(Closed):
-    """What was measured of a universe, over ``spine``: the true counts of that, and what is held
-    against them.
+    """A universe over its measured ``spine``: the true counts there, and what is compared with
+    them.
     """
 
     spine: Spine
@@ -72,9 +72,9 @@ class Measured(Closed):
 
 @dataclass(frozen=True, repr=False)
 class Comparand(Closed):
-    """One universe in a piece: ``truth`` and ``published`` by level of the published spine; what
-    was measured, or ``None`` where nothing was, as in a subtree without a building. ``whole`` is
-    all that was counted, anywhere; ``tables``, those to compare."""
+    """One universe in a piece: ``truth`` and ``published`` by level of the published spine.
+    ``measured`` is ``None`` if nothing was measured, as in a subtree without a building. ``whole``
+    has the counts of the root, and ``tables`` the tables to compare."""
 
     universe: Universe
     truth: TrueHistograms
@@ -86,9 +86,9 @@ class Comparand(Closed):
 
 @dataclass(frozen=True, repr=False)
 class Piece(Closed):
-    """Some ``levels`` of a run, or of some units of it, that follow each other: an upper tree, a
-    subtree, or all. ``lowest`` says whether the last of them is the lowest of the run: then
-    ``areas`` lists its units."""
+    """Consecutive ``levels`` of a run, or of some of its units: an upper tree, a subtree, or all.
+    ``lowest`` says whether the last of them is the lowest level of the run; then ``areas`` lists
+    its units."""
 
     levels: Sequence[str]
     universes: Sequence[Comparand]
@@ -97,7 +97,7 @@ class Piece(Closed):
 
 
 def tally(piece: Piece) -> Tallies:
-    """What is counted of a piece. What is held at once is a slice of units with about 4 million
+    """The tallies of a piece. Memory holds one slice of units at a time, with about 4 million
     answers.
     """
     level = piece.levels[-1]
@@ -131,12 +131,12 @@ def write(
     kinds: Sequence[str],
     whole: Mapping[str, Whole],
 ) -> dict[str, list[ErrorRow]]:
-    """Write ``errors.csv`` (of other universes ``errors-<name>.csv``), ``tables.csv``,
+    """Write ``errors.csv`` (``errors-<name>.csv`` for other universes), ``tables.csv`` and
     ``impossible.csv``; return the errors by universe. ``tallies`` are those of all pieces, merged;
-    ``kinds`` those of areas; ``tables`` and ``whole`` by universe.
+    ``kinds`` are the kinds of areas; ``tables`` and ``whole`` are by universe.
 
-    Errors of queries, as measured and as published, are those of the units that were measured;
-    those of tables are of the published spine and of areas."""
+    Errors of queries, as measured and as published, are for the units of the measured tree. Errors
+    of tables are for units of the published spine and for areas."""
     rows: dict[str, list[ErrorRow]] = {}
     of_tables: list[TableRow] = []
     private, mechanisms = spec.run.private, {u.name: u.plan.mechanism for u in spec.universes}
@@ -157,7 +157,7 @@ def write(
 def assess(
     spec: RunSpec, directory: RunDirectory, run: AssessmentInput, progress: Progress
 ) -> dict[str, list[ErrorRow]]:
-    """Hold a run in one piece against the truth, and write its errors (:func:`write`)."""
+    """Compare a run in one piece with the truth, and write its errors (:func:`write`)."""
     progress.stage("evaluate", None)
     said = OpenedRelease(directory.release, spec, run.spine, run.trees)
     piece = Piece(
@@ -171,7 +171,7 @@ def assess(
 
 
 def _compared(universe: Planned, said: OpenedRelease, run: AssessmentInput) -> Comparand:
-    """A universe of all of a run."""
+    """One universe of a whole run."""
     name, tree, root = universe.name, run.trees[universe.name], run.spine.levels[0]
     folder = folder_of(said.folder, name)
     estimates = EstimateReader(folder, tree.spine) if folder.is_dir() else None
@@ -202,8 +202,8 @@ def measured_over(
     queries: Mapping[str, Sequence[str]],
     estimates: EstimateSource | None,
 ) -> Measured:
-    """What was measured over a tree, or over its part over a subtree, from the counts of the
-    published one.
+    """A universe over its measured tree, or over a subtree's part of that tree, from counts over
+    the published tree.
     """
     known, counts = over_tree(tree, truth, published)
     return Measured(tree.spine, known, Published(noisy, counts, queries, estimates))
@@ -212,7 +212,8 @@ def measured_over(
 def over_tree(
     tree: MeasuredSpine, truth: TrueHistograms, published: Mapping[str, Histogram]
 ) -> tuple[TrueHistograms, Mapping[str, Histogram]]:
-    """Both on the tree that was measured, from those of the lowest published level."""
+    """True and published counts over the measured tree, from those of the lowest published
+    level."""
     if tree.alike:
         return truth, published
     lowest = tree.spine.levels[-1]
@@ -223,8 +224,8 @@ def evaluate_run(
     run: Path, progress: Progress | None = None, *, areas: Path | None = None
 ) -> dict[str, list[ErrorRow]]:
     """The errors of a finished run, computed again from its release and its confidential part.
-    ``areas``: a list of blocks with areas off the spine, which joins those that the run knows, and
-    is kept in ``evaluation/``."""
+    ``areas``: a list of blocks with areas off the spine. They join the areas that the run knows,
+    and the list is kept in ``evaluation/``."""
     directory = RunDirectory(run)
     opened, known = truth_of(run)
     counts = published_of(opened, [u.name for u in opened.after.universes])
@@ -250,8 +251,8 @@ def evaluate_run(
 def hold_intervals(
     opened: OpenedRelease, directory: RunDirectory, known: Mapping[str, TrueHistograms]
 ) -> list[CoverageRow]:
-    """Write ``intervals.csv``: how often the intervals of a release hold the truth. Nothing where
-    it has none.
+    """Write ``intervals.csv``: how often the intervals of a release contain the truth. Writes
+    nothing if the release has no intervals.
     """
     tallies: dict[tuple[str, str], CoverageTally] = {}
     for u, table, level, (value, lower, upper, _) in OwnReplicates.of(opened).intervals():

@@ -1,4 +1,4 @@
-"""A run begins: what it is to measure is written down, subtree by subtree."""
+"""The beginning of a run: it writes down what it will measure, subtree by subtree."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from das.truth.resume_state import ResumeState
 def begin(
     spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: RunDirectory | None = None
 ) -> None:
-    """Make the folder of a run, and write down what it is to measure, subtree by subtree. What
-    stops it here leaves nothing.
+    """Make the folder of a run, and write down what it will measure, subtree by subtree. A failure
+    here leaves no folder.
 
-    With a run that has ``measured`` the same, its measurements and its ledger are taken over:
+    If another run has ``measured`` the same input, take over its measurements and its ledger;
     nothing is left to draw."""
     directory.create()
     with directory.whole_or_nothing():
@@ -49,7 +49,7 @@ def begin(
 
 
 class CountsOfSubtrees(Protocol):
-    """True counts of the lowest units of a tree, and how it is cut."""
+    """True counts of the lowest units of a tree, and how the tree is cut into subtrees."""
 
     @property
     def spine(self) -> Spine: ...
@@ -61,8 +61,8 @@ class CountsOfSubtrees(Protocol):
 
 
 def store(prepared: CountsOfSubtrees, universes: Iterable[str], directory: RunDirectory) -> None:
-    """The true counts of each subtree in a file; of a tree without subtrees those of the upper
-    tree."""
+    """Write the true counts of each subtree to a file. A tree without subtrees is one upper tree
+    and has one file."""
     ends = prepared.subtrees.lowest(prepared.spine).tolist()
     parts = list(enumerate(pairwise(ends), 1)) or [(0, (0, len(prepared.spine.codes[-1])))]
     for name in universes:
@@ -73,8 +73,8 @@ def store(prepared: CountsOfSubtrees, universes: Iterable[str], directory: RunDi
 def _write_public(
     spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: RunDirectory | None
 ) -> None:
-    """What a release rests on, but for its measurements; these, too, where they are
-    ``measured``."""
+    """Write what a release rests on, except its measurements. If another run has ``measured``,
+    write that run's measurements, too."""
     release, spine, subtrees = directory.release, prepared.spine, prepared.subtrees
     atomic.write_text(release / "spec.toml", spec.dump())
     spine_file.write(release / "spine.parquet", spine, subtrees)
@@ -89,9 +89,9 @@ def _write_public(
 
 
 def _write_constraints(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
-    """What is published exactly, part by part; of a tree that is not the published one also the
-    sums of what is of its lowest units (:func:`das.model.constraint.summed`), which the upper tree
-    has from its subtrees."""
+    """Write what is published exactly, part by part. If the measured tree differs from the
+    published one, also write the sums of the bounds on its lowest units
+    (:func:`das.model.constraint.summed`). The upper tree gets these sums from its subtrees."""
     subtrees, spine, level = prepared.subtrees, prepared.spine, prepared.subtrees.level
     below, above = subtrees.levels(spine, 1), subtrees.levels(spine, 0)
     for u in spec.universes:
@@ -131,5 +131,5 @@ def _put(
 
 
 def truth_digests(directory: RunDirectory, universes: Sequence[str]) -> dict[str, dict[str, str]]:
-    """What tells the true counts that are measured from any other, by universe."""
+    """Digests that identify the true counts that are measured, by universe."""
     return {name: run_directory.file_digests(directory.truth_of(name).parent) for name in universes}

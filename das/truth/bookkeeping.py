@@ -1,54 +1,59 @@
-r"""The spending of a measuring: what is drawn is in the ledger before, and what is missing after an
-interruption is known.
+r"""The budget book of a run. The ledger has every draw before it is made, and after an interruption
+shows which parts are missing.
 
-One process keeps them, and draws nothing itself: tasks do
-(:func:`das.truth.measuring.measure_part`), wherever they run and however often.
+One process keeps the book and draws nothing itself. Tasks draw
+(:func:`das.truth.measuring.measure_part`), on any machine and any number of times.
 
-**What an interruption costs.** A stage is a level of a universe, made of parts that are measured
-apart. Where the noise of its last attempt can be drawn again (the run key is there, and the truth
-is the one that the run began with), the parts that are missing are measured again, and are the same
-draws: that costs nothing (:mod:`das.noise.entropy`). Otherwise what is measured again is drawn
-again, and the stage begins a second time in the ledger, with all its draws.
+**What an interruption costs.** A stage is a level of a universe. Its parts are measured separately.
+The noise of its last attempt can be drawn again if the run key exists and the truth is unchanged
+since the run began. Then the missing parts are measured again and are the same draws, which costs
+nothing (:mod:`das.noise.entropy`). Otherwise a part that is measured again is a second draw, and
+the stage begins a second time in the ledger, with all its draws.
 
-*What that costs.* Let part :math:`p` of a stage be drawn :math:`a_p` times, at a cost of
-:math:`\rho` each. A record in :math:`p` is seen :math:`a_p` times. If it is replaced by one in
-:math:`p`, two answers of each query change in each of these draws: :math:`a_p\rho`. If by one in
-:math:`q`, one answer changes in each draw of either part, which costs half of what two do
-(:mod:`das.model.budget`): :math:`\rho\,(a_p + a_q)/2`. So no more than :math:`\rho \max_p a_p`;
-added or removed, it costs :math:`a_p\rho`. Every part is drawn once at most in every attempt at its
-stage, so the ledger has the stage :math:`\max_p a_p` times at least: each attempt but the last is
-counted as lost, whole, however many of its parts were drawn again. (Once at most: engines repeat
-tasks by themselves. So whoever draws noise that cannot be drawn again claims the part first, for
-this attempt, with a file that nobody can make twice; the second who would is stopped, and the run
-with it.)
+*What a second draw costs.* Let part :math:`p` of a stage be drawn :math:`a_p` times, at a cost of
+:math:`\rho` each. A record in :math:`p` counts in :math:`a_p` draws. If a record in :math:`p`
+replaces it, two answers of each query change in each of these draws: :math:`a_p\rho`. If a record
+in :math:`q` replaces it, one answer changes in each draw of either part. One change costs half of
+what two cost (:mod:`das.model.budget`): :math:`\rho\,(a_p + a_q)/2`. So the cost is at most
+:math:`\rho \max_p a_p`. To add or remove a record costs :math:`a_p\rho`. An attempt at a stage
+draws every part at most once, so the ledger has the stage at least :math:`\max_p a_p` times. Every
+attempt except the last is counted as lost, in full, even if few of its parts were drawn again. (Why
+at most once: engines repeat tasks by themselves. So a task that draws unrepeatable noise first
+claims the part for this attempt, with a file that cannot be made twice. A second task that tries to
+claim it is stopped, and the run with it.)
 
-**Stages that are asked together.** What is asked on request of one level follows from the answers
-at the others, so that an interrupted universe is asked again as a whole, and so is every universe
-that rests on it. Such a stage names the stages that it ``rests_on`` on. Its parts *stand* only
-while all of these are measured; a part that was acknowledged and does not stand any more is given
-up: its stage begins anew, and is counted again, before anything is asked.
+**Stages that are measured together.** Measurements on demand at one level depend on the answers at
+the others. So an interrupted universe is measured again as a whole, and so is every universe that
+rests on it. Such a stage lists the stages that it rests on (``rests_on``). Its parts *stand* only
+while all of these are measured. A part that was acknowledged and no longer stands is given up: its
+stage begins again, and is counted again, before it is measured.
 
-*No draw is missing in the ledger.* Noise of a stage is a function of the key, of how often the
-stage has begun, of the truth and of the plan, at whichever coordinates (:mod:`das.noise.entropy`,
-:mod:`das.noise.coordinates`); and of the software, which says where chunks begin and how bits
-become numbers. So a key counts as another one where the run was begun with another version. Suppose
-noise of a stage is drawn. Then it was missing when the spending were opened (:meth:`BudgetBook.pay`
-refuses any other), so that one of three things held: it had never begun, and began; its last
-attempt was of another key or another truth, or had parts that do not stand, and it began once more;
-or its last attempt was of this key, this truth and this plan, without a part, and the draw is that
-of this attempt. In each case its last attempt has the present key and truth. (Whoever draws reads
-the key by itself, and may outlive the run that sent it: :func:`das.truth.run_noise.noise_for` gives
-it noise of the key that stands in the ledger next to the number of the attempt, and of no other.)
-So every attempt is one draw at most, and distinct draws are no more than attempts.
+*The ledger lacks no draw.* The noise of a stage, at any coordinates, is a function of four things:
+the key, how often the stage has begun, the truth and the plan (:mod:`das.noise.entropy`,
+:mod:`das.noise.coordinates`). It also depends on the software, which decides where chunks begin and
+how bits become numbers. So a key counts as another key if the run was begun with another version.
+Suppose noise of a stage is drawn. Then the stage was missing when the book was opened
+(:meth:`BudgetBook.pay` refuses any other stage). So one of three cases held:
 
-*Nothing that is acknowledged is overwritten while it stands.* Files are written of stages that are
-measured, and a stage that is measured has, by the same argument, no part that stands: either none
-was acknowledged since it last began, or the ledger said before that they are given up.
+- it had never begun, and began;
+- its last attempt had another key or another truth, or had parts that no longer stand, and the
+  stage began again;
+- its last attempt had this key, this truth and this plan, and no part, and the draw is the draw of
+  that attempt.
+
+In each case its last attempt has the present key and truth. (A task reads the key itself, and can
+outlive the run that sent it. :func:`das.truth.run_noise.noise_for` gives it only noise of the key
+that the ledger lists with the number of the attempt.) So every attempt is at most one draw, and
+there are no more distinct draws than attempts.
+
+*Nothing acknowledged is overwritten while it stands.* Files are written only for stages that are
+being measured. By the same argument such a stage has no part that stands: either none was
+acknowledged since the stage last began, or the ledger already said that they are given up.
 
 *The ledger goes from one consistent state to the next.* The parts of a universe are acknowledged in
-one line (:meth:`LedgerFile.acknowledge`), which is there or is not. Stages that begin anew do so
-one after the other; cut off between two of them, the rest still rest on a stage that is not
-measured, and begin anew when the run goes on."""
+one line (:meth:`LedgerFile.acknowledge`), which is there or is not. Stages that begin again do so
+one after the other. If the run stops between two of them, the others still rest on an unmeasured
+stage, and they begin again when the run resumes."""
 
 from __future__ import annotations
 
@@ -70,7 +75,7 @@ from das.truth.registering import RegisteredDraws, enter
 from das.truth.run_noise import Measuring, new_source, source_of
 from das.version import __version__
 
-#: By universe, what tells its true counts from any other: digests of pieces of them, by names.
+#: For each universe, digests that identify its true counts: one for each named piece.
 TruthDigests = Mapping[str, Mapping[str, str]]
 
 _ANOTHER = "resume with the inputs that the run began with, or start another run in a new folder"
@@ -82,8 +87,8 @@ _AGAIN = (
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What a stage is to be: its draws, the subtrees (:mod:`das.model.subtrees`) that its parts are
-    of, and the stages that it ``rests_on`` on: where one of them is measured again, so is this."""
+    """The plan of a stage: its events, the subtrees (:mod:`das.model.subtrees`) of its parts, and
+    the stages that it rests on. If one of those is measured again, so is this stage."""
 
     events: tuple[Event, ...]
     subtrees: tuple[int, ...]
@@ -91,8 +96,8 @@ class StagePlan:
 
 
 class BudgetBook:
-    """Opened before the first draw of a run, or when it goes on; closed when every part is
-    measured.
+    """Records what a run spends. A run opens it before the first draw and when it resumes, and
+    closes it when every part is measured.
     """
 
     def __init__(
@@ -101,10 +106,10 @@ class BudgetBook:
         self._spec, self._planned, self._directory = spec, planned, directory
         self._file = LedgerFile(directory.ledger)
         self._key: str | None = None
-        # : the version of the software that the run was begun with, where it is another
+        # the version of the software that began the run, if it is not this one
         self._other = ""
         self._begun: set[StageKey] = set()
-        self._entered: RegisteredDraws | None = None  #: in the register, where the run has one
+        self._entered = RegisteredDraws()
 
     @property
     def entries(self) -> Entries:
@@ -119,18 +124,18 @@ class BudgetBook:
         truth: TruthDigests,
         accept_spent: bool = False,
     ) -> BudgetBook:
-        """Check what an interrupted run has left, and write down what is to be drawn: of noise that
-        can be drawn again everything at once; of other noise a stage at a time (:meth:`begin`), so
-        that no more of it is lost than was being drawn. ``planned`` has every stage of every
-        universe, in order; ``truth`` what is to be measured.
+        """Check what an interrupted run has left, and write the planned draws to the ledger. Noise
+        that can be drawn again is written all at once. Other noise is written one stage at a time
+        (:meth:`begin`), so that an interruption loses only the stage that was being drawn.
+        ``planned`` has every stage of every universe, in order; ``truth`` identifies the counts to
+        measure.
 
         Raises:
-            UserError: what was interrupted cannot be drawn again, or the truth is another than the
-                one that the run began with, and ``accept_spent`` does not say that a second draw is
-                to be made, and counted.
-            ReleaseError: the ledger is not of this plan, or what it says was measured is not there.
-            PrivacyError: the budget does not cover what is planned.
-            RegisterError: the register of the office does not.
+            UserError: the interrupted noise cannot be drawn again, or the truth has changed since
+                the run began, and ``accept_spent`` does not permit a second, counted draw.
+            ReleaseError: the ledger is not that of this plan, or a file that it lists is missing or
+                altered.
+            PrivacyError, RegisterError: the budget, or the office's register, has no room for it.
         """
         budget_book = BudgetBook(spec, planned, directory)
         entries = budget_book._file.entries
@@ -161,21 +166,20 @@ class BudgetBook:
             _note(directory, version=__version__)
         if source is None:
             budget_book._key = new_source(directory).key_mark
-        events, again = {s: due.events for s, due in planned.items()}, {a.stage for a in lost}
-        budget_book._entered = enter(spec, events, entries, again, budget_book._key, directory)
+        budget_book._entered = enter(spec, planned, entries, lost, budget_book._key, directory)
         budget_book._write(changed)
         if changed:
-            TaskStore(directory.root).remove()  # what tasks have measured of the truth before
+            TaskStore(directory.root).remove()  # results of tasks that measured the earlier truth
             _note(directory, truth=truth)
-        if budget_book._other:  # what it had drawn is given up by now
+        if budget_book._other:  # the draws of the other version are given up by now
             _note(directory, version=__version__)
             budget_book._other = ""
         return budget_book
 
     def _write(self, changed: set[str]) -> None:
-        """What is to be drawn: first the rest of what was being written down when the run stopped,
-        then what is of another truth, then, if it can be drawn again, everything that is
-        missing."""
+        """Write the planned draws to the ledger. First complete the entry that the run was writing
+        when it stopped. Then begin again every stage whose truth has changed. Then, if noise can be
+        drawn again, begin everything that is missing."""
         entries = self._file.entries
         if (
             entries.attempts
@@ -190,8 +194,8 @@ class BudgetBook:
                 self.begin(stage)
 
     def begin(self, stage: StageKey) -> None:
-        """Write down what a stage draws, before any of it is drawn; once, and if something is
-        missing of it.
+        """Write the draws of a stage to the ledger, before any is made. Does so once, and only if a
+        part of the stage is missing.
         """
         last, given_up = self._file.entries.last().get(stage), self._given_up(stage)
         if (
@@ -202,9 +206,8 @@ class BudgetBook:
             self._begin(stage, anew=given_up)
 
     def pay(self, stage: StageKey) -> None:
-        """All draws of a stage are written down, and none of it stands: its noise may be drawn, all
-        of it. Raises
-        :class:`PrivacyError` where it was measured before."""
+        """Write all draws of a stage to the ledger; then all its noise may be drawn. Raises
+        :class:`PrivacyError` if a part of the stage stands, because it was measured before."""
         if self.missing(stage) != self._planned[stage].subtrees:
             raise PrivacyError(
                 f"{stage[0]} at {stage[1]} was measured before: asked again it would be drawn"
@@ -216,8 +219,7 @@ class BudgetBook:
 
     def _begin(self, stage: StageKey, *, anew: bool = False) -> None:
         due = self._planned[stage]
-        if self._entered is not None:
-            self._entered.check(stage, self._file.entries)
+        self._entered.check(stage, self._file.entries)
         name, _ = entropy.stated(self._spec.run.entropy, self._spec.run.seed)
         self._file.begin(
             Attempt(*stage, len(due.subtrees), self._key, anew, list(due.events)), name
@@ -225,38 +227,39 @@ class BudgetBook:
         self._begun.add(stage)
 
     def missing(self, stage: StageKey) -> tuple[int, ...]:
-        """The subtrees of which a stage has no part that stands."""
+        """The subtrees for which a stage has no standing part."""
         standing = self._file.entries.standing(stage) if self._rests_on_whole(stage) else {}
         return tuple(i for i in self._planned[stage].subtrees if i not in standing)
 
     def _rests_on_whole(self, stage: StageKey, changed: Collection[str] = ()) -> bool:
-        """Whether all that a stage rests on is measured, of a truth that is not ``changed``."""
+        """Whether every stage that this one rests on is measured, and its truth not ``changed``."""
         entries = self._file.entries
         return all(entries.whole(s) and s[0] not in changed for s in self._planned[stage].rests_on)
 
     def _given_up(self, stage: StageKey, changed: Collection[str] = ()) -> bool:
-        """Whether parts of a stage were acknowledged that do not stand: what it rests on is
-        measured again.
+        """Whether parts of a stage were acknowledged but no longer stand, because a stage that it
+        rests on is measured again.
         """
         return bool(self._file.entries.standing(stage)) and not self._rests_on_whole(stage, changed)
 
     def number(self, stage: StageKey) -> int:
-        """How often a stage is drawn, the present time included: part of the label of its noise."""
+        """How often a stage is drawn, this time included. It is part of the label of its noise."""
         return self._file.entries.number(stage)
 
     def acknowledge(self, parts: Iterable[MeasuredPart]) -> None:
-        """These are measured, and on disk; stages that rest on each other all at once. Raises
-        :class:`PrivacyError` where one was measured before with another result."""
+        """Record that these parts are measured and on disk. Stages that rest on others are
+        acknowledged together, in one line. Raises :class:`PrivacyError` if one was measured before
+        with another result."""
         given = list(parts)
         self._file.acknowledge(given, together=any(self._planned[p.stage].rests_on for p in given))
 
     def close(self) -> LedgerEvents:
-        """Every part is there: what was drawn for them, and what was drawn and lost. The run key is
-        deleted.
+        """Close the book when every part is measured, and delete the run key. Returns the draws
+        behind the parts, and those that were lost.
 
         Raises:
-            PrivacyError: a part is missing, or the cost of what was drawn is not the plan's.
-            ReleaseError: one is not there as it was acknowledged.
+            PrivacyError: a part is missing, or the cost of the draws is not the plan's.
+            ReleaseError: the file of a part is not as it was acknowledged.
         """
         entries, universes = self._file.entries, [u.name for u in self._spec.universes]
         if lacking := [stage for stage in self._planned if self.missing(stage)]:
@@ -279,13 +282,13 @@ class BudgetBook:
         return drawn
 
     def _replayed(self, attempt: Attempt) -> bool:
-        """Whether the noise of an attempt is drawn again: it follows from the key that there is, by
+        """Whether measuring again gives the same noise as this attempt: it has the present key and
         the same software.
         """
         return self._key is not None and attempt.key == self._key and not self._other
 
     def _lost(self, changed: set[str]) -> list[Attempt]:
-        """The last attempts that are spent for nothing when the run goes on."""
+        """The stages' last attempts whose cost is lost if the run resumes."""
         last = (
             a
             for stage in self._planned
@@ -311,7 +314,7 @@ class BudgetBook:
             )
             raise UserError(
                 f"the true counts of {' and '.join(sorted(changed))} are not those that this run"
-                f" began with, of which noise was drawn{also}: {budget}",
+                f" began with, and noise was already drawn on them{also}: {budget}",
                 where=self._directory.root,
                 remedy=f"{_ANOTHER}; or {_AGAIN}",
             )
@@ -335,7 +338,7 @@ class BudgetBook:
         )
 
     def _check_budget(self) -> None:
-        """The whole plan, before any of it is written down."""
+        """Check the whole plan against the budget, before any of it is in the ledger."""
         for u in self._spec.universes:
             ledger = Ledger(u.plan.cost, paths=u.plan.paths)
             for event in (
@@ -354,7 +357,7 @@ def _by_universe(
 
 
 def _note(directory: RunDirectory, **known: object) -> None:
-    """Of what the run measures, and by what."""
+    """Note in ``inputs`` what the run measures, and with which version."""
     atomic.write_json(directory.inputs, {**run_directory.read_json(directory.inputs), **known})
 
 
@@ -367,8 +370,8 @@ def _changed(truth: TruthDigests, directory: RunDirectory) -> set[str]:
 def _check_draws(
     entries: Entries, planned: Mapping[StageKey, StagePlan], directory: RunDirectory
 ) -> None:
-    """Every draw in the ledger of an interrupted run is one of the plan's; a stage of which a part
-    is measured has all, once.
+    """Check that the plan has every draw in an interrupted run's ledger. Check that an attempt with
+    a measured part has all draws of its stage, once.
     """
     for a in entries.attempts:
         due = planned.get(a.stage, StagePlan((), ()))
@@ -386,7 +389,7 @@ def _check_draws(
 
 
 def _check_files(entries: Entries, directory: RunDirectory) -> None:
-    """What is acknowledged is there, as it was written."""
+    """Check that every acknowledged file is there, as it was written."""
     for path, sha256 in entries.files().items():
         file = directory.release / path
         if not file.is_file() or run_directory.file_digest(file) != sha256:

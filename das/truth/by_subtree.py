@@ -1,12 +1,12 @@
-"""Where the truth is used in a run that is cut into subtrees (:mod:`das.model.subtrees`): from
-files to files, subtree by subtree.
+"""Where the truth is used in a run that is cut into subtrees (:mod:`das.model.subtrees`). Each task
+reads and writes the files of its subtree.
 
     (input) -> store -> measure (each subtree), upper tree -> ... after measurement ... -> evaluate
     (each subtree), upper tree
 
-The true counts of a subtree's lowest units lie in ``confidential/truth/``; a task reads them there,
-and answers with paths and digests. What a subtree holds of the upper tree's units is counted by its
-task, too, and kept in ``confidential/sums/`` for the upper tree."""
+The true counts of a subtree's lowest units are in ``confidential/truth/``. A task reads them there,
+and answers with paths and digests. It also adds up its subtree's share of the upper tree's units,
+and keeps these sums in ``confidential/sums/`` for the upper tree."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ FOR = "a part of the run is counted by itself"
 
 
 def unaltered(directory: RunDirectory, universe: str, part: int) -> Confidential[Histogram]:
-    """The true counts of a subtree. Raises :class:`ReleaseError` where they are not those that the
-    run goes by."""
+    """The true counts of a subtree. Raises :class:`ReleaseError` if they are not those that the run
+    began with."""
     path = directory.truth_of(universe, part)
     if not path.is_file():
         raise _another(path)
@@ -69,7 +69,7 @@ def unaltered(directory: RunDirectory, universe: str, part: int) -> Confidential
 
 
 def _digest_of(directory: RunDirectory, universe: str, name: str) -> str | None:
-    """That of one file of them, as the run knows it."""
+    """The digest that the run has for one file of true counts."""
     known: Mapping[str, str] = run_directory.read_json(directory.inputs)["truth"].get(universe, {})
     return known.get(name)
 
@@ -112,8 +112,8 @@ def measured_level(
     level: str,
     known: Confidential[Histogram],
 ) -> MeasuredPart:
-    """Measure a level that a part is responsible for, unless the ledger has it: that stands, and is
-    not drawn again.
+    """Measure a level that a part is responsible for, unless the ledger already has it: a part that
+    stands is not drawn again.
     """
     u, part, stage = opened.run.universe(universe), opened.part or 0, (universe, level)
     budget_book, tree = (
@@ -133,8 +133,8 @@ def measured_level(
 
 @dataclass(frozen=True, repr=False)
 class _Counted(Closed):
-    """The true counts of a part, of all levels: of what is published, and of what is measured; and
-    the file that they were read from, as it was."""
+    """The true counts of a part at all levels, over the published and over the measured tree; and
+    the file that they were read from, with its digest at that time."""
 
     published: TrueHistograms
     measured: TrueHistograms
@@ -142,14 +142,14 @@ class _Counted(Closed):
     digest: str
 
     def check(self, directory: RunDirectory, universe: str) -> None:
-        """Raises :class:`ReleaseError` where they are not those that the run goes by."""
+        """Raises :class:`ReleaseError` if they are not those that the run began with."""
         if self.digest != _digest_of(directory, universe, self.path.name):
             raise _another(self.path)
 
 
 def _counted(opened: OpenedRelease, directory: RunDirectory, universe: str) -> _Counted:
-    """Raises :class:`PrivacyError` where they do not fit the tree, :class:`ReleaseError` where
-    there are none.
+    """Raises :class:`PrivacyError` if the counts do not fit the tree, :class:`ReleaseError` if the
+    file is missing.
     """
     path = directory.truth_of(universe, opened.part or 0)
     if not path.is_file():
@@ -175,8 +175,8 @@ def _another(path: Path) -> ReleaseError:
 def _known(
     opened: OpenedRelease, directory: RunDirectory, universe: str
 ) -> tuple[TrueHistograms, TrueHistograms]:
-    """The true counts of a part, of all levels: of what is published, and of what is measured.
-    Raises :class:`ReleaseError` where they are not those that the run goes by."""
+    """The true counts of a part at all levels, over the published and over the measured tree.
+    Raises :class:`ReleaseError` if they are not those that the run began with."""
     found = _counted(opened, directory, universe)
     found.check(directory, universe)
     return found.published, found.measured
@@ -185,7 +185,8 @@ def _known(
 def upper_tree_of(
     opened: OpenedRelease, directory: RunDirectory, universe: str
 ) -> tuple[TrueHistograms, TrueHistograms]:
-    """The same of the upper tree, from what its subtrees hold; it is all where there are none."""
+    """The true counts of the upper tree, over the published and over the measured tree, added up
+    from its subtrees. Without subtrees the upper tree is the whole tree."""
     if not len(opened.cut):
         return _known(opened, directory, universe)
     tree, level = opened.trees[universe], opened.cut.level
@@ -212,7 +213,7 @@ def upper_tree_of(
 
 
 def evaluate(task: Task) -> Answer:
-    """Count the errors of the subtrees of a partition, into files."""
+    """Count the errors of the subtrees of a partition, and write them to files."""
     work, directory = WorkFiles(task.run), RunDirectory(task.run)
     for subtree in subtrees_of(task):
         opened = open_part(directory.release, subtree)
@@ -234,8 +235,7 @@ def evaluate(task: Task) -> Answer:
 def upper_tree_tallies(
     opened: OpenedRelease, directory: RunDirectory, made: Mapping[str, Mapping[str, Histogram]]
 ) -> Tallies:
-    """Those of the upper tree, of which ``made`` is what was published of it, by universe and
-    level."""
+    """The tallies of the upper tree. ``made`` has its published counts, by universe and level."""
     arrays, compared = messages.read(WorkFiles(directory.root).upper_tree()), []
     for u in opened.after.universes:
         published, known = upper_tree_of(opened, directory, u.name)
@@ -249,7 +249,7 @@ def upper_tree_tallies(
 def write_whole(
     opened: OpenedRelease, directory: RunDirectory, made: Mapping[str, Mapping[str, Histogram]]
 ) -> dict[str, Whole]:
-    """All that was counted, and published, anywhere: what shares are taken of."""
+    """Write the true and the published counts of the root: the totals behind shares."""
     out, root = {}, opened.spine.levels[0]
     for u in opened.after.universes:
         out[u.name] = Whole(upper_tree_of(opened, directory, u.name)[0][root], made[u.name][root])
@@ -306,8 +306,8 @@ def measure_release(
     progress: Progress,
     accept_spent: bool = False,
 ) -> OwnStatement:
-    """Noisy measurements and their privacy statement, in a folder that has begun; what it has
-    already, stands. ``spec`` knows the classes of units that there are."""
+    """Noisy measurements and their privacy statement, in the folder of a run that has begun. Parts
+    that were already measured stand. ``spec`` knows the classes of units in the trees."""
     drawn = _measured(spec, resume_state, directory, engine, size, progress, accept_spent)
     name, private = entropy.stated(spec.run.entropy, spec.run.seed)
     said = statement(
@@ -338,12 +338,12 @@ def _measured(
     classes, levels = resume_state.unit_classes, upper_tree.levels
     due = planned(spec, classes, lambda level: (0,) if level in levels else subtrees)
     names = [u.name for u in spec.universes]
-    # counts that do not fit are found before anything is paid for
+    # find counts that do not fit before anything is paid for
     known = {} if subtrees else {name: _counted(upper_tree, directory, name) for name in names}
     budget_book = BudgetBook.of(spec, due, directory, truth_digests(directory, names), accept_spent)
     for name, counted in known.items():
         counted.check(directory, name)
-    # subtrees are measured before the upper tree: so all begins before, in the order of the plan
+    # subtrees are measured before the upper tree, so all stages begin here, in the plan's order
     for stage in due if subtrees else ():
         budget_book.begin(stage)
     tasks = stage_tasks(WorkFiles(directory.root), size, "measure")
@@ -375,8 +375,8 @@ def assess_release(
     size: int,
     progress: Progress,
 ) -> dict[str, list[ErrorRow]]:
-    """Hold a run against the truth, subtree by subtree, and write its errors
-    (:func:`das.truth.assessment.write`). ``made``: what was published of the upper tree."""
+    """Compare a run with the truth, subtree by subtree, and write its errors
+    (:func:`das.truth.assessment.write`). ``made``: the published counts of the upper tree."""
     if not len(upper_tree.cut):
         known = {u.name: upper_tree_of(upper_tree, directory, u.name)[0] for u in spec.universes}
         held = AssessmentInput(upper_tree.spine, upper_tree.trees, known, made, upper_tree.areas())

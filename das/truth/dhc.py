@@ -1,9 +1,8 @@
-"""The input of the DHC: linked records to histograms over the tree of an earlier
-release.
+"""The input of the DHC: linked records become histograms over the tree of an earlier release.
 
-What is taken over from that release is public. What of the records must agree with it is what is
-published exactly, there and here: the blocks, their housing units, and that there is a facility of
-group quarters where somebody lives in one."""
+Everything taken over from that release is public. The records must agree with it in what both
+releases publish exactly: the blocks, their housing units, and a facility of group quarters in each
+block where somebody lives in one."""
 
 from __future__ import annotations
 
@@ -49,8 +48,8 @@ _NAME = "constraints.from must name a redistricting release of persons and housi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreparedDhc(Closed):
-    """The tree of the earlier release, what is ``fixed`` of persons and units, and by universe the
-    true counts of the lowest units. ``spec`` names the earlier release."""
+    """The tree of the earlier release, the ``fixed`` counts of persons and units, and the true
+    counts of the lowest units by universe. ``spec`` names the earlier release."""
 
     spec: DhcSpec
     spine: Spine
@@ -69,9 +68,7 @@ class PreparedDhc(Closed):
 
     @property
     def stored(self) -> dict[str, int]:
-        """By universe how many cells of lowest units have somebody in them, for the memory and time
-        that they take.
-        """
+        """The number of nonempty cells of lowest units, by universe: they decide memory and time."""
         return {
             name: len(h.open("how many cells have somebody, for the memory that they take").cell)
             for name, h in self.lowest.items()
@@ -81,7 +78,7 @@ class PreparedDhc(Closed):
 @dataclass(frozen=True, eq=False)
 class EarlierRelease:
     """A redistricting release: its tree from some level down, the published counts of the lowest
-    units, and what a release that rests on it says of it."""
+    units, and what a release that rests on it says about it."""
 
     spine: Spine
     persons: Histogram
@@ -90,43 +87,16 @@ class EarlierRelease:
 
     @staticmethod
     def read(folder: Path, spec: DhcSpec) -> EarlierRelease:
-        """Raises :class:`UserError` for one of other records or that is altered, :class:`SpecError`
-        for one of other levels.
+        """Raises :class:`UserError` if the release has other records or was altered, and
+        :class:`SpecError` if it has other levels.
         """
         said, opened = statement.read(folder), open_release(folder)
         _check_schemas(opened)
-        check_digests(folder, said)  # what is published again must be what was published
-        if spec.run.private and opened.after.private == UNKNOWN:
-            raise UserError(
-                "whether the noise of this release is private is not known: its measurements came"
-                " without their ledger",
-                where=folder,
-                remedy=(
-                    "name a release that das run made; or, for a trial, set run.seed, which"
-                    " makes this one not private either"
-                ),
-            )
-        if spec.run.private and not opened.after.private:
-            raise UserError(
-                "this release was seeded: its counts are not private, and would be published again",
-                where=folder,
-                remedy=(
-                    "name one that is private; or, for a trial, set run.seed, which makes this"
-                    " one not private either"
-                ),
-            )
+        check_digests(folder, said)  # its counts are published again: they must be unaltered
+        if spec.run.private:
+            _check_private(opened, folder)
         counts = {u.name: opened.published(u) for u in opened.after.universes}
-        first, whole = spec.lower(opened.spine.levels), opened.spine
-        if (roots := len(whole.codes[first])) > 1:
-            raise SpecError(
-                f"the earlier release has {roots:,} units of {whole.levels[first]}, and a tree has"
-                " one root",
-                where="geography.levels",
-                remedy=f"begin above, such as with {whole.levels[0]}",
-            )
-        spine = Spine(
-            whole.levels[first:], whole.codes[first:], whole.parent[first:], whole.names[first:]
-        )
+        spine = _from(spec.lower(opened.spine.levels), opened.spine)
         digest = run_directory.file_digest(folder / NAME)
         if spec.constraints.digest not in ("", digest):
             raise UserError(
@@ -146,14 +116,46 @@ class EarlierRelease:
 
 
 def _exact_persons(said: Document, spine: Spine) -> list[tuple[str, str]]:
-    """Level and query of what a release has exactly of persons: of the levels of a tree, whose
-    blocks keep its counts.
+    """Level and query of each exact count of persons in a release, at the levels of the tree, whose
+    blocks keep the release's counts.
     """
     return [
         (c.level, c.query)
         for c in said.outside
         if c.universe == PEOPLE.name and c.sign == "=" and c.level in spine.levels
     ]
+
+
+def _check_private(opened: OpenedRelease, folder: Path) -> None:
+    """Raises :class:`UserError` for a release whose noise is not private, or may not be."""
+    trial = "or, for a trial, set run.seed, which makes this one not private either"
+    if opened.after.private == UNKNOWN:
+        raise UserError(
+            "whether the noise of this release is private is not known: its measurements came"
+            " without their ledger",
+            where=folder,
+            remedy=f"name a release that das run made; {trial}",
+        )
+    if not opened.after.private:
+        raise UserError(
+            "this release was seeded: its counts are not private, and would be published again",
+            where=folder,
+            remedy=f"name one that is private; {trial}",
+        )
+
+
+def _from(first: int, whole: Spine) -> Spine:
+    """The tree from its level ``first`` down. Raises :class:`SpecError` if it has several roots."""
+    if (roots := len(whole.codes[first])) > 1:
+        raise SpecError(
+            f"the earlier release has {roots:,} units of {whole.levels[first]}, and a tree has one"
+            " root",
+            where="geography.levels",
+            remedy=f"begin above, such as with {whole.levels[0]}",
+        )
+    return Spine(
+        whole.levels[first:], whole.codes[first:], whole.parent[first:], whole.names[first:]
+    )
 
 
 def _check_schemas(opened: OpenedRelease) -> None:
@@ -170,8 +172,8 @@ def _check_schemas(opened: OpenedRelease) -> None:
 def prepare(
     spec: DhcSpec, folder: Path, earlier: EarlierRelease, progress: Progress
 ) -> PreparedDhc:
-    """From linked tables in a folder. Raises :class:`InputError` where the records are not of the
-    blocks, housing units and facilities that were published.
+    """Read linked tables from a folder. Raises :class:`InputError` if the records do not have the
+    published blocks, housing units and facilities.
     """
     given, spine = (
         linked.read(folder, encoding=spec.data.encoding, progress=progress),
@@ -219,7 +221,7 @@ def _units_of(given: LinkedExtract, spine: Spine) -> Ints:
 
 
 def _check_homes(units: Ints, earlier: EarlierRelease, spine: Spine) -> None:
-    """Housing units were published exactly: they are the same."""
+    """Raises :class:`InputError` if the housing units, which were published exactly, differ."""
     odd = np.flatnonzero(units != earlier.homes.totals())
     if len(odd):
         lowest, at = spine.levels[-1], int(odd[0])
@@ -233,7 +235,8 @@ def _check_homes(units: Ints, earlier: EarlierRelease, spine: Spine) -> None:
 
 
 def _check_facilities(facilities: Ints, earlier: EarlierRelease, spine: Spine) -> None:
-    """Whoever was published in group quarters of a class is in a block with a facility of it."""
+    """Raises :class:`InputError` if a block was published with persons in a class of group quarters
+    but has no facility of that class."""
     hhgq = PL94.query("hhgq")
     persons = earlier.persons.answer(hhgq)[:, 1:]
     of_type = np.array(TENVACGQ.query("hhgq8lev").groupings[0].index)[-facilities.shape[1] :] - 1
@@ -242,8 +245,8 @@ def _check_facilities(facilities: Ints, earlier: EarlierRelease, spine: Spine) -
     odd = np.flatnonzero(((persons > 0) & (there == 0)).any(axis=1))
     if len(odd):
         raise InputError(
-            f"{len(odd):,} blocks were published with persons in group quarters of a class of which"
-            f" they have no facility, as {spine.code(spine.levels[-1], int(odd[0]))}",
+            f"{len(odd):,} blocks were published with persons in a class of group quarters but have"
+            f" no facility of that class, such as {spine.code(spine.levels[-1], int(odd[0]))}",
             where=UNITS,
             remedy="give the facilities that the earlier release was made of",
         )

@@ -1,6 +1,4 @@
-"""A run of the DHC held against the truth: everything under
-``confidential/evaluation/``.
-"""
+"""A DHC run compared with the truth: everything under ``confidential/evaluation/``."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ FIGURES, IMPOSSIBLE = "figures.csv", "impossible.csv"
 
 @dataclass(frozen=True, repr=False)
 class DhcErrors(Closed):
-    """What was found: figures, results that cannot be, and errors of measured queries by
+    """What the comparison found: figures, impossible results, and errors of measured queries by
     universe.
     """
 
@@ -40,9 +38,9 @@ def dhc_errors(
     levels: Sequence[str],
     measured: Mapping[str, tuple[MeasuredSpine, Plan]],
 ) -> DhcErrors:
-    """``truth`` and ``published`` by universe (``persons``, ``units``, ``households``) and level of
-    the published spine, of which these are the ``levels``, root first; ``measured``: by universe
-    the tree that it was measured over, and how."""
+    """``truth`` and ``published`` are by universe (``persons``, ``units``, ``households``) and
+    level. ``levels`` are the levels of the published spine, root first. ``measured`` has, by
+    universe, the measured tree and the plan."""
     queries = {}
     for name, (tree, plan) in measured.items():
         true, out = over_tree(tree, truth[name], published[name])
@@ -55,8 +53,8 @@ def dhc_errors(
 
 
 def write(errors: DhcErrors, directory: RunDirectory, private: bool) -> None:
-    """``figures.csv``, ``impossible.csv``, and ``errors.csv`` (of other universes
-    ``errors-<name>.csv``).
+    """Write ``figures.csv``, ``impossible.csv``, and ``errors.csv`` (``errors-<name>.csv`` for
+    other universes).
     """
     folder = directory.errors.parent
     rows_csv.write_rows(folder / FIGURES, FigureRow, errors.figures, private=private)

@@ -1,17 +1,17 @@
-"""A DHC that is cut into an upper tree and subtrees (:mod:`das.model.subtrees`): measured and
-estimated subtree by subtree, one universe after the other.
+"""A DHC run that is cut into an upper tree and subtrees (:mod:`das.model.subtrees`). It measures
+and estimates subtree by subtree, one universe after the other.
 
     ask (each subtree) -> upper tree -> subtrees (each subtree)
 
-``ask`` says of the upper tree's lowest units what is measured below them
-(:mod:`das.estimate.upward`); the upper tree is estimated with that; each subtree goes on from its
-units of the upper tree down to the lowest level, and writes what it was answered and what it has
-estimated. Whoever estimates asks, so these tasks see the truth, each that of its subtree. An answer
-is a function of its coordinates: what is asked by two of them is the same
+``ask`` measures what lies below the upper tree's lowest units (:mod:`das.estimate.upward`). The
+upper tree is estimated with that. Then each subtree is estimated from its units of the upper tree
+down to the lowest level, and writes its answers and its estimates. Estimation requests
+measurements, so these tasks see the truth, each only that of its subtree. An answer is a function
+of its coordinates, so two tasks that request the same coordinate get the same answer
 (:mod:`das.noise.coordinates`).
 
-From what was measured the whole tree is estimated in one piece as well, with the same result:
-that is what ``das estimate --from`` does."""
+``das estimate --from`` estimates the whole tree in one piece from the written measurements, with
+the same result."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ Ints = NDArray[np.int64]
 
 
 def stage(of: str, u: DhcUniverse, attempt: int) -> str:
-    """A stage for the task store: of one universe, and of one attempt at it, for another attempt
-    has other answers."""
+    """The name of a stage in the task store, for one universe and one attempt at it. Another
+    attempt has other answers."""
     return f"{of}.{u.name}.{attempt}"
 
 
@@ -64,8 +64,8 @@ def _message(root: Path, name: str, subtree: int) -> Path:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SubtreeOracle(Closed):
-    """One universe of a subtree: what answers of the levels below the upper tree, and remembers
-    it."""
+    """One universe of a subtree: it answers requests at the levels below the upper tree, and
+    remembers the answers."""
 
     opened: OpenedDhc
     u: DhcUniverse
@@ -74,8 +74,8 @@ class SubtreeOracle(Closed):
 
     @staticmethod
     def of(root: Path, universe: str, subtree: int, attempt: int) -> SubtreeOracle:
-        """Raises :class:`PrivacyError` where this is not the attempt that the ledger has last,
-        :class:`ReleaseError` where the truth is not that which the run goes by."""
+        """Raises :class:`PrivacyError` if this is not the last attempt in the ledger. Raises
+        :class:`ReleaseError` if the truth is not the one that the run began with."""
         directory = RunDirectory(root)
         opened, budget_book = (
             open_dhc(directory.release, subtree),
@@ -97,7 +97,7 @@ class SubtreeOracle(Closed):
         return self.opened.upward(self.said)
 
     def known_below(self) -> Messages:
-        """What is known from below of the units of the upper tree (:class:`FromBelow`)."""
+        """What the subtree knows about the units of the upper tree (:class:`FromBelow`)."""
         level, below, every = self.opened.cut.level, self.opened.levels[0], self.upward
         queries = every.queries(below)
         return (
@@ -109,7 +109,7 @@ class SubtreeOracle(Closed):
         )
 
     def requests(self) -> Messages:
-        """What was asked, by level and query."""
+        """What was requested, by level and query."""
         return {
             f"{level}:{m.query}": m.at
             for level in self.opened.levels
@@ -118,15 +118,15 @@ class SubtreeOracle(Closed):
         }
 
     def ask(self, asked: Mapping[str, Ints]) -> None:
-        """The same once more, so that it is in the files of the subtree."""
+        """Repeat the requests of the upper tree, so that the subtree's files have the answers."""
         for name, at in asked.items():
             level, _, query = name.partition(":")
             self.said.answers(level, query, *np.divmod(at, self.said.shape(level, query)[1]))
 
 
 def _paid_before(level: str) -> None:
-    """The books are kept by who has sent the task: the ledger has every draw of the attempt
-    (:meth:`MeasuringDhc.pay_below`), or there is no noise for it."""
+    """A task pays nothing: the process that sent it keeps the budget book. Either the ledger has
+    every draw of the attempt (:meth:`MeasuringDhc.pay_below`), or there is no noise for it."""
     del level
 
 
@@ -136,7 +136,7 @@ def _subtrees(task: Task) -> Iterable[tuple[int, SubtreeOracle]]:
 
 
 def ask(task: Task) -> Answer:
-    """What the subtrees of a partition say of the upper tree's lowest units."""
+    """Write what the subtrees of a partition know about the upper tree's lowest units."""
     out = []
     for number, subtree in _subtrees(task):
         out.append(_message(task.run, task.stage, number))
@@ -145,8 +145,8 @@ def ask(task: Task) -> Answer:
 
 
 def estimate_subtrees(task: Task) -> Answer:
-    """Estimate the subtrees of a partition, and write what they were answered. The answer says
-    which parts of the measurements have been written."""
+    """Estimate the subtrees of a partition, and write the measurements that they requested. The
+    answer says which parts of the measurements have been written."""
     directory, parts, said, out = RunDirectory(task.run), list[MeasuredPart](), [], list[Path]()
     for number, subtree in _subtrees(task):
         opened, u, lowest = subtree.opened, subtree.u, subtree.opened.spine.levels[-1]
@@ -165,7 +165,7 @@ def estimate_subtrees(task: Task) -> Answer:
 
 
 def _given(root: Path, name: str, subtree: int) -> Path:
-    """What a subtree's estimation goes on from."""
+    """The path of what the head gives a subtree's estimation."""
     return _message(root, f"{name}.given", subtree)
 
 
@@ -207,7 +207,7 @@ class DhcSubtrees(Closed):
         ]
 
     def _of(self, counts: Histogram, subtree: int) -> Messages:
-        """The rows of a subtree, of the upper tree's lowest units."""
+        """The rows of a subtree among the upper tree's lowest units."""
         units = self.opened.cut.units(subtree)
         return counts.rows(units.start, units.stop).to_arrays()
 
@@ -218,7 +218,7 @@ class DhcSubtrees(Closed):
     def _joined(
         self, name: str, upper_tree: RefinedEstimates, answers: list[Answer]
     ) -> OuterEstimates:
-        """The whole, from its subtrees."""
+        """The estimates of the whole tree, joined from its subtrees."""
         subtrees = range(1, len(self.opened.cut) + 1)
         parts = [Histogram.of_arrays(messages.read(_message(self.root, name, i))) for i in subtrees]
         worst = dict(upper_tree.certificates)
@@ -228,14 +228,14 @@ class DhcSubtrees(Closed):
 
 
 class _OfSubtrees(Closed):
-    """What the subtrees of a universe tell the upper tree."""
+    """What the subtrees of a universe know about the upper tree."""
 
     def __init__(self, opened: OpenedDhc, root: Path, u: DhcUniverse, attempt: int) -> None:
         self._opened, self._root, self._u, self._attempt = opened, root, u, attempt
         self._open: dict[int, SubtreeOracle] = {}
 
     def known_below(self) -> FromBelow:
-        """Joined from the messages of all."""
+        """Joined from the messages of all subtrees."""
         name, number = stage(ASK, self._u, self._attempt), len(self._opened.cut)
         found = [messages.read(_message(self._root, name, i)) for i in range(1, number + 1)]
         joined = {key: np.concatenate([f[key] for f in found]) for key in found[0]}
@@ -243,11 +243,11 @@ class _OfSubtrees(Closed):
         return FromBelow(joined["only"], variance, sums, self._answers)
 
     def requests(self, subtree: int) -> Messages:
-        """What the upper tree has asked of it."""
+        """What the upper tree has requested from a subtree."""
         return self._open[subtree].requests() if subtree in self._open else {}
 
     def _answers(self, query: str, units: Ints, cells: Ints) -> NDArray[Any]:
-        """Of the only children of ``units``, each from its subtree."""
+        """Answers for the only children of ``units``, each from its subtree."""
         cut = self._opened.cut
         home = np.searchsorted(cut.starts, units, side="right")
         out = np.zeros(len(units))

@@ -1,16 +1,16 @@
-"""Measuring the DHC: noise on demand, in the ledger in full before its first answer.
+"""Measuring the DHC: noise on demand. The ledger has all of it before its first answer.
 
-Estimation asks, level by level, and is answered here; what was answered is what a release has of
-the measurements. So measuring and estimating alternate, and the process that has truth and key sees
-to both. That makes no estimate depend on more than was published: the same estimates come from the
-release alone (``das estimate --from``), number for number.
+Estimation requests measurements level by level, and this module answers. A release contains exactly
+these answers. So measuring and estimating alternate, in the process that has the truth and the key.
+The estimates still depend on the published measurements alone: the release gives the same
+estimates, number for number (``das estimate --from``).
 
-An interrupted run draws the same noise again where its key is (:mod:`das.noise.coordinates`), and
-is asked the same again: the answers of a universe are on disk when all its levels are estimated,
-and are acknowledged in one line of the ledger. What is asked of a level follows from the answers at
-others, and of households from the units that were estimated. So the levels of a universe stand
-together, those of households only with those of units; where one of them must be drawn again, all
-are, and all are counted again (:mod:`das.truth.bookkeeping` has the proof)."""
+An interrupted run that has its key draws the same noise again (:mod:`das.noise.coordinates`), for
+the same requests. The answers of a universe are on disk when all its levels are estimated. One line
+of the ledger acknowledges them. Requests at a level depend on the answers at other levels, and
+requests for households on the estimated units. So the levels of a universe stand together, and
+those of households only with those of units. If one of them must be drawn again, all are drawn and
+counted again (:mod:`das.truth.bookkeeping` has the proof)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 def begin(prepared: PreparedDhc, directory: RunDirectory) -> None:
-    """Make the folder of a run, with what it is to measure. What stops it here leaves nothing."""
+    """Make the folder of a run, with what it will measure. A failure here leaves no folder."""
     directory.create()
     spec, spine = prepared.spec, prepared.spine
     with directory.whole_or_nothing():
@@ -82,15 +82,15 @@ def truth_known(
     cut: Subtrees,
     lowest: Mapping[str, Confidential[Histogram]],
 ) -> dict[str, dict[str, str]]:
-    """What tells the true counts from any other: of all of a universe, and of the file of each of
-    its subtrees, by which a task knows its own."""
+    """Digests that identify the true counts of each universe: one of all its counts, and one of
+    each subtree's file, with which a task checks its own."""
     files = truth_digests(directory, list(lowest)) if len(cut) else {}
     whole = {name: {spine.levels[-1]: truth_digest(h)} for name, h in lowest.items()}
     return {name: known | files.get(name, {}) for name, known in whole.items()}
 
 
 def exact(spine: Spine, units: Confidential[Histogram]) -> tuple[Constraint, ...]:
-    """What is published exactly: of every lowest unit the housing units and facilities by type."""
+    """What is published exactly: every lowest unit's housing units, and its facilities by type."""
     says = "housing units, and facilities of group quarters by type, of every block"
     return (
         Constraint(
@@ -105,8 +105,8 @@ def exact(spine: Spine, units: Confidential[Histogram]) -> tuple[Constraint, ...
 
 
 class MeasuringDhc(Closed):
-    """The truth of a run that has begun, its key and its spending: what answers an estimate, and
-    writes down what it has answered.
+    """The truth of a run that has begun, its key and its budget book. It answers the requests of
+    estimation, and writes down its answers.
     """
 
     def __init__(
@@ -124,8 +124,8 @@ class MeasuringDhc(Closed):
         )
 
     def _check_exact(self) -> None:
-        """What is published exactly was written down when the run began: it cannot be measured
-        again.
+        """Raises :class:`UserError` if exact counts differ from those written when the run began:
+        no measurement can replace them.
         """
         fixed = self._opened.fixed[UNITS].dense()
         published = np.concatenate(
@@ -142,7 +142,7 @@ class MeasuringDhc(Closed):
             )
 
     def missing(self, u: DhcUniverse) -> bool:
-        """Whether something of a universe is not measured yet."""
+        """Whether some part of a universe is not measured yet."""
         return any(
             self._budget_book.missing((u.name, level)) for level in self._opened.spine.levels
         )
@@ -151,8 +151,8 @@ class MeasuringDhc(Closed):
         return upward(self._lowest[u.name], self._opened.spine)
 
     def source(self, u: DhcUniverse) -> RecordingSource:
-        """What answers of the levels of the upper tree, and remembers it: of all where there are no
-        subtrees. A level is in the ledger, in full, before its first answer."""
+        """Answers requests at the levels of the upper tree, and remembers the answers. Without
+        subtrees these are all levels. The ledger has a level in full before its first answer."""
         opened, budget_book = self._opened, self._budget_book
         self._answering[u.name] = answering(
             opened,
@@ -165,22 +165,22 @@ class MeasuringDhc(Closed):
         return RecordingSource(self._answering[u.name])
 
     def pay_below(self, u: DhcUniverse) -> int:
-        """All draws of the levels below the upper tree are in the ledger. Returns which attempt at
-        the universe this is, from 1."""
+        """Write all draws of the levels below the upper tree to the ledger. Returns the number of
+        this attempt at the universe, from 1."""
         levels = self._opened.spine.levels
         for level in levels[len(self._opened.levels) :]:
             self._budget_book.pay((u.name, level))
         return attempt_at(u, levels, self._budget_book.entries)
 
     def write(self, u: DhcUniverse, said: RecordingSource, below: Sequence[MeasuredPart]) -> None:
-        """All that was answered of a universe is on disk, and acknowledged: of the upper tree what
-        was ``said``, of its subtrees the parts ``below``."""
+        """Write and acknowledge all answers of a universe: ``said`` for the upper tree, and the
+        parts ``below`` that its subtrees have written."""
         own = written(self._opened, u, said, self._answering.pop(u.name), self._directory)
         self._budget_book.acknowledge([*own, *below])
 
     def close(self) -> OwnStatement:
-        """Everything is measured: the statement, and a seal on what there is. The key is
-        deleted.
+        """When everything is measured, write the privacy statement, seal the release, and delete
+        the key.
         """
         spec = self._opened.spec
         drawn = self._budget_book.close()
@@ -207,8 +207,8 @@ def answering(
     budget_book: Entries,
     pay: Pay,
 ) -> OnDemandMeasurement:
-    """What answers of the levels of a part, the upper tree or a subtree, whose true counts are
-    ``known``, as often drawn as these ``budget_book`` say."""
+    """Answers requests at the levels of a part, the upper tree or a subtree, with the true counts
+    ``known``. ``budget_book`` says how often each level is drawn."""
     levels = opened.levels
     return OnDemandMeasurement(
         {level: known[level] for level in levels},
@@ -229,7 +229,7 @@ def written(
     by: OnDemandMeasurement,
     directory: RunDirectory,
 ) -> list[MeasuredPart]:
-    """The files of what was ``said`` of a part, level by level."""
+    """Write the answers ``said`` of a part, level by level, and return its files."""
     root, parts, subtree = directory.nmf(u.name), list[MeasuredPart](), opened.part or 0
     for level in opened.levels:
         files = on_demand.write(
@@ -247,14 +247,14 @@ def written(
 
 
 def attempt_at(u: DhcUniverse, levels: Sequence[str], budget_book: Entries) -> int:
-    """How often a universe has been begun, counted so that it grows with any of its levels."""
+    """The number of the attempt at a universe: it grows whenever one of its levels begins again."""
     return sum(budget_book.number((u.name, level)) for level in levels) - len(levels) + 1
 
 
 def planned(opened: OpenedDhc) -> dict[StageKey, StagePlan]:
-    """What each level draws, and rests on: the other levels of its universe, and all of the
-    universe that this rests on. Raises
-    :class:`SpecError` for noise that cannot be drawn."""
+    """The draws of each level, and the stages that it rests on: all levels of its universe, and all
+    levels of the universe that this one rests on. Raises :class:`SpecError` for noise that cannot
+    be drawn."""
     for d in (d for u in opened.spec.universes for d in u.plan.measurements):
         SAMPLERS[d.mechanism.name].refuse(d.parameter)
     levels, subtrees = opened.spine.levels, tuple(range(1, len(opened.cut) + 1))
@@ -270,13 +270,13 @@ def planned(opened: OpenedDhc) -> dict[StageKey, StagePlan]:
 
 
 class BelowUpperTree(Protocol[T]):
-    """Who estimates the universes of a release that is cut, by its subtrees."""
+    """Estimates the universes of a release in subtrees, subtree by subtree."""
 
     def estimated(
         self, u: DhcUniverse, source: RecordingSource, done: Mapping[str, T]
     ) -> tuple[T, list[MeasuredPart]]:
-        """One universe, of whose upper tree ``source`` answers: the whole, and the parts of the
-        measurements that its subtrees have written."""
+        """The estimates of one universe, and the parts of the measurements that its subtrees have
+        written. ``source`` answers requests at the upper tree."""
 
 
 def measure_and_estimate(
@@ -285,9 +285,9 @@ def measure_and_estimate(
     estimate: Callable[[DhcUniverse, SparseSource, Mapping[str, T]], T],
     below: BelowUpperTree[T] | None = None,
 ) -> dict[str, T]:
-    """Estimate one universe after the other: from noise that is drawn as it is asked for, or from
-    what was measured before. ``estimate`` is given a universe, what answers of it, and what it has
-    made of those before; a release that is cut is measured with those ``below``."""
+    """Estimate one universe after the other, from noise on demand or from earlier measurements.
+    ``estimate`` gets a universe, its source of answers, and the estimates of the universes before.
+    If the release is in subtrees, ``below`` measures and estimates them."""
     done: dict[str, T] = {}
     for u in opened.spec.universes:
         if not measuring.missing(u):

@@ -1,4 +1,4 @@
-"""What a run of population groups is given: folders of parameters and of data, and what tells them
+"""The input of a run of the Detailed DHC: folders of parameters and of data, and what tells them
 from others.
 """
 
@@ -25,9 +25,9 @@ _REMEDY = "resume with the inputs that the run began with, or start another run 
 
 @dataclass(frozen=True)
 class GivenFolders:
-    """Where they are. ``totals``, a file or the folder of a table in parts, are those of groups of
-    persons, published before, which the sizes of tables of households follow from; they are in the
-    folder of the ``data`` unless they are named."""
+    """The paths of the folders. ``totals`` is a file, or the folder of a table in parts. It has
+    published totals of persons in each group, which decide the sizes of tables of households. By
+    default it is in the ``data`` folder."""
 
     parameters: Path
     data: Path
@@ -36,7 +36,7 @@ class GivenFolders:
 
     @staticmethod
     def of(parameters: Path, data: Path, product: str, totals: Path | None = None) -> GivenFolders:
-        """Raises :class:`UserError` for totals of records that have none."""
+        """Raises :class:`UserError` if totals are given for a product that needs none."""
         of = PRODUCTS[product]
         if of.staged and totals is not None:
             raise UserError(
@@ -49,8 +49,8 @@ class GivenFolders:
         )
 
     def refuse(self, out: Path) -> None:
-        """Raises :class:`UserError` where a run in ``out`` would lie in one of them: what is
-        published does not belong with records.
+        """Raises :class:`UserError` if the run folder ``out`` would lie in one of them: published
+        files do not belong with records.
         """
         within = {out.resolve(), *out.resolve().parents}
         if inside := [f for f in (self.data, self.parameters) if f.resolve() in within]:
@@ -72,25 +72,25 @@ class GivenFolders:
 
 @dataclass(frozen=True, eq=False)
 class ReadFolders:
-    """What is in them. ``records`` are read as they are asked for, once."""
+    """The content of the folders. ``records`` are read only as they are used, once."""
 
     given: GivenFolders
     parameters: Parameters
     regions: Regions
     records: Iterator[people.PeopleBatch]
-    left_out: list[int]  #: how many records were passed over so far: they are in states of no run
-    unmeasured: list[str]  #: states of which the published totals have no group
+    left_out: list[int]  #: number of records skipped so far, because the run has not their state
+    unmeasured: list[str]  #: states without any group in the published totals
 
     def counted(self) -> int:
-        """How many records there are, for whoever may see them."""
+        """The number of records; only their curator may see it."""
         return sum(
             len(batch.open("to count the records for their curator")) for batch in self.records
         )
 
 
 def read_folders(given: GivenFolders) -> ReadFolders:
-    """Raises :class:`InputError` or :class:`SpecError` with all faults of a file at once; records
-    are checked as they are read.
+    """Raises :class:`InputError` or :class:`SpecError` with all faults of a file at once. Records
+    are checked later, as they are read.
     """
     parameters = parameter_files.read(given.parameters, given.product)
     regions = geography.regions(given.data, parameters)
@@ -106,7 +106,7 @@ def read_folders(given: GivenFolders) -> ReadFolders:
 
 
 def check_same(spec: DetailedSpec, given: GivenFolders, directory: RunDirectory) -> None:
-    """Raises :class:`UserError` where a run that goes on began with something else."""
+    """Raises :class:`UserError` if a resumed run began with other input."""
     if run_directory.read_text(directory.release / "spec.toml", "specification") != spec.dump():
         raise UserError(
             "the product, name, seed or delta is not the one that this run began with",

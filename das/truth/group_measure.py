@@ -1,19 +1,19 @@
-r"""Measuring population groups: two stages, the second of which asks as much as the first has found
-people for.
+r"""Measuring the groups of the Detailed DHC in two stages. The first measures the size of each
+group; the second measures a table that is as detailed as this size allows.
 
-The proof of what it costs is in :mod:`das.model.adaptive`; that of the noise in
-:mod:`das.noise.entropy`. Here is what both lean on:
+:mod:`das.model.adaptive` proves the cost; :mod:`das.noise.entropy` has the proof for the noise.
+Both need these facts:
 
-* *Every* group of the level is measured, in each of its regions, whether or not anybody is in it:
-  which groups there are is read off public tables. (Where table sizes come from an earlier release,
-  those that it has: as public.)
+* *Every* group of the level is measured, in each of its regions, even if nobody is in it: public
+  tables list the groups. (If table sizes come from an earlier release, its groups are measured,
+  which are public, too.)
 * The size of a table is a function of the noisy first stage, or of that release, and of nothing
   else.
-* A person is in one leaf, so in one answer of any size.
+* A person is in one leaf, so in one answer of a table of any size.
 
-The groups of a batch of regions are one chunk of noise, with a source of its own: it gives the bits
-of all totals that are measured alone, then of the first stage, then of the second, group by group.
-So the numbers are a function of truth, plan and key."""
+The groups of a batch of regions are one chunk of noise, with its own source. The source gives the
+bits of all totals that are measured alone, then of the first stage, then of the second, group by
+group. So the numbers are a function of truth, plan and key."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from das.noise.label import ChunkLabel, encoded
 from das.noise.samplers import SAMPLERS, VERSION
 from das.truth.groups import GroupCounts
 
-#: Groups of one batch.
+#: Most groups of one batch.
 MOST_GROUPS = 1 << 22
 
 
 def batches(regions: int, iterations: int) -> Iterator[slice]:
-    """The regions of each chunk, of which the last has the fewest."""
+    """The regions of each chunk; the last chunk can have fewer."""
     size = max(1, MOST_GROUPS // max(1, iterations))
     for start in range(0, regions, size):
         yield slice(start, min(start + size, regions))
@@ -56,16 +56,16 @@ def measure(
     number: int = 1,
     sizes: NDArray[np.int8] | None = None,
 ) -> tuple[str, GroupMeasurement]:
-    """One chunk: the groups of some ``regions`` (their ids). Returns the name of its stream, and
-    what was measured.
+    """Measure one chunk: the groups of some ``regions`` (their ids). Returns the name of its
+    stream, and the measurement.
 
-    ``sizes`` are those of the tables where there is no first stage, -1 for a group that is not
-    measured. What is drawn is in the ledger before this is called; ``number`` says how often the
+    ``sizes`` gives the sizes of tables if there is no first stage, -1 for a group that is not
+    measured. The ledger must have the draws before this is called. ``number`` says how often the
     level is drawn (:class:`das.noise.label.ChunkLabel`).
 
     Raises:
-        PrivacyError: the counts are not of these regions, or table sizes are given where the first
-            stage finds them.
+        PrivacyError: the counts are not those of these regions, or table sizes are given although
+            the first stage decides them.
     """
     counts, members = truth.open("to add noise to it"), iterations.of(plan.at)
     only = iterations.detailed_only[members] if plan.first else np.zeros(len(members), dtype=bool)
@@ -115,7 +115,7 @@ def _answers(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The answers of every group to the table of its size, one after the other."""
     table = plan.table
-    width = np.array([*table.answers, 0])  # the last is that of size -1
+    width = np.array([*table.answers, 0])  # the last is for size -1
     indptr = np.concatenate([[0], np.cumsum(width[sizes])])
     values = np.zeros(indptr[-1], dtype=np.int64)
     small = sizes == 0
@@ -141,9 +141,9 @@ def _plan_digest(
     only: NDArray[np.bool_],
     sizes: NDArray[np.int8] | None,
 ) -> bytes:
-    """SHA-256 of all that decides what is drawn for some groups, but the truth: regions and
-    iterations, in which order; which have no table, and the size of the others or how it is found;
-    what each size asks, and the noise."""
+    """SHA-256 of everything except the truth that decides what is drawn for some groups: regions
+    and iterations, in order; which have no table, and the size of the others or how it is found;
+    the queries of each size; and the noise."""
     members = iterations.of(plan.at)
     asked = [encoded(*of.tolist()) for of in plan.table.sizes]
     noise = [encoded(d.query, d.mechanism.name, str(d.parameter)) for d in plan.measurements]

@@ -1,13 +1,13 @@
-"""A run of population groups, as far as it sees the truth: records to noisy measurements, state by
+"""The part of a Detailed DHC run that sees the truth: records become noisy measurements, state by
 state.
 
     (folders) -> parameters, regions, records of each state -> measure (each state), what crosses
     states -> ... after measurement ...
 
-What is done state by state are tasks from files to files (:mod:`das.engine.tasks`). Of the regions
-that cross states a task says how many are in which cell, in ``confidential/work/sums/``; these are
-added up, and measured when all states are there. States have the numbers 1, 2, ... of parts in the
-ledger, and what crosses them has 0."""
+Each state is a task that reads and writes files (:mod:`das.engine.tasks`). For regions that cross
+states, a task writes its counts by cell to ``confidential/work/sums/``. When all states are done,
+these are added up and measured. In the ledger, states are the parts 1, 2, ..., and the regions that
+cross them are part 0."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CountsOf = Callable[[slice], GroupCounts]
 
 
 def begin(spec: DetailedSpec, read: ReadFolders, directory: RunDirectory) -> None:
-    """Make the folder of a run, with what it is to measure. What stops it here leaves nothing."""
+    """Make the folder of a run, with what it will measure. A failure here leaves no folder."""
     given = read.given
     directory.create()
     with directory.whole_or_nothing():
@@ -69,8 +69,8 @@ def begin(spec: DetailedSpec, read: ReadFolders, directory: RunDirectory) -> Non
 def measure_groups(
     directory: RunDirectory, engine: Engine, progress: Progress, accept_spent: bool = False
 ) -> OwnStatement:
-    """Noisy measurements and their privacy statement, in a folder that has begun; what it has
-    already, stands.
+    """Noisy measurements and their privacy statement, in the folder of a run that has begun. Parts
+    that were already measured stand.
     """
     opened = open_groups(directory.release)
     spec = opened.spec
@@ -149,8 +149,8 @@ def _counts(crowd: People, plan: LevelPlan, some: NDArray[np.int32], here: slice
 
 
 def _opened(directory: RunDirectory) -> OpenedGroups:
-    """What a process opens once, however many states it measures: a run's folder is written before
-    its tasks begin.
+    """The opened release. A process opens it once for all its states, because a run's folder is
+    written before its tasks begin.
     """
     return _opened_at(directory.release, (directory.release / "spec.toml").stat().st_mtime_ns)
 
@@ -169,20 +169,15 @@ def _parts(
     some: NDArray[np.int32] | None = None,
 ) -> list[MeasuredPart]:
     """Measure one level in some of its regions, or in all, batch by batch, and write its files."""
-    budget_book, stage, parameters = (
-        LedgerFile(directory.ledger).entries,
-        (opened.name, plan.level),
-        opened.spec.parameters,
-    )
+    budget_book, stage = LedgerFile(directory.ledger).entries, (opened.name, plan.level)
+    parameters = opened.spec.parameters
     if (stands := budget_book.standing(stage).get(subtree)) is not None:
         return [stands]
     ids = opened.regions.ids[plan.at.region]
     ids = ids if some is None else ids[some]
     iterations = parameters.iterations.of(plan.at)
-    number, source = (
-        budget_book.number(stage),
-        noise_for([stage], budget_book, opened.spec, directory),
-    )
+    number = budget_book.number(stage)
+    source = noise_for([stage], budget_book, opened.spec, directory)
     if source.key_mark is None and not directory.claim(*stage, subtree, number):
         raise PrivacyError(
             "a lost task may have drawn it, and its noise cannot be drawn again",
@@ -213,7 +208,8 @@ def _parts(
 
 
 def _records(opened: OpenedGroups, directory: RunDirectory, state: bytes) -> people.PeopleBatch:
-    """Raises :class:`ReleaseError` where they are not those that the run goes by."""
+    """The records of a state. Raises :class:`ReleaseError` if they are not those that the run began
+    with."""
     path = people.path(_kept(directory, opened.spec), state.decode())
     known: Mapping[str, str] = run_directory.read_json(directory.inputs)["truth"][opened.name]
     if not path.is_file() or run_directory.file_digest(path) != known.get(path.name):
@@ -233,8 +229,8 @@ def _records(opened: OpenedGroups, directory: RunDirectory, state: bytes) -> peo
 def _sums(
     opened: OpenedGroups, directory: RunDirectory, plans: Sequence[LevelPlan]
 ) -> dict[GroupLevel, CountsOf]:
-    """Of each level that crosses states the counts of some of its regions, as they are asked
-    for.
+    """For each level that crosses states, a function that returns the counts of some of its
+    regions.
     """
     states = range(1, len(opened.regions.states) + 1)
     told = [messages.read(directory.sums_of(i)) for i in states]
@@ -257,7 +253,7 @@ def _nobody(_: slice) -> GroupCounts:
 
 
 def _there(cell: NDArray[np.int64], regions: NDArray[np.int32], width: int) -> NDArray[np.int64]:
-    """Cells of the regions of a state, as those of all regions."""
+    """Cells numbered within the regions of a state, renumbered within all regions."""
     return regions[cell // width].astype(np.int64) * width + cell % width
 
 

@@ -1,8 +1,8 @@
-"""Who is in which population group: counts of some regions of one level, as they are asked for.
+"""Who is in which group of the Detailed DHC: counts of some regions of one level, on demand.
 
-Of a group the total is asked for first, and the cells of its table only if it has one: of a
-nation's 264 million groups some hundred thousand have. So no more is held than the records,
-compactly, and the totals of the regions at hand."""
+Callers first need a group's total, and the cells of its table only if it has a table. Of a nation's
+264 million groups, some hundred thousand have one. So memory holds only the records, in compact
+form, and the totals of the present regions."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from das.model.limits import packed, pieces
 from das.model.population import GroupLevel, Regions, groups_of
 
 Ints = NDArray[np.int64]
-#: Records that are looked at together: what they are in takes some hundred megabytes.
+#: Records that are processed together: their groups take some hundred megabytes.
 _TOGETHER = 1 << 20
-#: Values that finding the groups of one combination takes; cells that are counted at once, whoever
-#: is in them.
+#: Values that finding the groups of one combination takes; most cells that are counted as a dense
+#: array.
 _WIDEST, _DENSE = 64, 1 << 23
 
 
 class People:
-    """Records, and the groups that each combination of codes is in: nearly all people write down
-    one of a few hundred thousand combinations."""
+    """Records, and the groups of each combination of codes. Nearly all people report one of a few
+    hundred thousand combinations."""
 
     def __init__(
         self, records: Confidential[GroupRecords], regions: Regions, parameters: Parameters
@@ -41,8 +41,8 @@ class People:
 
     @cached_property
     def _combination(self) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
-        """The distinct combinations of codes, ``(combinations, race codes + 1)``, and that of each
-        record.
+        """The distinct combinations of codes, ``(combinations, race codes + 1)``, and which of them
+        each record has.
         """
         given = self._records.open("to count who is in which group")
         return packed(given.codes[:, : self._parameters.race_codes], given.ethnicity[:, None])
@@ -64,7 +64,7 @@ class People:
         return self._groups[known]
 
     def at(self, at: GroupLevel, regions: NDArray[np.int32]) -> GroupTruth:
-        """Those of some regions of a level."""
+        """The counts of some regions of a level."""
         given, (indptr, member) = self._records.open("to count who is in which group"), self._in(at)
         place = np.full(len(self._regions.ids[at.region]) + 1, -1, dtype=np.int32)
         place[regions] = np.arange(len(regions), dtype=np.int32)
@@ -94,13 +94,13 @@ class GroupCounts(Protocol):
         ...
 
     def digest(self) -> bytes:
-        """SHA-256 of what tells these counts from any other."""
+        """SHA-256 that identifies these counts."""
         ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupTruth(GroupCounts):
-    """Of each record the ``region`` and the ``combination``, which is in the iterations
+    """The ``region`` and the ``combination`` of each record. Combination ``c`` is in the iterations
     ``member[indptr[c] : indptr[c + 1]]``.
     """
 
@@ -138,7 +138,7 @@ class GroupTruth(GroupCounts):
         return out.reshape(len(groups), leaves)
 
     def cells_of(self, name: str, leaves: int) -> tuple[Ints, Ints]:
-        """The cells that somebody is in, ``group * leaves + leaf`` in order, and how many are."""
+        """The nonempty cells, ``group * leaves + leaf`` in order, and their counts."""
         cells = (
             group * leaves + np.repeat(self.cells[name][here], times)
             for group, times, here in self._pairs()
@@ -152,8 +152,8 @@ class GroupTruth(GroupCounts):
         return found, every[found]
 
     def digest(self) -> bytes:
-        """Of each record its region, its combination and its cells, and which groups the
-        combinations are of: every count is a function of these."""
+        """Covers each record's region, combination and cells, and the groups of the combinations:
+        every count is a function of these."""
         total = hashlib.sha256(f"{self.regions} {self.iterations} ".encode())
         leaves = [leaf for _, leaf in sorted(self.cells.items())]
         every: list[NDArray[Any]] = [
@@ -169,8 +169,8 @@ class GroupTruth(GroupCounts):
         return total.digest()
 
     def _pairs(self) -> Iterator[tuple[Ints, Ints, slice]]:
-        """Of some records the groups that each is in, one record after the other; how many each is
-        in; and which records these are.
+        """Yields, for some records at a time: the groups of each, one record after the other; how
+        many groups each has; and which records these are.
         """
         times_of = np.diff(self.indptr)
         for start in range(0, len(self.region), _TOGETHER):
@@ -183,8 +183,8 @@ class GroupTruth(GroupCounts):
 
 
 def _add(out: Ints, cell: Ints) -> None:
-    """Count cells. People of a piece live near each other, mostly: no more is gone through than
-    what lies between.
+    """Count cells into ``out``. Records that are processed together mostly lie near each other, so
+    it touches only the range between the least and the greatest cell.
     """
     if len(cell):
         least = int(cell.min())
@@ -204,15 +204,15 @@ def added_up(parts: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SummedGroups(GroupCounts):
-    """Of regions that cross states: ``tables`` has, by name, the cells that somebody is in and how
-    many are (:meth:`GroupTruth.cells_of`), of all states together."""
+    """Counts of regions that cross states. ``tables`` has, by name, the nonempty cells and their
+    counts (:meth:`GroupTruth.cells_of`), for all states together."""
 
     regions: int
     iterations: int
     tables: Mapping[str, tuple[int, Ints, Ints]]
 
     def rows(self, some: slice) -> SummedGroups:
-        """Those of some of the regions."""
+        """The counts of some of the regions."""
         first, last = some.start * self.iterations, some.stop * self.iterations
         out = {}
         for name, (leaves, cell, count) in self.tables.items():

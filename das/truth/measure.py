@@ -1,25 +1,26 @@
 r"""Measurement: the last stage that sees the truth.
 
-For each level and each query of the plan, each unit's answers :math:`Qh` are released as :math:`Qh
-+ Z` with independent integer noise :math:`Z` of the draw's mechanism and parameter on every answer.
+For each level, query and unit, the release contains the noisy answers :math:`Qh + Z` instead of the
+true answers :math:`Qh`. Every answer has independent integer noise :math:`Z`, with the mechanism
+and the parameter that the plan gives.
 
-*Privacy.* Queries partition the cells, so between neighbours one level's answers to one query
-differ in at most ``sensitivity`` places, by 1 each (:mod:`das.model.query`): one draw costs what
-:mod:`das.model.budget` says. Units of a level are disjoint, so a level costs no more than a unit;
-a record that moves between units (bounded neighbours) changes one answer in each, which the same
-sensitivity of 2 covers. Costs of queries and levels add up along the path of units that a record
-lies in, and that of the dearest path is the ledger's total (:mod:`das.model.budget`), which never
-exceeds the budget; an event is in the ledger before its first draw.
+*Privacy.* Queries partition the cells, so between neighbors one level's answers to one query differ
+in at most ``sensitivity`` places, by 1 each (:mod:`das.model.query`): one draw costs what
+:mod:`das.model.budget` says. Units of a level are disjoint, so a level costs no more than a unit.
+A record that moves between units (bounded neighbors) changes one answer in each, which the same
+sensitivity of 2 covers. Costs of queries and levels add up along the path of units that contain a
+record. The ledger's total is the cost of the dearest path (:mod:`das.model.budget`), and it never
+exceeds the budget. The ledger has an event before its noise is drawn.
 
-Noise is drawn chunk by chunk: a chunk is a batch of units (:meth:`das.model.spine.Spine.batches`),
-and takes its bits from a source of its own, by a label that says what is measured
+Noise is drawn chunk by chunk. A chunk is a batch of units (:meth:`das.model.spine.Spine.batches`).
+It takes its bits from its own source, by a label that says what is measured
 (:mod:`das.noise.entropy`). So :func:`draw` is a function of the truth, the tree, the plan and the
-run key: whoever calls it, and however often, its numbers are the same. What is paid for is settled
-before, of the whole level at once (:func:`events`); a tree that is drawn may be a part of it.
+run key: every call gives the same numbers. Payment comes first and covers the whole level
+(:func:`events`); the tree given to :func:`draw` may be a part of the whole tree.
 
-Units of a level may be measured differently: which unit is of which class is read off the tree,
-which is public. A unit has the noise of its own class alone, and one whose class has no draws is
-not measured: it has no value, and an infinite variance."""
+Units of a level may be measured differently. The tree, which is public, says which class a unit
+has. A unit has only the noise of its own class. A unit whose class has no draws is not measured:
+its values are 0 and its variance is infinite."""
 
 from __future__ import annotations
 
@@ -52,8 +53,8 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class DrawnChunk:
-    """What is drawn of some units of a level, query by query as it is asked for, and the name of
-    the stream that it is drawn from."""
+    """The measurements of some units of a level, and the name of the stream of their noise. The
+    measurements are made query by query, as they are read."""
 
     mark: str
     measurements: Iterable[Measurement]
@@ -69,11 +70,11 @@ def measure(
     entropy: Entropy,
     ledger: Ledger,
 ) -> Iterator[Measurement]:
-    """All measurements of one level, a batch of units at a time, each query of a batch in turn.
+    """All measurements of one level: batch by batch of units, and query by query in a batch.
 
     Raises :class:`PrivacyError` before the first draw if the ledger's budget does not cover the
-    level, and before the first event if the histogram is not one of this level, or the tree has
-    units of a class that is not the plan's: what was not drawn is not spent."""
+    level. Raises it before the first event if the histogram does not fit this level, or if the plan
+    lacks a class of units that the tree has: what was not drawn is not spent."""
     due = events(
         level,
         universe,
@@ -91,15 +92,15 @@ def measure(
 def events(
     level: str, universe: str, schema: Schema, units: Mapping[str, int], plan: Plan
 ) -> tuple[Event, ...]:
-    """What measuring a level of a whole tree draws, to be in the ledger before any of it is drawn:
-    it has so many ``units`` of each class.
+    """The events of measuring one level of a whole tree; the ledger must have them before any noise
+    is drawn. ``units`` is the number of units in each class.
 
-    Raises :class:`PrivacyError` if there are units of a class that is not the plan's, and
+    Raises :class:`PrivacyError` if there are units of a class that the plan lacks, and
     :class:`SpecError` for noise that cannot be drawn."""
     known = plan.classes(level)
     if strange := [c for c in units if known and c not in known]:
         raise PrivacyError(
-            f"the plan has no class {strange[0]!r}, of which units of the tree are",
+            f"the plan has no class {strange[0]!r}, but the tree has units of that class",
             where=f"{universe}, {level}",
         )
     measurements = [d for d in plan.at(level) if d.unit_class in units]
@@ -114,8 +115,8 @@ def events(
 def check_fits(
     truth: Confidential[Histogram], level: str, universe: str, schema: Schema, tree: MeasuredSpine
 ) -> None:
-    """Raises :class:`PrivacyError` where the histogram is not one of the level: before anything is
-    paid for.
+    """Raises :class:`PrivacyError` if the histogram does not fit the level. Call it before anything
+    is paid for.
     """
     h = truth.open("to see whether it is one of the level")
     if h.units != tree.spine.units(level) or h.cells != schema.cells:
@@ -134,11 +135,11 @@ def draw(
     entropy: Entropy,
     number: int = 1,
 ) -> Iterator[DrawnChunk]:
-    """The chunks of one level of a tree, which may be a part of a larger one; nothing of this is
-    paid for here. ``number``: how often the level is drawn, this time included
+    """The chunks of one level of a tree, which may be a part of a larger tree. The caller has
+    already paid for them. ``number``: how often the level is drawn, this time included
     (:class:`das.noise.label.ChunkLabel`).
 
-    Raises :class:`PrivacyError` before the first draw if the histogram is not one of this level.
+    Raises :class:`PrivacyError` before the first draw if the histogram does not fit this level.
     """
     check_fits(truth, level, universe, schema, tree)
     histogram, due = (
@@ -156,8 +157,8 @@ def draw(
 
 @dataclass(frozen=True, eq=False)
 class LevelMeasurements:
-    """What is drawn of one level of a tree: each draw and the units ``(units,)`` that it is of, and
-    the queries that these ask.
+    """What is drawn for one level of a tree: each planned measurement with the mask ``(units,)`` of
+    its units, and the queries.
     """
 
     level: str
@@ -185,11 +186,11 @@ class LevelMeasurements:
         )
 
     def of_units(self, start: int, stop: int) -> list[tuple[PlannedMeasurement, Mask]]:
-        """The same of the units ``start:stop`` alone."""
+        """The measurements, with their masks cut to the units ``start:stop``."""
         return [(d, where[start:stop]) for d, where in self.measurements]
 
     def label(self, start: int, stop: int, rows: Histogram) -> ChunkLabel:
-        """That of the units ``start:stop``, of which ``rows`` are the true counts."""
+        """The label of the chunk with the units ``start:stop``, whose true counts are ``rows``."""
         return ChunkLabel(
             self.universe,
             self.level,
@@ -205,9 +206,9 @@ class LevelMeasurements:
 def _plan_digest(
     queries: Mapping[str, Query], measurements: list[tuple[PlannedMeasurement, Mask]]
 ) -> bytes:
-    """SHA-256 of all that decides what is drawn for some units, but the truth: of each draw that
-    any of them has, in the order in which they take their bits, what is asked, the noise, and of
-    which units. A query is what it groups, whatever its name stands for elsewhere."""
+    """SHA-256 of everything except the truth that decides what is drawn for some units. For each
+    draw of any of the units, it covers the query, the noise and the units, in the order in which
+    draws take their bits. It covers a query's groupings, not only its name."""
     parts: list[bytes] = []
     for name, query in queries.items():
         parts += [
@@ -232,15 +233,15 @@ def _asked(query: Query) -> bytes:
 
 
 def truth_digest(truth: Confidential[Histogram]) -> str:
-    """What tells true counts from any other; as confidential as they are, for whoever guesses them
-    can confirm it.
+    """A digest that identifies the true counts. It is as confidential as the counts, because anyone
+    who guesses them can confirm the guess with it.
     """
     return _digest(truth.open("to know it again")).hex()
 
 
 def _digest(h: Histogram) -> bytes:
-    """SHA-256 of the number of cells, the row pointers, and the cell and the number of each count,
-    as 64 bits.
+    """SHA-256 of the number of cells, the row pointers, and the cell and the value of each count,
+    all as 64-bit integers.
     """
     total = hashlib.sha256()
     for values in (np.array([h.cells]), h.indptr, h.cell, h.count):

@@ -1,11 +1,11 @@
-"""The measurement of a whole release: every level into its file, in the ledger on disk before its
-first draw.
+"""The measurement of a whole release: every level goes to its file, and is in the ledger on disk
+before its first draw.
 
-This is the part of a run that sees the truth and spends the budget.
-:class:`das.truth.bookkeeping.BudgetBook` are opened, each part is measured by :func:`measure_part`
-and acknowledged, and they are closed. A run that was interrupted goes on with what its ledger says:
-parts that were acknowledged stand, others are measured again. That is the same draw where there is
-a run key; otherwise what was drawn and lost is spent, and is stated."""
+This is the part of a run that sees the truth and spends the budget. The run opens a
+:class:`das.truth.bookkeeping.BudgetBook`, measures each part with :func:`measure_part`,
+acknowledges it, and closes the book. An interrupted run resumes from its ledger: parts that were
+acknowledged stand, and others are measured again. With a run key that is the same draw. Otherwise
+the lost draws are spent, and the privacy statement says so."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def planned(
     unit_classes: Mapping[str, UnitClasses],
     subtrees: Callable[[str], tuple[int, ...]] = lambda _: (0,),
 ) -> dict[StageKey, StagePlan]:
-    """What each stage draws, over whole trees; ``spec`` knows them (:meth:`das.spec.RunSpec.on`).
-    ``subtrees``: those that a level is measured by."""
+    """The draws of each stage, over whole trees; ``spec`` knows the trees
+    (:meth:`das.spec.RunSpec.on`). ``subtrees`` says by which subtrees a level is measured."""
     return {
         (u.name, level): StagePlan(events(level, u.name, u.schema, units, u.plan), subtrees(level))
         for u in spec.universes
@@ -57,16 +57,15 @@ def measure_part(
     number: int = 1,
     subtree: int = 0,
 ) -> MeasuredPart:
-    """Measure one level of a subtree, whose tree and truth these are, and write its files: they are
+    """Measure one level of a subtree, given its tree and its truth, and write its files. They are
     on disk when this returns.
 
-    It is the same whenever and wherever it is done, if ``noise`` is that of a key; ``number`` is
-    how often the level is drawn (:meth:`das.truth.bookkeeping.BudgetBook.number`). Its draws are in
-    the ledger before; the part is acknowledged after.
+    If ``noise`` has a key, the result is the same at any time and on any machine. ``number`` is how
+    often the level is drawn (:meth:`das.truth.bookkeeping.BudgetBook.number`). The ledger must have
+    the draws before this is called; the caller acknowledges the part afterwards.
 
     Raises:
-        PrivacyError: the noise cannot be drawn again, and may have been drawn, by somebody who was
-            lost.
+        PrivacyError: the noise cannot be drawn again, and a lost task may have drawn it.
     """
     if noise.key_mark is None and not RunDirectory(release.parent).claim(
         u.name, level, subtree, number
@@ -97,7 +96,7 @@ _REMEDY = "resume with the inputs that the run began with, or start another run 
 
 
 def check_configuration(spec: RunSpec, directory: RunDirectory) -> None:
-    """The folder is that of a run of this specification."""
+    """Raises :class:`UserError` if the folder is not that of a run of this specification."""
     if (
         run_directory.read_text(directory.release / "spec.toml", "release specification")
         != spec.dump()
@@ -110,7 +109,7 @@ def check_configuration(spec: RunSpec, directory: RunDirectory) -> None:
 
 
 def check_sources(sources: Sequence[Source], directory: RunDirectory) -> None:
-    """The input is the one that the run began with. Raises :class:`UserError`."""
+    """Raises :class:`UserError` if the input is not the one that the run began with."""
     if run_directory.read_json(directory.inputs)["inputs"] != [asdict(s) for s in sources]:
         raise UserError(
             "the input is not the one that this run began with",

@@ -1,18 +1,18 @@
-r"""Answers on demand: the truth and its noise at the coordinates that are asked for, and at no
-other.
+r"""Answers on demand: the truth plus noise, only at the requested coordinates.
 
-:class:`OnDemandMeasurement` is the measurement of :mod:`das.truth.measure` for schemas whose
-answers are too many to be drawn: the same plan, at the same cost, and the same law
-(:mod:`das.noise.coordinates` has the proofs). A level is paid for in full before its first answer:
-that few answers are looked at makes none of them cheaper.
+:class:`OnDemandMeasurement` does what :mod:`das.truth.measure` does, for schemas with too many
+answers to draw. It has the same plan, the same cost and the same distribution
+(:mod:`das.noise.coordinates` has the proofs). A level is paid for in full before its first answer.
+Requests for few answers cost as much as requests for all.
 
-A chunk is a run of consecutive units of which no query has more than
-:data:`das.noise.coordinates.LIMIT` answers. Where chunks begin follows from the tree and the plan,
-so a part of a larger tree has its own. A level is measured by one tree then, and in one way: asked
-of another cut, or drawn whole as well, it is drawn a second time, and must be paid a second time.
+A chunk is a run of consecutive units. It is short enough that no query has more than
+:data:`das.noise.coordinates.LIMIT` answers in it. Where chunks begin follows from the tree and the
+plan, so a part of a larger tree has its own chunks. So a level must be measured over one tree, and
+in one way. Over another cut of the tree, or drawn whole as well, it would be a second draw and must
+be paid for a second time.
 
-The truth of an answer is read off the sparse histogram. Nothing has the length of units x answers,
-and what is asked twice is computed twice."""
+True answers are read off the sparse histogram. No array has the length of units x answers, and a
+repeated request is computed again."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from das.noise.samplers import SAMPLERS
 from das.truth.measure import LevelMeasurements, check_fits, events
 
 Ints = NDArray[np.int64]
-#: What sees to it, given a level, that all its draws are in the ledger.
+#: A function that, given a level, makes sure that all its draws are in the ledger.
 Pay = Callable[[str], None]
 
 
 def paying(ledger: Ledger, universe: str, schema: Schema, tree: MeasuredSpine, plan: Plan) -> Pay:
-    """Every draw of a level of a whole tree at its full cost, each time it is called. So another
-    oracle pays again: that it makes the same draw is known to who keeps the budget book of a run
-    (:mod:`das.truth.bookkeeping`), and has seen that truth, plan and key are the same. Raises
+    """Returns a function that charges every draw of a level of a whole tree, at full cost, at every
+    call. So a second oracle pays again, even for the same draw. Only the budget book of a run
+    (:mod:`das.truth.bookkeeping`) knows that truth, plan and key are the same. Raises
     :class:`PrivacyError` as :func:`das.truth.measure.measure` does."""
 
     def pay(level: str) -> None:
@@ -60,11 +60,11 @@ def paying(ledger: Ledger, universe: str, schema: Schema, tree: MeasuredSpine, p
 
 
 class OnDemandMeasurement(Closed):
-    """A :class:`das.model.sparse_measurement.SparseSource` on the truth of a universe, level by
-    level. It has the key of the noise: it stays in the process that may see the truth.
+    """A :class:`das.model.sparse_measurement.SparseSource` over the truth of a universe, level by
+    level. It has the key of the noise, so it stays in the process that may see the truth.
 
-    ``pay`` is called with a level before its first answer (:func:`paying`; of a part of a tree,
-    whoever keeps the budget book of all of it). ``number``: how often a level is drawn, this time
+    ``pay`` is called with a level before its first answer (:func:`paying`; for a part of a tree,
+    the budget book of the whole tree pays). ``number``: how often a level is drawn, this time
     included (:class:`das.noise.label.ChunkLabel`)."""
 
     def __init__(
@@ -99,14 +99,13 @@ class OnDemandMeasurement(Closed):
         return self._level(level).variance(query)
 
     def answers(self, level: str, query: str, units: Ints, cells: Ints) -> Ints:
-        """True answers and their noise, ``(n,)``.
+        """True answers plus noise, ``(n,)``.
 
         Raises, before anything is paid or drawn:
-            InputError: the level is not measured by the query, or units or answers are none of
-            theirs. PrivacyError: a unit is not measured, no true counts of the level are here or
-            they are of another one, the budget does not
-                cover the level, or the source of the noise keeps nothing that it could be found
-                again by.
+            InputError: the query does not measure the level, or has no such units or answers.
+            PrivacyError: a unit is not measured; the true counts of the level are not here, or are
+                those of another level; the budget does not cover the level; or the source of the
+                noise has no key from which to compute it again.
         """
         held = self._level(level)
         at = held.places(query, units, cells)
@@ -116,8 +115,8 @@ class OnDemandMeasurement(Closed):
         return held.truth(query).open("to add noise to it").read(at) + held.noise(query, at)
 
     def mark(self, level: str) -> str:
-        """What the ledger calls the streams of a level: equal where it is measured again, different
-        in any other draw.
+        """The ledger's name for the streams of a level. A replay of the same draw has the same
+        mark; any other draw has a different one.
         """
         return self._level(level).mark()
 
@@ -142,12 +141,12 @@ class OnDemandMeasurement(Closed):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "whoever has the truth and the key of its noise is in no pickle, and in no task"
+            "an object with the truth and the key of its noise is in no pickle, and in no task"
         )
 
 
 class _OnDemandLevel(Closed):
-    """One level: its chunks, their streams, and the true answers to each query that was asked."""
+    """One level: its chunks, their streams, and the true answers to each query requested so far."""
 
     def __init__(
         self, due: LevelMeasurements, truth: Confidential[Histogram], entropy: Entropy
@@ -170,7 +169,8 @@ class _OnDemandLevel(Closed):
         return np.array([*(d.variance for d in draws), np.inf])[of_unit]
 
     def places(self, query: str, units: Ints, cells: Ints) -> Ints:
-        """Where coordinates are among all answers, ``(n,)``, if each of them is measured."""
+        """The indices of coordinates among all answers, ``(n,)``. Raises :class:`PrivacyError` if
+        one of them is not measured."""
         where = f"{self.due.universe}, {self.due.level}, {query}"
         at, measured = (
             places(units, cells, self.shape(query), where),
@@ -186,7 +186,8 @@ class _OnDemandLevel(Closed):
         return at
 
     def _measurements(self, query: str) -> tuple[list[PlannedMeasurement], Ints]:
-        """The draws that ask it, and which of them each unit has, ``(units,)``: -1 for none."""
+        """The planned measurements of a query, and which of them each unit has, ``(units,)``: -1
+        for none."""
         found = [(d, where) for d, where in self.due.measurements if d.query == query]
         of_unit = np.full(self.shape(query)[0], -1)
         for number, (_, where) in enumerate(found):
@@ -200,7 +201,7 @@ class _OnDemandLevel(Closed):
         return self._answers[query]
 
     def noise(self, query: str, at: Ints) -> Ints:
-        """At some places that are measured, ``(n,)``: each unit's of its own class."""
+        """Noise at some measured indices, ``(n,)``. Each unit has the noise of its own class."""
         answers, (draws, of_unit) = self.shape(query)[1], self._measurements(query)
         unit, out = at // answers, np.empty(len(at), dtype=np.int64)
         chunk, draw = unit // self._units, of_unit[unit]

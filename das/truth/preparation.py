@@ -41,10 +41,10 @@ TrueHistograms = Mapping[str, Confidential[Histogram]]
 def prepare(
     spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress, *, threads: int = 1
 ) -> Prepared:
-    """Read and validate the input, build the spine, count: a state at a time, where the input is
-    one of states, or as many as there are ``threads``.
+    """Read and validate the input, build the spine, and count. If the input is by state, each of
+    ``threads`` threads reads one state at a time.
 
-    Raises :class:`InputError` or :class:`SpecError` for whatever is wrong with it."""
+    Raises :class:`InputError` or :class:`SpecError` if the input is wrong."""
     for path in spec.geography.lists:
         if not Path(path).is_file():
             raise InputError(
@@ -68,8 +68,8 @@ def prepare(
 def _each(
     spec: RunSpec, parts: Sequence[Sequence[Path]], progress: Progress, threads: int
 ) -> list[Prepared]:
-    """Each part of the input by itself. Threads do, for reading and sorting are done by libraries
-    that wait for nobody.
+    """Each part of the input by itself. Threads suffice, because the libraries that read and sort
+    release the interpreter's lock.
     """
     progress.stage("read", len(parts))
     found = []
@@ -93,8 +93,8 @@ def _named(spec: RunSpec, paths: Sequence[Path]) -> list[Path]:
 
 
 def _apart(spec: RunSpec, paths: Sequence[Path]) -> list[list[Path]]:
-    """The files of each part of the input that is read by itself. States are, unless something goes
-    across them: lists of blocks, and records of another universe."""
+    """The files of each part of the input that is read by itself. States are such parts, unless
+    lists of blocks or files of another universe cross them."""
     paths = _named(spec, paths)
     across = bool(spec.geography.lists) or any(part.data.path for part in spec.own.values())
     apart = not across and "State" in spec.geography.levels[1:-1]
@@ -104,8 +104,8 @@ def _apart(spec: RunSpec, paths: Sequence[Path]) -> list[list[Path]]:
 def _prepare(
     spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress, partly: bool = False
 ) -> Prepared:
-    """One part of the input, by itself. With ``partly`` there are others, which may have fields
-    that this has not.
+    """One part of the input, by itself. With ``partly`` there are other parts, which may have
+    fields that this one lacks.
     """
     with stages("read"):
         extract = _extract(spec, paths, progress)
@@ -142,8 +142,8 @@ def _prepare(
 def places(
     spec: RunSpec, paths: Sequence[Path], progress: Progress
 ) -> tuple[Blocks, Spine, NDArray[np.int64]]:
-    """The public structure of the input alone: its blocks, their tabulation spine, and the lowest
-    unit of each.
+    """Only the public structure of the input: its blocks, their tabulation spine, and each block's
+    lowest unit.
     """
     blocks = _extract(spec, _named(spec, paths), progress).blocks
     return blocks, *tabulation.spine(blocks, spec.geography.levels, spec.geography.define)
@@ -171,10 +171,10 @@ def trees_of(
     *,
     partly: bool = False,
 ) -> dict[str, MeasuredSpine]:
-    """What the units of each universe are measured over. Facilities divide the block groups of
-    those who live in them. The trees rest on structures where these are published exactly, which
-    bounds on the persons' dwellings do. ``partly``: targets that these blocks do not have are left
-    out, for others have them."""
+    """The measured tree of each universe. Facilities divide the block groups of universes with
+    dwellings. The trees use structures only where these are published exactly, as bounds on
+    persons' dwellings are. ``partly``: leave out targets that these blocks lack, because blocks of
+    another part have them."""
     g, known = spec.geography, known_structures(spec)
     if g.spine == "tabulation":
         return {u.name: MeasuredSpine.of(spine) for u in spec.universes}
@@ -198,7 +198,7 @@ def trees_of(
 def _records(
     spec: RunSpec, extract: Extract, progress: Progress
 ) -> tuple[dict[str, Confidential[Records]], tuple[Source, ...]]:
-    """The records of every universe, and all files that they are from."""
+    """The records of every universe, and all files that they were read from."""
     records, sources = {spec.persons.name: extract.persons}, extract.sources
     for u in spec.universes[1:]:
         part = spec.own.get(u.name)
@@ -219,7 +219,7 @@ def _records(
 def _own(
     u: Universe, part: OwnUniverse, blocks: Blocks, progress: Progress
 ) -> tuple[Confidential[Records], tuple[Source, ...]]:
-    """The records of a universe that has files of its own."""
+    """The records of a universe with its own files."""
     if not part.data.path:
         key = u.key("data.path")
         raise SpecError("no input is named", where=key, remedy=f"set it, or give --set {key}=FILE")
@@ -237,7 +237,7 @@ def _own(
 def _at_units(
     structures: NDArray[np.int64] | None, unit: NDArray[np.int64], spine: Spine
 ) -> NDArray[np.int64] | None:
-    """Structures of the lowest units, which may be larger than blocks."""
+    """Structures of the lowest units, which can be larger than blocks."""
     if structures is None:
         return None
     out = np.zeros((spine.units(spine.levels[-1]), structures.shape[1]), dtype=np.int64)
@@ -252,27 +252,13 @@ def _constraints(
     structures: NDArray[np.int64] | None,
     published: Spine,
 ) -> tuple[Constraint, ...]:
-    """What is published exactly, of the units of the tree. These are the only values of the truth
-    that leave without noise."""
+    """What is published exactly about the units of the tree. These are the only true values that
+    leave without noise."""
     lowest = tree.spine.levels[-1]
-    out = []
-    wanted = u.exact
-    low_high = geography.lowest(
-        u.schema,
-        None if structures is None else structures[tree.place],
-        housing_units=wanted.housing_units,
-        group_quarters=wanted.group_quarters,
-    )
-    if low_high is not None:
-        dwelling = str(u.schema.dwelling)
-        says = bounds_in_words(lowest)
-        for name, sign, bound in (("lb", ">=", low_high[0]), ("ub", "<=", low_high[1])):
-            out.append(
-                Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, bound, says[name])
-            )
+    out = _bounds(u, tree, structures)
     known = lowest_counts.open("some counts are invariant")
     there = known if tree.alike else tree.of_published(known)
-    for level, query in wanted.counts:
+    for level, query in u.exact.counts:
         home = tree.spine.up(lowest, level)
         counts = there.up(home, tree.spine.units(level)).answer(u.schema.query(query))
         whole = _wholes(tree, published, level, u.key("constraints"))
@@ -290,23 +276,35 @@ def _constraints(
             joint = np.zeros(published.units(level), dtype=np.int64)
             np.add.at(joint, whole, counts[:, 0])
             counts = joint[whole, None]
-        out.append(
-            Constraint(
-                "joint_total" if split else query,
-                level,
-                query,
-                "=",
-                counts,
-                counts_in_words(u, level, query),
-            )
-        )
+        name, says = "joint_total" if split else query, counts_in_words(u, level, query)
+        out.append(Constraint(name, level, query, "=", counts, says))
     return tuple(out)
 
 
+def _bounds(
+    u: Universe, tree: MeasuredSpine, structures: NDArray[np.int64] | None
+) -> list[Constraint]:
+    """What housing units and facilities, whose numbers are public, say of the lowest units."""
+    low_high = geography.lowest(
+        u.schema,
+        None if structures is None else structures[tree.place],
+        housing_units=u.exact.housing_units,
+        group_quarters=u.exact.group_quarters,
+    )
+    if low_high is None:
+        return []
+    lowest, dwelling = tree.spine.levels[-1], str(u.schema.dwelling)
+    says = bounds_in_words(lowest)
+    return [
+        Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, bound, says[name])
+        for name, sign, bound in (("lb", ">=", low_high[0]), ("ub", "<=", low_high[1]))
+    ]
+
+
 def _wholes(tree: MeasuredSpine, published: Spine, level: str, where: str) -> NDArray[np.int64]:
-    """The published unit that each unit of the tree lies in. Raises :class:`InputError` where one
-    does not lie in one, or where one is in several that are not the two branches of a state: what
-    is exact of all of it is known of none."""
+    """The published unit that contains each unit of the tree. Raises :class:`InputError` if a unit
+    of the tree lies in no published unit. Also raises it if a published unit lies in several units
+    of the tree that are not the two branches of a state: its exact total then fixes no unit's."""
     whole = tree.home_units(level, published)
     up = tree.spine.parent[tree.spine.index(level)]
     home, units = np.zeros(published.units(level), dtype=np.int64), np.bincount(whole[whole >= 0])

@@ -1,4 +1,4 @@
-"""What measuring needs of an input: its counts, and the public structure that they stand on."""
+"""What measuring needs from an input: its counts and its public structure."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ TrueHistograms = Mapping[str, Confidential[Histogram]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreparedParts(Closed):
-    """The counts of several parts of an input that is too large to hold them twice: by universe
-    those of the lowest units, which follow each other, and what is published exactly of each part;
-    ``at`` says which unit of the whole measured tree each of a part's is, level by level."""
+    """The counts of several parts of an input that is too large to copy. ``lowest`` has, by
+    universe, the counts of each part's lowest units, in order. ``constraints`` has what is
+    published exactly of each part. ``at`` maps each part's units to those of the whole measured
+    tree, level by level."""
 
     lowest: Mapping[str, tuple[Confidential[Histogram], ...]]
     constraints: Mapping[str, tuple[tuple[Constraint, ...], ...]]
@@ -48,8 +49,8 @@ class PreparedParts(Closed):
     def stated(
         self, universe: str, tree: Spine, kept: Sequence[Ints], levels: Collection[str]
     ) -> list[Constraint]:
-        """What is published exactly of some units of the whole measured tree: ``kept``, by
-        level.
+        """What is published exactly of some units of the whole measured tree. ``kept`` lists the
+        units by level.
         """
         depths = {level: tree.index(level) for level in levels}
         return [
@@ -67,11 +68,11 @@ class PreparedParts(Closed):
 class Prepared(Closed):
     """The input as histograms, with its public structure: all that measuring needs, at any budget.
 
-    ``spine`` and ``lowest`` (the counts of its lowest units, by universe) are of what is published.
-    ``trees`` are what is measured, by universe: the same, unless the spine is optimised.
-    ``assigned``, by universe: see ``Extract.assigned``. Of an input whose counts are ``in_parts``,
-    ``lowest`` is empty, and so are the bounds of ``constraints``: ask :meth:`rows`,
-    :meth:`stated` and :meth:`stated_of`.
+    ``spine`` is the published spine, and ``lowest`` has the counts of its lowest units, by
+    universe. ``trees`` are the measured trees, by universe: the same, unless the spine is
+    optimized. ``assigned``, by universe: see ``Extract.assigned``. If the counts are ``in_parts``,
+    ``lowest`` and the bounds of ``constraints`` are empty; use :meth:`rows`, :meth:`stated` and
+    :meth:`stated_of`.
     """
 
     spine: Spine
@@ -99,7 +100,7 @@ class Prepared(Closed):
     def stated_of(
         self, universe: str, kept: Sequence[Ints], levels: Collection[str]
     ) -> list[Constraint]:
-        """The same of some units alone, by level: ``kept`` of the measured tree."""
+        """What is published exactly of some units of the measured tree: ``kept``, by level."""
         spine = self.trees[universe].spine
         if self.in_parts is not None:
             return self.in_parts.stated(universe, spine, kept, levels)
@@ -110,7 +111,7 @@ class Prepared(Closed):
         ]
 
     def whole(self) -> Prepared:
-        """With nothing apart."""
+        """The same input with all parts joined."""
         if self.in_parts is None:
             return self
         units = len(self.spine.codes[-1])
@@ -120,8 +121,9 @@ class Prepared(Closed):
 
     @cached_property
     def subtrees(self) -> Subtrees:
-        """None where totals are known further down than a tree would be cut, beside bounds on
-        dwellings: of these no sum tells the upper tree enough (:mod:`das.geography.known`)."""
+        """How the tree is cut. It is not cut where totals are exact below the level of the cut and
+        dwellings have bounds: then sums do not tell the upper tree enough
+        (:mod:`das.geography.known`)."""
         subtrees, levels = (
             Subtrees.of(self.spine, self.trees.values(), largest=LARGEST),
             self.spine.levels,
@@ -148,11 +150,11 @@ class Prepared(Closed):
 
 
 def joined(parts: list[Prepared]) -> Prepared:
-    """Parts of one input that have nothing but the root of their trees in common: such as states.
-    The list is empty afterwards, so that nothing is held twice that need not be.
+    """Joins parts of one input, such as states, that share only the root of their trees. It empties
+    the list ``parts``, so that memory does not hold the counts twice.
 
-    Which units are only children is found anew: the root has more than one child now. Raises
-    :class:`InputError` where a place is in two parts."""
+    It finds again which units are only children, because the root now has more than one child.
+    Raises :class:`InputError` if a place is in two parts."""
     given = sorted(parts, key=lambda p: bytes(p.spine.codes[min(1, len(p.spine) - 1)][0]))
     parts.clear()
     first = given[0]
@@ -200,7 +202,7 @@ def _tree(
 
 
 def _check_disjoint(at: Sequence[Ints]) -> None:
-    """Lowest units of each part follow each other."""
+    """Check that the lowest units of each part are consecutive."""
     if any(len(here) and here[-1] - here[0] + 1 != len(here) for here in at):
         raise InputError(
             "the places of one part of the input lie among those of another",
@@ -210,7 +212,7 @@ def _check_disjoint(at: Sequence[Ints]) -> None:
 
 
 def _unbound(same: Sequence[Constraint]) -> Constraint:
-    """One constraint of several parts, of no unit."""
+    """The joint form of one constraint of several parts, without any unit."""
     names = {c.name for c in same}
     if len(names) > 1 and names != {"total", "joint_total"}:
         raise InputError("the parts of the input have other constraints", where="constraints")
@@ -219,8 +221,8 @@ def _unbound(same: Sequence[Constraint]) -> Constraint:
 
 
 def _constraint(same: Sequence[Constraint], kept: Ints, at: Sequence[Ints]) -> Constraint:
-    """One constraint of several parts, of the units ``kept`` of its level; ``at`` are each part's.
-    Of a unit that is in several, the root, what is known is the sum."""
+    """One constraint of several parts, for the units ``kept`` of its level; ``at`` lists the units
+    of each part. The root is a unit of every part: its bound is the sum of theirs."""
     bound = np.zeros((len(kept), same[0].bound.shape[1]), dtype=np.int64)
     for c, here in zip(same, at, strict=True):
         own = np.minimum(np.searchsorted(here, kept), len(here) - 1)

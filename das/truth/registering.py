@@ -32,7 +32,7 @@ from das.accounting.statement import Terms
 from das.errors import PrivacyError, RegisterError, UserError
 from das.files import register
 from das.files.register import Head, RegisterFile
-from das.files.run.ledger import Entries, LedgerFile, StageKey
+from das.files.run.ledger import Attempt, Entries, LedgerFile, StageKey
 from das.files.run.register_link import RegisterLink
 from das.files.run.run_directory import RunDirectory
 from das.model.ledger import Event
@@ -104,13 +104,13 @@ class RegisterOptions:
 
 @dataclass(frozen=True)
 class RegisteredDraws:
-    """How often each stage of a run may be drawn, by the register."""
+    """How often each stage of a run may be drawn, by its register; without one any number."""
 
-    often: Often
+    often: Often | None = None
 
     def check(self, stage: StageKey, ledger: Entries) -> None:
         """Raises :class:`PrivacyError` where it would be drawn more often."""
-        if _drawn(stage, ledger) >= self.often[stage]:
+        if self.often is not None and _drawn(stage, ledger) >= self.often[stage]:
             raise PrivacyError(
                 f"{stage[0]} at {stage[1]} would be drawn more often than the register knows",
                 where="ledger",
@@ -119,6 +119,13 @@ class RegisteredDraws:
 
 def _drawn(stage: StageKey, ledger: Entries) -> int:
     return sum(a.stage == stage and bool(a.events) for a in ledger.attempts)
+
+
+class PlannedStage(Protocol):
+    """What a stage draws."""
+
+    @property
+    def events(self) -> tuple[Event, ...]: ...
 
 
 class RegisteredRun(Protocol):
@@ -133,23 +140,23 @@ class RegisteredRun(Protocol):
 
 def enter(
     spec: RegisteredRun,
-    events: Mapping[StageKey, Sequence[Event]],
+    planned: Mapping[StageKey, PlannedStage],
     ledger: Entries,
-    again: Collection[StageKey],
+    lost: Collection[Attempt],
     key: str | None,
     directory: RunDirectory,
-) -> RegisteredDraws | None:
-    """Enter what a run is to draw: its ``events`` by stage, those ``again`` that are lost. Returns,
-    when that is on disk, how often each stage may be drawn in all; ``None`` where the run has no
-    register.
+) -> RegisteredDraws:
+    """Enter what a run is to draw: what is ``planned``, and again what is ``lost``. Returns, when
+    that is on disk, how often each stage may be drawn in all.
 
     Raises:
         RegisterError: the cap would be passed; or the register or the folder is not the latest.
     """
     link = RegisterLink.read(directory)
     if link is None:
-        return None
-    drawn = {s: _drawn(s, ledger) for s in events}
+        return RegisteredDraws()
+    again = {a.stage for a in lost}
+    drawn = {s: _drawn(s, ledger) for s in planned}
     often = {s: max(1, n + (s in again)) for s, n in drawn.items()}
     with register.locked(Path(link.register)) as file:
         check_latest(link, file, directory)
@@ -163,7 +170,7 @@ def enter(
         if due:
             draws: dict[str, list[Event]] = {}
             for stage, n in due.items():
-                draws.setdefault(stage[0], []).extend(list(events[stage]) * n)
+                draws.setdefault(stage[0], []).extend(list(planned[stage].events) * n)
             entry = _entry(link, spec.run, PublicationCost.of(spec.terms, draws), key, often)
             head = file.append("spend", entry.to_json())
         if due or link.head is None:

@@ -1,8 +1,8 @@
-"""What a run that is cut into subtrees keeps of its input beside the files of its parts: so that it
-can go on without reading it again.
+"""What a run in subtrees keeps of its input, besides the files of its parts. With it, the run can
+resume without reading the input again.
 
-It lies in ``confidential/resume.json``, for the digests of the input could confirm a guess; all
-else is in the privacy statement."""
+The file is ``confidential/resume.json``, because the digests of the input could confirm a guess.
+Everything else in it is also in the privacy statement."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from das.truth.prepared import Prepared
 
 @dataclass(frozen=True)
 class ResumeState:
-    """``outside``: what is published exactly; ``unit_classes``, by universe, what its plan asks of
-    the tree; the rest is as in :class:`das.truth.prepared.Prepared`."""
+    """``outside`` lists what is published exactly. ``unit_classes`` has, by universe, what its plan
+    must know about the tree. The rest is as in :class:`das.truth.prepared.Prepared`."""
 
     sources: tuple[Source, ...]
     assigned: Mapping[str, Mapping[str, str]]

@@ -1,5 +1,4 @@
-"""The source of the noise of a run: the one that its configuration asks for, and that its ledger
-knows."""
+"""The source of a run's noise. The configuration chooses it, and the ledger records its key."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from das.spec.specification import PlannedRecords
 
 
 class Measuring(Protocol):
-    """What a run is to measure: a configuration, or the parameters of population groups."""
+    """What a run measures: a configuration, or the parameters of the Detailed DHC."""
 
     @property
     def run(self) -> Run: ...
@@ -31,8 +30,8 @@ class Measuring(Protocol):
 
 
 def source_of(spec: Measuring, directory: RunDirectory) -> Entropy | None:
-    """The source that the configuration asks for; a seed makes the run repeatable and not private.
-    None where it follows from a run key, and there is none: before a run has begun, or when it has
+    """The source that the configuration chooses. A seed makes the run repeatable and not private.
+    ``None`` if the source needs a run key and there is none: before the run begins, or after it has
     measured everything."""
     if spec.run.seed is not None:
         return entropy.seeded(spec.run.seed)
@@ -53,8 +52,8 @@ def new_source(directory: RunDirectory) -> Entropy:
 
 
 def noise_of(spec: Measuring, directory: RunDirectory) -> Entropy:
-    """The source of a run whose books are open: whoever measures reads the run key from its
-    file.
+    """The source of a run whose budget book is open. A process that measures reads the run key from
+    its file.
     """
     source = source_of(spec, directory)
     if source is None:
@@ -67,12 +66,12 @@ def noise_of(spec: Measuring, directory: RunDirectory) -> Entropy:
 def noise_for(
     stages: Iterable[StageKey], budget_book: Entries, spec: Measuring, directory: RunDirectory
 ) -> Entropy:
-    """The same for who measures these ``stages``, as often drawn as these ``budget_book`` say.
+    """The source for measuring these ``stages``, at the attempts that ``budget_book`` has last.
 
     Raises:
-        PrivacyError: the key is not the one that the last attempt at a stage goes by. A task that
-            outlives its run has the number of one attempt, and finds the key of a later one: what
-            follows from both is a draw that no line of the ledger counts.
+        PrivacyError: the key is not the one of the last attempt at a stage. A task that outlives
+            its run has the number of one attempt, and may find the key of a later one. Noise from
+            the two would be a draw that no line of the ledger counts.
     """
     source, last = noise_of(spec, directory), budget_book.last()
     for stage in stages:

@@ -1,5 +1,5 @@
-"""A run of the S-DHC compared with the truth: what is published against everybody, also those whom
-truncation leaves out. For ``confidential/evaluation/errors.csv``."""
+"""An S-DHC run compared with the truth. The truth counts everybody, even those whom truncation
+leaves out. For ``confidential/evaluation/errors.csv``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _Key = tuple[str, str, str]
 def assess(
     opened: OpenedSdhc, found: Iterable[CellEstimate], directory: RunDirectory
 ) -> list[dict[str, Any]]:
-    """Write the errors, and return them: a row for each level, table and group of iterations, of
-    its measurements and of what is published. ``inside``: how many intervals hold the truth."""
+    """Write the errors, and return them: one row of the measured and one of the published values
+    for each level, table and group of iterations. ``inside``: the share of intervals that contain
+    the truth."""
     truth, rows = _regions(opened, everybody(opened.spec, directory)), list[dict[str, Any]]()
     noisy = [e for m in opened.measured for e in _measured(m.regions, m.values, m.variance)]
     for source, every in (("measured", noisy), ("published", found)):
@@ -74,7 +75,7 @@ def _regions(opened: OpenedSdhc, exact: Ints) -> dict[str, Ints]:
 def _measured(
     regions: Sequence[str], values: Ints, variance: np.ndarray[Any, Any]
 ) -> Iterator[CellEstimate]:
-    """Published cells as sums of measurements alone."""
+    """Published cells, computed from the measurements alone."""
     for cell in published():
         every = [cell.above, *([cell.below] if cell.below else [])]
         if not all(np.isfinite(variance[_at(*s, cell.iteration)]).all() for s in every):

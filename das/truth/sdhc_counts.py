@@ -1,10 +1,10 @@
 r"""The answers of every region, from records: one pass over the persons for each table.
 
 PHSafe filters the persons of each table, and then keeps tau of those in each address. The tight
-mode truncates once, for all tables: at most tau persons of an address are kept, and of those at
-most so many children. So what two tables count is equal where it should be (:mod:`das.sdhc`). What
-is left out is counted by age (``excess``); with the relation *person* ``PH1_num`` for all counts
-everybody."""
+mode truncates once, for all tables. It keeps at most tau persons of an address, and limits the
+children among them. So two tables agree where they count the same persons (:mod:`das.sdhc`). The
+persons left out are counted by age (``excess``). With the relation *person*, ``PH1_num`` for all
+races counts everybody."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _of_origin(race: NDArray[np.int8], hisp: NDArray[np.int8]) -> NDArray[np.int
 
 
 class _Counter:
-    """Rows into the answers of their states."""
+    """Adds rows to the answers of their states."""
 
     def __init__(self, states: int) -> None:
         self._states = states
@@ -75,7 +75,7 @@ class _Counter:
         hisp: NDArray[np.int8],
         groups: str = "A-G H,I *",
     ) -> None:
-        """Rows of a table; those without a state or a cell are in none."""
+        """Count rows of a table. A row without a state or a cell is not counted."""
         inside = (state >= 0) & (cell >= 0)
         state, cell, race, hisp = state[inside], cell[inside], race[inside], hisp[inside]
         everybody = np.zeros(len(state), dtype=np.int8)
@@ -130,7 +130,8 @@ def _those(state: NDArray[np.int8], which: Mask) -> NDArray[np.int8]:
 def _person_tables(
     records: SdhcRecords,
 ) -> tuple[dict[str, tuple[Mask, Mask]], dict[str, NDArray[np.int8]]]:
-    """By table: the persons that are cut to tau, and those that are counted; and their cells."""
+    """By table: the persons that are truncated to tau, and those that are counted; and their
+    cells."""
     a, p = records.addresses, records.residents
     where, age = p.address, p.age
     hht2 = a.hht2[where]
@@ -166,7 +167,7 @@ def _kept(
     tau: Mapping[str, int],
     universes: Mapping[str, tuple[Mask, Mask]],
 ) -> dict[str, Mask]:
-    """Of each table the persons that are counted."""
+    """The persons that each table counts."""
     order = Order(records.addresses, records.residents)
     if mode == PHSAFE:
         return {t: order.kept(cut, tau[t]) & all_ for t, (cut, all_) in universes.items()}

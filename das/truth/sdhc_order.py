@@ -1,10 +1,9 @@
-r"""Which persons of an address are kept where it has more than tau of them: exactly as PHSafe
-decides.
+r"""Which persons of an address are kept if it has more than tau of them: exactly as PHSafe decides.
 
-The values of a record (type, address, age, origin, race, relationship, and which of several
-identical rows it is) are hashed with SHA-256 each, joined with commas, and hashed twice. The tau
-smallest stay. Nothing of that depends on the unit record, on other persons (except identical ones),
-or on a key, so one person more changes those who are kept by one swap.
+A record has these values: type, address, age, origin, race, relationship, and which of several
+identical rows it is. Each is hashed with SHA-256; the hashes are joined with commas and hashed
+twice. The tau smallest results stay. The result depends on no key, on no unit record, and on other
+persons only if they are identical. So one more person changes the kept persons by one swap.
 
 Source: Tumult Core 0.12, ``utils/truncation.py``."""
 
@@ -36,13 +35,14 @@ def _key(values: PersonRow, number: int) -> str:
 
 
 class Order:
-    """The order of the persons of each address, made where it is asked for."""
+    """The order of the persons of each address, computed only where it is needed."""
 
     def __init__(self, addresses: Addresses, residents: Residents) -> None:
         self._addresses, self._people = addresses, residents
 
     def kept(self, inside: NDArray[np.bool_], tau: int) -> NDArray[np.bool_]:
-        """Of the persons ``inside`` (a mask), those that are kept: ``tau`` of each address."""
+        """Of the persons ``inside`` (a mask), those that are kept: at most ``tau`` in each
+        address."""
         where = self._people.address
         full = np.bincount(where[inside], minlength=len(self._addresses)) > tau
         out = inside.copy()

@@ -1,7 +1,7 @@
-"""A run of the S-DHC, as far as it sees the truth: records to true answers, and to noisy ones.
+"""The part of an S-DHC run that sees the truth: records become true answers, then noisy ones.
 
-True answers are few (204 of a region), so a run keeps these, and no records. A level of regions is
-a stage of the ledger, in one part."""
+A region has only 204 true answers, so a run keeps these and no records. A level of regions is one
+stage of the ledger, in one part."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ Ints = NDArray[np.int64]
 
 
 def begin(spec: SdhcSpec, folder: Path, directory: RunDirectory) -> SdhcSpec:
-    """Read the records, and make the folder of a run with what it is to measure. Returns the
-    specification with the states that there are."""
+    """Read the records, and make the folder of a run with what it will measure. Returns the
+    specification with the states found in the records."""
     part = spec.sdhc
     found, sources = records(folder, part.states, strict=part.mode != PHSAFE)
     people = found.open("to count them")
@@ -81,7 +81,7 @@ def numbers(spec: SdhcSpec, folder: Path) -> dict[str, Any]:
 
 
 def check_same(spec: SdhcSpec, directory: RunDirectory) -> None:
-    """Raises :class:`UserError` where the run began with another configuration."""
+    """Raises :class:`UserError` if the run began with another configuration."""
     began = run_directory.read_text(directory.release / "spec.toml", "specification")
     states = tuple(run_directory.read_json(_truth(directory, spec))["states"])
     asked = spec.sdhc.states
@@ -94,7 +94,7 @@ def check_same(spec: SdhcSpec, directory: RunDirectory) -> None:
 
 
 def measure(spec: SdhcSpec, directory: RunDirectory, accept_spent: bool) -> OwnStatement:
-    """Noisy measurements and their statement; what has been measured, stands."""
+    """Noisy measurements and their privacy statement. Levels that were already measured stand."""
     due = {(spec.name, LEVELS[r]): StagePlan(spec.events(r), (0,)) for r in spec.levels}
     budget_book = BudgetBook.of(spec, due, directory, _digests(directory, spec), accept_spent)
     truth = Confidential(true_answers(spec, directory))
@@ -129,11 +129,11 @@ def measure(spec: SdhcSpec, directory: RunDirectory, accept_spent: bool) -> OwnS
 def noisy(
     spec: SdhcSpec, level: str, truth: Confidential[Ints], source: Entropy, number: int = 1
 ) -> tuple[str, MeasuredRegions]:
-    """The answers of a level with their noise, and the name of the stream of it. Draws are in the
-    ledger before this is called.
+    """The noisy answers of a level, after the name of the stream of their noise. The ledger must
+    have the draws before this is called.
 
-    Each draw adds independent noise to all of its answers, whatever they are: which answers there
-    are follows from the plan and the list of states."""
+    Each draw adds independent noise to all of its answers, whatever their values. The plan and the
+    list of states decide which answers exist."""
     regions, events = spec.regions(level), spec.events(level)
     exact = truth.open("to add noise to it")
     values = exact.sum(axis=0, keepdims=True) if level == USA else exact.copy()
@@ -147,7 +147,7 @@ def noisy(
         at = list(columns(*event.query.split(" ")))
         values[:, at] += _noise(event, (len(regions), len(at)), noise)
     variance = variances(events)
-    values[:, ~np.isfinite(variance)] = 0  # what is not measured is not there
+    values[:, ~np.isfinite(variance)] = 0  # not measured: true answers must not leave this function
     return source.mark(label), MeasuredRegions(level, regions, values, variance)
 
 
@@ -157,12 +157,12 @@ def _noise(event: Event, shape: tuple[int, int], noise: Entropy) -> Ints:
 
 
 def true_answers(spec: SdhcSpec, directory: RunDirectory) -> Ints:
-    """What a run keeps of its records: answers by state."""
+    """The true answers by state, which are all that a run keeps of its records."""
     return np.array(run_directory.read_json(_truth(directory, spec))["answers"], dtype=np.int64)
 
 
 def everybody(spec: SdhcSpec, directory: RunDirectory) -> Ints:
-    """The same without truncation: what a run is compared with, and never measured."""
+    """The true answers without truncation: a run is compared with them and never measures them."""
     return np.array(run_directory.read_json(_truth(directory, spec))["whole"], dtype=np.int64)
 
 

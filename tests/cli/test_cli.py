@@ -1055,12 +1055,30 @@ def test_check_says_how_many_cells_are_impossible(das: Das, tmp_path: Path) -> N
     """Of all rules together, each cell once, and of each."""
     config = tmp_path / "own.toml"
     config.write_text(
-        """ run.name = "own" data.reader = "table" data.path = "people.csv" data.columns.geography =
-{ Village = "village" } geography.levels = ["All", "Village"] schema.name = "own" schema.attributes
-= { age = ["child", "adult"], status = ["single", "married", "widowed"], sex = ["f", "m"] }
-budget.rho = "1" budget.neighbours = "bounded" budget.levels = { All = "1/2", Village = "1/2" }
-budget.queries = { All = { detailed = "1" }, Village = { detailed = "1" } } [[schema.impossible]]
-age = ["child"] status = ["married", "widowed"] [[schema.impossible]] status = ["widowed"] """
+        """
+run.name = "own"
+data.reader = "table"
+data.path = "people.csv"
+data.columns.geography = { Village = "village" }
+geography.levels = ["All", "Village"]
+schema.name = "own"
+budget.rho = "1"
+budget.neighbours = "bounded"
+budget.levels = { All = "1/2", Village = "1/2" }
+budget.queries = { All = { detailed = "1" }, Village = { detailed = "1" } }
+
+[schema.attributes]
+age = ["child", "adult"]
+status = ["single", "married", "widowed"]
+sex = ["f", "m"]
+
+[[schema.impossible]]
+age = ["child"]
+status = ["married", "widowed"]
+
+[[schema.impossible]]
+status = ["widowed"]
+"""
     )
     code, out, err = das("check", config)
     assert (code, err) == (0, "")

@@ -282,4 +282,4 @@ def test_a_place_by_its_name(das: Das, run: Path) -> None:
     (row, _) = json.loads(out)["rows"]  # persons, and housing units
     assert (code, row["area"]) == (0, spine.code("Tract", 3))
     code, _, err = das(run, "--name", "simulated city 1", "--kind", "Place")
-    assert (code, "places are called so: Place Simulated city 1 (" in err) == (2, True)
+    assert (code, "places have this name: Place Simulated city 1 (" in err) == (2, True)

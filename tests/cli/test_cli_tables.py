@@ -361,7 +361,7 @@ def test_a_place_is_named_without_its_level(das: Das, towns: Path) -> None:
     assert told("--level", "Block", "--name", "440070101012003") == block
     code, out, err = das(towns, "--table", "P1", "--name", "o")  # in the names of all three
     assert (code, out) == (2, "")
-    assert "3 places are called so" in err
+    assert "3 places have this name" in err
     assert "County_Subdivision Providence city (4400759000)" in err
     assert 'Block_Group Año, "so called" (440070200001)' in err
     code, _, err = das(towns, "--table", "P1", "--name", "Providence", "--name", "Block Group 2")
@@ -392,6 +392,19 @@ def test_the_place_that_a_name_means(name: str, wanted: list[str] | None) -> Non
             place_search.named_places(places, (), [name])
     else:
         assert [p.name for p in place_search.named_places(places, (), [name])] == wanted
+
+
+def test_a_geoid_that_two_kinds_share_is_told_apart_by_its_level() -> None:
+    """A county and a legislative district can have one GEOID: to repeat it is no way out."""
+    places = {
+        kind: PlaceColumns(encoded(["44009"]), {"NAME": encoded(np.array([name]))})
+        for kind, name in (("County", "Washington County"), ("SLDU", "State Senate District 9"))
+    }
+    with pytest.raises(UserError, match=r"give its level or kind as well, such as County"):
+        place_search.named_places(places, (), ["44009"])
+    other = PlaceColumns(encoded(["1"]), {"NAME": encoded(np.array(["44009"]))})
+    with pytest.raises(UserError, match=r"name it by its GEOID, such as --name 1"):
+        place_search.named_places({"Place": other} | places, (), ["44009"])
 
 
 def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_group_quarters_that_were_assigned_are_not_shown_as_counted(
     estimate_from(private / "release", tmp_path / "again")
     for release in (private / "release", tmp_path / "again" / "release"):
         assert (
-            "hhgq was assigned"
+            "(hhgq) was assigned"
             in free.read_json(release / "privacy.json")["assigned"]["persons"]["hhgq"]
         )
         for level in LEVELS:
@@ -203,8 +203,8 @@ def test_group_quarters_that_were_assigned_are_not_shown_as_counted(
         page = (release / "report.html").read_text()
         assert "Major group quarters type (NOT COUNTED: hhgq assigned)" in page
         assert "Voting age (NOT COUNTED" not in page
-        assert "a 0 there does not mean that nobody lives in such a place" in page
-        assert "hhgq was assigned, not counted" in (release / "privacy.html").read_text()
+        assert "A 0 there does not mean that nobody lives in such a place" in page
+        assert "(hhgq) was assigned, not counted" in (release / "privacy.html").read_text()
     errors = pd.read_csv(
         private / "confidential" / "evaluation" / "tables.csv", usecols=["table", "label"]
     )

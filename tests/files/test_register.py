@@ -144,7 +144,9 @@ def test_a_restored_backup_is_refused(tmp_path: Path) -> None:
     add(path, "1")
     path.write_bytes(backup)
     for use in (lambda: register.read(path), lambda: add(path, "2")):
-        with pytest.raises(RegisterError, match=r"its witness knows number 2[\s\S]*restored backup"):
+        with pytest.raises(
+            RegisterError, match=r"its witness knows number 2[\s\S]*restored backup"
+        ):
             use()
     assert path.read_bytes() == backup
 

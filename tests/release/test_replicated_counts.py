@@ -25,11 +25,11 @@ def test_words_for_each_count() -> None:
     errors = ReplicateErrors(3, np.array([[0, 2, 0, 0]]), np.array([[0, 4, 0, 6]]))
     certain = np.array([[True, False, False, False]])
     words = np.array(list(BASES))
-    alone, resting = (
-        words[bases(errors, certain, rests=rests)].tolist() for rests in (False, True)
+    alone, given = (
+        words[bases(errors, certain, earlier=earlier)].tolist() for earlier in (False, True)
     )
     assert alone == [["exact", "replicates", "replicates", "replicates"]]
-    assert resting == [["exact", "given earlier counts", "not covered", "given earlier counts"]]
+    assert given == [["exact", "given earlier counts", "not covered", "given earlier counts"]]
 
 
 def test_columns_are_exact_that_add_up_exact_answers_or_cannot_be() -> None:

@@ -321,7 +321,7 @@ def test_a_manifest_that_says_something_else_is_none(
     out = Path(shutil.copytree(made, tmp_path / "intervals"))
     said = json.loads((out / "manifest.json").read_text())
     (out / "manifest.json").write_text(json.dumps(said | {"replicates": number}))
-    with pytest.raises(ReleaseError, match="says that there are"):
+    with pytest.raises(ReleaseError, match="as the number of replicates"):
         files.check(out)
 
 

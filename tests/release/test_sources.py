@@ -79,9 +79,9 @@ def test_what_is_known_is_told_in_one_way(source: ReleaseSource) -> None:
         assert exact is None or exact.shape == (len(table.columns),)
         if bounded:
             break  # bounds of every table are those of its universe
-    assert source.rests == bool(source.beside)
+    assert source.keeps_earlier_counts == bool(source.beside)
     assert set(source.beside) <= set(source.says("ct"))
-    assert (source.measured is None) == source.rests
+    assert (source.measured is None) == source.keeps_earlier_counts
 
 
 #: How the names of the modules of the family begin.
@@ -118,7 +118,7 @@ class HeldSource(ReplicateSource):
     """Down to counties, and resting on something: of some races it is said before."""
 
     beside = ("Told by nobody.",)
-    rests = True
+    keeps_earlier_counts = True
 
     def levels(self, table: Table) -> tuple[str, ...]:
         return self.spine.levels[:2]
@@ -142,7 +142,7 @@ class HeldMaker:
     universes: tuple[Universe, ...] = (PEOPLE,)
 
     @property
-    def said(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         return {"of": self.more}
 
     def counts(self, number: int) -> tuple[Any, dict[str, Histogram]]:

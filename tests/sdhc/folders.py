@@ -6,11 +6,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from das.files.sdhc.columns import LAYOUTS
+from das.model.sdhc.tables import TABLES
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 PHSAFE = SHARED / "phsafe"
@@ -112,3 +114,15 @@ def made_up(seed: int, households: int, states: Sequence[str] = ("44", "49")) ->
     out.vacant(800_000_001, states[0])
     out.quarters(800_000_002, states[0], 3)
     return out
+
+
+def said() -> dict[str, Any]:
+    """What a ``config.json`` of PHSafe says: one budget for all, one threshold."""
+    budget = {
+        t.name: {f"{r}_{g}": 0.5 for r in ("usa", "state") for g in t.groups}
+        for t in TABLES.values()
+        if t.name != "excess"
+    }
+    tau = dict.fromkeys(("PH1_num", "PH2", "PH3", "PH4", "PH6", "PH7"), 5)
+    more = {"state_filter": ["44"], "reader": "csv", "privacy_defn": "zcdp"}
+    return {"privacy_budget": budget, "tau": tau, **more}

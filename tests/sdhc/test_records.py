@@ -17,7 +17,7 @@ from das.model.sdhc.sensitivity import PHSAFE, TIGHT
 from das.model.sdhc.tables import TABLES, column
 from das.release.sdhc import resolved
 from das.truth.sdhc_counts import counts
-from tests.sdhc.folders import Folder, made_up
+from tests.sdhc.folders import Folder, made_up, said
 from tests.sdhc.test_known_answers import packaged
 
 COUPLE = [(40, 1, 1, 20), (38, 1, 2, 21), (9, 2, 1, 25)]
@@ -138,17 +138,6 @@ def test_the_order_of_lines_means_nothing(tmp_path: Path) -> None:
 
 # --- configurations
 # --------------------------------------------------------------------------------------------------
-
-
-def said() -> dict[str, Any]:
-    budget = {
-        t.name: {f"{r}_{g}": 0.5 for r in ("usa", "state") for g in t.groups}
-        for t in TABLES.values()
-        if t.name != "excess"
-    }
-    tau = dict.fromkeys(("PH1_num", "PH2", "PH3", "PH4", "PH6", "PH7"), 5)
-    more = {"state_filter": ["44"], "reader": "csv", "privacy_defn": "zcdp"}
-    return {"privacy_budget": budget, "tau": tau, **more}
 
 
 @pytest.mark.parametrize(

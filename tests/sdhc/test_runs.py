@@ -20,9 +20,8 @@ from das.release.again import estimate_from
 from das.sdhc import truncated_normal
 from das.truth.sdhc_counts import counts
 from tests.commands import Commands
-from tests.sdhc.folders import made_up
+from tests.sdhc.folders import made_up, said
 from tests.sdhc.test_known_answers import packaged
-from tests.sdhc.test_records import said
 from tests.worlds import Worlds
 
 

@@ -541,7 +541,7 @@ def test_neither_truth_nor_key_leaves_in_a_pickle_a_copy_or_a_line_of_a_log() ->
     with pytest.raises((TypeError, PrivacyError)):
         pickle.dumps(held)
     assert (repr(asked), repr(held)) == (
-        "<Revealing: confidential>",
+        "<OnDemandMeasurement: confidential>",
         "<_OnDemandLevel: confidential>",
     )
     shown = f"{vars(asked)} {vars(held)}"

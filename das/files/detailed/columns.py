@@ -38,12 +38,14 @@ DAMAGED = (OSError, EOFError, zlib.error)
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """A column: its ``name``; what a ``number`` each of some distinct values is, -1 - k where it is
-    not allowed because ``refusals[k]``; and as what ``kind`` of numbers it is wanted, or ``None``
-    if it is only checked.
+    """A column: its ``name``, how its values become numbers, and the ``kind`` of numbers that the
+    caller wants (``None``: the column is only checked).
 
-    ``tidy`` says the same of values that all have ``width`` characters, given as bytes ``(n,
-    width)``, or ``None`` where one of them is not allowed."""
+    ``number`` gives a number for each of some distinct values; -1 - k means that ``refusals[k]``
+    forbids the value.
+
+    ``tidy`` does the same for values that all have ``width`` characters, given as bytes
+    ``(n, width)``. It returns ``None`` if one of them is not allowed."""
 
     name: str
     number: Callable[[Codes], NDArray[np.int64]]
@@ -104,10 +106,10 @@ class _Noted:
 
 @dataclass
 class Reading:
-    """One file, read once. ``others``: there may be more columns, in any order.
+    """One file, read once. ``others``: the file can have more columns, in any order.
 
-    It is a context: faults are noted in it, by whoever goes through :meth:`batches`, too, and told
-    at its end: of each kind the first line, and how many."""
+    A context that collects faults, including those that callers of :meth:`batches` find. At its end
+    it reports the first line and the number of each kind of fault."""
 
     path: Path
     fields: Sequence[Field]
@@ -256,9 +258,10 @@ class Reading:
 
 @contextmanager
 def _undecoded(reading: Reading) -> Iterator[None]:
-    """A row with another number of fields is decoded by pyarrow before it is handed over, and where
-    it is no UTF-8 the reading ends with that row, as it should; within, Python does not print the
-    failure besides."""
+    """Keep Python from printing a decoding failure that the reading already handles.
+
+    pyarrow decodes a row with a wrong number of fields before it hands the row over. Where the row
+    is not UTF-8, the reading ends there, as it should."""
     before = sys.unraisablehook
 
     def hook(said: sys.UnraisableHookArgs) -> None:
@@ -328,7 +331,7 @@ def digits(
     *,
     kind: type[np.signedinteger[Any]] | None = np.int64,
 ) -> Field:
-    """A column of so many digits, that are a number from ``low`` to ``high``."""
+    """A column of ``width`` digits that make a number from ``low`` to ``high``."""
     most = 10**width - 1 if high is None else high
 
     def number(values: Codes) -> NDArray[np.int64]:
@@ -369,7 +372,7 @@ def choice(
 
 
 def written(numbers: NDArray[np.int64], width: int) -> Codes:
-    """Numbers as codes of so many digits."""
+    """Numbers as codes of ``width`` digits."""
     out = np.empty((len(numbers), width), dtype=np.uint8)
     rest = numbers
     for place in range(width - 1, -1, -1):

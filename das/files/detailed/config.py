@@ -163,6 +163,23 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
+def _stages(given: _Said) -> tuple[Fraction, Fraction]:
+    """The share of the budget for the first stage, and the chance that a zero is suppressed."""
+    first, chance = (
+        given.number(
+            f"privacy_budget_{given.product.letter}_stage_1_fraction",
+            f"a number between 0 and 1, {float(LEAST_SHARE)} from either at least",
+            lambda n: LEAST_SHARE <= n <= 1 - LEAST_SHARE,
+        ),
+        Fraction(0),
+    )
+    if "zero_suppression_chance" in given.values:
+        chance = given.number(
+            "zero_suppression_chance", "a number from 0 to below 1", lambda n: 0 <= n < 1
+        )
+    return first, chance
+
+
 def _settings(given: _Said) -> Settings:
     product = given.product
     race_codes = given.take(
@@ -171,18 +188,7 @@ def _settings(given: _Said) -> Settings:
         lambda v: _is_whole(v) and 1 <= v <= RACE_CODES,
         1,
     )
-    first, chance = Fraction(0), Fraction(0)
-    if product.staged:
-        key = f"privacy_budget_{product.letter}_stage_1_fraction"
-        first = given.number(
-            key,
-            f"a number between 0 and 1, {float(LEAST_SHARE)} from either at least",
-            lambda n: LEAST_SHARE <= n <= 1 - LEAST_SHARE,
-        )
-        if "zero_suppression_chance" in given.values:
-            chance = given.number(
-                "zero_suppression_chance", "a number from 0 to below 1", lambda n: 0 <= n < 1
-            )
+    first, chance = _stages(given) if product.staged else (Fraction(0), Fraction(0))
     runs = tuple(run for run, key in RUNS.items() if given.switch(key))
     if not runs:
         given.refuse("run_us and run_pr are both false: nothing would be made", *RUNS.values())

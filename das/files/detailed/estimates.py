@@ -1,9 +1,14 @@
-"""Estimates of population groups as files: ``<REGION_TYPE>/part-<state>.parquet``; where it is
-asked for, the same as text in ``csv/``.
+"""Estimates of the Detailed DHC as files: ``<REGION_TYPE>/part-<state>.parquet`` and, on request,
+the same as text in ``csv/``.
 
-A row is a cell of a group: ``REGION_ID``, ``REGION_TYPE``, ``ITERATION_CODE``, the columns of its
-table (``*`` in all of them is the total), ``VALUE``, ``STANDARD_ERROR``, ``LOWER`` and ``UPPER``
-(95 %), ``TRUNCATED``: whether a threshold was near; ``COUNT``, where whole numbers are asked for.
+A row is a cell of a group. Its columns are
+
+* ``REGION_ID``, ``REGION_TYPE``, ``ITERATION_CODE``;
+* the columns of its table (``*`` in all of them is the total);
+* ``VALUE``, ``STANDARD_ERROR``, ``LOWER`` and ``UPPER`` (95 %);
+* ``TRUNCATED``: whether a threshold was near;
+* ``COUNT``, where whole numbers were requested.
+
 Rows of a seeded run have one column more (:mod:`das.model.not_private`)."""
 
 from __future__ import annotations

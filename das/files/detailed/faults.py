@@ -1,4 +1,4 @@
-"""Faults of input files, collected: whoever fixes them sees all at once."""
+"""Faults of input files, collected so that a user sees all of them at once."""
 
 from __future__ import annotations
 

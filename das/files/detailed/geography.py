@@ -1,6 +1,4 @@
-"""``GRF-C.txt``: where blocks lie. Of its columns, of which the real file has many, six are
-read.
-"""
+"""``GRF-C.txt``: where blocks are. The real file has many columns; six are read."""
 
 from __future__ import annotations
 

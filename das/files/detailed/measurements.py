@@ -1,10 +1,15 @@
-"""Noisy measurements of population groups as files: Parquet, one row for each group that is
-measured.
+"""Noisy measurements of the Detailed DHC as files: Parquet, one row for each measured group.
 
-``nmf/<REGION>-<level>.parquet/DPQuery/<table>/part-<subtree>-<batch>.parquet`` has the columns
-``REGION_ID``, ``ITERATION_CODE``, ``TABLE_SIZE`` (of a group with a total alone 0), ``FIRST_STAGE``
-(null where there is none) and ``VALUES``, the answers of a table of that size in the order of
-:class:`das.model.adaptive.AdaptiveTable`. What noise is on each is among the metadata of the file.
+The files are ``nmf/<REGION>-<level>.parquet/DPQuery/<table>/part-<subtree>-<batch>.parquet``. Their
+columns are
+
+* ``REGION_ID`` and ``ITERATION_CODE``;
+* ``TABLE_SIZE``, which is 0 for a group with a total alone;
+* ``FIRST_STAGE``, null where there is none;
+* ``VALUES``, the answers of a table of that size, in the order of
+  :class:`das.model.adaptive.AdaptiveTable`.
+
+The metadata of a file say what noise each answer has.
 """
 
 from __future__ import annotations
@@ -72,7 +77,8 @@ def write(
 def read(
     file: Path, plan: LevelPlan, codes: NDArray[np.str_], only: NDArray[np.bool_]
 ) -> GroupMeasurement:
-    """What :func:`write` wrote of the iterations ``codes``, of which ``only`` have a total alone.
+    """Read what :func:`write` wrote for the iterations ``codes``; those in ``only`` have a total
+    alone.
 
     Raises:
         ReleaseError: the file is damaged, or is not of this level.

@@ -1,16 +1,13 @@
-"""Tables of groups as the programs of 2020 write them, and as Parquet beside.
+"""Tables of the Detailed DHC as the programs of 2020 write them, and the same in Parquet.
 
 A table is a folder: ``headers.csv`` with the names of its columns, and for each run
-``part-00000-<run>.csv`` with names and rows, ``|`` between fields. Beside the folder the same rows
-are in one Parquet file. Tables appear together when all are whole, or not at all.
+``part-00000-<run>.csv`` with names and rows, ``|`` between fields. One Parquet file next to the
+folder has the same rows. All tables appear together when they are whole, or not at all.
 
-==========================
-=================================================================================== t1
-``REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT`` t2                         the same with
-``AGESTART|AGEEND|SEX`` before the count t3/T03001 to t3/T03004     with ``T3_DATA_CELL``: one
-folder for each size of the table t4/T04001, t4/T04002       with ``T4_DATA_CELL``
-==========================
-===================================================================================
+* ``t1``: ``REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT``.
+* ``t2``: the same with ``AGESTART|AGEEND|SEX`` before the count.
+* ``t3/T03001`` to ``t3/T03004``: with ``T3_DATA_CELL``; one folder for each size of the table.
+* ``t4/T04001``, ``t4/T04002``: with ``T4_DATA_CELL``.
 
 Rows of a seeded run have one column more (:mod:`das.model.not_private`).
 """

@@ -1,5 +1,5 @@
-"""The folder of parameters: ``config.json``, and the tables of codes, of iterations, and of which
-code is of which iteration.
+"""The folder of parameters: ``config.json``, and the tables of codes, of iterations, and of the
+codes in each iteration.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Confidential records of persons or of households, a state or a nation: ``person-records.txt``, or
 several such files.
 
-They are read in pieces of bounded size, and of each record is kept what population groups need: 23
-bytes of a person. A record in a state that is in no run is passed over; one in a block that the
-geography does not have is refused."""
+They are read in pieces of bounded size. From each record only what the Detailed DHC needs is kept:
+23 bytes for a person. A record in a state that is in no run is ignored; a record in a block that
+the geography does not have is refused."""
 
 from __future__ import annotations
 

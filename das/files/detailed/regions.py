@@ -1,5 +1,5 @@
-"""``regions.parquet``: the blocks of a release of population groups, and the places and areas that
-they are in. All of it is public.
+"""``regions.parquet``: the blocks of a Detailed DHC release, and the places and areas that contain
+them. All of it is public.
 """
 
 from __future__ import annotations

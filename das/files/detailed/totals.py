@@ -70,7 +70,7 @@ def totals(path: Path, parameters: Parameters) -> GroupTotals:
 
 
 def files(path: Path) -> list[Path]:
-    """Those of a table, of which ``path`` is the one file, or the folder of its parts."""
+    """The files of a table: ``path`` is its one file, or the folder of its parts."""
     return sorted(path.glob("*.csv")) if path.is_dir() else [path]
 
 

@@ -6,17 +6,19 @@ constraint. Columns: ``geocode``; ``query_name`` (``<query>_dpq``, ``<name>_con`
 column for each attribute, holding ``*`` (summed out), ``detailed``, or the name of a grouping;
 ``query_shape`` and ``value`` (lists of integers, C order); ``variance`` (float32) or ``sign``.
 
-A unit that is not measured, by any query, has no row in ``DPQuery``, and a level without a measured
-unit no such folder; constraints are given of all units.
+A unit that no query measures has no row in ``DPQuery``, and a level without a measured unit has no
+such folder. Constraints have rows for all units.
 
-Each part appears whole or not at all, and says of itself what it is: who knows which there must be
-(a ledger) knows what is missing. It may be written several times, and by several processes at once,
-if they write the same. It is of one subtree (:mod:`das.model.subtrees`; 0 is the upper tree, or all
-of a tree without any), and holds one batch of units, with row groups of one query each, so that one
-query of one level is read without touching the others. Values are dictionary-encoded: 129 to 256
-different ones take a byte each, which zstd packs to within a tenth of their entropy; fewer or more
-take seven bits or nine, which nothing packs. So a query's rows are cut into two or four row groups
-where that brings the number of values into this range."""
+Each part appears whole or not at all, and identifies itself: a ledger, which lists the parts that
+must exist, shows which are missing. A part can be written several times, and by several processes
+at once, if all write the same content. It belongs to one subtree (:mod:`das.model.subtrees`); 0 is
+the upper tree, or the whole of a tree without subtrees. It holds one batch of units, with row
+groups of one query each, so one query of one level is read without touching the others.
+
+Values are dictionary-encoded. With 129 to 256 different values each takes a byte, which zstd packs
+to within a tenth of their entropy. With fewer or more, each takes seven bits or nine, which nothing
+packs. So a query's rows are split into two or four row groups where that brings the number of
+values into this range."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def units_of(column: pa.ChunkedArray, spine: Spine, level: str, path: Path) -> N
 def known_units(
     column: pa.ChunkedArray, find: Callable[[Codes], NDArray[np.int64]], level: str, path: Path
 ) -> NDArray[np.int64]:
-    """What ``find`` says of geocodes, of which each must be that of a unit."""
+    """The results of ``find`` for geocodes, which must be those of units."""
     wanted = texts.codes(column)
     unit = find(wanted)
     if (unit < 0).any():

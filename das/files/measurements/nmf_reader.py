@@ -137,7 +137,7 @@ class NmfReader:
                     (
                         f"no measurements of level {level!r}"
                         if not paths
-                        else f"measurements of level {level!r}, of which no unit is measured"
+                        else f"measurements of level {level!r}, where no unit is measured"
                     ),
                     where=self.root / f"{level}.parquet" / "DPQuery",
                     remedy=_LOST,
@@ -171,9 +171,11 @@ class NmfReader:
 
 @dataclass(frozen=True, eq=False)
 class NmfPart:
-    """Some units of one level, for a task: ``files`` that hold them, ``codes`` of units ``first :
-    first + len(codes)`` of the level, all that the files have, whether these are known to
-    ``increase``, and which of them are ``measured``; the number of ``answers`` to each query."""
+    """Some units of one level, for a task.
+
+    ``files`` hold them, and ``codes`` are theirs: the units ``first : first + len(codes)`` of the
+    level, all that the files have. It also says whether the codes ``increase``, which units are
+    ``measured``, and the number of ``answers`` to each query."""
 
     root: Path
     level: str

@@ -1,19 +1,21 @@
-"""What was measured on demand: Parquet, in the columns of the noisy measurement
-files.
+"""Measurements on demand as files: Parquet, with the columns of the noisy measurement files.
 
-``<root>/<Level>.parquet/Revealed/part-<subtree>.parquet``, one row for each query and each unit
-that is measured by it. Columns: those of :mod:`das.files.measurements.nmf` that say whose answers
-they are and what was asked; ``cell`` (a list of integers, increasing): which of the answers to the
-query were measured on demand of this unit, numbered in C order; ``value`` (a list as long): what
-they are; ``variance`` (float32). A unit of which nothing was asked has empty lists; one that is not
-measured has no row.
+``<root>/<Level>.parquet/Revealed/part-<subtree>.parquet`` has one row for each query and each unit
+that the query measures. Its columns are
 
-A part appears whole or not at all. Its row groups are of one query each. Nothing is coded beyond
-what any reader of Parquet undoes: ``cell`` is plain, and zstd finds that siblings were asked the
-same, or delta-packed, where that is smaller (few units with long lists); ``value`` is delta-packed.
-In a schema of 1.2 million cells that is 1.0 byte for each number where blocks are asked for all
-cells of their group, 2.0 where each is asked for some of its own (``python -m
-benchmarks.on_request``)."""
+* those of :mod:`das.files.measurements.nmf` that identify unit and query;
+* ``cell`` (a list of integers, increasing): the answers to the query that were measured on demand
+  for this unit, numbered in C order;
+* ``value`` (a list of the same length): these answers;
+* ``variance`` (float32).
+
+A unit without requests has empty lists; a unit that is not measured has no row.
+
+A part appears whole or not at all. Each of its row groups has one query. Any reader of Parquet can
+decode it. ``cell`` is plain, where zstd finds that siblings have the same cells, or delta-packed
+where that is smaller (few units with long lists). ``value`` is delta-packed. A schema of 1.2
+million cells takes 1.0 byte for each number where blocks need all cells of their group. It takes
+2.0 bytes where each block needs some of its own (``python -m benchmarks.on_request``)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """The constraints of noisy measurement files as published: those that post-processing enforces, and
 notes on the rest.
 
-*Bounds* of the dwelling groups at the lowest level. *Totals* (``total``) of the lowest level of
-which all are known. Of a state in two parts (American Indian areas, and the rest) production knew
-the total of both together. No row of the published files is known to say so; where rows
-``joint_total`` do, one for each unit with the total of its whole place, they are taken over."""
+*Bounds*: those of the dwelling groups at the lowest level. *Totals* (``total``): those of the
+lowest level whose totals are all known. For a state in two parts (American Indian areas, and the
+rest) the production system knew the total of both together. No row of the published files is known
+to give it. Rows named ``joint_total``, one for each unit with the total of its whole place, are
+used where they exist."""
 
 from __future__ import annotations
 
@@ -107,8 +108,8 @@ def _stricter(
 def _known_total(
     schema: Schema, spine: Spine, levels: Sequence[PublishedLevel], notes: list[str]
 ) -> list[Constraint]:
-    """The totals, of units or of places, of the lowest level of which all are known; those above
-    must be their sums.
+    """The totals, of units or of places, at the lowest level whose totals are all known. Totals of
+    the levels above must be their sums.
     """
     known: Constraint | None = None
     counted = np.zeros(0, dtype=np.int64)  # what adds up to the totals above

@@ -2,21 +2,24 @@
 can open.
 
 ``<folder>/<Level>.parquet/{DPQuery,Constraint}/State=<d><SS>/[County=.../]part-*.parquet`` and
-nothing else: no specification, no spine, no privacy statement. All three are read off the rows.
+nothing else: no specification, no spine, no privacy statement. All three are derived from the rows.
 
-*Spine.* The levels are the folders, from the root down in the order of the publications, or by
-their numbers of units where a name is not one of these. A unit's parent is the unit of the level
-above whose geocode its own begins with. A unit that was bypassed has no rows: it is there if codes
-below begin with it, and unmeasured. *Variances.* Those of the rows; infinite where a query was not
-asked (no row, or a variance of NaN, infinity or 0). A unit that no query was asked of is not
-measured, as ``spine.parquet`` beside the measurements then says, and has no row. *Constraints.* The
-bounds of the dwelling groups at the lowest level, and the totals of the lowest level of which all
-are known, of each unit or of each place in several parts
+*Spine.* The levels are the folders, from the root down. Their order is that of the publications or,
+where a name is unknown, of their numbers of units. A unit's parent is the unit of the level above
+whose geocode begins its own. A bypassed unit has no rows: it exists, unmeasured, if codes below
+begin with its code.
+
+*Variances.* Those of the rows; infinite for a query without an answer (no row, or a variance of
+NaN, infinity or 0). A unit without any answer is not measured and has no row; ``spine.parquet`` in
+the folder of the measurements then says so.
+
+*Constraints.* The bounds of the dwelling groups at the lowest level, and totals. The totals are
+those of the lowest level whose totals are all known, of each unit or of each place in several parts
 (:mod:`das.files.measurements.published_constraints`).
 
-Rows are read tolerantly, as the published partitions drift: any width of integers or floats, with
-or without ``plb``, ``sign``, ``query_shape`` and the suffixes of names, in any order, cut into row
-groups anyhow."""
+Rows are read tolerantly, because the published partitions vary. Integers or floats can have any
+width. Columns can come in any order, with or without ``plb``, ``sign``, ``query_shape`` and the
+suffixes of names. Row groups can be of any size."""
 
 from __future__ import annotations
 
@@ -300,6 +303,17 @@ def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def _invariant(universe: str, c: Constraint) -> Invariant:
+    return Invariant.make(
+        universe=universe,
+        constraint=c.name,
+        level=c.level,
+        query=c.query,
+        sign=c.sign,
+        says=f"{_SAYS.get(c.name) or _SAYS[c.name[-2:]]} of every {c.level}, as published",
+    )
+
+
 def _privacy(
     universe: str,
     spine: Spine,
@@ -316,17 +330,7 @@ def _privacy(
         entropy="as published",
         mechanism="discrete-gaussian",
         guarantee="that of the publisher of the noisy measurements",
-        outside=[
-            Invariant.make(
-                universe=universe,
-                constraint=c.name,
-                level=c.level,
-                query=c.query,
-                sign=c.sign,
-                says=f"{_SAYS.get(c.name) or _SAYS[c.name[-2:]]} of every {c.level}, as published",
-            )
-            for c in constraints
-        ],
+        outside=[_invariant(universe, c) for c in constraints],
         measured=[
             ForeignLine(
                 universe=universe,

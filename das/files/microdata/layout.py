@@ -14,9 +14,10 @@ from das.model.microdata_form import BUILD, WHOLE, CodedColumn, MicrodataForm
 
 @dataclass(frozen=True)
 class MicrodataLayout:
-    """The columns of one file. ``order`` is the header; ``geography`` gives name and width of each
-    part of the code of a block, taken from its right end, or the single part ``geocode`` of any
-    width (0)."""
+    """The columns of one file. ``order`` is the header.
+
+    ``geography`` gives name and width of each part of a block's code, taken from its right end. Or
+    it is the single part ``geocode`` of any width (0)."""
 
     title: str
     geography: tuple[tuple[str, int], ...]
@@ -33,8 +34,8 @@ class MicrodataLayout:
 def layout(form: MicrodataForm, codes: Codes, build: str) -> MicrodataLayout:
     """The layout where the lowest level has the units ``codes``.
 
-    The block columns of the redistricting and 1940 files are used where every code ends in a block
-    code of that file (16, and exactly 10, digits); otherwise one column ``geocode`` holds the whole
+    The block columns of the redistricting or 1940 file are used if every code ends in a block code
+    of that file: 16, and exactly 10, digits. Otherwise one column ``geocode`` holds the whole
     code."""
     geography = form.geography if _fits(codes, form) else WHOLE
     order = (*form.before, *(name for name, _ in geography), *form.after)

@@ -68,9 +68,10 @@ def read_form(
     called: str,
     part: MicrodataPart | None = None,
 ) -> Histogram:
-    """The same of records that are no universe of their own: ``cells_in`` says which of ``cells``
-    cells each of a batch is, those that it puts past the last are passed over; ``called`` is whose
-    columns they have."""
+    """Read records that are not a universe of their own.
+
+    ``cells_in`` gives the cell of each record in a batch, out of ``cells``; records with a larger
+    number are ignored. ``called`` names the universe whose columns the records have."""
     parts = _parts(directory)
     plan = _plan(parts[0], form, codes, called)
     places = _Units(plan, codes)
@@ -101,7 +102,7 @@ def read_frame(path: Path | str) -> pd.DataFrame:
     """The microdata as a data frame, one row per record, coded columns as categories of strings.
 
     ``path`` is a folder of parts, one part, a pipe-delimited microdata file, or a run or release
-    folder, of which the persons are taken. Those of a seeded run have a column more, which says so.
+    folder, whose persons are taken. Microdata of a seeded run have one more column, which says so.
     """
     path = Path(path)
     if path.suffix == ".csv":
@@ -146,7 +147,7 @@ def _read_text(path: Path) -> pd.DataFrame:
 
 
 def _told(frame: pd.DataFrame, seeded: bool) -> pd.DataFrame:
-    import pandas as pd  # loaded by whoever has made the frame
+    import pandas as pd  # loaded only where frames are made
 
     return frame.assign(**{COLUMN: pd.Categorical([CELL]).repeat(len(frame))}) if seeded else frame
 

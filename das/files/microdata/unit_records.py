@@ -1,12 +1,11 @@
-"""The microdata of units of the DHC: households, vacant units and facilities of group quarters in
-one folder, by block.
+"""The microdata of units of the DHC: households, vacant units and group quarters facilities in one
+folder, by block.
 
-Which of the rented households of a block pay no cash rent (``TEN`` 4) is not estimated: the units
-say how many. Here they are drawn at random, each choice as likely as any other, and always the same
-ones for the same counts: the draw is seeded by a digest of the published units and households, and
-of nothing else, so that whoever has the counts makes the same file, and it tells no more than they
-do. (The Bureau's writer lets the last rented rows of a block, in the order of cells, be those:
-women, and the oldest.)"""
+Which of a block's rented households pay no cash rent (``TEN`` 4) is not estimated; the units say
+how many. Here they are drawn at random, all choices equally likely. The seed of the draw is a
+digest of the published units and households, and of nothing else. So anyone who has the counts
+makes the same file, and the file reveals nothing beyond them. (The Bureau's writer takes the last
+rented rows of a block in the order of cells: women, and the oldest.)"""
 
 from __future__ import annotations
 
@@ -75,8 +74,8 @@ def read(directory: Path, codes: Codes) -> tuple[Histogram, Histogram]:
 
 
 def _cells(batch: pa.RecordBatch, where: str) -> NDArray[np.int64]:
-    """The tenure of a record says of which kind it is; its own columns, which of the cells of
-    that.
+    """The cell of each record: its tenure gives its kind, and its own columns the cell within that
+    kind.
     """
     values, index = coded(batch, "TEN", where)
     known = np.array([KIND_OF_TEN.get(v, -1) for v in values], dtype=np.int64)[index]

@@ -1,9 +1,9 @@
 """Microdata files: Parquet, one row per record, with the columns of the microdata detail files.
 
 A folder ``persons/`` or ``units/`` of ``part-NNNNN.parquet`` (zstd; every coded column a dictionary
-of strings), ordered by block. It appears under its name when it is whole, never before. Beside it,
-on request, the same rows as ``persons.csv``: pipe-delimited, ``#`` lines first, then a header. A
-seeded run says that it is one in the metadata of the parts and in a ``#`` line."""
+of strings), ordered by block. It appears under its name when it is whole, never before. On request,
+the same rows are written as ``persons.csv``: pipe-delimited, ``#`` lines first, then a header. A
+seeded run is marked in the metadata of the parts and in a ``#`` line."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def write_form(
     private: Private = True,
     batch: int = BATCH,
 ) -> list[Path]:
-    """The same of records that are no universe of their own: ``form`` says what each cell of ``h``
-    is. Raises as :func:`write`.
+    """Write records that are not a universe of their own; ``form`` says what each cell of ``h`` is.
+    Raises as :func:`write`.
     """
     plan = layout(form, codes, build)
     _check_serial(records := int(h.count.sum()), plan, directory)
@@ -124,8 +124,8 @@ def write_part(
     build: str = "das",
     private: Private = True,
 ) -> None:
-    """As :func:`write`, of one subtree: :func:`publish_parts` puts its files beside those of the
-    others. Raises as it does.
+    """Like :func:`write`, for one subtree. :func:`publish_parts` collects the files of all
+    subtrees. Raises as :func:`write`.
     """
     plan = layout(universe.microdata, codes, build)
     if structures is not None and universe.microdata.facilities:

@@ -1,14 +1,14 @@
-"""What linked tables of persons, households and units must agree in; whatever does not is refused,
-with its number and first place.
+"""How linked tables of persons, households and units must agree. Violations are refused, with their
+number and the first place.
 
 * Nobody is in a structural zero of ``dhcp``, and no household in one of ``dhch``.
-* Who has a relationship to a householder has a household, who is in group quarters has none. A
-  household is listed once, in the block of its members, and has somebody.
-* In each is one householder, who lives alone or does not, and one spouse or partner at most, of the
-  other sex or the same as the relationship says. What else is told of it is what its members make
-  it.
-* In each block households of a tenure are the units of it; where persons are in a type of group
-  quarters is a facility, and facilities of a type are no more than its persons.
+* A person with a relationship to a householder has a household; a person in group quarters has
+  none. A household is listed once, in the block of its members, and has at least one member.
+* Each household has one householder, whose living alone or not matches its size. It has at most one
+  spouse or partner, of the other or the same sex as the relationship says. Its other attributes
+  match its members.
+* In each block the households of a tenure are the units of that tenure. A type of group quarters
+  with persons has a facility, and it has no more facilities than persons.
 """
 
 from __future__ import annotations

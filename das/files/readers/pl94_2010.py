@@ -1,5 +1,5 @@
-"""2010 redistricting (P.L. 94-171) files, with group quarters from Summary File 1 where it lies
-beside them.
+"""2010 redistricting (P.L. 94-171) files, with group quarters from Summary File 1 if that is in the
+same place.
 
 A state is the zip ``{ss}2010.pl.zip``, or its three files: ``{ss}geo2010.pl`` (fixed width, 500
 characters), ``{ss}000012010.pl`` (P1, P2) and ``{ss}000022010.pl`` (P3, P4, H1), comma-separated,
@@ -10,20 +10,21 @@ documentation, chapters 2 and 6.
 **Group quarters.** The 2010 file does not say where people live. Two ways to fill the ``hhgq``
 attribute:
 
-* without Summary File 1, the persons of a block without an occupied housing unit are said to live
-  in group quarters of type 7 (other noninstitutional), and everybody else in households. This is an
-  imputation, and finds far too few (a block with both is all households), all of one type;
-* with ``{ss}2010.sf1.zip`` (or ``{ss}geo2010.sf1`` and ``{ss}000062010.sf1``) among the paths, the
-  published counts by block and type (table P42) are met exactly, and which of the block's people
-  they are is a deterministic rule (:func:`das.files.readers.sf1_group_quarters.assign`).
+* Without Summary File 1, the persons of a block without an occupied housing unit are put in group
+  quarters of type 7 (other noninstitutional). Everybody else is in a household. This is an
+  imputation. It finds far too few residents of group quarters (a block with both is all
+  households), and all have one type.
+* With ``{ss}2010.sf1.zip`` (or ``{ss}geo2010.sf1`` and ``{ss}000062010.sf1``) among the paths, the
+  published counts by block and type (table P42) are met exactly. A deterministic rule decides which
+  of the block's people they are (:func:`das.files.readers.sf1_group_quarters.assign`).
 
-The files have no count of facilities either: a block has 1 facility of each type that somebody
-lives in."""
+The files do not count facilities either: a block gets 1 facility of each type that somebody lives
+in."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -170,6 +171,20 @@ def _check(
 # ----------------------------------------------------------------------------
 
 
+def _rows(member: Member, lines: int) -> Iterator[NDArray[np.uint8]]:
+    """The lines of the header as bytes, ``(lines, LINE)``, that many at a time."""
+    start = 0
+    with member.open() as stream:
+        head = stream.read(LINE + 2)
+        end = b"\r\n" if head[LINE:] == b"\r\n" else b"\n"
+        chunk = head + stream.read(lines * (LINE + len(end)) - len(head))
+        while chunk:
+            rows = _cut(chunk, end, member, start)
+            start += len(rows)
+            yield rows
+            chunk = stream.read(lines * (LINE + len(end)))
+
+
 def read_header(
     member: Member, fileid: str, stusab: str, lines: int = 1 << 14
 ) -> pl94_header.Header:
@@ -182,27 +197,19 @@ def read_header(
     )
     parts, start = [], 0
     places: list[dict[str, NDArray[np.str_]]] = []
-    with member.open() as stream:
-        head = stream.read(LINE + 2)
-        end = b"\r\n" if head[LINE:] == b"\r\n" else b"\n"
-        chunk = head + stream.read(lines * (LINE + len(end)) - len(head))
-        while chunk:
-            rows = _cut(chunk, end, member, start)
-            field = {
-                n: letters(rows[:, at - 1 : at - 1 + width]) for n, (at, width) in COLUMNS.items()
-            }
-            line = np.arange(start, start + len(rows))
-            for name, expected in (("FILEID", f"{fileid:6}"), ("STUSAB", stusab)):
-                _check_id(field[name], name, expected, member, line)
-            record = _integers(field["LOGRECNO"], "LOGRECNO", member, line)
-            whole = field["GEOCOMP"] == "00"
-            at = np.flatnonzero(whole & np.isin(field["SUMLEV"], levels))
-            parts.append((record, line[at], {n: v[at] for n, v in field.items()}))
-            at = np.flatnonzero(whole & np.isin(field["SUMLEV"], named))
-            names = letters(rows[at, NAME[0] - 1 : sum(NAME) - 1])
-            places.append({n: field[n][at] for n in ("SUMLEV", *pl94.WIDTHS)} | {"NAME": names})
-            start += len(rows)
-            chunk = stream.read(lines * (LINE + len(end)))
+    for rows in _rows(member, lines):
+        field = {n: letters(rows[:, at - 1 : at - 1 + width]) for n, (at, width) in COLUMNS.items()}
+        line = np.arange(start, start + len(rows))
+        for name, expected in (("FILEID", f"{fileid:6}"), ("STUSAB", stusab)):
+            _check_id(field[name], name, expected, member, line)
+        record = _integers(field["LOGRECNO"], "LOGRECNO", member, line)
+        whole = field["GEOCOMP"] == "00"
+        at = np.flatnonzero(whole & np.isin(field["SUMLEV"], levels))
+        parts.append((record, line[at], {n: v[at] for n, v in field.items()}))
+        at = np.flatnonzero(whole & np.isin(field["SUMLEV"], named))
+        names = letters(rows[at, NAME[0] - 1 : sum(NAME) - 1])
+        places.append({n: field[n][at] for n in ("SUMLEV", *pl94.WIDTHS)} | {"NAME": names})
+        start += len(rows)
     if not parts:
         raise InputError("the file is empty", where=member.name, remedy=pl94_header.AGAIN)
     line = np.concatenate([p[1] for p in parts])

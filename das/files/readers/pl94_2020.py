@@ -154,23 +154,27 @@ _GQ_SUMS = [
 ]
 
 
-def read_header(member: Member, stusab: str) -> pl94_header.Header:
-    """The pipe-delimited geographic header."""
+def _kinds() -> dict[str, pa.DataType | None]:
+    """The type of each field of the header; None for those that nothing reads."""
     kinds: dict[str, pa.DataType | None] = {}
     for position in range(1, FIELDS + 1):
         name = POSITIONS.get(position, f"field {position}")
         kinds[DISTRICTS.get(name, name)] = (
             TYPES.get(name, pa.string()) if position in POSITIONS else None
         )
+    return kinds
+
+
+def read_header(member: Member, stusab: str) -> pl94_header.Header:
+    """The pipe-delimited geographic header."""
     records, lines, kept, start = [], [], [], 0
     named: list[pa.RecordBatch] = []
-    for batch in batches(member, DelimitedFormat("|", kinds)):
-        for name, expected in (("FILEID", "PLST"), ("STUSAB", stusab)):
-            pl94.check_id(member, start, name, batch.column(name), expected)
+    for batch in batches(member, DelimitedFormat("|", _kinds())):
+        for name, fixed in (("FILEID", "PLST"), ("STUSAB", stusab)):
+            pl94.check_id(member, start, name, batch.column(name), fixed)
         records.append(batch.column("LOGRECNO").to_numpy())
-        whole = pa.compute.and_(
-            *(pa.compute.equal(batch.column(n), "00") for n in ("GEOVAR", "GEOCOMP"))
-        )
+        parts = (pa.compute.equal(batch.column(n), "00") for n in ("GEOVAR", "GEOCOMP"))
+        whole = pa.compute.and_(*parts)
         of_level, of_named = (
             pa.compute.and_(whole, pa.compute.is_in(batch.column("SUMLEV"), pa.array(list(levels))))
             for levels in (pl94_header.LEVELS, pl94_header.NAMED)

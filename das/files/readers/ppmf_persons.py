@@ -3,29 +3,29 @@ pipe-separated, named columns.
 
 All releases of the persons' file are read by the names of their columns, whatever their order:
 
-==============  ======================================  ===========================================
+==============  ======================================  ====================================
 quantity        columns                                 codes
-==============  ======================================  ===========================================
+==============  ======================================  ====================================
 place           TABBLKST, TABBLKCOU, TABTRACT[CE],      numbers; leading zeros may be lost
                 TABBLKGRP[CE], TABBLK
-dwelling        GQTYPE_PL, else GQTYPE                  0 to 7, or 0 and three digits (101, ...,
-904),
-                                                        whose first digit is the type
+dwelling        GQTYPE_PL, else GQTYPE                  0 to 7, or 0 and three digits (101,
+                                                        ..., 904), whose first digit is the
+                                                        type
 voting age      VOTING_AGE                              1 under 18, 2 18 and over
                 VOTINGAGE                               **0** under 18, **1** 18 and over
                 QAGE                                    years
 Hispanic        CENHISP                                 1 no, 2 yes
 race            CENRACE                                 01 to 63
-==============  ======================================  ===========================================
+==============  ======================================  ====================================
 
 RTYPE (3 housing unit, 5 group quarters), where present, must agree with the dwelling. Lines that
-begin with ``#`` before the names are metadata. Records are counted batch by batch; the file may be
-larger than memory, which grows with the number of distinct pairs of a block and a cell of
+begin with ``#`` before the names are metadata. Records are counted batch by batch, so the file can
+be larger than memory. Memory grows with the number of distinct pairs of a block and a cell of
 :data:`das.model.redistricting.PL94`.
 
-Whoever holds such a file for the truth reads it with :mod:`das.files.readers.ppmf`. What is
-published is no secret, and is counted here without. Sources: 2010 Demonstration Data Products file
-specifications, 2019 to 2023."""
+Someone who uses such a file as the truth reads it with :mod:`das.files.readers.ppmf`. Published
+microdata are no secret, so this module counts them without that protection. Sources: 2010
+Demonstration Data Products file specifications, 2019 to 2023."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A folder of published microdata and its replicates: which file is which.
 
-Approximate Monte Carlo comes as a release, number 0, and replicates of it, 1 to N: files, or
-folders of files, side by side. Their names are alike but for a number in them, and **the number of
-each is the last one in its name that is not the same in all**:
+Approximate Monte Carlo comes as a release, number 0, and its replicates, 1 to N: files, or folders
+of files, side by side. Their names are alike except for a number in them. **The number of each is
+the last one in its name that differs between names**:
 
 =============================================  ==========================
 ``PPMF20_0_PER.csv.gz``, ``PPMF20_1_PER...``   0, 1: 20 is in every name
@@ -10,8 +10,8 @@ each is the last one in its name that is not the same in all**:
 ``2010-dhc-replicate-00/``, ``...-01/``        0, 1
 =============================================  ==========================
 
-Names that begin with ``.`` or ``_``, files that are no text, folders without any, and the files of
-housing units beside those of persons are passed over."""
+Files of housing units are ignored, as are names that begin with ``.`` or ``_``, files that are not
+text, and folders without text files."""
 
 from __future__ import annotations
 

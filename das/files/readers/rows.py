@@ -46,12 +46,14 @@ def rows(
     encoding: str,
     progress: Progress,
 ) -> Iterator[pa.Table]:
-    """A table for each batch, in order of the rows: a column for each place, named by its level,
-    ``CELL`` over the ``attributes`` and ``COUNT``, and where there are such ``UNITS`` and names of
+    """A table for each batch, in order of the rows.
+
+    Its columns are one for each level, with the codes of the places; ``CELL`` over the
+    ``attributes``; and ``COUNT``. Where the input has them, there are also ``UNITS``, and names of
     places (``NAME`` and the level).
 
-    Raises :class:`InputError` with the first place of what is wrong; for values that are missing at
-    the end, when all are counted."""
+    Raises :class:`InputError` with the first place of a fault; for missing values only at the end,
+    when all are counted."""
     absent = _Absent(meaning)
     for member in used:
         progress.stage(f"read {member.base}", None)
@@ -62,8 +64,8 @@ def rows(
 
 
 def place(member: Member, row: int) -> str:
-    """Where a row is, counted from 0: of Parquet by rows, of texts by lines, the first of which
-    names the columns.
+    """Where a row is, counted from 0: by rows in Parquet, by lines in texts, whose first line has
+    the names of columns.
     """
     return (
         f"{member.name}, row {row + 1}" if _is_parquet(member) else f"{member.name}, line {row + 2}"

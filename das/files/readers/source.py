@@ -1,8 +1,8 @@
 """Where input bytes come from: a plain file, a gzip file, a zip archive, or a folder of these.
 
-Every reader takes its bytes through :class:`Member`, so that a missing, empty, truncated or
-encrypted file is reported in one way, and every file that was read is named with its SHA-256 in the
-manifest."""
+Every reader takes its bytes through :class:`Member`. So every missing, empty, truncated or
+encrypted file is reported in one way. The manifest names every file that was read, with its
+SHA-256."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def _first_fault(member: Member, layout: DelimitedFormat) -> InputError | None:
 
 
 _SAY = (
-    'say which it is: encoding = "latin-1" (also "cp1252", "utf-16", ...) beside the path in the'
+    'say which it is: encoding = "latin-1" (also "cp1252", "utf-16", ...) next to the path in the'
     " configuration"
 )
 

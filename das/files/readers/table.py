@@ -1,9 +1,7 @@
-"""Tables in CSV or Parquet, one line per record or per count: of persons, or of another universe
-beside them.
+"""Tables in CSV or Parquet, one line per record or per count: of persons, or of a second universe.
 
-What the columns mean is said by :mod:`das.model.columns`, how rows are read by
-:mod:`das.files.readers.rows`. Lines with a count of 0 make a place known without anybody in it.
-Counting goes batch by batch."""
+:mod:`das.model.columns` gives the meaning of columns, and :mod:`das.files.readers.rows` reads rows.
+A line with a count of 0 makes a place known without anybody in it. Counting goes batch by batch."""
 
 from __future__ import annotations
 
@@ -42,12 +40,14 @@ def read(
     places: Path | None = None,
     progress: Progress = SILENT,
 ) -> Extract:
-    """Read all tables among ``paths``; together they are one extract. Units of housing are not
-    records here. ``places`` is a table of all places, each of the lowest level with the columns of
-    the levels above it, and of areas, names and housing units where ``columns`` has such: then
-    records need the code of the lowest level alone.
+    """Read all tables among ``paths``; together they are one extract. Housing units are not records
+    here.
 
-    Raises :class:`InputError` for a place of records that ``places`` does not list."""
+    ``places`` is a table of all places of the lowest level, with the columns of the levels above.
+    It also has areas, names and housing units where ``columns`` names such columns. With it,
+    records need only the code of the lowest level.
+
+    Raises :class:`InputError` for a record in a place that ``places`` does not list."""
     meaning = Columns.of(columns, schema)
     if places is not None:
         return _placed(paths, schema, meaning, encoding, places, progress)
@@ -91,6 +91,15 @@ class _Listed:
     of: str = "those of the persons"
     file: str = "the persons' table"
 
+    @property
+    def remedy(self) -> str:
+        """What to do about a place that is not among them."""
+        return (
+            "write the codes alike, with data.columns.unique_within_parent and every level in both"
+            f" or in neither; or list every place in {self.file}"
+            + (", empty ones with a count of 0" if self == _Listed() else "")
+        )
+
 
 def read_beside(
     paths: Sequence[Path],
@@ -122,7 +131,7 @@ def read_beside(
 def _some(
     counted: pa.Table, block: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Place, cell and number of the records that there are."""
+    """Place, cell and number of the records; counts of 0 are left out."""
     cell, count = counted.column(CELL).to_numpy(), counted.column(COUNT).to_numpy()
     some = count > 0
     return block[some], cell[some], count[some]
@@ -156,11 +165,7 @@ def _joined(
             f"{len(lost)} of {places} places of {lowest} are not among {listed.of}, such as"
             f" {lost[0].as_py()!r}; theirs are such as {codes[0].decode()!r}",
             where=where,
-            remedy=(
-                "write the codes alike, with data.columns.unique_within_parent and every level in"
-                f" both or in neither; or list every place in {listed.file}"
-                + (", empty ones with a count of 0" if listed == _Listed() else "")
-            ),
+            remedy=listed.remedy,
         )
     at = block.to_numpy().astype(np.int64)
     for level in [lv for lv in meaning.geography if lv in counted.column_names]:

@@ -1,9 +1,9 @@
-"""The measured part of a release taken over into another folder, so that this is a whole release by
+"""Copies the measured part of a release into another folder, which then is a whole release by
 itself.
 
-Files of measurements are linked where the system can (they are never written again, so both folders
-have one copy on disk), and copied where it cannot. The ledger is copied, for a run appends to it,
-and is the last to appear: where it is, everything is."""
+Files of measurements are never rewritten. So they are linked where the system can, which leaves one
+copy on disk, and copied elsewhere. The ledger is copied because a run appends to it. It appears
+last: where the ledger is, everything is."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from das.accounting.document import ALTERED, Document, ForeignStatement
 from das.errors import ReleaseError
 from das.files import atomic
 
-#: Beside the folders of measurements: what every reader of them needs, and the ledger, which
-#: others' releases lack.
+#: Besides the folders of measurements: what every reader of them needs, and the ledger, which other
+#: publishers' releases lack.
 _COPIED = ("spine.parquet", "areas.parquet", "ledger.jsonl")
 
 

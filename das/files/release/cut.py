@@ -1,10 +1,10 @@
-"""Parquet files whose row groups are cut at the borders of subtrees, so that one subtree is read
+"""Parquet files whose row groups end at the borders of subtrees, so that one subtree is read
 without the others.
 
-The footer says which: under ``das:shards`` an object with ``level`` and ``starts``
-(:class:`das.model.subtrees.Subtrees`), and ``groups``, the number of the subtree that each row
-group is of, 0 for the upper tree. To a reader of Parquet it is one table. A file that does not say
-so is all upper tree."""
+The footer has an object ``das:shards``. Its ``level`` and ``starts`` say how the tree is cut
+(:class:`das.model.subtrees.Subtrees`). Its ``groups`` is the number of the subtree of each row
+group, 0 for the upper tree. To other readers of Parquet it is one table. A file without that object
+is all upper tree."""
 
 from __future__ import annotations
 

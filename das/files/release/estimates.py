@@ -1,11 +1,11 @@
 """Unbiased estimates of a full-information release:
 ``estimates/<Level>.parquet/part-<subtree>.parquet``, 0 being the upper tree.
 
-One row for each unit and query, columns as in the noisy measurement files, but ``value`` is the
-best linear unbiased estimate from all measurements (before non-negativity and rounding) and
-``standard_error`` its standard error, lists in C order of float64 and of float32 (which would round
-300 million to a multiple of 32). A normal interval at 90 % is ``value`` plus or minus 1.645 of
-them."""
+There is one row for each unit and query, with the columns of the noisy measurement files and two
+changes. ``value`` is the best linear unbiased estimate from all measurements, before non-negativity
+and rounding. ``standard_error`` is its standard error. They are lists in C order, of float64 and of
+float32 (float32 would round 300 million to a multiple of 32). A normal interval at 90 % is
+``value`` plus or minus 1.645 of the standard errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ Array = NDArray[np.float64]
 
 
 def folder_of(release: Path, universe: str) -> Path:
-    """Persons are in ``estimates``; other universes beside it."""
+    """The folder of a universe's estimates: ``estimates`` for persons, and a folder next to it for
+    each other universe."""
     return release / kind_of(universe).file("estimates")
 
 

@@ -1,13 +1,20 @@
 """Intervals of a published table: ``<Table>_<Level>.parquet``, a row for each count that is not 0
 in the release and in all replicates.
 
-Columns: ``GEOID`` (the geocode, where a level has none), ``variable`` and ``label`` of the table's
-column, the published ``value``, the ends ``lower`` and ``upper`` of its interval, ``moe`` (its
-half-width before ends are made whole), ``rmse`` and ``bias`` over the replicates, whether the bias
-was subtracted, how many ``replicates`` there were, and what the interval rests on, its ``basis``: a
-word of :data:`das.replicates.BASES`. Of a count that is not covered the ends and the margin
-are missing. A count that has no row is 0 in the release and in every replicate, with the interval 0
-to 0. Tables of one level join to those of tidycensus by ``GEOID`` and ``variable``."""
+Columns:
+
+* ``GEOID`` (the geocode, where a level has none);
+* ``variable`` and ``label`` of the table's column;
+* the published ``value``;
+* the ends ``lower`` and ``upper`` of its interval;
+* ``moe``, the half-width before ends are made whole;
+* ``rmse`` and ``bias`` over the replicates, and whether the bias was subtracted;
+* the number of ``replicates``;
+* ``basis``, what the interval is based on: a word of :data:`das.replicates.BASES`.
+
+A count that is not covered has no ends and no margin. A count without a row is 0 in the release and
+in every replicate, with the interval 0 to 0. Tables of one level join to those of tidycensus by
+``GEOID`` and ``variable``."""
 
 from __future__ import annotations
 
@@ -81,12 +88,14 @@ def writing(path: Path, table: Table, *, private: Private) -> Iterator[IntervalW
 
 
 def read(path: Path, table: Table, codes: Codes) -> tuple[NDArray[Any], ...]:
-    """Published values, lower and upper ends (0 and :data:`NO_END` of what is not covered) of all
-    units ``codes`` and all columns, and the words for what they rest on, empty where there is no
-    row, ``(units, columns)`` each.
+    """For all units ``codes`` and all columns: published values, lower and upper ends, and the
+    words for the basis, ``(units, columns)`` each.
+
+    The ends of a count that is not covered are 0 and :data:`NO_END`. The word is empty where there
+    is no row.
 
     Raises:
-        ReleaseError: a file that is not one, or of other units or another table.
+        ReleaseError: the file is not one of intervals, or has other units or another table.
     """
     file = parquet.opened(path)
     with parquet.readable(path):

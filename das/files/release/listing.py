@@ -9,8 +9,8 @@ from das.model.listed_files import ListedFile, TableFiles
 
 
 def listed(out: Path, says: Mapping[str, str]) -> list[ListedFile]:
-    """The files and folders under ``out`` that begin with a name of ``says``, with their sizes; what
-    is said of a name stands beside each of them.
+    """The files and folders under ``out`` that begin with a name of ``says``, each with its size
+    and the text of that name.
     """
     return [
         ListedFile(path.name + "/" * path.is_dir(), _size(path), text)

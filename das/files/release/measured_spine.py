@@ -1,14 +1,18 @@
-"""The tree that a universe was measured over, as a Parquet file beside its measurements, where it
-is not the published one.
+"""The tree that a universe was measured over, if that is not the published one: a Parquet file in
+the folder of its measurements.
 
-As the spine of a release (:mod:`das.files.release.spine`), with two columns more:
-``measured_with``, the class of a unit (``County to Tract``: with the shares of these levels;
-``unmeasured``: its parent has its share; ``measured``: nobody says with which shares, as in
-measurements of another publisher, where ``unmeasured`` says no more than that), and ``place``, of
-the lowest units the geocode of the published spine. A subtree's units follow each other in the
-published spine, not in this: it has a row group for each run of them. The footer says besides
-whether the ``shares`` are known and, of each unit at the level of the subtrees, the number of the
-published one that it lies in (``place``)."""
+It is like the spine of a release (:mod:`das.files.release.spine`), with two more columns.
+
+* ``measured_with``: the class of a unit. ``County to Tract`` means with the shares of these levels,
+  and ``unmeasured`` that the unit's parent has its share. ``measured`` means with unknown shares,
+  as in measurements of another publisher; there ``unmeasured`` does not imply that the parent has
+  the share.
+* ``place``: for the lowest units, the geocode of the published spine.
+
+A subtree's units are consecutive in the published spine, but not in this one. So a subtree has a
+row group for each run of its units. The footer also says whether the ``shares`` are known. For each
+unit at the level of the subtrees it has the number of the published unit that contains it
+(``place``)."""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ from das.model.spine import Spine
 from das.model.subtrees import Subtrees
 
 NAME = "spine.parquet"
-#: Beside those of the published spine.
+#: Those added to the columns of the published spine.
 COLUMNS = ("measured_with", "place")
 SCHEMA = pa.schema([(name, pa.string()) for name in (*spine_file.COLUMNS, *COLUMNS)])
 
@@ -170,7 +174,7 @@ class _TreeRows:
         return _TreeRows(levels, classes, places, shares)
 
     def last(self, path: Path, levels: Sequence[str]) -> tuple[NDArray[np.int8], ...]:
-        """With the shares of which levels each unit is measured, in a tree of these ``levels``."""
+        """The level whose shares each unit is measured with last, in a tree of these ``levels``."""
         out = []
         for level, pieces in self.classes.items():
             depth = levels.index(level)

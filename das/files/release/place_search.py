@@ -58,13 +58,14 @@ def matches(
 def named_places(
     places: Mapping[str, PlaceColumns], prefixes: Sequence[str], names: Sequence[str]
 ) -> list[NamedPlace]:
-    """The one place that each of ``names`` means, all of one level.
+    """The one place that each of ``names`` means; all are of one level.
 
-    A whole name, code or GEOID goes before a name without its last word ("Narragansett" of
-    "Narragansett town"), and that before any part of a name.
+    A match of a whole name, code or GEOID comes first. Then comes a name without its last word
+    ("Narragansett" for "Narragansett town"), then any part of a name.
 
     Raises:
-        UserError: there is none, or several: with the candidates; or they are of several levels.
+        UserError: a name matches no place, or several (the message lists them); or the
+            places are of several levels.
     """
     found = [_meant(name, matches(places, prefixes, [name])) for name in names]
     if len({p.level for p in found}) > 1:
@@ -88,14 +89,20 @@ def _meant(name: str, found: Sequence[NamedPlace]) -> NamedPlace:
     best = whole or short or list(found)
     if len(best) > 1:
         raise UserError(
-            f"{len(best):,} places are called so: {_listed(best)}",
+            f"{len(best):,} places have this name: {_listed(best)}",
             where=f"--name {name}",
-            remedy=(
-                f"name it by its GEOID, such as --name {best[0].geoid or best[0].code}, or give its"
-                " level or kind as well"
-            ),
+            remedy=_remedy(best),
         )
     return best[0]
+
+
+def _remedy(best: Sequence[NamedPlace]) -> str:
+    """How to name one of several places: by its GEOID, if no other of them has it."""
+    first = best[0]
+    geoid = first.geoid or first.code
+    if [p.geoid or p.code for p in best].count(geoid) > 1:
+        return f"give its level or kind as well, such as {first.level}"
+    return f"name it by its GEOID, such as --name {geoid}, or give its level or kind as well"
 
 
 def areas_called(

@@ -59,7 +59,7 @@ def refuse_pipes(release: Path) -> None:
         ReleaseError: the first name that is something else.
     """
     if not release.is_dir() or not os.access(release, os.R_OK | os.X_OK):
-        return  # whoever reads it says so
+        return  # the code that reads it says so
     names = {p.name for p in release.iterdir()}
     deep = "spec.toml" in names or any(n.startswith("nmf") or n.endswith(".parquet") for n in names)
     for folder, below, files in os.walk(release):

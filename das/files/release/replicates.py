@@ -34,8 +34,8 @@ NAME, MANIFEST = "replicates", "manifest.json"
 #: Of replicates without a release: their places.
 SPINE = f"{NAME}/spine.parquet"
 COUNT = "count"
-#: The most rows of a row group, of which those of some units are found by their first and last
-#: GEOID.
+#: The most rows of a row group. Rows of some units are found by the first and last GEOID of a
+#: group.
 GROUP = 1 << 17
 #: Of intervals that are not there yet: what to say, and what to do.
 BEING_MADE = ("another process is making these intervals", "wait until it has ended")
@@ -71,7 +71,7 @@ def write(path: Path, codes: Codes, schema: Schema, h: Histogram, *, private: Pr
 
 
 def check(folder: Path) -> None:
-    """A folder of intervals has the files of which its manifest has the digests, and no other.
+    """Check that a folder of intervals has exactly the files of its manifest, with their digests.
     Raises :class:`ReleaseError`.
     """
     manifest = run_directory.read_json(folder / MANIFEST)
@@ -80,7 +80,7 @@ def check(folder: Path) -> None:
         type(number) is not int or number < 2 or len(_numbers(folder)) != number + 1
     ):
         raise ReleaseError(
-            f"says that there are {number!r} replicates", where=folder / MANIFEST, remedy=_REMEDY
+            f"gives {number!r} as the number of replicates", where=folder / MANIFEST, remedy=_REMEDY
         )
     if not isinstance(said, dict) and run_directory.RunDirectory(folder).is_locked():
         raise ReleaseError(BEING_MADE[0], where=folder, remedy=BEING_MADE[1])

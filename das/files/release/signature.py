@@ -50,8 +50,8 @@ def sign(release: Path, key: Path) -> Path:
 
 
 def signed(data: bytes, key: Path, namespace: str) -> bytes:
-    """The signature of ``data`` with the key in a file, or with the one of which this is the public
-    half and ``ssh-agent`` has the other.
+    """The signature of ``data`` with the private key in a file. Or the file has the public key, and
+    ``ssh-agent`` the private one.
 
     Raises:
         UserError: no such key, or one that ``ssh-keygen`` cannot use.
@@ -88,11 +88,11 @@ def refuse_signed(
 
 
 def check(release: Path, signers: Path | None) -> ReleaseSignature:
-    """A signature that is there is one of this statement, whoever made it; with a list of
-    ``signers`` there must be one, by one of them.
+    """Check the signature of a release. One that exists must be for this statement, no matter who
+    signed it; with a list of ``signers`` one of them must have signed.
 
     Raises:
-        ReleaseError: it is not; or it is missing, and signers are named.
+        ReleaseError: the signature is not valid; or it is missing, and signers are named.
         UserError: no such list.
     """
     _refuse_lacking(signers)
@@ -129,12 +129,8 @@ def signer(data: bytes, path: Path, namespace: str, what: str, signers: Path | N
         return None
     found = _run("-Y", "find-principals", "-f", str(signers), "-s", str(path), data=b"")
     for who in found.stdout.decode(errors="replace").split("\n") if not found.returncode else ():
-        if (
-            who
-            and not _run(
-                "-Y", "verify", "-q", "-f", str(signers), "-I", who, *of, data=data
-            ).returncode
-        ):
+        verify = ("-Y", "verify", "-q", "-f", str(signers), "-I", who, *of)
+        if who and not _run(*verify, data=data).returncode:
             return who
     raise ReleaseError(
         f"it is signed by nobody in {signers}",

@@ -58,9 +58,10 @@ def tables(
     schema: pa.Schema = SCHEMA,
     beside: Beside = lambda *_: (),
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Row groups, each with its subtree: ``home`` is that of each unit of ``level``. ``beside``
-    gives of a depth and the units ``start, stop`` the columns that stand beside those of the
-    spine."""
+    """Row groups, each with its subtree: ``home`` is the subtree of each unit of ``level``.
+
+    ``beside`` takes a depth and the units ``start, stop``, and returns columns to add to the
+    spine's."""
     standard = cache(spine.geoids)
     for subtree, depth, a, b in cut.slices(spine, level, home):
         name = spine.levels[depth]

@@ -75,7 +75,7 @@ def write_lines(
 def join(
     path: Path, table: Table, columns: LineColumns, private: Private, parts: Iterable[Path]
 ) -> None:
-    """The table of a level, of which ``parts`` are the lines."""
+    """Join ``parts``, the lines of one level, into a table."""
     with atomic.file(path) as draft, draft.open("wb") as file:
         file.write(tables.header(table, columns.columns, private))
         for part in parts:

@@ -42,7 +42,7 @@ IntervalOf = Callable[[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]
 def there(
     folder: Path, tables: Sequence[Table], levels: Sequence[str]
 ) -> list[tuple[Table, list[str]]]:
-    """Each table of which the release has a file, and the levels that it is there for."""
+    """Each table with a file in the release, and the levels of its files."""
     found = [(t, [lv for lv in levels if _path(folder, t.name, lv).is_file()]) for t in tables]
     return [(t, lvs) for t, lvs in found if lvs]
 
@@ -50,10 +50,10 @@ def there(
 def choose(
     folder: Path, tables: Sequence[Table], levels: Sequence[str], name: str, level: str
 ) -> Table:
-    """The table ``name``, of which there is a file for ``level``.
+    """The table ``name``, which must have a file for ``level``.
 
     Raises:
-        UserError: no such table: the message lists those that there are.
+        UserError: no such table: the message lists those of the release.
     """
     known = there(folder, tables, levels)
     if not known:

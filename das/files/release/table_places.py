@@ -19,8 +19,8 @@ from das.model.codes import Codes, encoded, text
 from das.model.names import plain
 from das.model.spine import Spine
 
-#: Columns that areas have beside their codes: their lowest units, and the standard error of the
-#: first column as it was measured. What every column was measured with follows the counts, as
+#: Columns of areas that follow their codes: the number of their lowest units, and the standard
+#: error of the first column as it was measured. The noise of every column follows the counts, as
 #: ``<field> NOISE_SE``.
 UNITS, NOISE_SE = "UNITS", "NOISE_SE"
 
@@ -58,9 +58,11 @@ class PlaceColumns:
         )
 
     def wanted(self, prefixes: Sequence[str], names: Sequence[str]) -> NDArray[np.bool_]:
-        """Those whose code or GEOID begins with one of ``prefixes`` and whose name has one of
-        ``names`` in it, whatever its case and accents, or whose code or GEOID is one of them. An
-        empty list wants all."""
+        """The rows that match both lists; an empty list matches all.
+
+        A row matches if its code or GEOID begins with one of ``prefixes``. It matches ``names`` if
+        its name contains one of them, ignoring case and accents, or its code or GEOID is one of
+        them."""
         codes = [t for t in (self.codes, self.beside.get(GEOID)) if t is not None]
         out = np.full(len(self.codes), not prefixes)
         for prefix in prefixes:
@@ -78,8 +80,8 @@ class PlaceColumns:
     def identified(
         self, parts: Iterator[pa.Table], wanted: NDArray[np.bool_]
     ) -> Iterator[pa.Table]:
-        """The wanted rows of ``parts``, which follow each other in the order of the codes, with
-        what stands beside.
+        """The wanted rows of ``parts``, consecutive in the order of the codes, with the columns
+        that identify them.
         """
         start = 0
         for part in parts:

@@ -52,8 +52,8 @@ def write(
     private: Private = True,
     batch: int = BATCH,
 ) -> list[Path]:
-    """Write the tables of one level; return their files, in the order of ``tables``. ``beside`` are
-    texts by column, as codes, that stand beside them (:func:`identifiers`).
+    """Write the tables of one level; return their files, in the order of ``tables``. ``beside`` has
+    more texts for each row, by column, as codes (:func:`identifiers`).
 
     All tables are written under temporary names first: after a failure none of them has changed.
 

@@ -1,8 +1,8 @@
-"""An engine that does nothing itself: others do the tasks, with ``das task``, and it reads the
-task store.
+"""An engine that does no tasks itself: others do them with ``das task``, and it reads the task
+store.
 
-They may be an array job of Slurm, a Job of Kubernetes, or a loop in a shell, on any machine that
-has the folder of the run."""
+The others can be an array job of Slurm, a Job of Kubernetes, or a loop in a shell. They can run on
+any machine that has the folder of the run."""
 
 from __future__ import annotations
 

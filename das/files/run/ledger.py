@@ -1,23 +1,23 @@
-"""The ledger on disk: what was drawn, written before it is drawn.
+"""The ledger on disk: every measurement is written here before its noise is drawn.
 
-``ledger.jsonl``, one JSON object a line, only ever appended to and forced to disk (fsync) before
-the next step:
+``ledger.jsonl`` has one JSON object a line. The run only ever appends to it, and forces it to disk
+(fsync) before the next step:
 
-* ``begin``: a stage begins, which is one level of one universe. ``parts`` says how many it is made
-  of, ``entropy`` from which source, and ``key`` the name of the run key that the noise follows
-  from, where there is one that can draw it again. ``anew`` says that what was measured of the stage
-  before does not stand.
-* ``draw``: one for every draw of the stage. Only when all of them are on disk is any noise of it
-  drawn.
-* ``part``: the part of a stage that is of one subtree (:mod:`das.model.subtrees`) is measured, and
-  its files are on disk, with these digests. ``stream`` tells draws apart: equal in a replay,
-  different in any other (:mod:`das.noise.entropy`).
+* ``begin``: a stage begins, which is one level of one universe. ``parts`` is its number of parts,
+  and ``entropy`` the source of its noise. ``key`` is the name of the run key, if the noise follows
+  from a key that can draw it again. ``anew`` says that earlier measurements of the stage do not
+  stand.
+* ``draw``: one for every draw of the stage. Noise of the stage is drawn only when all of these
+  lines are on disk.
+* ``part``: the part of a stage in one subtree (:mod:`das.model.subtrees`) is measured, and its
+  files are on disk, with these digests. ``stream`` tells draws apart: equal in a replay, different
+  in any other (:mod:`das.noise.entropy`).
 * ``parts``: a list of such parts that are measured together. A line is there whole or not at all,
-  and so are they.
+  and so are the parts.
 * ``done``, the last: every stage has all its parts.
 
-So at any moment, whatever kills the process, the draws in the file are at least those that were
-made. A stage that begins once is drawn once, however often its parts are measured; one that begins
+So at any moment, whatever kills the process, the ledger has at least the draws that were made. A
+stage that begins once is drawn once, however often its parts are measured; a stage that begins
 again has been drawn again. A last line that was cut off is dropped: the step that it announced had
 not begun."""
 
@@ -296,9 +296,10 @@ def _is_there(entries: Entries, part: MeasuredPart) -> bool:
 
 
 def to_json(e: Event) -> dict[str, Any]:
-    """What the line of an event says: the parameter and the cost under the names that the mechanism
-    gives them, the class of units where a level has several, and in how many units a record can be
-    where that is more than one."""
+    """The line of an event.
+
+    The mechanism names the parameter and the cost. The class of units is there if a level has
+    several. The number of units that a record can be in is there if it is more than one."""
     return {
         "universe": e.universe,
         "level": e.level,
@@ -353,8 +354,8 @@ def measured_files(release: Path) -> dict[str, Path]:
 
 
 def refuse_lost(release: Path) -> None:
-    """Raises :class:`ReleaseError` where there are measurements, and no ledger of them: who would
-    go on would draw them once more, and nobody would count it."""
+    """Raises :class:`ReleaseError` if a release has measurements and no ledger. A run that
+    continued would draw them again, and nothing would count that."""
     path = release / "ledger.jsonl"
     if not path.exists() and measured_files(release):
         raise ReleaseError(
@@ -377,10 +378,11 @@ def _folders(release: Path, kinds: Sequence[str]) -> list[Path]:
 
 
 def digests(release: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """SHA-256 of all that a release holds beside its privacy statement: of every folder of
-    measurements and of constraints, and of every other file; of ``intervals/`` the list, which has
-    the digests of the others. Files whose digest is ``known``, by their paths, are not read
-    again."""
+    """SHA-256 of everything in a release except its privacy statement.
+
+    There is one digest for every folder of measurements and of constraints, and for every other
+    file. ``intervals/`` is represented by its list, which has the digests of its other files. Files
+    whose digest is ``known``, by their paths, are not read again."""
     folders = _folders(release, (*_MEASURED, "Constraint"))
     inside = {*folders, release / INTERVALS}
     files = sorted(p for p in release.rglob("*") if p.is_file() and not inside & {*p.parents})

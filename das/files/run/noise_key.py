@@ -1,9 +1,9 @@
 """The run key that keyed noise follows from (:mod:`das.noise.entropy`), while measuring lasts.
 
-``confidential/noise.key``: 32 bytes, its owner's alone, on disk before the first line of the
-ledger, and deleted when the last part is measured. Whoever has it and the release has the truth. So
-it is in no manifest, message or log, and as a value it is confidential: it is not printed, nor
-pickled to a worker, who reads the file."""
+``confidential/noise.key`` has 32 bytes and only its owner can read it. It is on disk before the
+first line of the ledger, and deleted when the last part is measured. Anyone who has it and the
+release has the truth. So it is in no manifest, message or log. As a value it is confidential: it is
+neither printed nor pickled to a worker, which reads the file."""
 
 from __future__ import annotations
 

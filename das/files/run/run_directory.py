@@ -111,7 +111,7 @@ class RunDirectory:
 
     @contextmanager
     def whole_or_nothing(self) -> Iterator[None]:
-        """What stops it within leaves no folder: of a run of which nothing was drawn."""
+        """A failure inside leaves no folder. For steps of a run before anything is drawn."""
         try:
             yield
         except BaseException:
@@ -134,13 +134,13 @@ class RunDirectory:
         shutil.rmtree(self.confidential / "claimed", ignore_errors=True)
 
     def remove(self) -> None:
-        """Delete all of it: for a run of which nothing was drawn. What is cut off cannot go on."""
+        """Delete the folder of a run that has drawn nothing; first, what it needs to go on."""
         self.inputs.unlink(missing_ok=True)
         shutil.rmtree(self.root, ignore_errors=True)
 
     @property
     def resume_state(self) -> Path:
-        """What a run of counts keeps of its input beside its counts."""
+        """What a run of counts keeps of its input besides the counts."""
         return self.confidential / "resume.json"
 
     @property
@@ -218,9 +218,8 @@ def refuse_inside_release(path: Path) -> None:
 
 
 def refuse_to_resume(folder: Path) -> NoReturn:
-    """Raises :class:`UserError`: there is nothing in ``folder`` that could go on. A new run must
-    not begin instead, where somebody has mistyped the folder's name: it would spend the budget once
-    more."""
+    """Raises :class:`UserError`: nothing in ``folder`` can be resumed. If somebody has mistyped the
+    folder's name, a new run must not begin instead: it would spend the budget again."""
     if not folder.exists():
         raise UserError(
             "nothing to resume: there is no such folder",
@@ -243,7 +242,7 @@ def refuse_full(folder: Path) -> None:
 
 
 def create_private(folder: Path) -> None:
-    """A folder of which all is confidential: its owner's alone, and not in a release."""
+    """Make a confidential folder: only its owner can read it, and it is not in a release."""
     refuse_inside_release(folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -286,7 +285,8 @@ def check_sweep(out: Path, grid: set[str]) -> None:
 
 
 def nmf_folder(release: Path, universe: str) -> Path:
-    """Persons are in ``nmf``, as published; other universes beside it."""
+    """The folder of a universe's measurements: ``nmf`` for persons, as published, and a folder next
+    to it for each other universe."""
     return release / kind_of(universe).file("nmf")
 
 
@@ -387,8 +387,8 @@ def file_digests(folder: Path) -> dict[str, str]:
 
 
 def tree_digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file in a folder and in those below, by its path, but for a manifest that
-    lists them.
+    """SHA-256 of every file in a folder and below, by its path, except for a manifest that lists
+    them.
     """
     files = (p for p in sorted(folder.rglob("*")) if p.is_file() and p != folder / "manifest.json")
     return {str(p.relative_to(folder)): file_digest(p) for p in files}

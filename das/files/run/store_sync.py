@@ -1,10 +1,10 @@
-"""The files of a run, carried to stores: what may be published to one, what is confidential to
-another, object by object.
+"""Copies the files of a run to stores, object by object: publishable files to one store,
+confidential files to another.
 
-A file is carried when it cannot change any more, at most once, and what was carried is in
-``carried.jsonl`` of the run, a line an object with its size and SHA-256. The seal of a release
-(``privacy.json``) goes last, when all else is there: who sees it sees a whole release. The noise
-key, and work that is under way, are never carried."""
+A file is copied when it cannot change any more, at most once. The run's ``carried.jsonl`` has a
+line for each copied object with its size and SHA-256. The seal of a release (``privacy.json``) goes
+last, when everything else is there: anyone who sees it sees a whole release. The noise key and work
+in progress are never copied."""
 
 from __future__ import annotations
 

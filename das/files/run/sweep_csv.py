@@ -29,8 +29,8 @@ def write_summary(path: Path, rows: Sequence[SummaryRow], *, private: Private = 
 
 
 def write_paired(path: Path, rows: Sequence[PairedRow], *, private: Private = True) -> None:
-    """One line for each budget, level, query, class and method but the first, beside the first on
-    the same noise.
+    """One line for each budget, level, query, class and method except the first. It compares the
+    method with the first on the same noise.
     """
     _write(path, PairedRow, rows, private)
 

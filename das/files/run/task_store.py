@@ -1,23 +1,25 @@
 """The task store of a run on disk: which tasks its stages have, which are done, and by whom.
 
 Each stage has a folder ``<stage>/`` with ``plan.json`` (its partitions, their subtrees and
-weights), ``begun/``, ``answers/``, ``faults/`` and ``alarms/`` with a file for each partition, and
-``over`` when the run has gone on from it. It lies in ``confidential/work/`` if the stage sees the
-truth, for answers then tell of it, else in ``work/``. Every file appears whole. Whoever has the
-folder can do a task, on any machine: resume, ``das tasks`` and ``das status`` read nothing else.
+weights). In ``begun/``, ``answers/``, ``faults/`` and ``alarms/`` there is a file for each
+partition; ``over`` appears when the run has moved on. The folder of a stage that sees the truth is
+in ``confidential/work/``, because its answers depend on the truth; otherwise it is in ``work/``.
+Every file appears whole. Anyone who has the folder can do a task, on any machine: resume,
+``das tasks`` and ``das status`` read nothing else.
 
-An answer is a function of the task. Two attempts that answer differently are the alarm that
-something is not deterministic: noise would have been drawn twice. It stops the run, and stays.
+An answer is a function of the task. If two attempts answer differently, something is not
+deterministic: noise would have been drawn twice. This raises an alarm, which stops the run and
+stays.
 
-An attempt that comes when its stage is over, or its run, changes nothing any more: it is not begun,
-and what is under way gives no file its name (:func:`das.files.atomic.attempt`)."""
+An attempt that comes after the end of its stage, or its run, changes nothing. It does not begin,
+and one already under way gives no file its name (:func:`das.files.atomic.attempt`)."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -215,8 +217,8 @@ class TaskStore:
         self._file(task, "faults").unlink(missing_ok=True)
 
     def refuse_alarms(self) -> None:
-        """Raises :class:`PrivacyError` where two attempts at a task gave different answers, whoever
-        made them, and whoever was told.
+        """Raises :class:`PrivacyError` if two attempts at a task gave different answers, whichever
+        process made them or noticed.
         """
         for path in sorted(p for f in self._folders for p in f.glob("*/alarms/*.json")):
             raise PrivacyError(
@@ -258,6 +260,14 @@ class TaskStore:
     # --- how far it is
     # -------------------------------------------------------------------------------------------
 
+    def _at_work(self, tasks: Iterable[Task], opened: datetime) -> Iterator[AtWork]:
+        """Those that somebody has begun since the run was ``opened``: who began before is gone."""
+        for t in tasks:
+            if b := _read(self._file(t, "begun")):
+                began = datetime.fromisoformat(b["began"])
+                if began >= opened:
+                    yield AtWork(t.partition, b["host"], b["process"], began)
+
     def standing(self, stage: str) -> Standing:
         """How far a stage is, now."""
         tasks = self.tasks(stage)
@@ -271,24 +281,8 @@ class TaskStore:
         until = (
             max(lately.values(), default=opened) if len(done) == len(tasks) else datetime.now(UTC)
         )
-        begun = {
-            t.partition: _read(self._file(t, "begun"))
-            for t in tasks
-            if records[t.partition] is None
-        }
-        at_work = [
-            AtWork(p, b["host"], b["process"], datetime.fromisoformat(b["began"]))
-            for p, b in begun.items()
-            if b
-        ]
-        at_work = [
-            a for a in at_work if a.began >= opened
-        ]  # who began before the run last did is gone
-        faults = {
-            t.partition: f
-            for t in tasks
-            if records[t.partition] is None and (f := self.fault(t)) is not None
-        }
+        left = [t for t in tasks if records[t.partition] is None]
+        faults = {t.partition: f for t in left if (f := self.fault(t)) is not None}
         before = sum(w for p, w in weights.items() if p in done and p not in lately)
         return Standing(
             stage,
@@ -301,7 +295,7 @@ class TaskStore:
             ),
             sum(weights[p] for p in done),
             sum(weights.values()),
-            tuple(a for a in at_work if a.partition not in faults),
+            tuple(a for a in self._at_work(left, opened) if a.partition not in faults),
             faults,
             sum(r["seconds"] for r in done.values()),
             max((r["peak_mb"] for r in done.values()), default=0.0),

@@ -29,7 +29,7 @@ _NAMES = ("REGION_ID", "TABLE", "ITERATION_CODE", "DATA_CELL", "COUNT", "VARIANC
 #: By whether it is pure, what files call the noise.
 _NOISE = {False: "Discrete Gaussian", True: "Two-Sided Geometric"}
 _LEVEL_FOLDERS = {USA: "US", STATE: "State"}
-#: Tables of which nothing is measured: by cell, the table and the cells that they sum.
+#: Tables that are not measured: by cell, the table and the cells that they sum.
 DERIVED: Mapping[str, Mapping[int, tuple[str, tuple[int, ...]]]] = {
     "PH5_num": {2: ("PH4", (2,)), 3: ("PH4", (3,))},
     "PH8_num": {2: ("PH7", (2, 3)), 3: ("PH7", (4,))},

@@ -1,9 +1,9 @@
 """A simulated 1940 extract, in exactly the format of EXT1940USCB (IPUMS USA).
 
-One gzip file with an ``H`` line of 159 characters for each household, vacant unit and
-group-quarters facility, and a ``P`` line of 273 characters for each person in it. Nobody in it is
-real. What the 1940 schema needs, and the fields that go with it, is drawn; every other numeric
-field is zero, every other text blank.
+One gzip file has an ``H`` line of 159 characters for each household, vacant unit and group quarters
+facility. It has a ``P`` line of 273 characters for each person. No person is real. The fields that
+the 1940 schema needs are drawn, with the fields that depend on them. Every other numeric field is
+zero, every other text blank.
 
 Source: the record layout of EXT1940USCB (IPUMS USA, DOI 10.18128/D010.V8.0.EXT1940USCB).
 """
@@ -249,9 +249,8 @@ def _p_records(rng: np.random.Generator, homes: _Homes, county: Ints, serial: in
         * skewed(rng, (int(county[-1]) + 1, 6), 0.7)[county]
     )
     of_home = choose_by_row(rng, mixture, homes.district)
-    of_home[np.flatnonzero((homes.size > 0) & (homes.kind == 0))[:6]] = np.arange(
-        6
-    )  # each race in every state
+    first = np.flatnonzero((homes.size > 0) & (homes.kind == 0))[:6]
+    of_home[first] = np.arange(6)  # each race in every state
     race = np.where(kind > 0, choose_by_row(rng, mixture, homes.district[home]), of_home[home])
     decade = choose_by_row(rng, _AGES, kind)
     age = 10 * decade + (10 * rng.random(len(home))).astype(np.int64)
@@ -259,11 +258,8 @@ def _p_records(rng: np.random.Generator, homes: _Homes, county: Ints, serial: in
     age = np.where(head, np.maximum(age, 18 + age % 7), age)
     related = np.where(kind > 0, 13, np.where(head, 1, np.where(number == 1, 2, 3)))
     rate = (0.3 * rng.random(int(county[-1]) + 1) ** 3)[county][homes.district[home]]
-    hispan = np.where(
-        (rng.random(len(home)) < rate) & (race == 0),
-        1 + (4 * rng.random(len(home)) ** 2).astype(np.int64),
-        0,
-    )
+    origin = rng.random(len(home)) < rate, 1 + (4 * rng.random(len(home)) ** 2).astype(np.int64)
+    hispan = np.where(origin[0] & (race == 0), origin[1], 0)
     return {
         "YEAR": 1940,
         "DATANUM": 2,

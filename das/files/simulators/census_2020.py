@@ -30,7 +30,7 @@ from das.files.simulators.tables import delimited, home_cells, origin_cells, qua
 from das.model.states import REGION_OF_DIVISION, State
 
 ROWS = 1 << 14  #: records written at a time
-#: Position (from 1) of the header's fields that are filled, but for those that the reader reads.
+#: Position (from 1) of the header's fields that are filled, except those that the reader reads.
 _ALSO = {
     6: "CHARITER",
     7: "CIFSN",

@@ -1,10 +1,10 @@
-"""Simulated folders for statistics by population groups: parameters and records, as SafeTab-P and
-SafeTab-H take them.
+"""Simulated folders for the Detailed DHC: parameters and records, in the formats of SafeTab-P and
+SafeTab-H.
 
-``parameters/`` has a configuration and code tables, of the size of 2020 or another folder's;
-``data/`` has ``GRF-C.txt`` and records, of several states one file for each, in
-``person-records/``. A state is a function of seed, share and parameters, and is made by itself: of
-a nation no more is in memory than one state's blocks, and some hundred thousand people."""
+``parameters/`` has a configuration and code tables, of the size of 2020 or of another folder's.
+``data/`` has ``GRF-C.txt`` and records; for several states ``person-records/`` has one file each. A
+state is a function of seed, share and parameters, and is made by itself. So a nation needs memory
+only for one state's blocks and a few hundred thousand people."""
 
 from __future__ import annotations
 
@@ -79,13 +79,15 @@ def write(
     workers: int = 1,
     progress: Progress = SILENT,
 ) -> list[Path]:
-    """Write the folders ``parameters`` and ``data``, and return them. ``states`` are postal
-    abbreviations, or ``all`` with Puerto Rico; of them so many ``persons``, or the ``share`` of
-    those of 2020. Code tables are those of the folder ``given``, or made up.
+    """Write the folders ``parameters`` and ``data``, and return them.
 
-    Of households there are fewer, by persons a household, and ``pop-group-totals.txt`` beside:
-    totals of groups as they could have been published. Raises :class:`InputError` for arguments out
-    of range, and for a folder that has such files."""
+    ``states`` are postal abbreviations, or ``all`` with Puerto Rico. The states get ``persons``
+    people in all, or the ``share`` of their people of 2020. Code tables are those of the folder
+    ``given``, or made up.
+
+    For households, the number is smaller, by the persons in a household. ``pop-group-totals.txt``
+    is added: totals of groups as they could have been published. Raises :class:`InputError` for
+    arguments out of range, and for a folder that already has such files."""
     where, product_ = chosen(states), PRODUCTS[product]
     if seed < 0:
         raise InputError(f"seed {seed}", where="simulate", remedy="give a seed of 0 or more")
@@ -112,7 +114,7 @@ def write(
 def _shares(
     states: Sequence[State], persons: int | None, share: float | None
 ) -> tuple[float, list[int]]:
-    """The share of places that there are, and the persons of each state."""
+    """The share of places that are kept, and the persons of each state."""
     whole = np.array([int(state_totals(s).persons.sum()) for s in states])
     if persons is not None and share is not None:
         raise InputError(
@@ -223,7 +225,8 @@ def _homes(persons: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _pieces(tract: NDArray[np.int64], persons: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Runs of blocks that are whole tracts, with about so many people as are drawn together."""
+    """Runs of blocks that are whole tracts, each with about as many people as are drawn
+    together."""
     first = np.flatnonzero(np.diff(tract, prepend=-1))
     before = (np.cumsum(persons) - persons)[first] // TOGETHER
     cut = first[np.flatnonzero(np.diff(before, prepend=-1))]

@@ -26,14 +26,15 @@ class Compositions(NamedTuple):
 
 
 def compositions(rng: np.random.Generator, adults: Ints, minors: Ints, homes: Ints) -> Compositions:
-    r"""Of all blocks. ``adults``, ``minors``, ``homes``: of each, with at least one person a home.
+    r"""The adults and minors of each household, for all blocks. ``adults``, ``minors``, ``homes``:
+    the totals of each block, with at least one person a home.
 
-    The law is that of independent households of weights :math:`w(a, m)` (``COMPOSITION``), given
-    the sums of both over the block. It is approached from households that are as alike as can be:
-    in each round they are paired at random within their block, and each pair shares out what it has
-    by :math:`w(a, m)\,w(a_+ - a, m_+ - m)` (Gibbs sampling, which leaves that law as it is). From
-    16 rounds on, shares by size in blocks of a thousand stay as they are after 64, to a quarter per
-    cent."""
+    The distribution is that of independent households of weights :math:`w(a, m)` (``COMPOSITION``),
+    given the sums of adults and minors over the block. It is approached from households that are as
+    alike as possible. In each round households are paired at random within their block. Each pair
+    shares out its members by :math:`w(a, m)\,w(a_+ - a, m_+ - m)` (Gibbs sampling, which leaves
+    that distribution invariant). In blocks of a thousand, shares by size after 16 rounds differ
+    from those after 64 by at most a quarter of one per cent."""
     block = np.repeat(np.arange(len(homes)), homes)
     place, of = rank_in_group(homes), homes[block]
     a, m = (total[block] // of for total in (adults, minors))

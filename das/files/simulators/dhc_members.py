@@ -31,9 +31,8 @@ class SimulatedMembers:
 
 
 def draw_members(rng: np.random.Generator, homes: Compositions) -> SimulatedMembers:
-    """All members of all households: first the couple and the householder, then who the others are
-    to them, then their ages within what the role, the householder's age and the structural zeros
-    allow."""
+    """All members of all households. First come the householder and the partner, then the roles of
+    the others, then ages. Role, householder's age and structural zeros limit the ages."""
     a, m = homes.adults, homes.minors
     couple = _couples(rng, a, m)
     head_age, head_male = _heads(rng, a, m, couple)

@@ -24,11 +24,11 @@ def assign(
 ) -> Ints:
     """Each member's ``hispanic 63 + cenrace``, ``(members,)``.
 
-    ``group``: the block and voting age of each member; ``persons``: the same and the origin of each
-    person of the blocks, in any order. Every person is taken once, so that each group has the
-    members that it must have. Householders are drawn at random from their group; of the others
-    ``KINSHIP`` look for one like their householder, first come first served in random order, and
-    whoever is left goes to who is left."""
+    ``group`` is the block and voting age of each member; ``persons`` has the same and the origin of
+    each person of the blocks, in any order. Every person is taken once, so each group has the
+    members that it must have. Householders are drawn at random from their group. A share
+    ``KINSHIP`` of the others look for a person like their householder, first come, first served, in
+    random order. The rest get the remaining persons."""
     order, pool = by_group(rng, persons[0]), np.argsort(2 * group + ~head, kind="stable")
     out = np.empty(len(group), dtype=np.int64)
     out[pool] = persons[1][order]

@@ -59,7 +59,7 @@ _HEAD = (
 #: And as many shares of householders who are male.
 HEAD_MALE = np.array([0.45, 0.2, 0.6, 0.55, 0.6, 0.57, 0.47, 0.36])
 
-#: Roles beside the householder and a partner depend on the householder's age, by these classes.
+#: Roles other than householder and partner depend on the householder's age, by these classes.
 BANDS = (18, 34, 54, 67, 80)
 #: Of households without a couple, but with several adults, by class of age, how often the others
 #: are no relatives.
@@ -79,9 +79,9 @@ _ROLES = (
     "other-nonrelative",
 )
 ROLE_LEVELS = np.array([LEVEL[role] for role in _ROLES])
-#: Rows: minors; adults beside a couple; adult relatives; adults who are none. In each by class of
-#: the householder's age. What the zeros of both schemas forbid at the ages of a class has no
-#: weight: own children under 18 from 67, grown ones before 34, and so on.
+#: Rows: minors; adults with a couple; adult relatives; other adults. Columns are classes of the
+#: householder's age. What structural zeros of both schemas forbid at the ages of a class has no
+#: weight: own children under 18 from 67, adult ones before 34, and so on.
 ROLES = np.array(
     [
         [
@@ -113,8 +113,9 @@ ROLES = np.array(
     dtype=np.float64,
 )
 
-#: By level of ``relgq``: years that they are older than the householder (mean, standard deviation,
-#: least, most), and the share of males, which of partners follows from the householder's sex.
+#: By level of ``relgq``: years by which they are older than the householder (mean, standard
+#: deviation, least, most), and the share of males. For partners, sex follows from the
+#: householder's.
 GAPS: dict[str, tuple[float, float, int, int, float]] = {
     "opposite-sex-spouse": (0, 4.5, -24, 24, 0.0),
     "opposite-sex-partner": (0, 6, -24, 24, 0.0),
@@ -134,8 +135,8 @@ GAPS: dict[str, tuple[float, float, int, int, float]] = {
     "other-nonrelative": (-4, 15, -OLDEST, OLDEST, 0.55),
 }
 
-#: Shares of owners by age of the householder (from 15, 25, 35, 45, 55, 60, 65, 75, 85), in
-#: households of a couple and in others; of owners, those with a mortgage.
+#: Shares of owners by age of the householder, in households of a couple and in others. Then the
+#: share of owners with a mortgage. Ages are from 15, 25, 35, 45, 55, 60, 65, 75, 85.
 OWNED = np.array(
     [
         [0.28, 0.59, 0.76, 0.84, 0.88, 0.89, 0.92, 0.92, 0.87],
@@ -151,7 +152,7 @@ VACANT = np.array([0.205, 0.035, 0.075, 0.04, 0.33, 0.005, 0.31])
 ALIKE = 0.5
 
 #: By type of group quarters: how common among facilities of its class, their size, the share of
-#: males, and weights of ages at 0, 10, 18, 20, 25, 35, 50, 65, 80, 95.
+#: males, and weights of ages. Ages are from 0, 10, 18, 20, 25, 35, 50, 65, 80, 95.
 _QUARTERS: dict[str, tuple[float, float, float, tuple[float, ...]]] = {
     "101": (2, 10, 0.9, (0, 0, 4, 8, 16, 16, 8, 2, 0.3, 0.01)),
     "102": (3, 40, 0.93, (0, 0, 1, 5, 14, 18, 10, 2, 0.3, 0.01)),

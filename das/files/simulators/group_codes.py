@@ -1,13 +1,13 @@
-"""Made-up codes of race and ethnicity, and the groups that they are of: as many, and laid out, as
-those of 2020.
+"""Made-up codes of race and ethnicity, and the groups that contain them: as many as in 2020, and
+arranged in the same way.
 
-1,755 codes, of which each but one is of one detailed group of race, and nearly each of one regional
-group; 2,996 iterations that are tabulated, alone and in combination, and of ethnicity; some have a
-total only, of nations and states. None has a real name. With fewer codes there is less of
-everything, in proportion. What is spent is what was spent in 2020.
+There are 1,755 codes. All except one belong to one detailed group of race, and nearly all to one
+regional group. There are 2,996 tabulated iterations: alone, in combination, and of ethnicity. Some
+have only a total, for nations and states. No name is real. With fewer codes everything shrinks in
+proportion. The budgets are those of 2020.
 
-Source: Haney et al. (2024), *SafeTab-P*, sections 2 and 6, tables 2 and 7, for how many there are
-and for the budgets."""
+Source for numbers and budgets: Haney et al. (2024), *SafeTab-P*, sections 2 and 6, tables 2 and
+7."""
 
 from __future__ import annotations
 
@@ -154,7 +154,8 @@ def _origins(codes: int) -> Iterator[_Group]:
 
 
 def _part(of_all: int, codes: int, least: int) -> int:
-    """How many of something there are, of so many codes."""
+    """The number of something for ``codes`` codes, if the full set has ``of_all``; ``least`` or
+    more."""
     return max(least, round(of_all * codes / (CODES - 1)))
 
 
@@ -205,7 +206,7 @@ def _thresholds(table: AdaptiveTable, at: GroupLevel) -> list[int]:
 
 
 def _where(states: Sequence[State]) -> dict[str, Any]:
-    """Which runs there are, of which states, in which files."""
+    """The configuration's runs, their states and their files."""
     us = [s.fips for s in states if s.division]
     return {"run_us": bool(us), "run_pr": len(us) < len(states), "reader": "csv"} | (
         {"state_filter_us": us} if us else {}

@@ -1,10 +1,11 @@
 """Who lives in the blocks of a state: codes of race and ethnicity, ages and sexes; and the
 households that are headed there.
 
-Most people write one code, few have eight. The first is drawn from the mixture of a tract: how
-common a code is in the nation (Zipf's law, in an order of its own for each seed), times log-normal
-effects of the tract on the code and on the regional group that it is of, so that groups cluster.
-The next ones are drawn from the mixture of the same tract or, as often, from that of the nation.
+Most people write one code, few have eight. The first is drawn from the mixture of a tract. A code's
+weight in it starts from its frequency in the nation (Zipf's law, in an order of its own for each
+seed). Two log-normal effects of the tract multiply it: one on the code and one on its regional
+group, so that groups cluster. The next codes are drawn from the mixture of the same tract or,
+equally often, from that of the nation.
 """
 
 from __future__ import annotations
@@ -139,6 +140,7 @@ def draw_homes(rng: np.random.Generator, codes: NDArray[np.int16]) -> RecordColu
 
 
 def race_of(codes: NDArray[np.signedinteger[Any]]) -> Ints:
-    """Some race from 1 to 63: one of six of whoever wrote one code, another of the others."""
+    """Some race from 1 to 63: one of six for a person who wrote one code, one of the other races
+    for the rest."""
     one, two = (np.maximum(0, codes[:, i].astype(np.int64) // 1000 - 1) for i in (0, 1))
     return np.where(codes[:, 1] == NO_CODE, 1 + one % 6, 7 + (one * 8 + two) % 57)

@@ -1,9 +1,8 @@
-"""The blocks of a state for statistics by population groups, and how many people each has:
-``GRF-C.txt``.
+"""The blocks of a state for the Detailed DHC, and the number of people in each: ``GRF-C.txt``.
 
 Places are those of the simulated nation (:mod:`das.files.simulators.nation_places`). Puerto Rico
-has totals of its own, which are about those of 2020; its municipios are made up. An area of
-American Indians may cross states: the first of each state is one with those of its division."""
+has totals of its own, close to those of 2020; its municipios are made up. American Indian areas can
+cross state borders: the first area of each state continues those of its division."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from das.model.states import STATES, State
 PUERTO_RICO = STATES[-1]
 #: Of 2020, about: persons, counties, tracts, block groups, blocks.
 _PUERTO_RICO = (3_285_874, 78, 939, 2_555, 41_987)
-#: Names in the place of a list of states.
+#: Names that stand for a list of states.
 ALL = "ALL"
 #: Standard deviations of the logarithm of a block's persons, between block groups and in them; the
 #: share where nobody lives.
@@ -87,7 +86,7 @@ def state_totals(state: State, share: float = 1.0) -> StateTotals:
 
 
 def draw_blocks(rng: np.random.Generator, of: StateTotals, persons: int) -> GroupBlocks:
-    """The blocks of a state, with so many persons."""
+    """The blocks of a state, with ``persons`` people."""
     at = draw_state(rng, of)
     n = len(at)
     weight = skewed(rng, n, _BLOCK_SIZE) * (rng.random(n) >= EMPTY) * ~at.water

@@ -1,8 +1,8 @@
-"""``pop-group-totals.txt`` beside simulated households: totals of groups of persons, as they could
+"""``pop-group-totals.txt`` for simulated households: totals of groups of persons, as they could
 have been published before.
 
-Nobody has drawn noise for them: a group has as many persons as its households would have, and is
-there if it has more than what would be left out."""
+They have no noise. A group has as many persons as its households would have, and is listed if its
+total is above the threshold for publication."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""A simulated nation of 2020: 51 redistricting files with as many counties, tracts, block groups
-and blocks as there are.
+"""A simulated nation of 2020: 51 redistricting files with the true numbers of counties, tracts,
+block groups and blocks.
 
 State totals are the public ones, and county totals follow them
-(:mod:`das.files.simulators.totals`); everything below is made up. One zip a state, each by itself:
-a function of seed, share and state, whoever makes it and in whatever order. A file that is there,
-and was made with the same arguments, is kept."""
+(:mod:`das.files.simulators.totals`); everything below is made up. There is one zip a state, each
+made by itself. It is a function of seed, share and state, in whatever order and by whatever process
+it is made. An existing file that was made with the same arguments is kept."""
 
 from __future__ import annotations
 

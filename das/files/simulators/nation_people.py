@@ -42,7 +42,7 @@ _TRACT_RACE, _GROUP_RACE, _BLOCK_RACE = 0.9, 0.45, 0.7
 #: How common each type of group quarters is, in the order of the hhgq attribute.
 _FACILITIES = np.array([0.0, 0.08, 0.08, 0.35, 0.05, 0.08, 0.02, 0.34])
 PERSONS_PER_FACILITY = 50
-_TRACT_ORIGIN, _BLOCK_ORIGIN = 0.5, 0.4  #: the same of the share that is Hispanic
+_TRACT_ORIGIN, _BLOCK_ORIGIN = 0.5, 0.4  #: for the Hispanic share
 _HEADS = 0.385  #: households a person
 _KINSHIP = 0.92  #: how often a person is of the race and origin of who heads the household
 
@@ -144,8 +144,8 @@ def _dwellings(rng: np.random.Generator, county: _County) -> tuple[Ints, Ints]:
 
 
 def _homes(rng: np.random.Generator, county: _County, residents: Ints, empty: Ints) -> Ints:
-    """Occupied units, from one to one a resident; vacant ones mostly beside these, and some where
-    nobody lives.
+    """Occupied units: from one to one for each resident. Vacant units: mostly in blocks with
+    residents, and some where nobody lives.
     """
     lived_in = residents > 0
     occupied = lived_in + _shared(
@@ -210,9 +210,11 @@ def _races(rng: np.random.Generator, county: _County, persons: Ints) -> Floats:
 
 
 def _calibrated(share: Floats, persons: Ints, several: float) -> tuple[float, float]:
-    """By how much the weights of two races and more are to be multiplied, so that a share of
-    ``several`` are of them, and how likely people then are Hispanic against the county's share:
-    from some of the blocks."""
+    """The factor on the weights of two or more races that gives them a share of ``several``, and
+    how Hispanic people then are.
+
+    The second value is the probability of being Hispanic, relative to the county's share. Both are
+    estimated from some of the blocks."""
     some = np.unique(np.linspace(0, len(share) - 1, 1000).astype(np.int64))
     weights = (persons[some] + 1e-3) @ combined(share[some])
     more = several / (1 - several) * weights[:6].sum() / weights[6:].sum()

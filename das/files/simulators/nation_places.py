@@ -9,15 +9,18 @@ American Indian or Alaska Native one area covers a run of blocks, and in Hawaii 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from das.files.simulators.people import Ints, SimulatedBlocks, rank_in_group, skewed
 from das.files.simulators.totals import RACES, StateTotals, share_out
 
 BLOCKS_PER_TOWN, BLOCKS_PER_VTD = 200, 46
 MOST_GROUPS, MOST_BLOCKS = 9, 999  #: in a tract, in a block group: what the codes have room for
-WATER_FROM = 12  #: tracts of a county of which one is water, in every other county
-WATER = 0.055  #: share of blocks that are water, beside those in tracts of water
+WATER_FROM = 12  #: a county needs this many tracts to have one of water; every other one has
+WATER = 0.055  #: share of blocks that are water, besides those in tracts of water
 AIAN_FROM = 0.02  #: share of persons in a county that has an area
 #: First code of the areas: of Alaska native villages, Hawaiian home lands, Oklahoma tribal
 #: statistical areas, reservations.
@@ -25,16 +28,18 @@ _FIRST_CODE = {"AK": 6000, "HI": 5000, "OK": 5500}
 _RESERVATION, _NO_AREA = 10, 9999
 
 
+def _tracts(in_county: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+    """Of each tract its county, whether it is water, and its code."""
+    county, number = np.repeat(np.arange(len(in_county)), in_county), rank_in_group(in_county)
+    last = number == in_county[county] - 1
+    water = last & (in_county[county] >= WATER_FROM) & (county % 2 == 0)
+    return county, water, np.where(water, 990000, 100 * (number + 1) + 2 * (number % 5 == 4))
+
+
 def draw_state(rng: np.random.Generator, totals: StateTotals) -> SimulatedBlocks:
     """The blocks of a state in the order of their codes."""
     in_county = share_out(totals.tracts, totals.persons, least=1)
-    t_county, t_number = np.repeat(np.arange(len(in_county)), in_county), rank_in_group(in_county)
-    t_water = (
-        (t_number == in_county[t_county] - 1)
-        & (in_county[t_county] >= WATER_FROM)
-        & (t_county % 2 == 0)
-    )
-    t_code = np.where(t_water, 990000, 100 * (t_number + 1) + 2 * (t_number % 5 == 4))
+    t_county, t_water, t_code = _tracts(in_county)
     room = np.where(t_water, 1, MOST_GROUPS)
     t_groups = share_out(totals.groups, skewed(rng, len(t_code), 0.4), least=1, most=room)
 
@@ -46,13 +51,10 @@ def draw_state(rng: np.random.Generator, totals: StateTotals) -> SimulatedBlocks
     weight = skewed(rng, len(g_tract), 0.7) * crowd * rural * np.where(g_water, 0.1, 1.0)
     g_blocks = share_out(totals.blocks, weight, least=1, most=MOST_BLOCKS)
 
-    size, parts = (
-        np.bincount(g_county),
-        2 + np.minimum(28, np.round(1.5 * in_county**0.5).astype(np.int64)),
-    )
-    g_cousub = (np.cumsum(parts) - parts)[g_county] + rank_in_group(size) * parts[g_county] // size[
-        g_county
-    ]
+    size = np.bincount(g_county)
+    parts = 2 + np.minimum(28, np.round(1.5 * in_county**0.5).astype(np.int64))
+    within = rank_in_group(size) * parts[g_county] // size[g_county]
+    g_cousub = (np.cumsum(parts) - parts)[g_county] + within
     group = np.repeat(np.arange(len(g_tract)), g_blocks)
     tract = g_tract[group]
     county, n, digit = t_county[tract], len(group), g_digit[group]

@@ -1,10 +1,10 @@
 """A simulated population: random numbers, the places of a state, and the people in them.
 
-A state is drawn as places first, then people one by one: each draw is a uniform number looked up in
-a cumulative distribution, so that files depend on the seed alone and not on how a library samples a
-binomial. Nobody drawn is real; the shape is: skewed sizes at each level, a third of the blocks
-empty, water, group quarters alone in a block, segregation by county, tract and block, and
-combinations of up to six races."""
+A state is drawn as places first, then people one by one. Each draw is a uniform number looked up in
+a cumulative distribution. So files depend on the seed alone, not on how a library samples a
+binomial. No person drawn is real, but the shape is realistic: sizes are skewed at each level, and a
+third of the blocks are empty. Some blocks have only group quarters. Counties, tracts and blocks are
+segregated, and people combine up to six races."""
 
 from __future__ import annotations
 
@@ -158,18 +158,24 @@ class SimulatedBlocks:
         )
 
 
+def _draw_tracts(rng: np.random.Generator, counties: int, groups: int) -> tuple[Ints, Ints, Ints]:
+    """The county and code of each tract, and how many block groups it has. Every other county has
+    a tract of water, of one."""
+    tracts = spread(rng, max(counties, round(groups / 2.6)), skewed(rng, counties, 0.9))
+    number, wet = rank_in_group(tracts), np.arange(0, counties, 2)
+    county = np.concatenate([np.repeat(np.arange(counties), tracts), wet])
+    code = np.concatenate([100 * (number + 1) + 2 * (number % 5 == 4), np.full(len(wet), 990000)])
+    block_groups = 1 + choose(rng, np.array([0.12, 0.3, 0.3, 0.18, 0.07, 0.03]), len(code))
+    order = np.lexsort((code, county))
+    county, code = county[order], code[order]
+    block_groups[code == 990000] = 1
+    return county, code, block_groups
+
+
 def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> SimulatedBlocks:
     groups = max(6, round(blocks / np.clip(blocks**0.5 / 4, 5, 31)))
     counties = max(2, min(150, round((groups / 2.6) ** 0.5)))
-    tracts = spread(rng, max(counties, round(groups / 2.6)), skewed(rng, counties, 0.9))
-    number, wet = rank_in_group(tracts), np.arange(0, counties, 2)
-    t_county = np.concatenate([np.repeat(np.arange(counties), tracts), wet])
-    t_code = np.concatenate([100 * (number + 1) + 2 * (number % 5 == 4), np.full(len(wet), 990000)])
-    t_groups = 1 + choose(rng, np.array([0.12, 0.3, 0.3, 0.18, 0.07, 0.03]), len(t_code))
-    order = np.lexsort((t_code, t_county))
-    t_county, t_code = t_county[order], t_code[order]
-    t_groups[t_code == 990000] = 1
-
+    t_county, t_code, t_groups = _draw_tracts(rng, counties, groups)
     g_tract = np.repeat(np.arange(len(t_code)), t_groups)
     g_water = t_code[g_tract] == 990000
     g_digit = np.where(g_water, 0, rank_in_group(t_groups) + 1)

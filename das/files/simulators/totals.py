@@ -22,12 +22,9 @@ from das.model.states import STATES, State
 
 #: Columns of ``counties_2020.csv``: the six races, each alone.
 RACES = ["white", "black", "aian", "asian", "nhpi", "other"]
-LEAST_TRACTS, LEAST_GROUPS, LEAST_BLOCKS, LEAST_PERSONS = (
-    2,
-    4,
-    60,
-    600,
-)  #: in a state, however small the share
+#: In a state, however small the share.
+LEAST = {"tracts": 2, "block_groups": 4, "blocks": 60}
+LEAST_PERSONS = 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,14 +112,7 @@ def totals(state: State, share: float = 1.0) -> StateTotals:
         )
     states, counties = _tables()
     row = states.loc[state.usps]
-    tracts, groups, blocks = (
-        max(least, round(share * int(row[name])))
-        for name, least in (
-            ("tracts", LEAST_TRACTS),
-            ("block_groups", LEAST_GROUPS),
-            ("blocks", LEAST_BLOCKS),
-        )
-    )
+    tracts, groups, blocks = (max(n, round(share * int(row[name]))) for name, n in LEAST.items())
     here = counties[counties["county"] // 1000 == int(state.fips)]
     kept = np.sort(np.argsort(-here["persons"].to_numpy(), kind="stable")[: max(1, tracts // 2)])
     at = {name: here[name].to_numpy()[kept] for name in here.columns}
@@ -134,10 +124,11 @@ def totals(state: State, share: float = 1.0) -> StateTotals:
         for name, count in at.items()
         if name != "county"
     }
-    units = share_out(max(1, round(share * int(here["units"].sum()))), at["units"], least=1)
-    occupied = share_out(
-        max(1, round(share * int(here["occupied"].sum()))), at["occupied"], most=units
+    all_units, all_occupied = (
+        max(1, round(share * int(here[name].sum()))) for name in ("units", "occupied")
     )
+    units = share_out(all_units, at["units"], least=1)
+    occupied = share_out(all_occupied, at["occupied"], most=units)
     seats = {"CD": "districts", "SLDU": "upper", "SLDL": "lower"}
     return StateTotals(
         state,

@@ -1,11 +1,13 @@
-"""A release of the DHC, held against its plan and against what must hold of its
-counts.
+"""A release of the DHC, checked against its plan and against the constraints on its counts.
 
-Of the measurements every unit of every level has a row for each query, with the noise that is
-stated; of the published records: in every block persons have the redistricting counts that were
-published before, units the published occupied and vacant ones and the facilities, households are
-the units of each tenure, nobody is where the block has no facility of that type, and no structural
-zero is violated."""
+In the measurements, every unit of every level must have a row for each query, with the stated
+noise. In every block of the published records:
+
+* persons have the redistricting counts that were published before;
+* units match the published occupied and vacant units and the facilities;
+* households of each tenure match the occupied units;
+* nobody lives in a type of group quarters without a facility of that type;
+* no count is in a structural zero."""
 
 from __future__ import annotations
 
@@ -110,8 +112,8 @@ def _differing(u: DhcUniverse, h: Histogram, exact: Histogram) -> Ints:
 
 
 def _check_known(opened: OpenedDhc, said: Statement) -> None:
-    """What is published exactly stands in the files of constraints, and is the counts that are
-    fixed.
+    """Check that the files of constraints have what is published exactly, and that these are the
+    fixed counts.
     """
     units = opened.spec.universe(UNITS)
     root = opened.source(units).root

@@ -1,4 +1,4 @@
-"""Where two trees of JSON differ, if rounding is no difference."""
+"""Where two trees of JSON differ, ignoring rounding."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The measurements of population groups, held against the plan: every group of the domain is there,
-once, with the noise that is stated and a table of the size that its first stage asks for, or an
-earlier release."""
+"""The measurements of the Detailed DHC, checked against the plan.
+
+Every group of the domain must be there once, with the stated noise. Its table must have the size
+that its first stage, or an earlier release, asks for."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ def _of(u: Universe, spec: RunSpec, tree: MeasuredSpine, published: Spine) -> It
 def check_constraints(
     release: Path, spec: RunSpec, trees: Mapping[str, MeasuredSpine], said: Statement
 ) -> None:
-    """The constraints that the statement lists are those of the files; above the lowest level of a
-    measured tree are also the sums of what is known of that."""
+    """Check that the statement lists exactly the constraints of the files. Above the lowest level
+    of a measured tree, the sums of what is known there count as constraints, too."""
     stated = {(c.universe, c.level, c.constraint, c.sign) for c in said.outside}
     there = set()
     for u in spec.universes:

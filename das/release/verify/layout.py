@@ -1,4 +1,4 @@
-"""What lies beside the measurements of a release whose units are those of trees."""
+"""Which files accompany the measurements of a release whose units are those of trees."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from das.files.run import run_directory
 
 
 def check_layout(release: Path, universes: Iterable[str], levels: Iterable[str]) -> None:
-    """Nothing lies beside the levels' measurements, and no column beside those of the trees: what
-    nobody reads, nobody checks."""
+    """Check that the folders hold only measurements of the levels, and the trees only their own
+    columns. Content that nothing reads would not be verified."""
     trees: dict[Path, tuple[str, ...]] = {release / "spine.parquet": spine_file.COLUMNS}
     known = {*(f"{level}.parquet" for level in levels), tree_file.NAME}
     for universe in universes:

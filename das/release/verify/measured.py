@@ -1,4 +1,4 @@
-"""The noisy measurement files, held against the lines of a statement: levels, queries, units,
+"""The noisy measurement files, checked against the lines of a statement: levels, queries, units,
 answers, variances.
 """
 
@@ -51,9 +51,11 @@ def check_queries(
 
 @dataclass(frozen=True)
 class _Expected:
-    """What the files must hold of one query at one level: ``measured`` of ``units`` units, which
-    are those of a class or, of another publisher's, of the whole level, each with ``answers``
-    answers and a variance from ``least`` to ``most``."""
+    """What the files must hold for one query at one level.
+
+    ``measured`` of ``units`` units must have it, each with ``answers`` answers and a variance from
+    ``least`` to ``most``. The units are those of one class; in another publisher's measurements,
+    all of the level."""
 
     level: str
     query: str
@@ -85,8 +87,8 @@ class _Expected:
 
 
 def _check_line(said: _Expected, reader: NmfReader, tree: MeasuredSpine) -> None:
-    """Every unit of its class in the tree has the variance of the line, and there are as many as it
-    says.
+    """Check that every unit of its class in the tree has the variance of the line, and that the
+    number of units is right.
     """
     where = f"{reader.root}, {said.level}, {said.query}"
     of_class = np.full(tree.spine.units(said.level), True)

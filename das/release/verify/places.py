@@ -17,8 +17,8 @@ from das.model.measured_spine import MeasuredSpine
 
 
 def trees_of(release: Path, universes: Iterable[str]) -> dict[str, MeasuredSpine]:
-    """What each universe was measured over: the release's spine, or one of its own beside the
-    measurements.
+    """The tree that each universe was measured over: the release's spine, or the universe's own,
+    stored with the measurements.
     """
     spine = spine_file.read(release / "spine.parquet")
     return {

@@ -1,4 +1,4 @@
-"""What a release publishes, held against itself: microdata, tables and exact counts agree.
+"""What a release publishes, checked for consistency: microdata, tables and exact counts agree.
 
 The microdata are counted again; in every unit they meet what is published exactly, and no
 structural zero is violated. From these counts every table is written again, and must be the file,
@@ -37,8 +37,8 @@ _BATCH = 1 << 20
 
 
 def check_published(opened: OpenedRelease, wording: Wording) -> None:
-    """Of a release of redistricting counts, or of one's own universes. Raises :class:`ReleaseError`
-    at the first fault.
+    """Check a release of redistricting counts, or of one's own universes. Raises
+    :class:`ReleaseError` at the first fault.
     """
     due = dict[str, str]()
     for u in opened.after.universes:
@@ -130,7 +130,7 @@ def _check_tables(
     private: Private,
     wording: Wording,
 ) -> dict[str, str]:
-    """Each table of each level is that of the microdata. Returns their names."""
+    """Check each table of each level against the microdata. Returns the names of the tables."""
     due = {}
     for table, levels in every:
         for level in levels:

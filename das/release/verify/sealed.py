@@ -1,5 +1,5 @@
-"""The seal of a release: every file is the one of which the statement has the digest, and there is
-no other.
+"""The seal of a release: the files are exactly those in the statement, each with the digest that it
+gives.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from das.release.verify.place import place
 
 
 def check_seal(release: Path, said: Statement) -> None:
-    """Every file of the release is there, and is the one of which the statement has the digest, and
-    of measurements the ledger, too; and there is no other, hidden or not."""
+    """Check that every file of the release exists and has the digest that the statement gives.
+
+    The same holds for measurements and the ledger. No other file, hidden or not, can be there."""
     parts = {
         name: run_directory.file_digest(path) for name, path in measured_files(release).items()
     }

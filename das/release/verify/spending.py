@@ -26,9 +26,9 @@ from das.release.verify.place import place
 
 
 def drawn(release: Path) -> tuple[Specified, stated.LedgerEvents]:
-    """The specification of a release, and the events of its ledger: each draw of the plan once,
-    kept, and what interrupted attempts drew. Raises :class:`ReleaseError` where there is no ledger,
-    or it is not of this plan."""
+    """The specification of a release, and the events of its ledger. Those are each draw of the plan
+    once, kept, and what interrupted attempts drew. Raises :class:`ReleaseError` if there is no
+    ledger, or it does not fit this plan."""
     privacy_statement.read_ours(release)
     _check_is_toml(release / "spec.toml")
     of = publication_of(release)
@@ -43,7 +43,9 @@ def drawn(release: Path) -> tuple[Specified, stated.LedgerEvents]:
 
 
 def _check_is_toml(path: Path) -> None:
-    """Otherwise nobody can tell of which publication the release is."""
+    """Otherwise nobody can tell which publication the release is."""
+    if not path.is_file():
+        raise ReleaseError(f"there is no {path.name}", where=path.parent, remedy=ALTERED)
     try:
         tomllib.loads(run_directory.read_text(path, "specification"))
     except (ValueError, RecursionError) as error:
@@ -83,8 +85,9 @@ def check_spending(release: Path, said: Statement) -> None:
 
 
 def check_source(release: Path, name: str, private: bool) -> None:
-    """Every line of the ledger names the source of the noise that the specification has, and its
-    run key is that of no small seed: a seed that was taken out of the one is still in the other."""
+    """Check that every line of the ledger names the specification's source of noise, and that its
+    run key does not come from a small seed. A seed that was removed from one of the two files is
+    still in the other."""
     path, remedy = release / "ledger.jsonl", f"publish nothing of it; {ALTERED}"
     attempts = LedgerFile(path).entries.attempts
     for a in attempts:
@@ -105,8 +108,8 @@ def check_source(release: Path, name: str, private: bool) -> None:
 
 
 def check_marks(release: Path, private: bool) -> None:
-    """The files of measurements, and of exact counts beside them, say of themselves whether they
-    were seeded, as the specification does."""
+    """Check that the files of measurements, and of exact counts with them, say whether the run was
+    seeded, as the specification does."""
     for path in marked_files(release):
         refuse_marked(path, private)
         if not private and not is_marked(path):

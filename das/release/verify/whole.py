@@ -44,7 +44,7 @@ def check(release: Path) -> Sequence[Line | ForeignLine]:
     lines. Raises
     :class:`ReleaseError` at the first difference.
 
-    Measurements of another publisher have no ledger; their files are held against the list
+    Measurements of another publisher have no ledger; their files are checked against the list
     ``measured``, which is returned then."""
     require_plain(release)
     said = privacy_statement.read(release)
@@ -74,8 +74,8 @@ def verified(release: Path, *, other_version: bool = False) -> Wording:
 
 
 def _with_specification(release: Path, said: Statement, error: UserError) -> UserError:
-    """A refusal that names an altered specification, too: most of what is computed again follows
-    from it, so what differs first can be in a file that is as it was published."""
+    """A refusal that also names an altered specification. Most recomputed content follows from the
+    specification, so the first difference can be in an unaltered file."""
     path = release / "spec.toml"
     if path.name in str(error) or run_directory.file_digest(path) == said.digests.get(path.name):
         return error

@@ -1,5 +1,5 @@
-"""What software writes: pages, the dictionary, and the sentences of a statement, written again and
-held against what is there.
+"""What software writes, written again and compared with the release: pages, the dictionary, and the
+sentences of a statement.
 
 Their text depends on the version that wrote it, which the statement names and which anybody can
 alter. So they are always written again: where they are the same, no version matters. Where they

@@ -333,7 +333,7 @@ def test_a_unit_that_lacks_one_query_of_several_keeps_its_row(tmp_path: Path) ->
         ([1, 1, 1], [1, 0, 1], "1 measurements of 'total' for State 44, which is not measured"),
         ([1, 0, 1], [1, 1, 1], "no measurement of 'total' for State 44"),
         ([0, 0, 0], [0, 1, 0], "no measurements of level 'State'"),
-        ([0, 1, 0], [0, 0, 0], "measurements of level 'State', of which no unit is measured"),
+        ([0, 1, 0], [0, 0, 0], "measurements of level 'State', where no unit is measured"),
     ],
 )
 def test_rows_are_those_of_the_units_that_are_measured(

@@ -312,13 +312,13 @@ def test_an_area_is_made_of_whole_places(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     rows = "A,A1,household,f,65+,east\nA,A2,household,f,65+,\nB,B1,household,m,65+,east\n"
     path.write_text(HEAD.replace("\n", ",seat\n") + rows)
-    e = reading(path, areas={"WorkerSlot": "seat"})
-    assert as_text(e.blocks.fields["WorkerSlot"]).tolist() == ["east", "", "east"]  # blank: in none
+    e = reading(path, areas={"Seat": "seat"})
+    assert as_text(e.blocks.fields["Seat"]).tolist() == ["east", "", "east"]  # blank: in none
     path.write_text(path.read_text() + "B,B1,household,m,65+,west\n")
     with pytest.raises(
         InputError, match=r"Block 'B1' is in Seat '\w+' and in Seat '\w+'\n.*whole places"
     ):
-        reading(path, areas={"WorkerSlot": "seat"})
+        reading(path, areas={"Seat": "seat"})
     with pytest.raises(SpecError, match="'Region' is a level already"):
         reading(path, areas={"Region": "seat"})
 
@@ -359,7 +359,7 @@ def test_a_text_in_another_encoding(tmp_path: Path, encoding: str) -> None:
         ("codes", {"sex": "f"}),
         ("missing", ["sex"]),
         ("unique_within_parent", "yes"),
-        ("areas", {"WorkerSlot": 1}),
+        ("areas", {"Seat": 1}),
     ],
 )
 def test_a_key_of_another_kind_is_refused(tmp_path: Path, key: str, value: object) -> None:
@@ -377,10 +377,10 @@ def test_names_of_places_are_a_column(tmp_path: Path) -> None:
     path.write_text(
         "r,b,seat,called,votes,home,sex,age\nN,N1,s,Año,South,0,0,0\nN,N2,t,,North,0,0,0\nS,S1,s,B,South,0,0,0\n"
     )
-    columns = {"areas": {"WorkerSlot": "seat"}, "names": {"Block": "called", "WorkerSlot": "votes"}}
+    columns = {"areas": {"Seat": "seat"}, "names": {"Block": "called", "Seat": "votes"}}
     names = reading(path, **columns).blocks.names
     assert names["Block"].at(np.array(["N1", "N2", "S1"])).tolist() == ["Año", "", "B"]
-    assert names["WorkerSlot"].at(np.array(["s", "t"])).tolist() == ["South", "North"]
+    assert names["Seat"].at(np.array(["s", "t"])).tolist() == ["South", "North"]
     path.write_text(path.read_text() + "N,N1,s,Ano,South,0,0,0\n")
     with pytest.raises(InputError, match=r"Block N1 is called 'A.o' and 'A.o'"):
         reading(path, **columns)
@@ -392,7 +392,7 @@ def test_names_of_places_are_a_column(tmp_path: Path) -> None:
 # -----------------------------------------------------------------------------
 
 PLACES = "r,b,seat,called\nA,A1,east,Aone\nA,A2,west,Atwo\nB,B1,west,Bone\n"
-OF_PLACES = {"areas": {"WorkerSlot": "seat"}, "names": {"Block": "called"}}
+OF_PLACES = {"areas": {"Seat": "seat"}, "names": {"Block": "called"}}
 
 
 def placed(tmp_path: Path, people: str, places: str = PLACES, **columns: Any) -> Extract:
