@@ -2,13 +2,13 @@
 passed.
 
 Three runs at a time, of a small extract, enter one register with a witness, each in a process of its
-own. SIGKILL goes to one of them at a random moment, half of the time in the milliseconds around its
-entry; none that has measured everything. What was killed is resumed, or begun again where it has no folder yet; a run that is finished
-makes room for the next. There is room for some of the runs only, so that the last are refused while
-others enter. After each kill the register is checked: every line, the cap, and the witness; every
-ledger that has a line has its entry, under the key that the ledger names. At the end each finished
-run is in the register once, and each entry is of a run or of a folder that was lost before it could
-go on. Then the register is restored from a backup of each of its lines: every run must be refused.
+own. SIGKILL goes to one that has not measured everything, at a random moment, half of the time in
+the milliseconds around its entry. It is then resumed, or begun again where it has no folder yet. A
+finished run makes room for the next. The register has room for some of the runs only, so that the
+last are refused while others enter. After each kill the register is checked: every line, the cap,
+and the witness. Every ledger must have its entry, under its own key. At the end each finished run
+must be in the register once. Then the register is restored from a backup of each of its lines, and
+every run must be refused.
 
 Then runs are killed before each of their writes, one after another (``--every``)."""
 
@@ -56,7 +56,7 @@ _WRITES = ("write", "fsync", "replace", "unlink", "ftruncate", "mkdir", "link", 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.register", description=__doc__)
-    parser.add_argument("--kills", type=int, default=200, help="so many kills of concurrent runs")
+    parser.add_argument("--kills", type=int, default=200, help="this many kills of concurrent runs")
     parser.add_argument(
         "--every", type=int, default=7, help="also before each write of this multiple; 0: none"
     )

@@ -134,8 +134,8 @@ class PublicationCost:
 
 
 def bounded_by(currency: str, most: Fraction) -> Differing:
-    """Of which nothing is known but what it costs: one measurement of that cost, whose answer may
-    differ by more than 1, so that it is never composed as if it did not."""
+    """Stands for measurements whose cost alone is known: one of that cost. Its answer may differ by
+    more than 1, so that it is never composed as if it could not."""
     noise = next(m for m in MECHANISMS.values() if m.currency == currency)
     draw = (noise, noise.parameter(most, 1))
     return (Moves((((draw, 1),),), ((0,),), (), wide=True),)

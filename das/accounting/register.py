@@ -5,7 +5,7 @@ mean; :mod:`das.files.register` keeps them.
 
 **Who is in several populations.** A line names a population, such as ``us-2020``. Two that are
 declared disjoint have nobody in common; otherwise one person may be in both, and costs add up. So
-one person is, at worst, in a set of populations no two of which are disjoint. What is spent is the
+one person is, at worst, in a set of populations without a disjoint pair. What is spent is the
 most that any such set costs. To look at the largest sets is enough, because costs are positive.
 
 **The cap.** It is a rho, or an epsilon at a delta. Rho adds up exactly (Bun and Steinke 2016, lemma
@@ -13,10 +13,9 @@ most that any such set costs. To look at the largest sets is enough, because cos
 (:mod:`das.accounting.worst`), and what counts is the upper end of the interval that holds it; pure
 epsilon is added to that. An entry whose cost alone is known is bounded by its rho.
 
-**Decided in view of earlier results.** That rho adds up holds even where an office decides what to
-publish next, and with how much noise, by what it has published (Feldman and Zrnic 2021). An epsilon
-that is composed exactly is proved for publications whose noise does not depend on earlier
-results."""
+**Decided in view of earlier results.** An office may choose the next budget by what it has
+published. Rho still adds up then (Feldman and Zrnic 2021). An epsilon that is composed exactly is
+proved for publications whose noise does not depend on earlier results."""
 
 from __future__ import annotations
 

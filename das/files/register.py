@@ -2,25 +2,24 @@ r"""The file of an office's register (:mod:`das.accounting.register`): JSON line
 
 Each line has its number ``n`` (the counter), the digest of the line before as ``previous``, what it
 says, and its own ``digest``: SHA-256 of the rest. It is written in one way only, so that a changed
-byte is a changed digest. The *head* is the number and the digest of the last line. Whoever knows a
-head knows all lines up to it.
+byte is a changed digest. The *head* is the number and the digest of the last line. A head fixes all
+lines up to it.
 
-**Several at once.** Whoever adds a line holds the file (``flock``) from reading it to the end; the
-system lets go when the process ends, whatever ends it. So every line was decided on with all lines
-before it, and the cap with them. The lock is that of one machine and a local disk.
+**Several at once.** A process that adds a line holds the file (``flock``) from reading it to the
+end. The system lets go when the process ends, however it ends. So every line was decided on with all
+lines before it, and the cap with them. The lock holds on one machine and a local disk.
 
-**A kill.** A line is appended by one write and forced to disk (fsync); then the head is written to
-the witness and forced to disk; then whoever adds it is told, and not before. So at any moment the
-file has the old lines, or the new one as well, or a beginning of it without a line end: nobody was
-told of that, and the next who adds a line cuts it off. A line that is there and that nobody was told
-of stays: a run finds its own entry by its id.
+**A kill.** A line is appended by one write and forced to disk (fsync). Then the head is written to
+the witness and forced to disk. Only then is the line acknowledged. So at any moment the file has the
+old lines, or the new one as well, or a beginning of it without a line end. Such a beginning was never
+acknowledged, and the next process that adds a line cuts it off. A whole line that was not
+acknowledged stays: a run finds its own entry by its id.
 
-**A restored backup.** An older file ends in a head that was passed. It is detected by whoever knows
-a later one: the witness, a small file in another place, and each run that has entered, by its own
-folder (:mod:`das.files.run.register_link`). Not detected is a file that was restored *together with*
-its witness and without any run that entered since: nothing is left that knows better. Nor is a
-last line that was changed by somebody who computes its digest anew, unless a head or a signature
-says otherwise."""
+**A restored backup.** An older file ends in a head that was passed. Two things know a later one: the
+witness, which is a small file in another place, and the folder of each run that has entered
+(:mod:`das.files.run.register_link`). A file that is restored together with its witness is not
+detected, unless a run that entered later is asked. Nor is a last line that somebody changes and
+whose digest they compute again, unless a head or a signature says otherwise."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ One place does it for every publication: where its ledger is about to be written
 draw that was made is in both.
 
 **What a run has entered** is, for each level of each universe, how often it is drawn (``times``).
-Its ledger says how often it was, and what is to be drawn now. So whoever goes on enters what is
+Its ledger says how often it was, and what is to be drawn now. So a run that goes on enters what is
 missing, and nothing twice:
 
 * All noise of a run that has a key or a seed follows from it. A run whose key has entered, and whose
@@ -186,9 +186,9 @@ def owed(
     key: str | None,
     known: Head | None,
 ) -> dict[StageKey, int]:
-    """How often each stage is to be entered; see the module. ``found`` are the entries of the run,
-    ``often`` how often its stages are drawn in all, ``drawn`` how often they were, and ``known`` the
-    head that its folder knows."""
+    """How often each stage is to be entered; see the module. ``found`` are the entries of the run.
+    ``drawn`` says how often its stages were drawn, ``often`` how often they will be in all. ``known``
+    is the head that its folder knows."""
     if not found or (key is None and known is None):
         return dict(often)
     covered = {s: max(e.times.get(":".join(s), 1) for e in found) for s in often}
