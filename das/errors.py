@@ -56,6 +56,10 @@ class ReleaseError(UserError):
     """A release directory that cannot be read back: incomplete, altered or of another layout."""
 
 
+class RegisterError(UserError):
+    """An office's register that refuses what would pass its cap, or that was altered or restored."""
+
+
 class PrivacyError(DasError):
     """An operation that would break the stated guarantee. Nothing is released."""
 

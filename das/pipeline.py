@@ -15,6 +15,7 @@ from typing import Any
 
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.engine.choice import EngineChoice
+from das.errors import RegisterError
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, refuse_lost
 from das.files.run.run_directory import RunDirectory, refuse_to_resume
@@ -29,6 +30,7 @@ from das.spec import RunSpec, Specification
 from das.stages import Stages
 from das.truth import beginning
 from das.truth.prepared import Prepared
+from das.truth.registering import RegisterOptions
 from das.version import __version__
 
 
@@ -45,6 +47,7 @@ def run(
     ignore_memory: bool = False,
     store: str | None = None,
     confidential_store: str | None = None,
+    register: RegisterOptions | None = None,
 ) -> Outcome:
     """The whole run, from input to report. ``paths`` replace ``data.path``. If the machine has too
     little memory, the run is refused before anything is measured, unless ``ignore_memory`` is set.
@@ -58,17 +61,31 @@ def run(
     finished run stays as it is. If no run was begun, ``resume`` is refused.
 
     With a ``store`` (a URL) the release is also copied there, and the confidential files to the
-    ``confidential_store``."""
+    ``confidential_store``.
+
+    With a ``register`` the run is entered there before anything is measured. If the cap of the
+    register would be passed, the run is refused, and leaves no folder. A run that was entered
+    continues in its register, named or not."""
     refuse_within_import()
     progress, directory = progress or Silent(), RunDirectory(out)
     choice = engine or EngineChoice(workers=workers)
     maker = maker_of(spec, RunInput(tuple(paths), ignore_memory))
     if not resume:
         directory.refuse_if_taken()
+        if register is not None:
+            register.check_room([spec])
+            directory = RunDirectory(out, register.link(spec).to_json())
     elif not directory.can_go_on():
         refuse_to_resume(directory.root)
+    elif register is not None and not directory.manifest.exists():
+        register.resume(directory, spec)
     with StoreSync.of(directory, store, confidential_store) as sync:
-        outcome = _made(maker, directory, choice, progress, sync, resume, accept_spent)
+        try:
+            outcome = _made(maker, directory, choice, progress, sync, resume, accept_spent)
+        except RegisterError:
+            if not resume and not directory.ledger.exists():
+                directory.remove()  # nothing was drawn, nor is it entered
+            raise
         if store or confidential_store:
             with directory.lock():
                 sync.finish(progress, directory.read_manifest()["outputs"])

@@ -76,6 +76,7 @@ LEFT_OUT = {
     " dhc-2020 --": "needs linked records; tests/end_to_end/test_dhc.py has them",
     "account sign": "needs a key; tests/cli/test_cli_account.py has one",
     "--signer": "needs a key; tests/cli/test_cli_account.py has one",
+    "register": "needs a register; tests/cli/test_register.py has one",
     "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
     "Narragansett": "is in Rhode Island; tests/cli/test_cli_tables.py has it",
     "Providence": "is in Rhode Island; tests/cli/test_cli_tables.py has it",

@@ -26,6 +26,10 @@ COMMANDS = {
         "das.cli.account",
         "Show the privacy loss of a configuration or a run; verify a release.",
     ),
+    "register": (
+        "das.cli.register",
+        "Keep an office's register of everything spent, with a cap that runs cannot pass.",
+    ),
     "estimate": (
         "das.cli.estimate",
         "Do everything after measurement, from a release's measurements alone.",

@@ -21,6 +21,7 @@ from das.cli.options import (
     run_options,
     warn,
 )
+from das.cli.register_options import again_in, register_options
 from das.cli.running import print_errors
 from das.cli.shown import compare_table, two_table
 from das.engine.display import Live
@@ -47,6 +48,7 @@ from das.report.compare import compare_page
 from das.report.facts import titles
 from das.spec import Specification
 from das.truth.assessment import INTERVALS
+from das.truth.registering import RegisterOptions
 
 
 @click.command()
@@ -255,6 +257,7 @@ def _by_size(rows: list[Comparison]) -> list[Comparison]:
     is_flag=True,
     help="Keep the finished runs of the sweep in --out, and make the others.",
 )
+@register_options
 @run_options
 @json_option
 @guarded
@@ -268,6 +271,7 @@ def sweep(
     out: Path,
     paths: tuple[Path, ...],
     resume: bool,
+    register: RegisterOptions | None,
     workers: int,
     quiet: bool,
     as_json: bool,
@@ -289,6 +293,7 @@ def sweep(
         *(*optional("--rho", budgets), *optional("--times", multiples)),
         *(*optional("--method", methods), "--repeats", repeats, "--out", out),
         *(*repeated("--data", paths), "--workers", workers),
+        *again_in(register),
     ]
     with resumable(out, again), Live(quiet) as progress:
         swept = run_sweep(
@@ -301,6 +306,7 @@ def sweep(
             workers=workers,
             progress=progress,
             resume=resume,
+            register=register,
         )
     files = {
         **{path.name: path for path in swept.others},

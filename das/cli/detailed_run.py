@@ -21,6 +21,7 @@ from das.cli.options import (
     store_options,
     whole_run_options,
 )
+from das.cli.register_options import register_options
 from das.cli.running import performed, show
 from das.cli.shown import say_input
 from das.engine.choice import EngineChoice
@@ -29,6 +30,7 @@ from das.making.work import RunInput
 from das.model.adaptive import PRODUCTS
 from das.spec import DetailedFolders, of_kind, of_tree
 from das.spec.detailed import DELTA
+from das.truth.registering import RegisterOptions
 
 product_option = click.option(
     "--product",
@@ -90,6 +92,7 @@ def check(parameters: Path, data: Path, product: str, totals: Path | None, as_js
 @resume_options
 @engine_options
 @store_options
+@register_options
 @whole_run_options
 @json_option
 @guarded
@@ -105,6 +108,7 @@ def run(
     going: ResumeOptions,
     choice: EngineChoice,
     stores: Stores,
+    register: RegisterOptions | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -116,7 +120,7 @@ def run(
     again = ["detailed", "run", parameters, data, "--product", product]
     again += [*optional("--totals", totals), *optional("--name", name), *optional("--seed", seed)]
     again += ["--delta", delta] if spec.detailed.delta != DELTA else []
-    outcome = performed(spec, again, out, (), going, False, choice, stores, quiet)
+    outcome = performed(spec, again, out, (), going, False, choice, stores, quiet, register)
     show(spec, outcome, stores, show_errors=False, as_json=as_json)
 
 

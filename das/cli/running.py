@@ -31,6 +31,7 @@ from das.cli.options import (
     warn,
     whole_run_options,
 )
+from das.cli.register_options import again_in, register_options
 from das.engine.choice import EngineChoice
 from das.engine.display import Live
 from das.evaluate import headline
@@ -41,6 +42,7 @@ from das.release.outcome import Outcome
 from das.release.publications import publication
 from das.report.causes import cause, remedy
 from das.spec import Specification
+from das.truth.registering import RegisterOptions
 
 #: Of a run for which nothing is given.
 SIMULATED = (
@@ -70,6 +72,7 @@ READ = ". For data of your own: --data FOLDER"
 )
 @engine_options
 @store_options
+@register_options
 @whole_run_options
 @show_errors_option
 @json_option
@@ -83,6 +86,7 @@ def run(
     ignore_memory: bool,
     choice: EngineChoice,
     stores: Stores,
+    register: RegisterOptions | None,
     quiet: bool,
     show_errors: bool,
     as_json: bool,
@@ -109,7 +113,7 @@ def run(
     again = [config, *repeated("--set", changes)]
     show_errors = shows_errors(show_errors, quiet=quiet, as_json=as_json)
     outcome = performed(
-        spec, ["run", *again], out, paths, going, ignore_memory, choice, stores, quiet
+        spec, ["run", *again], out, paths, going, ignore_memory, choice, stores, quiet, register
     )
     show(spec, outcome, stores, show_errors=show_errors, as_json=as_json)
 
@@ -128,6 +132,7 @@ def performed(
     choice: EngineChoice,
     stores: Stores,
     quiet: bool,
+    register: RegisterOptions | None = None,
 ) -> Outcome:
     """Run a specification; if it stops, the message names the ``command`` that resumes it."""
     going.check(out, f"das {command[0]}")
@@ -140,8 +145,8 @@ def performed(
         *repeated("--data", paths),
         *([] if choice.automatic else ["--workers", choice.workers]),
         *of_engine(choice),
-        *optional("--store", stores.release),
-        *optional("--confidential-store", stores.confidential),
+        *_kept(stores),
+        *again_in(register),
     ]
     with resumable(out, again), Live(quiet) as progress:
         return pipeline.run(
@@ -155,7 +160,14 @@ def performed(
             ignore_memory=ignore_memory,
             store=stores.release,
             confidential_store=stores.confidential,
+            register=register,
         )
+
+
+def _kept(stores: Stores) -> list[object]:
+    """The options that name stores."""
+    kept = optional("--store", stores.release)
+    return [*kept, *optional("--confidential-store", stores.confidential)]
 
 
 def show(

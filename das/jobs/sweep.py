@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -46,6 +46,7 @@ from das.release.publications import publication, require
 from das.report.sweep import SweptAxis, sweep_page
 from das.spec import METHODS, Specification
 from das.stages import Stages
+from das.truth.registering import RegisterOptions
 
 WARNING = (
     "Each budget and repeat of this sweep measured the same records anew; its methods share that"
@@ -98,6 +99,12 @@ class _Run:
         return self.directory.release / "privacy.json"
 
     @property
+    def goes_on(self) -> bool:
+        """Whether something may have been drawn; of a run with a register, whether it has begun."""
+        begun = self.directory.register_link.exists() and self.directory.can_go_on()
+        return begun or self.directory.ledger.exists()
+
+    @property
     def is_done(self) -> bool:
         """The manifest is the last file of a run."""
         return self.directory.manifest.exists()
@@ -114,6 +121,7 @@ def sweep(
     workers: int = 1,
     progress: Progress | None = None,
     resume: bool = False,
+    register: RegisterOptions | None = None,
 ) -> SweepResult:
     """Run ``spec`` at each budget, by each method (default: its own), ``repeats`` times. The input
     is read once, and measured once for each budget and repeat. Budgets are for persons, in the
@@ -128,13 +136,18 @@ def sweep(
     another.
 
     With ``resume``, finished runs are kept, and the grid may have grown. An interrupted run is
-    made again: measured levels stand, and lost measurements are in its privacy statement."""
+    made again: measured levels stand, and lost measurements are in its privacy statement.
+
+    With a ``register`` each noise enters it; all of them together must have room before the first
+    is drawn."""
     refuse_within_import()
     require(publication(spec.publication()), "sweep", "das sweep")
     maker = series_of(spec, RunInput(tuple(paths)))
     progress, methods = progress or Silent(), tuple(methods) or (_method(spec),)
     _check(maker, budgets, methods, repeats)
     runs = list(_grid(maker, budgets, methods, repeats, out))
+    if register is not None:
+        runs = _entered(runs, register)
     if resume:
         check_sweep(out, {r.directory.root.name for r in runs})
     else:
@@ -144,7 +157,7 @@ def sweep(
         read = maker.read(progress)
         create_private(out)
         for run in runs:
-            if run.directory.ledger.exists():
+            if run.goes_on:
                 run.maker.check_begun(read, run.directory)
         progress.stage("runs", len(runs))
         done: list[_Run] = []
@@ -212,6 +225,19 @@ def _grid(
             yield _Run(budget, method, repeat, chosen, RunDirectory(folder))
 
 
+def _entered(runs: Sequence[_Run], register: RegisterOptions) -> list[_Run]:
+    """The same runs, which enter a register when they begin: those that take over the noise of
+    another draw nothing."""
+    begun = {r.noise for r in runs if r.directory.can_go_on()}
+    new = {r.noise: r.spec for r in runs if r.noise not in begun}
+    register.check_room(list(new.values()))
+    for run in runs:
+        if run.directory.can_go_on() and not run.is_done and not run.statement.exists():
+            register.resume(run.directory, run.spec)
+    linked = [RunDirectory(run.directory.root, register.link(run.spec).to_json()) for run in runs]
+    return [replace(run, directory=d) for run, d in zip(runs, linked, strict=True)]
+
+
 def _rows(runs: Sequence[_Run], universe: str) -> list[SweepRow]:
     """The errors of finished runs, from their files."""
     return [
@@ -227,7 +253,7 @@ def _performed(runs: Sequence[_Run], read: Any, pool: Executor, workers: int) ->
     """
     yield from (run for run in runs if run.is_done)
     noise = {r.noise: r.directory for r in reversed(runs) if r.statement.exists()}
-    due = sorted((r for r in runs if not r.is_done), key=lambda r: not r.directory.ledger.exists())
+    due = sorted((r for r in runs if not r.is_done), key=lambda r: not r.goes_on)
     side_by_side = max(1, min(workers, len(due)))
     ahead = side_by_side if workers > 1 else 0
     waiting: deque[
@@ -250,7 +276,7 @@ def _measured(
     """Measure, or take over the ``noise`` of a run that has, or go on with what an interrupted
     attempt has. Without a ledger nothing was drawn."""
     directory, choice = run.directory, EngineChoice(workers=workers)
-    resume = directory.ledger.exists()
+    resume = run.goes_on
     if not resume:
         directory.remove()
         run.maker.begin_on(read, directory, noise)

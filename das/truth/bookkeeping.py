@@ -71,6 +71,7 @@ from das.files.run.task_store import TaskStore
 from das.model.budget import dearest
 from das.model.ledger import Event, Ledger
 from das.noise import entropy
+from das.truth.registering import RegisteredDraws, enter
 from das.truth.run_noise import Measuring, new_source, source_of
 from das.version import __version__
 
@@ -108,6 +109,7 @@ class BudgetBook:
         # the version of the software that began the run, if it is not this one
         self._other = ""
         self._begun: set[StageKey] = set()
+        self._entered = RegisteredDraws()
 
     @property
     def entries(self) -> Entries:
@@ -133,7 +135,7 @@ class BudgetBook:
                 the run began, and ``accept_spent`` does not permit a second, counted draw.
             ReleaseError: the ledger is not that of this plan, or a file that it lists is missing or
                 altered.
-            PrivacyError: the budget does not cover the plan.
+            PrivacyError, RegisterError: the budget, or the office's register, has no room for it.
         """
         budget_book = BudgetBook(spec, planned, directory)
         entries = budget_book._file.entries
@@ -164,6 +166,7 @@ class BudgetBook:
             _note(directory, version=__version__)
         if source is None:
             budget_book._key = new_source(directory).key_mark
+        budget_book._entered = enter(spec, planned, entries, lost, budget_book._key, directory)
         budget_book._write(changed)
         if changed:
             TaskStore(directory.root).remove()  # results of tasks that measured the earlier truth
@@ -216,6 +219,7 @@ class BudgetBook:
 
     def _begin(self, stage: StageKey, *, anew: bool = False) -> None:
         due = self._planned[stage]
+        self._entered.check(stage, self._file.entries)
         name, _ = entropy.stated(self._spec.run.entropy, self._spec.run.seed)
         self._file.begin(
             Attempt(*stage, len(due.subtrees), self._key, anew, list(due.events)), name

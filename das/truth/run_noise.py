@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from das.accounting.statement import Terms
 from das.errors import PrivacyError
 from das.files.run import noise_key
 from das.files.run.ledger import Entries, StageKey
@@ -24,6 +25,9 @@ class Measuring(Protocol):
     @property
     def universes(self) -> Sequence[PlannedRecords]: ...
 
+    @property
+    def terms(self) -> Terms: ...
+
 
 def source_of(spec: Measuring, directory: RunDirectory) -> Entropy | None:
     """The source that the configuration chooses. A seed makes the run repeatable and not private.
@@ -35,6 +39,12 @@ def source_of(spec: Measuring, directory: RunDirectory) -> Entropy | None:
         return entropy.kernel() if spec.run.entropy == "kernel" else entropy.system()
     key = noise_key.read(directory.noise_key)
     return None if key is None else entropy.keyed(key.open("the noise follows from it"))
+
+
+def key_mark(directory: RunDirectory) -> str | None:
+    """The name of the run key that is there."""
+    key = noise_key.read(directory.noise_key)
+    return None if key is None else entropy.keyed(key.open("what its name is")).key_mark
 
 
 def new_source(directory: RunDirectory) -> Entropy:

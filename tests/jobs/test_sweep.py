@@ -16,19 +16,25 @@ import pandas as pd
 import pytest
 
 import das
-from das.errors import SpecError, UserError
+from das.accounting.register import Cap, Opening
+from das.errors import RegisterError, SpecError, UserError
 from das.evaluate.theory import moments
+from das.files import register
 from das.files.measurements import nmf
 from das.files.run.ledger import measurements
 from das.files.run.run_directory import RunDirectory
 from das.jobs.sweep import SweepResult, sweep
+from das.model.budget import Neighbours
 from das.model.error_rows import ErrorRow
 from das.model.measurement import Measurement
+from das.model.mechanism import RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.release import verify
 from das.spec import RunSpec, parse
+from das.truth.registering import RegisterOptions
+from tests.stopped import Killed, Step
 
 BUDGET = Fraction(4)
 
@@ -375,3 +381,36 @@ def test_what_is_no_sweep_is_not_resumed(spec: RunSpec, data: list[Path], tmp_pa
         "privacy.json",
         "spec.toml",
     ]
+
+
+def test_each_noise_of_a_sweep_enters_its_register_once(
+    spec: RunSpec, data: list[Path], tmp_path: Path
+) -> None:
+    """Two budgets, one of them by two methods; stopped in the middle, and with room for all or for
+    none."""
+    out, both = tmp_path / "sweep", ("topdown", "full-information")
+    cost = 3 * spec.persons.plan.cost
+    most = cost - Fraction(1, 10**9)
+    for path, cap in ((tmp_path / "full.jsonl", most), (tmp_path / "r.jsonl", cost)):
+        opening = Opening("x", Cap(RHO, cap), Neighbours.BOUNDED, "p")
+        register.create(path, opening)
+    one = spec.persons.plan.cost
+
+    def go(path: Path, *, resume: bool = False, named: bool = True) -> SweepResult:
+        office = RegisterOptions(path) if named else None
+        return sweep(
+            spec, [one, 2 * one], out, methods=both, paths=data, resume=resume, register=office
+        )
+
+    with pytest.raises(RegisterError, match="the cap of this register"):
+        go(tmp_path / "full.jsonl")
+    assert not out.exists()
+    assert len(register.read(tmp_path / "full.jsonl").digests) == 1
+    with pytest.MonkeyPatch.context() as patch:
+        Step(RunDirectory, "write_manifest", 2).arm(patch)
+        with pytest.raises(Killed):
+            go(tmp_path / "r.jsonl")
+    go(tmp_path / "r.jsonl", resume=True)
+    found = register.read(tmp_path / "r.jsonl").register
+    assert sorted(e.spending.cost for e in found.entries.values()) == [one, 2 * one]
+    assert found.left == 0

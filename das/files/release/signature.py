@@ -19,6 +19,8 @@ from das.files import atomic
 #: What a signature is for: one that was made for mail or for a commit is none of a release.
 NAMESPACE = "das-release"
 _PROGRAM = "ssh-keygen"
+#: What is signed by a signature of its statement.
+_WHOLE = {NAME: "release"}
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,15 @@ class ReleaseSignature:
 
 
 def sign(release: Path, key: Path) -> Path:
-    """Sign with the private key in a file. Or the file has the public key, and ``ssh-agent`` the
-    private one.
+    """Sign a release with a key, as :func:`signed`."""
+    atomic.write_bytes(release / SIGNATURE, signed((release / NAME).read_bytes(), key, NAMESPACE))
+    check(release, None)
+    return release / SIGNATURE
+
+
+def signed(data: bytes, key: Path, namespace: str) -> bytes:
+    """The signature of ``data`` with the private key in a file. Or the file has the public key, and
+    ``ssh-agent`` the private one.
 
     Raises:
         UserError: no such key, or one that ``ssh-keygen`` cannot use.
@@ -53,17 +62,7 @@ def sign(release: Path, key: Path) -> Path:
             where=key,
             remedy="name an SSH key; ssh-keygen -t ed25519 makes one",
         )
-    done = _run(
-        "-Y",
-        "sign",
-        "-q",
-        "-f",
-        str(key),
-        "-n",
-        NAMESPACE,
-        data=(release / NAME).read_bytes(),
-        terminal=True,
-    )
+    done = _run("-Y", "sign", "-q", "-f", str(key), "-n", namespace, data=data, terminal=True)
     if done.returncode or not done.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
         raise UserError(
             f"ssh-keygen could not sign with it ({_last(done.stderr)})",
@@ -73,9 +72,7 @@ def sign(release: Path, key: Path) -> Path:
                 " ssh-agent"
             ),
         )
-    atomic.write_bytes(release / SIGNATURE, done.stdout)
-    check(release, None)
-    return release / SIGNATURE
+    return done.stdout
 
 
 def refuse_signed(
@@ -98,15 +95,7 @@ def check(release: Path, signers: Path | None) -> ReleaseSignature:
         ReleaseError: the signature is not valid; or it is missing, and signers are named.
         UserError: no such list.
     """
-    if signers is not None and not signers.is_file():
-        raise UserError(
-            "there is no such list of signers",
-            where=signers,
-            remedy=(
-                'write one: a line "office@example.gov ssh-ed25519 AAAA..." (man ssh-keygen,'
-                " ALLOWED SIGNERS)"
-            ),
-        )
+    _refuse_lacking(signers)
     path = release / SIGNATURE
     if not path.is_file():
         if signers is None:
@@ -116,25 +105,50 @@ def check(release: Path, signers: Path | None) -> ReleaseSignature:
             where=path,
             remedy="ask its publisher; or leave out --signer",
         )
-    data, of = (release / NAME).read_bytes(), ("-n", NAMESPACE, "-s", str(path))
+    by = signer((release / NAME).read_bytes(), path, NAMESPACE, NAME, signers)
+    return ReleaseSignature(True, by)
+
+
+def signer(data: bytes, path: Path, namespace: str, what: str, signers: Path | None) -> str | None:
+    """Who made a signature of ``data``, by a list of ``signers``; ``None`` without one.
+
+    Raises:
+        ReleaseError: it is no signature of that, or by nobody in the list.
+        UserError: no such list.
+    """
+    _refuse_lacking(signers)
+    whole = _WHOLE.get(what, what)
+    of = ("-n", namespace, "-s", str(path))
     if (done := _run("-Y", "check-novalidate", "-q", *of, data=data)).returncode:
         raise ReleaseError(
-            f"this is no signature of {NAME} ({_last(done.stderr) or _last(done.stdout)})",
+            f"this is no signature of {what} ({_last(done.stderr) or _last(done.stdout)})",
             where=path,
-            remedy="get the release again from where it was published",
+            remedy=f"get the {whole} again from where it was published",
         )
     if signers is None:
-        return ReleaseSignature(True)
+        return None
     found = _run("-Y", "find-principals", "-f", str(signers), "-s", str(path), data=b"")
     for who in found.stdout.decode(errors="replace").split("\n") if not found.returncode else ():
         verify = ("-Y", "verify", "-q", "-f", str(signers), "-I", who, *of)
         if who and not _run(*verify, data=data).returncode:
-            return ReleaseSignature(True, who)
+            return who
     raise ReleaseError(
         f"it is signed by nobody in {signers}",
         where=path,
-        remedy="get the list of signers from the office itself; else do not trust this release",
+        remedy=f"get the list of signers from the office itself; else do not trust this {whole}",
     )
+
+
+def _refuse_lacking(signers: Path | None) -> None:
+    if signers is not None and not signers.is_file():
+        raise UserError(
+            "there is no such list of signers",
+            where=signers,
+            remedy=(
+                'write one: a line "office@example.gov ssh-ed25519 AAAA..." (man ssh-keygen,'
+                " ALLOWED SIGNERS)"
+            ),
+        )
 
 
 def _run(*args: str, data: bytes, terminal: bool = False) -> subprocess.CompletedProcess[bytes]:

@@ -22,17 +22,16 @@ from das.model.kinds import PERSONS, kind_of
 SWEEP = ("runs", "sweep.html", "privacy.json")
 #: And how its tables begin, of every universe.
 SWEEP_TABLES = ("sweep", "summary", "paired")
-
-
 #: The most bytes of a text that is read whole; /dev/zero has more.
 LONGEST = 1 << 28
 
 
 class RunDirectory:
-    """Paths of one run."""
+    """Paths of one run. ``entered_in`` is what the folder of a new one says of its register."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, entered_in: Mapping[str, Any] | None = None) -> None:
         self.root = Path(root)
+        self._entered_in = entered_in
         self.release = self.root / "release"
         self.confidential = self.root / "confidential"
         self.manifest = self.root / "manifest.json"
@@ -40,6 +39,7 @@ class RunDirectory:
         self.ledger = self.release / "ledger.jsonl"
         self.inputs = self.confidential / "inputs.json"
         self.noise_key = self.confidential / "noise.key"
+        self.register_link = self.confidential / "register.json"
         self.errors = self.errors_of(PERSONS.name)
         self.report = self.confidential / "report.html"
         self.page = self.release / "report.html"
@@ -56,12 +56,10 @@ class RunDirectory:
             self.release.mkdir(parents=True)
             if confidential:
                 self.confidential.mkdir(mode=0o700)
+            if self._entered_in is not None:
+                atomic.write_json(self.register_link, self._entered_in, 0o600)
         except OSError as error:
-            raise UserError(
-                f"cannot be created ({error.strerror})",
-                where=self.root,
-                remedy="choose another --out",
-            ) from None
+            raise _not_created(self.root, error) from None
 
     def refuse_if_taken(self) -> None:
         refuse_inside_release(self.root)
@@ -136,7 +134,8 @@ class RunDirectory:
         shutil.rmtree(self.confidential / "claimed", ignore_errors=True)
 
     def remove(self) -> None:
-        """Delete the whole folder: for a run that has drawn nothing."""
+        """Delete the folder of a run that has drawn nothing; first, what it needs to go on."""
+        self.inputs.unlink(missing_ok=True)
         shutil.rmtree(self.root, ignore_errors=True)
 
     @property
@@ -171,10 +170,8 @@ class RunDirectory:
         """SHA-256 of every finished file of the run, by its path; without work in progress and the
         list of uploads."""
         passing = {self.manifest, self.carried, self.root / "work", self.confidential / "work"}
-        files = sorted(
-            p for p in self.root.rglob("*") if p.is_file() and not passing & {p, *p.parents}
-        )
-        return {str(p.relative_to(self.root)): file_digest(p) for p in files}
+        found = (p for p in self.root.rglob("*") if p.is_file() and not passing & {p, *p.parents})
+        return {str(p.relative_to(self.root)): file_digest(p) for p in sorted(found)}
 
     def write_manifest(self, value: Mapping[str, Any]) -> None:
         """Its owner's alone: digests of the input, and of the truth, could confirm a guess."""
@@ -251,9 +248,12 @@ def create_private(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
     except OSError as error:
-        raise UserError(
-            f"cannot be created ({error.strerror})", where=folder, remedy="choose another --out"
-        ) from None
+        raise _not_created(folder, error) from None
+
+
+def _not_created(folder: Path, error: OSError) -> UserError:
+    what = f"cannot be created ({error.strerror})"
+    return UserError(what, where=folder, remedy="choose another --out")
 
 
 def check_sweep(out: Path, grid: set[str]) -> None:

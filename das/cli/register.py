@@ -1,0 +1,254 @@
+"""``das register``: what an office has spent on its records, and what is left."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import click
+
+from das.accounting.fields import decimal
+from das.accounting.register import Cap, Opening
+from das.cli.console import console, records_table
+from das.cli.options import OUT, PATH, exact_delta, exact_option, guarded, json_option
+from das.cli.register_options import population_options
+from das.errors import UserError
+from das.files import register as files
+from das.files.atomic import write_text
+from das.files.register import Head
+from das.jobs import registering
+from das.model.budget import Neighbours
+from das.model.mechanism import EPSILON, RHO
+from das.report.register import RegisterFacts, register_page
+from das.truth.registering import RegisterOptions
+from das.truth.voiding import void as give_up
+
+FILE = click.argument("file", type=PATH)
+
+
+@click.group()
+def register() -> None:
+    """An office's register: everything that was spent on its records, with a cap. Runs enter it with
+    `das run --register FILE`, before anything is measured."""
+
+
+@register.command()
+@FILE
+@click.option("--cap-rho", metavar="R", help="The most rho that one person may cost, exactly.")
+@click.option("--cap-epsilon", metavar="E", help="Or the most epsilon, at --delta.")
+@click.option("--delta", metavar="D", help="With --cap-epsilon, such as 1e-10.")
+@click.option(
+    "--neighbours",
+    type=click.Choice([n.value for n in Neighbours]),
+    default=Neighbours.BOUNDED.value,
+    show_default=True,
+    help="The relation of the cap: a person's record is replaced, or added or removed.",
+)
+@click.option(
+    "--population",
+    default="everybody",
+    show_default=True,
+    metavar="NAME",
+    help="Whose records are entered where an entry names no population.",
+)
+@click.option(
+    "--disjoint",
+    multiple=True,
+    metavar="A=B",
+    help="Nobody is in both of these populations. Without it their costs add up.",
+)
+@click.option(
+    "--witness",
+    type=PATH,
+    metavar="PATH",
+    help="A small file elsewhere that gets the head after each line, so that a restored backup of "
+    "the register is refused.",
+)
+@guarded
+def init(
+    file: Path,
+    cap_rho: str | None,
+    cap_epsilon: str | None,
+    delta: str | None,
+    neighbours: str,
+    population: str,
+    disjoint: tuple[str, ...],
+    witness: Path | None,
+) -> None:
+    """Make a register with a cap: rho, or epsilon at a delta. The cap never changes."""
+    pairs = tuple(_pair(text) for text in disjoint)
+    place = None if witness is None else str(witness.absolute())
+    cap = _cap(cap_rho, cap_epsilon, delta)
+    opening = Opening(uuid4().hex, cap, Neighbours(neighbours), population, pairs, place)
+    head = files.create(file, opening)
+    click.echo(f"register {file}: {cap}, {neighbours} neighbours\n  head  {head}")
+
+
+def _cap(rho: str | None, epsilon: str | None, delta: str | None) -> Cap:
+    if (rho is None) is (epsilon is None) or (epsilon is None) is not (delta is None):
+        raise UserError(
+            "a register has one cap", where="das register init",
+            remedy="give --cap-rho R, or --cap-epsilon E --delta D",
+        )  # fmt: skip
+    return (
+        Cap(RHO, exact_option("--cap-rho", rho))
+        if rho is not None
+        else Cap(EPSILON, exact_option("--cap-epsilon", str(epsilon)), exact_delta(str(delta)))
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    a, _, b = text.partition("=")
+    if not a or not b or a == b:
+        raise UserError(f"{text!r} names no two populations", where="--disjoint", remedy="A=B")
+    return a, b
+
+
+@register.command()
+@FILE
+@click.argument("source", metavar="RELEASE|STATEMENT|CONFIG", type=PATH)
+@population_options
+@click.option(
+    "--date",
+    "day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="When it was published. Default: today.",
+)
+@guarded
+def add(
+    file: Path,
+    source: Path,
+    population: str | None,
+    disjoint_from: tuple[str, ...],
+    day: datetime | None,
+) -> None:
+    """Enter what was published before, or elsewhere: a release (or its run), a privacy.json, or a
+    configuration that draws the same."""
+    options = RegisterOptions(file, population, disjoint_from)
+    head = registering.add(options, source, None if day is None else day.date())
+    click.echo(f"entered: {source}\n  head  {head}")
+
+
+@register.command()
+@FILE
+@click.argument("runs", nargs=-1, metavar="[RUN]...", type=PATH)
+@click.option(
+    "--head", metavar="N:DIGEST", help="A head that you have kept: the file must have it."
+)
+@click.option(
+    "--signer",
+    type=PATH,
+    metavar="LIST",
+    help="The register must be signed by a key of this list: an allowed_signers file of ssh-keygen.",
+)
+@guarded
+def check(file: Path, runs: tuple[Path, ...], head: str | None, signer: Path | None) -> None:
+    """Check every line: chain, numbers, cap and signatures; the head against the witness, a head of
+    yours, and what RUN... know."""
+    found = files.read(file)
+    files.check_caps(found)
+    if head is not None:
+        found.check_known(Head.of(head), "--head")
+    for run in runs:
+        registering.check_run(file, run)
+    signed = files.check_signatures(found, signer)
+    said = f"signed up to line {max(signed)}" if signed else "not signed"
+    if signed and (who := signed[max(signed)]):
+        said += f", by {who}"
+    click.echo(f"{file}: {len(found.digests)} lines are right; {said}\n  head  {found.head}")
+    if found.torn:
+        click.echo("  a last line without its end is ignored: nobody was told of it")
+    if found.register.opening.witness is None and not runs and head is None:
+        click.echo(
+            "  not shown: that this is the latest register (--head, RUN..., or a witness show that)"
+        )
+
+
+@register.command()
+@FILE
+@click.option("--html", "page", type=OUT, metavar="PAGE", help="Also write a page with a picture.")
+@json_option
+@guarded
+def show(file: Path, page: Path | None, as_json: bool) -> None:
+    """Show what was spent, by publication and year, what is left, and epsilon at several deltas."""
+    found = files.read(file)
+    facts = RegisterFacts.of(found.register, str(found.head))
+    if page is not None:
+        write_text(page, register_page(facts, file.name))
+    if as_json:
+        click.echo(json.dumps(_as_data(facts)))
+        return
+    screen, cap = console(), facts.cap
+    screen.print(records_table(f"Spent ({cap.currency}; {facts.relation})", facts.rows))
+    for line in (
+        f"cap    {cap}",
+        f"spent  {_short(facts.spent)} {facts.who}",
+        f"left   {_short(facts.left)}",
+        f"head   {facts.head}",
+    ):
+        screen.print(line, highlight=False)
+    screen.print(
+        records_table(
+            "Epsilon of all that one person has cost",
+            [{"delta": decimal(d), "epsilon": f"{e:.4f}"} for d, e in facts.curve],
+        )
+    )
+    if page is not None:
+        click.echo(f"written: {page}")
+
+
+@register.command()
+@FILE
+@click.option(
+    "--key",
+    type=PATH,
+    required=True,
+    metavar="FILE",
+    help="An SSH key such as ~/.ssh/id_ed25519, or the public half of one that ssh-agent holds.",
+)
+@guarded
+def sign(file: Path, key: Path) -> None:
+    """Sign all lines so far with the SSH key of your office. The signature is a line of its own."""
+    with files.locked(file) as found:
+        head = files.sign(found, key)
+    click.echo(f"signed: {file}\n  head  {head}")
+
+
+@register.command()
+@click.argument("run_dir", type=PATH)
+@guarded
+def void(run_dir: Path) -> None:
+    """Give up a run that has entered a register and has written nothing: its key is deleted, and its
+    entry does not count. Refused where that cannot be proved (docs/register.md)."""
+    click.echo(f"given up: {run_dir}\n  head  {give_up(run_dir)}")
+
+
+def _short(value: Fraction) -> str:
+    return (
+        f"{value} (about {float(value):.6g})"
+        if value.denominator < 10**9
+        else f"{float(value):.9g}"
+    )
+
+
+def _plain(facts: RegisterFacts, value: Fraction) -> str | float:
+    """Exactly in rho; a bound of an epsilon."""
+    return str(value) if facts.cap.currency == RHO else float(value)
+
+
+def _as_data(facts: RegisterFacts) -> dict[str, Any]:
+    return {
+        "cap": {facts.cap.currency: str(facts.cap.most)}
+        | ({"delta": decimal(facts.cap.delta)} if facts.cap.delta else {}),
+        "neighbours": facts.relation,
+        "spent": _plain(facts, facts.spent),
+        "left": _plain(facts, facts.left),
+        "populations": list(facts.populations),
+        "entries": [dict(row) for row in facts.rows],
+        "epsilon": [{"delta": decimal(d), "epsilon": e} for d, e in facts.curve],
+        "head": facts.head,
+    }

@@ -1,0 +1,88 @@
+"""A run of any publication enters its register before its ledger has a line, once, at the cost of
+its plan; without room it leaves nothing; and it can be given up as long as nothing was written."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from das.accounting.register import Cap, Entry, Opening
+from das.errors import RegisterError
+from das.files import register
+from das.files.run.ledger import LedgerFile
+from das.files.run.run_directory import RunDirectory
+from das.jobs import registering
+from das.model.budget import Neighbours
+from das.model.mechanism import RHO
+from das.release.publications import publication_of
+from das.truth import voiding
+from das.truth.registering import RegisterOptions
+from tests.contract.publications import EVERY, Published
+from tests.stopped import Killed, Step
+from tests.worlds import Worlds
+
+
+@pytest.fixture(params=list(EVERY))
+def published(request: pytest.FixtureRequest, worlds: Worlds, tmp_path: Path) -> Published:
+    worlds.run(data="one thousand")  # the DHC rests on it, and it must not be stopped
+    return EVERY[request.param](worlds, tmp_path / "given")
+
+
+def opened(path: Path, most: int | str = 10_000) -> RegisterOptions:
+    cap = Cap(RHO, Fraction(most))
+    register.create(path, Opening("x", cap, Neighbours.BOUNDED, "everybody"))
+    return RegisterOptions(path)
+
+
+def entries(options: RegisterOptions) -> list[Entry]:
+    return list(register.read(options.path).register.standing.values())
+
+
+def stop(published: Published, out: Path, step: Step, **how: object) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        step.arm(patch)
+        with pytest.raises(Killed):
+            published.go(out, None, **how)
+
+
+def test_it_enters_once_before_anything_is_in_its_ledger(
+    published: Published, tmp_path: Path
+) -> None:
+    out, options = tmp_path / "run", opened(tmp_path / "register.jsonl")
+    with published.around():
+        stop(published, out, Step(LedgerFile, "begin"), register=options)
+        directory = RunDirectory(out)
+        assert not directory.ledger.exists()
+        assert directory.noise_key.exists()
+        spec, _ = publication_of(directory.release).planned(directory.release)
+        (entry,) = entries(options)
+        assert entry.spending.cost == sum(u.plan.cost for u in spec.universes)
+        assert entry.private
+        assert entry.spending.neighbours is spec.terms.neighbours
+        second = 1 if published.name == "the toy" else 2  # it has one stage
+        stop(published, out, Step(LedgerFile, "begin", second), resume=True)  # not named again
+        assert entries(options) == [entry]
+        registering.check_run(options.path, out)
+        if directory.ledger.exists():
+            assert {a.key for a in LedgerFile(directory.ledger).entries.attempts} == {entry.key}
+        voiding.void(out)
+        assert entries(options) == []
+        with pytest.raises(RegisterError, match="given up"):
+            published.go(out, None, resume=True, accept_spent=True)
+
+
+@pytest.mark.parametrize("found", ["before its input is read", "when it is to measure"])
+def test_without_room_it_leaves_nothing(
+    published: Published, tmp_path: Path, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, options = tmp_path / "run", opened(tmp_path / "register.jsonl", "1/1000000")
+    before = options.path.read_bytes()
+    if found == "when it is to measure":
+        monkeypatch.setattr(RegisterOptions, "check_room", lambda *_: None)
+    with published.around(), pytest.raises(RegisterError, match="the cap of this register") as no:
+        published.go(out, None, register=options)
+    assert no.value.exit_code == 2
+    assert not out.exists()
+    assert options.path.read_bytes() == before
