@@ -41,7 +41,7 @@ from das.accounting.statement import Terms
 from das.errors import RegisterError
 from das.model.budget import Neighbours, PlannedMeasurement
 from das.model.mechanism import EPSILON, RHO
-from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
+from das.model.mechanisms import MECHANISMS
 
 #: More changes than this of one universe are not paired with each other: rho alone bounds a pair.
 MOST_MOVES = 64
@@ -163,10 +163,10 @@ def _replaced(moves: Moves) -> Moves:
 
 
 def _moves_json(moves: Moves) -> dict[str, Any]:
-    noise = next((m for path in moves.paths for (m, _), _ in path), DISCRETE_GAUSSIAN)
+    names = {m.name for path in moves.paths for (m, _), _ in path}
     shifted = [[str(p), k, n] for p, k, n in moves.shifted]
     return {
-        "noise": noise.name,
+        "noise": next(iter(names), None),
         "paths": [[[str(parameter), n] for (_, parameter), n in path] for path in moves.paths],
         "moves": [list(move) for move in moves.moves],
         **({"shifted": shifted} if shifted else {}),
@@ -175,8 +175,10 @@ def _moves_json(moves: Moves) -> dict[str, Any]:
 
 
 def _moves(value: Mapping[str, Any]) -> Moves:
-    noise = MECHANISMS[value["noise"]]
-    paths = tuple(tuple(((noise, _positive(p)), _count(n)) for p, n in x) for x in value["paths"])
+    named = value["noise"]
+    paths = tuple(
+        tuple(((MECHANISMS[named], _positive(p)), _count(n)) for p, n in x) for x in value["paths"]
+    )
     moves = tuple(tuple(map(int, move)) for move in value["moves"])
     if not moves or any(not 0 <= i < len(paths) for move in moves for i in move):
         raise ValueError("a change of no path")
