@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +21,12 @@ from das.accounting import guarantee
 from tests.commands import Commands
 from tests.epsilons import Epsilons
 from tests.worlds import Worlds
+
+# Where Python is told to write no byte code into the checkout, the hundreds of processes that tests
+# start would compile all our modules, each: they share a folder of byte code instead.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    _BYTE_CODE = tempfile.TemporaryDirectory(prefix="das-byte-code-")
+    os.environ["PYTHONPYCACHEPREFIX"] = _BYTE_CODE.name
 
 gc.set_threshold(50_000, 20, 100)  # as `das` itself does (das/__main__.py)
 

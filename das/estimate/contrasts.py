@@ -120,6 +120,25 @@ class Contrasts:
         """The answer of each place of the tensor, ``(d, n_1 * ... * n_m)``."""
         return query.index[self.order].reshape(self.d, -1)
 
+    def sums(self, query: Query, x: Array) -> Array:
+        """``Q x`` of a tensor, axis by axis: ``(..., d, n_1, ..., n_m) -> (..., answers)``."""
+        axes, before = (*self.dense, *self.plain), x.shape[: x.ndim - 1 - len(self.plain)]
+        x = x.reshape(*before, *(self.schema.shape[a] for a in axes))
+        for k in reversed(range(len(axes))):
+            grouping, at = query.groupings[axes[k]], len(before) + k
+            if grouping.is_detailed:
+                continue
+            if grouping.is_total:
+                x = x.sum(axis=at, keepdims=True)
+                continue
+            index = np.asarray(grouping.index)
+            order = np.argsort(index, kind="stable")
+            starts = np.searchsorted(index[order], np.arange(len(grouping.groups)))
+            x = np.add.reduceat(np.take(x, order, axis=at), starts, axis=at)
+        kept = len(before)
+        moved = np.transpose(x, (*range(kept), *(kept + np.argsort(axes))))
+        return moved.reshape(*before, -1)
+
     def apply(self, operator: Array, x: Array) -> Array:
         """``operator @ x``: ``(..., contrasts, d', d) x (..., d, n_1, ..., n_m) -> (..., d', n_1,
         ..., n_m)``."""

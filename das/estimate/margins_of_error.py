@@ -214,20 +214,21 @@ class MarginColumns:
             if t.size:
                 covariance[m] = t @ np.linalg.solve(t.T @ precision[m] @ t, t.T)
         z = contrasts.applied(covariance, self.parts)
-        moved = z.reshape(len(z), -1)[:, contrasts.place]
-        measured = {name: _sums(q, moved) / variance[name] for name, q in self.queries.items()}
+        measured = {
+            name: contrasts.sums(q, z).T / variance[name] for name, q in self.queries.items()
+        }
         total = sum(
             (variance[name] * (w**2).sum(axis=0) for name, w in measured.items()),
             np.zeros(len(columns)),
         )
         of_exact = None
         if self.exact is not None:  # x_0 spreads each answer evenly over its cells
-            c = _tensor(contrasts, columns & self.inside)
-            rest = (c - contrasts.apply(precision, z)).reshape(len(c), -1)[
-                :, contrasts.place
-            ] * self.inside
+            c, inside = (
+                _tensor(contrasts, x & self.inside) for x in (columns, np.ones((1, 1), dtype=bool))
+            )
+            rest = (c - contrasts.applied(precision @ covariance, self.parts)) * inside
             room = np.maximum(_sums(self.exact, self.inside[None]), 1)
-            of_exact = _sums(self.exact, rest) / room
+            of_exact = contrasts.sums(self.exact, rest).T / room
         return MarginWeights(measured, of_exact, np.sqrt(total), self.known)
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import IO, Any
 
 import pyarrow as pa
@@ -52,6 +53,7 @@ _FORMULA = re.compile(rf"{_LEAD}(?:[{_SIGNS}]|(?!{_NUMBER})-).")
 _PERHAPS = rf'[{_MARKS}]|{_CODE}|^{_LEAD}[{_SIGNS}-]|;["{_LEAD[1:]}[{_SIGNS}-]'
 
 
+@lru_cache(maxsize=4096)  # most cells say what those above them do
 def safe(text: str) -> str:
     """A text as a CSV file has it.
 

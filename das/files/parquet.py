@@ -4,10 +4,11 @@ that names it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,7 @@ _KNOWN_SMALL: dict[_Stamp, pq.FileMetaData] = {}
 #: Of a small file where the rows of each row group begin, and end; none where its values are many.
 _GROUPS: dict[_Stamp, NDArray[np.int64] | None] = {}
 _ROWS: dict[tuple[_Stamp, tuple[str, ...]], tuple[pa.Table, int]] = {}
+_ARRAYS: dict[tuple[_Stamp, int | None], tuple[tuple[NDArray[Any], ...], int]] = {}
 #: Columns that hold numbers, and lists of them, wherever they occur; all others hold text.
 NUMBERS = ("variance",)
 LISTS = ("value", "standard_error", "query_shape", "cell")
@@ -132,8 +134,29 @@ def columns(
     known = _ROWS.get(key)
     rows = _read(path, names, wanted) if known is None else known[0]
     if known is None:
-        _keep(key, rows)
+        _keep(_ROWS, key, (rows, rows.nbytes))
     return rows if group is None else rows.slice(first[group], first[group + 1] - first[group])
+
+
+def decoded(
+    path: Path, group: int | None, read: Callable[[], tuple[NDArray[Any], ...]]
+) -> tuple[NDArray[Any], ...]:
+    """The arrays that ``read`` makes of a row group: of a small file once, while it is the same
+    file. A small run asks for each some six times: to estimate, for residuals, pages and
+    errors."""
+    with readable(path):
+        stamp = _stamp(path)
+        small = _first_rows(path, stamp) is not None
+    if not small:
+        return read()
+    known = _ARRAYS.get((stamp, group))
+    if known is None:
+        arrays = read()
+        for array in arrays:
+            array.flags.writeable = False
+        known = arrays, sum(a.nbytes for a in arrays)
+        _keep(_ARRAYS, (stamp, group), known)
+    return known[0]
 
 
 def _first_rows(path: Path, stamp: _Stamp) -> NDArray[np.int64] | None:
@@ -162,12 +185,12 @@ def _read(
         return checked(read(chosen, use_threads=False), path)
 
 
-def _keep(key: tuple[_Stamp, tuple[str, ...]], rows: pa.Table) -> None:
-    """In place of the oldest. Threads may be at it, too."""
-    kept = sum(size for _, size in list(_ROWS.values()))
-    while _ROWS and kept + rows.nbytes > _KEPT:
-        kept -= _ROWS.pop(next(iter(_ROWS)), (None, 0))[1]
-    _ROWS[key] = rows, rows.nbytes
+def _keep(known: dict[Any, tuple[Any, int]], key: Any, value: tuple[Any, int]) -> None:
+    """With its bytes, in place of the oldest. Threads may be at it, too."""
+    kept = sum(size for _, size in list(known.values()))
+    while known and kept + value[1] > _KEPT:
+        kept -= known.pop(next(iter(known)), (None, 0))[1]
+    known[key] = value
 
 
 def batches(

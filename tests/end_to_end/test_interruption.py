@@ -38,6 +38,7 @@ RESUMED = 5  # in the midst of measuring
 SERVER = """
 import json, os, signal, sys, time
 from pathlib import Path
+import das.cli.running, das.release.public_counts  # or each attempt would load them
 from das.noise import answers
 from das.making import counts
 from das.truth import by_subtree, measuring, preparation

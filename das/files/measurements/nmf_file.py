@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,14 +171,13 @@ def as_written(column: pa.ChunkedArray, path: Path) -> NDArray[np.signedinteger[
 
 def units_of(column: pa.ChunkedArray, spine: Spine, level: str, path: Path) -> NDArray[np.int64]:
     """Unit numbers of geocodes."""
-    return known_units(column, lambda codes: spine.find(level, codes), level, path)
+    return known_units(texts.codes(column), partial(spine.find, level), level, path)
 
 
 def known_units(
-    column: pa.ChunkedArray, find: Callable[[Codes], NDArray[np.int64]], level: str, path: Path
+    wanted: Codes, find: Callable[[Codes], NDArray[np.int64]], level: str, path: Path
 ) -> NDArray[np.int64]:
     """The results of ``find`` for geocodes, which must be those of units."""
-    wanted = texts.codes(column)
     unit = find(wanted)
     if (unit < 0).any():
         raise ReleaseError(

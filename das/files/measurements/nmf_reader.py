@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from das.errors import ReleaseError
+from das.files import codes as texts
 from das.files import numbers
 from das.files.measurements.nmf import folders
 from das.files.measurements.nmf_file import (
@@ -29,7 +30,7 @@ from das.files.measurements.nmf_file import (
 )
 from das.files.parquet import LOST as _LOST
 from das.files.parquet import columns as _columns
-from das.files.parquet import refuse_marked
+from das.files.parquet import decoded, refuse_marked
 from das.model.codes import Codes
 from das.model.measurement import Measurement
 from das.model.not_private import Private
@@ -255,11 +256,15 @@ class NmfPart:
     def _load(
         self, path: Path, group: int
     ) -> tuple[NDArray[np.int64], NDArray[np.signedinteger[Any]], NDArray[np.float64]]:
-        table = _columns(path, ["geocode", "value", "variance"], group)
+        codes, values, variance = decoded(path, group, partial(_rows, path, group))
         unit = self.first + known_units(
-            table["geocode"],
-            lambda codes: sorted_places(self.codes, self._order, codes),
-            self.level,
-            path,
+            codes, partial(sorted_places, self.codes, self._order), self.level, path
         )
-        return (unit, as_written(table["value"], path), numbers.array(table["variance"]))
+        return unit, values, variance
+
+
+def _rows(path: Path, group: int) -> tuple[Codes, NDArray[Any], NDArray[Any]]:
+    """Geocodes, values and variances."""
+    table = _columns(path, ["geocode", "value", "variance"], group)
+    values = as_written(table["value"], path)
+    return texts.codes(table["geocode"]), values, numbers.array(table["variance"])
