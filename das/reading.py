@@ -33,7 +33,7 @@ from das.model.kinds import PERSONS
 from das.model.not_private import CELL, COLUMN
 from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
-from das.model.spelling import named, product
+from das.model.spelling import key, named, product
 from das.release import area_statistics, dictionary
 from das.release.area_counts import counts
 from das.release.coverage import COVERAGE
@@ -358,13 +358,18 @@ def _published(
             ),
         )
     names = list(there) if table is None else [named(table, list(there), "table", release.folder)]
-    at = (
-        None if level is None else named(level, list(release.spine.levels), "level", release.folder)
-    )
+    at = None if level is None else _level(release, level)
     for t in (t for t in every if t.name in names):
         for lv in (lv for lv in there[t.name] if at in (None, lv)):
             path = release.folder / "tables" / f"{t.name}_{lv}.csv"
             yield t, lv, published_tables.read(path)
+
+
+def _level(release: ReleaseSource, wanted: str) -> str:
+    if key(wanted) in {key(a.kind) for a in release.areas()}:
+        remedy = f"das.read_areas(run, kind={wanted!r}, statistics=[table]) has its counts"
+        raise InputError(f"{wanted!r} is no level: it cuts across them", remedy=remedy)
+    return named(wanted, list(release.spine.levels), "level", release.folder)
 
 
 def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:

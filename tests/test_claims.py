@@ -108,7 +108,7 @@ def test_what_takes_long_is_recorded_and_not_rerun(
 ) -> None:
     table = tmp_path / "claims.toml"
     table.write_text(
-        '[[claim]]\npage = "README.md"\nsays = "32 % of production"\ncommand = "das nothing"\ncost'
+        '[[claim]]\npage = "README.md"\nsays = "32 % of rho"\ncommand = "das nothing"\ncost'
         ' = "long"\n'
     )
     monkeypatch.setattr(claims, "TABLE", table)

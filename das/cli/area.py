@@ -187,15 +187,15 @@ def _said_of_replicates(replicates: int) -> None:
 
 
 def _shown(rows: Sequence[AreaRow]) -> list[dict[str, Any]]:
-    """Rows for the terminal."""
+    """Rows for the terminal; ends from replicates where there are any."""
+    replicated = any(r.lower is not None for r in rows)
     return [
         {
             "area": f"{r.name} ({r.area})" if r.name and r.area else r.name or r.area,
-            "of": r.universe,
+            "records": r.universe,
             "count": r.label if ":" in r.field else f"{r.label} ({r.field})",
             "published": _number(r.value),
-            "from": _number(r.lower),
-            "to": _number(r.upper),
+            **({"from": _number(r.lower), "to": _number(r.upper)} if replicated else {}),
             "estimate": _number(r.estimate, 1),
             "standard error": _number(r.standard_error, 1),
             "interval": (

@@ -118,7 +118,10 @@ def _of_table(
     found = guess(seen, asked, rare=rare, places=listed)
     text = draft(seen, found, out.stem, rare=rare, places=None if listed is None else listed.path)
     without = [] if rare else left_out(found)
-    return text, _said(found, out, without, listed=listed is not None)
+    said = _said(found, out, without, listed=listed is not None)
+    if not asked:
+        said[0] += "; if this is not your tree: --geography C1,C2,..."
+    return text, said
 
 
 def _ascii(*tables: InputProfile) -> bool:

@@ -114,8 +114,8 @@ class PlannedMeasurement(QueryNoise):
 
 
 def total(measurements: Iterable[PlannedMeasurement]) -> Fraction:
-    """The sum of the costs of measurements that one record sees, added up over one denominator,
-    which is exact as well and ten times as fast. Raises :class:`PrivacyError` for two currencies.
+    """The sum of the costs of measurements that one record sees. It is added up over one
+    denominator: as exact, and ten times as fast. Raises :class:`PrivacyError` for two currencies.
     """
     every = tuple(measurements)
     check_currency(every)

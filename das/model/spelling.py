@@ -43,8 +43,14 @@ def named(wanted: str, known: Sequence[str], what: str, where: object = None) ->
     if len(same) == 1:
         return same[0]
     raise InputError(
-        f"no {what} {wanted!r}", where=where, remedy=near(wanted, same or known, f"{what}s")
+        f"no {what} {wanted!r}", where=where, remedy=near(wanted, same or known, _plural(what))
     )
+
+
+def _plural(what: str) -> str:
+    """Levels, and kinds of area."""
+    noun, of, rest = what.partition(" of ")
+    return f"{noun}s{of}{rest}"
 
 
 def near(wanted: str, known: Sequence[str], what: str) -> str:

@@ -329,7 +329,9 @@ def open_upper_tree(folder: Path) -> OpenedRelease:
 
 
 def _spec(folder: Path) -> Spec:
-    text = run_directory.read_text(folder / "spec.toml", "release specification")
+    text = run_directory.read_text(
+        folder / "spec.toml", "release specification", "name the folder of a run, or of a release"
+    )
     return _parsed(text, str(folder / "spec.toml"))
 
 

@@ -33,7 +33,7 @@ PUBLICATIONS = {"pl94": "redistricting data"}
 CENSUSES = {"pl94-2010": "2010 Census", "pl94-2020": "2020 Census", "ext1940": "1940 Census"}
 #: What the page leads to, besides tables.
 FILES = {
-    "microdata": "one row for each person or housing unit; rows add up to the tables",
+    "microdata": "one row for each record, such as a person; rows add up to the tables",
     "nmf": "every noisy measurement, with its variance",
     "dictionary.csv": "what every file, column and code means",
     "spec.toml": "the configuration: das estimate --from this folder makes the counts again",

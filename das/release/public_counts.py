@@ -207,7 +207,9 @@ class PublicCounts:
 
 def _universes(release: Path) -> Sequence[Universe]:
     path = release / "spec.toml"
-    text = run_directory.read_text(path, "release specification")
+    text = run_directory.read_text(
+        path, "release specification", "name the folder of a run, or of a release"
+    )
     return specification.of_release(text, where=str(path)).after.universes
 
 

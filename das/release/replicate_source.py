@@ -54,16 +54,17 @@ COUNT_RULES = (*RULES, BY_TRUTH)
 PAGE = "index.html"
 #: Notes that must accompany intervals.
 SAYS = (
-    "Of disclosure avoidance alone: not of coverage or response errors of the census.",
+    "They cover the noise of disclosure avoidance alone, not coverage or response errors of the"
+    " census.",
     (
-        "Approximate, and by published value: true counts that are small and were published as 0"
-        " are missed more often."
+        "They are approximate, and hold by published value: small true counts that were published"
+        " as 0 are missed more often."
     ),
-    "Each by itself: of many intervals together some miss.",
+    "Each holds by itself: among many intervals, some miss.",
 )
 _BY_TRUE_VALUE = (
-    "Approximate: by published value, and of small counts nearly as often by true value, over the"
-    " cells of a table and level together."
+    "They are approximate, and hold by published value; for small counts nearly as often by true"
+    " value, over the cells of a table and level together."
 )
 
 #: A table of a universe, at a level.

@@ -100,7 +100,7 @@ def pyramids(places: PlaceProfiles) -> str:
     most = 1.1 * max(share.max(initial=0.0), 0.01)
     parts = []
     for i in range(n):
-        titles = [short(places.names[i + 1], 1), f"{int(places.persons[i + 1]):,}"]
+        titles = [*short(places.names[i + 1]).splitlines(), f"{int(places.persons[i + 1]):,}"]
         last = i + columns >= n
         chart = _small(share[i + 1], share[0], most, width, height)
         _symmetric(chart, most, lambda x: f"{abs(100 * x):.3g} %" if last else "")  # noqa: B023
@@ -168,6 +168,6 @@ def shares(names: Sequence[str], counts: Ints, labels: Sequence[str], title: str
         chart.rule(0.5, colour=RULE)
     chart.x.low, chart.x.high, chart.x.ticks = 0.0, 1.0, []
     chart.x.line = chart.y.line = False
-    chart.rows([short(n, 1) for n in names])
+    chart.rows([short(n) for n in names])
     chart.finish(f"{title}, % of households", 2)
     return chart.svg(name, f"{title} by place, shares of households")

@@ -93,7 +93,7 @@
     const outside = published < from || published > to ? "\u2691 outside " : "";
     if (q.exact) add(row, "td", brief ? "exact" : number(published));
     else if (within < 0) add(row, "td", "–");
-    else add(row, "td", outside + fromTo(from, to));
+    else add(row, "td", outside + fromTo(from, to), outside ? { class: "outside" } : {});
     if (withTruth) {
       add(row, "td", number(q.true[at]));
       add(row, "td", number(published - q.true[at]), { class: "strong" });
@@ -144,7 +144,7 @@
     result.replaceChildren();
     add(result, "h3", full(level, unit));
     if (level.geoid && geoid(level, code) !== code) add(result, "p", `GEOID ${geoid(level, code)}`);
-    if (!level.parent && brief) add(result, "p", "These counts are sums of published counts of blocks. The command das area gives their intervals.");
+    if (!level.parent && brief) add(result, "p", "These counts are sums of published counts of blocks. Their intervals: das area RUN --name, with the name or GEOID.");
     else if (!level.parent) add(result, "p", "Counts are sums of published counts of its parts; none was measured as a whole.");
     if (depth > 0 && level.parent) {
       const above = await open(data.levels[depth - 1]);
@@ -171,7 +171,7 @@
       const box = add(result, "details");
       const children = [];
       below.up.forEach((parent, i) => { if (parent === unit) children.push(i); });
-      add(box, "summary", `${words(below.name)}: ${number(children.length)} in it`);
+      add(box, "summary", `${words(below.name)}: ${number(children.length)} inside`);
       for (const child of children) linkTo(box, depth + 1, child);
     }
   }

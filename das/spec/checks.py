@@ -240,9 +240,9 @@ def _check_tables(spec: CountsKeys) -> None:
         where = f"tables.{name}"
         if not _TABLE.fullmatch(name) or name.upper() == name:
             raise SpecError(
-                f"{name!r} cannot name a table",
+                f"{name!r} cannot name a table: names in capitals are those of das, such as T1",
                 where=where,
-                remedy="use letters, digits and _, and have a small letter in it",
+                remedy="use letters, digits and _, at least one of them a lowercase letter",
             )
         if sum(name.lower() == other.lower() for other in spec.tables) > 1:
             raise SpecError(f"two tables are called {name!r}", where=where, remedy="rename one")

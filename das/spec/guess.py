@@ -2,10 +2,10 @@
 attribute.
 
 A column is a level of places if it has a usual name of one. It also is if it has more values than
-an attribute has and each value lies in one value of the column above. A value that is the same for
-all people of each place is not an attribute of the people. It is the name of the place, or an area
-that cuts across places. Attributes are columns with few values. Every other column is left out, and
-the guess says why."""
+an attribute has and each value lies in one value of the column above, or if its codes extend those
+of such a column. A value that is the same for all people of each place is not an attribute of the
+people. It is the name of the place, or an area that cuts across places. Attributes are columns with
+few values. Every other column is left out, and the guess says why."""
 
 from __future__ import annotations
 
@@ -21,44 +21,18 @@ from das.errors import InputError
 from das.model.profile import ColumnProfile, InputProfile
 
 #: Names of columns of places, from the top down: words of a rank may stand for one another.
-RANKS = (
-    ("country", "nation", "pais", "land"),
-    (
-        "state",
-        "province",
-        "region",
-        "provincia",
-        "departamento",
-        "bundesland",
-        "canton",
-        "prefecture",
-        "governorate",
-    ),
-    ("county", "district", "distrito", "kreis", "comarca", "departement", "zone"),
-    (
-        "municipality",
-        "municipio",
-        "commune",
-        "comune",
-        "comuna",
-        "gemeinde",
-        "city",
-        "town",
-        "subdistrict",
-        "muni",
-    ),
-    ("tract", "parish", "ward", "suburb", "locality"),
-    (
-        "block_group",
-        "blockgroup",
-        "village",
-        "section",
-        "seccion",
-        "sezione",
-        "neighbourhood",
-        "neighborhood",
-    ),
-    ("block", "manzana", "enumdist", "enumeration_area", "ea", "meshblock", "place"),
+RANKS = tuple(
+    tuple(words.split())
+    for words in (
+        "country nation pais land",
+        "state province region regiao provincia "
+        "departamento bundesland canton prefecture governorate",
+        "county district distrito kreis comarca departement zone",
+        "municipality municipio commune comune comuna concelho gemeinde city town subdistrict muni",
+        "tract parish freguesia ward suburb locality",
+        "block_group blockgroup village aldeia section seccion sezione neighbourhood neighborhood",
+        "block manzana enumdist enumeration_area ea meshblock place",
+    )
 )
 #: Words in the names of columns of areas that cut across the tree.
 ACROSS = {
@@ -143,6 +117,7 @@ def guess(
     rest = [c for c in rest if c not in across]
     codes = [c for c in rest if not _words(c) & NAMES]
     likely = _look_like_places(codes, table.rows) or _look_like_places(rest, table.rows)
+    likely = _with_nested_codes(likely, codes)
     _places(out, [by_name[g] for g in geography] or likely, asked=bool(geography))
     _across(out, across)
     _of_places(
@@ -221,6 +196,30 @@ def _look_like_places(columns: Sequence[ColumnProfile], rows: int) -> list[Colum
     return sorted(
         chosen, key=lambda c: (last if (r := _rank(c.name)) is None else r, len(c.values))
     )
+
+
+def _with_nested_codes(
+    likely: list[ColumnProfile], columns: Sequence[ColumnProfile]
+) -> list[ColumnProfile]:
+    """The ``likely`` columns, and those whose codes begin with theirs, or with which theirs begin:
+    01, 0102, 010203 are a region, a municipality and a district, whatever the columns are called.
+    """
+    more = [
+        c
+        for c in columns
+        if c not in likely and any(_begins(c, p) or _begins(p, c) for p in likely)
+    ]
+    return likely if not more else sorted([*likely, *more], key=lambda c: len(c.values))
+
+
+def _begins(fine: ColumnProfile, coarse: ColumnProfile) -> bool:
+    """Whether each code of ``fine`` is longer than one code of ``coarse`` and begins with it, in
+    every row that has both."""
+    if len(coarse.values) < 2 or fine.empty or coarse.empty or not fine.nests_in(coarse):
+        return False
+    pairs = np.unique(np.stack([fine.index, coarse.index]), axis=1)
+    codes = ((fine.values[i], coarse.values[j]) for i, j in pairs.T.tolist())
+    return all(len(long) > len(short) and long.startswith(short) for long, short in codes)
 
 
 def _places(out: Guess, chosen: list[ColumnProfile], *, asked: bool) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from das import read_areas, tables
+from das import read_areas, read_tables, tables
 from das.errors import InputError
 from das.estimate.upward_pass import upward_pass
 from das.files.microdata import reading as microdata
@@ -151,6 +151,7 @@ def test_the_terminal_has_the_totals_of_every_universe(das: Das, run: Path) -> N
     assert all(
         word in out for word in ("persons", "housing", "interval", "standard error", "NOT PRIVATE")
     )
+    assert " from " not in out, "without replicates no interval of published counts"
 
 
 BAD = {
@@ -191,6 +192,7 @@ BAD = {
     ),
     "both": ("area,block\nx,{0}\n", ("--kind", "Place"), "give one of both"),
     "no such kind": (None, ("--kind", "Ward"), "no kind of area 'Ward'"),
+    "kinds in the plural": (None, ("--kind", "Ward"), "the kinds of area are "),
     "neither": (None, (), "this release knows the kinds"),
     "coverage": ("area,block\nx,{0}\n", ("--coverage", "1"), "1"),
     "coverage that is no number": (
@@ -262,6 +264,13 @@ def test_python_reads_the_same(das: Das, run: Path) -> None:
     assert plain.where(plain.notna(), None).to_dict("records") == said
     with pytest.raises(InputError, match="a list of texts"):
         read_areas(run, kind="Place", statistics="P1")
+
+
+def test_a_kind_of_area_is_no_level_of_tables(run: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"'place' is no level[\s\S]*read_areas\(run, kind='place'"
+    ):
+        read_tables(run, "P1", "place")
 
 
 def test_a_place_by_its_name(das: Das, run: Path) -> None:

@@ -369,3 +369,29 @@ def test_a_table_of_places_that_does_not_fit_is_told(tmp_path: Path) -> None:
     (tmp_path / "places.csv").write_text("village,name\nx,Año\n", encoding="utf-8")
     done = das("init", "--from", table, "--places", tmp_path / "places.csv")
     assert (done.exit_code, "in one encoding" in done.output) == (2, True)
+
+
+def test_codes_that_begin_with_those_above_are_places_whatever_their_names(tmp_path: Path) -> None:
+    """Few values and words of no known language: only the codes tell. An attribute whose codes
+    begin alike (1, 10, 11) is not one, since people of a place differ in it."""
+    draw = random.Random(4)
+    table = []
+    for _ in range(400):
+        oblast, raion, selo = draw.choice("12"), draw.choice("123"), draw.choice("12")
+        kind = draw.choice(("1", "2"))
+        table.append(
+            {
+                "oblast": oblast,
+                "district": oblast + raion,
+                "selo": oblast + raion + selo,
+                "work": kind,
+                "trade": kind + draw.choice("01"),
+            }
+        )
+    spec, said = drafted(written(tmp_path / "people.csv", table))
+    assert spec["geography"]["levels"][1:] == ["Oblast", "District", "Selo"]
+    assert list(spec["schema"]["attributes"]) == ["work", "trade"]
+    assert "if this is not your tree: --geography" in said
+    (tmp_path / "people.toml").unlink()
+    _, said = drafted(tmp_path / "people.csv", "--geography", "oblast,district")
+    assert "if this is not your tree" not in said

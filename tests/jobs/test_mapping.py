@@ -253,7 +253,7 @@ def test_mistakes_are_told_with_what_there_is(run, counties, tmp_path) -> None: 
         ),
         (MapOptions("County", "hispanic", "nobody"), file, None, "no answer 'nobody'"),
         (MapOptions("County"), file, "FIPS", "there is no column 'FIPS'.*NAME, GEOID"),
-        (MapOptions("County"), other, None, "no boundary is that of a unit.*34001"),
+        (MapOptions("County"), other, None, "no boundary belongs to a unit.*34001"),
         (MapOptions("County"), text, None, "cannot be read as boundaries"),
         (MapOptions("County"), tmp_path / "none.gpkg", None, "no such file"),
     ):

@@ -425,7 +425,7 @@ def test_a_keyboard_is_enough(opened):
 def test_a_place_leads_to_those_above_and_below_it(opened):
     page = opened(shown(spine()), "#County=44007")
     assert page.evaluate(SEEN)["title"] == "Providence County (County 44007)"
-    page.click("summary:has-text('Block: 2 in it')")
+    page.click("summary:has-text('Block: 2 inside')")
     page.click("details button:has-text('4400700010022003')")
     page.click("p button:has-text('Providence County')")
     page.click("p button:has-text('Rhode Island')")

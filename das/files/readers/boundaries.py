@@ -73,12 +73,12 @@ def read(
     best = max(hits, key=lambda k: hits[k], default=None)
     if best is None or not hits[best]:
         raise InputError(
-            "no boundary is that of a unit: the first of these has the GEOID"
+            "no boundary belongs to a unit of this level, such as the one with the GEOID"
             f" {geoids[0] or codes[0]}",
             where=path,
             remedy=(
-                "choose the file and the --level that go together; --key names the column "
-                f"that holds GEOIDs, of {', '.join(texts) or 'none'}"
+                "choose a file and a --level that go together; --key names the column "
+                f"that holds the GEOIDs: {' or '.join(texts) or 'there is none'}"
             ),
         )
     keys, known = texts[best[0]], geoids if best[1] == "GEOID" else codes

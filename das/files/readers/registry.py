@@ -96,8 +96,11 @@ def _check_possible(records: Confidential[Records], blocks: Blocks) -> None:
             f"{field} {codes[persons.block[at]].decode()}" for field, codes in blocks.fields.items()
         )
         raise InputError(
-            f"{int(persons.count[impossible].sum())} records are of combinations that cannot occur"
-            f" in schema {persons.schema.name!r}; this is the first place of one",
+            f"{int(persons.count[impossible].sum())} of the records have combinations that cannot occur"
+            f" in schema {persons.schema.name!r}; this is the place of the first",
             where=place,
-            remedy="fix the data, or use a schema that allows the combination",
+            remedy=(
+                "fix the data, or use a schema that allows the combination; `das check CONFIG` lists"
+                " them"
+            ),
         )

@@ -19,7 +19,10 @@ from das.model.spine import Spine
 
 #: Candidates that a message lists.
 LISTED = 12
-_NONE = ("there is no such place", "type less of the name; `das tables RUN` lists the levels")
+_NONE = (
+    "no place has this in its name, or as its GEOID or code",
+    "type less of the name, or a GEOID; `das tables RUN --level County` lists the places of a level",
+)
 
 
 @dataclass(frozen=True)

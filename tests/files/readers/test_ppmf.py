@@ -314,8 +314,8 @@ REFUSED: dict[str, tuple[Callable[[], str], str]] = {
     "minor in a nursing home": (
         lambda: text([*SOME, ("0110568680011000", 3, 0, 0, 0)], "2021-06-08"),
         (
-            r"Block 0110568680011000, .*: 1 records are of combinations that cannot occur .*; this"
-            r" is the first place of one"
+            r"Block 0110568680011000, .*: 1 of the records have combinations that cannot occur .*; this"
+            r" is the place of the first"
         ),
     ),
 }

@@ -205,8 +205,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "impossible": (
         HEAD + GOOD + "A,A1,dormitory,f,0-17\n",
         (
-            r"Region A, Block A1: 1 records are of combinations that cannot occur in schema '[^x]*;"
-            r" this is the first place"
+            r"Region A, Block A1: 1 of the records have combinations that cannot occur in schema '[^x]*;"
+            r" this is the place of the first"
         ),
     ),
     "no records": (HEAD, r"has no records"),
