@@ -2,8 +2,8 @@
 attribute.
 
 A column is a level of places if it has a usual name of one. It also is if it has more values than
-an attribute has and each value lies in one value of the column above, or if its codes extend those
-of such a column. A value that is the same for all people of each place is not an attribute of the
+an attribute has and each value lies in one value of the column above. So is a column whose codes
+extend those of a level. A value that is the same for all people of each place is not an attribute of the
 people. It is the name of the place, or an area that cuts across places. Attributes are columns with
 few values. Every other column is left out, and the guess says why."""
 
