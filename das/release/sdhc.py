@@ -19,6 +19,7 @@ from das.files.sdhc import config, measurements
 from das.model.ledger import Event
 from das.model.sdhc.measured import MeasuredRegions, variances
 from das.model.sdhc.sensitivity import PHSAFE
+from das.model.sdhc.tables import LEFT_OUT
 from das.spec import SdhcSpec, load, of_kind
 
 
@@ -66,10 +67,9 @@ def resolved(spec: SdhcSpec) -> SdhcSpec:
     given = config.read(path)
     if spec.sdhc.mode != PHSAFE:
         given.pop("tau")
-        budget = {**given["budget"]}
-        if extra := spec.sdhc.budget.get("excess"):
-            budget["excess"] = dict(extra)
-        given["budget"] = budget
+        budget = given["budget"]
+        mine = spec.sdhc.budget
+        given["budget"] = budget | {t: dict(mine[t]) for t in LEFT_OUT if t in mine}
     try:
         return spec.amended_by(given)
     except (SpecError, ValueError) as error:

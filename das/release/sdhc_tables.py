@@ -8,16 +8,21 @@ from collections.abc import Iterator, Sequence
 from das.files.sdhc import tables
 from das.model.sdhc.published import TITLES, CellEstimate, PublishedCell
 from das.model.sdhc.sensitivity import untruncated
-from das.model.sdhc.tables import EXCESS, TABLES
+from das.model.sdhc.tables import EXCESS, EXCESS_CHILDREN, LEFT_OUT, TABLES
 from das.release.sdhc import OpenedSdhc
 from das.sdhc.intervals import combined, count_of
 from das.sdhc.least_squares import RegionEstimates, estimated, non_negative
 from das.threads import one_thread
 
-#: Persons that tables leave out, by age.
+#: Persons that tables leave out.
 _EXCESS = tuple(
-    PublishedCell(EXCESS, "*", c, (EXCESS, cells))
-    for c, cells in ((1, (2, 3)), (2, (2,)), (3, (3,)))
+    PublishedCell(table, "*", c, (table, cells))
+    for table, c, cells in (
+        (EXCESS, 1, (2, 3)),
+        (EXCESS, 2, (2,)),
+        (EXCESS, 3, (3,)),
+        (EXCESS_CHILDREN, 2, (2,)),
+    )
 )
 
 
@@ -51,7 +56,7 @@ def write(opened: OpenedSdhc, found: Sequence[CellEstimate]) -> dict[str, int]:
 def counted(opened: OpenedSdhc, cell: PublishedCell) -> int | None:
     """How many persons of one address a cell counts, where not all."""
     part, table = opened.spec.sdhc, cell.above[0]
-    if table == EXCESS or not TABLES[table].people:
+    if table in LEFT_OUT or not TABLES[table].people:
         return None
     if cell.iteration == "*" and table == untruncated(part.mode, part.relation):
         return None

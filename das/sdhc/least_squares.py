@@ -7,6 +7,8 @@ Tables that truncate once count the same persons, so that in each region
   nothing is left out of it: then ``excess`` of that age is in it, too);
 * ``PH1_num`` and ``PH7`` have equal sums for each iteration, and ``PH2`` that of all;
 * own children of ``PH3`` by type of family are sums of ``PH6`` over ages;
+* where ``PH1_num`` for all counts everybody, its children are those of ``PH3`` and
+  ``excess_children``;
 * ``PH1_denom`` is the sum of ``PH8_denom``;
 
 and the answers of the nation are sums over its states. With N a basis of the answers that the
@@ -33,7 +35,17 @@ from numpy.typing import NDArray
 
 from das.model.frozen import Frozen
 from das.model.sdhc.measured import MeasuredRegions
-from das.model.sdhc.tables import EXCESS, GROUPS, ITERATIONS, STATE, TABLES, USA, answers, column
+from das.model.sdhc.tables import (
+    EXCESS,
+    EXCESS_CHILDREN,
+    GROUPS,
+    ITERATIONS,
+    STATE,
+    TABLES,
+    USA,
+    answers,
+    column,
+)
 
 Array = NDArray[np.float64]
 #: Directions of less precision, of the largest, are not known.
@@ -75,6 +87,8 @@ def identities(whole: bool) -> Array:
         row(cells("PH1_num", i), [*cells("PH7", i), *extra])
         row(cells("PH1_denom", i), cells("PH8_denom", i))
     row(cells("PH2", "*"), cells("PH7", "*"))
+    if whole:
+        row([column("PH1_num", "*", 2)], [*cells("PH3", "*"), *cells(EXCESS_CHILDREN, "*")])
     for family in range(4):
         ages = [column("PH6", "*", 3 + 5 * family + band) for band in range(4)]
         row([column("PH3", "*", 4 + family)], ages)

@@ -99,9 +99,10 @@ class SdhcMost(Part):
     """``[sdhc.most]``: persons of one address that are counted, in the mode ``"tight"``."""
 
     persons: int = Field(default=18, gt=0, strict=True)
-    """Persons of one address that tables count. The others are left out, and counted as excess."""
+    """Persons of one address that tables count. The others are left out, and counted as ``excess``."""
     children: int = Field(default=10, gt=0, strict=True)
-    """Persons under 18 of one address that the tables PH3 and PH6 count."""
+    """Persons under 18 of one address that the tables PH3 and PH6 count. The others are counted as
+    ``excess_children``."""
 
 
 class SdhcPart(Part):

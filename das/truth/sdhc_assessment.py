@@ -14,7 +14,7 @@ from das.files.csv_text import write_rows
 from das.files.run.run_directory import RunDirectory
 from das.model.not_private import marked_rows
 from das.model.sdhc.published import CellEstimate, PublishedCell, published
-from das.model.sdhc.tables import EXCESS, GROUPS, STATE, USA, column
+from das.model.sdhc.tables import GROUPS, LEFT_OUT, STATE, USA, column
 from das.release.sdhc import OpenedSdhc
 from das.truth.sdhc_run import Ints, everybody
 
@@ -32,7 +32,7 @@ def assess(
         by: dict[_Key, list[tuple[float, bool | None]]] = {}
         for e in every:
             true = _true(truth[e.region], e.cell)
-            if e.cell.table == EXCESS or e.value is None or true is None:
+            if e.cell.table in LEFT_OUT or e.value is None or true is None:
                 continue
             of = next(g for g, iterations in GROUPS.items() if e.cell.iteration in iterations)
             inside = None if e.low is None or e.high is None else e.low <= true <= e.high

@@ -3,21 +3,27 @@ r"""The answers of every region, from records: one pass over the persons for eac
 PHSafe filters the persons of each table, and then keeps tau of those in each address. The tight
 mode truncates once, for all tables: at most tau persons of an address are kept, and of those at
 most so many children. So what two tables count is equal where it should be (:mod:`das.sdhc`). What
-is left out is counted by age (``excess``); with the relation *person* ``PH1_num`` for all counts
-everybody."""
+is left out is counted by age (``excess``), and so are children (``excess_children``); with the relation *person* ``PH1_num`` for all counts
+everybody.
+
+**Which persons are kept** (:class:`Order`): exactly as PHSafe decides. The values of a record (type,
+address, age, origin, race, relationship, and which of several identical rows it is) are hashed with
+SHA-256 each, joined with commas, and hashed twice. The tau smallest stay. Nothing of that depends on
+the unit record, on other persons (except identical ones), or on a key, so one person more changes
+those who are kept by one swap. Source: Tumult Core 0.12, ``utils/truncation.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.model.sdhc.records import SdhcRecords
+from das.model.sdhc.records import Addresses, Residents, SdhcRecords
 from das.model.sdhc.sensitivity import PHSAFE, untruncated
-from das.model.sdhc.tables import CHILDREN, EXCESS, GROUPS, TABLES, answers, column
-from das.truth.sdhc_order import Order
+from das.model.sdhc.tables import CHILDREN, EXCESS, EXCESS_CHILDREN, GROUPS, TABLES, answers, column
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -116,8 +122,11 @@ def counts(records: SdhcRecords, mode: str, relation: str, tau: Mapping[str, int
         head = (p.race, p.hisp) if table == "PH3" else by_head
         out.add(table, _those(state, which), cells[table], *head, groups)
     if mode != PHSAFE:
-        left = home & ~kept["PH7"]
-        out.add(EXCESS, _those(state, left), cells["PH1_num"], *by_head)
+        for table, left in (
+            (EXCESS, home & ~kept["PH7"]),
+            (EXCESS_CHILDREN, universes["PH3"][0] & ~kept["PH3"]),
+        ):
+            out.add(table, _those(state, left), cells["PH1_num"], *by_head)
     if whole is not None:
         out.add(whole, _those(state, home), cells["PH1_num"], *by_head, "*")
     return out.found
@@ -186,3 +195,59 @@ def _denominators(out: _Counter, records: SdhcRecords) -> None:
         ("PH8_denom", household, _PH8[a.ten]),
     ):
         out.add(table, _those(a.state, which), cell, a.hhrace, a.hhspan)
+
+
+# --- which persons of an address are kept
+# --------------------------------------------------------------------------------------------------
+
+PersonRow = tuple[int, int, int, int, int, int]
+
+
+@lru_cache(maxsize=4096)
+def _hash(value: str) -> str:
+    return sha256(value.encode()).hexdigest()
+
+
+def _key(values: PersonRow, number: int) -> str:
+    rtype, mafid, age, hisp, race, relship = values
+    texts = (
+        str(rtype), f"{mafid:b}", f"{age:b}", f"{hisp:b}", f"{race:02d}", str(relship), f"{number:b}"
+    )  # fmt: skip
+    joined = ",".join(_hash(text) for text in texts)
+    return sha256(sha256(joined.encode()).hexdigest().encode()).hexdigest()
+
+
+class Order:
+    """The order of the persons of each address, made where it is asked for."""
+
+    def __init__(self, addresses: Addresses, residents: Residents) -> None:
+        self._addresses, self._people = addresses, residents
+
+    def kept(self, inside: NDArray[np.bool_], tau: int) -> NDArray[np.bool_]:
+        """Of the persons ``inside`` (a mask), those that are kept: ``tau`` of each address."""
+        where = self._people.address
+        full = np.bincount(where[inside], minlength=len(self._addresses)) > tau
+        out = inside.copy()
+        if not full.any():
+            return out
+        some = np.flatnonzero(inside & full[where])
+        keys = self._keys(some)
+        order = np.lexsort((keys, where[some]))
+        found = where[some][order]
+        first = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
+        rank = np.arange(len(found)) - np.repeat(first, np.diff([*first, len(found)]))
+        out[some[order[rank >= tau]]] = False
+        return out
+
+    def _keys(self, some: NDArray[np.int64]) -> NDArray[np.str_]:
+        p, seen, out = self._people, dict[tuple[int, PersonRow], int](), []
+        where = p.address[some]
+        mafid = self._addresses.mafid[where]
+        rtype, age, hisp, race, relship = (
+            c[some].tolist() for c in (p.rtype, p.age, p.hisp, p.race, p.relship)
+        )
+        rows = zip(rtype, mafid.tolist(), age, hisp, race, relship, strict=True)
+        for at, row in zip(where.tolist(), rows, strict=True):
+            seen[at, row] = seen.get((at, row), 0) + 1
+            out.append(_key(row, seen[at, row]))
+        return np.array(out, dtype="U64")

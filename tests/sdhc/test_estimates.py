@@ -209,7 +209,7 @@ def _races() -> dict[object, int]:
     out: dict[object, int] = {}
     for i, n in zip("ABCDEFG", (5000, 1200, 0, 0, 0, 0, 300), strict=True):
         for table, cells in {
-            "PH1_num": {2: n, 3: 2 * n}, "PH7": {2: n, 3: n, 4: n}, "PH1_denom": {1: n},
+            "PH1_num": {2: 2 * n, 3: n}, "PH7": {2: n, 3: n, 4: n}, "PH1_denom": {1: n},
             "PH8_denom": {2: n, 3: 0}, "PH5_denom": {1: n}, "PH4": {2: n, 3: n}, "PH3": {2: n, 4: n},
         }.items():  # fmt: skip
             for c, count in cells.items():

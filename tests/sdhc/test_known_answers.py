@@ -16,8 +16,9 @@ from das.files.sdhc import config, measurements
 from das.files.sdhc.records import records
 from das.model.mechanisms import MECHANISMS
 from das.model.sdhc.measured import MeasuredRegions, variances
-from das.model.sdhc.sensitivity import PHSAFE, reach
-from das.model.sdhc.tables import STATE, USA
+from das.model.sdhc.published import published
+from das.model.sdhc.sensitivity import HOUSEHOLD, PHSAFE, TIGHT, reach
+from das.model.sdhc.tables import LEFT_OUT, STATE, USA, RegionAnswer, answers, columns
 from das.release import verify
 from das.release.sdhc import resolved
 from das.sdhc import truncated_normal
@@ -40,8 +41,7 @@ def counted(folder: Path, tau: Mapping[str, int], states: list[str]) -> dict[str
     """The official files of exact counts."""
     found = records(folder, states, strict=False)[0].open("a test")
     exact = counts(found, PHSAFE, "person", tau)
-    nothing = np.zeros(exact.shape[1])
-    nothing[-2:] = np.inf  # PHSafe knows no excess
+    nothing = np.array([np.inf if a.table in LEFT_OUT else 0.0 for a in answers()])
     levels = [
         MeasuredRegions(USA, ("1",), exact.sum(axis=0, keepdims=True), nothing),
         MeasuredRegions(STATE, found.addresses.states, exact, nothing),
@@ -88,6 +88,32 @@ def test_488_cells_of_its_own_end_to_end_test() -> None:
     wanted = cells({f"x/{p.stem}/y": p.read_text() for p in (folder / "expected").glob("*.csv")})
     assert len(wanted) == 488
     assert cells(counted(folder, said["tau"], said["state_filter"])) == wanted
+
+
+@needs_shared
+def test_its_test_without_noise() -> None:
+    """Which prints sums, too. Its PH8_num is a sum of FINAL_POP, and not of persons."""
+    folder = DATA / "tests" / "test1"
+    said = json.loads((folder / "config.json").read_text())
+    found = records(folder, said["state_filter"], strict=False)[0].open("a test")
+    exact = counts(found, PHSAFE, "person", dict.fromkeys(said["tau"], 99)).sum(axis=0)
+    mine: Cells = {}
+    for c in published():
+        for side, name in ((c.above, c.above[0]), (c.below, c.below[0] if c.below else "")):
+            if side is None or (name == "PH7" and c.table == "PH8"):
+                continue
+            name = "PH5_num" if c.table == "PH5" and name == "PH4" else name
+            n = sum(int(exact[i]) for i in columns(side[0]) if _in(answers()[i], c.iteration, side))
+            for region, kind in (("1", "USA"), ("06", "STATE")):
+                mine[name, region, kind, c.iteration, str(c.cell)] = n
+    files = {f"x/{p.stem}/y": p.read_text() for p in (folder / "expected").glob("*.csv")}
+    wanted = {k: n for k, n in cells(files).items() if k[0] != "PH8_num"}
+    assert len(wanted) == 102
+    assert {k: n for k, n in mine.items() if n} == wanted
+
+
+def _in(answer: RegionAnswer, iteration: str, side: tuple[str, tuple[int, ...]]) -> bool:
+    return answer.iteration == iteration and answer.cell in side[1]
 
 
 @needs_shared
@@ -162,6 +188,18 @@ def test_production_budgets_and_variances() -> None:
         wanted = pytest.approx(value, rel=1e-12 if len(str(value)) > 12 else 1e-6)
         assert float(sigma_sq[key]) == wanted
     assert round(float(spec.tight_cost), 6) == 0.476637
+    assert sum(d.cost for d in spec.measurements if d.query[:3] == "PH3") == Fraction("0.679419")
+    household = Fraction(0)
+    for d in spec.measurements:
+        to = reach(*d.query.split(" "), spec.tau, TIGHT, HOUSEHOLD)
+        assert to is not None
+        household += GAUSSIAN.cost(d.parameter, to.stability(GAUSSIAN))
+    assert round(float(household), 6) == 0.488329
+    state = variances([d for d in spec.measurements if d.level == "State"])
+    m = MeasuredRegions(STATE, ("44",), np.zeros((1, len(state)), dtype=np.int64), state)
+    text = measurements.official([m], GAUSSIAN, True)["measurements/PH8_num/part-00000-das.csv"]
+    both = [float(line.split("|")[-1]) for line in text.splitlines() if "|*|" in line]
+    assert both == pytest.approx([29564.4738, 14782.2369], abs=5e-5)
 
 
 @needs_shared

@@ -14,7 +14,7 @@ from das.errors import InputError, SpecError, UserError
 from das.files.sdhc import config
 from das.files.sdhc.records import records
 from das.model.sdhc.sensitivity import PHSAFE, TIGHT
-from das.model.sdhc.tables import TABLES, column
+from das.model.sdhc.tables import LEFT_OUT, TABLES, column
 from das.release.sdhc import resolved
 from das.truth.sdhc_counts import counts
 from tests.sdhc.folders import Folder, made_up
@@ -71,6 +71,7 @@ STRICT = {
         line("persons", 5, 1, 100_000_099)
     ),
     "units.csv:4: MAFID 100000031: geo.csv does not have": line("units", 4, 1, 100_000_031),
+    "persons.csv:5: MAFID 100000020: RELSHIP does not fit RTYPE": line("persons", 5, 5, 38),
     "units.csv:3: MAFID 100000020: RTYPE is another in geo.csv": line("geo", 3, 0, 4),
 }
 
@@ -144,7 +145,7 @@ def said() -> dict[str, Any]:
     budget = {
         t.name: {f"{r}_{g}": 0.5 for r in ("usa", "state") for g in t.groups}
         for t in TABLES.values()
-        if t.name != "excess"
+        if t.name not in LEFT_OUT
     }
     tau = dict.fromkeys(("PH1_num", "PH2", "PH3", "PH4", "PH6", "PH7"), 5)
     more = {"state_filter": ["44"], "reader": "csv", "privacy_defn": "zcdp"}

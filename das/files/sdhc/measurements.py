@@ -20,7 +20,7 @@ from das.files.parquet import LOST
 from das.model.mechanism import Mechanism
 from das.model.not_private import CELL, COLUMN, Private
 from das.model.sdhc.measured import MeasuredRegions
-from das.model.sdhc.tables import EXCESS, STATE, TABLES, USA, answers, column
+from das.model.sdhc.tables import LEFT_OUT, STATE, TABLES, USA, answers, column
 
 NAME = "noisy.parquet"
 FOLDER = "measurements"
@@ -103,7 +103,7 @@ def official(
     levels: Sequence[MeasuredRegions], mechanism: Mechanism, private: Private
 ) -> dict[str, str]:
     """The text of each official file, by its path in the release."""
-    names = [t for t in TABLES if t != EXCESS] + list(DERIVED)
+    names = [t for t in TABLES if t not in LEFT_OUT] + list(DERIVED)
     out = {}
     for table in sorted(names):
         rows = [line for m in levels for line in _rows(m, table, _NOISE[mechanism.pure])]

@@ -168,6 +168,10 @@ def _check_households(
     persons.note(
         faults, persons["RTYPE"] != np.where(home, 3, 5)[address], "RTYPE does not fit its unit's"
     )
+    quartered = persons["RELSHIP"] > 36
+    persons.note(
+        faults, quartered != (persons["RTYPE"] == 5), "RELSHIP does not fit RTYPE (37 and 38: 5)"
+    )
 
     def count(which: NDArray[np.bool_]) -> NDArray[np.int64]:
         return np.bincount(address[which], minlength=many)

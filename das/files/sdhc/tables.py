@@ -1,8 +1,9 @@
-"""The files of published cells: ``tables/PH1.csv`` to ``tables/PH8.csv`` and ``tables/excess.csv``,
-one line a region, iteration and cell.
+"""The files of published cells: ``tables/PH1.csv`` to ``tables/PH8.csv``,
+``tables/excess.csv`` and ``tables/excess_children.csv``, one line a region, iteration and cell.
 
 An empty field is not known. ``most_per_address`` is how many persons of one address the table
-counts: others are left out of it, and their number is in ``excess.csv``."""
+counts: others are left out of it, and their number is in
+``excess.csv``, and for PH3 and PH6 in ``excess_children.csv``."""
 
 from __future__ import annotations
 

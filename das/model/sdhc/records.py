@@ -14,7 +14,7 @@ Codes8 = NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Addresses(Frozen):
-    """By address, in the order of ``mafid``: the place of its state among ``states`` (-1 where
+    """By address, with its number ``mafid``: the place of its state among ``states`` (-1 where
     tabulation leaves the address out), and the columns of its unit record."""
 
     states: tuple[str, ...]
