@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
+import tomli_w
 from pydantic import Field, field_validator
 
 from das.accounting.changes import Change
@@ -193,6 +194,19 @@ class SdhcSpec(Specification):
         part = SdhcPart.model_validate({**self.sdhc.model_dump(), **given})
         data = self.data.model_copy(update={"parameters": ""})
         return SdhcSpec(run=self.run, data=data, sdhc=part).checked()  # nothing cached is copied
+
+    def repriced(self, costs: Mapping[tuple[str, str], Fraction]) -> SdhcSpec:
+        """With the budgets of these levels and queries of the ledger, and no others."""
+        budget: dict[str, dict[str, Fraction]] = {}
+        for (level, name), cost in costs.items():
+            table, group = name.split(" ")
+            region = next(r for r, called in LEVELS.items() if called == level)
+            budget.setdefault(table, {})[f"{region}_{group}"] = cost
+        return self.amended_by({"budget": budget})
+
+    def budget_toml(self) -> str:
+        """Its budgets, as tables of a configuration."""
+        return tomli_w.dumps({"sdhc": {"budget": self.tree()["sdhc"]["budget"]}})
 
     def lacks_input(self, paths: Sequence[Any]) -> bool:
         return not paths and not self.data.path
