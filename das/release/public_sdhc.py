@@ -24,11 +24,12 @@ from das.files.run.run_directory import RunDirectory
 from das.model.ledger import Event
 from das.model.plan import Plan
 from das.model.redundant import RedundantMeasurements
+from das.model.sdhc.measured import FurtherSums
 from das.model.sdhc.sensitivity import PHSAFE
 from das.model.sdhc.tables import answers, columns, queries, query
 from das.model.spelling import named
 from das.model.spelling import product as spelt
-from das.release import sdhc_modelled, sdhc_page, sdhc_tables
+from das.release import sdhc_from_dhc, sdhc_modelled, sdhc_page, sdhc_tables
 from das.release.measured_rows import DRAWN, RowColumns, RowOptions, spread
 from das.release.publications import PlanChoices, Recomputation
 from das.release.sdhc import OpenedSdhc, official, open_sdhc, resolved, write_official
@@ -81,6 +82,7 @@ class PublicSdhc:
         (asked,) = spec.universes
         named(universe or asked.name, [asked.name], "universe", "--universe")
         known = [query(*q) for q in queries()]
+        about, more = _with_dhc(spec)
 
         def guaranteed(plan: Plan, deltas: Iterable[Fraction]) -> Zcdp | Pure:
             found = spec.terms.differing({asked.name: plan.measurements})
@@ -93,7 +95,7 @@ class PublicSdhc:
                 asked.plan,
                 lambda a, b: a == b,
                 lambda costs: spec.repriced(costs).universes[0].plan,
-                lambda plan: sdhc_tables.errors(spec, plan),
+                lambda plan: sdhc_tables.errors(about, plan, more),
             ),
             tuple(LEVELS.values()),
             spec.sdhc.delta,
@@ -159,12 +161,22 @@ class PublicSdhc:
                 remedy=self.cannot["estimate --set"],
             )
         opened.measured  # noqa: B018  what is not of the plan is refused before anything is written
-        adopt(release, into.release)
+        adopt(release, into.release, [sdhc_from_dhc.NAME] if opened.spec.sdhc.dhc else [])
         atomic.write_text(into.release / "spec.toml", opened.spec.dump())
         check_taken(release, digests(into.release), privacy)
         rows = publish(into, privacy, stages, progress)
         run = opened.spec.run
         return Recomputation(run.name, opened.spec.digest, run.private, {"rows": rows}, tables=rows)
+
+
+def _with_dhc(spec: SdhcSpec) -> tuple[SdhcSpec, Sequence[FurtherSums]]:
+    """What a plan's errors are about: the states, and what is taken over from the DHC, if one is
+    named."""
+    if not spec.sdhc.dhc:
+        return spec, ()
+    states = spec.sdhc.states or sdhc_from_dhc.states(spec)
+    about, text = sdhc_from_dhc.taken(spec.amended_by({"states": states}))
+    return about, sdhc_from_dhc.further(about, text, Path(spec.sdhc.dhc))
 
 
 def _of(path: Path, asked: RowOptions) -> OpenedSdhc:

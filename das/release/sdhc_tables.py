@@ -18,7 +18,7 @@ from das.files.sdhc.measurements import FOLDER as MEASUREMENTS
 from das.files.sdhc.measurements import REGION_TYPES
 from das.model.not_private import CELL, COLUMN, Private
 from das.model.plan import Plan
-from das.model.sdhc.measured import MeasuredRegions, variances
+from das.model.sdhc.measured import FurtherSums, MeasuredRegions, variances
 from das.model.sdhc.published import LABELS, TITLES, CellEstimate, PublishedCell
 from das.model.sdhc.sensitivity import PHSAFE, untruncated
 from das.model.sdhc.tables import (
@@ -31,7 +31,7 @@ from das.model.sdhc.tables import (
     columns,
 )
 from das.model.states import STATES
-from das.release import dictionary
+from das.release import dictionary, sdhc_from_dhc
 from das.release.dictionary import NAME, DictionaryLine
 from das.release.sdhc import OpenedSdhc
 from das.sdhc.intervals import combined, count_of
@@ -75,7 +75,7 @@ def estimates(opened: OpenedSdhc) -> list[CellEstimate]:
     """Every published cell of every region, nation first."""
     part = opened.spec.sdhc
     whole = untruncated(part.mode, part.relation) is not None
-    found = estimated(opened.measured, whole)
+    found = estimated(opened.measured, whole, opened.further)
     return [c for e in found for c in (*combined(e, part.most.persons), *_left_out(e))]
 
 
@@ -84,9 +84,11 @@ _NATION = 51
 
 
 @one_thread()
-def errors(spec: SdhcSpec, plan: Plan) -> dict[tuple[str, str], float]:
+def errors(
+    spec: SdhcSpec, plan: Plan, more: Sequence[FurtherSums] = ()
+) -> dict[tuple[str, str], float]:
     """By level and query of a plan, the largest standard error of its answers after least squares;
-    empty in the mode ``phsafe``, which has none."""
+    empty in the mode ``phsafe``, which has none. ``more``: what is taken over from the DHC."""
     part = spec.sdhc
     if part.mode == PHSAFE:
         return {}
@@ -96,7 +98,7 @@ def errors(spec: SdhcSpec, plan: Plan) -> dict[tuple[str, str], float]:
             regions = spec.regions(level) or ("",) * _NATION
             nothing = np.zeros((len(regions), len(answers())), dtype=np.int64)
             levels.append(MeasuredRegions(level, regions, nothing, variances(draws)))
-    found = estimated(levels, untruncated(part.mode, part.relation) is not None)
+    found = estimated(levels, untruncated(part.mode, part.relation) is not None, more)
     error = {LEVELS[e.level]: np.sqrt(np.diag(e.covariance)) for e in found}
     return {
         (d.level, d.query): float(error[d.level][list(columns(*d.query.split(" ")))].max())
@@ -206,6 +208,9 @@ def _lines(opened: OpenedSdhc) -> Iterator[DictionaryLine]:
     file = f"{MEASUREMENTS}/*/part-00000-das.csv"
     says = "every noisy measurement in the layout of PHSafe; PH5_num and PH8_num follow from others"
     yield from _of_file(file, says, _OFFICIAL)
+    if opened.spec.sdhc.dhc:
+        says = "noisy measurements of the DHC, which estimates use besides those of this release"
+        yield from _of_file(sdhc_from_dhc.NAME, says, sdhc_from_dhc.COLUMNS)
     if opened.spec.sdhc.mode == PHSAFE:
         file = "estimates/*/estimates/*_trunc_normal.csv"
         yield from _of_file(file, "what the Bureau's model makes of the measurements", _MODELLED)

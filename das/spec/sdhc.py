@@ -118,6 +118,11 @@ class SdhcPart(Part):
     """Discrete Gaussian noise, with budgets in rho; or two-sided geometric noise, in epsilon."""
     states: tuple[str, ...] = ()
     """FIPS codes of the states to tabulate. Absent: those of ``geo.csv``."""
+    dhc: str = ""
+    """Path of a release of the DHC of the same records: its noisy counts of households and persons
+    are further observations in the least squares. In a release: its name."""
+    dhc_digest: str = ""
+    """In a release: SHA-256 of that release's privacy statement."""
     delta: ExactNumber = Fraction(1, 10**10)
     """The privacy statement gives epsilon at this delta."""
     most: SdhcMost = SdhcMost()
@@ -184,6 +189,10 @@ class SdhcSpec(Specification):
         if part.mode == PHSAFE and part.relation == HOUSEHOLD:
             raise SpecError(
                 'sdhc.relation: PHSafe protects a person: say "person", or mode = "tight"'
+            )
+        if part.mode == PHSAFE and part.dhc:
+            raise SpecError(
+                'sdhc.dhc: PHSafe used no other release: leave it out, or mode = "tight"'
             )
         if not self.data.parameters:
             self.universes  # noqa: B018  a budget that buys nothing, or none, is refused here
@@ -299,6 +308,12 @@ class SdhcSpec(Specification):
             says += (
                 f"PHSafe pays for more than can happen: the same noise costs"
                 f" {self.mechanism.currency} {float(self.tight_cost):.6g} by tight sensitivities.",
+            )
+        if part.dhc:
+            says += (
+                f"Estimates use noisy measurements of the release {part.dhc!r} of the DHC (SHA-256 of"
+                f" its privacy.json: {part.dhc_digest or 'not read yet'}). They were published before,"
+                " from the same records: what that cost is in its own statement, and adds to this.",
             )
         return Terms(
             self.mechanism,

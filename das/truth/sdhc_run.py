@@ -31,6 +31,7 @@ from das.noise import entropy
 from das.noise.entropy import Entropy
 from das.noise.label import ChunkLabel, encoded
 from das.noise.samplers import SAMPLERS, VERSION
+from das.release import sdhc_from_dhc
 from das.release.seal import seal
 from das.spec import SdhcSpec
 from das.spec.sdhc import LEVELS
@@ -48,6 +49,7 @@ def begin(spec: SdhcSpec, folder: Path, directory: RunDirectory) -> SdhcSpec:
     found, sources = records(folder, part.states, strict=part.mode != PHSAFE)
     people = found.open("to count them")
     spec = spec.amended_by({"states": people.addresses.states})
+    spec, from_dhc = sdhc_from_dhc.taken(spec) if part.dhc else (spec, None)
     truth = counts(people, part.mode, part.relation, spec.tau)
     whole = counts(people, PHSAFE, PERSON, dict.fromkeys(TRUNCATED, len(people.residents) + 1))
     for d in spec.measurements:
@@ -55,6 +57,8 @@ def begin(spec: SdhcSpec, folder: Path, directory: RunDirectory) -> SdhcSpec:
     directory.create()
     with directory.whole_or_nothing():
         atomic.write_text(directory.release / "spec.toml", spec.dump())
+        if from_dhc is not None:
+            atomic.write_text(directory.release / sdhc_from_dhc.NAME, from_dhc)
         kept = {"states": spec.sdhc.states, "answers": truth.tolist(), "whole": whole.tolist()}
         atomic.write_json(_truth(directory, spec), kept, 0o600)
         inputs = [asdict(s) for s in sources]
@@ -84,8 +88,10 @@ def check_same(spec: SdhcSpec, directory: RunDirectory) -> None:
     """Raises :class:`UserError` where the run began with another configuration."""
     began = run_directory.read_text(directory.release / "spec.toml", "specification")
     states = tuple(run_directory.read_json(_truth(directory, spec))["states"])
-    asked = spec.sdhc.states
-    if spec.amended_by({"states": states}).dump() != began or (asked and not {*asked} >= {*states}):
+    asked, named = spec.sdhc.states, sdhc_from_dhc.named(spec) if spec.sdhc.dhc else {}
+    if spec.amended_by({"states": states, **named}).dump() != began or (
+        asked and not {*asked} >= {*states}
+    ):
         raise UserError(
             "the run began with another configuration",
             where=directory.root,

@@ -181,7 +181,7 @@ def test_non_negative_estimates_are_the_nearest() -> None:
 def test_intervals_hold_the_truth_nine_times_in_ten() -> None:
     """Of 1,500 states with the same truth; where it is 0, too."""
     rng, v = np.random.default_rng(8), state_variances("sdhc-2020")
-    exact = _consistent()
+    exact = consistent()
     noisy = exact + rng.normal(0, np.sqrt(v), (1500, len(v)))
     e = estimated([region(v, noisy)], whole=True)[1]
     spread = e.values.std(axis=0) / np.sqrt(np.diag(e.covariance))
@@ -196,7 +196,7 @@ def test_intervals_hold_the_truth_nine_times_in_ten() -> None:
     assert not (identities(True) @ exact).any()
 
 
-def _consistent() -> Array:
+def consistent() -> Array:
     """Answers that the identities allow, large and 0."""
     exact = np.zeros(len(answers()))
     for a, n in _races().items():
@@ -240,7 +240,7 @@ def test_fieller_holds_the_ratio_however_small_the_denominator() -> None:
 
 def test_every_published_cell_is_estimated() -> None:
     v = state_variances("sdhc-2020")
-    e = estimated([region(v, _consistent()[None, :])], whole=True)[1]
+    e = estimated([region(v, consistent()[None, :])], whole=True)[1]
     found = combined(e, 18)
     assert len(found) == len(published()) == 294
     assert all(c.low is None or c.high is None or c.low <= c.high for c in found)
