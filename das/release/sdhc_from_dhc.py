@@ -218,8 +218,13 @@ def _sums(spec: SdhcSpec, key: Key, of: DhcSums, rows: list[dict[str, str]]) -> 
     variance = {float(row["VARIANCE"]) for row in rows}
     if len(variance) != 1 or not 0 < min(variance) < np.inf:
         raise ValueError(f"regions of {of.query!r} differ in their noise")
-    summed = np.array(list(of.sums.values()), dtype=float)[:, of.used]
     values = np.array([int(row["VALUE"]) for row in rows], dtype=float).reshape(-1, len(of.used))
+    return summed(level, of, values, min(variance))
+
+
+def summed(level: str, of: DhcSums, values: NDArray[np.float64], variance: float) -> FurtherSums:
+    """Of the noisy answers that are used, ``(regions, used)``, each with this variance."""
+    inside = np.array(list(of.sums.values()), dtype=float)[:, of.used]
     weights = np.zeros((len(of.sums), len(answers())))
     weights[np.arange(len(of.sums)), [answers().index(a) for a in of.sums]] = 1
-    return FurtherSums(level, weights, values @ summed.T, min(variance) * summed @ summed.T)
+    return FurtherSums(level, weights, values @ inside.T, variance * inside @ inside.T)

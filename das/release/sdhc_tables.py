@@ -19,7 +19,7 @@ from das.files.sdhc.measurements import REGION_TYPES
 from das.model.not_private import CELL, COLUMN, Private
 from das.model.plan import Plan
 from das.model.sdhc.measured import FurtherSums, MeasuredRegions, variances
-from das.model.sdhc.published import LABELS, TITLES, CellEstimate, PublishedCell
+from das.model.sdhc.published import LABELS, TITLES, CellEstimate, PublishedCell, published
 from das.model.sdhc.sensitivity import PHSAFE, untruncated
 from das.model.sdhc.tables import (
     EXCESS,
@@ -34,8 +34,8 @@ from das.model.states import STATES
 from das.release import dictionary, sdhc_from_dhc
 from das.release.dictionary import NAME, DictionaryLine
 from das.release.sdhc import OpenedSdhc
-from das.sdhc.intervals import combined, count_of
-from das.sdhc.least_squares import RegionEstimates, estimated, non_negative
+from das.sdhc.intervals import combined
+from das.sdhc.least_squares import estimated, non_negative
 from das.spec import SdhcSpec
 from das.spec.sdhc import LEVELS
 from das.threads import one_thread
@@ -76,7 +76,8 @@ def estimates(opened: OpenedSdhc) -> list[CellEstimate]:
     part = opened.spec.sdhc
     whole = untruncated(part.mode, part.relation) is not None
     found = estimated(opened.measured, whole, opened.further)
-    return [c for e in found for c in (*combined(e, part.most.persons), *_left_out(e))]
+    cells = (*published(), *_EXCESS)
+    return [c for e in found for c in combined(e, cells, part.most.persons, non_negative(e))]
 
 
 #: States of the nation, and DC: what errors are stated for where nobody has named the states.
@@ -104,14 +105,6 @@ def errors(
         (d.level, d.query): float(error[d.level][list(columns(*d.query.split(" ")))].max())
         for d in plan.measurements
     }
-
-
-def _left_out(e: RegionEstimates) -> Iterator[CellEstimate]:
-    fitted = non_negative(e)
-    for cell in _EXCESS:
-        for r, region in enumerate(e.regions):
-            if (found := count_of(e, r, region, cell, fitted[r])) is not None:
-                yield found
 
 
 def write(opened: OpenedSdhc, found: Sequence[CellEstimate]) -> dict[str, int]:

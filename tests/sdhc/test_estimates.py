@@ -241,7 +241,7 @@ def test_fieller_holds_the_ratio_however_small_the_denominator() -> None:
 def test_every_published_cell_is_estimated() -> None:
     v = state_variances("sdhc-2020")
     e = estimated([region(v, consistent()[None, :])], whole=True)[1]
-    found = combined(e, 18)
+    found = combined(e, published(), 18, e.values)
     assert len(found) == len(published()) == 294
     assert all(c.low is None or c.high is None or c.low <= c.high for c in found)
     assert isinstance(e, RegionEstimates)
