@@ -47,19 +47,23 @@ def show_margins(
     wanted = names if universe is None else [named(universe, names, "universe", "--universe")]
     plans = {u.name: u.plan for u in spec.universes}
     errors: Mapping[LevelQuery, float] = {}
+    notes: Sequence[str] = ()
     if "plan --margin" not in of.cannot:
-        choice = cast(PlanningHalf, of).choices(spec, universe).repricing
-        errors = choice.errors(choice.plan)
+        choice = cast(PlanningHalf, of).choices(spec, universe)
+        errors = choice.repricing.errors(choice.repricing.plan)
+        notes = choice.notes(choice.repricing.plan)
     promise = promises(spec.terms, {name: plan.measurements for name, plan in plans.items()})
     private = spec.run.private
     if as_json:
         rows = [_row(name, plans[name], errors, coverages) for name in wanted]
-        said = {"name": spec.run.name, "universes": rows, **plain(promise)}
+        said = {"name": spec.run.name, "universes": rows, "notes": list(notes), **plain(promise)}
         click.echo(json.dumps(marked(said, private, PLANNED), indent=2))
         return
     warn(private, PLANNED)
     for name in wanted:
         console().print(_table(spec.run.name, name, plans[name], errors, coverages))
+    for note in notes:
+        click.echo(note)
     neighbours = next(iter(plans.values())).neighbours.value
     for line in promises_of(promise, neighbours, private):
         console().print(line, highlight=False)

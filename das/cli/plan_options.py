@@ -164,6 +164,7 @@ def _described(
         plan.mechanism.currency: str(plan.cost),
         "guarantee": asked.guarantee(plan, deltas),
         "coverages": [str(c) for c in coverages],
+        "notes": list(asked.notes(plan)),
         "plan": lines,
     }
 

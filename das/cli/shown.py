@@ -371,6 +371,7 @@ def options_table(
         lines.append(f"{o['name']}: {o['says']}")
         lines.append(f"  {currency} = {o[currency]} (about {float(Fraction(o[currency])):.6g})")
         lines += [f"  {line.strip()}" for line in _promise("", o["guarantee"], private)[1:]]
+        lines += [f"  {note}" for note in o["notes"]]
     return Group(table, *lines)
 
 

@@ -104,6 +104,7 @@ class PublicSdhc:
             lambda plan: spec.repriced(
                 {(d.level, d.query): d.cost for d in plan.measurements}
             ).budget_toml(),
+            notes=lambda plan: sdhc_tables.area_notes(spec, plan),
         )
 
     def spare_of(self, release: Path) -> RedundantMeasurements:

@@ -159,6 +159,8 @@ class PlanChoices:
     guarantee: Callable[[Plan, Iterable[Fraction]], Zcdp | Pure]
     toml: Callable[[Plan], str]
     redundant: RedundantMeasurements = ()
+    #: What else is known of a plan, in sentences.
+    notes: Callable[[Plan], Sequence[str]] = lambda _: ()
 
 
 class PlanningHalf(PublicHalf, Protocol):

@@ -22,20 +22,22 @@ from das.model.sdhc.measured import FurtherSums, MeasuredRegions, variances
 from das.model.sdhc.published import LABELS, TITLES, CellEstimate, PublishedCell, published
 from das.model.sdhc.sensitivity import PHSAFE, untruncated
 from das.model.sdhc.tables import (
+    AREA,
     EXCESS,
     EXCESS_CHILDREN,
     ITERATIONS,
     LEFT_OUT,
     TABLES,
     answers,
+    column,
     columns,
 )
 from das.model.states import STATES
 from das.release import dictionary, sdhc_from_dhc
 from das.release.dictionary import NAME, DictionaryLine
 from das.release.sdhc import OpenedSdhc
-from das.sdhc.intervals import combined
-from das.sdhc.least_squares import estimated, non_negative
+from das.sdhc.intervals import WIDE, combined
+from das.sdhc.least_squares import RegionEstimates, alone, estimated, non_negative
 from das.spec import SdhcSpec
 from das.spec.sdhc import LEVELS
 from das.threads import one_thread
@@ -43,7 +45,7 @@ from das.threads import one_thread
 FOLDER = "tables"
 #: By column, what is in it.
 COLUMNS: Mapping[str, str] = {
-    "region_id": "1 for the nation, FIPS code of a state",
+    "region_id": "1 for the nation, FIPS code of a state, county or place",
     "region": "name of the region",
     "iteration": "iteration of the table: * for all, A to G by race, H and I by origin",
     "iteration_label": "what the iteration is",
@@ -73,38 +75,72 @@ _EXCESS = tuple(
 @one_thread()
 def estimates(opened: OpenedSdhc) -> list[CellEstimate]:
     """Every published cell of every region, nation first."""
-    part = opened.spec.sdhc
-    whole = untruncated(part.mode, part.relation) is not None
-    found = estimated(opened.measured, whole, opened.further)
+    found, part = _estimated(opened.measured, opened.spec, opened.further), opened.spec.sdhc
     cells = (*published(), *_EXCESS)
     return [c for e in found for c in combined(e, cells, part.most.persons, non_negative(e))]
 
 
 #: States of the nation, and DC: what errors are stated for where nobody has named the states.
 _NATION = 51
+#: Households of areas, and persons of each, for which errors of averages are stated.
+_SIZES, _PERSONS = (1_000, 10_000, 100_000), 2.5
 
 
-@one_thread()
 def errors(
     spec: SdhcSpec, plan: Plan, more: Sequence[FurtherSums] = ()
 ) -> dict[tuple[str, str], float]:
     """By level and query of a plan, the largest standard error of its answers after least squares;
     empty in the mode ``phsafe``, which has none. ``more``: what is taken over from the DHC."""
-    part = spec.sdhc
+    found = _expected(spec, plan, more)
+    error = {LEVELS[e.level]: np.sqrt(np.maximum(0, np.diag(e.covariance))) for e in found}
+    return {
+        (d.level, d.query): float(error[d.level][list(columns(*d.query.split(" ")))].max())
+        for d in plan.measurements
+        if d.level in error
+    }
+
+
+def area_notes(spec: SdhcSpec, plan: Plan) -> list[str]:
+    """How well averages of areas will be known, by their size."""
+    out = []
+    for e in (e for e in _expected(spec, plan) if e.level == AREA):
+        for iteration, who in (("*", "all"), ("A", "one race")):
+            above = [column("PH1_num", iteration, c) for c in (2, 3)]
+            below = column("PH1_denom", iteration, 1)
+            if not e.known[[*above, below]].all():
+                continue
+            weight = np.zeros(len(answers()))
+            weight[above], weight[below] = 1, -_PERSONS
+            wide = WIDE * float(np.sqrt(weight @ e.covariance @ weight))
+            each = ", ".join(f"{wide / n:.2g} of {n:,} households" for n in _SIZES)
+            out.append(f"average household size of an area ({who}), 90 %: within {each}")
+    return out
+
+
+@one_thread()
+def _expected(
+    spec: SdhcSpec, plan: Plan, more: Sequence[FurtherSums] = ()
+) -> list[RegionEstimates]:
+    """Estimates as of a run of a plan: their covariances do not depend on what is measured."""
+    part, levels = spec.sdhc, dict[str, MeasuredRegions]()
     if part.mode == PHSAFE:
-        return {}
-    levels = []
+        return []
     for level, name in LEVELS.items():
         if draws := plan.at(name):
             regions = spec.regions(level) or ("",) * _NATION
             nothing = np.zeros((len(regions), len(answers())), dtype=np.int64)
-            levels.append(MeasuredRegions(level, regions, nothing, variances(draws)))
-    found = estimated(levels, untruncated(part.mode, part.relation) is not None, more)
-    error = {LEVELS[e.level]: np.sqrt(np.diag(e.covariance)) for e in found}
-    return {
-        (d.level, d.query): float(error[d.level][list(columns(*d.query.split(" ")))].max())
-        for d in plan.measurements
-    }
+            levels[level] = MeasuredRegions(level, regions, nothing, variances(draws))
+    return _estimated([*levels.values()], spec, more)
+
+
+def _estimated(
+    measured: Sequence[MeasuredRegions], spec: SdhcSpec, more: Sequence[FurtherSums]
+) -> list[RegionEstimates]:
+    """Of the nation and its states together, and of each area by itself."""
+    whole = untruncated(spec.sdhc.mode, spec.sdhc.relation) is not None
+    above = [m for m in measured if m.level != AREA]
+    found = [*(estimated(above, whole, more) if above else ())]
+    return found + [alone(m, whole) for m in measured if m.level == AREA]
 
 
 def write(opened: OpenedSdhc, found: Sequence[CellEstimate]) -> dict[str, int]:
@@ -129,7 +165,7 @@ def _write_table(
         lines.append(
             [
                 e.region,
-                _NAMES.get(e.region, e.region),
+                _NAMES.get(e.region, f"area {e.region}"),
                 cell.iteration,
                 ITERATIONS[cell.iteration],
                 cell.cell,
@@ -217,7 +253,7 @@ def _lines(opened: OpenedSdhc) -> Iterator[DictionaryLine]:
         yield DictionaryLine("", "code", "", "iteration", code, label)
 
 
-def _of_file(name: str, says: str, columns: Mapping[str, str]) -> Iterator[DictionaryLine]:
+def _of_file(name: str, says: str, labels: Mapping[str, str]) -> Iterator[DictionaryLine]:
     yield DictionaryLine("", "file", name, "", "", says)
-    for column, label in columns.items():
-        yield DictionaryLine("", "column", name, column, "", label)
+    for head, label in labels.items():
+        yield DictionaryLine("", "column", name, head, "", label)

@@ -139,9 +139,7 @@ def estimated(
     nation, states = given.get(USA), given.get(STATE)
     if states is None:
         assert nation is not None
-        j, h = _information(nation, basis, more)
-        c, seen = _solved(j)
-        return (_estimates(USA, nation.regions, h @ c, c, seen, basis),)
+        return (alone(nation, whole, more),)
     j, h = _information(states, basis, more)
     n, (c, seen) = len(states.regions), _solved(j)
     u = h @ c
@@ -157,6 +155,14 @@ def estimated(
         _estimates(USA, ("1",), u_n[None, :], c_n, seen_n, basis),
         _estimates(STATE, states.regions, u + shift, c - c / n + within / n**2, seen, basis),
     )
+
+
+def alone(m: MeasuredRegions, whole: bool, more: Sequence[FurtherSums] = ()) -> RegionEstimates:
+    """Each region by itself."""
+    basis = _basis(whole)
+    j, h = _information(m, basis, more)
+    c, seen = _solved(j)
+    return _estimates(m.level, m.regions, h @ c, c, seen, basis)
 
 
 def _estimates(

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import tomli_w
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from das.accounting.changes import Change
 from das.accounting.draws import Differing, differing, record
@@ -24,6 +24,8 @@ from das.model.mechanisms import MECHANISMS
 from das.model.plan import Plan
 from das.model.sdhc.sensitivity import HOUSEHOLD, PERSON, PHSAFE, TIGHT, reach
 from das.model.sdhc.tables import (
+    ALL_LEVELS,
+    AREA,
     CHILDREN,
     REGION_LEVELS,
     STATE,
@@ -40,7 +42,9 @@ from das.spec.parts import Files, Part, Run
 from das.spec.specification import Specification
 
 #: What the ledger calls the levels of regions.
-LEVELS: Mapping[str, str] = {USA: "US", STATE: "State"}
+LEVELS: Mapping[str, str] = {USA: "US", STATE: "State", AREA: "Area"}
+#: By kind of area, how many digits its code has.
+DIGITS = {"county": 5, "place": 7}
 _KNOWN = frozenset(s.fips for s in STATES)
 #: Thresholds of production.
 PRODUCTION_TAU = {t: 6 if t in CHILDREN else 10 for t in TRUNCATED}
@@ -106,6 +110,25 @@ class SdhcMost(Part):
     ``excess_children``."""
 
 
+class SdhcAreas(Part):
+    """``[sdhc.areas]``: areas below the state, measured by the queries with a budget such as
+    ``"area_*"``, in the mode ``"tight"``."""
+
+    kind: Literal["county", "place"] = "county"
+    """Counties, or places."""
+    codes: tuple[str, ...] = ()
+    """FIPS codes: five digits of a county, seven of a place. Absent: every county of the input."""
+
+    @model_validator(mode="after")
+    def _are_areas(self) -> SdhcAreas:
+        digits = DIGITS[self.kind]
+        if odd := [c for c in self.codes if not (c.isdecimal() and len(c) == digits)]:
+            raise ValueError(f"codes: {odd[0]!r} is no code of a {self.kind}: give {digits} digits")
+        if list(self.codes) != sorted({*self.codes}):
+            raise ValueError("codes: give each area once, in order")
+        return self
+
+
 class SdhcPart(Part):
     """``[sdhc]``."""
 
@@ -127,10 +150,13 @@ class SdhcPart(Part):
     """The privacy statement gives epsilon at this delta."""
     most: SdhcMost = SdhcMost()
     """How many persons of one address are counted, in the mode ``"tight"``."""
+    areas: SdhcAreas = SdhcAreas()
+    """Areas below the state."""
     tau: dict[str, int] = Field(default_factory=lambda: dict(PRODUCTION_TAU))
     """By table, how many persons of one address it counts, in the mode ``"phsafe"``."""
     budget: dict[str, dict[str, ExactNumber]] = Field(default_factory=dict)
-    """By table, the budget of each query, such as ``"state_A-G"``. 0 or absent: not measured."""
+    """By table, the budget of each query, such as ``"state_A-G"`` or, of areas, ``"area_*"``. 0 or
+    absent: not measured."""
 
     @field_validator("states")
     @classmethod
@@ -156,7 +182,7 @@ class SdhcPart(Part):
         for table, of in value.items():
             if table not in TABLES:
                 raise ValueError(f"there is no table {table!r}: they are {', '.join(TABLES)}")
-            known = [f"{r}_{g}" for r in REGION_LEVELS for g in TABLES[table].groups]
+            known = [f"{r}_{g}" for r in ALL_LEVELS for g in TABLES[table].groups]
             for key, cost in of.items():
                 if key not in known:
                     raise ValueError(f"{table} has no query {key!r}: they are {', '.join(known)}")
@@ -194,9 +220,22 @@ class SdhcSpec(Specification):
             raise SpecError(
                 'sdhc.dhc: PHSafe used no other release: leave it out, or mode = "tight"'
             )
+        if AREA in self.levels:
+            self._check_areas()
         if not self.data.parameters:
             self.universes  # noqa: B018  a budget that buys nothing, or none, is refused here
         return self
+
+    def _check_areas(self) -> None:
+        part = self.sdhc
+        if part.mode == PHSAFE:
+            raise SpecError(
+                'sdhc.budget: PHSafe has no areas: leave their budgets out, or mode = "tight"'
+            )
+        if part.areas.kind != "county" and not part.areas.codes:
+            raise SpecError(f"sdhc.areas.codes: name the codes of each {part.areas.kind}")
+        if part.states and (odd := [c for c in part.areas.codes if c[:2] not in part.states]):
+            raise SpecError(f"sdhc.areas.codes: {odd[0]} is in none of the states")
 
     def amended_by(self, given: Mapping[str, Any]) -> SdhcSpec:
         """With some keys of ``[sdhc]`` replaced, checked. Raises :class:`SpecError`."""
@@ -242,7 +281,7 @@ class SdhcSpec(Specification):
     def measurements(self) -> tuple[PlannedMeasurement, ...]:
         """Of each region level, the queries with a budget."""
         part, found = self.sdhc, []
-        for level in REGION_LEVELS:
+        for level in ALL_LEVELS:
             for table, group in queries():
                 cost = part.budget.get(table, {}).get(f"{level}_{group}", Fraction(0))
                 to = reach(table, group, self.tau, part.mode, part.relation)
@@ -273,11 +312,11 @@ class SdhcSpec(Specification):
     def levels(self) -> tuple[str, ...]:
         """The region levels with a query."""
         there = {d.level for d in self.measurements}
-        return tuple(r for r in REGION_LEVELS if LEVELS[r] in there)
+        return tuple(r for r in ALL_LEVELS if LEVELS[r] in there)
 
     def regions(self, level: str) -> tuple[str, ...]:
         """The regions of a level: of a release, or of a run that has read its input."""
-        return ("1",) if level == USA else self.sdhc.states
+        return {USA: ("1",), STATE: self.sdhc.states, AREA: self.sdhc.areas.codes}[level]
 
     def events(self, level: str) -> tuple[Event, ...]:
         """What a level draws. ``answers`` are those of one region."""
@@ -304,6 +343,9 @@ class SdhcSpec(Specification):
     def terms(self) -> Terms:
         part = self.sdhc
         says: tuple[str, ...] = (SAYS[part.relation], *_ALWAYS)
+        levels = tuple(LEVELS[r] for r in ALL_LEVELS if r in REGION_LEVELS or r in self.levels)
+        if AREA in self.levels:
+            says += (f"The {part.areas.kind} of each address is public, too.",)
         if part.mode == PHSAFE:
             says += (
                 f"PHSafe pays for more than can happen: the same noise costs"
@@ -319,7 +361,7 @@ class SdhcSpec(Specification):
             self.mechanism,
             Neighbours.UNBOUNDED,
             part.delta,
-            tuple(LEVELS.values()),
+            levels,
             {},
             {self.name: ()},
             changed={self.name: self._changes},

@@ -75,7 +75,7 @@ class _Counter:
     def add(
         self,
         table: str,
-        state: NDArray[np.int8],
+        state: NDArray[np.signedinteger],
         cell: NDArray[np.int8],
         race: NDArray[np.int8],
         hisp: NDArray[np.int8],
@@ -132,8 +132,8 @@ def counts(records: SdhcRecords, mode: str, relation: str, tau: Mapping[str, int
     return out.found
 
 
-def _those(state: NDArray[np.int8], which: Mask) -> NDArray[np.int8]:
-    return np.where(which, state, _NONE).astype(np.int8)
+def _those(state: NDArray[np.signedinteger], which: Mask) -> NDArray[np.signedinteger]:
+    return np.where(which, state, np.int16(_NONE))
 
 
 def _person_tables(

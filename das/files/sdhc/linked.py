@@ -7,7 +7,8 @@ are. The states are those of the list of blocks, which is public."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
 
@@ -17,7 +18,9 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.files.readers import linked
 from das.files.readers.coded import CodedTexts
+from das.files.readers.linked import LinkedTables
 from das.files.readers.links import linked_household
+from das.model.codes import text
 from das.model.dhc.household_types import ATTRIBUTE, COUPLES, TYPES
 from das.model.dhc.households import DHCH, SEX, TENURE
 from das.model.dhc.microdata import hht, hht2
@@ -40,10 +43,18 @@ def is_linked(folder: Path) -> bool:
     return any((folder / f"households{suffix}").is_file() for suffix in linked.SUFFIXES)
 
 
-def records(folder: Path, states: Iterable[str]) -> tuple[SdhcRecords, tuple[Source, ...]]:
+def records(
+    folder: Path, states: Iterable[str], area: str | None = None
+) -> tuple[SdhcRecords, tuple[Source, ...]]:
     """The households of some ``states`` (all, where none is named), and the files that they are
     from. Raises :class:`InputError` as the reader of linked records, and where no address is in
     these states."""
+    if area not in (None, "county"):
+        raise InputError(
+            f"linked records do not say the {area} of a household",
+            where=folder,
+            remedy="tabulate counties, or give PHSafe's files",
+        )
     of = linked.tables(folder)
     listed = np.strings.slice(of.codes, 0, 2).astype(np.int64)
     known = np.unique(listed)
@@ -61,20 +72,34 @@ def records(folder: Path, states: Iterable[str]) -> tuple[SdhcRecords, tuple[Sou
     order = np.argsort(at, kind="stable")
     order = order[at[order] >= 0]
     levels = {name: level[order] for name, level in persons.levels().items()}
-    people = Residents(
-        at[order].astype(np.int32),
-        np.full(len(order), 3, dtype=np.int8),
+    people = _residents(at[order], levels)
+    number = np.searchsorted(known, state[chosen]).astype(np.int8)
+    names = numbers(of.homes.rows.household)[chosen]
+    addresses = _addresses(names, of.cell[chosen], people, known, number)
+    if area is not None:
+        addresses = _in_counties(addresses, of, chosen, np.isin(listed, known))
+    return SdhcRecords(addresses, people), of.sources
+
+
+def _in_counties(
+    addresses: Addresses, of: LinkedTables, chosen: NDArray[np.int64], here: NDArray[np.bool_]
+) -> Addresses:
+    """With the county of each; ``here``: the blocks whose counties are tabulated."""
+    county = np.strings.slice(of.codes, 0, 5)
+    area = county.astype(np.int32)[of.homes.block][chosen]
+    return replace(addresses, area=area, areas=tuple(text(np.unique(county[here])).tolist()))
+
+
+def _residents(address: NDArray[np.int64], levels: Mapping[str, NDArray[np.int64]]) -> Residents:
+    assert set(levels) == {a.name for a in DHCP.attributes}
+    return Residents(
+        address.astype(np.int32),
+        np.full(len(address), 3, dtype=np.int8),
         levels["age"].astype(np.int8),
         _plus_one(levels["hispanic"]),
         _plus_one(levels["cenrace"]),
         _RELSHIP[levels["relgq"]],
     )
-    assert set(levels) == {a.name for a in DHCP.attributes}
-    number = np.searchsorted(known, state[chosen]).astype(np.int8)
-    names = numbers(of.homes.rows.household)[chosen]
-    return SdhcRecords(
-        _addresses(names, of.cell[chosen], people, known, number), people
-    ), of.sources
 
 
 def numbers(households: CodedTexts) -> NDArray[np.int32]:

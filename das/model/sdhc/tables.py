@@ -23,8 +23,10 @@ ITERATIONS: Mapping[str, str] = {
 }
 #: Iterations that share a budget, as a configuration calls them.
 GROUPS: Mapping[str, str] = {"A-G": "ABCDEFG", "H,I": "HI", "*": "*"}
-USA, STATE = "usa", "state"
+#: Levels of regions: PHSafe's, and areas below the state.
+USA, STATE, AREA = "usa", "state", "area"
 REGION_LEVELS = (USA, STATE)
+ALL_LEVELS = (*REGION_LEVELS, AREA)
 
 
 @dataclass(frozen=True)
