@@ -14,16 +14,20 @@ import pytest
 from das import pipeline
 from das.files.sdhc import config, measurements
 from das.files.sdhc.records import records
+from das.model.confidential import Confidential
 from das.model.mechanisms import MECHANISMS
 from das.model.sdhc.measured import MeasuredRegions, variances
 from das.model.sdhc.published import published
 from das.model.sdhc.sensitivity import HOUSEHOLD, PHSAFE, TIGHT, reach
 from das.model.sdhc.tables import LEFT_OUT, STATE, USA, RegionAnswer, answers, columns
+from das.model.states import STATES
+from das.noise import entropy
 from das.release import verify
 from das.release.sdhc import resolved
 from das.sdhc import truncated_normal
 from das.spec import SdhcSpec, load, of_kind
 from das.truth.sdhc_counts import counts
+from das.truth.sdhc_run import noisy
 from tests.sdhc.folders import PHSAFE as DATA
 from tests.sdhc.folders import needs_shared
 from tests.worlds import ROOT
@@ -211,6 +215,22 @@ def test_its_files_say_the_same() -> None:
     us = config.read(DATA / "production" / "config_us.json")
     mine = packaged("sdhc-2020-phsafe").sdhc
     assert (us["budget"], us["tau"]) == (mine.budget, mine.tau)
+
+
+@pytest.mark.parametrize("name", ["sdhc-2020", "sdhc-2020-phsafe"])
+def test_noise_has_the_variance_of_its_query(name: str) -> None:
+    """Of every query, from 2,040 draws or more; 0.8 or 1.25 times as much would be found out."""
+    states = [s.fips for s in STATES if s.fips != "72"]
+    spec = packaged(name, f"sdhc.states={states}")
+    truth = Confidential(np.full((51, len(answers())), 1000, dtype=np.int64))
+    drawn = [noisy(spec, STATE, truth, entropy.seeded(n))[1] for n in range(40)]
+    error = np.concatenate([m.values for m in drawn]) - 1000.0
+    for event in spec.events(STATE):
+        here = error[:, list(columns(*event.query.split(" ")))]
+        ratio = float((here**2).mean()) / float(event.parameter)
+        wide = 5 * (2 / here.size) ** 0.5
+        assert abs(ratio - 1) < wide < 0.2
+        assert abs(here.mean()) < 5 * (float(event.parameter) / here.size) ** 0.5
 
 
 @pytest.mark.parametrize(
