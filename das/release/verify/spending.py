@@ -43,7 +43,10 @@ def drawn(release: Path) -> tuple[Specified, stated.LedgerEvents]:
 
 
 def _check_is_toml(path: Path) -> None:
-    """Otherwise nobody can tell of which publication the release is."""
+    """Otherwise nobody can tell of which publication the release is. (That it is not there,
+    :func:`publication_of` says.)"""
+    if not path.is_file():
+        return
     try:
         tomllib.loads(run_directory.read_text(path, "specification"))
     except (ValueError, RecursionError) as error:
