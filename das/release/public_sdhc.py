@@ -41,7 +41,7 @@ from das.spec import SdhcSpec
 from das.spec.sdhc import LEVELS
 from das.stages import Stages
 
-_REGIONS = "it counts the nation and its states, not a tree: no area adds up from them"
+_REGIONS = "it measures each region by itself, over no tree: name areas in [sdhc.areas]"
 _TABLES = "its tables are in tables/, each with its intervals: read those"
 _PLAN = "margins of error give its budgets, one query at a time: das plan --margin"
 

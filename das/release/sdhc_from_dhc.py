@@ -204,7 +204,7 @@ def further(spec: SdhcSpec, written: str, where: Path) -> list[FurtherSums]:
         for row in csv.DictReader(written.splitlines()):
             lines.setdefault((row["LEVEL"], row["UNIVERSE"], row["QUERY"]), []).append(row)
         return [_sums(spec, key, known[key[1:]], rows) for key, rows in lines.items()]
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ReleaseError(
             f"these are no measurements of the DHC ({error})", where=where, remedy=ALTERED
         ) from None
