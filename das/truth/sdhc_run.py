@@ -28,6 +28,7 @@ from das.model.sdhc.measured import MeasuredRegions, variances
 from das.model.sdhc.records import Addresses, SdhcRecords
 from das.model.sdhc.sensitivity import PERSON, PHSAFE
 from das.model.sdhc.tables import AREA, TRUNCATED, USA, columns
+from das.model.source import Source
 from das.noise import entropy
 from das.noise.entropy import Entropy
 from das.noise.label import ChunkLabel, encoded
@@ -47,8 +48,7 @@ def begin(spec: SdhcSpec, folder: Path, directory: RunDirectory) -> SdhcSpec:
     """Read the records, and make the folder of a run with what it is to measure. Returns the
     specification with the states that there are."""
     part = spec.sdhc
-    kind = part.areas.kind if AREA in spec.levels else None
-    found, sources = records(folder, part.states, strict=part.mode != PHSAFE, area=kind)
+    found, sources = _read(spec, folder)
     people = found.open("to count them")
     spec = _named(spec, people.addresses)
     spec, from_dhc = sdhc_from_dhc.taken(spec) if part.dhc else (spec, None)
@@ -71,6 +71,12 @@ def begin(spec: SdhcSpec, folder: Path, directory: RunDirectory) -> SdhcSpec:
             marked({"inputs": inputs, "truth": _digests(directory, spec)}, spec.run.private),
         )
     return spec
+
+
+def _read(spec: SdhcSpec, folder: Path) -> tuple[Confidential[SdhcRecords], tuple[Source, ...]]:
+    part = spec.sdhc
+    kind = part.areas.kind if AREA in spec.levels else None
+    return records(folder, part.states, strict=part.mode != PHSAFE, area=kind)
 
 
 def _named(spec: SdhcSpec, addresses: Addresses) -> SdhcSpec:
@@ -108,7 +114,8 @@ def _of_areas(spec: SdhcSpec, people: SdhcRecords) -> dict[str, Any]:
 def numbers(spec: SdhcSpec, folder: Path) -> dict[str, Any]:
     """What a curator wants to know of a folder before a run; confidential."""
     part = spec.sdhc
-    people = records(folder, part.states, strict=part.mode != PHSAFE)[0].open("to count them")
+    people = _read(spec, folder)[0].open("to count them")
+    _named(spec, people.addresses)
     total = list(columns("PH7", "*"))
     kept = counts(people, part.mode, part.relation, spec.tau)[:, total].sum()
     whole = counts(people, PHSAFE, PERSON, dict.fromkeys(TRUNCATED, len(people.residents) + 1))

@@ -17,6 +17,7 @@ from das.model.sdhc.tables import AREA, STATE
 from das.release import verify
 from das.release.again import estimate_from
 from das.spec import SdhcSpec
+from das.truth import sdhc_run
 from das.truth.sdhc_run import true_answers
 from tests.commands import Commands
 from tests.sdhc.folders import Folder, made_up
@@ -134,5 +135,10 @@ def test_what_is_no_list_of_areas(changes: tuple[str, ...], says: str) -> None:
 
 def test_an_area_without_an_address(tmp_path: Path) -> None:
     data = placed(tmp_path / "data")
-    with pytest.raises(UserError, match="no address is in the county 44777"):
-        pipeline.run(with_areas("sdhc.areas.codes=['44777']"), tmp_path / "run", paths=[data])
+    spec = with_areas("sdhc.areas.codes=['44777']")
+    for asked in (
+        lambda: pipeline.run(spec, tmp_path / "run", paths=[data]),
+        lambda: sdhc_run.numbers(spec, data),
+    ):
+        with pytest.raises(UserError, match="no address is in the county 44777"):
+            asked()
