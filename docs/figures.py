@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 from click.testing import CliRunner
 
 import das
@@ -29,7 +30,13 @@ from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.redistricting import PL94
+from das.model.sdhc.measured import MeasuredRegions, variances
+from das.model.sdhc.tables import answers, column
+from das.model.states import STATES
 from das.noise import discrete_gaussian, discrete_laplace
+from das.release.sdhc_from_dhc import summed, used
+from das.sdhc.least_squares import estimated
+from das.spec.sdhc import LEVELS
 
 __all__ = [
     "DHCH",
@@ -60,6 +67,7 @@ __all__ = [
     "passes",
     "plan",
     "sd",
+    "sdhc",
     "share",
     "sqrt",
     "student",
@@ -197,6 +205,43 @@ def on_path(attribute: str, *classes: str) -> float:
 def least(margin: int, coverage: float) -> float:
     """Rho of the cheapest draw that keeps a margin of error, bounded neighbours."""
     return float(least_cost(DISCRETE_GAUSSIAN, Neighbours.BOUNDED, margin, coverage))
+
+
+def sdhc(table: str, iteration: str, *cells: int, config: str = "sdhc-2020") -> float:
+    """Standard error of a sum of cells of a state: of measurements in 2020 (``sdhc-2020-phsafe``),
+    after least squares, or of that with a release of the DHC (``with the DHC``).
+    """
+    covariance = _sdhc_covariance(config)
+    at = [column(table, iteration, c) for c in cells]
+    return sqrt(covariance[np.ix_(at, at)].sum())
+
+
+@cache
+def _sdhc_covariance(config: str) -> Any:
+    name = "sdhc-2020" if config == "with the DHC" else config
+    states = [s.fips for s in STATES if s.fips != "72"]
+    spec = das.load_spec(ROOT / "configs" / f"{name}.toml", [f"sdhc.states={states}"])
+    regions = {"usa": 1, "state": len(states)}
+    levels = [
+        MeasuredRegions(
+            level,
+            spec.regions(level),
+            np.zeros((n, len(answers())), dtype=np.int64),
+            variances(spec.events(level)),
+        )
+        for level, n in regions.items()
+    ]
+    if name != "sdhc-2020":
+        return np.diag(np.where(np.isfinite(levels[1].variance), levels[1].variance, 0))
+    of = {"households": dhc.households(), "persons": dhc.persons()}
+    more = [
+        summed(
+            lv, q, np.zeros((n, len(q.used))), 1 / float(of[q.universe].rho[LEVELS[lv]][q.query])
+        )
+        for lv, n in regions.items()
+        for q in used(spec)
+    ]
+    return estimated(levels, True, more if config == "with the DHC" else ())[1].covariance
 
 
 def nation(what: str) -> int:

@@ -10,7 +10,7 @@ of 3."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, log10
@@ -28,6 +28,7 @@ from das.model.schema import Schema
 DIGITS = 4
 
 LevelQuery = tuple[str, str]  #: level and query
+QueryCosts = Mapping[LevelQuery, Fraction]
 
 
 @dataclass(frozen=True)
@@ -39,30 +40,46 @@ class Option:
     plan: Plan
 
 
+@dataclass(frozen=True, eq=False)
+class Repricing:
+    """A plan, and how others are made of it: ``same`` says whether two names mean one query, and
+    ``repriced`` gives the plan of some costs. ``errors``: by level and query the largest standard
+    error of an answer after estimation; empty where nobody knows it before a run."""
+
+    plan: Plan
+    same: Callable[[str, str], bool]
+    repriced: Callable[[QueryCosts], Plan]
+    errors: Callable[[Plan], Mapping[LevelQuery, float]] = lambda _: {}
+
+    @staticmethod
+    def of_schema(plan: Plan, schema: Schema) -> Repricing:
+        """Queries are those of a schema, however they are spelt."""
+        return Repricing(
+            plan,
+            lambda a, b: schema.query(a).groupings == schema.query(b).groupings,
+            lambda costs: repriced(plan, costs),
+        )
+
+
 def options(
-    plan: Plan,
-    schema: Schema,
-    margins: Mapping[LevelQuery, int],
-    added: Mapping[LevelQuery, Fraction],
-    coverage: float,
+    of: Repricing, margins: Mapping[LevelQuery, int], added: QueryCosts, coverage: float
 ) -> list[Option]:
     """The plan as it is, and its alternatives, in terms of the draws for units without only
     children. In the first alternative each draw of ``margins`` is as cheap as its margin allows,
     and the draws of ``added`` have their costs. (If a query is already measured, the added cost is
     on top.) The second squeezes this into the present total. For margins, the third scales the
-    present shares until each margin holds.
+    present shares until each margin holds. If errors after estimation are known, a last one has
+    draws that are as cheap as margins after estimation allow.
 
     Raises :class:`SpecError` for a level or query that does not exist.
     """
+    plan = of.plan
     out = [Option("now", "as the configuration has it", plan)]
-    wished = {
-        _draw(plan, schema, *place): least_cost(plan.mechanism, plan.neighbours, m, coverage)
-        for place, m in margins.items()
-    }
-    more = _added(plan, schema, added)
+    wished = {d: margin_cost(d, plan, m, coverage) for d, m in _drawn(of, margins)}
+    more = _added(of, added)
     costs = _sum({(d.level, d.query): wished.get(d, d.cost) for d in plan.plain}, more)
     if margins or added:
-        changed = repriced(plan, costs)
+        changed = of.repriced(costs)
         out.append(Option("others-unchanged", "as wished, the other draws as they are", changed))
         out.append(
             Option(
@@ -73,7 +90,7 @@ def options(
         )
     if margins:
         factor = max(cost / d.cost for d, cost in wished.items())
-        base = repriced(plan, _sum({(d.level, d.query): d.cost for d in plan.plain}, more))
+        base = of.repriced(_sum({(d.level, d.query): d.cost for d in plan.plain}, more))
         out.append(
             Option(
                 "all-scaled",
@@ -81,7 +98,41 @@ def options(
                 base.scaled(base.cost * factor),
             )
         )
+        if of.errors(plan):
+            most = {(d.level, d.query): m for d, m in _drawn(of, margins)}
+            out.append(
+                Option("estimated", "as wished after estimation", _least(of, costs, most, coverage))
+            )
     return out
+
+
+def margin_cost(draw: PlannedMeasurement, plan: Plan, most: int, coverage: float) -> Fraction:
+    """What the cheapest measurement of its query costs whose noise is within ``most``."""
+    least = least_cost(draw.mechanism, plan.neighbours, most, coverage)
+    return rounded_up(least * draw.stability)
+
+
+def _least(
+    of: Repricing, costs: QueryCosts, most: Mapping[LevelQuery, int], coverage: float
+) -> Plan:
+    """A plan whose margins hold after estimation, and of which no measurement can be much cheaper
+    by itself. Errors fall as costs grow: from costs at which all margins hold, each is lowered in
+    turn as far as they do, to a hundredth."""
+    wide, found = NormalDist().inv_cdf((1 + coverage) / 2), dict(costs)
+
+    def holds(costs: QueryCosts) -> bool:
+        errors = of.errors(of.repriced(costs))
+        return all(wide * errors[p] <= m for p, m in most.items())
+
+    while not holds(found):
+        found |= {p: 2 * found[p] for p in most}
+    for place in [*most, *most]:
+        low, high = found[place] / 1000, found[place]
+        while high - low > high / 100:
+            middle = rounded_up((low + high) / 2)
+            low, high = (low, middle) if holds(found | {place: middle}) else (middle, high)
+        found[place] = high
+    return of.repriced(found)
 
 
 def least_cost(
@@ -130,11 +181,17 @@ def normal_cost(neighbours: Neighbours, most: int, coverage: float) -> float:
     return NormalDist().inv_cdf((1 + coverage) / 2) ** 2 * neighbours.sensitivity / (2 * most**2)
 
 
-def _draw(plan: Plan, schema: Schema, level: str, query: str) -> PlannedMeasurement:
-    """The draw of the plan that measures this query at this level, in any spelling of the query."""
-    groupings = schema.query(query).groupings
+def _drawn(
+    of: Repricing, margins: Mapping[LevelQuery, int]
+) -> list[tuple[PlannedMeasurement, int]]:
+    return [(_draw(of, *place), m) for place, m in margins.items()]
+
+
+def _draw(of: Repricing, level: str, query: str) -> PlannedMeasurement:
+    """The draw of the plan that measures this query there, however it is spelt."""
+    plan = of.plan
     for d in (d for d in plan.plain if d.level == level):
-        if schema.query(d.query).groupings == groupings:
+        if of.same(d.query, query):
             return d
     levels = dict.fromkeys(d.level for d in plan.measurements)
     known = (
@@ -145,15 +202,13 @@ def _draw(plan: Plan, schema: Schema, level: str, query: str) -> PlannedMeasurem
     raise SpecError("the plan has no such draw", where=f"{level}:{query}", remedy=known)
 
 
-def _added(
-    plan: Plan, schema: Schema, added: Mapping[LevelQuery, Fraction]
-) -> dict[LevelQuery, Fraction]:
+def _added(of: Repricing, added: QueryCosts) -> dict[LevelQuery, Fraction]:
     """The costs to add, each at a level of the plan. A query that is already measured there gets
     the plan's spelling.
     """
-    out: dict[LevelQuery, Fraction] = {}
+    out, plan = dict[LevelQuery, Fraction](), of.plan
     for (level, query), cost in added.items():
-        where, groupings = f"{level}:{query}", schema.query(query).groupings
+        where = f"{level}:{query}"
         if not plan.at(level):
             raise SpecError(
                 f"{level!r} is not a level",
@@ -162,25 +217,19 @@ def _added(
             )
         if cost <= 0:
             raise SpecError(f"the cost is {cost}, not positive", where=where)
-        same = (
-            d.query
-            for d in plan.plain
-            if d.level == level and schema.query(d.query).groupings == groupings
-        )
+        same = (d.query for d in plan.plain if d.level == level and of.same(d.query, query))
         out = _sum(out, {(level, next(same, query)): cost})
     return out
 
 
-def _sum(
-    costs: Mapping[LevelQuery, Fraction], more: Mapping[LevelQuery, Fraction]
-) -> dict[LevelQuery, Fraction]:
+def _sum(costs: QueryCosts, more: QueryCosts) -> dict[LevelQuery, Fraction]:
     return {
         place: costs.get(place, Fraction(0)) + more.get(place, Fraction(0))
         for place in {**costs, **more}
     }
 
 
-def repriced(like: Plan, costs: Mapping[LevelQuery, Fraction]) -> Plan:
+def repriced(like: Plan, costs: QueryCosts) -> Plan:
     """A plan with these costs, level by level, and with the classes and paths of ``like`` where
     units of a level have classes.
     """

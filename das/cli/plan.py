@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
-from das.accounting.codec import plain
-from das.accounting.draws import changed
-from das.accounting.guarantee import DELTAS, guarantee
-from das.accounting.planning import LevelQuery, Option, least_cost, normal_cost, options
-from das.cli import redundant
 from das.cli.area_plan import show_areas
-from das.cli.console import console
 from das.cli.optimise import OptimiseOptions, show_optimum
-from das.cli.options import (
-    PATH,
-    config_argument,
-    exact_option,
-    guarded,
-    json_option,
-    load_any,
-    warn_of,
-)
-from das.cli.plan_margins import show_margins
-from das.cli.shown import bypassed, class_of, options_table
+from das.cli.options import PATH, config_argument, guarded, json_option, load_any
+from das.cli.plan_margins import refuse, show_margins
+from das.cli.plan_options import COVERAGES, PlanRequest, show_options
 from das.errors import SpecError, UserError
 from das.model.kinds import PERSONS
-from das.model.not_private import PLANNED, marked
-from das.model.plan import Plan
-from das.model.spelling import named
-from das.model.spelling import query as spelt_query
 from das.model.universe import Planned
 from das.release.publications import publication, require
-from das.spec import RunSpec, budget_toml, of_kind
-from das.spec.redundant import redundant_by_spec
+from das.spec import RunSpec, of_kind
 
 #: What ``--toml`` means without a name.
 OPTIMUM = "best"
-#: At which margins are stated without a request.
-COVERAGES = (0.9, 0.95, 0.99)
 
 
 @click.command()
@@ -185,6 +160,9 @@ def plan(
     With --optimise: the best shares for given targets, the cost of each target, and a bound on
     how much better any other shares could be.
 
+    For the S-DHC also margins after estimation, in parentheses; the alternative "estimated" meets
+    the request after estimation.
+
     For the DHC and the Detailed DHC: what each query gets, and its margins; there is no choice."""
     given = load_any(config, changes)
     of = publication(given.publication())
@@ -198,13 +176,14 @@ def plan(
             "--optimise": ("optimise", targets),
             "--data": ("optimise", paths),
         }
-        show_margins(of, given, universe, coverage or COVERAGES, requests, config, as_json)
+        refuse(of, requests)
+        if margins or added or chosen is not None:
+            request = PlanRequest(margins, added, coverage, chosen)
+            show_options(of, of.resolved(given), universe, request, config, as_json)
+        else:
+            show_margins(of, given, universe, coverage or COVERAGES, config, as_json)
         return
     spec = of_kind(RunSpec, given, str(config))
-    try:
-        asked = spec.universe(universe or PERSONS.name)
-    except SpecError as error:
-        raise UserError(error.what, where="--universe", remedy=error.remedy) from None
     if targets is not None:
         _alone(
             "--optimise",
@@ -218,7 +197,7 @@ def plan(
             )
         show_optimum(
             spec,
-            asked,
+            _universe(spec, universe),
             OptimiseOptions(targets, units, paths, like, keep, rho, least, spare),
             chosen is not None,
             as_json,
@@ -239,160 +218,23 @@ def plan(
         raise UserError("goes with --optimise", where=only[0], remedy="name a file of targets")
     if listed is not None:
         _alone("--areas", {"--margin": margins, "--add": added, "--toml": chosen})
-        show_areas(spec, asked.name, listed, paths, as_json)
+        show_areas(spec, _universe(spec, universe).name, listed, paths, as_json)
         return
     if paths:
         raise UserError(
             "goes with --areas or --optimise: margins of error need no input", where="--data"
         )
-    wished = {
-        place: _whole(value, text)
-        for text, place, value in _requests("--margin", margins, spec, asked)
-    }
-    more = {
-        place: exact_option(f"--add {text}", value)
-        for text, place, value in _requests("--add", added, spec, asked)
-    }
-    if any(math.isnan(c) for c in coverage):
-        raise UserError(
-            "this is not a number", where="--coverage", remedy="give a share between 0 and 1"
-        )
-    coverages = coverage or ((0.95,) if wished or more else COVERAGES)
-    choice = options(asked.plan, asked.schema, wished, more, coverages[0])
-    if chosen is not None:
-        click.echo(_toml(spec, asked.name, choice, chosen), nl=False)
-        return
-    deltas = {spec.budget.delta, *(DELTAS if len(choice) == 1 else ())}
-    rows = [_described(o, asked.name, deltas, coverages) for o in choice]
-    prices = [_price(choice[1].plan, place, m, coverages[0]) for place, m in wished.items()]
-    if as_json:
-        click.echo(
-            json.dumps(
-                marked(
-                    {
-                        "name": spec.run.name,
-                        "universe": asked.name,
-                        "prices": prices,
-                        "options": [r | {"guarantee": plain(r["guarantee"])} for r in rows],
-                    },
-                    spec.run.private,
-                    PLANNED,
-                ),
-                indent=2,
-            )
-        )
-        return
-    warn_of(spec)
-    console().print(
-        options_table(
-            f"{spec.run.name}: {asked.records}, margins of error",
-            rows,
-            spec.terms.mechanism.currency,
-            spec.run.private,
-        )
-    )
-    unused = redundant.lines([(u, i) for u, i in redundant_by_spec(spec) if u is asked], config)
-    for says in (*bypassed(asked.plan), *unused, *(p["says"] for p in prices)):
-        click.echo(says)
+    show_options(of, spec, universe, PlanRequest(margins, added, coverage, chosen), config, as_json)
+
+
+def _universe(spec: RunSpec, name: str | None) -> Planned:
+    try:
+        return spec.universe(name or PERSONS.name)
+    except SpecError as error:
+        raise UserError(error.what, where="--universe", remedy=error.remedy) from None
 
 
 def _alone(option: str, others: Mapping[str, object]) -> None:
     for name, given in others.items():
         if given:
             raise UserError(f"goes without {option}", where=name)
-
-
-def _requests(
-    option: str, texts: Sequence[str], spec: RunSpec, universe: Planned
-) -> list[tuple[str, LevelQuery, str]]:
-    """The text of each request, the level and query that it names, and its value."""
-    levels, plan = spec.geography.levels, universe.plan
-    out: list[tuple[str, LevelQuery, str]] = []
-    for text in texts:
-        place, equals, value = text.rpartition("=")
-        level, colon, query = place.partition(":")
-        if not (equals and colon and level.strip() and query.strip()):
-            raise UserError(
-                f"{text!r} is not LEVEL:QUERY=VALUE",
-                where=option,
-                remedy="write for instance Tract:total=5",
-            )
-        where = f"{option} {text}"
-        known = named(level.strip(), levels, "level", where)
-        at = (
-            known,
-            spelt_query(query.strip(), universe.schema, [d.query for d in plan.at(known)], where),
-        )
-        if at in {p for _, p, _ in out}:
-            raise UserError(f"{place!r} is there twice", where=option)
-        out.append((text, at, value.strip()))
-    return out
-
-
-def _whole(value: str, text: str) -> int:
-    if not value.isdecimal():
-        raise UserError(
-            f"a margin of error is a whole number, 0 or more; {value!r} is not",
-            where=f"--margin {text}",
-        )
-    return int(value)
-
-
-def _price(plan: Plan, place: LevelQuery, most: int, coverage: float) -> dict[str, Any]:
-    """What a margin of error costs, and what it would by the convention of SafeTab-P."""
-    cost = least_cost(plan.mechanism, plan.neighbours, most, coverage)
-    currency = plan.mechanism.currency
-    says = (
-        f"{place[0]}:{place[1]} within {most} at {100 * coverage:g} %: {currency} ="
-        f" {float(cost):.6g}"
-    )
-    out = {
-        "level": place[0],
-        "query": place[1],
-        "margin": most,
-        "coverage": coverage,
-        currency: str(cost),
-    }
-    if currency == "rho" and most > 0:
-        out["rho_normal"] = normal_cost(plan.neighbours, most, coverage)
-        says += f" (by the normal bound of SafeTab-P, section 6.1: {out['rho_normal']:.6g})"
-    return out | {"says": says}
-
-
-def _described(
-    option: Option, universe: str, deltas: set[Fraction], coverages: Sequence[float]
-) -> dict[str, Any]:
-    """A plan as data: its cost, its guarantee, and the margins of each measurement at each
-    coverage; with its ``class`` a measurement that only units above only children have."""
-    plan = option.plan
-    lines = [
-        {
-            "level": d.level,
-            "query": d.query,
-            d.mechanism.currency: str(d.cost),
-            d.mechanism.symbol: str(d.parameter),
-            "margins": {str(c): d.margin(c) for c in coverages},
-        }
-        | class_of(d, plan)
-        for d in plan.measurements
-    ]
-    promise = guarantee(plan.mechanism.currency, changed(plan), deltas, [universe])
-    return {
-        "name": option.name,
-        "says": option.says,
-        plan.mechanism.currency: str(plan.cost),
-        "guarantee": promise,
-        "coverages": [str(c) for c in coverages],
-        "plan": lines,
-    }
-
-
-def _toml(spec: RunSpec, universe: str, choice: Sequence[Option], name: str) -> str:
-    found = {o.name: o.plan for o in choice}
-    if name not in found:
-        raise UserError(
-            f"there is no plan {name!r} here",
-            where="--toml",
-            remedy=f"choose from {', '.join(found)}",
-        )
-    return budget_toml(spec, universe, found[name])

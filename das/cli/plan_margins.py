@@ -7,22 +7,30 @@ import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 from rich.table import Table
 
 from das.accounting.codec import plain
+from das.accounting.planning import LevelQuery
 from das.accounting.statement import promises
 from das.cli.console import console
 from das.cli.options import warn
-from das.cli.shown import class_of, promises_of
-from das.errors import UserError
+from das.cli.shown import margin_cells, measurement_line, promises_of
 from das.model.not_private import PLANNED, marked
 from das.model.plan import Plan
 from das.model.spelling import named
-from das.release.publications import PublicHalf, require
+from das.release.publications import PlanningHalf, PublicHalf, require
 from das.spec import Specification
+
+
+def refuse(of: PublicHalf, requests: Mapping[str, tuple[str, object]]) -> None:
+    """``requests`` are options that choose, with the feature that each needs: where the publication
+    does not have it, they are refused with its reason."""
+    for option, (feature, asked) in requests.items():
+        if asked:
+            require(of, feature, option)
 
 
 def show_margins(
@@ -30,31 +38,32 @@ def show_margins(
     given: Specification,
     universe: str | None,
     coverages: Sequence[float],
-    requests: Mapping[str, tuple[str, object]],
     config: Path,
     as_json: bool,
 ) -> None:
-    """Show the margins of every universe, or of one. ``requests`` are options that choose, with the
-    feature that each needs. They are refused, with the publication's reason, where it lacks the
-    feature."""
-    for option, (feature, asked) in requests.items():
-        if asked:
-            require(of, feature, option)
-            raise UserError("is of a plan that chooses", where=option, remedy="leave it out")
+    """Show the margins of every universe, or of one; also after estimation, where they are known."""
     spec = of.resolved(given)
     names = [u.name for u in spec.universes]
     wanted = names if universe is None else [named(universe, names, "universe", "--universe")]
     plans = {u.name: u.plan for u in spec.universes}
+    errors: Mapping[LevelQuery, float] = {}
+    notes: Sequence[str] = ()
+    if "plan --margin" not in of.cannot:
+        choice = cast(PlanningHalf, of).choices(spec, universe)
+        errors = choice.repricing.errors(choice.repricing.plan)
+        notes = choice.notes(choice.repricing.plan)
     promise = promises(spec.terms, {name: plan.measurements for name, plan in plans.items()})
     private = spec.run.private
     if as_json:
-        rows = [_row(name, plans[name], coverages) for name in wanted]
-        said = {"name": spec.run.name, "universes": rows, **plain(promise)}
+        rows = [_row(name, plans[name], errors, coverages) for name in wanted]
+        said = {"name": spec.run.name, "universes": rows, "notes": list(notes), **plain(promise)}
         click.echo(json.dumps(marked(said, private, PLANNED), indent=2))
         return
     warn(private, PLANNED)
     for name in wanted:
-        console().print(_table(spec.run.name, name, plans[name], coverages))
+        console().print(_table(spec.run.name, name, plans[name], errors, coverages))
+    for note in notes:
+        click.echo(note)
     neighbours = next(iter(plans.values())).neighbours.value
     for line in promises_of(promise, neighbours, private):
         console().print(line, highlight=False)
@@ -62,28 +71,29 @@ def show_margins(
     click.echo(f"das check {config} prints the exact noise of every query")
 
 
-def _row(name: str, plan: Plan, coverages: Sequence[float]) -> dict[str, Any]:
+def _row(
+    name: str, plan: Plan, errors: Mapping[LevelQuery, float], coverages: Sequence[float]
+) -> dict[str, Any]:
     """A plan as data."""
     currency = plan.mechanism.currency
     lines = [
-        {
-            "level": d.level,
-            "query": d.query,
-            currency: str(d.cost),
-            "share": float(d.cost / plan.cost),
-            d.mechanism.symbol: str(d.parameter),
-            "margins": {str(c): d.margin(c) for c in coverages},
-        }
-        | class_of(d, plan)
+        measurement_line(d, plan, errors, coverages) | {"share": float(d.cost / plan.cost)}
         for d in plan.measurements
     ]
     return {"universe": name, currency: str(plan.cost), "plan": lines}
 
 
-def _table(title: str, name: str, plan: Plan, coverages: Sequence[float]) -> Table:
+def _table(
+    title: str,
+    name: str,
+    plan: Plan,
+    errors: Mapping[LevelQuery, float],
+    coverages: Sequence[float],
+) -> Table:
     """A line for each level and query, and before them what the level gets."""
     currency = plan.mechanism.currency
     says = f"{title}: {name}, {currency} = {float(plan.cost):.6g}, margins of error"
+    says += ", measured (and after estimation)" if errors else ""
     table = Table(title=says, title_justify="left")
     for column in ("level", "query"):
         table.add_column(column, no_wrap=True)
@@ -97,7 +107,7 @@ def _table(title: str, name: str, plan: Plan, coverages: Sequence[float]) -> Tab
         if len(here) > 1:
             table.add_row(level, "all", f"{float(cost):.4g}", _share(cost, plan))
         for d in here:
-            margins = (f"±{d.margin(c):,}" for c in coverages)
+            margins = margin_cells(measurement_line(d, plan, errors, coverages)).values()
             table.add_row(level, d.query, f"{float(d.cost):.4g}", _share(d.cost, plan), *margins)
         table.add_section()
     return table

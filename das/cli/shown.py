@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from math import ceil
+from statistics import NormalDist
 from typing import Any
 
 from rich.console import Group
@@ -303,6 +305,37 @@ def account_tables(name: str, account: OwnAccount, private: Private) -> Group:
     return Group(*out)
 
 
+def measurement_line(
+    d: PlannedMeasurement,
+    plan: Plan,
+    errors: Mapping[tuple[str, str], float],
+    coverages: Sequence[float],
+) -> dict[str, Any]:
+    """A measurement as data, with its margins at each coverage; also after estimation, where its
+    standard error is known before a run (``errors``)."""
+    line = {
+        "level": d.level,
+        "query": d.query,
+        d.mechanism.currency: str(d.cost),
+        d.mechanism.symbol: str(d.parameter),
+        "margins": {str(c): d.margin(c) for c in coverages},
+    }
+    if (error := errors.get((d.level, d.query))) is not None:
+        wide = {str(c): ceil(NormalDist().inv_cdf((1 + c) / 2) * error) for c in coverages}
+        line["estimated"] = wide
+    return line | class_of(d, plan)
+
+
+def margin_cells(line: Mapping[str, Any]) -> dict[str, str]:
+    """The margins of a measurement as data, by coverage in words; in parentheses after estimation,
+    where that is known before a run."""
+    after = line.get("estimated", {})
+    return {
+        c: f"±{m:,}" + (f" ({after[c]:,})" if c in after else "")
+        for c, m in line["margins"].items()
+    }
+
+
 def options_table(
     title: str, options: Sequence[Mapping[str, Any]], currency: str, private: Private
 ) -> Group:
@@ -319,7 +352,7 @@ def options_table(
             justify="right",
         )
     cells = {
-        (o["name"], d["level"], d["query"]): d["margins"]
+        (o["name"], d["level"], d["query"]): margin_cells(d)
         for o in options
         for d in o["plan"]
         if "class" not in d
@@ -332,12 +365,13 @@ def options_table(
             table.add_section()
         last = level
         row = [cells.get((o["name"], level, query), {}).get(c) for o, c in columns]
-        table.add_row(level, query, *("–" if m is None else f"±{m:,}" for m in row))
+        table.add_row(level, query, *("–" if m is None else m for m in row))
     lines = []
     for o in options:
         lines.append(f"{o['name']}: {o['says']}")
         lines.append(f"  {currency} = {o[currency]} (about {float(Fraction(o[currency])):.6g})")
         lines += [f"  {line.strip()}" for line in _promise("", o["guarantee"], private)[1:]]
+        lines += [f"  {note}" for note in o["notes"]]
     return Group(table, *lines)
 
 

@@ -9,10 +9,13 @@ from typing import Any
 
 from das import spec as specification
 from das.accounting.document import ForeignStatement, Invariant, Line, Statement
+from das.accounting.draws import changed
+from das.accounting.guarantee import guarantee
+from das.accounting.planning import Repricing
 from das.engine import Progress
 from das.engine.choice import EngineChoice
 from das.engine.local import LocalEngine
-from das.errors import InfeasibleError, ReleaseError, UserError
+from das.errors import InfeasibleError, ReleaseError, SpecError, UserError
 from das.files import atomic
 from das.files.measurements import published_layout
 from das.files.release import spine as spine_file
@@ -22,21 +25,23 @@ from das.files.run import run_directory
 from das.files.run.ledger import digests
 from das.files.run.run_directory import RunDirectory
 from das.files.run.task_store import TaskStore
+from das.model.kinds import PERSONS
 from das.model.ledger import Event
 from das.model.mechanisms import MECHANISMS
 from das.model.redundant import RedundantMeasurements
+from das.model.spelling import query as spelt_query
 from das.model.universe import Universe
 from das.release import dictionary
 from das.release.estimating import certificates_json, post_process
 from das.release.measured_rows import RowOptions
 from das.release.opened import OpenedRelease, open_release
 from das.release.own_replicates import OwnReplicates
-from das.release.publications import Recomputation
+from das.release.publications import PlanChoices, Recomputation
 from das.release.replicate_source import ReleaseSource
 from das.release.seal import seal
 from das.release.wording import Wording
 from das.size import Size, sizes
-from das.spec import RunSpec, Spec
+from das.spec import RunSpec, Spec, budget_toml
 from das.spec.notes import notes
 from das.spec.redundant import redundant_by_spec, redundant_by_trees
 from das.stages import Stages
@@ -57,6 +62,26 @@ class PublicCounts:
 
     def outlook(self, spec: RunSpec) -> tuple[Sequence[Size], RedundantMeasurements]:
         return sizes(spec), redundant_by_spec(spec)
+
+    def choices(self, spec: RunSpec, universe: str | None) -> PlanChoices:
+        try:
+            asked = spec.universe(universe or PERSONS.name)
+        except SpecError as error:
+            raise UserError(error.what, where="--universe", remedy=error.remedy) from None
+        plan, schema = asked.plan, asked.schema
+        return PlanChoices(
+            asked.name,
+            asked.records,
+            Repricing.of_schema(plan, schema),
+            spec.geography.levels,
+            spec.budget.delta,
+            lambda level, query, where: spelt_query(
+                query, schema, [d.query for d in plan.at(level)], where
+            ),
+            lambda p, deltas: guarantee(p.mechanism.currency, changed(p), deltas, [asked.name]),
+            lambda p: budget_toml(spec, asked.name, p),
+            [(u, i) for u, i in redundant_by_spec(spec) if u is asked],
+        )
 
     def spare_of(self, release: Path) -> RedundantMeasurements:
         opened = open_release(release)

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from das.accounting.document import ALTERED, Invariant, Line, OwnStatement, Statement
+import numpy as np
+
+from das.accounting.document import ALTERED, Invariant, Line, OwnStatement, Pure, Statement, Zcdp
+from das.accounting.guarantee import guarantee
+from das.accounting.planning import Repricing
 from das.engine import Progress
-from das.errors import ReleaseError, UserError
+from das.errors import InputError, ReleaseError, UserError
 from das.files import atomic
 from das.files.release import statement
 from das.files.release.adoption import adopt, check_taken
@@ -17,22 +22,28 @@ from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, digests
 from das.files.run.run_directory import RunDirectory
 from das.model.ledger import Event
+from das.model.plan import Plan
 from das.model.redundant import RedundantMeasurements
+from das.model.sdhc.measured import FurtherSums
 from das.model.sdhc.sensitivity import PHSAFE
-from das.release import sdhc_dictionary, sdhc_modelled, sdhc_page, sdhc_rows, sdhc_tables
-from das.release.measured_rows import RowOptions
-from das.release.publications import Recomputation
+from das.model.sdhc.tables import answers, columns, queries, query
+from das.model.spelling import named
+from das.model.spelling import product as spelt
+from das.release import sdhc_from_dhc, sdhc_modelled, sdhc_page, sdhc_tables
+from das.release.measured_rows import DRAWN, RowColumns, RowOptions, spread
+from das.release.publications import PlanChoices, Recomputation
 from das.release.sdhc import OpenedSdhc, official, open_sdhc, resolved, write_official
 from das.release.seal import seal
 from das.release.verify.written import check_dictionary
 from das.release.wording import Wording
 from das.size import Size
 from das.spec import SdhcSpec
+from das.spec.sdhc import LEVELS
 from das.stages import Stages
 
-_REGIONS = "it counts the nation and its states, not a tree: no area adds up from them"
+_REGIONS = "it measures each region by itself, over no tree: name areas in [sdhc.areas]"
 _TABLES = "its tables are in tables/, each with its intervals: read those"
-_PLAN = "its budgets are those of [sdhc.budget]: change them with --set, and see `das plan`"
+_PLAN = "margins of error give its budgets, one query at a time: das plan --margin"
 
 
 class PublicSdhc:
@@ -40,7 +51,6 @@ class PublicSdhc:
     cannot: Mapping[str, str] = {
         "engine": "a nation has 13,000 answers: there is nothing to share out",
         "tasks": "its run is one piece: there are no tasks",
-        "plan --margin": _PLAN,
         "plan --areas": _REGIONS,
         "optimise": _PLAN,
         "spine": _REGIONS,
@@ -68,6 +78,35 @@ class PublicSdhc:
     def outlook(self, spec: SdhcSpec) -> tuple[Sequence[Size], RedundantMeasurements]:
         return (), ()
 
+    def choices(self, spec: SdhcSpec, universe: str | None) -> PlanChoices:
+        (asked,) = spec.universes
+        named(universe or asked.name, [asked.name], "universe", "--universe")
+        known = [query(*q) for q in queries()]
+        about, more = _with_dhc(spec)
+
+        def guaranteed(plan: Plan, deltas: Iterable[Fraction]) -> Zcdp | Pure:
+            found = spec.terms.differing({asked.name: plan.measurements})
+            return guarantee(plan.mechanism.currency, found[asked.name], deltas, [asked.name])
+
+        return PlanChoices(
+            asked.name,
+            f"records ({spec.sdhc.relation} as the unit of privacy)",
+            Repricing(
+                asked.plan,
+                lambda a, b: a == b,
+                lambda costs: spec.repriced(costs).universes[0].plan,
+                lambda plan: sdhc_tables.errors(about, plan, more),
+            ),
+            tuple(LEVELS.values()),
+            spec.sdhc.delta,
+            lambda _, text, where: spelt(text, known, where),
+            guaranteed,
+            lambda plan: spec.repriced(
+                {(d.level, d.query): d.cost for d in plan.measurements}
+            ).budget_toml(),
+            notes=lambda plan: sdhc_tables.area_notes(spec, plan),
+        )
+
     def spare_of(self, release: Path) -> RedundantMeasurements:
         return ()
 
@@ -75,10 +114,10 @@ class PublicSdhc:
         return open_sdhc(release)
 
     def measured_summary(self, path: Path, asked: RowOptions) -> list[dict[str, Any]]:
-        return sdhc_rows.summary(_of(path, asked))
+        return _summary(_of(path, asked))
 
     def measured_rows(self, path: Path, asked: RowOptions) -> Any:
-        return sdhc_rows.rows(_of(path, asked), asked)
+        return _rows(_of(path, asked), asked)
 
     def planned(self, release: Path) -> tuple[SdhcSpec, Mapping[str, Sequence[Event]]]:
         opened = open_sdhc(release)
@@ -99,7 +138,7 @@ class PublicSdhc:
 
     def check_published(self, release: Path, wording: Wording) -> None:
         opened = open_sdhc(release)
-        check_dictionary(release, wording, sdhc_dictionary.text(opened))
+        check_dictionary(release, wording, sdhc_tables.dictionary_text(opened))
         for name, text in official(opened).items():
             if run_directory.read_text(release / name, "measurements") != text:
                 raise ReleaseError(
@@ -123,7 +162,7 @@ class PublicSdhc:
                 remedy=self.cannot["estimate --set"],
             )
         opened.measured  # noqa: B018  what is not of the plan is refused before anything is written
-        adopt(release, into.release)
+        adopt(release, into.release, [sdhc_from_dhc.NAME] if opened.spec.sdhc.dhc else [])
         atomic.write_text(into.release / "spec.toml", opened.spec.dump())
         check_taken(release, digests(into.release), privacy)
         rows = publish(into, privacy, stages, progress)
@@ -131,11 +170,66 @@ class PublicSdhc:
         return Recomputation(run.name, opened.spec.digest, run.private, {"rows": rows}, tables=rows)
 
 
+def _with_dhc(spec: SdhcSpec) -> tuple[SdhcSpec, Sequence[FurtherSums]]:
+    """What a plan's errors are about: the states, and what is taken over from the DHC, if one is
+    named."""
+    if not spec.sdhc.dhc:
+        return spec, ()
+    states = spec.sdhc.states or sdhc_from_dhc.states(spec)
+    about, text = sdhc_from_dhc.taken(spec.amended_by({"states": states}))
+    return about, sdhc_from_dhc.further(about, text, Path(spec.sdhc.dhc))
+
+
 def _of(path: Path, asked: RowOptions) -> OpenedSdhc:
     """The release. A universe that is asked for must be its own."""
     opened = open_sdhc(run_directory.release_above(path) or path)
     asked.among([opened.spec.name])
     return opened
+
+
+def _summary(opened: OpenedSdhc) -> list[dict[str, Any]]:
+    """One row for each level and query."""
+    out: list[dict[str, Any]] = []
+    for m in opened.measured:
+        for e in opened.spec.events(m.level):
+            found = m.values[:, list(columns(*e.query.split(" ")))].ravel()
+            row = {"level": e.level, "query": e.query, "regions": e.units, "answers": len(found)}
+            out.append(row | spread(np.array([e.variance]), found))
+    return out
+
+
+def _rows(opened: OpenedSdhc, asked: RowOptions) -> RowColumns:
+    """A row for each answer of each region that is asked for."""
+    if asked.kind != DRAWN:
+        raise UserError("nothing is exact of the S-DHC", where=opened.folder, remedy="leave it out")
+    asked.refuse_lists(opened.folder)
+    known = list(LEVELS.values())
+    level = None if asked.level is None else named(asked.level, known, "level", "--level")
+    found: list[tuple[str, str, str, str, int, int, float]] = []
+    for m in opened.measured:
+        if level not in (None, LEVELS[m.level]):
+            continue
+        events = opened.spec.events(m.level)
+        query = None if asked.query is None else spelt(asked.query, [e.query for e in events], "")
+        for e in (e for e in events if query in (None, e.query)):
+            for r, region in enumerate(m.regions):
+                if asked.geocodes and region not in asked.geocodes:
+                    continue
+                for n in columns(*e.query.split(" ")):
+                    a, value = answers()[n], int(m.values[r, n])
+                    found.append((e.level, region, e.query, a.iteration, a.cell, value, e.variance))
+    if not found:
+        raise InputError(
+            f"no region {', '.join(asked.geocodes)}",
+            where="--geocode",
+            remedy="regions are 1 and the codes of the states",
+        )
+    names = ("level", "geocode", "query", "iteration", "cell", "value", "variance")
+    kinds = (object, object, object, object, np.int64, np.int64, np.float64)
+    return {
+        name: np.array(column, dtype=kind)
+        for name, column, kind in zip(names, zip(*found, strict=True), kinds, strict=True)
+    }
 
 
 def publish(
@@ -152,7 +246,7 @@ def publish(
         else:
             found = sdhc_tables.estimates(opened)
             rows = sdhc_tables.write(opened, found)
-        sdhc_dictionary.write(opened)
+        sdhc_tables.write_dictionary(opened)
     with stages.page("report", directory.page):
         sdhc_page.write(opened, privacy, found, rows, measured)
     with stages("seal"):

@@ -7,13 +7,15 @@ asks which publication it has: it asks for the half it needs, or what that half
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from das.accounting.document import Invariant, Line, Statement
+from das.accounting.document import Invariant, Line, Pure, Statement, Zcdp
+from das.accounting.planning import Repricing
 from das.accounting.statement import Terms
 from das.engine import Progress
 from das.errors import ReleaseError, UserError
@@ -23,6 +25,7 @@ from das.files.run.run_directory import RunDirectory
 from das.model.features import FEATURES
 from das.model.ledger import Event
 from das.model.not_private import Private
+from das.model.plan import Plan
 from das.model.redundant import RedundantMeasurements
 from das.release.measured_rows import RowOptions
 from das.release.replicate_source import ReleaseSource
@@ -139,6 +142,33 @@ class PublicHalf(Protocol):
         """Everything after measurement, from the files of ``release`` alone, ``into`` a folder:
         a whole release.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class PlanChoices:
+    """What a steward chooses a plan from: of a universe with this ``name``, whose records ``title``
+    names; how its plan is changed, and at which ``levels``. ``spelt`` is the name of the query that
+    is meant at a level (with where that is said); ``guarantee`` what a plan promises at some deltas;
+    ``toml`` the tables of the configuration that has it."""
+
+    name: str
+    title: str
+    repricing: Repricing
+    levels: Sequence[str]
+    delta: Fraction
+    spelt: Callable[[str, str, str], str]
+    guarantee: Callable[[Plan, Iterable[Fraction]], Zcdp | Pure]
+    toml: Callable[[Plan], str]
+    redundant: RedundantMeasurements = ()
+    #: What else is known of a plan, in sentences.
+    notes: Callable[[Plan], Sequence[str]] = lambda _: ()
+
+
+class PlanningHalf(PublicHalf, Protocol):
+    """Of a publication that has ``plan --margin``."""
+
+    def choices(self, spec: Any, universe: str | None) -> PlanChoices:
+        """``universe``: the first where none is named. Raises :class:`UserError` for another."""
 
 
 class TabulatedHalf(PublicHalf, Protocol):

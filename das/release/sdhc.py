@@ -17,8 +17,10 @@ from das.files.parquet import refuse_marked
 from das.files.run import run_directory
 from das.files.sdhc import config, measurements
 from das.model.ledger import Event
-from das.model.sdhc.measured import MeasuredRegions, variances
+from das.model.sdhc.measured import FurtherSums, MeasuredRegions, variances
 from das.model.sdhc.sensitivity import PHSAFE
+from das.model.sdhc.tables import LEFT_OUT
+from das.release import sdhc_from_dhc
 from das.spec import SdhcSpec, load, of_kind
 
 
@@ -37,6 +39,15 @@ class OpenedSdhc:
         """The measurements of each level. Raises :class:`ReleaseError` where they are not those of
         the plan."""
         return tuple(self._measured(level) for level in self.spec.levels)
+
+    @cached_property
+    def further(self) -> list[FurtherSums]:
+        """What was taken over from a release of the DHC, if one is named."""
+        if not self.spec.sdhc.dhc:
+            return []
+        path = self.folder / sdhc_from_dhc.NAME
+        text = run_directory.read_text(path, "measurements of the DHC")
+        return sdhc_from_dhc.further(self.spec, text, path)
 
     def _measured(self, level: str) -> MeasuredRegions:
         spec = self.spec
@@ -67,10 +78,9 @@ def resolved(spec: SdhcSpec) -> SdhcSpec:
     given = config.read(path)
     if spec.sdhc.mode != PHSAFE:
         given.pop("tau")
-        budget = {**given["budget"]}
-        if extra := spec.sdhc.budget.get("excess"):
-            budget["excess"] = dict(extra)
-        given["budget"] = budget
+        budget = given["budget"]
+        mine = spec.sdhc.budget
+        given["budget"] = budget | {t: dict(mine[t]) for t in LEFT_OUT if t in mine}
     try:
         return spec.amended_by(given)
     except (SpecError, ValueError) as error:

@@ -10,7 +10,7 @@ from das.files import atomic
 from das.files.release import listing
 from das.model.sdhc.published import TITLES, CellEstimate
 from das.model.sdhc.sensitivity import PHSAFE, untruncated
-from das.model.sdhc.tables import EXCESS, ITERATIONS
+from das.model.sdhc.tables import EXCESS, EXCESS_CHILDREN, ITERATIONS
 from das.release.sdhc import OpenedSdhc
 from das.report.facts import decimal, group_facts
 from das.report.public import PublicFrame
@@ -86,7 +86,11 @@ def _thresholds(opened: OpenedSdhc, found: Sequence[CellEstimate]) -> str:
     )
     if untruncated(part.mode, part.relation):
         out += " PH1 for all counts everybody."
-    left = [c for c in found if c.region == "1" and c.cell.table == EXCESS and c.cell.cell == 1]
-    if left and left[0].high is not None:
-        out += f" Persons left out of the other tables: {left[0].low:,.0f} to {left[0].high:,.0f}."
+    for table, cell, who in (
+        (EXCESS, 1, "Persons left out of the other tables"),
+        (EXCESS_CHILDREN, 2, "Children left out of PH3 and PH6"),
+    ):
+        for c in found:
+            if (c.region, c.cell.table, c.cell.cell) == ("1", table, cell) and c.high is not None:
+                out += f" {who}: {c.low:,.0f} to {c.high:,.0f}."
     return out

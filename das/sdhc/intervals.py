@@ -13,15 +13,16 @@ ratio. If the hull is all of these values, nothing is known."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from das.model.sdhc.published import CellEstimate, PublishedCell, published
+from das.model.sdhc.published import CellEstimate, PublishedCell
 from das.model.sdhc.tables import answers, column
-from das.sdhc.least_squares import RegionEstimates, non_negative
+from das.sdhc.least_squares import RegionEstimates
 
 COVERAGE = 0.9
 #: Standard errors of an interval.
@@ -29,11 +30,13 @@ WIDE = float(ndtri((1 + COVERAGE) / 2))
 Array = NDArray[np.float64]
 
 
-def combined(e: RegionEstimates, most: float) -> list[CellEstimate]:
-    """The estimate of each region and published cell. ``most``: how many persons of a household are
-    counted."""
-    fitted, out = non_negative(e), []
-    for cell in published():
+def combined(
+    e: RegionEstimates, cells: Sequence[PublishedCell], most: float, fitted: Array
+) -> list[CellEstimate]:
+    """The estimate of each region and each of the ``cells`` that is known. ``most``: how many
+    persons of a household are counted. ``fitted``: the estimates without a negative answer."""
+    out = []
+    for cell in cells:
         above = _weights(*cell.above, cell.iteration)
         below = None if cell.below is None else _weights(*cell.below, cell.iteration)
         used = above if below is None else above + below
@@ -43,16 +46,6 @@ def combined(e: RegionEstimates, most: float) -> list[CellEstimate]:
             args = region, cell, e.values[r], fitted[r], e.covariance, above
             out.append(_count(*args) if below is None else _ratio(*args, below, most))
     return out
-
-
-def count_of(
-    e: RegionEstimates, r: int, region: str, cell: PublishedCell, fitted: Array
-) -> CellEstimate | None:
-    """One count of a region; ``None`` where it is not known."""
-    above = _weights(*cell.above, cell.iteration)
-    if not e.known[above > 0].all():
-        return None
-    return _count(region, cell, e.values[r], fitted, e.covariance, above)
 
 
 def _weights(table: str, cells: tuple[int, ...], iteration: str) -> Array:

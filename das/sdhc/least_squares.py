@@ -7,9 +7,12 @@ Tables that truncate once count the same persons, so that in each region
   nothing is left out of it: then ``excess`` of that age is in it, too);
 * ``PH1_num`` and ``PH7`` have equal sums for each iteration, and ``PH2`` that of all;
 * own children of ``PH3`` by type of family are sums of ``PH6`` over ages;
+* where ``PH1_num`` for all counts everybody, its children are those of ``PH3`` and
+  ``excess_children``;
 * ``PH1_denom`` is the sum of ``PH8_denom``;
 
-and the answers of the nation are sums over its states. With N a basis of the answers that the
+and the answers of the nation are sums over its states. Other unbiased measurements of sums of answers
+(:class:`FurtherSums`, of the DHC) add their information. With N a basis of the answers that the
 identities allow, :math:`y = N u`, a region says of u: precision :math:`J = N^T V^{-1} N` and
 :math:`h = N^T V^{-1} z`, where what is not measured has :math:`V^{-1} = 0`.
 
@@ -32,8 +35,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.frozen import Frozen
-from das.model.sdhc.measured import MeasuredRegions
-from das.model.sdhc.tables import EXCESS, GROUPS, ITERATIONS, STATE, TABLES, USA, answers, column
+from das.model.sdhc.measured import FurtherSums, MeasuredRegions
+from das.model.sdhc.tables import (
+    EXCESS,
+    EXCESS_CHILDREN,
+    GROUPS,
+    ITERATIONS,
+    STATE,
+    TABLES,
+    USA,
+    answers,
+    column,
+)
 
 Array = NDArray[np.float64]
 #: Directions of less precision, of the largest, are not known.
@@ -76,6 +89,8 @@ def identities(whole: bool) -> Array:
         row(cells("PH1_num", i), [*cells("PH7", i), *extra])
         row(cells("PH1_denom", i), cells("PH8_denom", i))
     row(cells("PH2", "*"), cells("PH7", "*"))
+    if whole:
+        row([column("PH1_num", "*", 2)], [*cells("PH3", "*"), *cells(EXCESS_CHILDREN, "*")])
     for family in range(4):
         ages = [column("PH6", "*", 3 + 5 * family + band) for band in range(4)]
         row([column("PH3", "*", 4 + family)], ages)
@@ -95,10 +110,17 @@ def _basis(whole: bool) -> Array:
     return out
 
 
-def _information(m: MeasuredRegions, basis: Array) -> tuple[Array, Array]:
+def _information(
+    m: MeasuredRegions, basis: Array, more: Sequence[FurtherSums]
+) -> tuple[Array, Array]:
     """J, and h of each region ``(regions, directions)``."""
     weight = np.where(np.isfinite(m.variance), 1 / m.variance, 0.0)
-    return (basis.T * weight) @ basis, (m.values * weight) @ basis
+    j, h = (basis.T * weight) @ basis, (m.values * weight) @ basis
+    for sums in (s for s in more if s.level == m.level):
+        seen = sums.weights @ basis
+        precise = np.linalg.solve(sums.covariance, seen)
+        j, h = j + seen.T @ precise, h + sums.values @ precise
+    return j, h
 
 
 def _solved(information: Array) -> tuple[Array, Array]:
@@ -109,22 +131,22 @@ def _solved(information: Array) -> tuple[Array, Array]:
     return (q / size[kept]) @ q.T, q @ q.T
 
 
-def estimated(levels: Sequence[MeasuredRegions], whole: bool) -> tuple[RegionEstimates, ...]:
-    """Estimates of the nation and of the states, from measurements of either or both. ``whole`` as
-    in :func:`identities`."""
+def estimated(
+    levels: Sequence[MeasuredRegions], whole: bool, more: Sequence[FurtherSums] = ()
+) -> tuple[RegionEstimates, ...]:
+    """Estimates of the nation and of the states, from measurements of either or both, and from
+    ``more`` sums of these. ``whole`` as in :func:`identities`."""
     basis, given = _basis(whole), {m.level: m for m in levels}
     nation, states = given.get(USA), given.get(STATE)
     if states is None:
         assert nation is not None
-        j, h = _information(nation, basis)
-        c, seen = _solved(j)
-        return (_estimates(USA, nation.regions, h @ c, c, seen, basis),)
-    j, h = _information(states, basis)
+        return (alone(nation, whole, more),)
+    j, h = _information(states, basis, more)
     n, (c, seen) = len(states.regions), _solved(j)
     u = h @ c
     j_n, h_n = j / n, h.sum(axis=0) / n
     if nation is not None:
-        j_own, h_own = _information(nation, basis)
+        j_own, h_own = _information(nation, basis, more)
         j_n, h_n = j_n + j_own, h_n + h_own[0]
     c_n, seen_n = _solved(j_n)
     u_n = h_n @ c_n
@@ -134,6 +156,14 @@ def estimated(levels: Sequence[MeasuredRegions], whole: bool) -> tuple[RegionEst
         _estimates(USA, ("1",), u_n[None, :], c_n, seen_n, basis),
         _estimates(STATE, states.regions, u + shift, c - c / n + within / n**2, seen, basis),
     )
+
+
+def alone(m: MeasuredRegions, whole: bool, more: Sequence[FurtherSums] = ()) -> RegionEstimates:
+    """Each region by itself."""
+    basis = _basis(whole)
+    j, h = _information(m, basis, more)
+    c, seen = _solved(j)
+    return _estimates(m.level, m.regions, h @ c, c, seen, basis)
 
 
 def _estimates(

@@ -11,7 +11,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator
+import tomli_w
+from pydantic import Field, field_validator, model_validator
 
 from das.accounting.changes import Change
 from das.accounting.draws import Differing, Moves
@@ -25,6 +26,8 @@ from das.model.mechanisms import MECHANISMS
 from das.model.plan import Plan
 from das.model.sdhc.sensitivity import HOUSEHOLD, PERSON, PHSAFE, TIGHT, Reach, reach, untruncated
 from das.model.sdhc.tables import (
+    ALL_LEVELS,
+    AREA,
     CHILDREN,
     EXCESS,
     REGION_LEVELS,
@@ -42,7 +45,9 @@ from das.spec.parts import Files, Part, Run
 from das.spec.specification import Specification
 
 #: What the ledger calls the levels of regions.
-LEVELS: Mapping[str, str] = {USA: "US", STATE: "State"}
+LEVELS: Mapping[str, str] = {USA: "US", STATE: "State", AREA: "Area"}
+#: By kind of area, how many digits its code has.
+DIGITS = {"county": 5, "place": 7}
 _KNOWN = frozenset(s.fips for s in STATES)
 #: Thresholds of production.
 PRODUCTION_TAU = {t: 6 if t in CHILDREN else 10 for t in TRUNCATED}
@@ -103,9 +108,29 @@ class SdhcMost(Part):
     """``[sdhc.most]``: persons of one address that are counted, in the mode ``"tight"``."""
 
     persons: int = Field(default=18, gt=0, strict=True)
-    """Persons of one address that tables count. The others are left out, and counted as excess."""
+    """Persons of one address that tables count. The others are left out, and counted as ``excess``."""
     children: int = Field(default=10, gt=0, strict=True)
-    """Persons under 18 of one address that the tables PH3 and PH6 count."""
+    """Persons under 18 of one address that the tables PH3 and PH6 count. The others are counted as
+    ``excess_children``."""
+
+
+class SdhcAreas(Part):
+    """``[sdhc.areas]``: areas below the state, measured by the queries with a budget such as
+    ``"area_*"``, in the mode ``"tight"``."""
+
+    kind: Literal["county", "place"] = "county"
+    """Counties, or places."""
+    codes: tuple[str, ...] = ()
+    """FIPS codes: five digits of a county, seven of a place. Absent: every county of the input."""
+
+    @model_validator(mode="after")
+    def _are_areas(self) -> SdhcAreas:
+        digits = DIGITS[self.kind]
+        if odd := [c for c in self.codes if not (c.isdecimal() and len(c) == digits)]:
+            raise ValueError(f"codes: {odd[0]!r} is no code of a {self.kind}: give {digits} digits")
+        if list(self.codes) != sorted({*self.codes}):
+            raise ValueError("codes: give each area once, in order")
+        return self
 
 
 class SdhcPart(Part):
@@ -120,14 +145,22 @@ class SdhcPart(Part):
     """Discrete Gaussian noise, with budgets in rho; or two-sided geometric noise, in epsilon."""
     states: tuple[str, ...] = ()
     """FIPS codes of the states to tabulate. Absent: those of ``geo.csv``."""
+    dhc: str = ""
+    """Path of a release of the DHC of the same records: its noisy counts of households and persons
+    are further observations in the least squares. In a release: its name."""
+    dhc_digest: str = ""
+    """In a release: SHA-256 of that release's privacy statement."""
     delta: ExactNumber = Fraction(1, 10**10)
     """The privacy statement gives epsilon at this delta."""
     most: SdhcMost = SdhcMost()
     """How many persons of one address are counted, in the mode ``"tight"``."""
+    areas: SdhcAreas = SdhcAreas()
+    """Areas below the state."""
     tau: dict[str, int] = Field(default_factory=lambda: dict(PRODUCTION_TAU))
     """By table, how many persons of one address it counts, in the mode ``"phsafe"``."""
     budget: dict[str, dict[str, ExactNumber]] = Field(default_factory=dict)
-    """By table, the budget of each query, such as ``"state_A-G"``. 0 or absent: not measured."""
+    """By table, the budget of each query, such as ``"state_A-G"`` or, of areas, ``"area_*"``. 0 or
+    absent: not measured."""
 
     @field_validator("states")
     @classmethod
@@ -153,7 +186,7 @@ class SdhcPart(Part):
         for table, of in value.items():
             if table not in TABLES:
                 raise ValueError(f"there is no table {table!r}: they are {', '.join(TABLES)}")
-            known = [f"{r}_{g}" for r in REGION_LEVELS for g in TABLES[table].groups]
+            known = [f"{r}_{g}" for r in ALL_LEVELS for g in TABLES[table].groups]
             for key, cost in of.items():
                 if key not in known:
                     raise ValueError(f"{table} has no query {key!r}: they are {', '.join(known)}")
@@ -187,15 +220,45 @@ class SdhcSpec(Specification):
             raise SpecError(
                 'sdhc.relation: PHSafe protects a person: say "person", or mode = "tight"'
             )
+        if part.mode == PHSAFE and part.dhc:
+            raise SpecError(
+                'sdhc.dhc: PHSafe used no other release: leave it out, or mode = "tight"'
+            )
+        if AREA in self.levels:
+            self._check_areas()
         if not self.data.parameters:
             self.universes  # noqa: B018  a budget that buys nothing, or none, is refused here
         return self
+
+    def _check_areas(self) -> None:
+        part = self.sdhc
+        if part.mode == PHSAFE:
+            raise SpecError(
+                'sdhc.budget: PHSafe has no areas: leave their budgets out, or mode = "tight"'
+            )
+        if part.areas.kind != "county" and not part.areas.codes:
+            raise SpecError(f"sdhc.areas.codes: name the codes of each {part.areas.kind}")
+        if part.states and (odd := [c for c in part.areas.codes if c[:2] not in part.states]):
+            raise SpecError(f"sdhc.areas.codes: {odd[0]} is in none of the states")
 
     def amended_by(self, given: Mapping[str, Any]) -> SdhcSpec:
         """With some keys of ``[sdhc]`` replaced, checked. Raises :class:`SpecError`."""
         part = SdhcPart.model_validate({**self.sdhc.model_dump(), **given})
         data = self.data.model_copy(update={"parameters": ""})
         return SdhcSpec(run=self.run, data=data, sdhc=part).checked()  # nothing cached is copied
+
+    def repriced(self, costs: Mapping[tuple[str, str], Fraction]) -> SdhcSpec:
+        """With the budgets of these levels and queries of the ledger, and no others."""
+        budget: dict[str, dict[str, Fraction]] = {}
+        for (level, name), cost in costs.items():
+            table, group = name.split(" ")
+            region = next(r for r, called in LEVELS.items() if called == level)
+            budget.setdefault(table, {})[f"{region}_{group}"] = cost
+        return self.amended_by({"budget": budget})
+
+    def budget_toml(self) -> str:
+        """Its budgets, as tables of a configuration."""
+        return tomli_w.dumps({"sdhc": {"budget": self.tree()["sdhc"]["budget"]}})
 
     def lacks_input(self, paths: Sequence[Any]) -> bool:
         return not paths and not self.data.path
@@ -222,7 +285,7 @@ class SdhcSpec(Specification):
     def measurements(self) -> tuple[PlannedMeasurement, ...]:
         """The queries with a budget, for each region level."""
         part, found = self.sdhc, []
-        for level in REGION_LEVELS:
+        for level in ALL_LEVELS:
             for table, group in queries():
                 cost = part.budget.get(table, {}).get(f"{level}_{group}", Fraction(0))
                 to = reach(table, group, self.tau, part.mode, part.relation)
@@ -253,11 +316,11 @@ class SdhcSpec(Specification):
     def levels(self) -> tuple[str, ...]:
         """The region levels with a query."""
         there = {d.level for d in self.measurements}
-        return tuple(r for r in REGION_LEVELS if LEVELS[r] in there)
+        return tuple(r for r in ALL_LEVELS if LEVELS[r] in there)
 
     def regions(self, level: str) -> tuple[str, ...]:
         """The regions of a level: of a release, or of a run that has read its input."""
-        return ("1",) if level == USA else self.sdhc.states
+        return {USA: ("1",), STATE: self.sdhc.states, AREA: self.sdhc.areas.codes}[level]
 
     def events(self, level: str) -> tuple[Event, ...]:
         """What a level draws. ``answers`` are those of one region."""
@@ -284,16 +347,25 @@ class SdhcSpec(Specification):
     def terms(self) -> Terms:
         part = self.sdhc
         says: tuple[str, ...] = (SAYS[part.relation], *_ALWAYS)
+        levels = tuple(LEVELS[r] for r in ALL_LEVELS if r in REGION_LEVELS or r in self.levels)
+        if AREA in self.levels:
+            says += (f"The {part.areas.kind} of each address is public, too.",)
         if part.mode == PHSAFE:
             says += (
                 f"PHSafe pays for more than can happen: the same noise costs"
                 f" {self.mechanism.currency} {float(self.tight_cost):.6g} by tight sensitivities.",
             )
+        if part.dhc:
+            says += (
+                f"Estimates use noisy measurements of the release {part.dhc!r} of the DHC (SHA-256 of"
+                f" its privacy.json: {part.dhc_digest or 'not read yet'}). They were published before,"
+                " from the same records: what that cost is in its own statement, and adds to this.",
+            )
         return Terms(
             self.mechanism,
             Neighbours.UNBOUNDED,
             part.delta,
-            tuple(LEVELS.values()),
+            levels,
             {},
             {self.name: ()},
             changed={self.name: self._changes},

@@ -14,7 +14,7 @@ from das.files.csv_text import write_rows
 from das.files.run.run_directory import RunDirectory
 from das.model.not_private import marked_rows
 from das.model.sdhc.published import CellEstimate, PublishedCell, published
-from das.model.sdhc.tables import EXCESS, GROUPS, STATE, USA, column
+from das.model.sdhc.tables import AREA, GROUPS, LEFT_OUT, STATE, USA, column
 from das.release.sdhc import OpenedSdhc
 from das.truth.sdhc_run import Ints, everybody
 
@@ -27,17 +27,17 @@ def assess(
     """Write the errors, and return them: one row of the measured and one of the published values
     for each level, table and group of iterations. ``inside``: the share of intervals that contain
     the truth."""
-    truth, rows = _regions(opened, everybody(opened.spec, directory)), list[dict[str, Any]]()
+    truth, rows = _regions(opened, directory), list[dict[str, Any]]()
     noisy = [e for m in opened.measured for e in _measured(m.regions, m.values, m.variance)]
     for source, every in (("measured", noisy), ("published", found)):
         by: dict[_Key, list[tuple[float, bool | None]]] = {}
         for e in every:
             true = _true(truth[e.region], e.cell)
-            if e.cell.table == EXCESS or e.value is None or true is None:
+            if e.cell.table in LEFT_OUT or e.value is None or true is None:
                 continue
             of = next(g for g, iterations in GROUPS.items() if e.cell.iteration in iterations)
             inside = None if e.low is None or e.high is None else e.low <= true <= e.high
-            level = USA if e.region == "1" else STATE
+            level = {1: USA, 2: STATE}.get(len(e.region), AREA)
             by.setdefault((level, e.cell.table, of), []).append((e.value - true, inside))
         rows += [_row(source, key, errors) for key, errors in by.items()]
     _write(opened, rows, directory)
@@ -67,9 +67,14 @@ def _row(source: str, key: _Key, errors: Sequence[tuple[float, bool | None]]) ->
     }
 
 
-def _regions(opened: OpenedSdhc, exact: Ints) -> dict[str, Ints]:
-    states = opened.spec.sdhc.states
-    return {"1": exact.sum(axis=0), **dict(zip(states, exact, strict=True))}
+def _regions(opened: OpenedSdhc, directory: RunDirectory) -> dict[str, Ints]:
+    """By region, everybody."""
+    spec = opened.spec
+    exact = everybody(spec, directory, STATE)
+    out = {"1": exact.sum(axis=0), **dict(zip(spec.regions(STATE), exact, strict=True))}
+    if AREA in spec.levels:
+        out |= zip(spec.regions(AREA), everybody(spec, directory, AREA), strict=True)
+    return out
 
 
 def _measured(

@@ -3,21 +3,28 @@ r"""The answers of every region, from records: one pass over the persons for eac
 PHSafe filters the persons of each table, and then keeps tau of those in each address. The tight
 mode truncates once, for all tables. It keeps at most tau persons of an address, and limits the
 children among them. So two tables agree where they count the same persons (:mod:`das.sdhc`). The
-persons left out are counted by age (``excess``). With the relation *person*, ``PH1_num`` for all
-races counts everybody."""
+persons left out are counted by age (``excess``), and so are children (``excess_children``). With
+the relation *person*, ``PH1_num`` for all races counts everybody.
+
+**Which persons are kept** (:class:`Order`): exactly those that PHSafe keeps. Each value of a record
+is hashed with SHA-256: type, address, age, origin, race, relationship, and its number among
+identical rows. The hashes are joined with commas, and hashed twice. The tau smallest stay. The
+order does not depend on the unit record, on a key, or on other persons (except identical ones). So
+one person more changes the persons kept by one swap. Source: Tumult Core 0.12,
+``utils/truncation.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.model.sdhc.records import SdhcRecords
+from das.model.sdhc.records import Addresses, Residents, SdhcRecords
 from das.model.sdhc.sensitivity import PHSAFE, untruncated
-from das.model.sdhc.tables import CHILDREN, EXCESS, GROUPS, TABLES, answers, column
-from das.truth.sdhc_order import Order
+from das.model.sdhc.tables import CHILDREN, EXCESS, EXCESS_CHILDREN, GROUPS, TABLES, answers, column
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -69,7 +76,7 @@ class _Counter:
     def add(
         self,
         table: str,
-        state: NDArray[np.int8],
+        state: NDArray[np.signedinteger],
         cell: NDArray[np.int8],
         race: NDArray[np.int8],
         hisp: NDArray[np.int8],
@@ -116,15 +123,18 @@ def counts(records: SdhcRecords, mode: str, relation: str, tau: Mapping[str, int
         head = (p.race, p.hisp) if table == "PH3" else by_head
         out.add(table, _those(state, which), cells[table], *head, groups)
     if mode != PHSAFE:
-        left = home & ~kept["PH7"]
-        out.add(EXCESS, _those(state, left), cells["PH1_num"], *by_head)
+        for table, left in (
+            (EXCESS, home & ~kept["PH7"]),
+            (EXCESS_CHILDREN, universes["PH3"][0] & ~kept["PH3"]),
+        ):
+            out.add(table, _those(state, left), cells["PH1_num"], *by_head)
     if whole is not None:
         out.add(whole, _those(state, home), cells["PH1_num"], *by_head, "*")
     return out.found
 
 
-def _those(state: NDArray[np.int8], which: Mask) -> NDArray[np.int8]:
-    return np.where(which, state, _NONE).astype(np.int8)
+def _those(state: NDArray[np.signedinteger], which: Mask) -> NDArray[np.signedinteger]:
+    return np.where(which, state, np.int16(_NONE))
 
 
 def _person_tables(
@@ -187,3 +197,59 @@ def _denominators(out: _Counter, records: SdhcRecords) -> None:
         ("PH8_denom", household, _PH8[a.ten]),
     ):
         out.add(table, _those(a.state, which), cell, a.hhrace, a.hhspan)
+
+
+# --- which persons of an address are kept
+# --------------------------------------------------------------------------------------------------
+
+PersonRow = tuple[int, int, int, int, int, int]
+
+
+@lru_cache(maxsize=4096)
+def _hash(value: str) -> str:
+    return sha256(value.encode()).hexdigest()
+
+
+def _key(values: PersonRow, number: int) -> str:
+    rtype, mafid, age, hisp, race, relship = values
+    texts = (
+        str(rtype), f"{mafid:b}", f"{age:b}", f"{hisp:b}", f"{race:02d}", str(relship), f"{number:b}"
+    )  # fmt: skip
+    joined = ",".join(_hash(text) for text in texts)
+    return sha256(sha256(joined.encode()).hexdigest().encode()).hexdigest()
+
+
+class Order:
+    """The order of the persons of each address, made where it is asked for."""
+
+    def __init__(self, addresses: Addresses, residents: Residents) -> None:
+        self._addresses, self._people = addresses, residents
+
+    def kept(self, inside: NDArray[np.bool_], tau: int) -> NDArray[np.bool_]:
+        """Of the persons ``inside`` (a mask), those that are kept: ``tau`` of each address."""
+        where = self._people.address
+        full = np.bincount(where[inside], minlength=len(self._addresses)) > tau
+        out = inside.copy()
+        if not full.any():
+            return out
+        some = np.flatnonzero(inside & full[where])
+        keys = self._keys(some)
+        order = np.lexsort((keys, where[some]))
+        found = where[some][order]
+        first = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
+        rank = np.arange(len(found)) - np.repeat(first, np.diff([*first, len(found)]))
+        out[some[order[rank >= tau]]] = False
+        return out
+
+    def _keys(self, some: NDArray[np.int64]) -> NDArray[np.str_]:
+        p, seen, out = self._people, dict[tuple[int, PersonRow], int](), []
+        where = p.address[some]
+        mafid = self._addresses.mafid[where]
+        rtype, age, hisp, race, relship = (
+            c[some].tolist() for c in (p.rtype, p.age, p.hisp, p.race, p.relship)
+        )
+        rows = zip(rtype, mafid.tolist(), age, hisp, race, relship, strict=True)
+        for at, row in zip(where.tolist(), rows, strict=True):
+            seen[at, row] = seen.get((at, row), 0) + 1
+            out.append(_key(row, seen[at, row]))
+        return np.array(out, dtype="U64")

@@ -25,14 +25,17 @@ from das.model.confidential import Confidential
 from das.model.ledger import Event
 from das.model.not_private import marked
 from das.model.sdhc.measured import MeasuredRegions, variances
+from das.model.sdhc.records import Addresses, SdhcRecords
 from das.model.sdhc.sensitivity import PERSON, PHSAFE
-from das.model.sdhc.tables import TRUNCATED, USA, columns
+from das.model.sdhc.tables import AREA, TRUNCATED, USA, columns
+from das.model.source import Source
 from das.noise import entropy
 from das.noise.entropy import Entropy
 from das.noise.label import ChunkLabel, encoded
 from das.noise.samplers import SAMPLERS, VERSION
+from das.release import sdhc_from_dhc
 from das.release.seal import seal
-from das.spec import SdhcSpec
+from das.spec import SdhcSpec, load, of_kind
 from das.spec.sdhc import LEVELS
 from das.truth.bookkeeping import BudgetBook, StagePlan
 from das.truth.run_noise import noise_for
@@ -45,9 +48,10 @@ def begin(spec: SdhcSpec, folder: Path, directory: RunDirectory) -> SdhcSpec:
     """Read the records, and make the folder of a run with what it will measure. Returns the
     specification with the states found in the records."""
     part = spec.sdhc
-    found, sources = records(folder, part.states, strict=part.mode != PHSAFE)
+    found, sources = _read(spec, folder)
     people = found.open("to count them")
-    spec = spec.amended_by({"states": people.addresses.states})
+    spec = _named(spec, people.addresses)
+    spec, from_dhc = sdhc_from_dhc.taken(spec) if part.dhc else (spec, None)
     truth = counts(people, part.mode, part.relation, spec.tau)
     whole = counts(people, PHSAFE, PERSON, dict.fromkeys(TRUNCATED, len(people.residents) + 1))
     for d in spec.measurements:
@@ -55,7 +59,11 @@ def begin(spec: SdhcSpec, folder: Path, directory: RunDirectory) -> SdhcSpec:
     directory.create()
     with directory.whole_or_nothing():
         atomic.write_text(directory.release / "spec.toml", spec.dump())
+        if from_dhc is not None:
+            atomic.write_text(directory.release / sdhc_from_dhc.NAME, from_dhc)
         kept = {"states": spec.sdhc.states, "answers": truth.tolist(), "whole": whole.tolist()}
+        if AREA in spec.levels:
+            kept |= _of_areas(spec, people)
         atomic.write_json(_truth(directory, spec), kept, 0o600)
         inputs = [asdict(s) for s in sources]
         atomic.write_json(
@@ -65,10 +73,49 @@ def begin(spec: SdhcSpec, folder: Path, directory: RunDirectory) -> SdhcSpec:
     return spec
 
 
+def _read(spec: SdhcSpec, folder: Path) -> tuple[Confidential[SdhcRecords], tuple[Source, ...]]:
+    part = spec.sdhc
+    kind = part.areas.kind if AREA in spec.levels else None
+    return records(folder, part.states, strict=part.mode != PHSAFE, area=kind)
+
+
+def _named(spec: SdhcSpec, addresses: Addresses) -> SdhcSpec:
+    """With the states and areas that there are, by the public list of addresses."""
+    areas = spec.sdhc.areas
+    given: dict[str, Any] = {"states": addresses.states}
+    if AREA in spec.levels:
+        if lost := [c for c in areas.codes if c not in addresses.areas]:
+            raise UserError(
+                f"no address is in the {areas.kind} {lost[0]}",
+                where="sdhc.areas.codes",
+                remedy="name areas of the input",
+            )
+        codes = areas.codes or addresses.areas
+        if not codes:
+            raise UserError(
+                f"no address is in any {areas.kind}",
+                where="sdhc.budget",
+                remedy="leave the budgets of areas out",
+            )
+        given["areas"] = {"kind": areas.kind, "codes": codes}
+    return spec.amended_by(given)
+
+
+def _of_areas(spec: SdhcSpec, people: SdhcRecords) -> dict[str, Any]:
+    """What a run keeps of them, as of states."""
+    part, here = spec.sdhc, people.by_area(spec.sdhc.areas.codes)
+    everybody = dict.fromkeys(TRUNCATED, len(people.residents) + 1)
+    return {
+        "areas": counts(here, part.mode, part.relation, spec.tau).tolist(),
+        "whole areas": counts(here, PHSAFE, PERSON, everybody).tolist(),
+    }
+
+
 def numbers(spec: SdhcSpec, folder: Path) -> dict[str, Any]:
     """What a curator wants to know of a folder before a run; confidential."""
     part = spec.sdhc
-    people = records(folder, part.states, strict=part.mode != PHSAFE)[0].open("to count them")
+    people = _read(spec, folder)[0].open("to count them")
+    _named(spec, people.addresses)
     total = list(columns("PH7", "*"))
     kept = counts(people, part.mode, part.relation, spec.tau)[:, total].sum()
     whole = counts(people, PHSAFE, PERSON, dict.fromkeys(TRUNCATED, len(people.residents) + 1))
@@ -83,9 +130,14 @@ def numbers(spec: SdhcSpec, folder: Path) -> dict[str, Any]:
 def check_same(spec: SdhcSpec, directory: RunDirectory) -> None:
     """Raises :class:`UserError` if the run began with another configuration."""
     began = run_directory.read_text(directory.release / "spec.toml", "specification")
-    states = tuple(run_directory.read_json(_truth(directory, spec))["states"])
-    asked = spec.sdhc.states
-    if spec.amended_by({"states": states}).dump() != began or (asked and not {*asked} >= {*states}):
+    there = of_kind(SdhcSpec, load(began, where="spec.toml"), "spec.toml").sdhc
+    asked, named = spec.sdhc, dict[str, Any](states=there.states)
+    named |= sdhc_from_dhc.named(spec) if asked.dhc else {}
+    if not asked.areas.codes:
+        named["areas"] = {"kind": asked.areas.kind, "codes": there.areas.codes}
+    if spec.amended_by(named).dump() != began or (
+        asked.states and not {*asked.states} >= {*there.states}
+    ):
         raise UserError(
             "the run began with another configuration",
             where=directory.root,
@@ -97,7 +149,7 @@ def measure(spec: SdhcSpec, directory: RunDirectory, accept_spent: bool) -> OwnS
     """Noisy measurements and their privacy statement. Levels that were already measured stand."""
     due = {(spec.name, LEVELS[r]): StagePlan(spec.events(r), (0,)) for r in spec.levels}
     budget_book = BudgetBook.of(spec, due, directory, _digests(directory, spec), accept_spent)
-    truth = Confidential(true_answers(spec, directory))
+    truth = {r: Confidential(true_answers(spec, directory, r)) for r in spec.levels}
     for level in spec.levels:
         stage = (spec.name, LEVELS[level])
         budget_book.begin(stage)
@@ -113,7 +165,7 @@ def measure(spec: SdhcSpec, directory: RunDirectory, accept_spent: bool) -> OwnS
                 where=f"{stage[1]} of the S-DHC",
                 remedy="continue with --resume --accept-spent, which charges it a second time",
             )
-        mark, found = noisy(spec, level, truth, source, number)
+        mark, found = noisy(spec, level, truth[level], source, number)
         path = measurements.path(directory.nmf(spec.name), level)
         measurements.write(path, found, spec.run.private)
         name = path.relative_to(directory.release).as_posix()
@@ -156,14 +208,18 @@ def _noise(event: Event, shape: tuple[int, int], noise: Entropy) -> Ints:
     return sampler.sample(event.parameter, shape[0] * shape[1], noise).reshape(shape)
 
 
-def true_answers(spec: SdhcSpec, directory: RunDirectory) -> Ints:
-    """The true answers by state, which are all that a run keeps of its records."""
-    return np.array(run_directory.read_json(_truth(directory, spec))["answers"], dtype=np.int64)
+def true_answers(spec: SdhcSpec, directory: RunDirectory, level: str) -> Ints:
+    """The true answers by state, or by area. A run keeps nothing else of its records."""
+    return _kept(spec, directory, "areas" if level == AREA else "answers")
 
 
-def everybody(spec: SdhcSpec, directory: RunDirectory) -> Ints:
+def everybody(spec: SdhcSpec, directory: RunDirectory, level: str) -> Ints:
     """The true answers without truncation: a run is compared with them and never measures them."""
-    return np.array(run_directory.read_json(_truth(directory, spec))["whole"], dtype=np.int64)
+    return _kept(spec, directory, "whole areas" if level == AREA else "whole")
+
+
+def _kept(spec: SdhcSpec, directory: RunDirectory, name: str) -> Ints:
+    return np.array(run_directory.read_json(_truth(directory, spec))[name], dtype=np.int64)
 
 
 def _truth(directory: RunDirectory, spec: SdhcSpec) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.accounting.planning import least_cost, normal_cost, options
+from das.accounting.planning import Repricing, least_cost, normal_cost, options
 from das.errors import SpecError
 from das.model.budget import Neighbours, PlannedMeasurement
 from das.model.mechanism import Mechanism
@@ -29,6 +29,8 @@ PLAN = Plan.priced(
         ("Tract", "hispanic * cenrace", Fraction(1, 5)),
     ],
 )
+
+CHOICE = Repricing.of_schema(PLAN, PL94)
 
 
 def held(mechanism: Mechanism, scale: Fraction, most: int) -> mpmath.mpf:
@@ -84,12 +86,12 @@ def test_the_exact_price_is_below_that_of_the_convention(most: int, coverage: fl
 
 
 def test_without_a_wish_there_is_the_plan_alone() -> None:
-    assert [(o.name, o.plan) for o in options(PLAN, PL94, {}, {}, 0.95)] == [("now", PLAN)]
+    assert [(o.name, o.plan) for o in options(CHOICE, {}, {}, 0.95)] == [("now", PLAN)]
 
 
 def test_a_margin_and_a_new_query() -> None:
     wish, more = {("Tract", "total"): 1}, {("US", "votingage"): Fraction(1, 100)}
-    now, changed, squeezed, scaled = options(PLAN, PL94, wish, more, 0.95)
+    now, changed, squeezed, scaled = options(CHOICE, wish, more, 0.95)
     assert now.plan == PLAN
     spent = {(d.level, d.query): d.cost for d in changed.plan.measurements}
     price = least_cost(GAUSSIAN, Neighbours.BOUNDED, 1, 0.95)
@@ -115,7 +117,7 @@ def test_a_margin_and_a_new_query() -> None:
     } == {PLAN.cost / changed.plan.cost}
     assert scaled.plan.cost == (PLAN.cost + Fraction(1, 100)) * price / Fraction(1, 2)
     assert next(d for d in scaled.plan.measurements if d.query == "total").cost == price
-    assert [o.name for o in options(PLAN, PL94, {}, more, 0.95)] == [
+    assert [o.name for o in options(CHOICE, {}, more, 0.95)] == [
         "now",
         "others-unchanged",
         "same-total",
@@ -123,28 +125,26 @@ def test_a_margin_and_a_new_query() -> None:
 
 
 def test_of_several_margins_the_dearest_sets_the_scale() -> None:
-    scaled = options(PLAN, PL94, {("Tract", "total"): 3, ("US", "hhgq"): 4}, {}, 0.95)[-1].plan
+    scaled = options(CHOICE, {("Tract", "total"): 3, ("US", "hhgq"): 4}, {}, 0.95)[-1].plan
     at = {d.query: d.margin(0.95) for d in scaled.measurements}
     assert at["hhgq"] == 4
     assert at["total"] <= 3
 
 
 def test_a_margin_that_is_kept_already_gives_budget_back() -> None:
-    _, changed, _, scaled = options(PLAN, PL94, {("Tract", "total"): 50}, {}, 0.95)
+    _, changed, _, scaled = options(CHOICE, {("Tract", "total"): 50}, {}, 0.95)
     assert changed.plan.cost < PLAN.cost
     assert scaled.plan.cost < PLAN.cost
 
 
 def test_a_query_is_found_however_it_is_spelt() -> None:
-    changed = options(PLAN, PL94, {("Tract", "cenrace * hispanic"): 2}, {}, 0.95)[1].plan
+    changed = options(CHOICE, {("Tract", "cenrace * hispanic"): 2}, {}, 0.95)[1].plan
     assert [d.query for d in changed.measurements] == [d.query for d in PLAN.measurements]
 
 
 def test_what_is_added_to_a_query_that_is_measured_joins_its_cost() -> None:
     before = {(d.level, d.query): d.cost for d in PLAN.measurements}
-    more = options(PLAN, PL94, {}, {("Tract", "cenrace * hispanic"): Fraction(1, 100)}, 0.95)[
-        1
-    ].plan
+    more = options(CHOICE, {}, {("Tract", "cenrace * hispanic"): Fraction(1, 100)}, 0.95)[1].plan
     changed = {(d.level, d.query): d.cost - before[d.level, d.query] for d in more.measurements}
     assert changed.pop(("Tract", "hispanic * cenrace")) == Fraction(1, 100)
     assert set(changed.values()) == {0}
@@ -164,7 +164,7 @@ def test_what_is_added_to_a_query_that_is_measured_joins_its_cost() -> None:
 )
 def test_what_is_not_there_is_refused(margins, added, words: list[str]) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(SpecError) as caught:
-        options(PLAN, PL94, margins, added, 0.95)
+        options(CHOICE, margins, added, 0.95)
     for word in words:
         assert word in str(caught.value)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from das.files.sdhc.columns import LAYOUTS
-from das.model.sdhc.tables import TABLES
+from das.model.sdhc.tables import LEFT_OUT, TABLES
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 PHSAFE = SHARED / "phsafe"
@@ -121,7 +121,7 @@ def said() -> dict[str, Any]:
     budget = {
         t.name: {f"{r}_{g}": 0.5 for r in ("usa", "state") for g in t.groups}
         for t in TABLES.values()
-        if t.name != "excess"
+        if t.name not in LEFT_OUT
     }
     tau = dict.fromkeys(("PH1_num", "PH2", "PH3", "PH4", "PH6", "PH7"), 5)
     more = {"state_filter": ["44"], "reader": "csv", "privacy_defn": "zcdp"}

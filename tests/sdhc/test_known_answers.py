@@ -14,15 +14,20 @@ import pytest
 from das import pipeline
 from das.files.sdhc import config, measurements
 from das.files.sdhc.records import records
+from das.model.confidential import Confidential
 from das.model.mechanisms import MECHANISMS
 from das.model.sdhc.measured import MeasuredRegions, variances
-from das.model.sdhc.sensitivity import PHSAFE, reach
-from das.model.sdhc.tables import STATE, USA
+from das.model.sdhc.published import published
+from das.model.sdhc.sensitivity import HOUSEHOLD, PHSAFE, TIGHT, reach
+from das.model.sdhc.tables import LEFT_OUT, STATE, USA, RegionAnswer, answers, columns
+from das.model.states import STATES
+from das.noise import entropy
 from das.release import verify
 from das.release.sdhc import resolved
 from das.sdhc import truncated_normal
 from das.spec import SdhcSpec, load, of_kind
 from das.truth.sdhc_counts import counts
+from das.truth.sdhc_run import noisy
 from tests.sdhc.folders import PHSAFE as DATA
 from tests.sdhc.folders import needs_shared
 from tests.worlds import ROOT
@@ -40,8 +45,7 @@ def counted(folder: Path, tau: Mapping[str, int], states: list[str]) -> dict[str
     """The official files of exact counts."""
     found = records(folder, states, strict=False)[0].open("a test")
     exact = counts(found, PHSAFE, "person", tau)
-    nothing = np.zeros(exact.shape[1])
-    nothing[-2:] = np.inf  # PHSafe knows no excess
+    nothing = np.array([np.inf if a.table in LEFT_OUT else 0.0 for a in answers()])
     levels = [
         MeasuredRegions(USA, ("1",), exact.sum(axis=0, keepdims=True), nothing),
         MeasuredRegions(STATE, found.addresses.states, exact, nothing),
@@ -88,6 +92,32 @@ def test_488_cells_of_its_own_end_to_end_test() -> None:
     wanted = cells({f"x/{p.stem}/y": p.read_text() for p in (folder / "expected").glob("*.csv")})
     assert len(wanted) == 488
     assert cells(counted(folder, said["tau"], said["state_filter"])) == wanted
+
+
+@needs_shared
+def test_its_test_without_noise() -> None:
+    """Which prints sums, too. Its PH8_num is a sum of FINAL_POP, and not of persons."""
+    folder = DATA / "tests" / "test1"
+    said = json.loads((folder / "config.json").read_text())
+    found = records(folder, said["state_filter"], strict=False)[0].open("a test")
+    exact = counts(found, PHSAFE, "person", dict.fromkeys(said["tau"], 99)).sum(axis=0)
+    mine: Cells = {}
+    for c in published():
+        for side, name in ((c.above, c.above[0]), (c.below, c.below[0] if c.below else "")):
+            if side is None or (name == "PH7" and c.table == "PH8"):
+                continue
+            name = "PH5_num" if c.table == "PH5" and name == "PH4" else name
+            n = sum(int(exact[i]) for i in columns(side[0]) if _in(answers()[i], c.iteration, side))
+            for region, kind in (("1", "USA"), ("06", "STATE")):
+                mine[name, region, kind, c.iteration, str(c.cell)] = n
+    files = {f"x/{p.stem}/y": p.read_text() for p in (folder / "expected").glob("*.csv")}
+    wanted = {k: n for k, n in cells(files).items() if k[0] != "PH8_num"}
+    assert len(wanted) == 102
+    assert {k: n for k, n in mine.items() if n} == wanted
+
+
+def _in(answer: RegionAnswer, iteration: str, side: tuple[str, tuple[int, ...]]) -> bool:
+    return answer.iteration == iteration and answer.cell in side[1]
 
 
 @needs_shared
@@ -162,6 +192,18 @@ def test_production_budgets_and_variances() -> None:
         wanted = pytest.approx(value, rel=1e-12 if len(str(value)) > 12 else 1e-6)
         assert float(sigma_sq[key]) == wanted
     assert round(float(spec.tight_cost), 6) == 0.476637
+    assert sum(d.cost for d in spec.measurements if d.query[:3] == "PH3") == Fraction("0.679419")
+    household = Fraction(0)
+    for d in spec.measurements:
+        to = reach(*d.query.split(" "), spec.tau, TIGHT, HOUSEHOLD)
+        assert to is not None
+        household += GAUSSIAN.cost(d.parameter, to.stability(GAUSSIAN))
+    assert round(float(household), 6) == 0.488329
+    state = variances([d for d in spec.measurements if d.level == "State"])
+    m = MeasuredRegions(STATE, ("44",), np.zeros((1, len(state)), dtype=np.int64), state)
+    text = measurements.official([m], GAUSSIAN, True)["measurements/PH8_num/part-00000-das.csv"]
+    both = [float(line.split("|")[-1]) for line in text.splitlines() if "|*|" in line]
+    assert both == pytest.approx([29564.4738, 14782.2369], abs=5e-5)
 
 
 @needs_shared
@@ -173,6 +215,22 @@ def test_its_files_say_the_same() -> None:
     us = config.read(DATA / "production" / "config_us.json")
     mine = packaged("sdhc-2020-phsafe").sdhc
     assert (us["budget"], us["tau"]) == (mine.budget, mine.tau)
+
+
+@pytest.mark.parametrize("name", ["sdhc-2020", "sdhc-2020-phsafe"])
+def test_noise_has_the_variance_of_its_query(name: str) -> None:
+    """Of every query, from 2,040 draws or more; 0.8 or 1.25 times as much would be found out."""
+    states = [s.fips for s in STATES if s.fips != "72"]
+    spec = packaged(name, f"sdhc.states={states}")
+    truth = Confidential(np.full((51, len(answers())), 1000, dtype=np.int64))
+    drawn = [noisy(spec, STATE, truth, entropy.seeded(n))[1] for n in range(40)]
+    error = np.concatenate([m.values for m in drawn]) - 1000.0
+    for event in spec.events(STATE):
+        here = error[:, list(columns(*event.query.split(" ")))]
+        ratio = float((here**2).mean()) / float(event.parameter)
+        wide = 5 * (2 / here.size) ** 0.5
+        assert abs(ratio - 1) < wide < 0.2
+        assert abs(here.mean()) < 5 * (float(event.parameter) / here.size) ** 0.5
 
 
 @pytest.mark.parametrize(

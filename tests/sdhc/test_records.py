@@ -71,6 +71,7 @@ STRICT = {
         line("persons", 5, 1, 100_000_099)
     ),
     "units.csv:4: MAFID 100000031: geo.csv does not have": line("units", 4, 1, 100_000_031),
+    "persons.csv:5: MAFID 100000020: RELSHIP does not fit RTYPE": line("persons", 5, 5, 38),
     "units.csv:3: MAFID 100000020: RTYPE is another in geo.csv": line("geo", 3, 0, 4),
 }
 

@@ -12,6 +12,7 @@ import pytest
 from das import pipeline
 from das.errors import UserError
 from das.files.readers import linked
+from das.files.readers.coded import CodedTexts
 from das.files.sdhc import linked as from_linked
 from das.model.sdhc.sensitivity import PERSON, TIGHT
 from das.model.sdhc.tables import TRUNCATED, column
@@ -86,12 +87,26 @@ def test_with_hardly_any_noise_tables_are_the_truth(folder: Path, tmp_path: Path
     assert float(excess[0]["estimate"]) == pytest.approx(
         sum(max(0, n - 4) for n in of.values()), abs=0.01
     )
+    (young,) = rows(release / "tables" / "excess_children.csv")[:1]
+    minors = Counter(p["MAFID"] for p in people if p["RTYPE"] == "3" and int(p["QAGE"]) < 18)
+    ph3 = next(r for r in rows(release / "tables" / "PH3.csv") if r["cell"] == "1")
+    every = float(young["estimate"]) + float(ph3["estimate"])
+    assert every == pytest.approx(sum(minors.values()), abs=0.01)
+    assert float(young["estimate"]) >= sum(max(0, n - 2) for n in minors.values()) - 0.01
     ph7 = next(r for r in rows(release / "tables" / "PH7.csv") if r["cell"] == "1")
     assert float(ph7["estimate"]) == pytest.approx(sum(min(n, 4) for n in of.values()), abs=0.01)
     ph1 = next(r for r in rows(release / "tables" / "PH1.csv") if r["cell"] == "1")
     assert float(ph1["estimate"]) == pytest.approx(sum(of.values()) / len(of), abs=0.001)
     assert (ph1["most_per_address"], ph7["most_per_address"]) == ("", "4")
     assert len(total) == 3
+
+
+def test_a_household_more_leaves_the_others_as_they_are(worlds: Worlds) -> None:
+    """Who is kept follows from the number of the address, which is the household's own."""
+    every = linked.tables(worlds.linked()).homes.rows.household
+    fewer = CodedTexts(every.values.slice(1), every.index[every.index > 0] - 1)
+    assert np.array_equal(from_linked.numbers(every)[every.index > 0], from_linked.numbers(fewer))
+    assert len(np.unique(from_linked.numbers(every))) == len(every.index)
 
 
 def test_linked_records_of_the_dhc(worlds: Worlds) -> None:

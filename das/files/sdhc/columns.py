@@ -62,7 +62,9 @@ LAYOUTS: Mapping[str, Mapping[str, Values | None]] = {
         ),
     },
 }
-_WIDE = {"MAFID": pa.int32(), "FINAL_POP": pa.int32()}
+_WIDE = dict.fromkeys(("MAFID", "FINAL_POP", "TABBLKCOU", "PLACEFP"), pa.int32())
+#: By kind of area, the column of ``geo.csv`` that says it, and how many digits it has.
+AREAS: Mapping[str, tuple[str, int]] = {"county": ("TABBLKCOU", 3), "place": ("PLACEFP", 5)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +95,12 @@ class CsvLines:
             faults.add(self.file, at, f"MAFID {mafid}: {what}{more}")
 
 
-def read(folder: Path, name: str, faults: Faults) -> CsvLines | None:
-    """A file of a folder. What is wrong with its form, or with a value, is a fault."""
-    layout, path = LAYOUTS[name], folder / name
+def read(
+    folder: Path, name: str, faults: Faults, more: Mapping[str, Values] | None = None
+) -> CsvLines | None:
+    """A file of a folder, with ``more`` columns. What is wrong with its form, or with a value, is a
+    fault."""
+    layout, path = {**LAYOUTS[name], **(more or {})}, folder / name
     kept = [column for column, values in layout.items() if values is not None]
     if not _has_columns(path, list(layout), faults):
         return None

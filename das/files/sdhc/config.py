@@ -13,7 +13,7 @@ from typing import Any
 from das.errors import InputError
 from das.files.detailed.delimited import text
 from das.files.detailed.faults import Faults
-from das.model.sdhc.tables import EXCESS, REGION_LEVELS, TABLES, TRUNCATED
+from das.model.sdhc.tables import LEFT_OUT, REGION_LEVELS, TABLES, TRUNCATED
 from das.model.states import STATES
 
 FILE = "config.json"
@@ -64,7 +64,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _budget(given: Any, file: str, faults: Faults) -> dict[str, dict[str, Fraction]]:
-    wanted = [t for t in TABLES.values() if t.name != EXCESS]
+    wanted = [t for t in TABLES.values() if t.name not in LEFT_OUT]
     tables = _object(given, [t.name for t in wanted], "privacy_budget", file, faults)
     out: dict[str, dict[str, Fraction]] = {}
     for t in wanted:

@@ -1,17 +1,26 @@
 """Linked records of the DHC (:mod:`das.files.readers.linked`) as records of the S-DHC: every household
-is an address. Nobody in group quarters is in a table, so they are left out."""
+is an address. Nobody in group quarters is in a table, so they are left out.
+
+The order of the persons of an address depends on its number (:mod:`das.truth.sdhc_counts`). So the
+number follows from the household's own name: a household more or less leaves all others as they
+are. The states are those of the list of blocks, which is public."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.files.readers import linked
+from das.files.readers.coded import CodedTexts
+from das.files.readers.linked import LinkedTables
 from das.files.readers.links import linked_household
+from das.model.codes import text
 from das.model.dhc.household_types import ATTRIBUTE, COUPLES, TYPES
 from das.model.dhc.households import DHCH, SEX, TENURE
 from das.model.dhc.microdata import hht, hht2
@@ -19,7 +28,6 @@ from das.model.dhc.persons import DHCP, RELATIONSHIPS
 from das.model.sdhc.records import Addresses, Residents, SdhcRecords
 from das.model.source import Source
 
-_FIRST = 100_000_001
 #: By type of household: HHT and HHT2 of a male and of a female householder, and CPLT.
 _HHT, _HHT2 = (
     np.array([[int(code(t, female)) for t in TYPES] for female in (False, True)], dtype=np.int8)
@@ -35,17 +43,27 @@ def is_linked(folder: Path) -> bool:
     return any((folder / f"households{suffix}").is_file() for suffix in linked.SUFFIXES)
 
 
-def records(folder: Path, states: Iterable[str]) -> tuple[SdhcRecords, tuple[Source, ...]]:
+def records(
+    folder: Path, states: Iterable[str], area: str | None = None
+) -> tuple[SdhcRecords, tuple[Source, ...]]:
     """The households of some ``states`` (all, where none is named), and the files that they are
     from. Raises :class:`InputError` as the reader of linked records, and where no address is in
     these states."""
+    if area not in (None, "county"):
+        raise InputError(
+            f"linked records do not say the {area} of a household",
+            where=folder,
+            remedy="tabulate counties, or give PHSafe's files",
+        )
     of = linked.tables(folder)
-    state = np.strings.slice(of.codes, 0, 2)[of.homes.block].astype(np.int64)
-    wanted = [int(s) for s in states] or np.unique(state).tolist()
-    chosen = np.flatnonzero(np.isin(state, wanted))
-    known = np.unique(state[chosen])
+    listed = np.strings.slice(of.codes, 0, 2).astype(np.int64)
+    known = np.unique(listed)
+    if wanted := [int(s) for s in states]:
+        known = known[np.isin(known, wanted)]
     if not len(known):
-        raise InputError("has no household in these states", where=folder, remedy="see sdhc.states")
+        raise InputError("has no block in these states", where=folder, remedy="see sdhc.states")
+    state = listed[of.homes.block]
+    chosen = np.flatnonzero(np.isin(state, known))
     place = np.full(len(state), -1)
     place[chosen] = np.arange(len(chosen))
     persons = of.people.rows
@@ -54,17 +72,40 @@ def records(folder: Path, states: Iterable[str]) -> tuple[SdhcRecords, tuple[Sou
     order = np.argsort(at, kind="stable")
     order = order[at[order] >= 0]
     levels = {name: level[order] for name, level in persons.levels().items()}
-    people = Residents(
-        at[order].astype(np.int32),
-        np.full(len(order), 3, dtype=np.int8),
+    people = _residents(at[order], levels)
+    number = np.searchsorted(known, state[chosen]).astype(np.int8)
+    names = numbers(of.homes.rows.household)[chosen]
+    addresses = _addresses(names, of.cell[chosen], people, known, number)
+    if area is not None:
+        addresses = _in_counties(addresses, of, chosen, np.isin(listed, known))
+    return SdhcRecords(addresses, people), of.sources
+
+
+def _in_counties(
+    addresses: Addresses, of: LinkedTables, chosen: NDArray[np.int64], here: NDArray[np.bool_]
+) -> Addresses:
+    """With the county of each; ``here``: the blocks whose counties are tabulated."""
+    county = np.strings.slice(of.codes, 0, 5)
+    area = county.astype(np.int32)[of.homes.block][chosen]
+    return replace(addresses, area=area, areas=tuple(text(np.unique(county[here])).tolist()))
+
+
+def _residents(address: NDArray[np.int64], levels: Mapping[str, NDArray[np.int64]]) -> Residents:
+    assert set(levels) == {a.name for a in DHCP.attributes}
+    return Residents(
+        address.astype(np.int32),
+        np.full(len(address), 3, dtype=np.int8),
         levels["age"].astype(np.int8),
         _plus_one(levels["hispanic"]),
         _plus_one(levels["cenrace"]),
         _RELSHIP[levels["relgq"]],
     )
-    assert set(levels) == {a.name for a in DHCP.attributes}
-    number = np.searchsorted(known, state[chosen]).astype(np.int8)
-    return SdhcRecords(_addresses(of.cell[chosen], people, known, number), people), of.sources
+
+
+def numbers(households: CodedTexts) -> NDArray[np.int32]:
+    """Of each row, from the name of its household alone. Two may be equal: nothing joins by them."""
+    each = [crc32(name.encode()) >> 1 for name in households.values.to_pylist()]
+    return np.array(each, dtype=np.int32)[households.index]
 
 
 def _plus_one(level: NDArray[np.int64]) -> NDArray[np.int8]:
@@ -72,7 +113,11 @@ def _plus_one(level: NDArray[np.int64]) -> NDArray[np.int8]:
 
 
 def _addresses(
-    cell: NDArray[np.int64], people: Residents, known: NDArray[np.int64], state: NDArray[np.int8]
+    number: NDArray[np.int32],
+    cell: NDArray[np.int64],
+    people: Residents,
+    known: NDArray[np.int64],
+    state: NDArray[np.int8],
 ) -> Addresses:
     """Addresses of the households of these cells; race and origin are those of the householder."""
     found = np.unravel_index(cell, DHCH.shape)
@@ -83,7 +128,7 @@ def _addresses(
     kind, sex = of[ATTRIBUTE], of[SEX.name]
     return Addresses(
         tuple(f"{s:02d}" for s in known),
-        (_FIRST + np.arange(len(cell))).astype(np.int32),
+        number,
         state,
         np.full(len(cell), 2, dtype=np.int8),
         hisp,

@@ -20,7 +20,7 @@ from das.files.parquet import LOST
 from das.model.mechanism import Mechanism
 from das.model.not_private import CELL, COLUMN, Private
 from das.model.sdhc.measured import MeasuredRegions
-from das.model.sdhc.tables import EXCESS, STATE, TABLES, USA, answers, column
+from das.model.sdhc.tables import AREA, LEFT_OUT, STATE, TABLES, USA, answers, column
 
 NAME = "noisy.parquet"
 FOLDER = "measurements"
@@ -28,7 +28,7 @@ REGION_TYPES: Mapping[str, str] = {USA: "USA", STATE: "STATE"}
 _NAMES = ("REGION_ID", "TABLE", "ITERATION_CODE", "DATA_CELL", "COUNT", "VARIANCE")
 #: By whether it is pure, what files call the noise.
 _NOISE = {False: "Discrete Gaussian", True: "Two-Sided Geometric"}
-_LEVEL_FOLDERS = {USA: "US", STATE: "State"}
+_LEVEL_FOLDERS = {USA: "US", STATE: "State", AREA: "Area"}
 #: Tables that are not measured: by cell, the table and the cells that they sum.
 DERIVED: Mapping[str, Mapping[int, tuple[str, tuple[int, ...]]]] = {
     "PH5_num": {2: ("PH4", (2,)), 3: ("PH4", (3,))},
@@ -46,7 +46,7 @@ def write(file: Path, m: MeasuredRegions, private: Private) -> None:
     every, n = [answers()[i] for i in there], len(m.regions)
     table = pa.table(
         {
-            "REGION_ID": pa.array(np.repeat(np.array(m.regions, dtype="U2"), len(there)).tolist()),
+            "REGION_ID": pa.array(np.repeat(np.array(m.regions, dtype="U7"), len(there)).tolist()),
             "TABLE": [a.table for a in every] * n,
             "ITERATION_CODE": [a.iteration for a in every] * n,
             "DATA_CELL": pa.array([a.cell for a in every] * n, pa.int8()),
@@ -102,8 +102,9 @@ def cell_column(table: str) -> str:
 def official(
     levels: Sequence[MeasuredRegions], mechanism: Mechanism, private: Private
 ) -> dict[str, str]:
-    """The text of each official file, by its path in the release."""
-    names = [t for t in TABLES if t != EXCESS] + list(DERIVED)
+    """The text of each official file, by its path in the release. It has no areas."""
+    levels = [m for m in levels if m.level in REGION_TYPES]
+    names = [t for t in TABLES if t not in LEFT_OUT] + list(DERIVED)
     out = {}
     for table in sorted(names):
         rows = [line for m in levels for line in _rows(m, table, _NOISE[mechanism.pure])]

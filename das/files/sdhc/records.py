@@ -7,6 +7,7 @@ that do not match their persons."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from das.errors import InputError
 from das.files.detailed.faults import Faults
 from das.files.readers.source import source_of
 from das.files.sdhc import linked
-from das.files.sdhc.columns import LAYOUTS, CsvLines, read, refuse
+from das.files.sdhc.columns import AREAS, LAYOUTS, CsvLines, Values, read, refuse
 from das.model.confidential import Confidential
 from das.model.sdhc.records import Addresses, Residents, SdhcRecords
 from das.model.source import Source
@@ -32,9 +33,10 @@ _UNIT = ("RTYPE", "HHSPAN", "HHRACE", "TEN", "HHT", "HHT2", "CPLT")
 
 
 def records(
-    folder: Path, states: Iterable[str], *, strict: bool
+    folder: Path, states: Iterable[str], *, strict: bool, area: str | None = None
 ) -> tuple[Confidential[SdhcRecords], tuple[Source, ...]]:
-    """The records of a folder, PHSafe's or one of linked records, in some ``states`` (all, where none is named), and its files.
+    """The records of a folder, PHSafe's or one of linked records, in some ``states`` (all, where
+    none is named), and its files; with the kind of ``area`` that is tabulated.
 
     Raises:
         InputError: with all faults of a step, each with its file and line. Later steps are not
@@ -43,13 +45,18 @@ def records(
     if not folder.is_dir():
         raise InputError("is no folder", where=folder, remedy=f"give one with {', '.join(FILES)}")
     if linked.is_linked(folder):
-        found, sources = linked.records(folder, states)
+        found, sources = linked.records(folder, states, area)
         return Confidential(found), sources
     faults = Faults()
-    read_files = [lines for name in FILES if (lines := read(folder, name, faults)) is not None]
+    more: dict[str, dict[str, Values]] = {}
+    if area is not None:
+        column, digits = AREAS[area]
+        more["geo.csv"] = {column: (0, 10**digits - 1)}
+    every = [read(folder, name, faults, more.get(name)) for name in FILES]
+    read_files = [lines for lines in every if lines is not None]
     refuse(faults, folder)
     persons, units, geo = read_files
-    found = _joined(persons, units, geo, tuple(states), faults, strict=strict)
+    found = _joined(persons, units, geo, tuple(states), faults, strict=strict, area=area)
     refuse(faults, folder)
     return Confidential(found), tuple(source_of(folder / name) for name in FILES)
 
@@ -62,6 +69,7 @@ def _joined(
     faults: Faults,
     *,
     strict: bool,
+    area: str | None,
 ) -> SdhcRecords:
     if strict:
         _check_links(persons, units, geo, faults)
@@ -84,13 +92,36 @@ def _joined(
         where = f" in the states {', '.join(states)}" if states else ""
         faults.add("geo.csv", None, f"has no address{where}")
     inside = np.where(tabulated, state, -1).astype(np.int8)
-    return SdhcRecords(
-        Addresses(known, units["MAFID"], inside, *(units[name] for name in _UNIT)),
-        Residents(
-            address.astype(np.int32),
-            *(persons[n] for n in ("RTYPE", "QAGE", "CENHISP", "CENRACE", "RELSHIP")),
-        ),
-    )
+    addresses = _addresses(known, units, inside, geo, place, area)
+    person = (persons[n] for n in ("RTYPE", "QAGE", "CENHISP", "CENRACE", "RELSHIP"))
+    return SdhcRecords(addresses, Residents(address.astype(np.int32), *person))
+
+
+def _addresses(
+    states: tuple[str, ...],
+    units: CsvLines,
+    state: NDArray[np.int8],
+    geo: CsvLines,
+    place: NDArray[np.int64],
+    area: str | None,
+) -> Addresses:
+    """``place``: of each unit, its line of the geography."""
+    out = Addresses(states, units["MAFID"], state, *(units[name] for name in _UNIT))
+    if area is None:
+        return out
+    return replace(out, area=_areas(geo, area)[place], areas=_listed(geo, area))
+
+
+def _areas(geo: CsvLines, area: str) -> NDArray[np.int32]:
+    """Codes of areas as numbers: that of the state, and that in it."""
+    column, digits = AREAS[area]
+    return (geo["TABBLKST"].astype(np.int32) * 10**digits + geo[column]).astype(np.int32)
+
+
+def _listed(geo: CsvLines, area: str) -> tuple[str, ...]:
+    """Those of the list of addresses, which is public."""
+    digits = 2 + AREAS[area][1]
+    return tuple(f"{code:0{digits}d}" for code in np.unique(_areas(geo, area)[geo["RTYPE"] == 2]))
 
 
 def _settled(persons: CsvLines, units: CsvLines) -> tuple[CsvLines, NDArray[np.int64]]:
@@ -167,6 +198,10 @@ def _check_households(
     units.note(faults, units["RTYPE"] != geo_rtype, "RTYPE is another in geo.csv")
     persons.note(
         faults, persons["RTYPE"] != np.where(home, 3, 5)[address], "RTYPE does not fit its unit's"
+    )
+    quartered = persons["RELSHIP"] > 36
+    persons.note(
+        faults, quartered != (persons["RTYPE"] == 5), "RELSHIP does not fit RTYPE (37 and 38: 5)"
     )
 
     def count(which: NDArray[np.bool_]) -> NDArray[np.int64]:

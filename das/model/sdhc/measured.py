@@ -25,6 +25,18 @@ class MeasuredRegions(Frozen):
     variance: NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
+class FurtherSums(Frozen):
+    """What other measurements say of the ``regions`` of a ``level``: their noisy ``values``
+    ``(regions, sums)``, each a sum of answers with these ``weights`` ``(sums, answers)``, and the
+    ``covariance`` of the noise ``(sums, sums)``, the same in each region."""
+
+    level: str
+    weights: NDArray[np.float64]
+    values: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+
 def variances(draws: Sequence[PlannedMeasurement]) -> NDArray[np.float64]:
     """Of the answers of a region, by the draws of its level. Of Gaussian noise this is sigma^2, as
     PHSafe states it: the variance is a little less where it is below 10."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from das.model.sdhc.tables import EXCESS, ITERATIONS, TABLES
+from das.model.sdhc.tables import EXCESS, EXCESS_CHILDREN, ITERATIONS, LEFT_OUT, TABLES
 
 TITLES: Mapping[str, str] = {
     "PH1": "Average household size by age",
@@ -18,6 +18,7 @@ TITLES: Mapping[str, str] = {
     "PH7": "Total population in occupied housing units by tenure",
     "PH8": "Average household size of occupied housing units by tenure",
     EXCESS: "Persons that tables leave out, because their address has too many",
+    EXCESS_CHILDREN: "Children that PH3 and PH6 leave out, because their address has too many",
 }
 _AGES = {1: "Total", 2: "Under 18 years", 3: "18 years and over"}
 _BANDS = ("Under 4 years", "4 and 5 years", "6 to 11 years", "12 to 17 years")
@@ -62,6 +63,7 @@ LABELS: Mapping[str, Mapping[int, str]] = {
     "PH7": {1: "Total", 2: "Owned with a mortgage or a loan", 3: "Owned free and clear", 4: "Renter occupied"},
     "PH8": {1: "Total", 2: "Owner occupied", 3: "Renter occupied"},
     EXCESS: _AGES,
+    EXCESS_CHILDREN: {2: _AGES[2]},
 }  # fmt: skip
 #: By table and cell that is a sum, the cells that it sums.
 _SUMS: Mapping[str, Mapping[int, tuple[int, ...]]] = {
@@ -112,7 +114,7 @@ class CellEstimate:
 @cache
 def published() -> tuple[PublishedCell, ...]:
     """All cells of a region, table by table."""
-    return tuple(cell for table in TITLES if table != EXCESS for cell in _cells(table))
+    return tuple(cell for table in TITLES if table not in LEFT_OUT for cell in _cells(table))
 
 
 def _cells(table: str) -> Iterator[PublishedCell]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,13 @@ Codes8 = NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Addresses(Frozen):
-    """By address, in the order of ``mafid``: the place of its state among ``states`` (-1 where
-    tabulation leaves the address out), and the columns of its unit record."""
+    """By address, with its number ``mafid``: the place of its state among ``states`` (-1 where
+    tabulation leaves the address out), and the columns of its unit record. ``area``: the code of
+    its area, where ``areas`` are tabulated: those in which addresses can be, which are public."""
 
     states: tuple[str, ...]
     mafid: NDArray[np.int32]
-    state: Codes8
+    state: NDArray[np.signedinteger]
     rtype: Codes8
     hhspan: Codes8
     hhrace: Codes8
@@ -27,6 +29,8 @@ class Addresses(Frozen):
     hht: Codes8
     hht2: Codes8
     cplt: Codes8
+    area: NDArray[np.int32] | None = field(default=None, kw_only=True)
+    areas: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __len__(self) -> int:
         return len(self.mafid)
@@ -52,3 +56,13 @@ class Residents(Frozen):
 class SdhcRecords:
     addresses: Addresses
     residents: Residents
+
+    def by_area(self, codes: Sequence[str]) -> SdhcRecords:
+        """The same with some areas, in order, in place of the states. Addresses in none of them are
+        left out."""
+        area, known = self.addresses.area, np.array([int(c) for c in codes], dtype=np.int32)
+        assert area is not None
+        place = np.minimum(np.searchsorted(known, area), len(known) - 1)
+        inside = (known[place] == area) & (self.addresses.state >= 0)
+        state = np.where(inside, place, -1).astype(np.int16)
+        return replace(self, addresses=replace(self.addresses, states=tuple(codes), state=state))

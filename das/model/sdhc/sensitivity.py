@@ -20,7 +20,7 @@ persons under a householder of race B, whose record changes to race A.
 
 **Where it is less**, with the relation *person*:
 
-* Who is kept follows from the persons alone (:mod:`das.truth.sdhc_order`). One person more changes
+* Who is kept follows from the persons alone (:mod:`das.truth.sdhc_counts`). One person more changes
   the kept persons by one swap: that person comes, and the last of them may go.
 * ``PH1_num`` for all: the cell is the age of the person. A swap would change two answers
   by 1. So nobody is left out of it (:func:`untruncated`), and nobody goes: 1.
@@ -28,6 +28,10 @@ persons under a householder of race B, whose record changes to race A.
   swap costs 2. If it says so once, one of x and y is 0, and the other costs :math:`\tau^2`.
 * Persons that truncation leaves out (``excess``): nobody is left out less than before, and one
   person is left out more, at most: 1. With *household* there is no bound, so it is not measured.
+* Children that the tables of children leave out (``excess_children``): m children, less those that
+  are kept, min(c, k), where k are children among the kept persons. A child that comes makes m one
+  more, and k one more or none; another person that comes leaves m, and makes k one less or none. The
+  difference grows by 0 or 1 in each case: 1. With *household* it is not measured.
 * Denominators: an address is at most one row: 2, or 1 where the query has one answer.
 
 PHSafe itself takes :math:`\Delta = 2\tau + 2` rows, all in one answer, and 2 for denominators: its
@@ -35,7 +39,7 @@ unit table may change in any two rows anywhere.
 
 :class:`Reach` is such a bound: ``answers`` answers differ by ``by`` each. Its square sum prices
 Gaussian noise, its sum geometric noise. The exhaustive test over small households is
-``tests/truth/test_sdhc_sensitivity.py``."""
+``tests/sdhc/test_sensitivity.py``."""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from das.model.mechanism import Mechanism
-from das.model.sdhc.tables import EXCESS, TABLES
+from das.model.sdhc.tables import LEFT_OUT, TABLES
 
 PHSAFE, TIGHT = "phsafe", "tight"
 PERSON, HOUSEHOLD = "person", "household"
@@ -71,11 +75,11 @@ def reach(
 ) -> Reach | None:
     """Of a query; ``None`` where it has no bound, and so is not measured."""
     if mode == PHSAFE:
-        if table == EXCESS:
+        if table in LEFT_OUT:
             return None
         return Reach(1, 2 * tau[table] + 2 if TABLES[table].people else 2)
     person, everybody = relation == PERSON, group == "*"
-    if table == EXCESS:
+    if table in LEFT_OUT:
         return Reach(1, 1) if person else None
     if not TABLES[table].people:
         return Reach(1 if everybody and len(TABLES[table].cells) == 1 else 2, 1)

@@ -23,8 +23,10 @@ ITERATIONS: Mapping[str, str] = {
 }
 #: Iterations that share a budget, as a configuration calls them.
 GROUPS: Mapping[str, str] = {"A-G": "ABCDEFG", "H,I": "HI", "*": "*"}
-USA, STATE = "usa", "state"
+#: Levels of regions: PHSafe's, and areas below the state.
+USA, STATE, AREA = "usa", "state", "area"
 REGION_LEVELS = (USA, STATE)
+ALL_LEVELS = (*REGION_LEVELS, AREA)
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,9 @@ class SdhcTable:
         return tuple(GROUPS) if self.grouped else ("*",)
 
 
-#: Persons of households beyond the threshold, by age: what truncation leaves out. Not in PHSafe.
-EXCESS = "excess"
+#: What truncation leaves out, which PHSafe does not count: persons by age, and the children that the
+#: tables of children leave out.
+EXCESS, EXCESS_CHILDREN = LEFT_OUT = ("excess", "excess_children")
 TABLES: Mapping[str, SdhcTable] = {
     t.name: t
     for t in (
@@ -58,10 +61,11 @@ TABLES: Mapping[str, SdhcTable] = {
         SdhcTable("PH7", (2, 3, 4)),
         SdhcTable("PH8_denom", (2, 3), people=False),
         SdhcTable(EXCESS, (2, 3), grouped=False),
+        SdhcTable(EXCESS_CHILDREN, (2,), grouped=False),
     )
 }
 #: The tables that count persons, and so have a threshold.
-TRUNCATED = tuple(t.name for t in TABLES.values() if t.people and t.name != EXCESS)
+TRUNCATED = tuple(t.name for t in TABLES.values() if t.people and t.name not in LEFT_OUT)
 #: Those of children.
 CHILDREN = ("PH3", "PH6")
 

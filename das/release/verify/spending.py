@@ -43,9 +43,10 @@ def drawn(release: Path) -> tuple[Specified, stated.LedgerEvents]:
 
 
 def _check_is_toml(path: Path) -> None:
-    """Otherwise nobody can tell which publication the release is."""
+    """Otherwise nobody can tell which publication the release is. (If the file is missing,
+    :func:`publication_of` says so.)"""
     if not path.is_file():
-        raise ReleaseError(f"there is no {path.name}", where=path.parent, remedy=ALTERED)
+        return
     try:
         tomllib.loads(run_directory.read_text(path, "specification"))
     except (ValueError, RecursionError) as error:
