@@ -115,9 +115,9 @@ def margin_cost(draw: PlannedMeasurement, plan: Plan, most: int, coverage: float
 def _least(
     of: Repricing, costs: QueryCosts, most: Mapping[LevelQuery, int], coverage: float
 ) -> Plan:
-    """A plan whose margins hold after estimation, and of which no measurement can be much cheaper
-    by itself. Errors fall as costs grow: from costs at which all margins hold, each is lowered in
-    turn as far as they do, to a hundredth."""
+    """A plan whose margins hold after estimation. None of its measurements can be much cheaper by
+    itself. Errors fall as costs grow. So the search starts from costs at which all margins hold,
+    and lowers each in turn as far as they still do, to a hundredth."""
     wide, found = NormalDist().inv_cdf((1 + coverage) / 2), dict(costs)
 
     def holds(costs: QueryCosts) -> bool:

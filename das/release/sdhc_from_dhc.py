@@ -138,7 +138,7 @@ def taken(spec: SdhcSpec) -> tuple[SdhcSpec, str]:
     rows = [row for of in used(spec) for row in _rows(opened, of, spec)]
     if not rows:
         raise UserError(
-            "has no query of which all answers of these states were measured",
+            "has no query with all answers of these states measured",
             where=folder,
             remedy="leave sdhc.dhc out",
         )
@@ -164,7 +164,7 @@ def _states(opened: OpenedDhc) -> tuple[str, ...]:
 
 
 def _rows(opened: OpenedDhc, of: DhcSums, spec: SdhcSpec) -> Iterator[list[object]]:
-    """The answers that are summed, of the levels of which all are there."""
+    """The answers that are summed, at the levels that have all of them."""
     there = _states(opened)
     if lost := [s for s in spec.sdhc.states if s not in there]:
         raise UserError(

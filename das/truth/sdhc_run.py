@@ -80,7 +80,7 @@ def _read(spec: SdhcSpec, folder: Path) -> tuple[Confidential[SdhcRecords], tupl
 
 
 def _named(spec: SdhcSpec, addresses: Addresses) -> SdhcSpec:
-    """With the states and areas that there are, by the public list of addresses."""
+    """The specification with the states and areas of the public list of addresses."""
     areas = spec.sdhc.areas
     given: dict[str, Any] = {"states": addresses.states}
     if AREA in spec.levels:
