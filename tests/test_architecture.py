@@ -752,7 +752,6 @@ LONG_FUNCTIONS = frozenset(
         "das/cli/detailed_plan.py:plan",
         "das/cli/optimise.py:_said",
         "das/cli/plan.py:plan",
-        "das/cli/shown.py:account_tables",
         "das/cli/tables.py:tables",
         "das/cli/tasks.py:status",
         "das/design/areas.py:adjoint",

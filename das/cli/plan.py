@@ -167,54 +167,22 @@ def plan(
     given = load_any(config, changes)
     of = publication(given.publication())
     require(of, "plan", config)
+    request = PlanRequest(margins, added, coverage, chosen)
     if "optimise" in of.cannot:
-        requests = {
-            "--margin": ("plan --margin", margins),
-            "--add": ("plan --margin", added),
-            "--toml": ("plan --margin", chosen),
-            "--areas": ("plan --areas", listed),
-            "--optimise": ("optimise", targets),
-            "--data": ("optimise", paths),
-        }
-        refuse(of, requests)
+        refuse(of, _choices(request, listed, targets, paths))
         if margins or added or chosen is not None:
-            request = PlanRequest(margins, added, coverage, chosen)
             show_options(of, of.resolved(given), universe, request, config, as_json)
         else:
             show_margins(of, given, universe, coverage or COVERAGES, config, as_json)
         return
     spec = of_kind(RunSpec, given, str(config))
     if targets is not None:
-        _alone(
-            "--optimise",
-            {"--margin": margins, "--add": added, "--areas": listed, "--coverage": coverage},
-        )
-        if chosen not in (None, OPTIMUM):
-            raise UserError(
-                f"there is no plan {chosen!r} here",
-                where="--toml",
-                remedy=f"the only one is {OPTIMUM}",
-            )
-        show_optimum(
-            spec,
-            _universe(spec, universe),
-            OptimiseOptions(targets, units, paths, like, keep, rho, least, spare),
-            chosen is not None,
-            as_json,
-        )
+        options = OptimiseOptions(targets, units, paths, like, keep, rho, least, spare)
+        _optimised(spec, universe, options, request, listed, as_json)
         return
-    if only := [
-        o
-        for o, given in {
-            "--units": units,
-            "--like": like,
-            "--keep": keep,
-            "--rho": rho,
-            "--least": least,
-            "--spare": spare,
-        }.items()
-        if given
-    ]:
+    needs: dict[str, object] = {"--units": units, "--like": like, "--keep": keep, "--rho": rho}
+    needs |= {"--least": least, "--spare": spare}
+    if only := [option for option, value in needs.items() if value]:
         raise UserError("goes with --optimise", where=only[0], remedy="name a file of targets")
     if listed is not None:
         _alone("--areas", {"--margin": margins, "--add": added, "--toml": chosen})
@@ -224,7 +192,41 @@ def plan(
         raise UserError(
             "goes with --areas or --optimise: margins of error need no input", where="--data"
         )
-    show_options(of, spec, universe, PlanRequest(margins, added, coverage, chosen), config, as_json)
+    show_options(of, spec, universe, request, config, as_json)
+
+
+def _choices(
+    request: PlanRequest, listed: Path | None, targets: Path | None, paths: tuple[Path, ...]
+) -> dict[str, tuple[str, object]]:
+    """Options that choose, with the feature of a publication that each needs."""
+    return {
+        "--margin": ("plan --margin", request.margins),
+        "--add": ("plan --margin", request.added),
+        "--toml": ("plan --margin", request.chosen),
+        "--areas": ("plan --areas", listed),
+        "--optimise": ("optimise", targets),
+        "--data": ("optimise", paths),
+    }
+
+
+def _optimised(
+    spec: RunSpec,
+    universe: str | None,
+    options: OptimiseOptions,
+    request: PlanRequest,
+    listed: Path | None,
+    as_json: bool,
+) -> None:
+    """Show the best shares; other requests for a plan are refused with them."""
+    others = {"--margin": request.margins, "--add": request.added, "--areas": listed}
+    _alone("--optimise", {**others, "--coverage": request.coverage})
+    if request.chosen not in (None, OPTIMUM):
+        raise UserError(
+            f"there is no plan {request.chosen!r} here",
+            where="--toml",
+            remedy=f"the only one is {OPTIMUM}",
+        )
+    show_optimum(spec, _universe(spec, universe), options, request.chosen is not None, as_json)
 
 
 def _universe(spec: RunSpec, name: str | None) -> Planned:

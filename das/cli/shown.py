@@ -11,7 +11,15 @@ from typing import Any
 from rich.console import Group
 from rich.table import Table
 
-from das.accounting.document import Epsilons, OwnAccount, Promises, Pure, Zcdp, ZcdpChange
+from das.accounting.document import (
+    Epsilons,
+    OwnAccount,
+    Promises,
+    Pure,
+    PureChange,
+    Zcdp,
+    ZcdpChange,
+)
 from das.accounting.fields import decimal
 from das.accounting.quoted import QuotedLoss, quoted
 from das.cli.console import console, records_table
@@ -257,6 +265,25 @@ def _exactly(interval: Sequence[float]) -> str:
     return f"at most {bound(interval)}" + (f" and at least {low:.4f}" if low else "")
 
 
+def _changes_table(
+    universe: str, changes: Sequence[ZcdpChange | PureChange], currency: str, void: str
+) -> Table:
+    """What a change of one record can cost."""
+    stated = changes[0]
+    at = f", at delta = {decimal(stated.delta)}" if isinstance(stated, ZcdpChange) else ""
+    table = Table(
+        title=f"{universe}: what a change of one record can cost{at}{void}", title_justify="left"
+    )
+    table.add_column("what differs")
+    exact = ("epsilon, exact", "from rho alone") if currency == "rho" else ()
+    for column in (currency, *exact):
+        table.add_column(column, justify="right")
+    for c in changes:
+        cells = [bound(c.pld), bound(c.tight)] if isinstance(c, ZcdpChange) else []
+        table.add_row(c.says, f"{float(c.cost):.6g}", *cells)
+    return table
+
+
 def account_tables(name: str, account: OwnAccount, private: Private) -> Group:
     """Epsilons, single changes, and where the budget goes."""
     currency = MECHANISMS[account.mechanism].currency
@@ -269,27 +296,8 @@ def account_tables(name: str, account: OwnAccount, private: Private) -> Group:
     out: list[Any] = [head]
     target_delta = account.target.delta if account.target else None
     out += promises_of(account, account.neighbours, private, target_delta)
-    for universe, changes in account.changes.items():
-        at = (
-            f", at delta = {decimal(changes[0].delta)}"
-            if isinstance(changes[0], ZcdpChange)
-            else ""
-        )
-        void = "" if private else f" ({WITHOUT})"
-        table = Table(
-            title=f"{universe}: what a change of one record can cost{at}{void}",
-            title_justify="left",
-        )
-        table.add_column("what differs")
-        for column in (
-            currency,
-            *(("epsilon, exact", "from rho alone") if currency == "rho" else ()),
-        ):
-            table.add_column(column, justify="right")
-        for c in changes:
-            cells = [bound(c.pld), bound(c.tight)] if isinstance(c, ZcdpChange) else []
-            table.add_row(c.says, f"{float(c.cost):.6g}", *cells)
-        out.append(table)
+    void = "" if private else f" ({WITHOUT})"
+    out += [_changes_table(u, c, currency, void) for u, c in account.changes.items()]
     for universe, spending in account.spending.items():
         for by, costs in (("levels", spending.levels), ("queries", spending.queries)):
             whole = sum(costs.values())
