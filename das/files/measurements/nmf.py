@@ -64,7 +64,7 @@ def write(
     ``spine`` is that of the subtree. Each file says if they are not ``private``. Returns SHA-256 of
     each part, by its path from ``root``."""
     partition, geocodes = folders(spine, level), texts.column(spine.codes[spine.index(level)])
-    out = {}
+    out: dict[str, str] = {}
     for number, batch in enumerate(_batches(measurements)):
         measured = np.any([np.isfinite(m.variance) for m in batch], axis=0)
         parts = {}
