@@ -203,7 +203,7 @@ def on_path(attribute: str, *classes: str) -> float:
 
 
 def least(margin: int, coverage: float) -> float:
-    """Rho of the cheapest draw that keeps a margin of error, bounded neighbours."""
+    """Rho of the cheapest draw that keeps a margin of error, bounded neighbors."""
     return float(least_cost(DISCRETE_GAUSSIAN, Neighbours.BOUNDED, margin, coverage))
 
 

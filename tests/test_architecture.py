@@ -732,9 +732,7 @@ def test_nothing_imports_in_a_circle() -> None:
 #: Lines of a module and of a function, with its signature and docstring, at most.
 MODULE, FUNCTION = 400, 40
 #: To be divided; the list only becomes shorter.
-LONG_MODULES = frozenset({
-        "das/jobs/optimising.py",
-    })
+LONG_MODULES = frozenset({"das/jobs/optimising.py"})
 LONG_FUNCTIONS = frozenset(
     {
         "das/__init__.py:run",

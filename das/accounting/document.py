@@ -224,7 +224,7 @@ class Promises(Section):
         if (self.invariant_neighbours is None) is not (
             self.neighbours_of.invariant_neighbours is None
         ):
-            raise ValueError("a guarantee and its neighbours are stated together")
+            raise ValueError("a guarantee and its neighbors are stated together")
         return self
 
 

@@ -44,7 +44,7 @@ _PRICED = "for it, the lines under 'changes' in privacy.json price the noise, an
 #: Sentences for any release.
 _ALWAYS = (
     (
-        "Data sets that are called neighbours always agree on the lists of places"
+        "Data sets that are called neighbors always agree on the lists of places"
         " (spine.parquet) and of areas across them (areas.parquet). 'neighbours_of' says what"
         " else they agree on: each guarantee holds between its own."
     ),

@@ -120,7 +120,7 @@ class PublicationCost:
                 "its guarantee is for records that are replaced (bounded), and this register"
                 " counts records that are added or removed (unbounded): nothing follows",
                 where="neighbours",
-                remedy="enter it in a register of bounded neighbours (das register init)",
+                remedy="enter it in a register of bounded neighbors (das register init)",
             )
         parts: dict[str, Differing] = {}
         alone = defaultdict(Fraction, {u: self._meeting * c for u, c in self.alone.items()})

@@ -6,9 +6,9 @@ change several: the person's own record, the record of the household (a function
 it is *replaced*), and the record of the housing unit. One who moves changes two households and two
 units.
 
-*One record.* Under bounded neighbours :math:`\rho` is the cost of one replaced record, which
+*One record.* Under bounded neighbors :math:`\rho` is the cost of one replaced record, which
 changes two answers of a measurement by 1; one that is added or removed changes one: half of it.
-Under unbounded neighbours :math:`\rho` is the cost of one added or removed, and a replaced one is
+Under unbounded neighbors :math:`\rho` is the cost of one added or removed, and a replaced one is
 both: :math:`2\rho`. Noise that is :math:`\varepsilon`-private is :math:`\varepsilon^2/2`-zCDP (Bun
 and Steinke 2016, proposition 1.4), where :math:`\varepsilon` halves and doubles likewise.
 

@@ -85,7 +85,7 @@ def init(
     cap = _cap(cap_rho, cap_epsilon, delta)
     opening = Opening(uuid4().hex, cap, Neighbours(neighbours), population, pairs, place)
     head = files.create(file, opening)
-    click.echo(f"register {file}: {cap}, {neighbours} neighbours\n  head  {head}")
+    click.echo(f"register {file}: {cap}, {neighbours} neighbors\n  head  {head}")
 
 
 def _cap(rho: str | None, epsilon: str | None, delta: str | None) -> Cap:

@@ -158,7 +158,7 @@ def plan_table(
         table = Table(
             title=(
                 f"{name}: {universe}, {currency} = {plan.cost} ({float(plan.cost):.6g}), "
-                f"{plan.neighbours.value} neighbours, {mechanism}"
+                f"{plan.neighbours.value} neighbors, {mechanism}"
             ),
             title_justify="left",
         )
@@ -287,7 +287,7 @@ def _changes_table(
 def account_tables(name: str, account: OwnAccount, private: Private) -> Group:
     """Epsilons, single changes, and where the budget goes."""
     currency = MECHANISMS[account.mechanism].currency
-    head = f"{name}: {account.mechanism}, {account.neighbours} neighbours"
+    head = f"{name}: {account.mechanism}, {account.neighbours} neighbors"
     if (t := account.target) is not None:
         head += (
             f"; calibrated ({t.calibration}) to epsilon = {t.epsilon} at delta = {decimal(t.delta)}"

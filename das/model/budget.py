@@ -1,7 +1,7 @@
 r"""Privacy-loss budgets, exactly.
 
-Queries partition the cells, so between neighbours one query's answers differ in at most s places,
-by 1 each: s is 1 when neighbours differ by one record added or removed, 2 when one record is
+Queries partition the cells, so between neighbors one query's answers differ in at most s places,
+by 1 each: s is 1 when neighbors differ by one record added or removed, 2 when one record is
 replaced. What that costs is the mechanism's (:mod:`das.model.mechanisms`); it adds up over draws in
 one currency. All of it is in ``Fraction``.
 
@@ -38,14 +38,14 @@ from das.model.mechanism import Mechanism
 
 
 class Neighbours(Enum):
-    """The neighbour relation between data sets."""
+    """The neighbor relation between data sets."""
 
     BOUNDED = "bounded"  #: one record is replaced by another
     UNBOUNDED = "unbounded"  #: one record is added or removed
 
     @property
     def sensitivity(self) -> int:
-        """Answers that change by 1 between neighbours: the L1 and the squared L2 sensitivity of a
+        """Answers that change by 1 between neighbors: the L1 and the squared L2 sensitivity of a
         query.
         """
         return 2 if self is Neighbours.BOUNDED else 1
@@ -83,7 +83,7 @@ class QueryNoise:
 @dataclass(frozen=True)
 class PlannedMeasurement(QueryNoise):
     """One measurement to be made, and its ``cost`` in the mechanism's currency. The cost and the
-    neighbour relation determine the parameter, and vice versa. ``stability``: the number of its
+    neighbor relation determine the parameter, and vice versa. ``stability``: the number of its
     units that one record can be in."""
 
     cost: Fraction

@@ -48,7 +48,7 @@ class Plan:
             ):
                 raise PrivacyError(
                     f"noise of {d.mechanism.symbol} {d.parameter} does not cost {d.cost} under "
-                    f"{self.neighbours.value} neighbours",
+                    f"{self.neighbours.value} neighbors",
                     where=f"plan, {d.query!r} at {d.level!r}",
                 )
         self._check_paths()
@@ -136,7 +136,7 @@ class Plan:
         removed. Raises :class:`SpecError`.
 
         >>> Plan.of_rho("1/2", {"State": "1/4", "County": "3/4"}, ["total", "sex * age"])
-        <Plan: rho = 1/2, 4 queries at 2 levels, discrete-gaussian, bounded neighbours>
+        <Plan: rho = 1/2, 4 queries at 2 levels, discrete-gaussian, bounded neighbors>
         """
         return _split(DISCRETE_GAUSSIAN, rho, levels, queries, neighbours)
 
@@ -160,7 +160,7 @@ class Plan:
         cost = f"{self.mechanism.currency} = {self.cost}, " if len(noise) == 1 else ""
         return (
             f"<Plan: {cost}{len(self.measurements)} queries at {levels} levels,"
-            f" {', '.join(map(str, noise)) or 'no noise'}, {self.neighbours.value} neighbours>"
+            f" {', '.join(map(str, noise)) or 'no noise'}, {self.neighbours.value} neighbors>"
         )
 
     @staticmethod

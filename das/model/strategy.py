@@ -106,7 +106,7 @@ class Strategy(Frozen):
         )
 
     def plan(self) -> Plan:
-        """Discrete Gaussian noise of this cost, of bounded neighbours, on a tree where no unit is
+        """Discrete Gaussian noise of this cost, of bounded neighbors, on a tree where no unit is
         an only child.
         """
         shares = self.allocation

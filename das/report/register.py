@@ -23,7 +23,7 @@ from das.report.ink import INK, Look, short
 from das.report.panel import Words
 from das.report.template import environment
 
-#: What neighbours differ by, in words.
+#: What neighbors differ by, in words.
 RELATION = {
     Neighbours.BOUNDED: "one person's record is replaced",
     Neighbours.UNBOUNDED: "one person's record is added or removed",

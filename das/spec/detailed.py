@@ -49,7 +49,7 @@ _SIZES = {
 }
 SAYS = (
     (
-        "Data sets that are called neighbours agree on the code tables (parameters/) and on the"
+        "Data sets that are called neighbors agree on the code tables (parameters/) and on the"
         " list of blocks, with the regions of each block (regions.parquet). Every group of every"
         " listed region is measured, even if nobody is in it."
     ),

@@ -78,7 +78,7 @@ class DhcGeography(Part):
 
 
 class DhcBudget(Part):
-    """``[budget]``: the budgets under zCDP. Neighbours differ in one replaced record of one
+    """``[budget]``: the budgets under zCDP. Neighbors differ in one replaced record of one
     universe (bounded)."""
 
     persons: ExactNumber = Fraction(1)

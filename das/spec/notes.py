@@ -52,7 +52,7 @@ def of_the_tree(spec: RunSpec, known: Exact) -> tuple[str, ...]:
         (
             "The measured trees are not that of the tables (spine.parquet, next to the"
             f" measurements). They are made of public geography{on}. Nothing else in the records"
-            " enters them, and data sets that are called neighbours agree on them."
+            " enters them, and data sets that are called neighbors agree on them."
         ),
     )
 

@@ -216,7 +216,7 @@ class BudgetPart(Part):
     """Find ``rho`` from ``epsilon`` and ``delta``, by exact composition or by the tight
     conversion of zCDP. A resolved specification has all three; its ``rho`` must meet the target."""
     neighbours: Literal["bounded", "unbounded"]
-    """The neighbour relation: `"bounded"` (one record replaced) or `"unbounded"` (one record
+    """The neighbor relation: `"bounded"` (one record replaced) or `"unbounded"` (one record
     added or removed)."""
     delta: ExactNumber = Fraction(1, 10**10)
     """The delta of the target. Epsilon is also stated at this delta."""

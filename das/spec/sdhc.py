@@ -261,7 +261,7 @@ class SdhcSpec(Specification):
         return (self._moves(draws, relation),)
 
     def reach_of(self, table: str, group: str, relation: Relation | None) -> Reach:
-        r"""How far the answers of a query are apart; between neighbours if no ``relation`` is named.
+        r"""How far the answers of a query are apart; between neighbors if no ``relation`` is named.
 
         An address adds x before and y after, with at most tau rows each, whatever changes there. So
         for a person or a household replaced :math:`\|x - y\|^2 \le 2\tau^2`, and 2 for

@@ -30,7 +30,7 @@ CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[Schema, Spine, Plan]:
-    """A schema, a tree, and one to three queries at each level of it, under either neighbour
+    """A schema, a tree, and one to three queries at each level of it, under either neighbor
     relation.
     """
     schema, spine = draw(schemas(most_attributes=2, most_levels=3)), draw(spines(3, 3))

@@ -1,4 +1,4 @@
-"""What counts as a draw: plans, ledgers, events and pairs, under both kinds of neighbours; pairs of
+"""What counts as a draw: plans, ledgers, events and pairs, under both kinds of neighbors; pairs of
 paths.
 """
 

@@ -87,7 +87,7 @@ def square(a: dict[str, int], b: dict[str, int]) -> int:
 def test_a_replaced_record_costs_at_most_twice_an_added_one(
     queries: list[tuple[list[int], int]],
 ) -> None:
-    """Every partition of four cells, and every pair of neighbours: the distance of all answers."""
+    """Every partition of four cells, and every pair of neighbors: the distance of all answers."""
 
     def rho(before: list[int], after: list[int]) -> Fraction:
         total = Fraction(0)

@@ -31,7 +31,7 @@ GAUSSIAN = DISCRETE_GAUSSIAN
 
 
 def event(cost: Fraction, mechanism: Mechanism = GAUSSIAN, universe: str = "persons") -> Event:
-    """Bounded neighbours: rho = 1/sigma^2, or epsilon = 2/b."""
+    """Bounded neighbors: rho = 1/sigma^2, or epsilon = 2/b."""
     parameter = (1 if mechanism is GAUSSIAN else 2) / cost
     return Event("State", "total", mechanism, parameter, cost, universe, 3, 1)
 

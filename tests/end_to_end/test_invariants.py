@@ -120,7 +120,7 @@ def test_what_is_exact_is_exact_and_what_is_not_is_noisy(
 
 
 def test_the_statement_counts_them_all(people: Path) -> None:
-    """What neighbours agree on is every invariant: a draw that follows from one costs these
+    """What neighbors agree on is every invariant: a draw that follows from one costs these
     nothing.
     """
     terms = parse(CONFIG.format(folder=people), where="c").terms

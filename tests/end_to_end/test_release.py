@@ -143,7 +143,7 @@ def test_the_privacy_statement_adds_up(private: Path) -> None:
             assert sum(Fraction(e["rho"]) for e in seen) == rho[universe], path
         assert all(
             Fraction(e["sigma_sq"]) == 1 / Fraction(e["rho"]) for e in lines
-        )  # bounded neighbours
+        )  # bounded neighbors
     assert statement["neighbours"] == "bounded"
     assert statement["mechanism"] == "discrete-gaussian"
     tight = {e["delta"]: e["zcdp-tight"] for e in statement["guarantee"]["persons"]["epsilon"]}

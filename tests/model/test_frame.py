@@ -220,12 +220,12 @@ def test_a_plan_shares_its_budget_exactly() -> None:
     assert (same.mechanism, same.cost) == (GEOMETRIC, 3)
     assert (
         repr(plan)
-        == "<Plan: rho = 1/2, 3 queries at 2 levels, discrete-gaussian, bounded neighbours>"
+        == "<Plan: rho = 1/2, 3 queries at 2 levels, discrete-gaussian, bounded neighbors>"
     )
 
 
 @pytest.mark.parametrize(
-    "rho, levels, queries, neighbours, said",
+    "rho, levels, queries, neighbors, said",
     [
         (0.5, ["A"], ["q"], "bounded", "plan, rho: 0.5 is a float, which is not exact"),
         (1, {"A": 1.0}, ["q"], "bounded", "levels, 'A': 1.0 is a float"),

@@ -33,7 +33,7 @@ def test_a_seed_repeats_itself_and_is_not_private() -> None:
 LABEL = ChunkLabel("persons", "Block", 1, b"440010001", b"440010009", b"p" * 32, "1", b"t" * 32)
 KEY = bytes(range(32))
 #: A label that differs in one field alone, by the field: text that moves from one field to its
-#: neighbour is another label, too.
+#: neighbor is another label, too.
 OTHERS = {
     "universe": replace(LABEL, universe="housing"),
     "level": replace(LABEL, level="Tract"),

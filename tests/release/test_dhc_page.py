@@ -236,7 +236,7 @@ def test_the_noise_of_every_question_with_few_answers_is_told(
         for level in spine.levels
     ]
     want = []
-    for sigma_sq in (float(1 / r) for r in rho):  # bounded neighbours: two answers of one record
+    for sigma_sq in (float(1 / r) for r in rho):  # bounded neighbors: two answers of one record
         p = gaussian_pmf(sigma_sq, 400)
         inside = [float(p[400 - m : 401 + m].sum()) for m in range(400)]
         want.append(next(m for m, share in enumerate(inside) if share >= 0.95))

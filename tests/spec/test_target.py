@@ -24,7 +24,7 @@ def read(text: str, *overrides: str) -> RunSpec:
 
 
 def pairs(spec: RunSpec, factor: Fraction = Fraction(1)) -> list[tuple[Fraction, int]]:
-    """The persons' draws, all variances times ``factor``: two answers each, as neighbours are
+    """The persons' draws, all variances times ``factor``: two answers each, as neighbors are
     bounded.
     """
     return [(d.parameter * factor, 2) for d in spec.persons.plan.measurements]

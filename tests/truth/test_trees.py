@@ -96,7 +96,7 @@ def test_a_total_of_a_block_group_that_is_in_several_units_is_not_stated_of_each
     worlds: Worlds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Targets keep block groups whole unions of units, siblings under one tract; but the total of
-    all says of none of these what it is, and their noisy totals tell neighbours apart that agree on
+    all says of none of these what it is, and their noisy totals tell neighbors apart that agree on
     it."""
     data = worlds.data("three thousand")
     monkeypatch.setattr(aian, "branches", lambda area, code: np.zeros(len(code), dtype=bool))

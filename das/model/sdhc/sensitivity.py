@@ -1,4 +1,4 @@
-r"""How far the answers of one S-DHC query are apart between neighbours.
+r"""How far the answers of one S-DHC query are apart between neighbors.
 
 A query has the answers of one table and one group of iterations, for all regions of a level. Each
 row that it counts adds 1 to one answer. The rows of one address are all in one region.
@@ -55,7 +55,7 @@ PERSON, HOUSEHOLD = "person", "household"
 
 @dataclass(frozen=True)
 class Reach:
-    """``answers`` answers differ by at most ``by`` each between neighbours."""
+    """``answers`` answers differ by at most ``by`` each between neighbors."""
 
     answers: int
     by: int
