@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from das.detailed.forest import Forest
 from das.detailed.layers import Layer
-from das.detailed.published import Estimates, TableRows, estimates
+from das.detailed.published import Estimates, estimates
 from das.detailed.wholes import Wholes
 from das.files.detailed.estimates import EstimateFile, EstimateRows
 from das.model.adaptive import AdaptiveTable
@@ -29,7 +30,7 @@ class EstimateOutput:
     private: Private
     csv: bool
     table: AdaptiveTable
-    layout: TableRows
+    layout: Sequence[tuple[tuple[tuple[str, ...], ...], Ints]]
     codes: NDArray[np.str_]
     rows: dict[str, int] = field(default_factory=dict)
 

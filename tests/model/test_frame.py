@@ -225,7 +225,7 @@ def test_a_plan_shares_its_budget_exactly() -> None:
 
 
 @pytest.mark.parametrize(
-    "rho, levels, queries, neighbors, said",
+    "rho, levels, queries, neighbours, said",
     [
         (0.5, ["A"], ["q"], "bounded", "plan, rho: 0.5 is a float, which is not exact"),
         (1, {"A": 1.0}, ["q"], "bounded", "levels, 'A': 1.0 is a float"),
