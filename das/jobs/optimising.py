@@ -31,6 +31,7 @@ from das.engine.progress import SILENT
 from das.errors import InputError, UserError
 from das.files.machine import memory
 from das.files.readers import area_list
+from das.jobs.epsilon_guards import GuardedLoss, lowered
 from das.jobs.public_tree import PublicTree
 from das.model.areas import Areas
 from das.model.budget import ALL
@@ -84,6 +85,24 @@ class TargetRow:
     predicted: tuple[float, float] | None
 
 
+@dataclass(frozen=True)
+class LossRow:
+    """A guard on epsilon over some trees (``over``): the present epsilon, the most that the guard
+    allows, and that of the plan, each an upper end but ``most``."""
+
+    relation: str
+    name: str
+    over: str
+    now: float
+    then: float
+    most: float
+
+    @staticmethod
+    def of(loss: GuardedLoss, plan: Plan) -> LossRow:
+        g, then = loss.guard, loss.epsilon(plan)[1]
+        return LossRow(g.relation, g.name, loss.account.over, loss.now[1], then, loss.most)
+
+
 @dataclass(frozen=True, eq=False)
 class Optimum:
     """``plan`` costs exactly ``rho``; ``now`` is the plan as it was. ``bound``: what no allocation
@@ -102,6 +121,12 @@ class Optimum:
     over: float
     steps: int
     redundant: tuple[LevelQuery, ...]
+    losses: tuple[LossRow, ...] = ()
+
+    @property
+    def gap(self) -> float:
+        """By how much the objective could be less at most, relatively."""
+        return 1 - self.bound / self.value
 
     @property
     def certificate(self) -> str:
@@ -302,29 +327,51 @@ def optimum(
     ground: Ground,
     rho: Fraction | None = None,
     progress: Progress = SILENT,
+    losses: Sequence[GuardedLoss] = (),
 ) -> Optimum:
     """Of the plan of ``u`` as the configuration has it, of no tree; ``rho``: another total than its
-    own.
+    own; with ``losses`` at most, where that much is within them.
 
     Raises:
         UserError: a target that nothing reaches, limits that contradict the total, a kind of areas
             that there is not.
     """
-    plan = u.plan
+    plan, total = u.plan, u.plan.cost if rho is None else rho
     _check_detailed(u, ground.measurements)
+    if losses and target_set.objective == "least":
+        raise UserError(
+            "guards on epsilon go without the least total, whose limits they could contradict",
+            where="guard.epsilon",
+            remedy='take the objective "best" or "spare"',
+        )
     target_set = replace(
         target_set, targets=tuple(_with_areas(w, ground) for w in target_set.targets)
     )
     progress.stage("matrices of the tree" if ground.kind == "tree" else "closed form", None)
-    model = ground.model(target_set.estimands(ground.measurements.pairs))
+    pairs = ground.measurements.pairs
+    model = ground.model(target_set.estimands(pairs))
     costs = {(d.level, d.query): d.cost for d in plan.plain}
     now = _precisions(costs, ground.measurements)
-    start = now if rho is None else now * float(rho / plan.cost)
-    problem = target_set.problem(model, now, start)
+    limits = [loss.limit(pairs) for loss in losses]
+    problem = target_set.problem(model, now, now * float(total / plan.cost), limits)
     gap, steps = GAPS[ground.kind]
     found = optimise(problem, gap, steps, _Telling(progress, model))
-    chosen = _chosen(u, problem, found, costs, plan.cost if rho is None else rho, gap)
-    return _described(target_set, ground, problem, found, plan, repriced(plan, chosen))
+    chosen = _chosen(u, problem, found, costs, total, gap)
+    made = repriced(plan, _lowered(losses, chosen, problem, plan))
+    described = _described(target_set, ground, problem, found, plan, made)
+    return replace(described, losses=tuple(LossRow.of(loss, made) for loss in losses))
+
+
+def _lowered(
+    losses: Sequence[GuardedLoss], chosen: dict[LevelQuery, Fraction], problem: Problem, plan: Plan
+) -> dict[LevelQuery, Fraction]:
+    """As far as guards on epsilon need it."""
+    if not losses:
+        return chosen
+    costs = {(d.level, d.query): d.cost for d in plan.plain}
+    pairs = problem.model.measurements.pairs
+    kept = {pair: costs[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
+    return lowered(chosen, kept, losses, plan)
 
 
 class _Telling:
@@ -434,8 +481,9 @@ def _rounded(
     x = {pair: float(r - k) for pair, r, k in zip(pairs, found.rho, problem.kept, strict=True)}
     split = exact.shares(x, _never_dropped(u, problem.model.measurements, x, kept), floor)
     free = total - sum(kept.values(), Fraction(0))
-    if problem.least:
-        free = exact.rounded_up(sum(x.values()))
+    if not problem.spends_all or problem.room < (1 - 1e-12) * float(free):
+        some = exact.rounded_up(sum(x.values()))
+        free = some if problem.least else min(free, some)
     for i in range(30):
         chosen = {
             pair: kept.get(pair, Fraction(0)) + free * split.get(pair, Fraction(0))
