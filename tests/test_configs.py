@@ -281,7 +281,7 @@ def test_the_fair_configuration_is_at_no_more_than_productions_epsilon(whole: bo
     fair, production = (epsilons(get(name)) for name in ("pl94-2010-fair", "pl94-2010"))
     for key, (low, _) in production.items():
         assert fair[key][1] <= low, key
-        assert fair[key][1] > low - 0.02  # and not far below it
+        assert fair[key][1] > low - 1e-3  # and not far below it
     if whole:
         assert production["agree", "persons"][1] == pytest.approx(13.1259422)
         best = epsilons(over_whole_units("pl94-2010-best"))
@@ -295,7 +295,7 @@ def test_the_fair_configuration_measures_nations_states_and_blocks_as_in_2020() 
     )
     held = [pair for pair in theirs if pair[0] in ("US", "State", "Block")]
     assert all(ours[pair] == theirs[pair] for pair in held)
-    assert fair.persons.plan.cost < production.persons.plan.cost
+    assert fair.persons.plan.cost <= production.persons.plan.cost
     units = [
         {(d.level, d.query): d.cost for d in s.universe("housing").plan.plain}
         for s in (fair, production)
