@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "configs" / "pl94-2010.toml"
 CONFIG_AREAS = ROOT / "configs" / "pl94-2010-areas.toml"
 CONFIG_BEST = ROOT / "configs" / "pl94-2010-best.toml"
+CONFIG_FAIR = ROOT / "configs" / "pl94-2010-fair.toml"
 RHODE_ISLAND = Path("pl94_2010", "ri", "ri2010.pl.zip")
 VALUES = np.random.default_rng(0).random(20_000)
 METRICS = Path("reference", "metrics_20230403_flat.csv.gz")

@@ -27,7 +27,7 @@ from das.design.model import Estimand
 from das.design.optimise import optimise
 from das.design.target_set import AccuracyTarget, TargetSet
 from das.engine import Silent, executor
-from das.jobs import optimising
+from das.jobs import optimising, plan_ground
 from das.model.histogram import Histogram
 from das.spec import RunSpec, budget_toml
 from das.spec.parts import BudgetPart
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figures.skipped("Rhode Island", no_data(RHODE_ISLAND))
         return
     began = perf_counter()
-    ground = optimising.of_data(spec, spec.persons.name, [data], Silent())
+    ground = plan_ground.of_data(spec, spec.persons.name, [data], Silent())
     found = optimising.optimum(spec.persons, _least(POLICY), ground)
     figures(
         "least, Rhode Island, policy list",
@@ -160,7 +160,7 @@ def _least(pairs: Sequence[tuple[str, str]], keep: Sequence[tuple[str, str]] = (
 def _nation(figures: Figures, spec: RunSpec) -> None:
     """Numbers of units alone; group quarters are left out, for these are households."""
     u = spec.persons
-    ground = optimising.of_units(spec, u, UNITS)
+    ground = plan_ground.of_units(spec, u, UNITS)
     every = [
         (level, q)
         for level in u.plan.levels
@@ -191,7 +191,7 @@ def _nation(figures: Figures, spec: RunSpec) -> None:
         figures(f"least, nation, {says}: time", perf_counter() - began, "seconds", at_most=most)
 
 
-def _spare(figures: Figures, spec: RunSpec, ground: optimising.Ground) -> RunSpec:
+def _spare(figures: Figures, spec: RunSpec, ground: plan_ground.Ground) -> RunSpec:
     """Production with the State total's share spent anew."""
     path = ROOT / "configs" / "targets" / "policy.toml"
     written = read_targets(path.read_text(encoding="utf-8"), where=str(path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import tempfile
+import tomllib
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
@@ -14,11 +15,14 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+import tomli_w
 from click.testing import CliRunner
 
 import das
 from das import accounting
+from das.accounting.codec import plain
 from das.accounting.planning import least_cost
+from das.accounting.statement import account
 from das.cli import main
 from das.estimate import least_squares
 from das.evaluate import dhc as assessed
@@ -36,6 +40,7 @@ from das.model.states import STATES
 from das.noise import discrete_gaussian, discrete_laplace
 from das.release.sdhc_from_dhc import summed, used
 from das.sdhc.least_squares import estimated
+from das.spec import parse
 from das.spec.sdhc import LEVELS
 
 __all__ = [
@@ -74,6 +79,7 @@ __all__ = [
     "su_su_wang",
     "subtrees",
     "together",
+    "whole",
 ]
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -116,6 +122,19 @@ def plan(*changes: str, config: str = "pl94-2010") -> Any:
     return das.load_spec(
         ROOT / "configs" / f"{config}.toml", ["geography.spine=tabulation", *changes]
     ).persons.plan
+
+
+@cache
+def whole(config: str) -> Out:
+    """What ``das account`` prints of a packaged configuration over the spine of tabulation, where
+    States are whole units and nobody is an only child."""
+    text = (ROOT / "configs" / f"{config}.toml").read_text(encoding="utf-8")
+    tree = tomllib.loads(text)
+    levels = tree["geography"]["levels"]
+    tree["geography"] = {"levels": levels, "spine": "tabulation"}
+    spec = parse(tomli_w.dumps(tree), where=config)
+    draws = {u.name: u.plan.measurements for u in spec.universes}
+    return plain(account(spec.terms, draws))
 
 
 def sd(level: str, query: str) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, SerializeAsAny, model_validator
 
@@ -60,6 +60,10 @@ class Promise(Section):
 
     cost: StatedFraction
 
+    def upper(self, delta: Fraction) -> float | None:
+        """The upper end of epsilon at ``delta``, where it is stated."""
+        raise NotImplementedError
+
 
 class Zcdp(Promise):
     """The implied epsilon is sqrt(2 rho); ``epsilon`` at several deltas, the largest first."""
@@ -68,10 +72,17 @@ class Zcdp(Promise):
     implied_epsilon: Loss
     epsilon: Some[Epsilons]
 
+    def upper(self, delta: Fraction) -> float | None:
+        return next((e.pld[1] for e in self.epsilon if e.delta == delta), None)
+
 
 class Pure(Promise):
     cost: StatedFraction = Field(alias="epsilon")
     delta: Literal["0"]
+
+    def upper(self, delta: Fraction) -> float:
+        del delta  # it holds at every one
+        return float(self.cost)
 
 
 class Spending(Section):
@@ -98,9 +109,18 @@ class ZcdpChange(StatedChange):
     simple: Loss = Field(alias="zcdp-bun-steinke")
     between: By[Some[str]] | None = None
 
+    @property
+    def upper(self) -> float:
+        return self.pld[1]
+
 
 class PureChange(StatedChange):
     cost: StatedFraction = Field(alias="epsilon")
+    delta: ClassVar[Fraction] = Fraction(0)
+
+    @property
+    def upper(self) -> float:
+        return float(self.cost)
 
 
 class StatedTarget(Section):

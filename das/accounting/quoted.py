@@ -63,3 +63,11 @@ def quoted(said: Promises, neighbours: str, target_delta: Fraction | None = None
         else "the delta is the largest that is stated"
     )
     return QuotedLoss(row.pld[1], decimal(row.delta), change, f"{why}; {delta}")
+
+
+def of_invariant_neighbours(said: Promises, loss: QuotedLoss) -> float | None:
+    """The epsilon of the same records at the same delta between data sets that agree on what is
+    published exactly; none where there are no such neighbors."""
+    if not said.invariant_neighbours:
+        return None
+    return list(said.invariant_neighbours.values())[-1].upper(Fraction(loss.delta))

@@ -32,7 +32,7 @@ from das.files.atomic import write_text
 from das.files.provenance import privacy_of
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory
-from das.jobs.comparing import compare_two
+from das.jobs.comparing import TwoLosses, compare_two
 from das.jobs.sweep import sweep as run_sweep
 from das.making import evaluating, series_of
 from das.making.work import RunInput
@@ -46,6 +46,7 @@ from das.release.publications import publication, publication_of, require
 from das.release.sources import source_of
 from das.report.compare import compare_page
 from das.report.facts import titles
+from das.report.privacy import bound
 from das.spec import Specification
 from das.truth.assessment import INTERVALS
 from das.truth.registering import RegisterOptions
@@ -145,7 +146,7 @@ def compare(run_dir: Path, other: Path | None, truth: Path | None, as_json: bool
 
     For two runs, releases or estimates A and B: the errors of both, by level and query, if the
     truth is available. They are written with the other errors of the run that has it. Otherwise:
-    how their published counts differ."""
+    how their published counts differ. Also epsilon of both, by who is compared and what changes."""
     if other is not None:
         _compare_two(run_dir, other, truth, as_json)
     elif truth is not None:
@@ -162,6 +163,7 @@ def _compare_two(a: Path, b: Path, truth: Path | None, as_json: bool) -> None:
             "b": str(b),
             "one_noise": two.one_noise,
             "truth": str(two.truth) if two.truth else None,
+            "epsilon": [vars(r) for r in two.losses],
             "rows": {u: [vars(r) for r in rows] for u, rows in two.rows.items()},
         }
         click.echo(json.dumps(marked(said, two.private)))
@@ -176,8 +178,15 @@ def _compare_two(a: Path, b: Path, truth: Path | None, as_json: bool) -> None:
     what = "errors" if two.truth else "published counts, B against A"
     for u, rows in two.rows.items():
         console().print(two_table(rows, f"{kind_of(u).records.capitalize()}: {what}"))
+    if two.losses:
+        title = "Epsilon: a smaller one protects better"
+        console().print(records_table(title, [_two_losses(r) for r in two.losses]))
     for path in two.written:
         click.echo(f"written: {path}")
+
+
+def _two_losses(r: TwoLosses) -> dict[str, str]:
+    return {"between": r.between, "of": r.what, "A": bound(r.a), "B": bound(r.b)}
 
 
 def _compare_one(run_dir: Path, as_json: bool) -> None:

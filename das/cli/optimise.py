@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,10 @@ from das.engine.display import Live
 from das.errors import UserError
 from das.files import packaged
 from das.files.run.run_directory import release_of
-from das.jobs import optimising
-from das.jobs.optimising import Ground, Optimum, TargetRow
+from das.jobs import optimising, plan_ground
+from das.jobs.epsilon_guards import guarded_losses
+from das.jobs.optimising import LossRow, Optimum, TargetRow
+from das.jobs.plan_ground import Ground
 from das.model.not_private import PLANNED, marked
 from das.model.universe import Planned
 from das.release.opened import open_release
@@ -40,6 +42,8 @@ NOTE = (
 CHANGED = 1.005
 #: Counts that a list of what becomes worse names, and the price that is explained.
 WORST, DEAR = 12, 0.05
+#: A gap that is so many times what a search goes on to is said to be one.
+UNPROVED = 2
 #: From here on a ratio is said in times, and below it in per cent.
 SOME = 10
 
@@ -93,14 +97,10 @@ def show_optimum(
     rho = None if asked.rho is None else exact_option("--rho", asked.rho)
     if rho is not None and rho <= 0:
         raise UserError(f"a rho of {rho}", where="--rho", remedy="give a positive one")
+    losses = guarded_losses(written.epsilon.each, spec, universe.name, where)
     with Live(quiet=as_json or as_toml) as shown:
-        found = optimising.optimum(
-            universe,
-            target_set,
-            _ground(spec, universe.name, asked, written.lists, shown),
-            rho,
-            shown,
-        )
+        ground = _ground(spec, universe.name, asked, written.lists, shown)
+        found = optimising.optimum(universe, target_set, ground, rho, shown, losses)
     if as_toml:
         click.echo(_toml(spec, universe.name, found, asked.targets.name), nl=False)
     elif as_json:
@@ -128,10 +128,10 @@ def _ground(
                 where="--units",
                 remedy="write for instance 1,52,3221,73057,217740,6500000",
             ) from None
-        return optimising.of_units(spec, spec.universe(universe), units)
+        return plan_ground.of_units(spec, spec.universe(universe), units)
     if asked.like is not None:
-        return optimising.of_release(spec, universe, open_release(release_of(asked.like)), lists)
-    return optimising.of_data(spec, universe, asked.data, shown, lists)
+        return plan_ground.of_release(spec, universe, open_release(release_of(asked.like)), lists)
+    return plan_ground.of_data(spec, universe, asked.data, shown, lists)
 
 
 # --- what is shown
@@ -142,6 +142,8 @@ def _print(found: Optimum, spec: RunSpec, universe: Planned) -> None:
     title = f"{spec.run.name}: {universe.records}, {found.ground.says}"
     console().print(records_table(title, [_row(r, found) for r in found.rows]))
     console().print(records_table("Shares of rho, %", _shares(found)))
+    if found.losses:
+        console().print(records_table("Guards on epsilon", [_loss(r) for r in found.losses]))
     for says in _sentences(found):
         click.echo(says)
 
@@ -158,6 +160,17 @@ def _row(r: TargetRow, found: Optimum) -> dict[str, Any]:
     if r.predicted is not None:
         row |= {"predicted now": _figure(r.predicted[0]), "predicted best": _figure(r.predicted[1])}
     return row | {"price, %": f"{100 * r.price:.1f}"}
+
+
+def _loss(r: LossRow) -> dict[str, Any]:
+    return {
+        "between": r.relation.replace("_", " "),
+        "of": r.name,
+        "over": r.over,
+        "now": f"{r.now:.6f}",
+        "at most": f"{r.most:.6f}",
+        "best": f"{r.then:.6f}",
+    }
 
 
 def _figure(value: float) -> str:
@@ -190,6 +203,13 @@ def _sentences(found: Optimum) -> list[str]:
     out = [found.certificate]
     if found.target_set.objective == "least":
         out.append(f"rho = {float(found.plan.cost):.6g} in place of {float(found.now.cost):.6g}")
+    if found.losses:
+        out.append(
+            f"rho = {float(found.plan.cost):.6g}, at which every guard on epsilon holds by exact"
+            " composition"
+        )
+    if found.gap > optimising.GAPS[found.ground.kind][0] * UNPROVED:
+        out.append(_unproved(found))
     for level, query in found.redundant:
         cost = next(n for lv, q, n, _ in _costs(found) if (lv, q) == (level, query))
         out.append(
@@ -203,6 +223,19 @@ def _sentences(found: Optimum) -> list[str]:
             " steps"
         )
     return [*out, NOTE]
+
+
+def _unproved(found: Optimum) -> str:
+    """That the search did not reach its bound, and what that leaves open."""
+    why = (
+        ""
+        if found.ground.measurements.separate
+        else ", which need not be in reach where only children share their parents' budget"
+    )
+    return (
+        f"NOT PROVED BEST: after {found.steps:,} steps the plan is {100 * found.gap:.2g} % above its"
+        f" bound{why}. Another plan can be better by that much at most; prices are the bound's."
+    )
 
 
 def _worse(found: Optimum) -> list[str]:
@@ -245,24 +278,25 @@ def _unmoved(found: Optimum) -> list[str]:
     ]
 
 
-def _said(found: Optimum, spec: RunSpec, universe: Planned) -> dict[str, Any]:
-    def target_data(r: TargetRow) -> dict[str, Any]:
-        a = r.estimand
-        place = {"kind": a.place} if a.areas else {"level": a.place}
-        out = place | {
-            "query": a.query,
-            "weight": r.weight,
-            "now": r.now,
-            "best": r.then,
-            "limit": r.limit,
-            "price": r.price,
-        }
-        if a.says:
-            out["population"] = a.says
-        if r.predicted is not None:
-            out |= {"predicted_now": r.predicted[0], "predicted_best": r.predicted[1]}
-        return out
+def _target_data(r: TargetRow) -> dict[str, Any]:
+    a = r.estimand
+    place = {"kind": a.place} if a.areas else {"level": a.place}
+    out = place | {
+        "query": a.query,
+        "weight": r.weight,
+        "now": r.now,
+        "best": r.then,
+        "limit": r.limit,
+        "price": r.price,
+    }
+    if a.says:
+        out["population"] = a.says
+    if r.predicted is not None:
+        out |= {"predicted_now": r.predicted[0], "predicted_best": r.predicted[1]}
+    return out
 
+
+def _said(found: Optimum, spec: RunSpec, universe: Planned) -> dict[str, Any]:
     return {
         "name": spec.run.name,
         "universe": universe.name,
@@ -276,9 +310,11 @@ def _said(found: Optimum, spec: RunSpec, universe: Planned) -> dict[str, Any]:
         "certificate": found.certificate,
         "steps": found.steps,
         "exceeded": found.over,
-        "targets": [target_data(r) for r in found.rows],
-        "others": [target_data(r) for r in found.guarded],
+        "targets": [_target_data(r) for r in found.rows],
+        "others": [_target_data(r) for r in found.guarded],
+        "gap": found.gap,
         "redundant": [{"level": lv, "query": q} for lv, q in found.redundant],
+        "guards": [asdict(r) for r in found.losses],
         "shares": [
             {
                 "level": lv,

@@ -6,7 +6,8 @@ With slacks s of the limits, :math:`\varphi_a = \log(f_a/t_a)` and a barrier :ma
 .. math:: \min_x\; F(x) - \mu \sum_j \log x_j - \mu \sum_a \log s_a \quad\text{subject to}\quad \varphi(x) + s = 0,\; 1'x = X
 
 for :math:`\mu \to 0`, where F is the objective (for the least total :math:`1'x/X`, and :math:`1'x`
-is free). Let g be the gradient of F, A the Jacobian of :math:`\varphi`, H the second derivatives of
+is free). Limits on privacy loss have :math:`\varphi_g = R_g x/r_g - 1`; with them :math:`1'x` is
+free, too, because the total is one of them. Let g be the gradient of F, A the Jacobian of :math:`\varphi`, H the second derivatives of
 :math:`F + \lambda'\varphi`, and z the multipliers of
 :math:`x \ge 0`. A Newton step for the optimality conditions
 :math:`g + A'\lambda + \nu 1 - z = 0`, :math:`\lambda_a s_a = \mu`, :math:`z_j x_j = \mu` is
@@ -63,7 +64,7 @@ def steps(
         found = incumbent.see(view)
         if incumbent.done(gap) or (found.over > MET and point.dual.sum() > dear):
             return
-        near = point.barrier * point.terms < gap and view.exceeded < _NEAR
+        near = point.barrier * point.terms < gap and problem.exceeded(view.rho, view.f) < _NEAR
         stalled = stalled + 1 if near and found.missing > before - _STALLED * gap else 0
         before = min(before, found.missing)
         if stalled > _TRIES or not point.step(view, slopes, incumbent):
@@ -73,7 +74,7 @@ def steps(
 @dataclass
 class _Point:
     """``x`` ``(free,)`` and z; ``slack`` and ``dual`` ``(limits,)``, s and lambda, of the estimands
-    ``some`` that have a limit.
+    ``some`` that have a limit, then of limits on privacy loss.
 
     ``last``: the length of the last step; ``penalty``, on the excess over limits."""
 
@@ -97,37 +98,40 @@ class _Point:
         if problem.least:
             x *= 1 + part
         some = np.flatnonzero(problem.limited & (found.variances > 0))
-        point = _Point(problem, some, x, x, np.ones(len(some)), np.ones(len(some)), 0.0)
+        many = len(some) + (0 if problem.loss is None else len(problem.loss.room))
+        point = _Point(problem, some, x, x, np.ones(many), np.ones(many), 0.0)
         point.barrier = part / point.terms
-        excess = point.excess(problem.variances(point.rho(x)))
+        excess = point.excess(x, problem.variances(point.rho(x)))
         point.slack = np.maximum(-excess, part)
         scale = (
             total / problem.room
             if problem.least
             else 1 / max(1 - float(found.price[some].sum()), part)
         )
-        point.z, point.dual = (
-            point.barrier / x,
-            np.maximum(found.price - problem.weight, 0.0)[some] * scale,
-        )
+        point.z = point.barrier / x
+        point.dual[: len(some)] = np.maximum(found.price - problem.weight, 0.0)[some] * scale
         return point._centred()
 
     @property
     def terms(self) -> int:
-        return len(self.x) + len(self.some)
+        return len(self.x) + len(self.slack)
 
     def rho(self, x: Array) -> Array:
         out = self.problem.kept.copy()
         out[~self.problem.held] += x
         return out
 
-    def excess(self, f: Array) -> Array:
+    def excess(self, x: Array, f: Array) -> Array:
         """phi of the limits."""
-        return np.log(f[self.some] / self.problem.limit[self.some])
+        out = np.log(f[self.some] / self.problem.limit[self.some])
+        loss = self.problem.loss
+        if loss is None:
+            return out
+        return np.append(out, loss.rows[:, ~self.problem.held] @ x / loss.room - 1)
 
     def _weights(self) -> Array:
         out = self.problem.weight.copy()
-        out[self.some] += self.dual
+        out[self.some] += self.dual[: len(self.some)]
         return out
 
     def evaluate(self, incumbent: Incumbent) -> tuple[View, Array]:
@@ -143,11 +147,15 @@ class _Point:
         f, rows = problem.model.gradients(p, weights, incumbent.tick)
         rows = np.maximum(rows, 0.0)
         multiplier = np.zeros(len(problem.weight))
-        multiplier[self.some] = self.dual
-        view = View(rho, f, problem.over(f), p, rows[0] + self.dual @ rows[1:], multiplier)
+        dual, of_loss = np.split(self.dual, [len(self.some)])
+        multiplier[self.some] = dual
+        view = View(rho, f, problem.over(f), p, rows[0] + dual @ rows[1:], multiplier, of_loss)
         slopes = -(rows @ measurements.slope(rho))[:, ~problem.held] * self.x
         if problem.least:
             slopes[0] = self.x / problem.room
+        if problem.loss is not None:
+            linear = problem.loss.rows[:, ~problem.held] / problem.loss.room[:, None]
+            slopes = np.vstack([slopes, linear * self.x])
         return view, slopes
 
     def _curvature(self, incumbent: Incumbent) -> Array:
@@ -171,14 +179,14 @@ class _Point:
     def step(self, view: View, slopes: Array, incumbent: Incumbent) -> bool:
         """To the next point; False where no step makes it better."""
         x, s, z, dual = self.x, self.slack, self.z, self.dual
-        phi = self.excess(view.f)
+        phi = self.excess(x, view.f)
         self.slack = s = np.where(phi < 0, np.maximum(s, -phi), s)
         shrink = next(to for at, to in _SHRINK if self.last > at or not at)
         mu = self.barrier = max(shrink * float(dual @ s + z @ x) / self.terms, 1e-14)
         g, a, rest = slopes[0], slopes[1:], phi + s
         left = self._curvature(incumbent) + np.diag(z * x) + a.T @ ((dual / s)[:, None] * a)
         right = -g + mu - a.T @ (mu / s + dual / s * rest)
-        u = _solved(left, right, None if self.problem.least else x)
+        u = _solved(left, right, x if self.problem.spends_all else None)
         ds = -rest - a @ u
         d_dual, dz = mu / s - dual - dual / s * ds, mu / x - z - z * u
         self.penalty = max(self.penalty, 2 * float(np.abs(dual + d_dual).max(initial=0.0)))
@@ -212,10 +220,10 @@ class _Point:
 
     def _trial(self, x: Array, s: Array, ds: Array) -> tuple[Array, Array, float]:
         """Where a limit is met with room the slack is just that room."""
-        if not self.problem.least:
+        if self.problem.spends_all:
             x = x * (self.problem.room / x.sum())
         f = self.problem.variances(self.rho(x))
-        room = -self.excess(f)
+        room = -self.excess(x, f)
         slack = np.where(room >= (1 - _CLOSE) * s, room, s + ds)
         return x, slack, self._merit(x, slack, f)
 
@@ -223,7 +231,7 @@ class _Point:
         problem = self.problem
         value = float(x.sum()) / problem.room if problem.least else problem.value(problem.kept, f)
         barrier = self.barrier * float(np.log(x).sum() + np.log(s).sum())
-        return value - barrier + self.penalty * float(np.abs(self.excess(f) + s).sum())
+        return value - barrier + self.penalty * float(np.abs(self.excess(x, f) + s).sum())
 
 
 def _solved(left: Array, right: Array, x: Array | None) -> Array:

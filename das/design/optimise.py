@@ -38,7 +38,7 @@ def optimise(
     if problem.least and problem.held.any():
         _check_held(problem)
     incumbent = Incumbent(problem, progress)
-    multiplicative.steps(problem, incumbent, gap, steps)
+    multiplicative.steps(problem, incumbent, gap, steps if problem.loss is None else 1)
     if not incumbent.done(gap) and not problem.held.all():
         newton.steps(
             problem, incumbent, gap, steps - incumbent.looks, np.inf if problem.least else _DEAR
@@ -53,13 +53,10 @@ def optimise(
         )
     else:
         best = _between(problem, best)
-    f = problem.variances(problem.start)
-    if (
-        problem.over(f).max() <= 0 and problem.value(problem.start, f) < best.value
-    ):  # as it is, it is better
-        best = replace(
-            best, rho=problem.start, variances=f, value=problem.value(problem.start, f), over=0.0
-        )
+    start = problem.start
+    f = problem.variances(start)
+    if problem.exceeded(start, f) <= 0 and problem.value(start, f) < best.value:
+        best = replace(best, rho=start, variances=f, value=problem.value(start, f), over=0.0)
     return _priced(problem, replace(best, variances=problem.variances(best.rho)))
 
 
@@ -103,25 +100,20 @@ def _between(problem: Problem, found: CertifiedAllocation) -> CertifiedAllocatio
     """For a given total, where the result exceeds limits that the start meets: a point between the
     two, as near to the result as the limits allow. Logs of variances are convex, so a part of the
     way brings at least that part of the gain."""
-    start = max(float(problem.over(problem.variances(problem.start)).max()), 0.0)
-    if found.over <= MET or start > MET:
+
+    def part_of_the_way(part: float) -> CertifiedAllocation:
+        rho = problem.start + part * (found.rho - problem.start)
+        f = problem.variances(rho)
+        over = problem.exceeded(rho, f)
+        return replace(found, rho=rho, variances=f, value=problem.value(rho, f), over=over)
+
+    if found.over <= MET or part_of_the_way(0.0).over > MET:
         return found
     low, high = 0.0, 1.0
     for _ in range(12):
         part = (low + high) / 2
-        over = problem.over(
-            problem.variances(problem.start + part * (found.rho - problem.start))
-        ).max()
-        low, high = (part, high) if over <= MET else (low, part)
-    rho = problem.start + low * (found.rho - problem.start)
-    f = problem.variances(rho)
-    return replace(
-        found,
-        rho=rho,
-        variances=f,
-        value=problem.value(rho, f),
-        over=max(float(problem.over(f).max()), 0.0),
-    )
+        low, high = (part, high) if part_of_the_way(part).over <= MET else (low, part)
+    return part_of_the_way(low)
 
 
 def enlarged(over: float, tries: int) -> float:
@@ -148,7 +140,7 @@ def _check_held(problem: Problem) -> None:
 def _check_possible(problem: Problem, steps: int) -> None:
     """Raises where the limits alone need more than there is."""
     total = float(problem.start.sum())
-    least = optimise(replace(problem, weight=np.zeros_like(problem.weight)), 1e-3, steps)
+    least = optimise(replace(problem, weight=np.zeros_like(problem.weight), loss=None), 1e-3, steps)
     if least.bound > total * (1 + MET):
         worst = problem.model.estimands[int(np.argmax(least.price))]
         raise SpecError(

@@ -29,6 +29,13 @@ with L the first two sums. For the least total, with the multipliers scaled so t
 
 Both hold at every allocation and for all multipliers, so the best of all bounds computed is kept.
 
+*Limits on privacy loss.* What a change of one record can see of the measurements is a sum of some
+of their :math:`\rho` (:mod:`das.accounting.changes`). So a limit on it is linear:
+:math:`R_g x \le r_g` (:class:`LossLimits`). With such limits, the total is one of them and need not
+be spent. Let :math:`\nu_g \ge 0` be multipliers of :math:`R_g x/r_g \le 1`. Let s be the least
+number with :math:`s \sum_g \nu_g R_{gj}/r_g \ge c_j` for all j. Then every :math:`x' \ge 0` within
+the limits has :math:`c'x' \le s \sum_g \nu_g`, which replaces :math:`X \max_j c_j`.
+
 *Prices.* f is homogeneous, so the multipliers give the share of the allocation that each
 estimand costs: :math:`\sum_j \rho_j \sum_i h^{(a)}_i = w_a + \lambda_a`. They are those of the
 best bound."""
@@ -55,11 +62,30 @@ _MANY = 500.0
 
 
 @dataclass(frozen=True, eq=False)
+class LossLimits:
+    """``rows`` ``(limits, measurements)``: how much of the rho of each measurement counts; their
+    sums over the free parts are at most ``room`` ``(limits,)``. The last limit is on the total."""
+
+    rows: Array
+    room: Array
+
+    def over(self, x: Array) -> Array:
+        """By how much, relatively, the free parts ``(measurements,)`` exceed each limit."""
+        return self.rows @ x / self.room - 1
+
+    def dearest(self, c: Array, multiplier: Array) -> float:
+        """What c'x is at most, by the multipliers (see the module)."""
+        price = (multiplier / self.room) @ self.rows
+        return float((c / np.maximum(price, 1e-300)).max() * multiplier.sum())
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """``weight`` ``(estimands,)`` sums to 1, or is 0 for the least total; ``limit``
     ``(estimands,)`` variances, infinite where there is none; ``kept`` ``(measurements,)`` stays,
     and of those that are ``held`` it is all; ``start`` ``(measurements,)``, at least that, is where
-    the search begins and, except for the least total, how much there is in all."""
+    the search begins and, except for the least total, how much there is in all. ``loss``: what
+    limits the free parts besides the total."""
 
     model: Model
     weight: Array
@@ -67,6 +93,12 @@ class Problem:
     kept: Array
     held: NDArray[np.bool_]
     start: Array
+    loss: LossLimits | None = None
+
+    @property
+    def spends_all(self) -> bool:
+        """Whether the sum of the allocation is given."""
+        return not self.least and self.loss is None
 
     @property
     def least(self) -> bool:
@@ -101,6 +133,13 @@ class Problem:
         out[some] = np.log(f[some] / self.limit[some])
         return out
 
+    def exceeded(self, rho: Array, f: Array) -> float:
+        """By how much the worst limit is exceeded: in logs, or relatively, which is as much."""
+        worst = float(self.over(f).max())
+        if self.loss is not None:
+            worst = max(worst, float(self.loss.over(rho - self.kept).max()))
+        return max(worst, 0.0)
+
     def spread(self, part: float) -> Array:
         """The free part of the start, with ``part`` of it even over all free draws: what has
         nothing could never grow.
@@ -114,8 +153,8 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """One allocation: variances ``f`` and what exceeds the limits, precisions ``p``, and what these
-    are worth, ``h``, with the multipliers of the limits."""
+    """One allocation: variances ``f`` and what exceeds the limits, precisions ``p``, and their
+    worth ``h``. It has the multipliers of the limits, and of the limits on privacy loss."""
 
     rho: Array
     f: Array
@@ -123,10 +162,7 @@ class View:
     p: Array
     h: Array
     multiplier: Array
-
-    @property
-    def exceeded(self) -> float:
-        return max(float(self.over.max()), 0.0)
+    of_loss: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +269,8 @@ class Incumbent:
     def _reached(self, view: View) -> CertifiedAllocation:
         """What this allocation is; for the least total, made just large enough, where variances
         fall with the whole: a part that stays does not grow with it."""
-        problem, rho, f, over = self._problem, view.rho, view.f, view.exceeded
+        problem, rho, f = self._problem, view.rho, view.f
+        over = problem.exceeded(rho, f)
         if problem.least and (not over or not problem.kept.any()):
             factor = float(np.exp(view.over.max()))
             rho, f, over = problem.kept + (view.rho - problem.kept) * factor, f / factor, 0.0
@@ -250,8 +287,13 @@ def _bound(problem: Problem, view: View, c: Array) -> float:
     limits = float(multiplier[some] @ view.over[some])
     worth, most = float(view.h @ view.p), float(c[~problem.held].max(initial=1e-300))
     if not problem.least:
-        room = float((view.rho - kept).sum())
-        return problem.value(view.rho, view.f) + limits + worth - float(c @ kept) - room * most
+        room = float((view.rho - kept).sum()) * most
+        if problem.loss is not None:
+            total = np.eye(len(problem.loss.room))[-1]
+            room = problem.loss.dearest(
+                np.where(problem.held, 0.0, c), total if view.of_loss is None else view.of_loss
+            )
+        return problem.value(view.rho, view.f) + limits + worth - float(c @ kept) - room
     below = (limits + worth - float(c @ kept)) / most + float(kept.sum())
     if kept.any():
         return below

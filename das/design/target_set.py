@@ -4,7 +4,7 @@ r"""A user's targets for a plan, and the optimization problem that they make
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from das.design.choices import LevelQuery
 from das.design.model import Estimand, Model
-from das.design.problem import Problem
+from das.design.problem import LossLimits, Problem
 from das.errors import SpecError
 
 Array = NDArray[np.float64]
@@ -22,6 +22,8 @@ Objective = Literal["best", "least", "spare"]
 EVERYTHING = "everything"
 #: A measurement that is worth less than this part of what the average one is buys nothing.
 _REDUNDANT = 1e-7
+#: What is left of a limit on privacy loss beside what is held, at least.
+_LEFT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,16 @@ class AccuracyTarget:
     weight: float = 1.0
     sd: float | None = None
     ratio: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LossLimit:
+    """``row`` ``(measurements,)``: how much of the rho of each a change of one record sees.
+    ``most``: the limit on the sum. ``says`` names the guard."""
+
+    says: str
+    row: Array
+    most: float
 
 
 @dataclass(frozen=True)
@@ -54,11 +66,14 @@ class TargetSet:
         wished = [w.estimand for w in self.targets]
         return (*wished, *(a for a in (Estimand(*pair) for pair in pairs) if a not in wished))
 
-    def problem(self, model: Model, now: Array, start: Array) -> Problem:
+    def problem(
+        self, model: Model, now: Array, start: Array, losses: Sequence[LossLimit] = ()
+    ) -> Problem:
         """``now``: rho of each measurement as it is, ``start``: what the search begins with.
 
         Raises:
-            SpecError: there is nothing left to make better.
+            SpecError: there is nothing left to make better, or what is held and kept alone exceeds
+                one of ``losses``.
         """
         f = model.variances(model.measurements.precision(now))
         weight, limit = self._asked(model, f)
@@ -87,7 +102,7 @@ class TargetSet:
                 where="keep",
                 remedy="keep less, or allow more rho",
             )
-        return Problem(model, weight, limit, kept, held, start)
+        return limit_losses(Problem(model, weight, limit, kept, held, start), losses)
 
     def _asked(self, model: Model, f: Array) -> tuple[Array, Array]:
         """How much each estimand counts, and the most that its variance may be, now ``f``;
@@ -116,6 +131,36 @@ class TargetSet:
         return (
             np.zeros_like(weight) if self.objective == "least" else weight / weight.sum()
         ), limit
+
+
+def limit_losses(problem: Problem, losses: Sequence[LossLimit]) -> Problem:
+    """With limits on privacy loss. Those that follow from others are left out; where a limit on
+    the total is all that remains, it is the total."""
+    if not losses:
+        return problem
+    free = (~problem.held).astype(float)
+    rows = [loss.row * free for loss in losses] + [free]
+    room = [loss.most - float(loss.row @ problem.kept) for loss in losses] + [problem.room]
+    for loss, left in zip(losses, room, strict=False):
+        if (loss.row * free).any() and left <= _LEFT * loss.most:
+            raise SpecError(
+                "what is held or kept takes all of it",
+                where=loss.says,
+                remedy="hold and keep less, or allow a larger epsilon",
+            )
+    # the total comes first: of two limits that say the same it is the other that is left out
+    kept: list[int] = []
+    for i in sorted(range(len(rows)), key=lambda i: (room[i], i < len(losses))):
+        if rows[i].any() and not any((rows[i] <= rows[k]).all() for k in kept):
+            kept.append(i)
+    if len(kept) == 1 and (rows[kept[0]] == free).all():
+        x = problem.spread(0.0)
+        return replace(problem, start=problem.kept + x * (room[kept[0]] / x.sum()))
+    some = [*(i for i in kept if i < len(losses)), len(losses)]
+    return replace(
+        problem,
+        loss=LossLimits(np.array([rows[i] for i in some]), np.array([room[i] for i in some])),
+    )
 
 
 def redundant(model: Model, now: Array, f: Array) -> NDArray[np.bool_]:

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
+from das.accounting.document import NAME, Statement
+from das.accounting.stated_losses import stated_losses
 from das.errors import UserError
 from das.evaluate import differences, errors_of_two
 from das.evaluate.dhc import SMALL
 from das.files import rows_csv
 from das.files.provenance import privacy_of
+from das.files.release import statement
 from das.files.run.ledger import measurements
 from das.files.run.run_directory import RunDirectory, release_of
 from das.model.closed import Closed
@@ -27,11 +30,21 @@ from das.release.sources import source_of
 from das.truth.assessment import true_counts
 
 
+@dataclass(frozen=True)
+class TwoLosses:
+    """Epsilon of both at one delta, of the same relation of neighbors and the same change."""
+
+    between: str
+    what: str
+    a: float
+    b: float
+
+
 @dataclass(frozen=True, repr=False)
 class Two(Closed):
     """Rows by universe: errors of both where there is a ``truth`` (the run that holds it; then they
     are ``written`` there), else differences. ``one_noise``: both are estimates of the same
-    measurements."""
+    measurements. ``losses``: what both privacy statements say, where das drew the noise."""
 
     names: tuple[str, str]
     rows: Mapping[str, Sequence[TwoErrorsRow] | Sequence[DifferenceRow]]
@@ -39,6 +52,7 @@ class Two(Closed):
     private: Private
     truth: Path | None
     written: tuple[Path, ...]
+    losses: tuple[TwoLosses, ...] = ()
 
 
 def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
@@ -70,7 +84,21 @@ def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
         else:
             rows[u.name] = list(errors_of_two(known[u.name], x, y, one.spine, u.schema, asked))
     written = _write(truth, names, rows, private) if truth is not None else ()
-    return Two(names, rows, noise[0] == noise[1], private, truth, written)
+    losses = _losses(one.folder, other.folder)
+    return Two(names, rows, noise[0] == noise[1], private, truth, written, losses)
+
+
+def _losses(one: Path, other: Path) -> tuple[TwoLosses, ...]:
+    """What both statements state at the same delta; nothing where das drew the noise of one only."""
+    if not all((folder / NAME).exists() for folder in (one, other)):
+        return ()
+    a, b = statement.read(one), statement.read(other)
+    if not isinstance(a, Statement) or not isinstance(b, Statement):
+        return ()
+    (delta, first), (same, second) = stated_losses(a), stated_losses(b)
+    if delta != same:
+        return ()
+    return tuple(TwoLosses(*key, first[key], second[key]) for key in first if key in second)
 
 
 def _queries(

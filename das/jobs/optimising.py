@@ -7,20 +7,16 @@ read."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.planning import repriced
-from das.design import exact, trees
+from das.design import exact
 from das.design.choices import Choices, LevelQuery
-from das.design.homogeneous import Homogeneous
 from das.design.model import Estimand, Model
 from das.design.optimise import enlarged, optimise
 from das.design.problem import MET, CertifiedAllocation, Problem
@@ -28,20 +24,12 @@ from das.design.recursion import Recursion
 from das.design.target_set import AccuracyTarget, TargetSet, redundant
 from das.engine import Progress
 from das.engine.progress import SILENT
-from das.errors import InputError, UserError
-from das.files.machine import memory
-from das.files.readers import area_list
-from das.jobs.public_tree import PublicTree
-from das.model.areas import Areas
-from das.model.budget import ALL
-from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
-from das.model.measured_spine import MeasuredSpine
+from das.errors import UserError
+from das.jobs.epsilon_guards import GuardedLoss, lowered
+from das.jobs.plan_ground import Ground
 from das.model.plan import Plan
 from das.model.spelling import near
 from das.model.universe import Planned
-from das.release.opened import OpenedRelease
-from das.spec import RunSpec
 
 Array = NDArray[np.float64]
 #: How close to the best a search comes, and how many steps it takes at most: in closed form, over a
@@ -49,24 +37,6 @@ Array = NDArray[np.float64]
 GAPS = {"numbers": (2e-4, 3000), "tree": (1e-3, 1500)}
 #: Of a class of population fewer areas than this say nothing.
 _FEW = 1
-#: More than the inhabitants of any country.
-MOST_UNITS = 10**10
-
-
-@dataclass(frozen=True, eq=False)
-class Ground:
-    """What is known of the tree. ``model`` makes one of some estimands; ``predicted``, where there
-    is an earlier release, one that says what published counts will be like. ``says`` it, and
-    ``made_from`` names what it was made from."""
-
-    kind: str
-    says: str
-    made_from: tuple[str, ...]
-    measurements: Choices
-    areas: Mapping[str, Areas]
-    population: Mapping[str, NDArray[np.int64]] | None
-    model: Callable[[Sequence[Estimand]], Model]
-    predicted: Callable[[Sequence[Estimand]], Model] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +52,24 @@ class TargetRow:
     limit: float | None
     price: float
     predicted: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class LossRow:
+    """A guard on epsilon over some trees (``over``): the present epsilon, the most that the guard
+    allows, and that of the plan, each an upper end but ``most``."""
+
+    relation: str
+    name: str
+    over: str
+    now: float
+    then: float
+    most: float
+
+    @staticmethod
+    def of(loss: GuardedLoss, plan: Plan) -> LossRow:
+        g, then = loss.guard, loss.epsilon(plan)[1]
+        return LossRow(g.relation, g.name, loss.account.over, loss.now[1], then, loss.most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +92,12 @@ class Optimum:
     over: float
     steps: int
     redundant: tuple[LevelQuery, ...]
+    losses: tuple[LossRow, ...] = ()
+
+    @property
+    def gap(self) -> float:
+        """By how much the objective could be less at most, relatively."""
+        return 1 - self.bound / self.value
 
     @property
     def certificate(self) -> str:
@@ -124,178 +118,8 @@ class Optimum:
 # --------------------------------------------------------------------------------------------------
 
 
-def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
-    """A tree known only by its numbers of units. Raises :class:`UserError`."""
-    levels = spec.geography.levels
-    where = "--units"
-    if len(units) != len(levels):
-        raise UserError(
-            f"{len(units)} numbers, and {len(levels)} levels",
-            where=where,
-            remedy=f"give one for each of {', '.join(levels)}",
-        )
-    if units[0] != 1 or any(b < a for a, b in pairwise(units)):
-        raise UserError(
-            "these units do not nest",
-            where=where,
-            remedy="begin with 1, and give no level fewer units than the one above it",
-        )
-    known = -1 if u.exact.total is None else levels.index(u.exact.total)
-    if units[-1] > MOST_UNITS:
-        raise UserError(
-            f"{units[-1]:,} units", where=where, remedy=f"give no more than {MOST_UNITS:,}"
-        )
-    measurements = Choices.alike(_pairs(u.plan), ALL, _each(u.plan))
-    text = ", ".join(f"{n:,} {level}" for n, level in zip(units, levels, strict=True))
-
-    def model(estimands: Sequence[Estimand]) -> Model:
-        if any(a.areas for a in estimands):
-            raise UserError(
-                "areas need real blocks", where=where, remedy="give --data or --like in its place"
-            )
-        return Homogeneous.of(u.schema, levels, units, measurements, estimands, known)
-
-    return Ground(
-        "numbers",
-        f"units of equal size, people in households: {text}",
-        (f"numbers of units ({text})",),
-        measurements,
-        {},
-        None,
-        model,
-    )
-
-
-def of_data(
-    spec: RunSpec,
-    universe: str,
-    paths: Sequence[Path],
-    progress: Progress,
-    lists: Sequence[Path] = (),
-) -> Ground:
-    """The real tree of an input, and what is published exactly of its structures: which blocks have
-    a housing unit and which types of facilities. The readers take facilities to be where somebody
-    lives in them, so of an input without its persons these are not there; nothing else of the
-    persons enters, and with facilities as they are the plan is the same without them. ``lists`` of
-    blocks are areas of it, by their file names."""
-    world = PublicTree.read(spec, paths, progress, lists)
-    found = world.trees(spec)
-    u, tree = spec.on(found).universe(universe), found[universe]
-    bounds = world.bounds(u, tree)
-    files = [Path(p) for p in paths or spec.data.path]
-    made = (
-        (
-            f"the blocks and structures of {', '.join(p.name for p in files)} (blocks"
-            f" {_digest(tree, bounds)})"
-        ),
-    )
-    return _of_tree(spec.universe(universe), tree, bounds, world.areas(), made)
-
-
-def of_release(
-    spec: RunSpec, universe: str, release: OpenedRelease, lists: Sequence[Path] = ()
-) -> Ground:
-    """The tree and structures of a release, and the cells that its units were published with;
-    ``lists`` of blocks are areas of it, by their file names."""
-    if spec.geography.levels != release.spine.levels:
-        raise UserError(
-            "the release has other levels than the configuration",
-            where="--like",
-            remedy=f"its levels are {', '.join(release.spine.levels)}",
-        )
-    held = release.run.universe(universe)
-    u = spec.on(release.trees).universe(universe)
-    if held.schema != u.schema:
-        raise UserError("the release has another schema than the configuration", where="--like")
-    tree, bounds = release.tree(held), release.bounds(held)
-    published = release.published(held)
-    areas = {a.kind: a for a in release.areas()}
-    areas |= {p.name: area_list.read(p, release.spine) for p in lists}
-    made = (f"the release {release.after.name!r} (specification {release.run.run.name})",)
-    ground = _of_tree(spec.universe(universe), tree, bounds, areas, made)
-    lowest = tree.of_published(published)
-    persons = _people(published)
-    population = {
-        k: np.bincount(a.area, persons[a.unit], len(a)).astype(np.int64) for k, a in areas.items()
-    }
-
-    def predicted(estimands: Sequence[Estimand]) -> Model:
-        return trees.of_cells(
-            u.schema, tree, bounds, lowest, ground.measurements, estimands, areas, _room()
-        )
-
-    return replace(
-        ground,
-        says=f"{ground.says}; predicted over the cells that units were published with",
-        predicted=predicted,
-        population=population,
-    )
-
-
-def _people(published: Histogram) -> NDArray[np.int64]:
-    return np.bincount(published.unit, weights=published.count, minlength=published.units).astype(
-        np.int64
-    )
-
-
-def _room() -> float:
-    """The bytes that a search may take."""
-    found = memory()
-    return float("inf") if found is None else found
-
-
-def _of_tree(
-    u: Planned,
-    tree: MeasuredSpine,
-    bounds: Mapping[str, LevelBounds],
-    areas: Mapping[str, Areas],
-    made: tuple[str, ...],
-) -> Ground:
-    """``u`` as the configuration has it, of no tree: its plan has the measurements of every
-    level."""
-    measurements = Choices.over(_pairs(u.plan), tree, _each(u.plan))
-    says = (
-        "the real tree:"
-        f" {', '.join(f'{len(c):,} {level}' for level, c in zip(tree.spine.levels, tree.spine.codes, strict=True))}"
-    )
-
-    def model(estimands: Sequence[Estimand]) -> Model:
-        return trees.of_structures(u.schema, tree, bounds, measurements, estimands, areas, _room())
-
-    return Ground("tree", says, made, measurements, areas, None, model)
-
-
-def _digest(tree: MeasuredSpine, bounds: Mapping[str, LevelBounds]) -> str:
-    """SHA-256 of the tree and of who may be where, shortened: of nothing that is not published
-    exactly.
-    """
-    found = hashlib.sha256()
-    for codes in tree.spine.codes:
-        found.update(np.ascontiguousarray(codes).tobytes())
-    limits = bounds[tree.spine.levels[-1]].limits
-    found.update(np.packbits(limits.upper > 0, axis=1)[limits.row].tobytes())
-    return found.hexdigest()[:16]
-
-
 # --- the search
 # -----------------------------------------------------------------------------------------------
-
-
-def _pairs(plan: Plan) -> tuple[LevelQuery, ...]:
-    """The measurements of units other than only children. All measurements whose shares are
-    optimized must be discrete Gaussian."""
-    if plan.mechanism.currency != "rho":
-        raise InputError(
-            f"the noise is {plan.mechanism}, whose variance does not fall with its cost",
-            where="budget.mechanism",
-            remedy="only plans of the discrete Gaussian are optimised",
-        )
-    return tuple((d.level, d.query) for d in plan.plain)
-
-
-def _each(plan: Plan) -> float:
-    """The precision that one rho buys."""
-    return 1 / float(plan.mechanism.parameter(Fraction(1), plan.neighbours.sensitivity))
 
 
 def optimum(
@@ -304,29 +128,52 @@ def optimum(
     ground: Ground,
     rho: Fraction | None = None,
     progress: Progress = SILENT,
+    losses: Sequence[GuardedLoss] = (),
 ) -> Optimum:
     """The best shares for the plan of ``u`` as the configuration has it, before it fits a tree;
-    ``rho``: a total other than its own.
+    ``rho``: a total other than its own. With ``losses`` the plan stays within them, even if it
+    then costs less.
 
     Raises:
         UserError: a target that nothing reaches, limits that contradict the total, an unknown kind
             of areas.
     """
-    plan = u.plan
+    plan, total = u.plan, u.plan.cost if rho is None else rho
     _check_detailed(u, ground.measurements)
+    if losses and target_set.objective == "least":
+        raise UserError(
+            "guards on epsilon go without the least total, whose limits they could contradict",
+            where="guard.epsilon",
+            remedy='take the objective "best" or "spare"',
+        )
     target_set = replace(
         target_set, targets=tuple(_with_areas(w, ground) for w in target_set.targets)
     )
     progress.stage("matrices of the tree" if ground.kind == "tree" else "closed form", None)
-    model = ground.model(target_set.estimands(ground.measurements.pairs))
+    pairs = ground.measurements.pairs
+    model = ground.model(target_set.estimands(pairs))
     costs = {(d.level, d.query): d.cost for d in plan.plain}
     now = _precisions(costs, ground.measurements)
-    start = now if rho is None else now * float(rho / plan.cost)
-    problem = target_set.problem(model, now, start)
+    limits = [loss.limit(pairs) for loss in losses]
+    problem = target_set.problem(model, now, now * float(total / plan.cost), limits)
     gap, steps = GAPS[ground.kind]
     found = optimise(problem, gap, steps, _Telling(progress, model))
-    chosen = _chosen(u, problem, found, costs, plan.cost if rho is None else rho, gap)
-    return _described(target_set, ground, problem, found, plan, repriced(plan, chosen))
+    chosen = _chosen(u, problem, found, costs, total, gap)
+    made = repriced(plan, _lowered(losses, chosen, problem, plan))
+    described = _described(target_set, ground, problem, found, plan, made)
+    return replace(described, losses=tuple(LossRow.of(loss, made) for loss in losses))
+
+
+def _lowered(
+    losses: Sequence[GuardedLoss], chosen: dict[LevelQuery, Fraction], problem: Problem, plan: Plan
+) -> dict[LevelQuery, Fraction]:
+    """As far as guards on epsilon need it."""
+    if not losses:
+        return chosen
+    costs = {(d.level, d.query): d.cost for d in plan.plain}
+    pairs = problem.model.measurements.pairs
+    kept = {pair: costs[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
+    return lowered(chosen, kept, losses, plan)
 
 
 class _Telling:
@@ -437,8 +284,9 @@ def _rounded(
     x = {pair: float(r - k) for pair, r, k in zip(pairs, found.rho, problem.kept, strict=True)}
     split = exact.shares(x, _never_dropped(u, problem.model.measurements, x, kept), floor)
     free = total - sum(kept.values(), Fraction(0))
-    if problem.least:
-        free = exact.rounded_up(sum(x.values()))
+    if not problem.spends_all or problem.room < (1 - 1e-12) * float(free):
+        some = exact.rounded_up(sum(x.values()))
+        free = some if problem.least else min(free, some)
     for i in range(30):
         chosen = {
             pair: kept.get(pair, Fraction(0)) + free * split.get(pair, Fraction(0))
@@ -476,6 +324,35 @@ def _never_dropped(
     return [pair for pair in dict.fromkeys(out) if pair not in kept]
 
 
+def _rows(
+    target_set: TargetSet,
+    ground: Ground,
+    problem: Problem,
+    found: CertifiedAllocation,
+    before: Array,
+    after: Array,
+) -> tuple[TargetRow, ...]:
+    """Each estimand under the allocations ``before`` and ``after``."""
+    model, weights = problem.model, [w.weight for w in target_set.targets]
+    f, g = problem.variances(before), problem.variances(after)
+    predicted = None
+    if ground.predicted is not None:
+        other, precision = ground.predicted(model.estimands), model.measurements.precision
+        predicted = [np.sqrt(other.variances(precision(rho))) for rho in (before, after)]
+    return tuple(
+        TargetRow(
+            a,
+            weights[i] if i < len(weights) else 0.0,
+            float(np.sqrt(f[i])),
+            float(np.sqrt(g[i])),
+            float(np.sqrt(problem.limit[i])) if problem.limited[i] else None,
+            float(found.price[i]),
+            None if predicted is None else (float(predicted[0][i]), float(predicted[1][i])),
+        )
+        for i, a in enumerate(model.estimands)
+    )
+
+
 def _described(
     target_set: TargetSet,
     ground: Ground,
@@ -490,24 +367,7 @@ def _described(
         for p in (now, plan)
     )
     f, g = problem.variances(before), problem.variances(after)
-    predicted = None
-    if ground.predicted is not None:
-        other = ground.predicted(model.estimands)
-        predicted = [
-            np.sqrt(other.variances(measurements.precision(rho))) for rho in (before, after)
-        ]
-    rows = tuple(
-        TargetRow(
-            a,
-            target_set.targets[i].weight if i < len(target_set.targets) else 0.0,
-            float(np.sqrt(f[i])),
-            float(np.sqrt(g[i])),
-            float(np.sqrt(problem.limit[i])) if problem.limited[i] else None,
-            float(found.price[i]),
-            None if predicted is None else (float(predicted[0][i]), float(predicted[1][i])),
-        )
-        for i, a in enumerate(model.estimands)
-    )
+    rows = _rows(target_set, ground, problem, found, before, after)
     over = max(float(problem.over(g).max()), 0.0)
     if problem.least:
         value, bound = float(plan.cost / now.cost), found.bound / float(now.cost)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, NotRequired, TypedDict
 
 from das.accounting.document import Document, ForeignStatement, GaussianStatement
-from das.accounting.quoted import QuotedLoss, quoted
+from das.accounting.quoted import QuotedLoss, of_invariant_neighbours, quoted
 from das.model.not_private import Private
 from das.model.schema import Schema
 from das.model.solution import Certificate
@@ -40,6 +40,7 @@ class Facts(TypedDict):
     pure_epsilon: NotRequired[str]
     guarantee: NotRequired[str]
     quoted: NotRequired[QuotedLoss]  #: the one privacy loss to quote
+    agree: NotRequired[float]  #: the same between data sets that agree on what is published exactly
     invariants: NotRequired[Sequence[str]]
     stages: NotRequired[Sequence[Stage]]
     certificates: NotRequired[Mapping[str, Certificate]]
@@ -123,6 +124,8 @@ def _promise(out: Facts, privacy: Document) -> None:
     out["quoted"] = quoted(
         privacy, privacy.neighbours, privacy.target.delta if privacy.target else None
     )
+    if (agree := of_invariant_neighbours(privacy, out["quoted"])) is not None:
+        out["agree"] = agree
     if isinstance(privacy, GaussianStatement):
         out["rho"] = decimal(privacy.total)
     else:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from das.accounting.invariant_neighbours import ANY, INVARIANT_NEIGHBOURS
 from das.design.model import Estimand
 from das.design.target_set import EVERYTHING, AccuracyTarget, Objective, TargetSet
 from das.errors import InputError, SpecError
+from das.model.exact import exact
 from das.model.schema import Schema
 from das.model.spelling import named
 from das.model.spelling import query as spelt
@@ -66,6 +70,59 @@ class AreaTarget(TargetPart):
         return self
 
 
+#: The table of guards on changes of one record, as the field of a statement is called.
+CHANGES = "changes"
+#: No more than the plan has as it is.
+NOW = "now"
+
+
+@dataclass(frozen=True)
+class EpsilonGuard:
+    """The most that epsilon may be, of a line of the privacy statement: ``relation`` is the field
+    that it is in, ``name`` the universe or the change; none: ``most`` is what it is now."""
+
+    relation: str
+    name: str
+    most: Fraction | None
+
+
+def _epsilon(value: Any) -> Fraction | None:
+    if value == NOW:
+        return None
+    if (found := exact(value)) <= 0:
+        raise ValueError(f'{value!r} is not positive: give an epsilon such as "7.25", or "{NOW}"')
+    return found
+
+
+Epsilon = Annotated[Fraction | None, BeforeValidator(_epsilon)]
+
+
+class EpsilonGuards(Part):
+    """``[guard.epsilon]``: by relation, then by universe or change."""
+
+    guarantee: dict[str, Epsilon] = Field(default={})
+    """Between any data sets: of a universe by its name, or of all together (``total``)."""
+    invariant_neighbours: dict[str, Epsilon] = Field(
+        default={}, alias="guarantee_of_neighbours_that_agree"
+    )
+    """The same between data sets that agree on what is published exactly."""
+    changes: dict[str, Epsilon] = Field(default={})
+    """Of single changes of a record, by the names that `das account` shows."""
+
+    @property
+    def each(self) -> tuple[EpsilonGuard, ...]:
+        by_relation = {
+            ANY: self.guarantee,
+            INVARIANT_NEIGHBOURS: self.invariant_neighbours,
+            CHANGES: self.changes,
+        }
+        return tuple(
+            EpsilonGuard(relation, name, most)
+            for relation, found in by_relation.items()
+            for name, most in found.items()
+        )
+
+
 class TargetsFile(Part):
     """A whole file."""
 
@@ -73,6 +130,8 @@ class TargetsFile(Part):
     target: tuple[LevelTarget, ...] = ()
     area: tuple[AreaTarget, ...] = ()
     guard: dict[str, float] = Field(default={})
+    epsilon: EpsilonGuards = EpsilonGuards()
+    """``guard.epsilon`` of the file."""
     keep: tuple[str, ...] = ()
     """Draws ``Level:query``, or levels, that are not to become smaller."""
     hold: tuple[str, ...] = ()
@@ -100,7 +159,7 @@ def targets_of_blocks(path: Path, lowest: str) -> TargetsFile:
 def read_targets(text: str, *, where: str) -> TargetsFile:
     """Raises :class:`SpecError`, once, with every fault that was found."""
     try:
-        found = TargetsFile.model_validate(tomllib.loads(text))
+        found = TargetsFile.model_validate(_apart(tomllib.loads(text)))
     except ValidationError as error:
         faults = "\n".join(f"  {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise SpecError(
@@ -129,6 +188,17 @@ def read_targets(text: str, *, where: str) -> TargetsFile:
             remedy="give a multiple of the present standard deviation, such as 1.0",
         )
     return found
+
+
+def _apart(tree: dict[str, Any]) -> dict[str, Any]:
+    """With guards on epsilon apart from those on standard deviations, which go by level."""
+    if "epsilon" in tree:
+        raise ValueError("epsilon belongs to [guard.epsilon]")
+    guard = tree.get("guard")
+    if not isinstance(guard, dict) or "epsilon" not in guard:
+        return tree
+    rest = {name: most for name, most in guard.items() if name != "epsilon"}
+    return tree | {"guard": rest, "epsilon": guard["epsilon"]}
 
 
 def target_set_of(

@@ -14,6 +14,7 @@ import pytest
 import tomli_w
 
 from das import pipeline
+from das.jobs import optimising
 from das.spec import parse
 from tests.commands import Commands, Das
 from tests.worlds import Worlds
@@ -95,6 +96,45 @@ def test_what_becomes_worse_is_said(das: Das, targets: Path, tmp_path: Path) -> 
         "nothing that is a target or is measured becomes worse"
         in das("pl94-2010", "--optimise", guarded, *UNITS)[1]
     )
+
+
+def test_a_gap_that_did_not_close_is_said(
+    das: Das, targets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = ("pl94-2010", "--optimise", targets, *UNITS, "--set", "geography.spine=tabulation")
+    said = json.loads(das(*args, "--json")[1])
+    assert said["gap"] < 4e-4
+    assert "NOT PROVED BEST" not in das(*args)[1]
+    monkeypatch.setitem(optimising.GAPS, "numbers", (2e-4, 3))
+    said = json.loads(das(*args, "--json")[1])
+    assert said["gap"] > 4e-4
+    assert said["gap"] == pytest.approx(1 - said["bound"] / said["value"])
+    out = das(*args)[1]
+    assert f"NOT PROVED BEST: after {said['steps']} steps" in out
+    assert f"the plan is {100 * said['gap']:.2g} % above its bound" in out
+
+
+def test_guards_on_epsilon_are_shown(das: Das, tmp_path: Path) -> None:
+    guarded = tmp_path / "guarded.toml"
+    guarded.write_text(
+        'hold = ["Block", "State:total"]\n'
+        '[guard.epsilon.guarantee_of_neighbours_that_agree]\npersons = "now"\n'
+        '[guard.epsilon.changes]\nvotingage = "9"\n' + TARGETS
+    )
+    args = ("pl94-2010", "--optimise", guarded, *UNITS, "--set", "geography.spine=tabulation")
+    rows = json.loads(das(*args, "--json")[1])["guards"]
+    assert [(r["relation"], r["name"], r["over"]) for r in rows] == [
+        ("guarantee_of_neighbours_that_agree", "persons", "whole units"),
+        ("changes", "votingage", "whole units"),
+    ]
+    assert all(r["then"] <= r["most"] for r in rows)
+    assert rows[1]["most"] == 9
+    out = das(*args)[1]
+    assert "Guards on epsilon" in out
+    assert "every guard on epsilon holds by exact composition" in out
+    refused(das(*args, "--least"), "guard.epsilon")
+    guarded.write_text('[guard.epsilon.changes]\nage = "now"\n' + TARGETS)
+    refused(das(*args), "no change 'age'")
 
 
 def test_a_price_without_an_improvement_is_explained(das: Das, tmp_path: Path) -> None:

@@ -203,7 +203,13 @@ def solved(case: Case) -> float:
         "fun": lambda x: np.array([x.sum() - 1]),
         "jac": lambda x: np.ones((1, len(x))),
     }
-    held = [*([] if p.least else [spent]), *([limits] if limited.any() else [])]
+    loss = p.loss
+    seen = {"type": "ineq", "fun": lambda x: -loss.over(rho(x) - p.kept)}
+    held = [
+        *([spent] if p.spends_all else []),
+        *([limits] if limited.any() else []),
+        *([] if loss is None else [seen]),
+    ]
     best = np.inf
     for part in (0.1, 0.9):
         x = p.spread(part)[free] / total * (1.5 if p.least else 1.0)
@@ -217,7 +223,8 @@ def solved(case: Case) -> float:
             options={"maxiter": 300, "ftol": 1e-10},
         )
         met = not limited.any() or room(found.x).min() > -1e-6
-        if met and (p.least or abs(found.x.sum() - 1) < 1e-6):
+        met &= loss is None or loss.over(rho(found.x) - p.kept).max() < 1e-6
+        if met and (not p.spends_all or abs(found.x.sum() - 1) < 1e-6):
             at = rho(found.x)
             best = min(best, float(at.sum()) if p.least else value(found.x))
     return best

@@ -4,13 +4,16 @@ say is of the right one.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import das
+from das.accounting.stated_losses import AGREE, ANY_TWO, ONE_CHANGE
 from das.files.release import statement
 from das.jobs.comparing import compare_two
 from das.release.opened import open_release
@@ -81,12 +84,29 @@ def test_estimates_and_measurements_have_the_codes_of_the_measured_tree(run: Pat
     assert by_state[exact.index].to_numpy() == pytest.approx(exact.to_numpy(), abs=1e-6)
 
 
+AGREEING = "guarantee_of_neighbours_that_agree"
+
+
+def stated(run: Path) -> dict[str, Any]:
+    return json.loads((run / "release" / "privacy.json").read_text(encoding="utf-8"))
+
+
 def test_runs_over_two_trees_are_compared_on_what_they_publish(
     run: Path, worlds: Worlds, tmp_path: Path
 ) -> None:
     other = worlds.run("geography.spine=tabulation", "run.seed=7", data="three thousand")
     two = compare_two(worlds.copy(run, tmp_path / "a"), other)
     assert not two.one_noise
+    losses = {(r.between, r.what): (r.a, r.b) for r in two.losses}
+    for relation, table in ((ANY_TWO, "guarantee"), (AGREE, AGREEING)):
+        for universe in ("persons", "housing", "total"):
+            for loss, of in zip(losses[relation, universe], (run, other), strict=True):
+                rows = stated(of)[table][universe]["epsilon"]
+                assert loss == next(r["pld"][1] for r in rows if r["delta"] == "1e-10")
+    age = "votingage (same place)"
+    for loss, of in zip(losses[ONE_CHANGE, f"persons: {age}"], (run, other), strict=True):
+        lines = stated(of)["changes"]["persons"]
+        assert loss == next(c["pld"][1] for c in lines if c["says"] == age)
     row = next(r for r in two.rows["persons"] if (r.level, r.query) == ("Tract", "total"))
     for mae, of in ((row.mae_a, run), (row.mae_b, other)):
         table = das.read_tables(of, "P1", "Tract")

@@ -15,8 +15,9 @@ from das.design.model import Estimand
 from das.design.target_set import AccuracyTarget, TargetSet
 from das.engine import Silent
 from das.errors import UserError
-from das.jobs import optimising
-from das.jobs.optimising import Ground, Optimum, optimum
+from das.jobs import optimising, plan_ground
+from das.jobs.optimising import Optimum, optimum
+from das.jobs.plan_ground import Ground
 from das.release.opened import open_release
 from das.spec import RunSpec, parse
 from tests.worlds import Worlds
@@ -52,7 +53,7 @@ def spec(*keys: str) -> RunSpec:
 
 def over_data(worlds: Worlds, *keys: str) -> tuple[RunSpec, Ground]:
     found = spec(*keys)
-    return found, optimising.of_data(found, "persons", [worlds.data("three thousand")], Silent())
+    return found, plan_ground.of_data(found, "persons", [worlds.data("three thousand")], Silent())
 
 
 def check(found: Optimum, rho: Fraction) -> None:
@@ -97,7 +98,7 @@ def test_a_plan_costs_exactly_its_total(
 
 def test_what_is_kept_and_held_is_to_the_last_digit() -> None:
     s = spec()
-    ground = optimising.of_units(s, s.persons, NATION)
+    ground = plan_ground.of_units(s, s.persons, NATION)
     keep, hold = (
         ("Tract", "total"),
         tuple((d.level, d.query) for d in s.persons.plan.plain if d.level == "Block"),
@@ -120,7 +121,7 @@ def test_records_that_are_added_or_removed_are_half_as_costly() -> None:
     found = []
     for neighbours in ("bounded", "unbounded"):
         s = spec(f"budget.neighbours={neighbours}")
-        ground = optimising.of_units(s, s.persons, NATION)
+        ground = plan_ground.of_units(s, s.persons, NATION)
         found.append(optimum(s.persons, TargetSet("best", WISHES), ground))
         draw = next(d for d in s.persons.plan.plain if (d.level, d.query) == ("US", "detailed"))
         j = ground.measurements.pairs.index(("US", "detailed"))
@@ -150,14 +151,14 @@ def test_records_that_are_added_or_removed_are_half_as_costly() -> None:
 def test_numbers_of_units_that_are_no_tree_are_refused(units: tuple[int, ...], said: str) -> None:
     s = spec()
     with pytest.raises(UserError, match=said):
-        optimising.of_units(s, s.persons, units)
+        plan_ground.of_units(s, s.persons, units)
 
 
 def test_a_lowest_level_without_a_query_that_tells_all_apart_is_refused() -> None:
     keys = ['budget.queries.Block={total="1/2", votingage="1/2"}', TABULATION]
     s = spec(*keys)
     with pytest.raises(UserError, match="no query tells every cell apart"):
-        optimum(s.persons, TargetSet("best", WISHES), optimising.of_units(s, s.persons, NATION))
+        optimum(s.persons, TargetSet("best", WISHES), plan_ground.of_units(s, s.persons, NATION))
 
 
 def test_so_is_the_level_of_units_whose_only_children_are_bypassed(worlds: Worlds) -> None:
@@ -185,7 +186,7 @@ def test_areas_are_known_by_their_kind(worlds: Worlds) -> None:
     some = AccuracyTarget(Estimand("Place", "total", areas=True, says="1 to 500 persons"))
     with pytest.raises(UserError, match="not known before they are counted"):
         optimum(s.persons, TargetSet("best", (some,)), ground)
-    numbers = optimising.of_units(s, s.persons, NATION)
+    numbers = plan_ground.of_units(s, s.persons, NATION)
     with pytest.raises(UserError, match="areas need real blocks"):
         optimum(s.persons, TargetSet("best", (place,)), numbers)
 
@@ -193,7 +194,7 @@ def test_areas_are_known_by_their_kind(worlds: Worlds) -> None:
 def test_a_release_predicts_published_counts_and_knows_how_large_areas_are(worlds: Worlds) -> None:
     run = worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand")
     s = spec()
-    ground = optimising.of_release(s, "persons", open_release(run / "release"))
+    ground = plan_ground.of_release(s, "persons", open_release(run / "release"))
     some = AccuracyTarget(Estimand("Place", "total", areas=True, says="1 to 500 persons"))
     found = optimum(s.persons, TargetSet("best", (some, *WISHES)), ground)
     check(found, s.persons.plan.cost)
@@ -261,7 +262,7 @@ def test_a_plan_is_the_same_without_the_persons(tmp_path: Path) -> None:
         path = tmp_path / folder / "people.csv"
         path.write_text("\n".join(["state,county,block,home,sex,n,homes", *lines]) + "\n")
         s = parse(TABLE, where="t")
-        ground = optimising.of_data(s, "persons", [path], Silent())
+        ground = plan_ground.of_data(s, "persons", [path], Silent())
         found = optimum(
             s.persons,
             TargetSet(
@@ -390,7 +391,7 @@ def test_rhode_island_is_what_was_computed_independently(
     if not path.is_file():
         pytest.skip(f"no {path}")
     s = spec(TABULATION)
-    ground = optimising.of_data(s, "persons", [path], Silent())
+    ground = plan_ground.of_data(s, "persons", [path], Silent())
     rho = np.array([float(d.cost) for d in s.persons.plan.plain])
     asked = [Estimand(lv, q) for lv in VARIANCES for q in QUERIES]
     f = ground.model(asked).variances(ground.measurements.precision(rho))
@@ -433,7 +434,7 @@ def test_prices_of_the_least_total_are_those_of_a_gap_that_is_reached() -> None:
         "least", tuple(AccuracyTarget(Estimand(*w)) for w in POLICY), guard={"everything": 1.0}
     )
     found = optimum(
-        s.persons, target_set, optimising.of_units(s, s.persons, NATION), progress=heard
+        s.persons, target_set, plan_ground.of_units(s, s.persons, NATION), progress=heard
     )
     rows = (*found.rows, *found.guarded)
     assert found.value - found.bound <= 1e-3 * found.value
@@ -454,7 +455,7 @@ def test_guards_above_one_with_blocks_free_are_solved_to_the_gap(guard: float) -
     found = optimum(
         s.persons,
         TargetSet("best", targets, guard={"everything": guard}),
-        optimising.of_units(s, s.persons, NATION),
+        plan_ground.of_units(s, s.persons, NATION),
     )
     check(found, s.persons.plan.cost)
     assert found.value <= found.bound * (1 + 1e-3)

@@ -189,11 +189,17 @@ def test_the_page_is_called_as_its_place_and_opens_with_the_largest(public: str,
     assert at == sorted(at)
 
 
-def test_epsilon_stands_once_and_is_that_of_the_statement(public: str, run: Path) -> None:
+def test_epsilon_of_each_relation_stands_once_and_is_that_of_the_statement(
+    public: str, run: Path
+) -> None:
     said = json.loads((run / "release" / "privacy.json").read_text())
-    (row,) = (e for e in said["guarantee"]["total"]["epsilon"] if e["delta"] == "1e-10")
+    row, agree = (
+        next(e for e in said[relation]["total"]["epsilon"] if e["delta"] == "1e-10")
+        for relation in ("guarantee", "guarantee_of_neighbours_that_agree")
+    )
     told = re.findall(r"ε = ([\d.]+)", Page(public).text)
-    assert told == [template.upward(row["pld"][1])]
+    assert told == [template.upward(e["pld"][1]) for e in (row, agree)]
+    assert "between data sets that agree on what is published exactly" in Page(public).text
     assert "one record of each kind replaced by any other (bounded neighbors)" in Page(public).text
     first = Page((run / "release" / "privacy.html").read_text(encoding="utf-8")).text
     assert re.search(r"ε = ([\d.]+)", first)[1] == privacy.bound(row["pld"])

@@ -1,0 +1,261 @@
+"""Guards on epsilon: what they mean is what a statement says, and plans keep them to the end."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+import das
+from das.accounting.changes import below, touched
+from das.accounting.guarantee import exact_epsilon
+from das.accounting.stated_losses import AGREE, ANY_TWO, ONE_CHANGE, stated_losses
+from das.accounting.statement import account
+from das.design.model import Estimand
+from das.design.target_set import AccuracyTarget, TargetSet
+from das.errors import SpecError, UserError
+from das.jobs import optimising, plan_ground
+from das.jobs.epsilon_guards import GuardedLoss, guarded_losses, lowered
+from das.jobs.optimising import Optimum
+from das.model.budget import PlannedMeasurement
+from das.spec import RunSpec, budget_toml, parse
+from das.spec.targets import EpsilonGuard, read_targets
+
+CONFIG = Path(__file__).resolve().parents[2] / "configs" / "pl94-2010.toml"
+TABULATION = "geography.spine=tabulation"
+NATION = (1, 52, 3221, 73057, 217740, 6_500_000)
+TARGETS = (
+    AccuracyTarget(Estimand("County", "hispanic * cenrace")),
+    AccuracyTarget(Estimand("Tract", "votingage")),
+    AccuracyTarget(Estimand("Tract", "total")),
+)
+AGREEING = "guarantee_of_neighbours_that_agree"
+
+
+def spec(*keys: str) -> RunSpec:
+    return das.load_spec("configs/pl94-2010.toml", keys)
+
+
+def guard(relation: str, name: str, most: str | None = None) -> EpsilonGuard:
+    return EpsilonGuard(relation, name, None if most is None else Fraction(most))
+
+
+def blocks(s: RunSpec, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    return (*((d.level, d.query) for d in s.persons.plan.plain if d.level == "Block"), *more)
+
+
+def found_for(s: RunSpec, guards: list[EpsilonGuard], hold: tuple[tuple[str, str], ...]) -> Optimum:
+    losses = guarded_losses(guards, s, "persons", "targets")
+    ground = plan_ground.of_units(s, s.persons, NATION)
+    wanted = TargetSet("best", TARGETS, hold=hold)
+    return optimising.optimum(s.persons, wanted, ground, losses=losses)
+
+
+def stated(s: RunSpec) -> dict[tuple[str, str], float]:
+    """What a statement of a configuration says, by its own way."""
+    draws = {u.name: u.plan.measurements for u in s.universes}
+    return stated_losses(account(s.terms, draws))[1]
+
+
+@cache
+def present_of(spine: str) -> dict[tuple[str, str], float]:
+    return stated(spec(f"geography.spine={spine}"))
+
+
+def key(g: EpsilonGuard) -> tuple[str, str]:
+    if g.relation == "changes":
+        same = "" if g.name.startswith("anything") else " (same place)"
+        return ONE_CHANGE, f"persons: {g.name}{' (same attributes)' if 'place' in g.name else same}"
+    return (AGREE if g.relation == AGREEING else ANY_TWO), g.name
+
+
+LINES = [
+    guard("guarantee", "persons"),
+    guard("guarantee", "total"),
+    guard(AGREEING, "persons"),
+    guard(AGREEING, "total"),
+    guard("changes", "anything within one State"),
+    guard("changes", "votingage"),
+    guard("changes", "votingage * hispanic"),
+    guard("changes", "place within one Tract"),
+]
+
+
+def test_a_guard_is_about_the_line_of_the_statement() -> None:
+    now = present_of("tabulation")
+    for loss in guarded_losses(LINES, spec(TABULATION), "persons", "targets"):
+        assert loss.now[1] == pytest.approx(now[key(loss.guard)], abs=1e-9), loss.says
+
+
+def test_over_every_tree_and_over_whole_units() -> None:
+    s = spec()
+    wanted = [guard(AGREEING, "persons"), guard("changes", "votingage")]
+    every = guarded_losses(wanted, s, "persons", "targets")
+    assert [loss.account.over for loss in every] == 2 * ["every tree"] + 2 * ["whole units"]
+    for loss in every:
+        said = present_of("optimized" if loss.account.over == "every tree" else "tabulation")
+        assert loss.now[1] == pytest.approx(said[key(loss.guard)], abs=1e-6)
+
+
+def test_what_a_change_sees_is_found_by_doubling() -> None:
+    s = spec(TABULATION)
+    plan, schema, levels = s.persons.plan, s.persons.schema, s.geography.levels
+    age, move, agree, all_ = guarded_losses(
+        [
+            guard("changes", "votingage"),
+            guard("changes", "place within one Tract"),
+            guard(AGREEING, "persons"),
+            guard("guarantee", "total"),
+        ],
+        s,
+        "persons",
+        "targets",
+    )
+
+    def pairs(draws: list[PlannedMeasurement]) -> set[tuple[str, str]]:
+        return {(d.level, d.query) for d in draws}
+
+    assert set(age.touched) == pairs(touched(plan.plain, schema, ["votingage"]))
+    assert set(move.touched) == pairs(below(plan.plain, levels, "Tract"))
+    assert pairs(list(plan.plain)) - set(agree.touched) == {("State", "total")}
+    assert set(all_.touched) == pairs(list(plan.plain))
+    assert {part for loss in (age, move, agree, all_) for part in loss.touched.values()} == {1}
+    every = [(d.level, d.query) for d in plan.plain]
+    # the housing units' part is theirs, and stays
+    assert all_.limit(every).most == pytest.approx(float(plan.cost), rel=1e-12)
+    half = replace(age, guard=guard("changes", "votingage", "4"))
+    assert half.limit(every).most < age.limit(every).most
+
+
+def test_the_configuration_that_is_printed_keeps_every_guard() -> None:
+    """By the account of the configuration as it is read again."""
+    s = spec(TABULATION)
+    guards = [
+        guard("guarantee", "total"),
+        guard(AGREEING, "persons"),
+        guard("changes", "votingage", "8"),
+        guard("changes", "place within one Tract"),
+    ]
+    found = found_for(s, guards, blocks(s, ("State", "total")))
+    made = with_budget(budget_toml(s, "persons", found.plan))
+    again = parse(made, where="made", overrides=[TABULATION])
+    assert again.persons.plan.cost == found.plan.cost
+    present, then = present_of("tabulation"), stated(again)
+    for g in guards:
+        assert then[key(g)] <= (present[key(g)] if g.most is None else g.most), g
+    for row in found.losses:
+        assert row.then <= row.most
+    # little is given away: one of the guards, at least, is nearly reached
+    assert min(1 - r.then / r.most for r in found.losses) < 1e-3
+    held = {(d.level, d.query): d.cost for d in found.now.plain}
+    costs = {(d.level, d.query): d.cost for d in found.plan.plain}
+    assert all(costs[pair] == held[pair] for pair in blocks(s, ("State", "total")))
+
+
+def test_chains_of_only_children_are_lowered_until_they_hold() -> None:
+    """Where a nation is one block, its shares are those of every measurement: no linear limit on
+    voting age sees that."""
+    s = spec()
+    found = found_for(s, [guard("changes", "votingage", "10")], blocks(s))
+    terms, plan = s.terms, found.plan
+    (change,) = [c for c in terms.changes("persons", plan.measurements) if c.what == "votingage"]
+    assert exact_epsilon(change.differing, terms.delta)[1] <= 10
+    assert found.losses[0].over == "every tree"
+    assert found.losses[0].now > 15.5
+    assert 9.5 < found.losses[0].then <= 10
+
+
+def with_budget(made: str) -> str:
+    """The configuration with other tables of its budgets."""
+    tree, new = tomllib.loads(CONFIG.read_text(encoding="utf-8")), tomllib.loads(made)
+    tree["budget"] = new["budget"]
+    tree["housing"]["budget"] |= new["housing"]["budget"]
+    return tomli_w.dumps(tree)
+
+
+def test_the_search_ends_at_its_bound_where_one_change_is_guarded() -> None:
+    s = spec(TABULATION)
+    found = found_for(s, [guard("changes", "votingage")], blocks(s))
+    assert found.gap < 1e-3
+    assert found.losses[0].then <= found.losses[0].now
+    free = found_for(s, [], blocks(s))
+    assert free.bound < found.bound * 0.95  # the guard costs something
+
+
+def test_only_what_is_free_and_seen_is_lowered() -> None:
+    s = spec(TABULATION)
+    plan = s.persons.plan
+    costs = {(d.level, d.query): d.cost for d in plan.plain}
+    losses = guarded_losses([guard("changes", "votingage")], s, "persons", "targets")
+    assert lowered(costs, {}, losses, plan) == costs
+    doubled = {p: c * (2 if p == ("Tract", "votingage") else 1) for p, c in costs.items()}
+    kept = {p: c for p, c in costs.items() if p[0] != "Tract"}
+    out = lowered(doubled, kept, losses, plan)
+    for pair, cost in out.items():
+        lower = pair[0] == "Tract" and pair in losses[0].touched
+        assert (cost < doubled[pair]) is lower
+    held = {p: 2 * c for p, c in costs.items()}
+    with pytest.raises(SpecError, match="held or kept alone has an epsilon of"):
+        lowered(held, held, losses, plan)
+
+
+def test_a_guard_that_cannot_hold_is_refused() -> None:
+    s = spec(TABULATION)
+    levels = {d.level for d in s.persons.plan.plain} - {"Tract"}
+    rest = tuple((d.level, d.query) for d in s.persons.plan.plain if d.level in levels)
+    with pytest.raises(SpecError, match="takes all of it"):
+        found_for(s, [guard("changes", "votingage", "1")], rest)
+    for relation, name in (("changes", "votinage"), ("guarantee", "households")):
+        with pytest.raises(UserError, match="no change"):
+            guarded_losses([guard(relation, name)], s, "persons", "targets")
+    ground = plan_ground.of_units(s, s.persons, NATION)
+    losses = guarded_losses([guard("guarantee", "persons")], s, "persons", "targets")
+    with pytest.raises(UserError, match="least"):
+        optimising.optimum(s.persons, TargetSet("least", TARGETS), ground, losses=losses)
+
+
+HEAD = '[[target]]\nlevel = "Tract"\nquery = "total"\n'
+
+
+def test_guards_in_a_file() -> None:
+    text = HEAD + (
+        '[guard]\nTract = 1.1\n[guard.epsilon.guarantee]\ntotal = "now"\n'
+        f'[guard.epsilon.{AGREEING}]\npersons = "13.126"\n'
+        '[guard.epsilon.changes]\nvotingage = "29/4"\n'
+    )
+    found = read_targets(text, where="file")
+    assert found.guard == {"Tract": 1.1}
+    assert found.epsilon.each == (
+        guard("guarantee", "total"),
+        guard(AGREEING, "persons", "13.126"),
+        guard("changes", "votingage", "29/4"),
+    )
+    assert read_targets(HEAD, where="file").epsilon.each == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[guard.epsilon.changes]\nvotingage = 7.25\n", "exact"),
+        ('[guard.epsilon.changes]\nvotingage = "0"\n', "not positive"),
+        ('[guard.epsilon.changes]\nvotingage = "then"\n', "not a number"),
+        ("[guard.epsilon]\nvotingage = 7\n", "Extra inputs"),
+        ("[epsilon.changes]\nvotingage = 7\n", "guard.epsilon"),
+    ],
+)
+def test_faults_of_guards_in_a_file(text: str, fault: str) -> None:
+    with pytest.raises(SpecError, match=fault):
+        read_targets(HEAD + text, where="file")
+
+
+def test_epsilon_of_a_plan_is_not_cached_for_another() -> None:
+    s = spec(TABULATION)
+    loss = guarded_losses([guard("guarantee", "persons")], s, "persons", "targets")[0]
+    assert isinstance(loss, GuardedLoss)
+    half = s.persons.plan.scaled(s.persons.plan.cost / 2)
+    assert loss.epsilon(half)[1] < loss.now[0]
