@@ -204,7 +204,7 @@ def solved(case: Case) -> float:
         "jac": lambda x: np.ones((1, len(x))),
     }
     loss = p.loss
-    seen = {"type": "ineq", "fun": lambda x: -loss.over(rho(x) - p.kept)}
+    seen = {"type": "ineq", "fun": lambda x: -(loss.over(rho(x) - p.kept) if loss else np.zeros(1))}
     held = [
         *([spent] if p.spends_all else []),
         *([limits] if limited.any() else []),
