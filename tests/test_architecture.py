@@ -732,8 +732,7 @@ def test_nothing_imports_in_a_circle() -> None:
 #: Lines of a module and of a function, with its signature and docstring, at most.
 MODULE, FUNCTION = 400, 40
 #: To be divided; the list only becomes shorter.
-LONG_MODULES = frozenset({
-    })
+LONG_MODULES: frozenset[str] = frozenset()
 LONG_FUNCTIONS = frozenset(
     {
         "das/__init__.py:run",
@@ -826,6 +825,23 @@ def test_modules_and_functions_are_short() -> None:
         functions |= {f"{name}:{f}" for f in longer(text, FUNCTION)}
     assert modules == LONG_MODULES
     assert functions == LONG_FUNCTIONS
+
+
+def body(f: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its signature and docstring."""
+    first = f.body[1:] if ast.get_docstring(f) is not None else f.body
+    return (f.end_lineno or f.lineno) - first[0].lineno + 1 if first else 0
+
+
+def test_no_body_of_a_function_is_long() -> None:
+    """Without exceptions: what the lists above still have is long by its signature or docstring."""
+    long = {
+        f"{path.relative_to(ROOT).as_posix()}:{f.name}"
+        for path in sources().values()
+        for f in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) and body(f) > FUNCTION
+    }
+    assert long == set()
 
 
 def test_a_long_function_is_found() -> None:
