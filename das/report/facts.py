@@ -124,7 +124,8 @@ def _promise(out: Facts, privacy: Document) -> None:
     out["quoted"] = quoted(
         privacy, privacy.neighbours, privacy.target.delta if privacy.target else None
     )
-    if (agree := of_invariant_neighbours(privacy, out["quoted"])) is not None:
+    agree = of_invariant_neighbours(privacy, out["quoted"])
+    if agree is not None and agree < out["quoted"].epsilon:
         out["agree"] = agree
     if isinstance(privacy, GaussianStatement):
         out["rho"] = decimal(privacy.total)

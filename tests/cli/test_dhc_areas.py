@@ -48,7 +48,7 @@ def test_areas_are_sums_with_intervals_where_replicates_say_something(
     assert found.query("universe == 'households'")["value"].gt(0).all()
     code, out, err = commands.named("area")(run, "--blocks", wards, "--statistics", "P12")
     assert code == 0, err
-    assert "Given the redistricting counts" in err
+    assert "All replicates share the redistricting counts" in err
     assert "Male (P0120002)" in out
     page = wards.with_suffix(".html")
     code, _, err = commands.named("area")(run, "--blocks", wards, "--out", page)
