@@ -78,6 +78,7 @@ LEFT_OUT = {
     "--signer": "needs a key; tests/cli/test_cli_account.py has one",
     "register": "needs a register; tests/cli/test_register.py has one",
     "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
+    "--optimise fair": "has a list in brackets; tests/jobs/test_epsilon_guards.py makes that plan",
     "Narragansett": "is in Rhode Island; tests/cli/test_cli_tables.py has it",
     "Providence": "is in Rhode Island; tests/cli/test_cli_tables.py has it",
 }

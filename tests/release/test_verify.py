@@ -168,7 +168,7 @@ def nudge(path: tuple[Any, ...], value: Any) -> Change:
         (("digests", "spec.toml"), "0" * 64, ["digests.privacy.json is"]),
         (("digests", "privacy.html"), "0" * 64, ["digests.privacy.html is"]),
         (("software", "das"), "0", ["digests.privacy.json is"]),
-        (("what_this_means",), [], ["does not say", "called neighbours"]),
+        (("what_this_means",), [], ["does not say", "called neighbors"]),
         (("extra",), 1, ["no privacy statement (extra: Extra inputs are not permitted"]),
         (("cost",), {"total": "1"}, ["no privacy statement (cost: Extra inputs are not permitted"]),
         (

@@ -110,7 +110,7 @@ def test_a_release_of_the_optimised_spine_is_proved(finished: Path) -> None:
     assert set(row.between["persons"]) <= {p.name for p in paths}
     words = " ".join(said.says)
     assert "which places have structures" in words
-    assert "no upper bounds" in words
+    assert "not upper bounds" in words
 
 
 def test_the_exact_total_of_a_state_in_two_units_leaves_their_draws_in(finished: Path) -> None:

@@ -209,7 +209,7 @@ def test_what_was_assigned_is_said_in_the_words_of_the_reader(copied: Path) -> N
             lambda s: [*s, "No one can learn anything of anybody."],
             "it says what does not follow from the release: No one",
         ),
-        (lambda s: s[1:], "it does not say: Data sets that are called neighbours"),
+        (lambda s: s[1:], "it does not say: Data sets that are called neighbors"),
         (lambda s: [s[0], *s], "in another place"),
     ],
 )
