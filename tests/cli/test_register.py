@@ -155,6 +155,19 @@ def test_a_run_enters_and_is_refused_without_room(
     assert (code, "stays spent" in err) == (2, True)
 
 
+def test_what_is_seeded_is_spent_and_says_so(das: Das, tmp_path: Path) -> None:
+    """A run with a seed protects nobody, and still costs: its line is marked, in every form."""
+    file, page, config = tmp_path / "r.jsonl", tmp_path / "page.html", tmp_path / "seeded.toml"
+    text = (Path(__file__).parents[2] / "configs" / "kazan-reiter.toml").read_text()
+    config.write_text(text.replace("[run]", "[run]\nseed = 7", 1))
+    assert das("init", file, "--cap-rho", "1000", "--neighbours", "unbounded")[0] == 0
+    assert das("add", file, config)[0] == 0
+    assert "spent; seeded" in das("show", file, "--html", page)[1]
+    assert "spent; seeded" in page.read_text()
+    (entry,) = json.loads(das("show", file, "--json")[1])["entries"]
+    assert entry["state"] == "spent; seeded"
+
+
 def test_it_is_signed(das: Das, tmp_path: Path, config: Path) -> None:
     if shutil.which("ssh-keygen") is None:
         pytest.skip("there is no ssh-keygen")

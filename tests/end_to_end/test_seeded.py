@@ -54,9 +54,13 @@ OTHERS = {
     "detailed check",
     "detailed plan",
     "detailed risk",
+    *(f"register {name}" for name in ("init", "check", "sign", "void")),
 }
 #: Needs an extra, or prints no JSON, or is of the Detailed DHC, and is asked in a test of its own.
-ELSEWHERE = {"account sign", "map", "store push", "store pull", "detailed run", "detailed estimate"}
+ELSEWHERE = {
+    *("account sign", "map", "store push", "store pull", "detailed run", "detailed estimate"),
+    *("register add", "register show"),
+}
 #: One call at least of each of the others; RUN, CONFIG and NEW are put in.
 CALLS = {
     "run": ["CONFIG", "--out", "NEW/run", "--quiet"],
