@@ -39,7 +39,7 @@ NAMES = (
     "dhc",
 )
 #: Writes of an attempt that nothing stops, about.
-WRITES = {"redistricting": 90, "redistricting in subtrees": 235, "detailed groups": 400, "dhc": 180}
+WRITES = {"redistricting": 74, "redistricting in subtrees": 235, "detailed groups": 400, "dhc": 180}
 
 
 @pytest.mark.filterwarnings(

@@ -239,9 +239,9 @@ def test_state_totals_are_the_official_ones() -> None:
 @pytest.mark.parametrize("share", [0.001, 0.1])
 def test_a_share_is_a_share_of_every_state(share: float) -> None:
     least = {
-        "tracts": totals.LEAST_TRACTS,
-        "groups": totals.LEAST_GROUPS,
-        "blocks": totals.LEAST_BLOCKS,
+        "tracts": totals.LEAST["tracts"],
+        "groups": totals.LEAST["block_groups"],
+        "blocks": totals.LEAST["blocks"],
     }
     for state in NATION:
         whole, part = totals.totals(state), totals.totals(state, share)
