@@ -22,7 +22,7 @@ Objective = Literal["best", "least", "spare"]
 EVERYTHING = "everything"
 #: A measurement that is worth less than this part of what the average one is buys nothing.
 _REDUNDANT = 1e-7
-#: What is left of a limit on privacy loss beside what is held, at least.
+#: What is left of a limit on privacy loss next to what is held, at least.
 _LEFT = 1e-9
 
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 if sys.platform == "linux":
     from multiprocessing import forkserver
 
-#: What the server loads beside our modules: pyarrow looks for it when it makes its first array.
+#: What the server loads besides our modules: pyarrow looks for it when it makes its first array.
 PANDAS = "pandas"
 #: Its environment: it looks for modules in no folder that it happens to be in, and its linear
 #: algebra has no threads.
