@@ -25,6 +25,7 @@ from das.cli.options import (
     exact_delta,
     guarded,
     json_option,
+    key_option,
     load_any,
     run_options,
     set_option,
@@ -236,13 +237,7 @@ def verify(
 
 @account.command()
 @click.argument("run_dir", type=PATH)
-@click.option(
-    "--key",
-    type=PATH,
-    required=True,
-    metavar="FILE",
-    help="An SSH key such as ~/.ssh/id_ed25519, or the public half of one that ssh-agent holds.",
-)
+@key_option
 @guarded
 def sign(run_dir: Path, key: Path) -> None:
     """Verify a release and sign it with your office's SSH key. Anyone with the public key can then

@@ -369,6 +369,15 @@ show_errors_option = click.option(
 quiet_option = click.option("--quiet", is_flag=True, help="No progress display.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
+#: The key of an office that signs.
+key_option = click.option(
+    "--key",
+    type=PATH,
+    required=True,
+    metavar="FILE",
+    help="An SSH key such as ~/.ssh/id_ed25519, or the public half of one that ssh-agent holds.",
+)
+
 #: How often intervals hold, of every command that has any.
 coverage_option = click.option(
     "--coverage",

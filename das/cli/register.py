@@ -14,7 +14,7 @@ import click
 from das.accounting.fields import decimal
 from das.accounting.register import Cap, Opening
 from das.cli.console import console, records_table
-from das.cli.options import OUT, PATH, exact_delta, exact_option, guarded, json_option
+from das.cli.options import OUT, PATH, exact_delta, exact_option, guarded, json_option, key_option
 from das.cli.register_options import population_options
 from das.errors import UserError
 from das.files import register as files
@@ -203,13 +203,7 @@ def show(file: Path, page: Path | None, as_json: bool) -> None:
 
 @register.command()
 @FILE
-@click.option(
-    "--key",
-    type=PATH,
-    required=True,
-    metavar="FILE",
-    help="An SSH key such as ~/.ssh/id_ed25519, or the public half of one that ssh-agent holds.",
-)
+@key_option
 @guarded
 def sign(file: Path, key: Path) -> None:
     """Sign all lines so far with the SSH key of your office. The signature is a line of its own."""

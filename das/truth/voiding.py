@@ -1,7 +1,6 @@
 """A run that has entered a register is given up.
 
-It stays spent, unless nobody can ever see noise of it. What counts
-as proof, and nothing else:
+It stays spent, unless nobody can ever see its noise. Only this counts as proof:
 
 1. its folder is there, is the one that has entered, and no process of this machine is at work in it;
 2. its noise follows from a run key alone: not from a seed, and not from a source without a key;
