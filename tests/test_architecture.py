@@ -65,7 +65,7 @@ COMES_WITH = {
 }
 
 #: Who names the type of confidential values.
-SEES_THE_TRUTH = {"model", "truth", "evaluate", "risk", "files", "arrays"}
+SEES_THE_TRUTH = {"model", "truth", "evaluate", "protect", "risk", "files", "arrays"}
 #: Who opens one: the table below *The truth is a type* in docs/architecture.md says for what.
 OPENS_THE_TRUTH = {
     "das.truth.histogram",
@@ -90,6 +90,7 @@ OPENS_THE_TRUTH = {
     "das.evaluate.dhc_impossible",
     "das.evaluate.tables",
     "das.evaluate.two",
+    "das.protect.method",
     "das.risk.exposure",
     "das.jobs.mapping",
     "das.jobs.attacking",
