@@ -28,7 +28,9 @@ from das.model.plan import Plan
 from das.model.spelling import product
 from das.release.opened import open_release
 from das.risk import exposure
+from das.risk.exposure import ExposureRow
 from das.risk.hierarchy import METHODS
+from das.risk.report_scope import queries_by_level, substituted, summary_of_plan, summary_of_run
 from das.truth.assessment import truth_of
 from das.truth.histogram import over
 
@@ -109,9 +111,10 @@ def _costs(function: Callable[..., None]) -> Callable[..., None]:
     "--query",
     "queries",
     multiple=True,
-    default=("detailed",),
-    show_default=True,
-    help="Measured queries. For the first, also persons unique at several levels.",
+    help=(
+        "Measured queries. For the first, also persons unique at several levels. Default: the"
+        " finest of each level."
+    ),
 )
 @json_option
 @guarded
@@ -123,20 +126,34 @@ def report(
     """
     levels = [float(p) for p in priors]
     if path.is_dir() and not public:
-        rows, private = _of_run(path, levels, queries), privacy_of(path)
-        directory = RunDirectory(path)
-        create_private(directory.confidential)
-        target = directory.confidential / "risk" / "uniques.json"
-        write_json(target, marked({"rows": marked_rows(rows, private)}, private))
-        _print(
-            "Unique persons: the intruder's posterior of the truth (confidential)",
-            rows,
-            as_json,
-            private,
-        )
-        if not as_json:
-            click.echo(f"written: {target}")
-        return
+        _report_of_run(path, levels, queries, as_json)
+    else:
+        _report_of_plan(path, levels, queries, as_json)
+
+
+def _report_of_run(
+    path: Path, priors: Sequence[float], queries: Sequence[str], as_json: bool
+) -> None:
+    (rows, notes), private = _of_run(path, priors, queries), privacy_of(path)
+    directory = RunDirectory(path)
+    create_private(directory.confidential)
+    target = directory.confidential / "risk" / "uniques.json"
+    found = marked_rows([vars(r) for r in rows], private)
+    write_json(target, marked({"summary": summary_of_run(rows), "rows": found}, private))
+    _print(
+        "Unique persons: the intruder's posterior of the truth (confidential)",
+        [vars(r) for r in rows],
+        as_json,
+        private,
+    )
+    if not as_json:
+        _explain(summary_of_run(rows), notes)
+        click.echo(f"written: {target}")
+
+
+def _report_of_plan(
+    path: Path, priors: Sequence[float], queries: Sequence[str], as_json: bool
+) -> None:
     config = path / "release" / "spec.toml" if path.is_dir() else path
     if not config.is_file() and str(config) not in packaged.names():
         raise UserError(
@@ -145,28 +162,47 @@ def report(
             remedy="see das risk --help",
         )
     spec = open_release(config.parent).run if path.is_dir() else load_counts("risk", config, ())
-    queries = _spelt(queries, spec.persons.plan)
-    found = [
-        vars(o)
-        for o in exposure.outlook(spec.persons.plan, levels, query=queries[0])
-        if o.query in queries
+    u = spec.persons
+    queries = _spelt(queries, u.plan)
+    by_level = queries_by_level(u.plan, u.schema, queries)
+    rows = [
+        o
+        for o in exposure.outlook(u.plan, priors, query=_first(by_level, queries))
+        if o.query in by_level[o.level]
     ]
     warning = WARNING if path.is_dir() else PLANNED
-    _print("What the plan says of an intruder (public)", found, as_json, spec.run.private, warning)
+    title = "What the plan says of an intruder (public)"
+    _print(title, [vars(o) for o in rows], as_json, spec.run.private, warning)
+    if not as_json:
+        _explain(summary_of_plan(rows), substituted(by_level, queries))
 
 
-def _of_run(run: Path, priors: Sequence[float], queries: Sequence[str]) -> list[dict[str, Any]]:
+def _explain(summary: str, notes: Sequence[str]) -> None:
+    for sentence in (*notes, summary):
+        click.echo(sentence)
+
+
+def _first(by_level: Mapping[str, Sequence[str]], queries: Sequence[str]) -> str:
+    """The query of those who are unique at several levels: the first one that is asked for, else
+    that of the lowest level."""
+    return queries[0] if queries else list(by_level.values())[-1][0]
+
+
+def _of_run(
+    run: Path, priors: Sequence[float], queries: Sequence[str]
+) -> tuple[list[ExposureRow], list[str]]:
     opened, known = truth_of(run)
     u = opened.run.persons
     tree = opened.tree(u)
     measured = over(tree, known[u.name][opened.spine.levels[-1]])
     given = (measured, opened.source(u), u.plan, tree, u.schema)
     queries = _spelt(queries, u.plan)
+    by_level = queries_by_level(u.plan, u.schema, queries)
     rows = []
     for prior in priors:
-        rows += exposure.exposure(*given, prior=prior, queries=queries)
-        rows += exposure.ladder(*given, prior=prior, query=queries[0])
-    return [vars(r) for r in rows]
+        rows += exposure.exposure(*given, prior=prior, queries=by_level)
+        rows += exposure.ladder(*given, prior=prior, query=_first(by_level, queries))
+    return rows, substituted(by_level, queries)
 
 
 def _spelt(queries: Sequence[str], plan: Plan) -> list[str]:
