@@ -46,27 +46,27 @@ def substituted(by_level: Mapping[str, Sequence[str]], wanted: Sequence[str]) ->
 
 
 def summary_of_run(rows: Sequence[ExposureRow]) -> str:
-    """The risk of a run's unique persons at its lowest level, in one sentence. Confidential."""
+    """The risk of a run's unique persons at its lowest level, in plain words. Confidential."""
     alone = [r for r in rows if r.levels == 1 and r.bin == "all"]
     if not alone:
         return "Nobody is alone in a measured cell of this run."
     r = _even([r for r in alone if r.level == alone[-1].level])
     return (
         f"{r.uniques:,} persons are alone in their answer to {r.query!r} at {r.level}. An intruder"
-        f" who knows everybody else there, and believes with probability {r.prior:g} that such a"
-        f" person is there, believes it with {r.mean:.3f} on average after this release, and finds"
+        f" who knows everybody else there believes with probability {r.prior:g} that such a person"
+        f" is there. After this release he believes it with {r.mean:.3f} on average, and finds"
         f" {r.decided:.1%} of them."
     )
 
 
 def summary_of_plan(rows: Sequence[Outlook]) -> str:
-    """What the plan says about its lowest level, in one sentence."""
+    """What the plan says about its lowest level, in plain words."""
     single = [r for r in rows if r.levels == 1]
     r = _even([r for r in single if r.level == single[-1].level])
     return (
-        f"At {r.level}, an intruder who knows everybody except one person, and believes with"
-        f" probability {r.prior:g} that she has an answer to {r.query!r}, believes it with"
-        f" {r.marginal_posterior:.3f} on average after this release if it is true. He decides right"
+        f"At {r.level}, an intruder who knows everybody else believes with probability"
+        f" {r.prior:g} that a person has some answer to {r.query!r}. If it is true, he believes it"
+        f" with {r.marginal_posterior:.3f} on average after this release. He decides right"
         f" {r.decision_probability:.1%} of the time."
     )
 
