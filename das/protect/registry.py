@@ -18,6 +18,7 @@ from das.errors import SpecError
 from das.protect.cell_key import CellKey
 from das.protect.coarsening import Coarsening
 from das.protect.method import ProtectionMethod
+from das.protect.permutation import PermutationSwapping
 from das.protect.rounding import Rounding
 from das.protect.swapping import Swapping
 from das.protect.unprotected import Unprotected
