@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from das.risk.reconstruction.lines import AttackLines
 from das.risk.reconstruction.options import AttackOptions
 from das.risk.reconstruction.prior import dealt
-from das.risk.reconstruction.program import ProgramAnswer, PriceSteps, solved, steps
+from das.risk.reconstruction.program import PriceSteps, ProgramAnswer, solved, steps
 from das.risk.reconstruction.propagation import Propagated, propagated
 from das.risk.reconstruction.reduced import ReducedProgram, UnitLines, reduced
 from das.risk.reconstruction.result import AttackStatus
+from das.risk.reconstruction.variability import variability
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -24,13 +25,15 @@ Floats = NDArray[np.float64]
 #: How many of the likeliest cells an attack on perturbed lines adds to its candidates, where the
 #: candidates alone have no solution.
 _MORE_CELLS = (500, 4000)
+#: The largest program whose variability is measured.
+_MOST_CLASSES = 5000
 
 
 @dataclass(frozen=True, eq=False)
 class UnitGuess:
     """Records of a unit: ``count`` of ``cell``, both ``(k,)``. ``several``: proved that other
-    records have the same lines, too; ``program`` and ``x``, its classes, where there is a guess.
-    """
+    records have the same lines, too. ``among``: only some cells were tried. ``program`` and what is
+    ``known`` of its classes: where there is a guess."""
 
     status: AttackStatus
     cell: Ints
@@ -38,9 +41,9 @@ class UnitGuess:
     seconds: float
     several: bool = False
     variability: float = float("nan")
+    among: bool = False
     program: ReducedProgram | None = None
     known: Propagated | None = None
-    x: Ints | None = None
 
 
 _NOTHING = np.zeros(0, dtype=np.int64)
@@ -67,7 +70,29 @@ def guess_unit(
             found = _solved(lines, said, program, known, share, options, among is None)
         if found.status.guessed or found.status == AttackStatus.TIME_OUT:
             break
+    if options.variability and not said.priced:
+        found = _certified(lines, said, found, options)
     return replace(found, seconds=perf_counter() - began)
+
+
+def _certified(
+    lines: AttackLines, said: UnitLines, found: UnitGuess, options: AttackOptions
+) -> UnitGuess:
+    """The guess with its variability; unique where that is zero."""
+    if found.program is None or found.status not in (AttackStatus.SOLVED, AttackStatus.GAP):
+        return found
+    program: ReducedProgram | None = found.program
+    known = found.known
+    if found.among:
+        program = reduced(lines, said)
+        known = None if program is None else propagated(program)
+    if program is None or known is None or program.classes > _MOST_CLASSES:
+        return found
+    count = np.zeros(lines.cells, dtype=np.int64)
+    count[found.cell] = found.count
+    v = variability(program, known, count[program.cells], options.seconds)
+    status = AttackStatus.UNIQUE if v.unique else found.status
+    return replace(found, variability=v.percent, status=status)
 
 
 def _solved(
@@ -103,9 +128,9 @@ def _solved(
         0.0,
         several,
         0.0 if answer.status == AttackStatus.UNIQUE else float("nan"),
+        not every,
         program,
         known,
-        answer.x,
     )
 
 
