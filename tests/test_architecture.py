@@ -758,7 +758,6 @@ LONG_FUNCTIONS = frozenset(
         "das/estimate/upward_pass.py:upward_pass",
         "das/files/detailed/parameters.py:read",
         "das/files/measurements/published_constraints.py:constraints_of",
-        "das/files/measurements/published_layout.py:_convert",
         "das/files/readers/area_list.py:read",
         "das/files/readers/boundaries.py:read",
         "das/files/readers/ext1940.py:read",
