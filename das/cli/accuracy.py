@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from das.cli.agreement import print_agreement
 from das.cli.console import CONFIDENTIAL, console, records_table
 from das.cli.interruption import optional, repeated, resumable
 from das.cli.options import (
@@ -62,13 +63,30 @@ from das.truth.registering import RegisterOptions
         "Bureau. Shows their errors and adds them to tables.csv."
     ),
 )
+@click.option(
+    "--agreement",
+    is_flag=True,
+    help=(
+        "Do the persons and households of a DHC agree? From published files alone: a run, a "
+        "release, or a folder of tables such as P17_Block.csv."
+    ),
+)
 @json_option
 @guarded
-def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
+def evaluate(run_dir: Path, areas: Path | None, agreement: bool, as_json: bool) -> None:
     """Recompute the errors of a finished run (needs its confidential part).
 
     Writes errors.csv, tables.csv and impossible.csv to confidential/evaluation, and
     intervals.csv if the release has intervals. docs/evaluation.md explains their columns."""
+    if agreement:
+        if areas is not None:
+            raise UserError(
+                "cannot be combined with --agreement",
+                where="--areas",
+                remedy="leave one of them out",
+            )
+        print_agreement(run_dir, as_json)
+        return
     directory = RunDirectory(run_dir)
     require(publication_of(directory.release), "evaluate", run_dir)
     directory.require_truth()
