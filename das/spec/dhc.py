@@ -39,6 +39,7 @@ PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
 _FEW = 100
 #: The levels of a tree of tabulation whose budgets have other names.
 _LIKE = {level: level for level in strategy.LEVELS} | {"Nation": "US", "Tract": "Tract_Subset"}
+_SCHEMAS = {PERSONS: DHCP, UNITS: TENVACGQ, HOUSEHOLDS: DHCH}
 
 
 class DhcRun(Run):
@@ -207,13 +208,12 @@ class DhcSpec(Specification):
         """Universes and levels exist; each universe is a strategy."""
         for name, by_level in self.budget.queries.items():
             where = f"budget.queries.{name}"
-            if name not in (PERSONS, UNITS, HOUSEHOLDS):
-                raise ValueError(f"{where}: the universes are {PERSONS}, {UNITS}, {HOUSEHOLDS}")
+            if name not in _SCHEMAS:
+                raise ValueError(f"{where}: the universes are {', '.join(_SCHEMAS)}")
             if odd := [lv for lv in by_level if lv not in self.geography.levels]:
                 raise ValueError(f"{where}: {odd[0]!r} is not in geography.levels")
-            schema = {PERSONS: DHCP, UNITS: TENVACGQ, HOUSEHOLDS: DHCH}[name]
             for level, queries in by_level.items():
-                _check_level(schema, queries, f"{where}.{level}")
+                _check_level(_SCHEMAS[name], queries, f"{where}.{level}")
 
     def _like(self, level: str) -> str:
         return self.budget.levels.get(level, _LIKE.get(level, level))
