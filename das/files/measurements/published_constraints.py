@@ -28,6 +28,7 @@ from das.files.measurements.published_files import (
     read,
 )
 from das.files.measurements.published_rules import check_rules
+from das.files.measurements.published_tree import units_of_codes
 from das.model.codes import text
 from das.model.constraint import Constraint, JointTotals
 from das.model.limits import NO_LIMIT
@@ -227,7 +228,7 @@ def _bound(
                     remedy=AGAIN,
                 )
         table = table.take(pa.array(row))
-        unit = spine.find(level.name, texts.codes(table["geocode"]))
+        unit = units_of_codes(spine, level.name, texts.codes(table["geocode"]))
         check_shape(table, 0, spelt, group.path)
         got = matrix(table["value"], spelt, group.path)
         if (bound[unit] >= 0).any() or len(np.unique(unit)) != len(unit) or (got < 0).any():

@@ -27,6 +27,7 @@ from das.files.measurements.published_files import (
     variance_of,
 )
 from das.files.measurements.published_sums import MeasuredTotals
+from das.files.measurements.published_tree import units_of_codes
 from das.model.measurement import Measurement
 from das.model.query import Query
 from das.model.schema import Schema
@@ -71,7 +72,8 @@ def measurements(
     """
     ends = np.array([[g.first, g.last] for g in level.groups], dtype=np.bytes_).reshape(-1, 2)
     first, last = (
-        spine.find(level.name, ends[:, i]) if len(ends) else np.zeros(0, dtype=int) for i in (0, 1)
+        units_of_codes(spine, level.name, ends[:, i]) if len(ends) else np.zeros(0, dtype=int)
+        for i in (0, 1)
     )
     for start, stop in spine.batches(level.name, sum(q.answers for q in what.queries), limit):
         values = {q.name: np.zeros((stop - start, q.answers), dtype=np.int64) for q in what.queries}
@@ -113,7 +115,7 @@ def _rows(
     table = read(
         group.path, group.number, ["geocode", "query_name", "value", "variance"], ["query_shape"]
     )
-    unit = spine.find(level, texts.codes(table["geocode"])) - start
+    unit = units_of_codes(spine, level, texts.codes(table["geocode"])) - start
     variance = variance_of(table, group.path)
     here = (unit >= 0) & (unit < stop - start) & np.isfinite(variance)
     name = texts.texts(table["query_name"])
