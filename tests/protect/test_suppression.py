@@ -22,19 +22,7 @@ from das.protect.table_set import TableSet
 from das.protect.unit_lines import UnitLines
 from das.protect.unprotected import exact_lines
 from das.tables import table
-from tests.protect.people import records, tables
-
-GRID = Schema.of("grid", {"row": 3, "column": 3})
-GRID_TABLES = TableSet(
-    "grid",
-    GRID,
-    {
-        "Place": tuple(
-            table(Tabulation(f"G{i}", "", query, total=False), GRID)
-            for i, query in enumerate(("row * column", "row", "column", "total"))
-        )
-    },
-)
+from tests.protect.people import GRID, GRID_TABLES, records, tables
 
 
 def grid(counts: list[int]) -> StudyRecords:
