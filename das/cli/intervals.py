@@ -78,15 +78,6 @@ from das.release.replicate_source import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS,
     help="Seed of the replicates' noise. It is public, and unrelated to the release's noise.",
 )
 @click.option(
-    "--earlier",
-    type=PATH,
-    metavar="RUN",
-    help=(
-        "For the DHC: the redistricting RUN or release whose counts it keeps. The intervals then "
-        "cover the errors of these counts, too."
-    ),
-)
-@click.option(
     "--resume", is_flag=True, help="Continue an interrupted command; refused if there is none."
 )
 @run_options
@@ -102,7 +93,6 @@ def intervals(
     levels: tuple[str, ...],
     out: Path | None,
     seed: int | None,
-    earlier: Path | None,
     resume: bool,
     workers: int,
     quiet: bool,
@@ -124,7 +114,6 @@ def intervals(
             tables=tables,
             levels=levels,
             seed=seed,
-            earlier=earlier,
             workers=workers,
             resume=resume,
             progress=progress,

@@ -56,9 +56,7 @@ _OF = "publication"
 class PublishedReplicates(ReplicateSource):
     """Replicates of persons, over the blocks where somebody lives."""
 
-    @property
-    def beside(self) -> tuple[str, ...]:
-        return ("Of persons alone: the files of housing units are not read.",)
+    beside = ("Of persons alone: the files of housing units are not read.",)
 
     @staticmethod
     def read(out: Path) -> PublishedReplicates | None:
